@@ -1,0 +1,1 @@
+"""functad: functional, transform-based automatic differentiation for plain NumPy code."""

@@ -1,0 +1,128 @@
+"""Every error functad raises by name: what happened, where in the user's code, why, and what to write instead."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import CodeType, FrameType
+
+import numpy as np
+
+_PACKAGE = str(Path(__file__).parent)
+_NUMPY = str(Path(np.__file__).parent)
+
+
+class FunctadError(Exception):
+    """Base of all errors that functad raises on purpose.
+
+    Attributes:
+        code: the short name under which the error is described in the documentation.
+    """
+
+    code = "functad"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(f"{message} [{self.code}]")
+
+
+class EscapedTensorError(FunctadError, RuntimeError):
+    """A Tensor was used after the transform that made it had ended."""
+
+    code = "escaped-tensor"
+
+
+class ConversionError(FunctadError, TypeError):
+    """A Tensor was about to be turned into a plain array or number, which would lose its derivative."""
+
+    code = "conversion"
+
+
+class AbstractValueError(FunctadError, TypeError):
+    """The value of an abstract Tensor, which has only a shape and a dtype, was asked for."""
+
+    code = "abstract-value"
+
+
+class UnsupportedError(FunctadError, TypeError):
+    """A NumPy function, or one of its arguments, has no derivative rule."""
+
+    code = "unsupported"
+
+
+class NonScalarError(FunctadError, TypeError):
+    """`grad` was asked for the gradient of something that is not one number."""
+
+    code = "non-scalar"
+
+
+class InputError(FunctadError, TypeError):
+    """An argument cannot be differentiated: wrong dtype, or no array at all."""
+
+    code = "input"
+
+
+class OutputError(FunctadError, TypeError):
+    """A function returned something that is no tree of arrays."""
+
+    code = "output"
+
+
+class StructureError(FunctadError, ValueError):
+    """Two trees that should have the same structure do not."""
+
+    code = "structure"
+
+
+class CheckError(FunctadError, ValueError):
+    """An expression list is not well formed."""
+
+    code = "check"
+
+
+# Whether a code object is functad's or NumPy's own; filled as code is met, since a look at a file name per frame and
+# operation is dear.
+_is_internal: dict[CodeType, bool] = {}
+
+
+def user_frame(frame: FrameType | None) -> FrameType | None:
+    """Return the innermost frame, from `frame` outwards, that runs no code of functad or NumPy."""
+    while frame is not None:
+        code = frame.f_code
+        internal = _is_internal.get(code)
+        if internal is None:
+            filename = code.co_filename
+            internal = filename.startswith((_PACKAGE, _NUMPY)) or filename.startswith("<__array_function__")
+            _is_internal[code] = internal
+        if not internal:
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def line_of(code: CodeType | None, instruction: int) -> str:
+    """Return `file:line` of an instruction of a code object, as recorded by the tracer."""
+    if code is None:
+        return "an unknown line"
+    line = code.co_firstlineno
+    for start, end, number in code.co_lines():
+        if start <= instruction < end and number is not None:
+            line = number
+    return f"{code.co_filename}:{line}"
+
+
+def here() -> str:
+    """Return `file:line` of the user's code that is running now."""
+    frame = user_frame(sys._getframe(1))
+    if frame is None:
+        return "an unknown line"
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def name_of(function: object) -> str:
+    """Return the best name for a function that a message can show."""
+    for attribute in ("__qualname__", "__name__"):
+        name = getattr(function, attribute, None)
+        if isinstance(name, str):
+            return name.replace("<locals>.", "")
+    inner = getattr(function, "func", None)
+    return name_of(inner) if inner is not None else repr(function)

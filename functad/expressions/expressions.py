@@ -1,0 +1,177 @@
+"""The expression list: what a function does, as plain immutable data that prints, checks and evaluates.
+
+Every value has a slot, an integer. Inputs come first, then the results of the equations in order.
+"""
+
+from __future__ import annotations
+
+import itertools
+import string
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from functad.errors import CheckError
+from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
+from functad.primitives.primitive import Primitive
+from functad.trees import Structure
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constant:
+    """A value that an expression list holds itself: an array, a scalar, or a Tensor of an enclosing trace."""
+
+    value: Any
+
+    def __repr__(self) -> str:
+        if type(self.value) in PYTHON_SCALARS:
+            return repr(self.value)
+        if isinstance(self.value, np.generic):
+            return f"{self.value.item()!r}:{self.value.dtype.name}"
+        spec = spec_of(self.value)
+        return f"<{spec}>"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Equation:
+    """One call of a primitive: `outputs = primitive(*inputs, **params)`.
+
+    Attributes:
+        primitive: what is called.
+        inputs: a slot or a constant for each array argument.
+        params: the keyword arguments.
+        outputs: slots of the results.
+    """
+
+    primitive: Primitive
+    inputs: tuple[int | Constant, ...]
+    params: Mapping[str, Any]
+    outputs: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "params", MappingProxyType(dict(self.params)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expressions:
+    """A function as a list of equations; made by `make_expressions`, run by calling it.
+
+    Attributes:
+        inputs: names of the inputs; their slots are `0, 1, ...`.
+        equations: the equations in the order in which they were recorded.
+        outputs: a slot or a constant for each leaf of the result.
+        specs: the spec of every slot.
+        input_structure: how the arguments `(args, kwargs)` flatten to the inputs.
+        output_structure: how the outputs are put together to the result.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> expressions = functad.make_expressions(lambda x: np.sum(np.sin(x) * x))(np.zeros(3))
+        >>> expressions
+        { lambda x:float64[3].
+          a:float64[3] = sin x
+          b:float64[3] = multiply a x
+          c:float64[] = sum b
+          return c }
+        >>> expressions(np.ones(3)).round(4)
+        np.float64(2.5244)
+    """
+
+    inputs: tuple[str, ...]
+    equations: tuple[Equation, ...]
+    outputs: tuple[int | Constant, ...]
+    specs: tuple[ArraySpec, ...]
+    input_structure: Structure
+    output_structure: Structure
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Evaluate the list on arguments of the structure, shapes and dtypes that it was made for."""
+        from functad.expressions.evaluate import evaluate
+
+        leaves = self.input_structure.flatten_like((args, kwargs), "(args, kwargs)")
+        return self.output_structure.unflatten(evaluate(self, leaves))
+
+    def check(self) -> Expressions:
+        """Return the list itself if it is well formed.
+
+        Raises:
+            CheckError: a slot is used before it is made or made twice, a spec is missing, or the shape rule of a primitive
+                gives other specs than the list has.
+        """
+        known = set(range(len(self.inputs)))
+        for number, equation in enumerate(self.equations):
+            where = f"equation {number} ({equation.primitive.name})"
+            for source in equation.inputs:
+                if not isinstance(source, Constant) and source not in known:
+                    raise CheckError(f"{where} reads slot {source} before it is made")
+            for slot in equation.outputs:
+                if slot in known or not 0 <= slot < len(self.specs):
+                    raise CheckError(f"{where} makes slot {slot}, which is taken or has no spec")
+                known.add(slot)
+            self._check_specs(equation, where)
+        for source in self.outputs:
+            if not isinstance(source, Constant) and source not in known:
+                raise CheckError(f"the list returns slot {source}, which is never made")
+        return self
+
+    def _check_specs(self, equation: Equation, where: str) -> None:
+        given = [self._known(source) for source in equation.inputs]
+        found = equation.primitive.spec(*given, **equation.params)
+        expected = tuple(self.specs[slot] for slot in equation.outputs)
+        if (found if equation.primitive.multiple else (found,)) != expected:
+            raise CheckError(f"{where} gives {found}, but the list says {expected}")
+
+    def _known(self, source: int | Constant) -> Any:
+        """Return what a shape rule may see of an input: its spec, or the value if it is a plain constant."""
+        if not isinstance(source, Constant):
+            return self.specs[source]
+        return spec_of(source.value) if hasattr(type(source.value), "__functad_record__") else source.value
+
+    def __repr__(self) -> str:
+        names = dict(enumerate(self.inputs))
+        fresh = _fresh_names(set(self.inputs))
+        typed = "".join(f" {name}:{self.specs[slot]}" for slot, name in names.items())
+        lines = [f"{{ lambda{typed}."]
+        for equation in self.equations:
+            for slot in equation.outputs:
+                names[slot] = next(fresh)
+            left = ", ".join(f"{names[slot]}:{self.specs[slot]}" for slot in equation.outputs)
+            right = " ".join([_call_name(equation), *[_name(source, names) for source in equation.inputs]])
+            lines.append(f"  {left} = {right}")
+        result = ", ".join(_name(source, names) for source in self.outputs)
+        return "\n".join([*lines, f"  return {result} }}"])
+
+
+def _name(source: int | Constant, names: dict[int, str]) -> str:
+    return repr(source) if isinstance(source, Constant) else names[source]
+
+
+def _call_name(equation: Equation) -> str:
+    shown = [f"{key}={_param(value)}" for key, value in equation.params.items() if value is not None and value is not False]
+    return equation.primitive.name + (f"[{' '.join(shown)}]" if shown else "")
+
+
+def _param(value: Any) -> str:
+    if isinstance(value, (np.ndarray, np.generic)) and np.ndim(value):
+        return f"<{spec_of(value)}>"
+    if isinstance(value, np.dtype):
+        return value.name
+    if isinstance(value, slice):
+        return ":".join("" if part is None else str(part) for part in (value.start, value.stop, value.step)).removesuffix(":")
+    if isinstance(value, tuple):
+        return f"({','.join(map(_param, value))})"
+    if value is Ellipsis:
+        return "..."
+    return str(value)
+
+
+def _fresh_names(taken: set[str]) -> Iterator[str]:
+    """Yield a, b, ..., z, aa, ab, ... without those in `taken`."""
+    for length in itertools.count(1):
+        for letters in itertools.product(string.ascii_lowercase, repeat=length):
+            name = "".join(letters)
+            if name not in taken:
+                yield name

@@ -1,0 +1,90 @@
+"""What is known of a value without having it: shape, dtype, and whether it is a weak Python scalar."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+PYTHON_SCALARS: dict[type, np.dtype[Any]] = {
+    bool: np.dtype(np.bool_),
+    int: np.dtype(np.int64),
+    float: np.dtype(np.float64),
+    complex: np.dtype(np.complex128),
+}
+_WEAK_NAMES = {"b": "bool", "i": "int", "f": "float", "c": "complex"}
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySpec:
+    """Shape and dtype of an array; `weak` marks a Python scalar, whose dtype yields to that of any array.
+
+    Example:
+        >>> ArraySpec((2, 3), np.dtype(np.float32))
+        float32[2,3]
+        >>> spec_of(1.5)
+        float[]
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    weak: bool = False
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    def __repr__(self) -> str:
+        name = _WEAK_NAMES[self.dtype.kind] if self.weak else self.dtype.name
+        return f"{name}[{','.join(map(str, self.shape))}]"
+
+
+def spec_of(value: Any) -> ArraySpec:
+    """Return the spec of an array, a Tensor, a NumPy scalar, a Python scalar, or of a spec itself.
+
+    Raises:
+        TypeError: `value` is none of these.
+    """
+    if isinstance(value, ArraySpec):
+        return value
+    dtype = PYTHON_SCALARS.get(type(value))
+    if dtype is not None:
+        return ArraySpec((), dtype, weak=True)
+    spec = getattr(value, "spec", None)
+    if isinstance(spec, ArraySpec):
+        return spec
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return ArraySpec(tuple(value.shape), value.dtype)
+    if isinstance(value, (list, tuple)):
+        return spec_of(np.asarray(value))
+    raise TypeError(f"{type(value).__name__} is no array")
+
+
+def stand_in(value: Any) -> Any:
+    """Return an array with the given spec that takes no memory: all its strides are zero.
+
+    A Python scalar stands for a weak spec. Anything that is no spec is returned as it is.
+    """
+    if not isinstance(value, ArraySpec):
+        return value
+    if value.weak:
+        return value.dtype.type(1).item()
+    return np.broadcast_to(np.ones((), value.dtype), value.shape)
+
+
+def shape_of(value: Any) -> tuple[int, ...]:
+    """Return the shape of an array, Tensor or scalar (a Python scalar has shape `()`)."""
+    return () if type(value) in PYTHON_SCALARS else value.shape
+
+
+def dtype_of(value: Any) -> np.dtype[Any]:
+    """Return the dtype of an array, Tensor or scalar (that of a Python scalar is its widest)."""
+    return PYTHON_SCALARS[type(value)] if type(value) in PYTHON_SCALARS else value.dtype

@@ -1,0 +1,305 @@
+"""The kinds of primitive, and what follows from each: JVP rules and shape rules that nobody has to write.
+
+| kind | its Jacobian | JVP |
+|---|---|---|
+| `elementwise` | diagonal | the VJP formula, with the tangent in place of the cotangent |
+| `linear` | constant | the function itself |
+| `multilinear` | linear in each argument | the function with one argument replaced by its tangent |
+| `general` | anything | given, or the transpose of the VJP |
+| `constant` | zero | zero |
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.expressions.spec import ArraySpec, spec_of
+from functad.primitives.primitive import Composite, Plan, Primitive, Rule, Samples, names_read
+
+Compute = Callable[..., Any]
+
+
+def elementwise(
+    function: Any,
+    *vjps: Rule | None,
+    doc: str,
+    operator: Compute | None = None,
+    domain: Sequence[tuple[float, float]] = ((-2.0, 2.0), (-2.0, 2.0)),
+    complex: bool = True,
+    samples: Samples | None = None,
+    internal: bool = False,
+) -> Primitive:
+    """Enter a ufunc, or a function that broadcasts like one.
+
+    Args:
+        function: the function; its arguments are called `x`, or `x` and `y`, in the rules.
+        vjps: one rule per argument, `None` where the derivative is zero.
+        doc: one line on the derivative.
+        operator: computes the same faster (`operator.mul` for `np.multiply`) and keeps Python scalars weak.
+        domain: for each argument the interval from which samples are drawn.
+        complex: whether complex arguments are accepted.
+        samples: replaces the samples drawn from `domain`.
+        internal: not a NumPy function; only rules call it.
+    """
+    names = ("x", "y", "z")[: len(vjps)]
+    return Primitive(
+        function,
+        kind="elementwise",
+        names=names,
+        compute=operator or function,
+        vjps=vjps,
+        doc=doc,
+        samples=samples or broadcasting_samples(domain[: len(vjps)]),
+        spec=ufunc_spec(function, keeps_weak=operator is not None) if isinstance(function, np.ufunc) else None,
+        complex=complex,
+        broadcasts=True,
+        internal=internal,
+    )
+
+
+def broadcasting_samples(domain: Sequence[tuple[float, float]]) -> Samples:
+    """Return calls with scalars, vectors, matrices, broadcasting and no elements at all, drawn from `domain`."""
+    if len(domain) == 1:
+        shapes: list[tuple[tuple[int, ...], ...]] = [((),), ((3,),), ((2, 3),), ((0,),)]
+    else:
+        shapes = [((),) * len(domain), ((3,),) * len(domain), ((2, 3), (3,)), ((3,), (2, 1)), ((), (2,)), ((0,), ())]
+        if len(domain) == 3:
+            shapes = [((),) * 3, ((3,),) * 3, ((2, 3), (3,), (2, 1)), ((0,), (), ())]
+
+    def samples(array: Any) -> Sequence[tuple[tuple[Any, ...], dict[str, Any]]]:
+        return [
+            (tuple(array(*shape, low=low, high=high) for shape, (low, high) in zip(row, domain, strict=True)), {})
+            for row in shapes
+        ]
+
+    return samples
+
+
+def ufunc_spec(function: np.ufunc, *, keeps_weak: bool) -> Compute:
+    """Return the shape rule of a ufunc: shapes broadcast, and NumPy itself is asked for the dtype."""
+
+    def spec(*values: Any) -> ArraySpec:
+        specs = [spec_of(value) for value in values]
+        weak = keeps_weak and all(s.weak for s in specs)
+        dtypes = tuple(type(s.dtype.type(0).item()) if s.weak and not weak else s.dtype for s in specs)
+        dtype = function.resolve_dtypes((*dtypes, *[None] * function.nout))[-1]
+        return ArraySpec(np.broadcast_shapes(*[s.shape for s in specs]), dtype, weak)
+
+    return spec
+
+
+def linear(
+    function: Any,
+    vjp: Rule,
+    *,
+    doc: str,
+    samples: Samples | None,
+    compute: Compute | None = None,
+    spec: Compute | None = None,
+    name: str | None = None,
+    complex: bool = True,
+    gather: bool = False,
+    internal: bool = False,
+) -> Primitive:
+    """Enter a function that is linear in its array arguments together.
+
+    Args:
+        function: the NumPy function.
+        vjp: the rule; joint if `compute` takes any number of arrays (`*arrays`).
+        doc: one line on the derivative.
+        samples: sample calls.
+        compute: `compute(*arrays, **params)`; its positional-only arguments are the arrays. Default: `function`.
+        spec: shape rule; by default the function is run on arrays that take no memory.
+        name: name in printed lists; default that of `function`.
+        complex: whether complex arguments are accepted.
+        gather: the result was read from a place in the argument, and its cotangent is added to that place.
+        internal: not a NumPy function; only rules call it.
+    """
+    body = compute or function
+    names = array_names(body)
+    return Primitive(
+        function,
+        kind="linear",
+        names=names,
+        compute=body,
+        vjps=(vjp,),
+        doc=doc,
+        samples=samples,
+        spec=spec,
+        joint=not names,
+        name=name,
+        complex=complex,
+        gather=gather,
+        internal=internal,
+    )
+
+
+def multilinear(
+    function: Any,
+    *vjps: Rule,
+    doc: str,
+    samples: Samples | None,
+    compute: Compute | None = None,
+    spec: Compute | None = None,
+    complex: bool = True,
+    broadcasts: bool = False,
+    internal: bool = False,
+) -> Primitive:
+    """Enter a function that is linear in each array argument.
+
+    The arguments are as for `linear`; `broadcasts` says that leading axes broadcast, as those of `matmul`.
+    """
+    body = compute or function
+    names = array_names(body)
+    return Primitive(
+        function,
+        kind="multilinear",
+        names=names,
+        compute=body,
+        vjps=vjps,
+        doc=doc,
+        samples=samples,
+        spec=spec,
+        joint=not names,
+        complex=complex,
+        broadcasts=broadcasts,
+        internal=internal,
+    )
+
+
+def general(
+    function: Any,
+    *vjps: Rule | None,
+    doc: str,
+    samples: Samples | None,
+    compute: Compute | None = None,
+    jvps: tuple[Rule | None, ...] | None = None,
+    spec: Compute | None = None,
+    joint: bool = False,
+    multiple: bool = False,
+    complex: bool = True,
+    internal: bool = False,
+) -> Primitive:
+    """Enter any other function; the arguments are as for `linear`.
+
+    Args:
+        function: the NumPy function.
+        vjps: one rule per array argument (`None`: derivative zero), or one joint rule.
+        doc: one line on the derivative.
+        samples: sample calls.
+        compute: `compute(*arrays, **params)`.
+        jvps: one JVP rule per array argument; by default the VJP rules are transposed.
+        spec: shape rule.
+        joint: there is one rule, and it returns the cotangents of all array arguments.
+        multiple: the result is a tuple; `g` then is a tuple too.
+        complex: whether complex arguments are accepted.
+        internal: not a NumPy function; only rules call it.
+    """
+    body = compute or function
+    return Primitive(
+        function,
+        kind="general",
+        names=array_names(body),
+        compute=body,
+        vjps=vjps,
+        doc=doc,
+        samples=samples,
+        jvps=jvps,
+        spec=spec,
+        joint=joint,
+        multiple=multiple,
+        complex=complex,
+        internal=internal,
+    )
+
+
+def constant(
+    function: Any,
+    *,
+    doc: str,
+    samples: Samples | None,
+    compute: Compute | None = None,
+    operator: Compute | None = None,
+    spec: Compute | None = None,
+    complex: bool = True,
+) -> Primitive:
+    """Enter a function whose derivative is zero wherever it exists: comparisons, rounding, positions, shapes."""
+    if spec is None and isinstance(function, np.ufunc):
+        spec = ufunc_spec(function, keeps_weak=operator is not None)
+    return Primitive(
+        function,
+        kind="constant",
+        names=(),
+        compute=compute or operator or function,
+        vjps=(),
+        doc=doc,
+        samples=samples,
+        spec=spec,
+        complex=complex,
+    )
+
+
+def composite(
+    function: Any, *, doc: str, samples: Samples, complex: bool = True
+) -> Callable[[Callable[..., Any]], Composite]:
+    """Enter a function by its body, written with NumPy functions and with the same signature."""
+
+    def enter(body: Callable[..., Any]) -> Composite:
+        return Composite(function, body, doc=doc, samples=samples, complex=complex)
+
+    return enter
+
+
+def array_names(compute: Compute) -> list[str]:
+    """Return the names of the array arguments, the positional ones; none if there may be any number of them."""
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [p.name for p in inspect.signature(compute).parameters.values() if p.kind in positional]
+
+
+def forward_plan(primitive: Primitive, active: tuple[int, ...]) -> Plan | None:
+    """Return the plan for pushing tangents of the inputs at `active` forward; `None`: transpose the VJP rules."""
+    if active in primitive.forward_plans:
+        return primitive.forward_plans[active]
+    rules: list[Rule]
+    wants: list[list[str]] | None = None
+    joint = False
+    if primitive.jvps is not None:
+        rules = [rule for i in active if (rule := primitive.jvps[i]) is not None]
+    elif primitive.kind == "elementwise":
+        rules = [rule for i in active if (rule := primitive.vjps[i]) is not None]
+    elif primitive.kind == "linear" and primitive.names:
+        compute = primitive.__call__
+        rules, wants = [lambda t, params: compute(t, **params)], [["params"]]
+    elif primitive.kind == "linear":
+        rules, wants, joint = [_all_tangents(primitive, active)], [["shapes", "params"]], True
+    elif primitive.kind == "multilinear":
+        rules, wants = [_in_place_of(primitive, i) for i in active], [["arrays", "params"]] * len(active)
+    else:
+        return None
+    plan = Plan(primitive, active, tuple(rules), wants or [names_read(rule) for rule in rules], joint)
+    primitive.forward_plans[active] = plan
+    return plan
+
+
+def _in_place_of(primitive: Primitive, position: int) -> Rule:
+    def push(t: Any, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        return primitive(*arrays[:position], t, *arrays[position + 1 :], **params)
+
+    return push
+
+
+def _all_tangents(primitive: Primitive, active: tuple[int, ...]) -> Rule:
+    def push(ts: Sequence[Any], shapes: tuple[tuple[int, ...], ...], params: dict[str, Any]) -> Any:
+        given = dict(zip(active, ts, strict=True))
+        first = next(t for t in ts if t is not None)
+        full = [
+            np.zeros(shape, first.dtype, like=first) if given.get(i) is None else given[i]
+            for i, shape in enumerate(shapes)
+        ]
+        return primitive(*full, **params)
+
+    return push

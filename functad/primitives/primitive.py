@@ -1,0 +1,255 @@
+"""The entry of a function in the vocabulary: what it computes, its derivative rules, and how it is tested.
+
+A rule is plain NumPy, and its signature says what it reads. The first argument of a VJP rule is the cotangent `g`,
+that of a JVP rule the tangent `t`; every other argument is a name from this list, and only the values so named are
+kept alive until the rule runs:
+
+    x, y, a, ...   an array argument of the primitive, by its name
+    out            the result
+    a_shape, a_dtype, out_shape, ...   shape or dtype only, so the array itself is not kept
+    axis, ...      a parameter
+    arrays, shapes, dtypes, params     all array arguments; their shapes, their dtypes; all parameters
+
+A rule that starts with `gs` (or whose primitive takes any number of arrays) is *joint*: it returns the cotangents of all
+array arguments at once.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of, stand_in
+
+Rule = Callable[..., Any]
+Samples = Callable[[Any], Sequence[tuple[tuple[Any, ...], dict[str, Any]]]]
+
+ENTRIES: dict[Any, Entry] = {}
+"""The registry: every entry by the NumPy function that it stands for."""
+
+INTERNAL: list[Primitive] = []
+"""Primitives that rules need and that NumPy has no function for."""
+
+# How a plan's saved values are stored and handed to its rule: the cases that occur most are spared a tuple.
+KEEP_NOTHING, KEEP_ONE, KEEP_TUPLE, KEEP_GATHER = range(4)
+
+
+class Entry:
+    """What functad knows of one function: its name, status, documentation and samples.
+
+    Attributes:
+        function: the function that users call.
+        name: the name printed in expression lists.
+        status: `primitive`, `composite` or `constant`.
+        doc: one line on the derivative or its convention.
+        samples: `samples(array)` gives calls `(args, kwargs)`; `array(*shape, low=, high=)` makes an input.
+        front: called in place of `function` when an argument is a Tensor; has the same signature.
+    """
+
+    status = "entry"
+
+    def __init__(self, function: Any, *, doc: str, samples: Samples | None, name: str | None = None) -> None:
+        self.function = function
+        self.name: str = name or function.__name__
+        self.doc = doc
+        self.samples = samples
+        self.front: Callable[..., Any] = self._front
+
+    def _front(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(f"{self.name} has no front")  # replaced by every subclass
+
+    def __repr__(self) -> str:
+        return f"<{self.status} {self.name}>"
+
+
+class Plan:
+    """Which rules a call of a primitive needs, given which of its inputs are differentiated, and what they read.
+
+    Attributes:
+        primitive: the primitive called.
+        active: positions of the inputs that are differentiated.
+        rules: one rule per active input, or the joint rule alone.
+        joint: whether `rules` is one joint rule.
+        single: the only rule if one input is active and the rule is not joint, else `None`.
+        keep: how the saved values are stored, one of the `KEEP_` constants.
+        pick: `pick(values, out, params)` returns what the rules read.
+        reads: the only name that the only rule reads, if there is just one.
+    """
+
+    __slots__ = ("active", "joint", "keep", "pick", "primitive", "reads", "rules", "single")
+
+    def __init__(
+        self, primitive: Primitive, active: tuple[int, ...], rules: tuple[Rule, ...], wants: list[list[str]], joint: bool
+    ) -> None:
+        self.primitive = primitive
+        self.active = active
+        self.rules = rules
+        self.joint = joint
+        self.single = rules[0] if len(active) == 1 and not joint else None
+        picks = [_picks(primitive, names) for names in wants]
+        self.reads = wants[0][0] if self.single is not None and len(wants[0]) == 1 else None
+        if self.single is not None and len(picks[0]) == 1:
+            self.keep, body = KEEP_ONE, picks[0][0]
+        elif joint or self.single is not None:
+            self.keep = KEEP_TUPLE if picks[0] else KEEP_NOTHING
+            body = _tuple_source(picks[0])
+        else:
+            self.keep = KEEP_TUPLE
+            body = _tuple_source([_tuple_source(pick) for pick in picks])
+        if primitive.gather and self.single is not None:
+            self.keep = KEEP_GATHER
+        # The signature of a rule, written out as the function that fetches what it names.
+        self.pick: Callable[[Any, Any, Any], Any] = eval(
+            f"lambda v, out, p: {body}", {"shape_of": shape_of, "dtype_of": dtype_of}
+        )
+
+
+def _tuple_source(items: Sequence[str]) -> str:
+    return "(" + "".join(f"{item}, " for item in items) + ")"
+
+
+def _picks(primitive: Primitive, wanted: Sequence[str]) -> list[str]:
+    """Return, for each name that a rule reads, the expression that fetches it."""
+    whole = {
+        "out": "out",
+        "out_shape": "shape_of(out)",
+        "out_dtype": "dtype_of(out)",
+        "params": "p",
+        "arrays": "tuple(v)",
+        "shapes": "tuple([shape_of(a) for a in v])",
+        "dtypes": "tuple([dtype_of(a) for a in v])",
+    }
+    result = []
+    for name in wanted:
+        stem, _, suffix = name.rpartition("_")
+        if name in whole:
+            result.append(whole[name])
+        elif name in primitive.names:
+            result.append(f"v[{primitive.names.index(name)}]")
+        elif stem in primitive.names and suffix in ("shape", "dtype"):
+            result.append(f"{suffix}_of(v[{primitive.names.index(stem)}])")
+        else:
+            result.append(f"p[{name!r}]")
+    return result
+
+
+def names_read(rule: Rule) -> list[str]:
+    """Return the names that a rule reads beside its cotangent or tangent."""
+    return list(inspect.signature(rule).parameters)[1:]
+
+
+class Primitive(Entry):
+    """A function with derivative rules of its own.
+
+    Called with arrays it computes; called with a Tensor among them it is recorded. Array arguments are positional,
+    parameters are keywords, all given: the NumPy signature with its defaults is the business of `front`.
+
+    Attributes:
+        kind: `elementwise`, `linear`, `multilinear`, `general` or `constant`.
+        names: names of the array arguments; empty if there may be any number of them.
+        compute: `compute(*arrays, **params)`, the value.
+        vjps: VJP rules, one per array argument (`None`: derivative zero), or one joint rule.
+        jvps: JVP rules likewise, or `None` if they follow from the kind.
+        spec: `spec(*specs, **params)`, shape and dtype of the result.
+        multiple: the result is a tuple.
+        gather: the cotangent of the first argument is added into the place it was read from.
+        complex: whether complex arguments are accepted.
+        broadcasts: arguments of different shapes are combined, so cotangents may have to be summed.
+    """
+
+    status = "primitive"
+
+    def __init__(
+        self,
+        function: Any,
+        *,
+        kind: str,
+        names: Sequence[str],
+        compute: Callable[..., Any],
+        vjps: tuple[Rule | None, ...],
+        doc: str,
+        samples: Samples | None,
+        name: str | None = None,
+        jvps: tuple[Rule | None, ...] | None = None,
+        joint: bool = False,
+        spec: Callable[..., Any] | None = None,
+        multiple: bool = False,
+        gather: bool = False,
+        complex: bool = True,
+        broadcasts: bool = False,
+        internal: bool = False,
+    ) -> None:
+        super().__init__(function, doc=doc, samples=samples, name=name)
+        self.kind = kind
+        self.names = tuple(names)
+        self.compute = compute
+        self.vjps = vjps
+        self.jvps = jvps
+        self.joint = joint
+        self.spec: Callable[..., Any] = spec or self.spec_by_stand_in
+        self.multiple = multiple
+        self.gather = gather
+        self.complex = complex
+        self.broadcasts = broadcasts
+        self.front = self.__call__
+        self.reverse_plans: dict[tuple[int, ...], Plan] = {}
+        self.forward_plans: dict[tuple[int, ...], Plan] = {}
+        if internal:
+            INTERNAL.append(self)
+        else:
+            ENTRIES[function] = self
+
+    def __call__(self, *arrays: Any, **params: Any) -> Any:
+        for a in arrays:
+            record = getattr(type(a), "__functad_record__", None)
+            if record is not None:
+                return record(self, arrays, params)
+        return self.compute(*arrays, **params)
+
+    def differentiable(self, position: int) -> bool:
+        """Say whether the derivative with respect to an array argument can be other than zero."""
+        if self.kind == "constant":
+            return False
+        return self.joint or position >= len(self.vjps) or self.vjps[position] is not None
+
+    def reverse_plan(self, active: tuple[int, ...]) -> Plan:
+        """Return the plan for pulling a cotangent back to the inputs at the positions `active`."""
+        plan = self.reverse_plans.get(active)
+        if plan is None:
+            rules = self.vjps if self.joint else tuple([self.vjps[i] for i in active])
+            named = [rule for rule in rules if rule is not None]
+            wants = [names_read(rule) for rule in named]
+            plan = self.reverse_plans[active] = Plan(self, active, tuple(named), wants, self.joint)
+        return plan
+
+    @cached_property
+    def unary_plan(self) -> Plan | None:
+        """The plan for the only argument; `None` if the derivative is zero."""
+        return self.reverse_plan((0,)) if self.differentiable(0) else None
+
+    def spec_by_stand_in(self, *specs: Any, **params: Any) -> Any:
+        """Return the spec of the result by computing it on arrays that take no memory."""
+        with np.errstate(all="ignore"):
+            out = self.compute(*map(stand_in, specs), **params)
+        return tuple(map(spec_of, out)) if self.multiple else spec_of(out)
+
+
+class Composite(Entry):
+    """A function written out in terms of primitives; its derivatives follow."""
+
+    status = "composite"
+
+    def __init__(
+        self, function: Any, body: Callable[..., Any], *, doc: str, samples: Samples, complex: bool = True
+    ) -> None:
+        super().__init__(function, doc=doc, samples=samples)
+        self.front = body
+        self.complex = complex
+        ENTRIES[function] = self
+
+
+__all__ = ["ENTRIES", "INTERNAL", "ArraySpec", "Composite", "Entry", "Plan", "Primitive", "Rule"]

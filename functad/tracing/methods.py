@@ -1,0 +1,3 @@
+"""The methods of arrays on Tensors."""
+class ArrayMethods:
+    __slots__ = ()

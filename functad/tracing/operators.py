@@ -1,0 +1,189 @@
+"""Python's operators on Tensors, with a short way for the usual case: an open reverse trace and a plain operand.
+
+An operator neither goes through NumPy's dispatch nor through `record`. On a chain of 1,000 operations on 8 numbers that is
+2.5 us an operation, forward and backward together, instead of 5.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functad.primitives import arithmetic, comparisons, contractions
+from functad.primitives.primitive import KEEP_NOTHING, Primitive
+from functad.tracing.recorder import Recorded, record, reverse_specs
+
+_getframe = sys._getframe
+_float64 = np.float64
+_ndarray = np.ndarray
+_asarray = np.asarray
+_FLOAT64 = np.dtype(np.float64)
+_FOREIGN = (str, bytes, dict, set, type(None))
+
+Method = Callable[..., Any]
+
+BINARY: dict[Any, tuple[Method, Method]] = {}
+"""The operator method and its reflection for each ufunc that has one; ufunc calls take the same short way."""
+
+
+def _slow(primitive: Primitive, x: Any, y: Any) -> Any:
+    """Record a call whose operands are neither Tensors of the same trace nor plain arrays or numbers."""
+    for operand in (x, y):
+        if type(operand) in (list, tuple):
+            return _slow(primitive, *[_asarray(v) if v is operand else v for v in (x, y)])
+        if isinstance(operand, _FOREIGN) or _overrides(operand):
+            return NotImplemented
+    return record(primitive, (x, y), {})
+
+
+def _overrides(operand: Any) -> bool:
+    """Say whether an operand is a wrapper of another library, which then decides what the operation means."""
+    kind = type(operand)
+    if issubclass(kind, (Recorded, _ndarray, np.generic, int, float, complex)):
+        return False
+    return getattr(kind, "__array_ufunc__", False) is None or hasattr(kind, "__array_function__")
+
+
+def _binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Method]:
+    """Return `x.__op__(y)` and `x.__rop__(y)` for a primitive of two arguments.
+
+    Args:
+        primitive: the primitive.
+        convert: a Python float that meets a float64 array is made an array first: NumPy then needs 0.4 us instead of 0.7
+            for the operation, and as much less for the rule that multiplies with it again.
+    """
+    compute = primitive.compute
+    both = primitive.reverse_plan((0, 1))
+    pick_both = both.pick
+
+    def one_way(position: int) -> Method:
+        plan = primitive.reverse_plan((position,))
+        keep, pick = plan.keep, plan.pick
+        reads_own = plan.reads == primitive.names[position]
+        reads_other = plan.reads == primitive.names[1 - position]
+        reads_out = plan.reads == "out"
+        flipped = position == 1
+
+        def method(x: Any, y: Any, depth: int = 1) -> Any:
+            recorder = x.recorder
+            if not recorder.eager:
+                return _slow(primitive, y, x) if flipped else _slow(primitive, x, y)
+            kind = type(y)
+            specs = None
+            value = x.value
+            if kind is type(x):
+                if y.recorder is not recorder or flipped:
+                    return _slow(primitive, y, x) if flipped else _slow(primitive, x, y)
+                other = y.value
+                out = compute(value, other)
+                own, others = type(value), type(other)
+                if own is _ndarray and others is _ndarray:
+                    if value.shape != other.shape or value.dtype is not other.dtype:
+                        specs = reverse_specs(primitive, [value, other], (0, 1), out)
+                elif own is not _float64 or others is not _float64:
+                    specs = reverse_specs(primitive, [value, other], (0, 1), out)
+                equation = (both, (x.slot, y.slot), pick_both((value, other), out, None), specs)
+            else:
+                if kind is float or kind is int:
+                    if convert and type(value) is _ndarray and value.dtype is _FLOAT64 and kind is float:
+                        y = _asarray(y)
+                elif kind is not _ndarray and kind is not _float64:
+                    return _slow(primitive, y, x) if flipped else _slow(primitive, x, y)
+                out = compute(y, value) if flipped else compute(value, y)
+                if kind is _ndarray or kind is _float64:
+                    if type(value) is not kind or value.shape != y.shape or value.dtype is not y.dtype:
+                        specs = reverse_specs(primitive, [y, value] if flipped else [value, y], (position,), out)
+                if reads_other:
+                    saved = y
+                elif reads_own:
+                    saved = value
+                elif keep == KEEP_NOTHING:
+                    saved = None
+                elif reads_out:
+                    saved = out
+                else:
+                    saved = pick((y, value) if flipped else (value, y), out, None)
+                equation = (plan, x.slot, saved, specs)
+            equations = recorder.equations
+            tensor = kind() if kind is type(x) else type(x)()
+            tensor.value = out
+            tensor.recorder = recorder
+            tensor.slot = len(equations)
+            frame = _getframe(depth)
+            tensor.code = frame.f_code
+            tensor.instruction = frame.f_lasti
+            equations.append(equation)
+            return tensor
+
+        return method
+
+    pair = one_way(0), one_way(1)
+    BINARY[primitive.function] = pair
+    return pair
+
+
+def _unary(primitive: Primitive) -> Method:
+    def method(x: Any) -> Any:
+        return record(primitive, (x,), {})
+
+    return method
+
+
+def _comparison(primitive: Primitive, *, reflected: Primitive | None = None) -> tuple[Method, Method]:
+    """Return `x.__op__(y)` and `x.__rop__(y)` for a primitive without derivative: concrete values give a plain result."""
+    compute = primitive.compute
+
+    def method(x: Any, y: Any, depth: int = 1) -> Any:
+        recorder = x.recorder
+        if not recorder.eager:
+            return _slow(primitive, x, y)
+        if type(y) is type(x):
+            return compute(x.value, y.value) if y.recorder is recorder else _slow(primitive, x, y)
+        return compute(x.value, y)
+
+    def swapped(x: Any, y: Any, depth: int = 1) -> Any:
+        return _slow(primitive, y, x)
+
+    return method, swapped
+
+
+class Operators:
+    """Every Python operator of an array, and its reflection."""
+
+    __slots__ = ()
+
+    __add__, __radd__ = _binary(arithmetic.ADD)
+    __sub__, __rsub__ = _binary(arithmetic.SUBTRACT)
+    __mul__, __rmul__ = _binary(arithmetic.MULTIPLY)
+    __truediv__, __rtruediv__ = _binary(arithmetic.DIVIDE)
+    __pow__, __rpow__ = _binary(arithmetic.POWER, convert=False)
+    __mod__, __rmod__ = _binary(arithmetic.REMAINDER)
+    __matmul__, __rmatmul__ = _binary(contractions.MATMUL, convert=False)
+    __floordiv__, __rfloordiv__ = _comparison(comparisons.FLOOR_DIVIDE)
+
+    __neg__ = _unary(arithmetic.NEGATIVE)
+    __pos__ = _unary(arithmetic.POSITIVE)
+    __abs__ = _unary(arithmetic.ABSOLUTE)
+
+    __lt__ = _comparison(comparisons.LESS)[0]
+    __le__ = _comparison(comparisons.LESS_EQUAL)[0]
+    __gt__ = _comparison(comparisons.GREATER)[0]
+    __ge__ = _comparison(comparisons.GREATER_EQUAL)[0]
+    __eq__ = _comparison(comparisons.EQUAL)[0]
+    __ne__ = _comparison(comparisons.NOT_EQUAL)[0]
+    __and__, __rand__ = _comparison(comparisons.BITWISE_AND)
+    __or__, __ror__ = _comparison(comparisons.BITWISE_OR)
+    __xor__, __rxor__ = _comparison(comparisons.BITWISE_XOR)
+    __lshift__, __rlshift__ = _comparison(comparisons.LEFT_SHIFT)
+    __rshift__, __rrshift__ = _comparison(comparisons.RIGHT_SHIFT)
+    __invert__ = _unary(comparisons.INVERT)
+    __hash__ = None  # type: ignore[assignment]  # equality is elementwise, as for arrays
+
+    def __divmod__(self, other: Any) -> tuple[Any, Any]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> tuple[Any, Any]:
+        return other // self, other % self

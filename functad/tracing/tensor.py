@@ -1,0 +1,241 @@
+"""The Tensor: an array value that records what NumPy does to it.
+
+NumPy asks a Tensor what to do through `__array_ufunc__` and `__array_function__`; Python's operators and the methods of
+arrays go to the recorder directly. What would silently cut the derivative, such as `float(t)` or `np.array([t])`, raises.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+
+from functad.errors import AbstractValueError, ConversionError, UnsupportedError, here
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives.indexing import get_item
+from functad.primitives.primitive import ENTRIES, KEEP_NOTHING, Composite, Primitive
+from functad.primitives.ufunc_methods import METHODS, call_with_keywords
+from functad.tracing.methods import ArrayMethods
+from functad.tracing.operators import BINARY, Operators
+from functad.tracing.recorder import ABSTRACT, Recorded, escaped, record, reverse_specs
+
+_getframe = sys._getframe
+_ndarray = np.ndarray
+_KNOWN = (Recorded, np.ndarray, np.generic, int, float, complex, list, tuple)
+
+
+class Tensor(Operators, ArrayMethods, Recorded):
+    """An array value that is being traced; functions under a transform receive it in place of their arguments.
+
+    It has the attributes, operators and methods of an array. Users do not make Tensors: the transforms do.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> def f(x):
+        ...     print(type(x).__name__, x.shape, x.dtype)
+        ...     return np.sum(x * x)
+        >>> functad.grad(f)(np.array([1.0, 2.0]))
+        Tensor (2,) float64
+        array([2., 4.])
+    """
+
+    __slots__ = ()
+    __array_priority__ = 1000.0
+
+    __functad_record__ = staticmethod(record)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method == "__call__" and not kwargs:
+            if len(inputs) == 1:
+                return self._call_unary(ufunc)
+            short = BINARY.get(ufunc)
+            if short is not None:
+                x, y = inputs
+                return short[0](x, y, 2) if type(x) is Tensor else short[1](y, x, 2)
+        if not all(isinstance(value, _KNOWN) for value in inputs):
+            return NotImplemented
+        if method == "__call__":
+            entry = _entry_of(ufunc)
+            if kwargs:
+                return call_with_keywords(entry, inputs, kwargs)
+            return entry.front(*inputs)
+        handler = METHODS.get(method)
+        if handler is None:
+            raise UnsupportedError(f"np.{ufunc.__name__}.{method} has no derivative rule, at {here()}.")
+        return handler(ufunc, *inputs, **kwargs)
+
+    def _call_unary(self, ufunc: np.ufunc) -> Any:
+        """Record the call of a ufunc of one argument, the short way if the trace is an open reverse one."""
+        primitive = ENTRIES.get(ufunc) or _entry_of(ufunc)
+        recorder = self.recorder
+        if not recorder.eager or type(primitive) is not Primitive or primitive.kind != "elementwise":
+            return primitive.front(self)
+        value = self.value
+        out = primitive.compute(value)
+        plan = primitive.unary_plan
+        if plan is None:
+            return out
+        if plan.reads == "x":
+            saved = value
+        elif plan.reads == "out":
+            saved = out
+        else:
+            saved = None if plan.keep == KEEP_NOTHING else plan.pick((value,), out, None)
+        specs = None
+        if type(value) is not type(out) or (type(out) is _ndarray and value.dtype is not out.dtype):
+            specs = reverse_specs(primitive, [value], (0,), out)
+        equations = recorder.equations
+        tensor = Tensor()
+        tensor.value = out
+        tensor.recorder = recorder
+        tensor.slot = len(equations)
+        frame = _getframe(2)
+        tensor.code = frame.f_code
+        tensor.instruction = frame.f_lasti
+        equations.append((plan, self.slot, saved, specs))
+        return tensor
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        entry = ENTRIES.get(function)
+        if not all(issubclass(kind, _KNOWN) for kind in types):
+            return NotImplemented
+        if entry is None:
+            entry = _entry_of(function)
+        return entry.front(*args, **kwargs)
+
+    @property
+    def spec(self) -> ArraySpec:
+        """Shape, dtype and weakness of the value."""
+        return spec_of(self.value)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the axes."""
+        return shape_of(self.value)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the elements."""
+        return dtype_of(self.value)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self.spec.size
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self.dtype.itemsize
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a Tensor of shape ()")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.shape:
+            raise TypeError("iteration over a Tensor of shape ()")
+        return (self[i] for i in range(len(self)))
+
+    __getitem__ = get_item
+
+    def __contains__(self, item: Any) -> bool:
+        return bool((self == item).any())
+
+    def __bool__(self) -> bool:
+        return bool(self._concrete("bool"))
+
+    def __repr__(self) -> str:
+        if self.recorder.mode is ABSTRACT:
+            return f"Tensor({self.spec})"
+        return f"Tensor({self.value!r})"
+
+    def __format__(self, spec: str) -> str:
+        return format(self.value, spec) if not isinstance(self.value, ArraySpec) else repr(self)
+
+    def _concrete(self, wanted: str) -> Any:
+        """Return the value if it is known and the trace is open."""
+        if self.recorder.closed:
+            raise escaped(self, wanted)
+        if self.recorder.mode is ABSTRACT:
+            raise AbstractValueError(
+                f"{wanted}() of a Tensor of which only {self.spec} is known, at {here()}: an abstract trace has no values. "
+                f"Choose between values with np.where, or trace with concrete values (grad, vjp, jvp)."
+            )
+        return self.value
+
+    def _refuse(self, wanted: str, instead: str) -> NoReturn:
+        self._concrete(wanted)
+        raise ConversionError(
+            f"{wanted} of a Tensor that is being differentiated, at {here()}, would lose its derivative. {instead}"
+        )
+
+    def __float__(self) -> float:
+        self._refuse("float()", "Use the Tensor itself, np functions instead of math ones, or functad.stop_gradient(t).")
+
+    def __complex__(self) -> complex:
+        self._refuse("complex()", "Use the Tensor itself, or functad.stop_gradient(t).")
+
+    def __int__(self) -> int:
+        self._refuse("int()", "Use functad.stop_gradient(t) if a constant is meant.")
+
+    def __index__(self) -> int:
+        if self.dtype.kind in "iu":
+            return int(self._concrete("index").__index__())
+        raise TypeError("only integer Tensors can be an index")
+
+    def item(self, *args: int) -> Any:
+        """Refuse: a Python number has no derivative."""
+        self._refuse("item()", "Use the Tensor itself, t[i], or functad.stop_gradient(t).")
+
+    def tolist(self) -> Any:
+        """Refuse: a list of Python numbers has no derivative."""
+        self._refuse("tolist()", "Use list(t) for a list of Tensors, or functad.stop_gradient(t).")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        self._refuse(
+            "Conversion to an array",
+            "Use np.stack([t0, t1]) instead of np.array([t0, t1]), A @ t instead of A.dot(t), t itself instead of "
+            "np.asarray(t), and np.where or np.concatenate instead of assigning into a plain array.",
+        )
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise UnsupportedError(
+            f"assignment to an element of a Tensor, at {here()}, is not supported yet. "
+            f"Use np.where(mask, new, t) or np.concatenate, which make a new one."
+        )
+
+
+def _entry_of(function: Any) -> Primitive | Composite:
+    """Return the entry of a NumPy function.
+
+    Raises:
+        UnsupportedError: there is none.
+    """
+    entry = ENTRIES.get(function)
+    if entry is None:
+        name = getattr(function, "__name__", repr(function))
+        module = (getattr(function, "__module__", "") or "numpy").replace("numpy", "np", 1)
+        raise UnsupportedError(f"{module}.{name} has no derivative rule, at {here()}. {_nearest(name)}")
+    return entry  # type: ignore[return-value]
+
+
+def _nearest(name: str) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name, [entry.name for entry in ENTRIES.values()], n=1, cutoff=0.5)
+    hint = f"The nearest supported function is np.{close[0]}. " if close else ""
+    return hint + "functad.stop_gradient(t) passes a value as a constant."

@@ -1,0 +1,181 @@
+"""The second walk: pull cotangents back through a list of records, from the last to the first.
+
+Recording order is topological, so the walk is a plain loop: no sort and no recursion, a million operations work.
+A cotangent buffer that the walk made by adding two cotangents belongs to it alone, and further ones are added in place.
+The cotangent of something that was read by indexing is added into the place it was read from: a loop that reads an array
+element by element costs time linear in its length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.expressions.spec import dtype_of, shape_of
+from functad.primitives.indexing import SCATTER, add_at
+from functad.primitives.primitive import KEEP_GATHER, KEEP_NOTHING, KEEP_ONE
+from functad.tracing.recorder import Recorded
+
+_ndarray = np.ndarray
+
+
+class Scattered:
+    """A cotangent of which so far only pieces are known: `pieces` to be added at `indices` to `whole` (or to zero).
+
+    Plain pieces are added at once into `whole`; pieces that are Tensors of an outer trace are collected, and recorded as
+    one operation, so that second derivatives are linear in the number of pieces too.
+    """
+
+    __slots__ = ("dtype", "indices", "pieces", "shape", "whole")
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any, whole: Any) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.whole = whole
+        self.indices: list[Any] = []
+        self.pieces: list[Any] = []
+
+    def total(self) -> Any:
+        """Return the cotangent."""
+        if not self.pieces:
+            return self.whole
+        total = SCATTER(*self.pieces, indices=tuple(self.indices), shape=self.shape, dtype=self.dtype)
+        return total if self.whole is None else self.whole + total
+
+
+def pull_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consume: bool) -> list[Any]:
+    """Return the cotangents of the inputs; `None` for an input that nothing depends on.
+
+    Args:
+        equations: the records of a reverse trace.
+        cotangents: by slot, the cotangents of the results, `None` elsewhere; its length may be shorter than the list.
+        inputs: the number of inputs, which have the first slots.
+        consume: records are dropped as the walk passes, and with them the values that they hold.
+    """
+    owned = bytearray(len(cotangents))
+    with np.errstate(all="ignore"):
+        for index in range(len(cotangents) - 1, inputs - 1, -1):
+            g = cotangents[index]
+            equation = equations[index]
+            if consume:
+                equations[index] = None
+            if equation is None or (g is None and not equation[0].primitive.multiple):
+                continue
+            cotangents[index] = None
+            plan, slots, saved, specs = equation[:4]
+            single = plan.single
+            if single is None or plan.primitive.multiple:
+                _pull_several(equation, index, g, cotangents, owned)
+                continue
+            if type(g) is Scattered:
+                g = g.total()
+            keep = plan.keep
+            if keep == KEEP_ONE:
+                ct = single(g, saved)
+            elif keep == KEEP_NOTHING:
+                ct = single(g)
+            elif keep == KEEP_GATHER:
+                _add_piece(cotangents, owned, slots, g, saved)
+                continue
+            else:
+                ct = single(g, *saved)
+            if specs is not None:
+                ct = fit(ct, specs)
+            if cotangents[slots] is None:
+                cotangents[slots] = ct
+            else:
+                _accumulate(cotangents, owned, slots, ct)
+    return [g.total() if type(g) is Scattered else g for g in cotangents[:inputs]]
+
+
+def _pull_several(equation: Any, index: int, g: Any, cotangents: list[Any], owned: bytearray) -> None:
+    """Pull back through a record with several differentiated inputs, a joint rule, or several results."""
+    plan, slots, saved, specs = equation[:4]
+    if plan.primitive.multiple:
+        outputs = equation[4]
+        first = index + 1 - len(outputs)
+        parts = cotangents[first : index + 1]
+        cotangents[first : index + 1] = [None] * len(outputs)
+        if all(part is None for part in parts):
+            return
+        g = tuple([_total(part, shape, dtype) for part, (shape, dtype) in zip(parts, outputs, strict=True)])
+    elif type(g) is Scattered:
+        g = g.total()
+    if plan.joint:
+        found = plan.rules[0](g, *saved)
+        cts = [found[i] for i in plan.active]
+    elif plan.single is not None:
+        cts = [plan.single(g, saved) if plan.keep == KEEP_ONE else plan.single(g, *saved)]
+    else:
+        cts = [rule(g, *args) for rule, args in zip(plan.rules, saved, strict=True)]
+    if len(plan.active) == 1:
+        slots, specs = (slots,), None if specs is None else (specs,)
+    for i, slot in enumerate(slots):
+        ct = cts[i]
+        if specs is not None and specs[i] is not None:
+            ct = fit(ct, specs[i])
+        if cotangents[slot] is None:
+            cotangents[slot] = ct
+        else:
+            _accumulate(cotangents, owned, slot, ct)
+
+
+def _total(part: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    if part is None:
+        return np.zeros(shape, dtype)
+    return part.total() if type(part) is Scattered else part
+
+
+def _accumulate(cotangents: list[Any], owned: bytearray, slot: int, ct: Any) -> None:
+    """Add a cotangent to the one that a slot already has, in place if the walk owns that buffer."""
+    held = cotangents[slot]
+    if type(held) is Scattered:
+        held.whole = ct if held.whole is None else held.whole + ct
+        owned[slot] = type(held.whole) is _ndarray and held.whole is not ct
+    elif owned[slot] and type(ct) is _ndarray:
+        held += ct
+    else:
+        total = held + ct
+        cotangents[slot] = total
+        owned[slot] = type(total) is _ndarray
+
+
+def _add_piece(cotangents: list[Any], owned: bytearray, slot: int, g: Any, saved: tuple[Any, ...]) -> None:
+    """Add the cotangent of something read by indexing to the place it was read from."""
+    index, shape, dtype = saved
+    held = cotangents[slot]
+    if type(held) is not Scattered:
+        held = cotangents[slot] = Scattered(shape, dtype, held)
+    if isinstance(g, Recorded) or isinstance(held.whole, Recorded):
+        held.indices.append(index)
+        held.pieces.append(g)
+        return
+    if not owned[slot]:
+        held.whole = np.zeros(shape, dtype, like=g) if held.whole is None else held.whole.copy()
+        owned[slot] = True
+    add_at(held.whole, index, g)
+
+
+def fit(ct: Any, spec: tuple[tuple[int, ...] | None, Any]) -> Any:
+    """Bring a cotangent to the shape and dtype of its input: sum over axes that were broadcast, cast, drop what is imaginary."""
+    shape, dtype = spec
+    if shape is not None and shape_of(ct) != shape:
+        ct = unbroadcast(ct, shape)
+    own = dtype_of(ct)
+    if own != dtype:
+        if own.kind == "c" and dtype.kind != "c":
+            ct = ct.real
+        ct = ct.astype(dtype)
+    return ct
+
+
+def unbroadcast(ct: Any, shape: tuple[int, ...]) -> Any:
+    """Return the sum of `ct` over the axes along which `shape` was broadcast to it."""
+    given = shape_of(ct)
+    extra = len(given) - len(shape)
+    axes = tuple([i for i, n in enumerate(given) if i < extra or (n != 1 and shape[i - extra] == 1)])
+    if axes:
+        ct = ct.sum(axes)
+    return ct if shape_of(ct) == shape else ct.reshape(shape)
