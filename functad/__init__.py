@@ -1,1 +1,34 @@
 """functad: functional, transform-based automatic differentiation for plain NumPy code."""
+
+from functad import errors
+from functad.expressions.expressions import Expressions
+from functad.expressions.spec import ArraySpec
+from functad.primitives import vocabulary as _vocabulary  # fills the registry
+from functad.tracing.tensor import Tensor
+from functad.transforms.abstract import eval_shape, make_expressions
+from functad.transforms.forward import jvp
+from functad.transforms.gradient import grad, value_and_grad, vjp
+from functad.transforms.jacobian import jacobian
+from functad.transforms.stop import stop_gradient
+from functad.trees import register_tree, tree_map
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ArraySpec",
+    "Expressions",
+    "Tensor",
+    "errors",
+    "eval_shape",
+    "grad",
+    "jacobian",
+    "jvp",
+    "make_expressions",
+    "register_tree",
+    "stop_gradient",
+    "tree_map",
+    "value_and_grad",
+    "vjp",
+]
+
+del _vocabulary

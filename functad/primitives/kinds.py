@@ -225,7 +225,9 @@ def constant(
     compute: Compute | None = None,
     operator: Compute | None = None,
     spec: Compute | None = None,
+    name: str | None = None,
     complex: bool = True,
+    internal: bool = False,
 ) -> Primitive:
     """Enter a function whose derivative is zero wherever it exists: comparisons, rounding, positions, shapes."""
     if spec is None and isinstance(function, np.ufunc):
@@ -239,7 +241,9 @@ def constant(
         doc=doc,
         samples=samples,
         spec=spec,
+        name=name,
         complex=complex,
+        internal=internal,
     )
 
 

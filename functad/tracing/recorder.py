@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import EscapedTensorError, line_of, user_frame
+from functad.errors import EscapedTensorError, line_of, name_of, user_frame
 from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.kinds import forward_plan
@@ -40,12 +40,13 @@ class Recorder:
         mode: what the records are for: `reverse`, `forward` or `abstract`.
         eager: open, concrete and in reverse mode, so that operators may take their short way.
         closed: the trace has ended; its Tensors are of no more use.
-        equations: the records, by slot.
+        equations: the records, by slot; inputs come first.
+        inputs: the number of inputs.
         specs: in an abstract trace, the spec of each slot.
         transform, function: names for messages.
     """
 
-    __slots__ = ("closed", "eager", "equations", "function", "mode", "serial", "specs", "transform")
+    __slots__ = ("closed", "eager", "equations", "function", "inputs", "mode", "serial", "specs", "transform")
 
     def __init__(self, mode: str, transform: str, function: object) -> None:
         self.serial = next(_serials)
@@ -53,6 +54,7 @@ class Recorder:
         self.eager = mode == REVERSE
         self.closed = False
         self.equations: list[Any] = []
+        self.inputs = 0
         self.specs: list[ArraySpec] = []
         self.transform = transform
         self.function = function
@@ -86,6 +88,7 @@ def new_input(cls: type[Recorded], recorder: Recorder, value: Any) -> Any:
     """Add an input to a trace and return its Tensor; for an abstract trace, `value` is the spec."""
     tensor = _tensor(cls, recorder, value, len(recorder.equations))
     recorder.equations.append(None)
+    recorder.inputs += 1
     if recorder.mode is ABSTRACT:
         recorder.specs.append(value)
     return tensor
@@ -151,11 +154,11 @@ def _record_concrete(
         specs = reverse_specs(primitive, values, active, out)
     else:
         plan = forward_plan(primitive, active)
-        specs = tuple(map(spec_of, out)) if primitive.multiple else (shape_of(out), dtype_of(out))
-        if plan is None:
-            saved = primitive.reverse_plan(active).pick(values, out, params)
-            equation = (primitive.reverse_plan(active), slots, saved, (specs, "transpose"))
-            return _results(cls, recorder, primitive, out, equation)
+        transposed = plan is None
+        plan = plan or primitive.reverse_plan(active)
+        outputs = out if primitive.multiple else (out,)
+        shapes = tuple([(shape_of(value), dtype_of(value)) for value in outputs])
+        specs = (shapes if primitive.multiple else shapes[0], transposed)
     return _results(cls, recorder, primitive, out, (plan, slots, plan.pick(values, out, params), specs))
 
 
@@ -222,7 +225,7 @@ def escaped(tensor: Recorded, operation: str) -> EscapedTensorError:
     """Return the error for a Tensor that is used after its transform has ended."""
     recorder = tensor.recorder
     return EscapedTensorError(
-        f"{operation} was given a Tensor that escaped from {recorder.transform} of {recorder.function}, which has ended. "
+        f"{operation} was given a Tensor that escaped from {recorder.transform} of {name_of(recorder.function)}, which has ended. "
         f"The Tensor was made at {line_of(tensor.code, tensor.instruction)}. "
         f"Return the value from the function (has_aux=True hands extra results through), instead of storing it outside."
     )

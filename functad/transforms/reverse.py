@@ -15,7 +15,7 @@ import numpy as np
 
 from functad.expressions.spec import dtype_of, shape_of
 from functad.primitives.indexing import SCATTER, add_at
-from functad.primitives.primitive import KEEP_GATHER, KEEP_NOTHING, KEEP_ONE
+from functad.primitives.primitive import KEEP_GATHER, KEEP_NOTHING, KEEP_ONE, Plan
 from functad.tracing.recorder import Recorded
 
 _ndarray = np.ndarray
@@ -103,13 +103,7 @@ def _pull_several(equation: Any, index: int, g: Any, cotangents: list[Any], owne
         g = tuple([_total(part, shape, dtype) for part, (shape, dtype) in zip(parts, outputs, strict=True)])
     elif type(g) is Scattered:
         g = g.total()
-    if plan.joint:
-        found = plan.rules[0](g, *saved)
-        cts = [found[i] for i in plan.active]
-    elif plan.single is not None:
-        cts = [plan.single(g, saved) if plan.keep == KEEP_ONE else plan.single(g, *saved)]
-    else:
-        cts = [rule(g, *args) for rule, args in zip(plan.rules, saved, strict=True)]
+    cts = pull_record(plan, g, saved)
     if len(plan.active) == 1:
         slots, specs = (slots,), None if specs is None else (specs,)
     for i, slot in enumerate(slots):
@@ -120,6 +114,18 @@ def _pull_several(equation: Any, index: int, g: Any, cotangents: list[Any], owne
             cotangents[slot] = ct
         else:
             _accumulate(cotangents, owned, slot, ct)
+
+
+def pull_record(plan: Plan, g: Any, saved: Any) -> list[Any]:
+    """Return what the rules of one record give for a cotangent, one for each differentiated input."""
+    if plan.joint:
+        found = plan.rules[0](g, *saved)
+        return [found[i] for i in plan.active]
+    if plan.single is None:
+        return [rule(g, *args) for rule, args in zip(plan.rules, saved, strict=True)]
+    if plan.keep == KEEP_ONE:
+        return [plan.single(g, saved)]
+    return [plan.single(g) if plan.keep == KEEP_NOTHING else plan.single(g, *saved)]
 
 
 def _total(part: Any, shape: tuple[int, ...], dtype: Any) -> Any:

@@ -1,0 +1,22 @@
+"""Checks of derivatives, of functad's own primitives and of any others; importing functad does not import them.
+
+Example:
+    >>> import numpy as np
+    >>> from functad.primitives.primitive import ENTRIES
+    >>> from functad.testing import check_primitive
+    >>> check_primitive(ENTRIES[np.sin])
+"""
+
+from functad.testing.numerical import central_difference, complex_step, directional_derivative
+from functad.testing.primitive_checks import Call, InputSource, calls, check_complete, check_primitive
+
+__all__ = [
+    "Call",
+    "InputSource",
+    "calls",
+    "central_difference",
+    "check_complete",
+    "check_primitive",
+    "complex_step",
+    "directional_derivative",
+]

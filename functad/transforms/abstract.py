@@ -1,0 +1,131 @@
+"""Tracing without values: `make_expressions` and `eval_shape`."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, ParamSpec
+
+from functad.errors import InputError, OutputError, here, name_of
+from functad.expressions.expressions import Constant, Expressions
+from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
+from functad.tracing.recorder import ABSTRACT, Recorded, Recorder, new_input
+from functad.tracing.tensor import Tensor
+from functad.trees import Structure, flatten
+
+P = ParamSpec("P")
+
+
+def make_expressions(f: Callable[P, Any]) -> Callable[P, Expressions]:
+    """Return a function that traces `f` and gives its expression list.
+
+    Only shapes and dtypes of the arguments matter: the trace is abstract, so `f` cannot branch on values. What does not
+    depend on the arguments is computed while tracing and stands in the list as a constant.
+
+    Args:
+        f: a function of NumPy code.
+
+    Returns:
+        A function with the signature of `f`, whose arguments may be arrays, numbers, `ArraySpec`s or trees of them, that returns
+        an `Expressions`.
+
+    Raises:
+        InputError: an argument is no tree of arrays.
+        OutputError: `f` returned something that is no tree of arrays.
+        AbstractValueError: `f` asked for a value.
+
+    Example:
+        >>> import numpy as np
+        >>> make_expressions(lambda x, y: {"sum": x + y})(np.zeros((2, 3), np.float32), 1.0)
+        { lambda x:float32[2,3] y:float[].
+          a:float32[2,3] = add x y
+          return a }
+    """
+
+    @functools.wraps(f)
+    def trace(*args: P.args, **kwargs: P.kwargs) -> Expressions:
+        return _trace("make_expressions", f, args, kwargs)
+
+    return trace
+
+
+def eval_shape(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Return the shapes and dtypes of `f(*args, **kwargs)` without computing it.
+
+    Args:
+        f: a function of NumPy code.
+        args: arrays, numbers, `ArraySpec`s or trees of them.
+        kwargs: the same, by name.
+
+    Returns:
+        The result of `f` with an `ArraySpec` in place of each array.
+
+    Raises:
+        InputError, OutputError, AbstractValueError: as `make_expressions`.
+
+    Example:
+        >>> import numpy as np
+        >>> eval_shape(lambda a, b: a @ b, ArraySpec((1000000, 3), np.dtype(float)), np.zeros((3, 2)))
+        float64[1000000,2]
+    """
+    expressions = _trace("eval_shape", f, args, kwargs)
+    return expressions.output_structure.unflatten(
+        [spec_of(s.value) if isinstance(s, Constant) else expressions.specs[s] for s in expressions.outputs]
+    )
+
+
+def _trace(transform: str, f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Expressions:
+    leaves, structure = flatten((args, kwargs))
+    names = _input_names(f, structure, len(args))
+    recorder = Recorder(ABSTRACT, transform, f)
+    tensors = []
+    for leaf, name in zip(leaves, names, strict=True):
+        tensors.append(new_input(Tensor, recorder, _spec_of_input(leaf, name, transform, f)))
+    inputs, keywords = structure.unflatten(tensors)
+    try:
+        out = f(*inputs, **keywords)
+    finally:
+        recorder.close()
+    results, output_structure = flatten(out)
+    outputs: list[int | Constant] = []
+    for result, path in zip(results, output_structure.paths("result"), strict=True):
+        if isinstance(result, Recorded) and result.recorder is recorder:
+            outputs.append(result.slot)
+        elif type(result) in PYTHON_SCALARS or hasattr(result, "dtype"):
+            outputs.append(Constant(result))
+        else:
+            raise OutputError(
+                f"{transform} of {name_of(f)}, called at {here()}: {path} is a {type(result).__name__}. "
+                f"Return arrays and numbers only."
+            )
+    equations = tuple(equation for equation in recorder.equations if equation is not None)
+    return Expressions(tuple(names), equations, tuple(outputs), tuple(recorder.specs), structure, output_structure)
+
+
+def _spec_of_input(leaf: Any, name: str, transform: str, f: Callable[..., Any]) -> ArraySpec:
+    try:
+        spec = spec_of(leaf)
+    except TypeError:
+        spec = None
+    if spec is None or spec.dtype.kind not in "biufc":
+        raise InputError(
+            f"{transform} of {name_of(f)}, called at {here()}: {name} is a {type(leaf).__name__}, not an array or a number. "
+            f"Bind it first: functools.partial, or a lambda around the function."
+        )
+    return spec
+
+
+def _input_names(f: Callable[..., Any], structure: Structure, count: int) -> list[str]:
+    """Return for each leaf of `(args, kwargs)` the name of its parameter, with the path within it."""
+    try:
+        parameters = list(inspect.signature(f).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    roots = [positional[i] if i < len(positional) else f"args[{i}]" for i in range(count)]
+    arguments, keywords = structure.children
+    names = [path for child, root in zip(arguments.children, roots, strict=True) for path in child.paths(root)]
+    for child, key in zip(keywords.children, keywords.data[0], strict=True):
+        names.extend(child.paths(key))
+    return names

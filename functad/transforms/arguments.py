@@ -1,0 +1,280 @@
+"""Which arguments of a call are differentiated, and how they are put into a trace and their derivatives taken out."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from functad.errors import InputError, OutputError, StructureError, here, name_of
+from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
+from functad.tracing.recorder import Recorded, Recorder, new_input
+from functad.tracing.tensor import Tensor
+from functad.trees import LEAF, Structure, flatten
+
+_ndarray = np.ndarray
+
+ArgNums = int | Sequence[int]
+ArgNames = str | Sequence[str]
+
+
+class Selection:
+    """The arguments that a transform differentiates, by position and by name.
+
+    Attributes:
+        function: the function that will be called.
+        positions: positions of the selected arguments.
+        names: names of the selected arguments.
+        single: the derivative is returned as it is; otherwise as a tuple, a dict by name, or a pair of both.
+    """
+
+    def __init__(self, transform: str, function: Callable[..., Any], argnums: ArgNums, argnames: ArgNames | None) -> None:
+        if not callable(function):
+            raise InputError(f"{transform} needs a function, not a {type(function).__name__}, at {here()}.")
+        self.transform = transform
+        self.function = function
+        self.names = () if argnames is None else (argnames,) if isinstance(argnames, str) else tuple(argnames)
+        only_names = argnames is not None and isinstance(argnums, int) and argnums == 0
+        self.positions = () if only_names else (argnums,) if isinstance(argnums, int) else tuple(argnums)
+        one_name = only_names and isinstance(argnames, str)
+        self.single = one_name or (isinstance(argnums, int) and not self.names)
+
+    @cached_property
+    def parameters(self) -> Mapping[str, inspect.Parameter]:
+        """The parameters of the function, if its signature is known."""
+        try:
+            return inspect.signature(self.function).parameters
+        except (TypeError, ValueError):
+            return {}
+
+    def keys(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int | str]:
+        """Return for each selected argument its position in `args`, or its name in `kwargs`.
+
+        Raises:
+            InputError: an argument is not there.
+        """
+        keys: list[int | str] = []
+        for position in self.positions:
+            if not -len(args) <= position < len(args):
+                raise InputError(
+                    f"{self.transform} of {name_of(self.function)} should differentiate argument {position}, but the call at "
+                    f"{here()} has {len(args)} positional arguments. Pass it by position, or choose others by argnums or argnames."
+                )
+            keys.append(position % len(args))
+        for name in self.names:
+            places = list(self.parameters)
+            if name in kwargs:
+                keys.append(name)
+            elif name in places[: len(args)]:
+                keys.append(places.index(name))
+            else:
+                raise InputError(
+                    f"{self.transform} of {name_of(self.function)} should differentiate argument {name!r}, "
+                    f"but the call at {here()} has none of that name."
+                )
+        return keys
+
+    def pack(self, derivatives: list[Any]) -> Any:
+        """Return the derivatives by selected argument in the form promised to the user."""
+        if self.single:
+            return derivatives[0]
+        count = len(self.positions)
+        by_position = tuple(derivatives[:count])
+        if not self.names:
+            return by_position
+        by_name = dict(zip(self.names, derivatives[count:], strict=True))
+        return (by_position, by_name) if count else by_name
+
+
+class Inputs:
+    """The Tensors that stand for the selected arguments of one call.
+
+    Attributes:
+        args, kwargs: the arguments with Tensors in place of the selected ones.
+        primals: the values of the inputs.
+        structures: for each selected argument, how it flattens; its leaves follow each other in `primals`.
+        count: number of inputs.
+        skipped: positions, among all leaves, of integers that were let through.
+    """
+
+    __slots__ = ("args", "kwargs", "primals", "skipped", "structures")
+
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.args = list(args)
+        self.kwargs = kwargs
+        self.primals: list[Any] = []
+        self.structures: list[Structure] = []
+        self.skipped: set[int] = set()
+
+
+def enter(
+    recorder: Recorder,
+    selection: Selection,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Inputs:
+    """Put the selected arguments of a call into a trace.
+
+    Raises:
+        InputError: one of them cannot be differentiated.
+    """
+    inputs = Inputs(args, kwargs)
+    for key in selection.keys(args, kwargs):
+        value = args[key] if isinstance(key, int) else kwargs[key]
+        made: Any
+        if type(value) is _ndarray and value.dtype.kind == "f" and not holomorphic:
+            inputs.structures.append(LEAF)
+            inputs.primals.append(value)
+            made = new_input(Tensor, recorder, value)
+        else:
+            leaves, structure = flatten(value)
+            inputs.structures.append(structure)
+            tensors: list[Any] = []
+            for i, leaf in enumerate(leaves):
+                reason = undifferentiable(leaf, holomorphic)
+                if reason == _INTEGER and allow_int:
+                    inputs.skipped.add(len(inputs.primals))
+                    tensors.append(leaf)
+                elif reason is not None:
+                    root = f"args[{key}]" if isinstance(key, int) else f"kwargs[{key!r}]"
+                    raise InputError(
+                        f"{selection.transform} of {name_of(selection.function)}, called at {here()}: "
+                        f"{structure.paths(root)[i]} is {_described(leaf)}. {reason}"
+                    )
+                else:
+                    tensors.append(new_input(Tensor, recorder, leaf))
+                inputs.primals.append(leaf)
+            made = structure.unflatten(tensors)
+        if isinstance(key, int):
+            inputs.args[key] = made
+        else:
+            inputs.kwargs = {**inputs.kwargs, key: made}
+    return inputs
+
+
+_INTEGER = (
+    "Integers have no derivative: pass a float (1.0 instead of 1, x.astype(float)), choose other arguments by argnums, "
+    "or let integers through with allow_int=True."
+)
+
+
+def undifferentiable(leaf: Any, holomorphic: bool = False) -> str | None:
+    """Say why a leaf cannot be differentiated and what to do; `None` if it can."""
+    if type(leaf) not in PYTHON_SCALARS and not (hasattr(leaf, "dtype") and hasattr(leaf, "shape")):
+        return "Only arrays and numbers, and containers of them, can be differentiated; choose others by argnums."
+    kind = dtype_of(leaf).kind
+    if kind in "biu":
+        return _INTEGER
+    if kind not in "fc":
+        return "Only floating-point and complex arrays can be differentiated; choose other arguments by argnums."
+    if holomorphic and kind != "c":
+        return "holomorphic=True asks for complex arguments: pass x.astype(complex), or leave holomorphic out."
+    return None
+
+
+def _described(leaf: Any) -> str:
+    try:
+        return f"{type(leaf).__name__} ({spec_of(leaf)})"
+    except TypeError:
+        return f"a {type(leaf).__name__}"
+
+
+def split_aux(out: Any, has_aux: bool, selection: Selection) -> tuple[Any, Any]:
+    """Return the result to be differentiated and the auxiliary one.
+
+    Raises:
+        OutputError: there should be a pair, and there is none.
+    """
+    if not has_aux:
+        return out, None
+    if not isinstance(out, tuple) or len(out) != 2:
+        raise OutputError(
+            f"{selection.transform} of {name_of(selection.function)} with has_aux=True, called at {here()}: "
+            f"the function must return a pair (result, aux), not a {type(out).__name__}."
+        )
+    return out[0], out[1]
+
+
+def lower(tree: Any, recorder: Recorder) -> Any:
+    """Return a tree with the Tensors of a trace replaced by their values."""
+    if isinstance(tree, Recorded):
+        return tree.value if tree.recorder is recorder else tree
+    leaves, structure = flatten(tree)
+    return structure.unflatten([v.value if isinstance(v, Recorded) and v.recorder is recorder else v for v in leaves])
+
+
+def check_like(given: Any, structure: Structure, values: Sequence[Any], name: str, what: str) -> list[Any]:
+    """Return the leaves of a tree of tangents or cotangents that must match given values in structure, shape and dtype.
+
+    Raises:
+        StructureError: it does not match; the message names the place.
+    """
+    leaves = structure.flatten_like(given, name)
+    paths = structure.paths(name)
+    result = []
+    for leaf, value, path in zip(leaves, values, paths, strict=True):
+        if dtype_of(value).kind not in "fc":
+            result.append(None)
+            continue
+        if type(leaf) not in PYTHON_SCALARS and not hasattr(leaf, "dtype"):
+            raise StructureError(f"{path} is a {type(leaf).__name__}, not an array, at {here()}.")
+        if shape_of(leaf) != shape_of(value):
+            raise StructureError(f"{path} is {spec_of(leaf)}, but the {what} it belongs to is {spec_of(value)}, at {here()}.")
+        wanted, own = dtype_of(value), dtype_of(leaf)
+        if own.kind == "c" and wanted.kind != "c":
+            raise StructureError(f"{path} is complex, but the {what} it belongs to is {spec_of(value)}, at {here()}.")
+        result.append(leaf if own == wanted and type(leaf) not in PYTHON_SCALARS else _cast(leaf, wanted))
+    return result
+
+
+def _cast(leaf: Any, dtype: Any) -> Any:
+    return dtype.type(leaf) if type(leaf) in PYTHON_SCALARS else leaf.astype(dtype)
+
+
+def derivatives(inputs: Inputs, found: list[Any], foreign: Sequence[Any] = ()) -> list[Any]:
+    """Return the derivatives by selected argument: zeros where nothing flowed, and arrays that the user may write into.
+
+    Args:
+        inputs: the inputs of the trace.
+        found: the cotangents of the inputs, `None` for an input that nothing depends on.
+        foreign: arrays of the user that must not be handed back as derivatives.
+    """
+    bases = {id(_base(value)) for value in foreign if type(value) is _ndarray}
+    waiting = iter(found)
+    leaves = []
+    for i, primal in enumerate(inputs.primals):
+        ct = None if i in inputs.skipped else next(waiting)
+        leaves.append(_own(ct, primal, bases))
+    if len(inputs.structures) == 1 and inputs.structures[0].kind is None:
+        return leaves
+    remaining = iter(leaves)
+    return [
+        structure.unflatten([next(remaining) for _ in range(structure.leaves)]) for structure in inputs.structures
+    ]
+
+
+def _own(ct: Any, primal: Any, bases: set[int]) -> Any:
+    """Return a derivative with the dtype of its primal, in memory that nothing else uses."""
+    dtype = dtype_of(primal)
+    if ct is None:
+        shape, kind = shape_of(primal), dtype if dtype.kind in "fc" else np.float64
+        return np.zeros(shape, kind) if shape else np.dtype(kind).type(0)
+    if type(ct) is _ndarray:
+        base = id(_base(ct))
+        if not ct.flags.writeable or base in bases:
+            ct = ct.copy()
+            base = id(ct)
+        bases.add(base)
+    return ct if dtype_of(ct) == dtype else ct.astype(dtype)
+
+
+def _base(value: Any) -> Any:
+    while type(value.base) is _ndarray:
+        value = value.base
+    return value

@@ -1,0 +1,158 @@
+"""The third walk: push tangents forward through a list of records, from the first to the last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.errors import InputError, StructureError, here, name_of
+from functad.expressions.spec import dtype_of, shape_of
+from functad.primitives.primitive import KEEP_NOTHING, KEEP_ONE, Plan
+from functad.tracing.recorder import FORWARD, REVERSE, Recorded, Recorder, new_input
+from functad.tracing.tensor import Tensor
+from functad.transforms.arguments import Selection, check_like, enter, lower, split_aux
+from functad.transforms.reverse import pull_back, pull_record
+from functad.trees import flatten
+
+
+def push_forward(equations: Sequence[Any], tangents: list[Any]) -> list[Any]:
+    """Return the tangents of all slots, given those of the inputs, which have the first slots; `None` stands for zero."""
+    with np.errstate(all="ignore"):
+        for index in range(len(tangents), len(equations)):
+            equation = equations[index]
+            tangents.append(None)
+            if equation is not None:
+                _push(equation, index, tangents)
+    return tangents
+
+
+def _push(equation: Any, index: int, tangents: list[Any]) -> None:
+    plan, slots, saved, (specs, transposed) = equation[:4]
+    if len(plan.active) == 1:
+        slots = (slots,)
+    ts = [tangents[slot] for slot in slots]
+    if all(t is None for t in ts):
+        return
+    if transposed:
+        out = _push_transposed(plan, ts, saved, specs)
+    else:
+        out = _push_rules(plan, ts, saved)
+    if plan.primitive.multiple:
+        first = index + 1 - len(specs)
+        tangents[first : index + 1] = [_fit(t, spec) for t, spec in zip(out, specs, strict=True)]
+    else:
+        tangents[index] = _fit(out, specs)
+
+
+def _push_rules(plan: Plan, ts: Sequence[Any], saved: Any) -> Any:
+    """Return the sum over the inputs of what the JVP rules give, or what the joint rule gives."""
+    if plan.joint:
+        return plan.rules[0](ts, *saved)
+    if plan.single is not None:
+        if plan.keep == KEEP_ONE:
+            return plan.single(ts[0], saved)
+        return plan.single(ts[0]) if plan.keep == KEEP_NOTHING else plan.single(ts[0], *saved)
+    total: Any = None
+    for t, rule, args in zip(ts, plan.rules, saved, strict=True):
+        if t is not None:
+            part = rule(t, *args)
+            if plan.primitive.multiple:
+                total = part if total is None else tuple(a + b for a, b in zip(total, part, strict=True))
+            else:
+                total = part if total is None else total + part
+    return total
+
+
+def _push_transposed(plan: Plan, ts: Sequence[Any], saved: Any, specs: Any) -> Any:
+    """Return the JVP as the transpose of the VJP, which is linear in its cotangent: `J t = (g -> g^T J)^T t`."""
+    multiple = plan.primitive.multiple
+    recorder = Recorder(REVERSE, "jvp", plan.primitive)
+    zeros = [np.zeros(shape, dtype) for shape, dtype in (specs if multiple else (specs,))]
+    gs = [new_input(Tensor, recorder, zero) for zero in zeros]
+    cts = pull_record(plan, tuple(gs) if multiple else gs[0], saved)
+    recorder.close()
+    cotangents: list[Any] = [None] * len(recorder.equations)
+    for t, ct in zip(ts, cts, strict=True):
+        if t is not None and isinstance(ct, Recorded) and ct.recorder is recorder:
+            t = _unfit(t, ct)
+            cotangents[ct.slot] = t if cotangents[ct.slot] is None else cotangents[ct.slot] + t
+    found = pull_back(recorder.equations, cotangents, recorder.inputs, consume=True)
+    result = [zero if t is None else t for t, zero in zip(found, zeros, strict=True)]
+    return tuple(result) if multiple else result[0]
+
+
+def _unfit(t: Any, ct: Recorded) -> Any:
+    """Bring a tangent to the shape and dtype of what a VJP rule returns, which the backward walk would sum and cast."""
+    shape, dtype = shape_of(ct.value), dtype_of(ct.value)
+    if shape_of(t) != shape:
+        t = np.broadcast_to(t, shape)
+    return t if dtype_of(t) == dtype else t.astype(dtype)
+
+
+def _fit(t: Any, spec: Any) -> Any:
+    """Bring a tangent to the shape and dtype of the result it belongs to."""
+    shape, dtype = spec
+    own = dtype_of(t)
+    if own != dtype:
+        if own.kind == "c" and dtype.kind != "c":
+            t = t.real
+        t = t.astype(dtype)
+    return t if shape_of(t) == shape else np.broadcast_to(t, shape)
+
+
+def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
+    """Evaluate `f` and push tangents forward: `(f(x), J(x) t)`.
+
+    Args:
+        f: a function of NumPy code.
+        primals: its arguments, all of which are differentiated: arrays, numbers or trees of them.
+        tangents: a direction for each argument, of its structure, shapes and dtypes.
+        has_aux: `f` returns a pair `(value, aux)`.
+
+    Returns:
+        `(value, tangent)`, or `(value, tangent, aux)`; the tangent has the structure, shapes and dtypes of the value.
+
+    Raises:
+        InputError: an argument cannot be differentiated.
+        StructureError: the tangents do not match the arguments.
+
+    Example:
+        >>> import numpy as np
+        >>> value, tangent = jvp(np.sin, (np.array([0.0, 1.0]),), (np.array([1.0, 2.0]),))
+        >>> tangent.round(4)
+        array([1.    , 1.0806])
+    """
+    if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
+        raise InputError(
+            f"jvp of {name_of(f)}, called at {here()}: primals and tangents are the tuples of all arguments; "
+            f"write jvp(f, (x,), (t,)) for one."
+        )
+    if len(primals) != len(tangents):
+        raise StructureError(f"jvp of {name_of(f)}, called at {here()}: {len(primals)} primals but {len(tangents)} tangents.")
+    selection = Selection("jvp", f, tuple(range(len(primals))), None)
+    recorder = Recorder(FORWARD, "jvp", f)
+    inputs = enter(recorder, selection, tuple(primals), {})
+    given: list[Any] = []
+    for i, (structure, tangent) in enumerate(zip(inputs.structures, tangents, strict=True)):
+        values = inputs.primals[len(given) : len(given) + structure.leaves]
+        given.extend(check_like(tangent, structure, values, f"tangents[{i}]", "primal"))
+    try:
+        out, aux = split_aux(f(*inputs.args), has_aux, selection)
+    finally:
+        recorder.close()
+    pushed = push_forward(recorder.equations, given)
+    leaves, structure = flatten(out)
+    found = [
+        pushed[leaf.slot] if isinstance(leaf, Recorded) and leaf.recorder is recorder else None for leaf in leaves
+    ]
+    values = [lower(leaf, recorder) for leaf in leaves]
+    zeros = [_zero(value) if t is None else t for t, value in zip(found, values, strict=True)]
+    result = structure.unflatten(values), structure.unflatten(zeros)
+    return (*result, lower(aux, recorder)) if has_aux else result
+
+
+def _zero(value: Any) -> Any:
+    dtype = dtype_of(value) if dtype_of(value).kind in "fc" else np.dtype(np.float64)
+    return np.zeros(shape_of(value), dtype) if shape_of(value) else dtype.type(0)

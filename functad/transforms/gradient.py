@@ -1,0 +1,276 @@
+"""`grad`, `value_and_grad` and `vjp`: trace a function on concrete values, then pull cotangents back."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar, overload
+
+from functad.errors import NonScalarError, OutputError, here, name_of
+from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
+from functad.tracing.recorder import REVERSE, Recorded, Recorder
+from functad.transforms.arguments import (
+    ArgNames,
+    ArgNums,
+    Inputs,
+    Selection,
+    check_like,
+    derivatives,
+    enter,
+    lower,
+    split_aux,
+)
+from functad.transforms.reverse import pull_back
+from functad.trees import flatten
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@overload
+def value_and_grad(
+    f: Callable[P, R],
+    argnums: ArgNums = 0,
+    argnames: ArgNames | None = None,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[P, tuple[R, Any]]: ...
+@overload
+def value_and_grad(
+    f: None = None,
+    argnums: ArgNums = 0,
+    argnames: ArgNames | None = None,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[[Callable[P, R]], Callable[P, tuple[R, Any]]]: ...
+def value_and_grad(
+    f: Callable[..., Any] | None = None,
+    argnums: ArgNums = 0,
+    argnames: ArgNames | None = None,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Any:
+    """Return a function that gives the value of `f` and its gradient, from one evaluation.
+
+    Args:
+        f: a function of NumPy code that returns one real number; without it a decorator is returned.
+        argnums: position, or positions, of the arguments to differentiate: arrays, numbers, or trees of them.
+        argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
+        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
+        holomorphic: arguments and value are complex, and the complex derivative is meant.
+        allow_int: integers among the selected arguments are let through; their gradient is zeros.
+
+    Returns:
+        A function with the signature of `f` that returns `(value, gradient)`, or `((value, aux), gradient)`. The gradient has
+        the structure, shapes and dtypes of the argument; it is a tuple if `argnums` is a tuple, a dict if `argnames` is one. For a
+        complex argument it is `du/dx - i du/dy`.
+
+    Raises:
+        NonScalarError: `f` returned something else than one number.
+        InputError: an argument cannot be differentiated.
+
+    Example:
+        >>> import numpy as np
+        >>> value, gradient = value_and_grad(lambda w: np.sum(w["a"] ** 2) * w["b"])({"a": np.array([1.0, 2.0]), "b": 3.0})
+        >>> float(value)
+        15.0
+        >>> gradient
+        {'a': array([ 6., 12.]), 'b': np.float64(5.0)}
+    """
+    if f is None:
+        return functools.partial(
+            value_and_grad,
+            argnums=argnums,
+            argnames=argnames,
+            has_aux=has_aux,
+            holomorphic=holomorphic,
+            allow_int=allow_int,
+        )
+    return _gradient_function("value_and_grad", f, argnums, argnames, has_aux, holomorphic, allow_int, with_value=True)
+
+
+@overload
+def grad(
+    f: Callable[P, Any],
+    argnums: ArgNums = 0,
+    argnames: ArgNames | None = None,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[P, Any]: ...
+@overload
+def grad(
+    f: None = None,
+    argnums: ArgNums = 0,
+    argnames: ArgNames | None = None,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
+def grad(
+    f: Callable[..., Any] | None = None,
+    argnums: ArgNums = 0,
+    argnames: ArgNames | None = None,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Any:
+    """Return a function that gives the gradient of `f`.
+
+    The arguments are those of `value_and_grad`.
+
+    Returns:
+        A function with the signature of `f` that returns the gradient, or `(gradient, aux)` with `has_aux`.
+
+    Raises:
+        NonScalarError: `f` returned something else than one number.
+        InputError: an argument cannot be differentiated.
+
+    Example:
+        >>> import numpy as np
+        >>> grad(lambda x: np.sum(np.sin(x) * x))(np.array([0.0, 1.0])).round(4)
+        array([0.    , 1.3818])
+        >>> float(grad(grad(grad(lambda x: x**4)))(2.0))
+        48.0
+    """
+    if f is None:
+        return functools.partial(
+            grad, argnums=argnums, argnames=argnames, has_aux=has_aux, holomorphic=holomorphic, allow_int=allow_int
+        )
+    return _gradient_function("grad", f, argnums, argnames, has_aux, holomorphic, allow_int, with_value=False)
+
+
+def _gradient_function(
+    transform: str,
+    f: Callable[..., Any],
+    argnums: ArgNums,
+    argnames: ArgNames | None,
+    has_aux: bool,
+    holomorphic: bool,
+    allow_int: bool,
+    *,
+    with_value: bool,
+) -> Callable[..., Any]:
+    selection = Selection(transform, f, argnums, argnames)
+
+    @functools.wraps(f)
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        recorder = Recorder(REVERSE, transform, f)
+        inputs = enter(recorder, selection, args, kwargs, holomorphic=holomorphic, allow_int=allow_int)
+        try:
+            out, aux = split_aux(f(*inputs.args, **inputs.kwargs), has_aux, selection)
+        finally:
+            recorder.close()
+        value, found = _pull_scalar(recorder, out, selection, holomorphic)
+        result = selection.pack(derivatives(inputs, found))
+        if not has_aux:
+            return (value, result) if with_value else result
+        aux = lower(aux, recorder)
+        return ((value, aux), result) if with_value else (result, aux)
+
+    return gradient
+
+
+def _pull_scalar(recorder: Recorder, out: Any, selection: Selection, holomorphic: bool) -> tuple[Any, list[Any]]:
+    """Return the value of a scalar result, and the cotangents of the inputs for the cotangent 1."""
+    recorded = isinstance(out, Recorded) and out.recorder is recorder
+    value = out.value if recorded else out
+    _check_scalar(value, selection, holomorphic)
+    inputs = recorder.inputs
+    if not recorded:
+        return value, [None] * inputs
+    cotangents: list[Any] = [None] * max(out.slot + 1, inputs)
+    cotangents[out.slot] = dtype_of(value).type(1)
+    return value, pull_back(recorder.equations, cotangents, inputs, consume=True)
+
+
+def _check_scalar(value: Any, selection: Selection, holomorphic: bool) -> None:
+    if type(value) not in PYTHON_SCALARS and not (hasattr(value, "dtype") and hasattr(value, "shape")):
+        raise NonScalarError(
+            f"{selection.transform} needs a function that returns one number, but {name_of(selection.function)}, called at "
+            f"{here()}, returned a {type(value).__name__}. Return the number alone, and the rest with has_aux=True."
+        )
+    if shape_of(value) != ():
+        raise NonScalarError(
+            f"{selection.transform} needs a function that returns one number, but {name_of(selection.function)}, called at "
+            f"{here()}, returned {spec_of(value)}. Reduce it (np.sum, np.mean), or use jacobian or vjp."
+        )
+    kind = dtype_of(value).kind
+    if holomorphic and kind != "c":
+        raise NonScalarError(
+            f"{selection.transform} with holomorphic=True needs a complex result, but {name_of(selection.function)}, called at "
+            f"{here()}, returned {spec_of(value)}. Leave holomorphic out."
+        )
+    if not holomorphic and kind == "c":
+        raise NonScalarError(
+            f"{selection.transform} needs a real result, but {name_of(selection.function)}, called at {here()}, returned "
+            f"{spec_of(value)}. Return np.abs, .real or .imag of it, or pass holomorphic=True if f is holomorphic."
+        )
+
+
+def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """Evaluate `f` and return its value and the function that pulls cotangents back: `g -> g^T J`.
+
+    Args:
+        f: a function of NumPy code.
+        primals: its arguments, all of which are differentiated: arrays, numbers or trees of them.
+        has_aux: `f` returns a pair `(value, aux)`.
+
+    Returns:
+        `(value, pullback)`, or `(value, pullback, aux)`. `pullback(g)`, with `g` of the structure, shapes and dtypes of the
+        value, returns a tuple with one cotangent per argument; it may be called any number of times.
+
+    Raises:
+        InputError: an argument cannot be differentiated.
+        StructureError: (by `pullback`) `g` does not match the value.
+
+    Example:
+        >>> import numpy as np
+        >>> value, pullback = vjp(lambda x, y: x * y, np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+        >>> pullback(np.array([1.0, 10.0]))
+        (array([ 3., 40.]), array([ 1., 20.]))
+    """
+    selection = Selection("vjp", f, tuple(range(len(primals))), None)
+    recorder = Recorder(REVERSE, "vjp", f)
+    inputs = enter(recorder, selection, primals, {})
+    try:
+        out, aux = split_aux(f(*inputs.args), has_aux, selection)
+    finally:
+        recorder.close()
+    value, pull = pullback_of(recorder, inputs, out, selection)
+
+    def pullback(g: Any) -> tuple[Any, ...]:
+        return tuple(pull(g))
+
+    return (value, pullback, lower(aux, recorder)) if has_aux else (value, pullback)
+
+
+def pullback_of(
+    recorder: Recorder, inputs: Inputs, out: Any, selection: Selection
+) -> tuple[Any, Callable[[Any], list[Any]]]:
+    """Return the value of a traced result, and the function from its cotangent to those of the selected arguments."""
+    leaves, structure = flatten(out)
+    for leaf, path in zip(leaves, structure.paths("result"), strict=True):
+        if type(leaf) not in PYTHON_SCALARS and not hasattr(leaf, "dtype"):
+            raise OutputError(
+                f"{selection.transform} of {name_of(selection.function)}, called at {here()}: {path} is a "
+                f"{type(leaf).__name__}. Return arrays and numbers only, and anything else with has_aux=True."
+            )
+    slots = [leaf.slot if isinstance(leaf, Recorded) and leaf.recorder is recorder else None for leaf in leaves]
+    values = [leaf if slot is None else leaf.value for leaf, slot in zip(leaves, slots, strict=True)]
+    top = max([slot for slot in slots if slot is not None], default=-1)
+
+    def pull(g: Any) -> list[Any]:
+        seeds = check_like(g, structure, values, "g", "value")
+        cotangents: list[Any] = [None] * max(top + 1, recorder.inputs)
+        for slot, seed in zip(slots, seeds, strict=True):
+            if slot is not None:
+                held = cotangents[slot]
+                cotangents[slot] = seed if held is None else held + seed
+        found = pull_back(recorder.equations, cotangents, recorder.inputs, consume=False)
+        return derivatives(inputs, found, seeds)
+
+    return structure.unflatten(values), pull

@@ -1,0 +1,39 @@
+"""`stop_gradient`: a value without its history."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from functad.primitives.kinds import constant
+from functad.trees import tree_map
+
+
+def _identity(x: Any) -> Any:
+    return x
+
+
+_STOP = constant(
+    _identity,
+    name="stop_gradient",
+    samples=lambda array: [((array(3),), {})],
+    spec=lambda x: x,
+    internal=True,
+    doc="the value; the derivative is cut",
+)
+
+
+def stop_gradient(x: Any) -> Any:
+    """Return the value of `x` as a constant: no derivative flows through it, in any mode and of any order.
+
+    Args:
+        x: an array, number, or tree of them.
+
+    Returns:
+        The same tree of plain values; under an abstract trace, Tensors whose derivative is zero.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> float(functad.grad(lambda x: x * stop_gradient(x))(3.0))
+        3.0
+    """
+    return tree_map(_STOP, x)
