@@ -74,13 +74,14 @@ class Plan:
         active: positions of the inputs that are differentiated.
         rules: one rule per active input, or the joint rule alone.
         joint: whether `rules` is one joint rule.
-        single: the only rule if one input is active and the rule is not joint, else `None`.
+        single: the only rule if there is one active input, one result, and the rule is not joint; else `None`.
+        separate: there are several active inputs with a rule each, and one result.
         keep: how the saved values are stored, one of the `KEEP_` constants.
         pick: `pick(values, out, params)` returns what the rules read.
         reads: the only name that the only rule reads, if there is just one.
     """
 
-    __slots__ = ("active", "joint", "keep", "pick", "primitive", "reads", "rules", "single")
+    __slots__ = ("active", "joint", "keep", "pick", "primitive", "reads", "rules", "separate", "single")
 
     def __init__(
         self, primitive: Primitive, active: tuple[int, ...], rules: tuple[Rule, ...], wants: list[list[str]], joint: bool
@@ -89,7 +90,8 @@ class Plan:
         self.active = active
         self.rules = rules
         self.joint = joint
-        self.single = rules[0] if len(active) == 1 and not joint else None
+        self.single = rules[0] if len(active) == 1 and not joint and not primitive.multiple else None
+        self.separate = len(active) > 1 and not joint and not primitive.multiple
         picks = [_picks(primitive, names) for names in wants]
         self.reads = wants[0][0] if self.single is not None and len(wants[0]) == 1 else None
         if self.single is not None and len(picks[0]) == 1:
@@ -100,7 +102,7 @@ class Plan:
         else:
             self.keep = KEEP_TUPLE
             body = _tuple_source([_tuple_source(pick) for pick in picks])
-        if primitive.gather and self.single is not None:
+        if primitive.gather and self.single is primitive.vjps[0]:
             self.keep = KEEP_GATHER
         # The signature of a rule, written out as the function that fetches what it names.
         self.pick: Callable[[Any, Any, Any], Any] = eval(

@@ -142,6 +142,8 @@ def error(found: Any, expected: Any) -> float:
     found, expected = np.asarray(found), np.asarray(expected)
     if found.size == 0:
         return 0.0
+    if expected.dtype.kind not in "fc":
+        return 0.0 if np.array_equal(found, expected) else math.inf
     with np.errstate(all="ignore"):
         difference = np.where(found == expected, 0, np.abs(found - expected))
     if np.isnan(difference).any():

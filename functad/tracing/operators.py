@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from functad.primitives import arithmetic, comparisons, contractions
-from functad.primitives.primitive import KEEP_NOTHING, Primitive
+from functad.primitives.primitive import KEEP_NOTHING, Primitive, names_read
 from functad.tracing.recorder import Recorded, record, reverse_specs
 
 _getframe = sys._getframe
@@ -24,6 +24,9 @@ _FLOAT64 = np.dtype(np.float64)
 _FOREIGN = (str, bytes, dict, set, type(None))
 
 Method = Callable[..., Any]
+
+UNARY: dict[Any, Method] = {}
+"""The short way for each ufunc of one argument that has been called."""
 
 BINARY: dict[Any, tuple[Method, Method]] = {}
 """The operator method and its reflection for each ufunc that has one; ufunc calls take the same short way."""
@@ -58,6 +61,7 @@ def _binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Meth
     compute = primitive.compute
     both = primitive.reverse_plan((0, 1))
     pick_both = both.pick
+    nothing = both.pick((), None, {}) if not any(map(names_read, both.rules)) else None
 
     def one_way(position: int) -> Method:
         plan = primitive.reverse_plan((position,))
@@ -66,66 +70,114 @@ def _binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Meth
         reads_other = plan.reads == primitive.names[1 - position]
         reads_out = plan.reads == "out"
         flipped = position == 1
+        apply = (lambda value, y: compute(y, value)) if flipped else compute
 
         def method(x: Any, y: Any, depth: int = 1) -> Any:
             recorder = x.recorder
             if not recorder.eager:
                 return _slow(primitive, y, x) if flipped else _slow(primitive, x, y)
+            value = x.value
             kind = type(y)
             specs = None
-            value = x.value
-            if kind is type(x):
-                if y.recorder is not recorder or flipped:
-                    return _slow(primitive, y, x) if flipped else _slow(primitive, x, y)
-                other = y.value
-                out = compute(value, other)
-                own, others = type(value), type(other)
-                if own is _ndarray and others is _ndarray:
-                    if value.shape != other.shape or value.dtype is not other.dtype:
-                        specs = reverse_specs(primitive, [value, other], (0, 1), out)
-                elif own is not _float64 or others is not _float64:
-                    specs = reverse_specs(primitive, [value, other], (0, 1), out)
-                equation = (both, (x.slot, y.slot), pick_both((value, other), out, None), specs)
+            if kind is float or kind is int:
+                if convert and type(value) is _ndarray and kind is float and value.dtype is _FLOAT64:
+                    y = _asarray(y)
+                out = apply(value, y)
+            elif kind is type(x) and y.recorder is recorder and not flipped:
+                return _record_both(x, y, compute(value, y.value), depth + 1)
+            elif kind is _ndarray or kind is _float64:
+                out = apply(value, y)
+                if type(value) is not kind or value.shape != y.shape or value.dtype is not y.dtype:
+                    specs = reverse_specs(primitive, [y, value] if flipped else [value, y], (position,), out)
             else:
-                if kind is float or kind is int:
-                    if convert and type(value) is _ndarray and value.dtype is _FLOAT64 and kind is float:
-                        y = _asarray(y)
-                elif kind is not _ndarray and kind is not _float64:
-                    return _slow(primitive, y, x) if flipped else _slow(primitive, x, y)
-                out = compute(y, value) if flipped else compute(value, y)
-                if kind is _ndarray or kind is _float64:
-                    if type(value) is not kind or value.shape != y.shape or value.dtype is not y.dtype:
-                        specs = reverse_specs(primitive, [y, value] if flipped else [value, y], (position,), out)
-                if reads_other:
-                    saved = y
-                elif reads_own:
-                    saved = value
-                elif keep == KEEP_NOTHING:
-                    saved = None
-                elif reads_out:
-                    saved = out
-                else:
-                    saved = pick((y, value) if flipped else (value, y), out, None)
-                equation = (plan, x.slot, saved, specs)
+                return _slow(primitive, y, x) if flipped else _slow(primitive, x, y)
+            if reads_other:
+                saved = y
+            elif keep == KEEP_NOTHING:
+                saved = None
+            elif reads_own:
+                saved = value
+            elif reads_out:
+                saved = out
+            else:
+                saved = pick((y, value) if flipped else (value, y), out, None)
             equations = recorder.equations
-            tensor = kind() if kind is type(x) else type(x)()
+            tensor = type(x)()
             tensor.value = out
             tensor.recorder = recorder
             tensor.slot = len(equations)
             frame = _getframe(depth)
             tensor.code = frame.f_code
             tensor.instruction = frame.f_lasti
-            equations.append(equation)
+            equations.append((plan, x.slot, saved, specs))
             return tensor
 
         return method
+
+    def _record_both(x: Any, y: Any, out: Any, depth: int) -> Any:
+        value, other = x.value, y.value
+        own, others = type(value), type(other)
+        specs = None
+        if own is _ndarray and others is _ndarray:
+            if value.shape != other.shape or value.dtype is not other.dtype:
+                specs = reverse_specs(primitive, [value, other], (0, 1), out)
+        elif own is not _float64 or others is not _float64:
+            specs = reverse_specs(primitive, [value, other], (0, 1), out)
+        recorder = x.recorder
+        equations = recorder.equations
+        tensor = type(x)()
+        tensor.value = out
+        tensor.recorder = recorder
+        tensor.slot = len(equations)
+        frame = _getframe(depth)
+        tensor.code = frame.f_code
+        tensor.instruction = frame.f_lasti
+        saved = nothing or pick_both((value, other), out, None)
+        equations.append((both, (x.slot, y.slot), saved, specs))
+        return tensor
 
     pair = one_way(0), one_way(1)
     BINARY[primitive.function] = pair
     return pair
 
 
-def _unary(primitive: Primitive) -> Method:
+def unary(primitive: Primitive) -> Method:
+    """Return the method for an elementwise primitive of one argument."""
+    compute = primitive.compute
+    plan = primitive.reverse_plan((0,))
+    reads_input, reads_out, keep, pick = plan.reads == "x", plan.reads == "out", plan.keep, plan.pick
+
+    def method(x: Any, depth: int = 1) -> Any:
+        recorder = x.recorder
+        if not recorder.eager:
+            return record(primitive, (x,), {})
+        value = x.value
+        out = compute(value)
+        if reads_input:
+            saved = value
+        elif reads_out:
+            saved = out
+        else:
+            saved = None if keep == KEEP_NOTHING else pick((value,), out, None)
+        specs = None
+        if type(out) is not type(value) or (type(out) is _ndarray and out.dtype is not value.dtype):
+            specs = reverse_specs(primitive, [value], (0,), out)
+        equations = recorder.equations
+        tensor = type(x)()
+        tensor.value = out
+        tensor.recorder = recorder
+        tensor.slot = len(equations)
+        frame = _getframe(depth)
+        tensor.code = frame.f_code
+        tensor.instruction = frame.f_lasti
+        equations.append((plan, x.slot, saved, specs))
+        return tensor
+
+    UNARY[primitive.function] = method
+    return method
+
+
+def _constant(primitive: Primitive) -> Method:
     def method(x: Any) -> Any:
         return record(primitive, (x,), {})
 
@@ -164,9 +216,9 @@ class Operators:
     __matmul__, __rmatmul__ = _binary(contractions.MATMUL, convert=False)
     __floordiv__, __rfloordiv__ = _comparison(comparisons.FLOOR_DIVIDE)
 
-    __neg__ = _unary(arithmetic.NEGATIVE)
-    __pos__ = _unary(arithmetic.POSITIVE)
-    __abs__ = _unary(arithmetic.ABSOLUTE)
+    __neg__ = unary(arithmetic.NEGATIVE)
+    __pos__ = unary(arithmetic.POSITIVE)
+    __abs__ = unary(arithmetic.ABSOLUTE)
 
     __lt__ = _comparison(comparisons.LESS)[0]
     __le__ = _comparison(comparisons.LESS_EQUAL)[0]
@@ -179,7 +231,7 @@ class Operators:
     __xor__, __rxor__ = _comparison(comparisons.BITWISE_XOR)
     __lshift__, __rlshift__ = _comparison(comparisons.LEFT_SHIFT)
     __rshift__, __rrshift__ = _comparison(comparisons.RIGHT_SHIFT)
-    __invert__ = _unary(comparisons.INVERT)
+    __invert__ = _constant(comparisons.INVERT)
     __hash__ = None  # type: ignore[assignment]  # equality is elementwise, as for arrays
 
     def __divmod__(self, other: Any) -> tuple[Any, Any]:

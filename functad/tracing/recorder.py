@@ -170,7 +170,10 @@ def _results(cls: type[Recorded], recorder: Recorder, primitive: Primitive, out:
         equations.append(equation)
         return _tensor(cls, recorder, out, first)
     equations.extend([None] * (len(out) - 1))
-    equations.append((*equation, tuple([(shape_of(value), dtype_of(value)) for value in out])))
+    plan, slots, saved, specs = equation
+    if recorder.mode is REVERSE:
+        specs = (specs, tuple([(shape_of(value), dtype_of(value)) for value in out]))
+    equations.append((plan, slots, saved, specs))
     results = [_tensor(cls, recorder, value, first + i) for i, value in enumerate(out)]
     return type(out)(*results) if hasattr(out, "_fields") else tuple(results)
 

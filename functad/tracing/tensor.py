@@ -6,7 +6,6 @@ arrays go to the recorder directly. What would silently cut the derivative, such
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
@@ -15,14 +14,12 @@ import numpy as np
 from functad.errors import AbstractValueError, ConversionError, UnsupportedError, here
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.indexing import get_item
-from functad.primitives.primitive import ENTRIES, KEEP_NOTHING, Composite, Primitive
+from functad.primitives.primitive import ENTRIES, Composite, Primitive
 from functad.primitives.ufunc_methods import METHODS, call_with_keywords
 from functad.tracing.methods import ArrayMethods
-from functad.tracing.operators import BINARY, Operators
-from functad.tracing.recorder import ABSTRACT, Recorded, escaped, record, reverse_specs
+from functad.tracing.operators import BINARY, UNARY, Operators, unary
+from functad.tracing.recorder import ABSTRACT, Recorded, escaped, record
 
-_getframe = sys._getframe
-_ndarray = np.ndarray
 _KNOWN = (Recorded, np.ndarray, np.generic, int, float, complex, list, tuple)
 
 
@@ -49,7 +46,10 @@ class Tensor(Operators, ArrayMethods, Recorded):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method == "__call__" and not kwargs:
             if len(inputs) == 1:
-                return self._call_unary(ufunc)
+                unary_method = UNARY.get(ufunc)
+                if unary_method is not None:
+                    return unary_method(self, 2)
+                return _first_call(ufunc, self)
             short = BINARY.get(ufunc)
             if short is not None:
                 x, y = inputs
@@ -65,37 +65,6 @@ class Tensor(Operators, ArrayMethods, Recorded):
         if handler is None:
             raise UnsupportedError(f"np.{ufunc.__name__}.{method} has no derivative rule, at {here()}.")
         return handler(ufunc, *inputs, **kwargs)
-
-    def _call_unary(self, ufunc: np.ufunc) -> Any:
-        """Record the call of a ufunc of one argument, the short way if the trace is an open reverse one."""
-        primitive = ENTRIES.get(ufunc) or _entry_of(ufunc)
-        recorder = self.recorder
-        if not recorder.eager or type(primitive) is not Primitive or primitive.kind != "elementwise":
-            return primitive.front(self)
-        value = self.value
-        out = primitive.compute(value)
-        plan = primitive.unary_plan
-        if plan is None:
-            return out
-        if plan.reads == "x":
-            saved = value
-        elif plan.reads == "out":
-            saved = out
-        else:
-            saved = None if plan.keep == KEEP_NOTHING else plan.pick((value,), out, None)
-        specs = None
-        if type(value) is not type(out) or (type(out) is _ndarray and value.dtype is not out.dtype):
-            specs = reverse_specs(primitive, [value], (0,), out)
-        equations = recorder.equations
-        tensor = Tensor()
-        tensor.value = out
-        tensor.recorder = recorder
-        tensor.slot = len(equations)
-        frame = _getframe(2)
-        tensor.code = frame.f_code
-        tensor.instruction = frame.f_lasti
-        equations.append((plan, self.slot, saved, specs))
-        return tensor
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         entry = ENTRIES.get(function)
@@ -217,6 +186,14 @@ class Tensor(Operators, ArrayMethods, Recorded):
             f"assignment to an element of a Tensor, at {here()}, is not supported yet. "
             f"Use np.where(mask, new, t) or np.concatenate, which make a new one."
         )
+
+
+def _first_call(ufunc: np.ufunc, x: Tensor) -> Any:
+    """Call a ufunc of one argument for the first time: make its short way, if it is elementwise."""
+    entry = _entry_of(ufunc)
+    if isinstance(entry, Primitive) and entry.kind == "elementwise" and entry.differentiable(0):
+        return unary(entry)(x, 3)
+    return entry.front(x)
 
 
 def _entry_of(function: Any) -> Primitive | Composite:

@@ -29,7 +29,7 @@ def push_forward(equations: Sequence[Any], tangents: list[Any]) -> list[Any]:
 
 
 def _push(equation: Any, index: int, tangents: list[Any]) -> None:
-    plan, slots, saved, (specs, transposed) = equation[:4]
+    plan, slots, saved, (specs, transposed) = equation
     if len(plan.active) == 1:
         slots = (slots,)
     ts = [tangents[slot] for slot in slots]

@@ -8,7 +8,7 @@ element by element costs time linear in its length.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from functad.primitives.primitive import KEEP_GATHER, KEEP_NOTHING, KEEP_ONE, Pl
 from functad.tracing.recorder import Recorded
 
 _ndarray = np.ndarray
+_NO_SPECS = itertools.repeat(None)
 
 
 class Scattered:
@@ -61,16 +62,28 @@ def pull_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consu
             equation = equations[index]
             if consume:
                 equations[index] = None
-            if equation is None or (g is None and not equation[0].primitive.multiple):
+            if g is None or equation is None:
+                if equation is not None and equation[0].primitive.multiple:
+                    _pull_several(equation, index, g, cotangents, owned)
                 continue
             cotangents[index] = None
-            plan, slots, saved, specs = equation[:4]
-            single = plan.single
-            if single is None or plan.primitive.multiple:
-                _pull_several(equation, index, g, cotangents, owned)
-                continue
             if type(g) is Scattered:
                 g = g.total()
+            plan, slots, saved, specs = equation
+            single = plan.single
+            if single is None:
+                if plan.separate:
+                    for rule, slot, args, spec in zip(plan.rules, slots, saved, specs or _NO_SPECS, strict=False):
+                        ct = rule(g, *args)
+                        if spec is not None:
+                            ct = fit(ct, spec)
+                        if cotangents[slot] is None:
+                            cotangents[slot] = ct
+                        else:
+                            _accumulate(cotangents, owned, slot, ct)
+                else:
+                    _pull_several(equation, index, g, cotangents, owned)
+                continue
             keep = plan.keep
             if keep == KEEP_ONE:
                 ct = single(g, saved)
@@ -91,25 +104,21 @@ def pull_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consu
 
 
 def _pull_several(equation: Any, index: int, g: Any, cotangents: list[Any], owned: bytearray) -> None:
-    """Pull back through a record with several differentiated inputs, a joint rule, or several results."""
-    plan, slots, saved, specs = equation[:4]
+    """Pull back through a record with a joint rule or several results."""
+    plan, slots, saved, specs = equation
     if plan.primitive.multiple:
-        outputs = equation[4]
+        specs, outputs = specs
         first = index + 1 - len(outputs)
-        parts = cotangents[first : index + 1]
+        parts = [*cotangents[first:index], g]
         cotangents[first : index + 1] = [None] * len(outputs)
         if all(part is None for part in parts):
             return
         g = tuple([_total(part, shape, dtype) for part, (shape, dtype) in zip(parts, outputs, strict=True)])
-    elif type(g) is Scattered:
-        g = g.total()
-    cts = pull_record(plan, g, saved)
     if len(plan.active) == 1:
-        slots, specs = (slots,), None if specs is None else (specs,)
-    for i, slot in enumerate(slots):
-        ct = cts[i]
-        if specs is not None and specs[i] is not None:
-            ct = fit(ct, specs[i])
+        slots, specs = (slots,), (specs,)
+    for slot, ct, spec in zip(slots, pull_record(plan, g, saved), specs or _NO_SPECS, strict=False):
+        if spec is not None:
+            ct = fit(ct, spec)
         if cotangents[slot] is None:
             cotangents[slot] = ct
         else:
@@ -122,7 +131,7 @@ def pull_record(plan: Plan, g: Any, saved: Any) -> list[Any]:
         found = plan.rules[0](g, *saved)
         return [found[i] for i in plan.active]
     if plan.single is None:
-        return [rule(g, *args) for rule, args in zip(plan.rules, saved, strict=True)]
+        return [rule(g, *args) for rule, args in zip(plan.rules, saved, strict=False)]
     if plan.keep == KEEP_ONE:
         return [plan.single(g, saved)]
     return [plan.single(g) if plan.keep == KEEP_NOTHING else plan.single(g, *saved)]
@@ -159,7 +168,10 @@ def _add_piece(cotangents: list[Any], owned: bytearray, slot: int, g: Any, saved
         held.pieces.append(g)
         return
     if not owned[slot]:
-        held.whole = np.zeros(shape, dtype, like=g) if held.whole is None else held.whole.copy()
+        if held.whole is None:
+            held.whole = np.zeros(shape, dtype) if isinstance(g, np.generic) else np.zeros(shape, dtype, like=g)
+        else:
+            held.whole = held.whole.copy()
         owned[slot] = True
     add_at(held.whole, index, g)
 

@@ -1,0 +1,8 @@
+"""`python -m functad` runs the tour."""
+
+import sys
+
+from functad.tour import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,459 @@
+"""The checks of one entry of the registry, generated from its samples.
+
+`check_primitive` runs them all. Each is a function of its own that raises an `AssertionError` with the entry, the sample call and
+the numbers that disagree.
+
+| check | compares |
+|---|---|
+| `check_complete` | rule, samples and doc are there |
+| `check_value` | result under a trace with NumPy's: structure, shapes, dtypes, values |
+| `check_forward` | tangent with the numerical derivative, element by element |
+| `check_reverse` | cotangents with tangents: `<g, J t> = <g J, t>`; their shapes and dtypes with the inputs |
+| `check_linear` | cotangents of a sum of `g` with the sum of cotangents; those of zero with zero |
+| `check_second_order` | derivatives of the pull-back, by inputs and by `g`, with numerical ones, in three mixtures of modes |
+| `check_abstract` | shape rule and expression list with the concrete result |
+| `check_precision` | float32 and mixed precision: dtype of gradients, values against float64 |
+| `check_complex_refused` | a function that does not take complex numbers raises, traced or not |
+| `check_integers_refused` | `grad` by integers raises |
+| `check_constant` | a function without derivative records nothing and has derivative zero |
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+import functad
+from functad.errors import AbstractValueError, InputError
+from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
+from functad.primitives.primitive import ENTRIES, Entry, Primitive
+from functad.testing.numerical import (
+    DIFFERENCE_TOLERANCE,
+    EXACT_TOLERANCE,
+    central_difference,
+    directional_derivative,
+    error,
+    pairing,
+    random_like,
+)
+from functad.tracing.recorder import Recorded
+from functad.trees import Structure, flatten
+
+SINGLE_TOLERANCE = 2e-5
+"""For float32 results against float64 ones: some hundred roundings."""
+
+DOUBLE_TYPES = (np.float64, np.complex128)
+SINGLE_TYPES = (np.float32, np.complex64)
+
+
+class InputSource:
+    """Makes random inputs for sample calls: `array(*shape, low=-2.0, high=2.0)`.
+
+    All real parts made by one source differ by at least a thousandth of their interval, and keep as far from multiples of one
+    half: no ties, no kinks, within reach of a finite difference. Sources with the same seed make the same numbers in every
+    dtype, rounded to float32.
+
+    Args:
+        dtype: of the inputs.
+        seed: of the random numbers.
+
+    Example:
+        >>> array = InputSource(np.float32)
+        >>> array(2, 3).dtype, type(array(low=0.5, high=2.0))
+        (dtype('float32'), <class 'numpy.float32'>)
+    """
+
+    def __init__(self, dtype: Any, seed: int = 0) -> None:
+        self.dtype = np.dtype(dtype)
+        self._real = np.random.default_rng([seed, 0])
+        self._imaginary = np.random.default_rng([seed, 1])
+        self._taken: list[float] = []
+
+    def __call__(self, *shape: int, low: float = -2.0, high: float = 2.0) -> Any:
+        """Return an array of a shape, or a NumPy scalar for the shape `()`, with values between `low` and `high`."""
+        count = int(np.prod(shape, dtype=int))
+        values = np.array([self._draw(low, high) for _ in range(count)], np.float32).reshape(shape).astype(np.float64)
+        if self.dtype.kind == "c":
+            size = self._imaginary.uniform(0.1, 0.5, shape) * self._imaginary.choice([-1.0, 1.0], shape)
+            values = values + 1j * size.astype(np.float32)
+        return values.astype(self.dtype)[()]
+
+    def _draw(self, low: float, high: float) -> float:
+        gap = (high - low) / 1000
+        while True:
+            value = float(self._real.uniform(low + gap, high - gap))
+            place = bisect.bisect(self._taken, value)
+            near = [*self._taken[max(place - 1, 0) : place + 1], round(2 * value) / 2]
+            if all(abs(value - other) >= gap for other in near):
+                self._taken.insert(place, value)
+                return value
+
+
+@dataclass(frozen=True)
+class Call:
+    """One sample call of an entry, as a function of the inputs that are differentiated.
+
+    Attributes:
+        entry: the entry.
+        number: which of its samples.
+        leaves: all leaves of `(args, kwargs)`.
+        structure: how they are put together.
+        positions: which leaves are differentiated: inexact arrays and NumPy scalars.
+    """
+
+    entry: Entry
+    number: int
+    leaves: list[Any]
+    structure: Structure
+    positions: list[int] = field(default_factory=list)
+
+    @property
+    def primals(self) -> list[Any]:
+        """The inputs that are differentiated."""
+        return [self.leaves[i] for i in self.positions]
+
+    @cached_property
+    def value(self) -> Any:
+        """NumPy's own result."""
+        return self.result(*self.primals)
+
+    def result(self, *primals: Any) -> Any:
+        """Call the function with other inputs."""
+        leaves = list(self.leaves)
+        for i, primal in zip(self.positions, primals, strict=True):
+            leaves[i] = primal
+        args, kwargs = self.structure.unflatten(leaves)
+        function = self.entry.function if is_public(self.entry) else self.entry
+        with np.errstate(all="ignore"):
+            return function(*args, **kwargs)
+
+    def arrays(self, *primals: Any) -> tuple[Any, ...]:
+        """Return the arrays and numbers among the results."""
+        return tuple([leaf for leaf in flatten(self.result(*primals))[0] if _is_array(leaf)])
+
+    def smooth(self, *primals: Any) -> tuple[Any, ...]:
+        """Return the inexact arrays among the results, which can have a derivative."""
+        return tuple([leaf for leaf in self.arrays(*primals) if dtype_of(leaf).kind in "fc"])
+
+    def __str__(self) -> str:
+        args, kwargs = self.structure.unflatten([_short(leaf) for leaf in self.leaves])
+        inside = ", ".join([*map(str, args), *[f"{key}={value}" for key, value in kwargs.items()]])
+        return f"{self.entry.name}({inside}) [sample {self.number}]"
+
+
+def is_public(entry: Entry) -> bool:
+    """Say whether users call the function of an entry; otherwise only rules do, and call the entry itself."""
+    return ENTRIES.get(entry.function) is entry
+
+
+def _is_array(value: Any) -> bool:
+    return type(value) in PYTHON_SCALARS or (hasattr(value, "dtype") and hasattr(value, "shape"))
+
+
+class _Shown(str):
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+def _short(leaf: Any) -> Any:
+    if isinstance(leaf, (np.ndarray, np.generic)):
+        return _Shown(f"{leaf.dtype.name}[{','.join(map(str, leaf.shape))}]")
+    return leaf
+
+
+def calls(entry: Entry, dtype: Any, seed: int = 0) -> list[Call]:
+    """Return the sample calls of an entry with inputs of a dtype.
+
+    Example:
+        >>> [str(call) for call in calls(ENTRIES[np.sin], np.float32)][1]
+        'sin(float32[3]) [sample 1]'
+    """
+    if entry.samples is None:
+        return []
+    result = []
+    for number, sample in enumerate(entry.samples(InputSource(dtype, seed))):
+        leaves, structure = flatten(sample)
+        positions = [
+            i for i, leaf in enumerate(leaves) if isinstance(leaf, (np.ndarray, np.generic)) and leaf.dtype.kind in "fc"
+        ]
+        result.append(Call(entry, number, leaves, structure, positions))
+    return result
+
+
+def check_primitive(entry: Entry, *, seed: int = 0) -> None:
+    """Run every check that applies to an entry: on all its samples, in all four inexact dtypes.
+
+    Args:
+        entry: a primitive, composite or constant.
+        seed: of the random inputs.
+
+    Raises:
+        AssertionError: a check failed; the message says which, on what call, and the numbers.
+    """
+    check_complete(entry)
+    takes_complex = getattr(entry, "complex", True)
+    for dtype in (*DOUBLE_TYPES, *SINGLE_TYPES):
+        if np.dtype(dtype).kind == "c" and not takes_complex:
+            for call in calls(entry, dtype, seed)[:3]:
+                check_complex_refused(call)
+            continue
+        doubles = calls(entry, np.float64 if np.dtype(dtype).kind == "f" else np.complex128, seed)
+        for call, double in zip(calls(entry, dtype, seed), doubles, strict=True):
+            check_call(call, np.random.default_rng(seed), double)
+    for call in calls(entry, np.float64, seed)[:1]:
+        check_integers_refused(call)
+
+
+def check_call(call: Call, generator: np.random.Generator, double: Call | None = None) -> None:
+    """Run every check that applies to one call; in single precision, those that compare with the call in double precision."""
+    check_value(call)
+    if not call.primals:
+        return
+    if double is not None and call.primals[0].dtype in SINGLE_TYPES:
+        check_precision(call, double, generator)
+        return
+    check_abstract(call)
+    if is_constant(call.entry):
+        check_constant(call, generator)
+        if not is_public(call.entry):  # functad's own ways to cut a derivative on purpose
+            return
+    if not call.smooth(*call.primals):
+        return
+    check_forward(call, generator)
+    check_reverse(call, generator)
+    check_linear(call, generator)
+    check_second_order(call, generator)
+    if len(call.primals) > 1 and double is not None:
+        for mixed in mixtures(call):
+            check_value(mixed)
+            check_reverse(mixed, generator)
+
+
+def is_constant(entry: Entry) -> bool:
+    """Say whether an entry is declared to have derivative zero."""
+    return getattr(entry, "kind", None) == "constant"
+
+
+def check_complete(entry: Entry) -> None:
+    """Check that an entry has what everything else follows from."""
+    assert entry.doc and entry.doc.strip(), f"{entry.name} has no doc: one line that says what its derivative is"
+    assert entry.samples is not None, f"{entry.name} has no samples: samples=lambda array: [(args, kwargs), ...]"
+    assert list(entry.samples(InputSource(np.float64))), f"{entry.name} has an empty list of samples"
+    if isinstance(entry, Primitive) and not is_constant(entry):
+        assert any(rule is not None for rule in entry.vjps), f"{entry.name} has no VJP rule, and is not entered as constant"
+        assert entry.joint or len(entry.vjps) == len(entry.names), (
+            f"{entry.name} takes {len(entry.names)} arrays and has {len(entry.vjps)} VJP rules; None stands for derivative zero"
+        )
+
+
+def _agree(found: Any, expected: Any, tolerance: float, what: str, call: Call) -> None:
+    assert shape_of(found) == shape_of(expected), f"{call}: {what} has shape {shape_of(found)}, not {shape_of(expected)}"
+    wrong = error(found, expected)
+    assert wrong <= tolerance, f"{call}: {what} is off by {wrong:.1e} (allowed {tolerance:.0e}):\n{found}\nand not\n{expected}"
+
+
+def _agree_pairing(left: tuple[Any, Any], right: tuple[Any, Any], tolerance: float, what: str, call: Call) -> None:
+    """Compare two pairings, relative to the size of what was added up."""
+    found, expected = pairing(*left), pairing(*right)
+    size = max(1.0, *(pairing([np.abs(a) for a in x], [np.abs(b) for b in y]) for x, y in (left, right)))
+    wrong = abs(found - expected) / size
+    assert wrong <= tolerance, f"{call}: {what}: {found!r} is not {expected!r}; off by {wrong:.1e} (allowed {tolerance:.0e})"
+
+
+def check_value(call: Call) -> None:
+    """Check that the result under a trace is NumPy's, in structure, shapes, dtypes and values."""
+    if not call.primals:
+        return
+    traced = functad.vjp(lambda *primals: ((), call.result(*primals)), *call.primals, has_aux=True)[2]
+    found, structure = flatten(traced)
+    expected, wanted = flatten(call.value)
+    assert structure == wanted, f"{call} returns {structure} under a trace, and not {wanted}"
+    for i, (a, b) in enumerate(zip(found, expected, strict=True)):
+        if not _is_array(b):
+            assert a == b, f"{call}: result {i} is {a!r} under a trace, and not {b!r}"
+            continue
+        assert dtype_of(a) == dtype_of(b), f"{call}: result {i} is {dtype_of(a)} under a trace, and not {dtype_of(b)}"
+        single = dtype_of(b) in SINGLE_TYPES
+        if dtype_of(b).kind in "fc":
+            _agree(a, b, 1e-5 if single else EXACT_TOLERANCE, f"result {i} under a trace", call)
+        else:
+            assert np.array_equal(a, b), f"{call}: result {i} is {a!r} under a trace, and not {b!r}"
+
+
+def check_forward(call: Call, generator: np.random.Generator) -> None:
+    """Check the tangents of the results against numerical derivatives, element by element."""
+    direction = [random_like(x, generator) for x in call.primals]
+    expected, tolerances = directional_derivative(call.smooth, call.primals, direction)
+    values, tangents = functad.jvp(call.smooth, tuple(call.primals), tuple(direction))
+    for i, (t, fd, tolerance) in enumerate(zip(tangents, expected, tolerances, strict=True)):
+        assert dtype_of(t) == dtype_of(values[i]), f"{call}: tangent {i} is {dtype_of(t)}, the result {dtype_of(values[i])}"
+        _agree(t, fd, tolerance, f"the tangent of result {i}", call)
+
+
+def check_reverse(call: Call, generator: np.random.Generator) -> None:
+    """Check that cotangents have shape and dtype of their inputs, and pair with tangents: `<g, J t> = <g J, t>`."""
+    direction = [random_like(x, generator) for x in call.primals]
+    values, pullback = functad.vjp(call.smooth, *call.primals)
+    g = tuple(random_like(value, generator) for value in values)
+    cotangents = pullback(g)
+    for i, (ct, x) in enumerate(zip(cotangents, call.primals, strict=True)):
+        assert shape_of(ct) == shape_of(x), f"{call}: cotangent {i} has shape {shape_of(ct)}, its input {shape_of(x)}"
+        assert dtype_of(ct) == dtype_of(x), f"{call}: cotangent {i} is {dtype_of(ct)}, its input {dtype_of(x)}"
+    single = any(dtype_of(x) in SINGLE_TYPES for x in (*call.primals, *values))
+    tolerance = SINGLE_TOLERANCE if single else EXACT_TOLERANCE
+    tangents = functad.jvp(call.smooth, tuple(call.primals), tuple(direction))[1]
+    _agree_pairing((cotangents, direction), (g, tangents), tolerance, "the pull-back paired with a tangent", call)
+
+
+def check_linear(call: Call, generator: np.random.Generator) -> None:
+    """Check that the pull-back is linear: `pull(a + 3 b) = pull(a) + 3 pull(b)`, and `pull(0)` is exactly zero."""
+    values, pullback = functad.vjp(call.smooth, *call.primals)
+    left, right, zero = (tuple(make(value) for value in values) for make in (
+        lambda value: random_like(value, generator), lambda value: random_like(value, generator), lambda value: value * 0,
+    ))  # fmt: skip
+    together = pullback(tuple(a + 3 * b for a, b in zip(left, right, strict=True)))
+    for i, (ct, a, b) in enumerate(zip(together, pullback(left), pullback(right), strict=True)):
+        _agree(ct, a + 3 * b, 10 * EXACT_TOLERANCE, f"cotangent {i} of a sum", call)
+    for i, ct in enumerate(pullback(zero)):
+        assert not np.any(ct), f"{call}: cotangent {i} of zero is {ct}"
+
+
+def check_second_order(call: Call, generator: np.random.Generator) -> None:
+    """Check the derivative of the pull-back, by the inputs and by `g`, in three mixtures of forward and reverse mode."""
+    primals, count = call.primals, len(call.primals)
+    g = [random_like(value, generator) for value in call.smooth(*primals)]
+
+    def pull(*both: Any) -> Any:
+        return functad.vjp(call.smooth, *both[:count])[1](tuple(both[count:]))
+
+    point = (*primals, *g)
+    direction = tuple(random_like(x, generator) for x in point)
+    expected = central_difference(pull, point, direction)
+    tangents = functad.jvp(pull, point, direction)[1]
+    for i, (t, fd) in enumerate(zip(tangents, expected, strict=True)):
+        _agree(t, fd, SECOND_ORDER_TOLERANCE, f"second order: the derivative of cotangent {i}", call)
+    values, pullback = functad.vjp(pull, *point)
+    weights = tuple(random_like(value, generator) for value in values)
+    _agree_pairing(
+        (pullback(weights), direction), (weights, tangents), 10 * EXACT_TOLERANCE, "second order: reverse over reverse", call
+    )
+    _check_forward_twice(call, g, [x * 0 for x in g], direction[:count], pull)
+
+
+SECOND_ORDER_TOLERANCE = DIFFERENCE_TOLERANCE
+
+
+def _check_forward_twice(
+    call: Call, g: Sequence[Any], still: Sequence[Any], direction: Sequence[Any], pull: Callable[..., Any]
+) -> None:
+    """Check `<g, D^2 f[t, t]>` by forward over forward against forward over reverse."""
+
+    def push(*primals: Any) -> Any:
+        return functad.jvp(call.smooth, primals, tuple(direction))[1]
+
+    twice = functad.jvp(push, tuple(call.primals), tuple(direction))[1]
+    bent = functad.jvp(pull, (*call.primals, *g), (*direction, *still))[1]
+    count = len(call.primals)
+    _agree_pairing((g, twice), (bent[:count], direction), 10 * EXACT_TOLERANCE, "second order: forward over forward", call)
+
+
+def check_abstract(call: Call) -> None:
+    """Check the shape rule and the expression list against the concrete result.
+
+    A function without derivative may refuse, if the shape of its result depends on values.
+    """
+    expected = call.arrays(*call.primals)
+    try:
+        expressions = functad.make_expressions(call.arrays)(*call.primals)
+    except AbstractValueError:
+        assert is_constant(call.entry), f"{call} asks for values that an abstract trace does not have"
+        return
+    specs = functad.eval_shape(call.arrays, *call.primals)
+    assert len(specs) == len(expected), f"{call} has {len(specs)} results in an abstract trace, and not {len(expected)}"
+    for i, (spec, value) in enumerate(zip(specs, expected, strict=True)):
+        wanted = (shape_of(value), dtype_of(value))
+        assert (spec.shape, spec.dtype) == wanted, f"{call}: the shape rule gives {spec}, the result is {wanted[1]}{wanted[0]}"
+    expressions.check()
+    for i, (a, b) in enumerate(zip(expressions(*call.primals), expected, strict=True)):
+        assert dtype_of(a) == dtype_of(b), f"{call}: the expression list gives {dtype_of(a)}, not {dtype_of(b)}"
+        _agree(a, b, EXACT_TOLERANCE, f"result {i} of the expression list", call)
+
+
+def check_precision(call: Call, double: Call, generator: np.random.Generator) -> None:
+    """Check that gradients in single precision keep it, and agree with those in double precision."""
+    if not call.smooth(*call.primals):
+        return
+    check_reverse(call, generator)
+    values, pullback = functad.vjp(call.smooth, *call.primals)
+    exact_values, exact_pullback = functad.vjp(double.smooth, *double.primals)
+    g = tuple(random_like(value, generator) for value in values)
+    exact_g = tuple(a.astype(dtype_of(b)) for a, b in zip(g, exact_values, strict=True))
+    for i, (ct, exact) in enumerate(zip(pullback(g), exact_pullback(exact_g), strict=True)):
+        _agree(ct, exact, SINGLE_TOLERANCE, f"cotangent {i} in single precision", call)
+
+
+def mixtures(call: Call) -> Iterator[Call]:
+    """Yield the call with its first input in single precision, and with its first input real if all are complex."""
+    first = call.positions[0]
+    if not np.can_cast(np.float32, dtype_of(call.leaves[first])):
+        return
+    for convert in (_to_single, np.real):
+        leaves = list(call.leaves)
+        leaves[first] = convert(leaves[first])
+        if dtype_of(leaves[first]) != dtype_of(call.leaves[first]):
+            yield replace(call, leaves=leaves)
+
+
+def _to_single(value: Any) -> Any:
+    return value.astype(np.complex64 if value.dtype.kind == "c" else np.float32)
+
+
+def check_complex_refused(call: Call) -> None:
+    """Check that a call with complex inputs raises a `TypeError` under a trace, as it does in NumPy or because no rule fits.
+
+    A function without derivative may do what NumPy does.
+    """
+    if not call.primals:
+        return
+    try:
+        call.result(*call.primals)
+    except TypeError:
+        pass
+    else:
+        if is_constant(call.entry):
+            return
+    try:
+        functad.vjp(lambda *primals: ((), call.result(*primals)), *call.primals, has_aux=True)
+    except TypeError:
+        return
+    raise AssertionError(f"{call} accepts complex numbers under a trace, but its rules are said not to")
+
+
+def check_integers_refused(call: Call) -> None:
+    """Check that `grad` by integers raises."""
+    if not call.primals:
+        return
+    integers = [np.real(x).astype(np.int64) for x in call.primals]
+    try:
+        functad.grad(lambda *primals: call.smooth(*primals)[0].sum(), argnums=tuple(range(len(integers))))(*integers)
+    except InputError:
+        return
+    raise AssertionError(f"{call}: grad accepts integers")
+
+
+def check_constant(call: Call, generator: np.random.Generator) -> None:
+    """Check that a function without derivative records nothing: its results are plain, and its derivatives zero."""
+
+    def function(*primals: Any) -> Any:
+        arrays = call.arrays(*primals)
+        assert not any(isinstance(a, Recorded) for a in arrays), f"{call} is recorded, though its derivative is zero"
+        return call.smooth(*primals)
+
+    values, pullback = functad.vjp(function, *call.primals)
+    for i, ct in enumerate(pullback(tuple(random_like(value, generator) for value in values))):
+        assert not np.any(ct), f"{call}: cotangent {i} of a function without derivative is {ct}"

@@ -1,0 +1,76 @@
+"""The tour, `python -m functad`: what functad does, shown on handwritten digits, with everything checked and timed.
+
+A chapter is a function that takes the `Tour`, prints what it finds and adds its results; `CHAPTERS` is their order.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from functad.tour.chapters import check_gradient, compare_time, show_expressions
+from functad.tour.network import Tour, train
+from functad.tour.picture import save_picture
+
+CHAPTERS: tuple[tuple[str, Callable[[Tour], None]], ...] = (
+    ("A function is a list of expressions", show_expressions),
+    ("The gradient is right", check_gradient),
+    ("The gradient is fast", compare_time),
+    ("Training", train),
+    ("The picture", save_picture),
+)
+
+# The packages of the extra `examples`: what is imported, and what is installed for it.
+EXTRA = {"sklearn": "scikit-learn", "matplotlib": "matplotlib", "tqdm": "tqdm"}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the tour and return the exit code.
+
+    Args:
+        arguments: the command line without the program's name; by default that of the process.
+    """
+    options = _parser().parse_args(arguments)
+    try:
+        tour = Tour.load(steps=options.steps, seed=options.seed, out=options.out)
+        for number, (title, chapter) in enumerate(CHAPTERS, 1):
+            print(f"\n{number}. {title}\n")
+            chapter(tour)
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").split(".")[0]
+        if missing not in EXTRA:
+            raise
+        print(f"The tour needs {EXTRA[missing]}: pip install {' '.join(EXTRA.values())}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m functad",
+        description="A tour of functad: train a network written in plain NumPy on handwritten digits.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("--steps", type=_positive, default=2000, metavar="N", help="number of training steps")
+    parser.add_argument("--seed", type=int, default=0, help="seed of all random numbers")
+    parser.add_argument("--out", type=_writable, default=Path("tour.png"), metavar="FILE", help="where the picture (PNG) goes")
+    return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is not positive")
+    return number
+
+
+def _writable(text: str) -> Path:
+    """Return the path of the picture; better to learn now than after the training that it cannot be written."""
+    path = Path(text)
+    if path.is_dir():
+        raise argparse.ArgumentTypeError(f"{path} is a folder")
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"there is no folder {path.parent}")
+    return path

@@ -1,0 +1,65 @@
+"""The chapters that show and check: the expression list, the gradient against finite differences, and its time."""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+import functad
+from functad.tour.network import CLASSES, Params, Tour, cross_entropy, loss, loss_and_gradient_by_hand
+
+ROUNDS = 300
+
+
+def show_expressions(tour: Tour) -> None:
+    """Print the expression list of the loss of four digits, given their scores."""
+    scores = np.zeros((4, CLASSES))
+    print("cross_entropy(scores, labels), as functad sees it for four digits:\n")
+    print(functad.make_expressions(lambda scores: cross_entropy(scores, tour.labels[:4]))(scores))
+
+
+def check_gradient(tour: Tour) -> None:
+    """Compare the gradient of the loss with central differences in a random direction, and with the one by hand."""
+    images, labels = tour.batch()
+    value, gradient = functad.value_and_grad(loss)(tour.params, images, labels)
+    direction = {name: tour.rng.normal(size=array.shape) for name, array in tour.params.items()}
+    slope = sum(float(np.vdot(gradient[name], direction[name])) for name in direction)
+    width = 1e-6
+    ahead = loss(_moved(tour.params, direction, width), images, labels)
+    behind = loss(_moved(tour.params, direction, -width), images, labels)
+    difference = float(ahead - behind) / (2 * width)
+    value_by_hand, by_hand = loss_and_gradient_by_hand(tour.params, images, labels)
+    largest = max(float(np.max(np.abs(gradient[name] - by_hand[name]))) for name in by_hand)
+    print(f"slope in a random direction   {slope:.12f}")
+    print(f"by finite differences         {difference:.12f}")
+    print(f"relative error                {abs(slope - difference) / abs(difference):.1e}")
+    print(f"largest difference to the gradient by hand  {max(largest, abs(float(value - value_by_hand))):.1e}")
+
+
+def _moved(params: Params, direction: Params, width: float) -> Params:
+    return {name: value + width * direction[name] for name, value in params.items()}
+
+
+def compare_time(tour: Tour) -> None:
+    """Print the median time of value and gradient, by functad and by hand; the rounds take turns."""
+    arguments = (tour.params, *tour.batch())
+    ways = {"functad": functad.value_and_grad(loss), "by hand": loss_and_gradient_by_hand}
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for number in range(ROUNDS + 10):
+        for name, way in ways.items():
+            seconds = _seconds(way, arguments)
+            if number >= 10:  # the first rounds warm up
+                times[name].append(seconds)
+    medians = {name: median(values) for name, values in times.items()}
+    for name, value in medians.items():
+        print(f"loss and gradient, {name}  {value * 1e6:6.0f} us")
+    print(f"ratio                       {medians['functad'] / medians['by hand']:6.2f}")
+
+
+def _seconds(way: Any, arguments: tuple[Any, ...]) -> float:
+    start = time.perf_counter()
+    way(*arguments)
+    return time.perf_counter() - start
