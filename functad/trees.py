@@ -1,7 +1,7 @@
 """Nested containers: how dicts, lists, tuples, namedtuples, dataclasses, `None` and registered classes flatten to leaves.
 
 A tree with no leaf is `None`; anything that is no container is a leaf. Dict entries are taken in sorted order of keys
-if the keys can be sorted, else in the order of insertion.
+if the keys can be sorted, else in the order of insertion; those of an `OrderedDict` always in its own order.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _split(tree: Any) -> tuple[type, Any, Sequence[Any]] | None:
     if kind is list or kind is tuple:
         return kind, len(tree), tree
     if kind is dict or kind is OrderedDict or kind is defaultdict:
-        keys = _ordered(tree)
+        keys = tuple(tree) if kind is OrderedDict else _ordered(tree)
         extra = tree.default_factory if kind is defaultdict else None
         return kind, (keys, extra), [tree[key] for key in keys]
     registered = _REGISTERED.get(kind)
@@ -138,7 +138,7 @@ def _split(tree: Any) -> tuple[type, Any, Sequence[Any]] | None:
         return kind, data, children
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         return kind, len(tree), tree
-    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+    if dataclasses.is_dataclass(tree) and not isinstance(tree, type) and not getattr(kind, "is_tree_leaf", False):
         names = tuple(field.name for field in dataclasses.fields(tree))
         return kind, names, [getattr(tree, name) for name in names]
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -31,6 +31,7 @@ class ArraySpec:
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     weak: bool = False
+    is_tree_leaf: ClassVar[bool] = True
 
     @property
     def ndim(self) -> int:

@@ -1,0 +1,1 @@
+"""The vocabulary: every function that functad differentiates, with its rules."""

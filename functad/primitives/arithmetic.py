@@ -21,8 +21,8 @@ def _divide(x: Any, y: Any) -> Any:
 
 
 def _power(x: Any, y: Any) -> Any:
-    if type(x) in (int, float) and type(y) in (int, float):  # Python would give complex numbers, or raise
-        return np.float_power(x, y).item()
+    if type(x) in (int, float) and type(y) in (int, float) and not (type(x) is int is type(y) and y >= 0):
+        return np.float_power(x, y).item()  # Python would give complex numbers, or raise
     return x**y
 
 
@@ -35,13 +35,11 @@ def _remainder(x: Any, y: Any) -> Any:
 
 ADD = elementwise(np.add, lambda g: g, lambda g: g, operator=operator.add, doc="d(x + y) = dx + dy")
 SUBTRACT = elementwise(np.subtract, lambda g: g, lambda g: -g, operator=operator.sub, doc="d(x - y) = dx - dy")
-MULTIPLY = elementwise(
-    np.multiply, lambda g, y: g * y, lambda g, x: g * x, operator=operator.mul, doc="d(x y) = y dx + x dy"
-)
+MULTIPLY = elementwise(np.multiply, lambda g, y: g * y, lambda g, x: g * x, operator=operator.mul, doc="d(x y) = y dx + x dy")
 DIVIDE = elementwise(
     np.divide,
     lambda g, y: quotient(g, y),
-    lambda g, y, out: -product(g, out / y),
+    lambda g, y, out: -product(g, _divide(out, y)),
     operator=_divide,
     domain=((-2.0, 2.0), _AWAY_FROM_ZERO),
     doc="d(x / y) = dx / y - x / y^2 dy; zero where the cotangent is exactly zero",
@@ -52,15 +50,25 @@ POSITIVE = elementwise(np.positive, lambda g: g, operator=operator.pos, doc="d(+
 
 def _power_base(g: Any, x: Any, y: Any) -> Any:
     """`y x^(y-1) g`; the exponent's exact zeros win over `0^(-1)`, so that `x ** 0` has derivative 0 everywhere."""
-    if type(y) in (int, float) and y >= 1:
-        return g * (y * x ** (y - 1)) if y != 2 else g * (2 * x)
-    return product(g, product(y, x ** (y - 1)))
+    if type(y) is int or type(y) is float:
+        if y == 2:
+            return g * (2 * x)
+        return g * y if y == 0 or y == 1 else product(g, y * _power(x, y - 1))
+    return product(g, product(y, _power(x, y - 1)))
+
+
+def _power_exponent(g: Any, x: Any, out: Any) -> Any:
+    """`x^y log(x) g`, with `log(1)` where x = 0: there the function of y is constant, and jumps at y = 0."""
+    base = x + (x == 0)
+    if type(x) in (int, float, complex):  # the logarithm of a Python number stays a Python number, so that float32 stays
+        return product(g, product(out, np.log(base).item()))
+    return product(g, product(out, np.log(base)))
 
 
 POWER = elementwise(
     np.power,
     _power_base,
-    lambda g, x, out: product(g, product(out, np.log(x))),
+    _power_exponent,
     operator=_power,
     domain=(_AWAY_FROM_ZERO, (-2.0, 2.0)),
     doc="d(x^y) = y x^(y-1) dx + x^y log(x) dy; at x = 0 the second term is 0",
@@ -68,21 +76,21 @@ POWER = elementwise(
 FLOAT_POWER = elementwise(
     np.float_power,
     _power_base,
-    lambda g, x, out: product(g, product(out, np.log(x))),
+    _power_exponent,
     domain=(_AWAY_FROM_ZERO, (-2.0, 2.0)),
     doc="as power, in double precision at least",
 )
 SQUARE = elementwise(np.square, lambda g, x: g * (2 * x), doc="d(x^2) = 2 x dx")
 RECIPROCAL = elementwise(
     np.reciprocal,
-    lambda g, out: -product(g, out * out),
+    lambda g, out: -product(product(g, out), out),
     domain=(_AWAY_FROM_ZERO,),
     doc="d(1/x) = -dx / x^2; zero where the cotangent is exactly zero",
 )
 REMAINDER = elementwise(
     np.remainder,
     lambda g: g,
-    lambda g, x, y: -g * np.floor_divide(x, y),
+    lambda g, x, y: -product(g, np.floor_divide(x, y)),
     operator=_remainder,
     domain=((-2.0, 2.0), (2.5, 3.0)),
     complex=False,
@@ -91,14 +99,15 @@ REMAINDER = elementwise(
 FMOD = elementwise(
     np.fmod,
     lambda g: g,
-    lambda g, x, y: -g * np.trunc(x / y),
-    domain=((0.5, 2.0), (2.5, 3.0)),
+    lambda g, x, y, out: -product(g, np.rint((x - out) / y)),  # trunc(x / y) can be one off where x / y was rounded
+    domain=((-2.0, 2.0), (0.5, 0.7)),
     complex=False,
     doc="d fmod(x, y) = dx - trunc(x / y) dy",
 )
-
-
 ABSOLUTE = elementwise(
-    np.absolute, lambda g, x: g * np.conjugate(np.sign(x)), operator=abs, doc="d|x| = Re(conj(x) dx) / |x|; 0 at x = 0"
+    np.absolute,
+    lambda g, x: g * np.sign(x).conjugate(),
+    operator=abs,
+    doc="d|x| = Re(conj(x) dx) / |x|; 0 at x = 0",
 )
 FABS = elementwise(np.fabs, lambda g, x: g * np.sign(x), complex=False, doc="d|x| = sign(x) dx; 0 at x = 0")

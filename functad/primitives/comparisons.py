@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.primitives.kinds import broadcasting_samples, constant
+from functad.primitives.kinds import broadcasting_samples, constant, elementwise
 from functad.primitives.primitive import Primitive, Samples
 
 _ONE = broadcasting_samples(((-2.0, 2.0),))
@@ -44,10 +44,12 @@ _enter(np.signbit, _STEP)
 FLOOR_DIVIDE = _enter(np.floor_divide, _STEP)
 for _function in (np.floor, np.ceil, np.trunc, np.rint):
     _enter(_function, _STEP)
-constant(np.sign, doc="piecewise constant: the derivative is 0, at x = 0 too", samples=_ONE)
 constant(np.spacing, doc=_STEP, samples=_ONE, complex=False)
 constant(np.heaviside, doc=_STEP, samples=_TWO, complex=False)
-constant(np.nextafter, doc="the neighbouring number; not differentiated", samples=_TWO, complex=False)
+elementwise(
+    np.nextafter, lambda g: g, None, complex=False, domain=((-2.0, 2.0), (2.5, 3.0)),
+    doc="d nextafter(x, y) = dx: the neighbour of x moves with it",
+)  # fmt: skip
 
 BITWISE_AND = _enter(np.bitwise_and, _INTEGER, operator.and_, integers=True)
 BITWISE_OR = _enter(np.bitwise_or, _INTEGER, operator.or_, integers=True)

@@ -12,12 +12,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import ArraySpec, spec_of
+from functad.expressions.spec import ArraySpec, dtype_of, spec_of
+from functad.primitives.operands import zeros_for
 from functad.primitives.primitive import Composite, Plan, Primitive, Rule, Samples, names_read
 
 Compute = Callable[..., Any]
@@ -31,6 +32,10 @@ def elementwise(
     domain: Sequence[tuple[float, float]] = ((-2.0, 2.0), (-2.0, 2.0)),
     complex: bool = True,
     samples: Samples | None = None,
+    jvps: tuple[Rule | None, ...] | None = None,
+    spec: Compute | None = None,
+    names: Sequence[str] = ("x", "y", "z"),
+    derived: Mapping[str, Callable[..., Any]] | None = None,
     internal: bool = False,
 ) -> Primitive:
     """Enter a ufunc, or a function that broadcasts like one.
@@ -43,9 +48,13 @@ def elementwise(
         domain: for each argument the interval from which samples are drawn.
         complex: whether complex arguments are accepted.
         samples: replaces the samples drawn from `domain`.
+        jvps: the JVP rules where they are not the same formulas: functions of complex numbers that are not holomorphic.
+        spec: shape rule; that of a ufunc follows.
+        names: replaces the names of the arguments.
+        derived: by name, what rules read that is made of the arguments when the call is recorded, such as a mask.
         internal: not a NumPy function; only rules call it.
     """
-    names = ("x", "y", "z")[: len(vjps)]
+    names = names[: len(vjps)]
     return Primitive(
         function,
         kind="elementwise",
@@ -54,9 +63,11 @@ def elementwise(
         vjps=vjps,
         doc=doc,
         samples=samples or broadcasting_samples(domain[: len(vjps)]),
-        spec=ufunc_spec(function, keeps_weak=operator is not None) if isinstance(function, np.ufunc) else None,
+        jvps=jvps,
+        spec=spec or (ufunc_spec(function, keeps_weak=operator is not None) if isinstance(function, np.ufunc) else None),
         complex=complex,
         broadcasts=True,
+        derived=derived,
         internal=internal,
     )
 
@@ -85,7 +96,8 @@ def ufunc_spec(function: np.ufunc, *, keeps_weak: bool) -> Compute:
     def spec(*values: Any) -> ArraySpec:
         specs = [spec_of(value) for value in values]
         weak = keeps_weak and all(s.weak for s in specs)
-        dtypes = tuple(type(s.dtype.type(0).item()) if s.weak and not weak else s.dtype for s in specs)
+        # A Python bool is as strong as NumPy's.
+        dtypes = tuple(type(s.dtype.type(0).item()) if s.weak and not weak and s.dtype.kind != "b" else s.dtype for s in specs)
         dtype = function.resolve_dtypes((*dtypes, *[None] * function.nout))[-1]
         return ArraySpec(np.broadcast_shapes(*[s.shape for s in specs]), dtype, weak)
 
@@ -301,7 +313,7 @@ def _all_tangents(primitive: Primitive, active: tuple[int, ...]) -> Rule:
         given = dict(zip(active, ts, strict=True))
         first = next(t for t in ts if t is not None)
         full = [
-            np.zeros(shape, first.dtype, like=first) if given.get(i) is None else given[i]
+            zeros_for(shape, dtype_of(first), first) if given.get(i) is None else given[i]
             for i, shape in enumerate(shapes)
         ]
         return primitive(*full, **params)

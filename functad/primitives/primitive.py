@@ -9,6 +9,9 @@ kept alive until the rule runs:
     a_shape, a_dtype, out_shape, ...   shape or dtype only, so the array itself is not kept
     axis, ...      a parameter
     arrays, shapes, dtypes, params     all array arguments; their shapes, their dtypes; all parameters
+    rest           all array arguments but the first
+    a name in `derived`   what that function makes of the array arguments when the call is recorded: a mask, say,
+                          which is kept in place of the arguments that it was made from
 
 A rule that starts with `gs` (or whose primitive takes any number of arrays) is *joint*: it returns the cotangents of all
 array arguments at once.
@@ -17,7 +20,7 @@ array arguments at once.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -79,9 +82,10 @@ class Plan:
         keep: how the saved values are stored, one of the `KEEP_` constants.
         pick: `pick(values, out, params)` returns what the rules read.
         reads: the only name that the only rule reads, if there is just one.
+        fresh: the rules make new arrays, which nobody else holds: so do elementwise rules that compute with some value.
     """
 
-    __slots__ = ("active", "joint", "keep", "pick", "primitive", "reads", "rules", "separate", "single")
+    __slots__ = ("active", "fresh", "joint", "keep", "pick", "primitive", "reads", "rules", "separate", "single")
 
     def __init__(
         self, primitive: Primitive, active: tuple[int, ...], rules: tuple[Rule, ...], wants: list[list[str]], joint: bool
@@ -94,6 +98,8 @@ class Plan:
         self.separate = len(active) > 1 and not joint and not primitive.multiple
         picks = [_picks(primitive, names) for names in wants]
         self.reads = wants[0][0] if self.single is not None and len(wants[0]) == 1 else None
+        values = {"out", *primitive.names}
+        self.fresh = primitive.kind == "elementwise" and all(not values.isdisjoint(names) for names in wants)
         if self.single is not None and len(picks[0]) == 1:
             self.keep, body = KEEP_ONE, picks[0][0]
         elif joint or self.single is not None:
@@ -106,7 +112,7 @@ class Plan:
             self.keep = KEEP_GATHER
         # The signature of a rule, written out as the function that fetches what it names.
         self.pick: Callable[[Any, Any, Any], Any] = eval(
-            f"lambda v, out, p: {body}", {"shape_of": shape_of, "dtype_of": dtype_of}
+            f"lambda v, out, p: {body}", {"shape_of": shape_of, "dtype_of": dtype_of, "derived": primitive.derived}
         )
 
 
@@ -122,6 +128,7 @@ def _picks(primitive: Primitive, wanted: Sequence[str]) -> list[str]:
         "out_dtype": "dtype_of(out)",
         "params": "p",
         "arrays": "tuple(v)",
+        "rest": "tuple(v[1:])",
         "shapes": "tuple([shape_of(a) for a in v])",
         "dtypes": "tuple([dtype_of(a) for a in v])",
     }
@@ -130,6 +137,8 @@ def _picks(primitive: Primitive, wanted: Sequence[str]) -> list[str]:
         stem, _, suffix = name.rpartition("_")
         if name in whole:
             result.append(whole[name])
+        elif name in primitive.derived:
+            result.append(f"derived[{name!r}](*v)")
         elif name in primitive.names:
             result.append(f"v[{primitive.names.index(name)}]")
         elif stem in primitive.names and suffix in ("shape", "dtype"):
@@ -161,6 +170,7 @@ class Primitive(Entry):
         gather: the cotangent of the first argument is added into the place it was read from.
         complex: whether complex arguments are accepted.
         broadcasts: arguments of different shapes are combined, so cotangents may have to be summed.
+        derived: by name, what rules read that is made of the array arguments.
     """
 
     status = "primitive"
@@ -183,6 +193,7 @@ class Primitive(Entry):
         gather: bool = False,
         complex: bool = True,
         broadcasts: bool = False,
+        derived: Mapping[str, Callable[..., Any]] | None = None,
         internal: bool = False,
     ) -> None:
         super().__init__(function, doc=doc, samples=samples, name=name)
@@ -197,6 +208,7 @@ class Primitive(Entry):
         self.gather = gather
         self.complex = complex
         self.broadcasts = broadcasts
+        self.derived = derived or {}
         self.front = self.__call__
         self.reverse_plans: dict[tuple[int, ...], Plan] = {}
         self.forward_plans: dict[tuple[int, ...], Plan] = {}
@@ -252,6 +264,10 @@ class Composite(Entry):
         self.front = body
         self.complex = complex
         ENTRIES[function] = self
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the body."""
+        return self.front(*args, **kwargs)
 
 
 __all__ = ["ENTRIES", "INTERNAL", "ArraySpec", "Composite", "Entry", "Plan", "Primitive", "Rule"]

@@ -1,7 +1,7 @@
 """The checks of one entry of the registry, generated from its samples.
 
-`check_primitive` runs them all. Each is a function of its own that raises an `AssertionError` with the entry, the sample call and
-the numbers that disagree.
+`check_primitive` runs them all. Each is a function of its own that raises an `AssertionError` with the entry, the sample call
+and the numbers that disagree.
 
 | check | compares |
 |---|---|
@@ -48,6 +48,9 @@ SINGLE_TOLERANCE = 2e-5
 """For float32 results against float64 ones: some hundred roundings."""
 
 DOUBLE_TYPES = (np.float64, np.complex128)
+VALUE_DEPENDENT = frozenset({np.real_if_close})
+"""Functions whose result has a dtype that depends on the values, so that an abstract trace must refuse them."""
+
 SINGLE_TYPES = (np.float32, np.complex64)
 
 
@@ -128,7 +131,7 @@ class Call:
         for i, primal in zip(self.positions, primals, strict=True):
             leaves[i] = primal
         args, kwargs = self.structure.unflatten(leaves)
-        function = self.entry.function if is_public(self.entry) else self.entry
+        function: Any = self.entry.function if is_public(self.entry) else self.entry
         with np.errstate(all="ignore"):
             return function(*args, **kwargs)
 
@@ -152,7 +155,9 @@ def is_public(entry: Entry) -> bool:
 
 
 def _is_array(value: Any) -> bool:
-    return type(value) in PYTHON_SCALARS or (hasattr(value, "dtype") and hasattr(value, "shape"))
+    if type(value) in PYTHON_SCALARS:
+        return True
+    return not isinstance(value, type) and hasattr(value, "dtype") and hasattr(value, "shape")
 
 
 class _Shown(str):
@@ -199,7 +204,7 @@ def check_primitive(entry: Entry, *, seed: int = 0) -> None:
     takes_complex = getattr(entry, "complex", True)
     for dtype in (*DOUBLE_TYPES, *SINGLE_TYPES):
         if np.dtype(dtype).kind == "c" and not takes_complex:
-            for call in calls(entry, dtype, seed)[:3]:
+            for call in calls(entry, dtype, seed)[:3] if is_public(entry) else ():
                 check_complex_refused(call)
             continue
         doubles = calls(entry, np.float64 if np.dtype(dtype).kind == "f" else np.complex128, seed)
@@ -241,12 +246,12 @@ def is_constant(entry: Entry) -> bool:
 
 def check_complete(entry: Entry) -> None:
     """Check that an entry has what everything else follows from."""
-    assert entry.doc and entry.doc.strip(), f"{entry.name} has no doc: one line that says what its derivative is"
+    assert (entry.doc or "").strip(), f"{entry.name} has no doc: one line that says what its derivative is"
     assert entry.samples is not None, f"{entry.name} has no samples: samples=lambda array: [(args, kwargs), ...]"
     assert list(entry.samples(InputSource(np.float64))), f"{entry.name} has an empty list of samples"
     if isinstance(entry, Primitive) and not is_constant(entry):
         assert any(rule is not None for rule in entry.vjps), f"{entry.name} has no VJP rule, and is not entered as constant"
-        assert entry.joint or len(entry.vjps) == len(entry.names), (
+        assert entry.joint or len(entry.vjps) >= len(entry.names), (
             f"{entry.name} takes {len(entry.names)} arrays and has {len(entry.vjps)} VJP rules; None stands for derivative zero"
         )
 
@@ -311,15 +316,13 @@ def check_reverse(call: Call, generator: np.random.Generator) -> None:
 
 
 def check_linear(call: Call, generator: np.random.Generator) -> None:
-    """Check that the pull-back is linear: `pull(a + 3 b) = pull(a) + 3 pull(b)`, and `pull(0)` is exactly zero."""
+    """Check that the pull-back is linear: `pull(a - 3 b) = pull(a) - 3 pull(b)`, and `pull(0)` is exactly zero."""
     values, pullback = functad.vjp(call.smooth, *call.primals)
-    left, right, zero = (tuple(make(value) for value in values) for make in (
-        lambda value: random_like(value, generator), lambda value: random_like(value, generator), lambda value: value * 0,
-    ))  # fmt: skip
-    together = pullback(tuple(a + 3 * b for a, b in zip(left, right, strict=True)))
+    left, right = (tuple(random_like(value, generator) for value in values) for _ in range(2))
+    together = pullback(tuple(a - 3 * b for a, b in zip(left, right, strict=True)))
     for i, (ct, a, b) in enumerate(zip(together, pullback(left), pullback(right), strict=True)):
-        _agree(ct, a + 3 * b, 10 * EXACT_TOLERANCE, f"cotangent {i} of a sum", call)
-    for i, ct in enumerate(pullback(zero)):
+        _agree(ct, a - 3 * b, 10 * EXACT_TOLERANCE, f"cotangent {i} of a sum", call)
+    for i, ct in enumerate(pullback(tuple(np.zeros_like(value)[()] for value in values))):
         assert not np.any(ct), f"{call}: cotangent {i} of zero is {ct}"
 
 
@@ -365,17 +368,18 @@ def _check_forward_twice(
 def check_abstract(call: Call) -> None:
     """Check the shape rule and the expression list against the concrete result.
 
-    A function without derivative may refuse, if the shape of its result depends on values.
+    A function without derivative may refuse, if the shape of its result depends on values; so may those in `VALUE_DEPENDENT`.
     """
     expected = call.arrays(*call.primals)
     try:
         expressions = functad.make_expressions(call.arrays)(*call.primals)
     except AbstractValueError:
-        assert is_constant(call.entry), f"{call} asks for values that an abstract trace does not have"
+        allowed = is_constant(call.entry) or call.entry.function in VALUE_DEPENDENT
+        assert allowed, f"{call} asks for values that an abstract trace does not have"
         return
     specs = functad.eval_shape(call.arrays, *call.primals)
     assert len(specs) == len(expected), f"{call} has {len(specs)} results in an abstract trace, and not {len(expected)}"
-    for i, (spec, value) in enumerate(zip(specs, expected, strict=True)):
+    for spec, value in zip(specs, expected, strict=True):
         wanted = (shape_of(value), dtype_of(value))
         assert (spec.shape, spec.dtype) == wanted, f"{call}: the shape rule gives {spec}, the result is {wanted[1]}{wanted[0]}"
     expressions.check()

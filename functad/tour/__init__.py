@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from functad.tour.chapters import check_gradient, compare_time, show_expressions
@@ -33,17 +34,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: the command line without the program's name; by default that of the process.
     """
     options = _parser().parse_args(arguments)
-    try:
-        tour = Tour.load(steps=options.steps, seed=options.seed, out=options.out)
-        for number, (title, chapter) in enumerate(CHAPTERS, 1):
-            print(f"\n{number}. {title}\n")
-            chapter(tour)
-    except ModuleNotFoundError as error:
-        missing = (error.name or "").split(".")[0]
-        if missing not in EXTRA:
-            raise
-        print(f"The tour needs {EXTRA[missing]}: pip install {' '.join(EXTRA.values())}", file=sys.stderr)
+    missing = [package for module, package in EXTRA.items() if find_spec(module) is None]
+    if missing:
+        print(f"The tour needs {' and '.join(missing)}: pip install {' '.join(missing)}", file=sys.stderr)
         return 1
+    tour = Tour.load(steps=options.steps, seed=options.seed, out=options.out)
+    for number, (title, chapter) in enumerate(CHAPTERS, 1):
+        print(f"\n{number}. {title}\n")
+        chapter(tour)
     return 0
 
 
@@ -60,10 +58,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is not positive")
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is no positive number")
+    return int(text)
 
 
 def _writable(text: str) -> Path:

@@ -1,0 +1,1 @@
+"""From a function to its list: the Tensor and the recorder."""

@@ -1,3 +1,186 @@
-"""The methods of arrays on Tensors."""
+"""The methods and attributes of arrays on Tensors: each is the NumPy function of that name, called without its dispatch.
+
+Entries are looked up when they are called. The methods that rules use at higher order, such as `t.sum()`, `t.reshape(shape)`
+and `t.mT`, go to the recorder as directly as they can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import numpy as np
+
+from functad.errors import UnsupportedError, here
+from functad.primitives.broadcasting import as_shape
+from functad.primitives.conversion import COPY, astype
+from functad.primitives.primitive import ENTRIES
+from functad.primitives.shaping import (
+    RESHAPE,
+    TRANSPOSE,
+    complete_shape,
+    matrix_transpose,
+    ravel,
+    reshape,
+    squeeze,
+    swapaxes,
+    transpose,
+)
+from functad.tracing.recorder import record
+
+Method = Callable[..., Any]
+
+
+def _front(function: Any) -> Method:
+    """Return what is called in place of a NumPy function.
+
+    Raises:
+        UnsupportedError: the function has no entry.
+    """
+    entry = ENTRIES.get(function)
+    if entry is None:
+        raise UnsupportedError(f"The method {function.__name__} of a Tensor has no derivative rule, at {here()}.")
+    return entry.front
+
+
+def _method(function: Any) -> Method:
+    """Return the method that calls a NumPy function with the Tensor as its first argument."""
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return _front(function)(self, *args, **kwargs)
+
+    method.__name__ = function.__name__
+    method.__doc__ = f"As `np.{function.__name__}`."
+    return method
+
+
+def _in_place(name: str, instead: str) -> Method:
+    """Return a method that refuses to write into the Tensor and names what makes a new one."""
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
+        raise UnsupportedError(
+            f"The method {name} writes into an array, at {here()}, and a Tensor cannot be written to. Use {instead}."
+        )
+
+    method.__name__ = name
+    method.__doc__ = f"Refuse: use `{instead}`."
+    return method
+
+
 class ArrayMethods:
+    """Every method and attribute of an array that has an entry."""
+
     __slots__ = ()
+
+    @property
+    def T(self: Any) -> Any:  # noqa: N802  # the name that arrays have
+        """The transpose: all axes in reverse order."""
+        ndim = len(self.shape)
+        if ndim == 2:
+            return record(TRANSPOSE, (self,), {"axes": (1, 0)})
+        return self if ndim < 2 else record(TRANSPOSE, (self,), {"axes": tuple(range(ndim - 1, -1, -1))})
+
+    @property
+    def mT(self: Any) -> Any:  # noqa: N802
+        """The transpose of the matrices in the last two axes."""
+        return record(TRANSPOSE, (self,), {"axes": (1, 0)}) if len(self.shape) == 2 else matrix_transpose(self)
+
+    @property
+    def real(self) -> Any:
+        """The real part."""
+        return _front(np.real)(self)
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary part."""
+        return _front(np.imag)(self)
+
+    @property
+    def flat(self) -> Any:
+        """All elements in C order, as a Tensor with one axis; it iterates and is indexed as the iterator of an array is."""
+        return ravel(self)
+
+    def reshape(self: Any, *shape: Any, order: str | None = "C", copy: bool | None = None) -> Any:
+        """As `np.reshape`; the shape may be given as one tuple or as several integers."""
+        wanted = as_shape(shape[0] if len(shape) == 1 else shape)
+        if order == "C" and copy is None:
+            return record(RESHAPE, (self,), {"shape": complete_shape(self.shape, wanted)})
+        return reshape(self, wanted, order, copy=copy)
+
+    def ravel(self, order: str | None = "C") -> Any:
+        """As `np.ravel`."""
+        return ravel(self, order)
+
+    def flatten(self, order: str | None = "C") -> Any:
+        """As `np.ravel`, always a copy."""
+        return COPY(ravel(self, order))
+
+    def transpose(self, *axes: Any) -> Any:
+        """As `np.transpose`; the axes may be given as one tuple or as several integers."""
+        return transpose(self, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None)
+
+    def swapaxes(self, axis1: int, axis2: int) -> Any:
+        """As `np.swapaxes`."""
+        return swapaxes(self, axis1, axis2)
+
+    def squeeze(self, axis: Any = None) -> Any:
+        """As `np.squeeze`."""
+        return squeeze(self, axis)
+
+    def astype(self, dtype: Any, order: str = "K", casting: Any = "unsafe", subok: bool = True, copy: bool = True) -> Any:
+        """Return the Tensor in another dtype; to an integer or boolean one the result is a constant."""
+        return astype(self, dtype, casting, copy)
+
+    def copy(self, order: str = "C") -> Any:
+        """As `np.copy`."""
+        return COPY(self)
+
+    def __copy__(self) -> Any:
+        return COPY(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return COPY(self)
+
+    def clip(self, min: Any = None, max: Any = None, out: Any = None) -> Any:
+        """As `np.clip`."""
+        return _front(np.clip)(self, min, max, out)
+
+    sum = _method(np.sum)
+    mean = _method(np.mean)
+    prod = _method(np.prod)
+    max = _method(np.max)
+    min = _method(np.min)
+    var = _method(np.var)
+    std = _method(np.std)
+    cumsum = _method(np.cumsum)
+    cumprod = _method(np.cumprod)
+    any = _method(np.any)
+    all = _method(np.all)
+    argmax = _method(np.argmax)
+    argmin = _method(np.argmin)
+    argsort = _method(np.argsort)
+    argpartition = _method(np.argpartition)
+    nonzero = _method(np.nonzero)
+    searchsorted = _method(np.searchsorted)
+    repeat = _method(np.repeat)
+    take = _method(np.take)
+    dot = _method(np.dot)
+    trace = _method(np.trace)
+    diagonal = _method(np.diagonal)
+    round = _method(np.round)
+    conj = _method(np.conjugate)
+    conjugate = _method(np.conjugate)
+
+    def compress(self, condition: Any, axis: Any = None, out: Any = None) -> Any:
+        """As `np.compress`."""
+        return _front(np.compress)(condition, self, axis, out)
+
+    def choose(self, choices: Any, out: Any = None, mode: str = "raise") -> Any:
+        """As `np.choose`."""
+        return _front(np.choose)(self, choices, out, mode)
+
+    sort = _in_place("sort", "np.sort(t)")
+    partition = _in_place("partition", "np.partition(t, kth)")
+    fill = _in_place("fill", "np.full_like(t, value)")
+    put = _in_place("put", "np.where(mask, values, t)")
+    resize = _in_place("resize", "np.resize(t, shape)")

@@ -16,18 +16,18 @@ from __future__ import annotations
 
 import itertools
 import sys
+from collections.abc import Sequence
 from types import CodeType
 from typing import Any
-
-import numpy as np
 
 from functad.errors import EscapedTensorError, line_of, name_of, user_frame
 from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.kinds import forward_plan
-from functad.primitives.primitive import Plan, Primitive
+from functad.primitives.primitive import KEEP_NOTHING, Primitive
 
 _serials = itertools.count()
+_getframe = sys._getframe
 
 REVERSE, FORWARD, ABSTRACT = "reverse", "forward", "abstract"
 
@@ -86,22 +86,26 @@ class Recorded:
 
 def new_input(cls: type[Recorded], recorder: Recorder, value: Any) -> Any:
     """Add an input to a trace and return its Tensor; for an abstract trace, `value` is the spec."""
-    tensor = _tensor(cls, recorder, value, len(recorder.equations))
-    recorder.equations.append(None)
     recorder.inputs += 1
     if recorder.mode is ABSTRACT:
         recorder.specs.append(value)
-    return tensor
+    return _tensor(cls, recorder, value, None)
 
 
-def _tensor(cls: type[Recorded], recorder: Recorder, value: Any, slot: int) -> Any:
+def _tensor(cls: type[Recorded], recorder: Recorder, value: Any, equation: Any) -> Any:
+    """Append a record and return the Tensor for its result."""
+    equations = recorder.equations
     tensor = cls()
     tensor.value = value
     tensor.recorder = recorder
-    tensor.slot = slot
-    frame = user_frame(sys._getframe(2))
-    tensor.code = frame.f_code if frame is not None else None
-    tensor.instruction = frame.f_lasti if frame is not None else 0
+    tensor.slot = len(equations)
+    frame = user_frame(_getframe(2))
+    if frame is not None:
+        tensor.code = frame.f_code
+        tensor.instruction = frame.f_lasti
+    else:
+        tensor.code, tensor.instruction = None, 0
+    equations.append(equation)
     return tensor
 
 
@@ -118,8 +122,24 @@ def record(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]
         raise escaped(newest, primitive.name)
     if recorder.mode is ABSTRACT:
         return _record_abstract(type(newest), recorder, primitive, arrays, params)
-    values: list[Any] = []
-    active: list[int] = []
+    if len(arrays) == 1:
+        values: Sequence[Any] = (newest.value,)
+        nested = isinstance(newest.value, Recorded)
+        active: tuple[int, ...] = (0,) if primitive.differentiable(0) else ()
+    else:
+        values, active, nested = _lower(recorder, primitive, arrays)
+    out = primitive(*values, **params) if nested else primitive.compute(*values, **params)
+    if not active or out is NotImplemented:
+        return out
+    return _record_concrete(type(newest), recorder, primitive, arrays, values, active, params, out)
+
+
+def _lower(
+    recorder: Recorder, primitive: Primitive, arrays: tuple[Any, ...]
+) -> tuple[Sequence[Any], tuple[int, ...], bool]:
+    """Return the arguments one level lower, the positions differentiated, and whether a Tensor is left among the values."""
+    values = []
+    active = []
     nested = False
     for i, a in enumerate(arrays):
         if isinstance(a, Recorded):
@@ -130,10 +150,7 @@ def record(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]
             if isinstance(a, Recorded):
                 nested = True
         values.append(a)
-    out = primitive(*values, **params) if nested else primitive.compute(*values, **params)
-    if not active or out is NotImplemented:
-        return out
-    return _record_concrete(type(newest), recorder, primitive, arrays, values, tuple(active), params, out)
+    return values, tuple(active), nested
 
 
 def _record_concrete(
@@ -141,53 +158,50 @@ def _record_concrete(
     recorder: Recorder,
     primitive: Primitive,
     arrays: tuple[Any, ...],
-    values: list[Any],
+    values: Sequence[Any],
     active: tuple[int, ...],
     params: dict[str, Any],
     out: Any,
 ) -> Any:
-    equations = recorder.equations
     slots = arrays[active[0]].slot if len(active) == 1 else tuple([arrays[i].slot for i in active])
-    plan: Plan | None
     if recorder.mode is REVERSE:
-        plan = primitive.reverse_plan(active)
+        plan = primitive.reverse_plans.get(active) or primitive.reverse_plan(active)
         specs = reverse_specs(primitive, values, active, out)
-    else:
-        plan = forward_plan(primitive, active)
-        transposed = plan is None
-        plan = plan or primitive.reverse_plan(active)
-        outputs = out if primitive.multiple else (out,)
-        shapes = tuple([(shape_of(value), dtype_of(value)) for value in outputs])
-        specs = (shapes if primitive.multiple else shapes[0], transposed)
-    return _results(cls, recorder, primitive, out, (plan, slots, plan.pick(values, out, params), specs))
+        saved = None if plan.keep == KEEP_NOTHING else plan.pick(values, out, params)
+        if primitive.multiple:
+            specs = (specs, tuple([(shape_of(value), dtype_of(value)) for value in out]))
+            return _results(cls, recorder, out, (plan, slots, saved, specs))
+        return _tensor(cls, recorder, out, (plan, slots, saved, specs))
+    forward = forward_plan(primitive, active)
+    plan = forward or primitive.reverse_plan(active)
+    saved = plan.pick(values, out, params)
+    if primitive.multiple:
+        shapes = tuple([(shape_of(value), dtype_of(value)) for value in out])
+        return _results(cls, recorder, out, (plan, slots, saved, (shapes, forward is None)))
+    return _tensor(cls, recorder, out, (plan, slots, saved, ((shape_of(out), dtype_of(out)), forward is None)))
 
 
-def _results(cls: type[Recorded], recorder: Recorder, primitive: Primitive, out: Any, equation: Any) -> Any:
-    """Append a record and return the Tensor, or tuple of Tensors, for its result."""
-    equations = recorder.equations
-    first = len(equations)
-    if not primitive.multiple:
-        equations.append(equation)
-        return _tensor(cls, recorder, out, first)
-    equations.extend([None] * (len(out) - 1))
-    plan, slots, saved, specs = equation
-    if recorder.mode is REVERSE:
-        specs = (specs, tuple([(shape_of(value), dtype_of(value)) for value in out]))
-    equations.append((plan, slots, saved, specs))
-    results = [_tensor(cls, recorder, value, first + i) for i, value in enumerate(out)]
+def _results(cls: type[Recorded], recorder: Recorder, out: Any, equation: Any) -> Any:
+    """Append the record of a primitive with several results, and return their Tensors."""
+    results = [_tensor(cls, recorder, value, None) for value in out]
+    recorder.equations[-1] = equation
     return type(out)(*results) if hasattr(out, "_fields") else tuple(results)
 
 
-def reverse_specs(primitive: Primitive, values: list[Any], active: tuple[int, ...], out: Any) -> Any:
+def reverse_specs(primitive: Primitive, values: Sequence[Any], active: tuple[int, ...], out: Any) -> Any:
     """Return the shape and dtype that the cotangent of each active input must be brought to, or `None`.
 
     `None` stands for what cannot differ: the shape unless the primitive broadcasts, the dtype if it is that of the result.
     """
-    result = []
     dtype = None if primitive.multiple else dtype_of(out)
+    broadcasts = primitive.broadcasts and len(values) > 1
+    if not broadcasts and len(active) == 1:
+        own = dtype_of(values[active[0]])
+        return None if own is dtype else (None, own)
+    result = []
     for i in active:
         value = values[i]
-        shape = shape_of(value) if primitive.broadcasts and len(values) > 1 else None
+        shape = shape_of(value) if broadcasts else None
         if shape is not None and primitive.kind == "elementwise" and shape == shape_of(out):
             shape = None
         own = dtype_of(value)
@@ -213,15 +227,9 @@ def _record_abstract(
     out = primitive.spec(*known, **params)
     results = out if primitive.multiple else (out,)
     first = len(recorder.equations)
-    outputs = tuple(range(first, first + len(results)))
+    equation = Equation(primitive, tuple(inputs), params, tuple(range(first, first + len(results))))
     recorder.specs.extend(results)
-    equation = Equation(primitive, tuple(inputs), params, outputs)
-    recorder.equations.extend([None] * (len(results) - 1))
-    recorder.equations.append(equation)
-    if not primitive.multiple:
-        return _tensor(cls, recorder, out, first)
-    tensors = [_tensor(cls, recorder, spec, first + i) for i, spec in enumerate(out)]
-    return type(out)(*tensors) if hasattr(out, "_fields") else tuple(tensors)
+    return _results(cls, recorder, out, equation) if primitive.multiple else _tensor(cls, recorder, out, equation)
 
 
 def escaped(tensor: Recorded, operation: str) -> EscapedTensorError:
@@ -239,4 +247,4 @@ def is_inexact(value: Any) -> bool:
     return dtype_of(value).kind in "fc"
 
 
-__all__ = ["ABSTRACT", "FORWARD", "REVERSE", "Recorded", "Recorder", "escaped", "new_input", "np", "record"]
+__all__ = ["ABSTRACT", "FORWARD", "REVERSE", "Recorded", "Recorder", "escaped", "new_input", "record"]

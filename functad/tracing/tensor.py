@@ -6,24 +6,24 @@ arrays go to the recorder directly. What would silently cut the derivative, such
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import numpy as np
 
-from functad.errors import AbstractValueError, ConversionError, UnsupportedError, here
+from functad.errors import AbstractValueError, ConversionError, UnsupportedError, assigning, here
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
-from functad.primitives.indexing import get_item
 from functad.primitives.primitive import ENTRIES, Composite, Primitive
 from functad.primitives.ufunc_methods import METHODS, call_with_keywords
 from functad.tracing.methods import ArrayMethods
 from functad.tracing.operators import BINARY, UNARY, Operators, unary
+from functad.tracing.reading import Reading
 from functad.tracing.recorder import ABSTRACT, Recorded, escaped, record
 
+_ASSIGN = "Use np.stack, np.concatenate or np.where(mask, new, old), which make a new array."
 _KNOWN = (Recorded, np.ndarray, np.generic, int, float, complex, list, tuple)
 
 
-class Tensor(Operators, ArrayMethods, Recorded):
+class Tensor(Operators, Reading, ArrayMethods, Recorded):
     """An array value that is being traced; functions under a transform receive it in place of their arguments.
 
     It has the attributes, operators and methods of an array. Users do not make Tensors: the transforms do.
@@ -67,11 +67,9 @@ class Tensor(Operators, ArrayMethods, Recorded):
         return handler(ufunc, *inputs, **kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        entry = ENTRIES.get(function)
-        if not all(issubclass(kind, _KNOWN) for kind in types):
+        if len(types) > 1 and not all(issubclass(kind, _KNOWN) for kind in types):
             return NotImplemented
-        if entry is None:
-            entry = _entry_of(function)
+        entry = ENTRIES.get(function) or _entry_of(function)
         return entry.front(*args, **kwargs)
 
     @property
@@ -114,13 +112,6 @@ class Tensor(Operators, ArrayMethods, Recorded):
             raise TypeError("len() of a Tensor of shape ()")
         return self.shape[0]
 
-    def __iter__(self) -> Iterator[Any]:
-        if not self.shape:
-            raise TypeError("iteration over a Tensor of shape ()")
-        return (self[i] for i in range(len(self)))
-
-    __getitem__ = get_item
-
     def __contains__(self, item: Any) -> bool:
         return bool((self == item).any())
 
@@ -153,6 +144,8 @@ class Tensor(Operators, ArrayMethods, Recorded):
         )
 
     def __float__(self) -> float:
+        if assigning():
+            self._refuse("Assignment into a plain array", _ASSIGN)
         self._refuse("float()", "Use the Tensor itself, np functions instead of math ones, or functad.stop_gradient(t).")
 
     def __complex__(self) -> complex:

@@ -1,0 +1,1 @@
+"""From a list to a new function: gradients, Jacobians, directional derivatives."""

@@ -12,6 +12,7 @@ from functad.expressions.expressions import Constant, Expressions
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
 from functad.tracing.recorder import ABSTRACT, Recorded, Recorder, new_input
 from functad.tracing.tensor import Tensor
+from functad.transforms.arguments import traced
 from functad.trees import Structure, flatten
 
 P = ParamSpec("P")
@@ -83,10 +84,7 @@ def _trace(transform: str, f: Callable[..., Any], args: tuple[Any, ...], kwargs:
     for leaf, name in zip(leaves, names, strict=True):
         tensors.append(new_input(Tensor, recorder, _spec_of_input(leaf, name, transform, f)))
     inputs, keywords = structure.unflatten(tensors)
-    try:
-        out = f(*inputs, **keywords)
-    finally:
-        recorder.close()
+    out = traced(recorder, f, inputs, keywords)
     results, output_structure = flatten(out)
     outputs: list[int | Constant] = []
     for result, path in zip(results, output_structure.paths("result"), strict=True):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import InputError, OutputError, StructureError, here, name_of
+from functad.errors import ConversionError, InputError, OutputError, StructureError, here, name_of
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
 from functad.tracing.recorder import Recorded, Recorder, new_input
 from functad.tracing.tensor import Tensor
@@ -183,6 +183,22 @@ def _described(leaf: Any) -> str:
         return f"{type(leaf).__name__} ({spec_of(leaf)})"
     except TypeError:
         return f"a {type(leaf).__name__}"
+
+
+def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Return `f(*args, **kwargs)`, and end the trace.
+
+    Raises:
+        ConversionError: also where NumPy hides it behind "setting an array element with a sequence", as in `a[0] = t`.
+    """
+    try:
+        return f(*args, **kwargs)
+    except ValueError as error:
+        if isinstance(error.__cause__, ConversionError):
+            raise error.__cause__ from None
+        raise
+    finally:
+        recorder.close()
 
 
 def split_aux(out: Any, has_aux: bool, selection: Selection) -> tuple[Any, Any]:

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from functad.errors import InputError, StructureError, here, name_of
-from functad.expressions.spec import dtype_of, shape_of
+from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.primitives.primitive import KEEP_NOTHING, KEEP_ONE, Plan
 from functad.tracing.recorder import FORWARD, REVERSE, Recorded, Recorder, new_input
 from functad.tracing.tensor import Tensor
-from functad.transforms.arguments import Selection, check_like, enter, lower, split_aux
+from functad.transforms.arguments import Selection, check_like, enter, lower, split_aux, traced
 from functad.transforms.reverse import pull_back, pull_record
 from functad.trees import flatten
 
@@ -98,7 +98,7 @@ def _fit(t: Any, spec: Any) -> Any:
     if own != dtype:
         if own.kind == "c" and dtype.kind != "c":
             t = t.real
-        t = t.astype(dtype)
+        t = dtype.type(t) if type(t) in PYTHON_SCALARS else t.astype(dtype)
     return t if shape_of(t) == shape else np.broadcast_to(t, shape)
 
 
@@ -138,10 +138,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     for i, (structure, tangent) in enumerate(zip(inputs.structures, tangents, strict=True)):
         values = inputs.primals[len(given) : len(given) + structure.leaves]
         given.extend(check_like(tangent, structure, values, f"tangents[{i}]", "primal"))
-    try:
-        out, aux = split_aux(f(*inputs.args), has_aux, selection)
-    finally:
-        recorder.close()
+    out, aux = split_aux(traced(recorder, f, inputs.args, {}), has_aux, selection)
     pushed = push_forward(recorder.equations, given)
     leaves, structure = flatten(out)
     found = [

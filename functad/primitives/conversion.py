@@ -1,0 +1,104 @@
+"""Conversion between dtypes, and copies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functad.expressions.spec import ArraySpec, dtype_of, spec_of
+from functad.primitives.kinds import composite, linear
+from functad.primitives.primitive import Primitive
+from functad.primitives.shaping import Calls, same_spec
+
+
+def _astype(a: Any, *, dtype: np.dtype[Any]) -> Any:
+    try:
+        return a.astype(dtype)
+    except AttributeError:  # a Python number
+        return dtype.type(a)
+
+
+def _astype_spec(a: Any, *, dtype: np.dtype[Any]) -> ArraySpec:
+    return ArraySpec(spec_of(a).shape, dtype)
+
+
+def _wider(array: Any) -> list[Any]:
+    own = array().dtype
+    return [np.dtype(np.complex128), np.result_type(own, np.float64), own]
+
+
+def _astype_samples(array: Any) -> Calls:
+    return [((array(*shape),), {"dtype": dtype}) for dtype in _wider(array) for shape in ((3,), (), (0, 2))]
+
+
+ASTYPE = linear(
+    _astype,
+    lambda g: g,
+    compute=_astype,
+    spec=_astype_spec,
+    samples=_astype_samples,
+    name="astype",
+    internal=True,
+    doc="linear between floating and complex dtypes; the cotangent is cast back",
+)
+
+ASTYPE_INTEGER = Primitive(
+    _astype,
+    kind="constant",
+    names=("a",),
+    compute=_astype,
+    vjps=(None,),
+    spec=_astype_spec,
+    samples=lambda array: [((np.abs(array(3)),), {"dtype": np.dtype(np.int64)}), ((array(),), {"dtype": np.dtype(np.bool_)})],
+    name="astype_integer",
+    complex=False,
+    internal=True,
+    doc="integers and booleans have no derivative",
+)
+
+
+def astype(a: Any, dtype: Any, casting: Any = "unsafe", copy: bool = True) -> Any:
+    """Return an array or Tensor in another dtype; to an integer or boolean one the result is a constant."""
+    dtype = np.dtype(dtype)
+    own = dtype_of(a)
+    if casting != "unsafe" and not np.can_cast(own, dtype, casting):
+        raise TypeError(f"Cannot cast array data from {own!r} to {dtype!r} according to the rule '{casting}'")
+    if own == dtype:
+        return COPY(a) if copy else a
+    return ASTYPE(a, dtype=dtype) if dtype.kind in "fc" else ASTYPE_INTEGER(a, dtype=dtype)
+
+
+if hasattr(np, "astype"):  # NumPy 2.1
+
+    @composite(
+        np.astype,
+        samples=lambda array: [((array(3), dtype), {}) for dtype in _wider(array)],
+        doc="linear between floating and complex dtypes",
+    )
+    def _astype_function(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+        return astype(x, dtype, copy=copy)
+
+
+def _copy(a: Any) -> Any:
+    try:
+        return a.copy("K")
+    except (AttributeError, TypeError):  # a number; those of NumPy take no order
+        return np.copy(a)
+
+
+COPY = linear(
+    np.copy,
+    lambda g: g,
+    compute=_copy,
+    spec=same_spec,
+    samples=lambda array: [((array(3),), {}), ((array(),), {}), ((array(2, 3), "F"), {}), ((array(0),), {})],
+    doc="linear; the cotangent passes",
+)
+
+
+def _copy_front(a: Any, order: str = "K", subok: bool = False) -> Any:
+    return COPY(a)
+
+
+COPY.front = _copy_front

@@ -1,0 +1,64 @@
+"""What a function may be given in place of an array: a Tensor, a number, a list with Tensors in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functad.errors import UnsupportedError, here
+from functad.expressions.spec import ArraySpec
+
+
+def is_traced(value: Any) -> bool:
+    """Say whether a value is a Tensor."""
+    return hasattr(type(value), "__functad_record__")
+
+
+def as_operand(value: Any) -> Any:
+    """Return a list or tuple as an array, or as a Tensor if there is one in it; anything else as it is."""
+    if not isinstance(value, (list, tuple)):
+        return value
+    parts = [as_operand(part) for part in value]
+    return np.stack(parts) if any(map(is_traced, parts)) else np.asarray(value)
+
+
+def innermost(value: Any) -> Any:
+    """Return what a Tensor holds below all traces: an array or a number, or its spec if a trace is abstract."""
+    while is_traced(value):
+        value = value.value
+    return value
+
+
+def concrete(value: Any, wanted: str) -> Any:
+    """Return what a Tensor holds below all traces.
+
+    Args:
+        value: a Tensor, or anything else, which is returned as it is.
+        wanted: the function that asks, for the message.
+
+    Raises:
+        AbstractValueError: a trace is abstract, so there is no value.
+    """
+    while is_traced(value):
+        value = value._concrete(wanted)  # not for users, who have stop_gradient
+    return value
+
+
+def zeros_for(shape: tuple[int, ...], dtype: Any, like: Any) -> Any:
+    """Return zeros of the kind of array that `like` is; NumPy's own `like=` accepts no scalars."""
+    if isinstance(like, (np.generic, float, complex, ArraySpec)):
+        return np.zeros(shape, dtype)
+    return np.zeros(shape, dtype, like=like)
+
+
+def refuse_out(out: Any, name: str) -> None:
+    """Raise if the keyword `out` is given.
+
+    Raises:
+        UnsupportedError: `out` is not `None`.
+    """
+    if out is not None:
+        raise UnsupportedError(
+            f"np.{name} of a Tensor cannot write to out=, at {here()}. Assign the result instead: y = np.{name}(...)."
+        )

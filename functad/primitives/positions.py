@@ -1,0 +1,154 @@
+"""Positions of elements: where an array is not zero, how it would be sorted. Integers have no derivative."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functad.errors import AbstractValueError, here
+from functad.expressions.spec import ArraySpec, spec_of
+from functad.primitives.kinds import constant
+from functad.primitives.operands import as_operand
+
+Calls = list[tuple[tuple[Any, ...], dict[str, Any]]]
+
+_INTP = np.dtype(np.intp)
+_DOC = "positions have no derivative"
+
+
+def _unknown_shape(name: str) -> Callable[..., ArraySpec]:
+    """Return the shape rule of a function of whose result not even the shape is known in an abstract trace."""
+
+    def spec(*specs: Any, **params: Any) -> ArraySpec:
+        raise AbstractValueError(
+            f"np.{name} of a Tensor of which only {spec_of(specs[0])} is known, at {here()}: the shape of the result depends on "
+            f"values, and an abstract trace has none. Use np.where(mask, x, 0), which keeps the shape."
+        )
+
+    return spec
+
+
+def _some_zeros(array: Any) -> Any:
+    return array(2, 3) * np.array([1, 0, 1])
+
+
+NONZERO = constant(
+    np.nonzero,
+    spec=_unknown_shape("nonzero"),
+    samples=lambda array: [((_some_zeros(array),), {}), ((array(0),), {})],
+    doc=_DOC,
+)
+constant(
+    np.flatnonzero,
+    spec=_unknown_shape("flatnonzero"),
+    samples=lambda array: [((_some_zeros(array),), {}), ((array(),), {})],
+    doc=_DOC,
+)
+constant(
+    np.argwhere,
+    spec=_unknown_shape("argwhere"),
+    samples=lambda array: [((_some_zeros(array),), {}), ((array(),), {})],
+    doc=_DOC,
+)
+
+
+def nonzero(a: Any) -> Any:
+    """Return the positions at which an array is not zero, as `np.nonzero` does."""
+    return NONZERO(as_operand(a))
+
+
+def _argsort(a: Any, *, axis: int | None, kind: Any, stable: bool | None) -> Any:
+    return np.argsort(a, axis, kind, stable=stable)
+
+
+def _argsort_spec(a: Any, *, axis: int | None, kind: Any, stable: bool | None) -> ArraySpec:
+    spec = spec_of(a)
+    return ArraySpec((spec.size,) if axis is None else spec.shape, _INTP)
+
+
+ARGSORT = constant(
+    np.argsort,
+    compute=_argsort,
+    spec=_argsort_spec,
+    samples=lambda array: [
+        ((array(4),), {}),
+        ((array(2, 3), 0), {}),
+        ((array(2, 3),), {"axis": None, "kind": "stable"}),
+        ((array(3),), {"stable": True}),
+        ((array(0, 2),), {}),
+    ],
+    doc="positions have no derivative; x[np.argsort(x)] has that of sorting",
+)
+
+
+def _argsort_front(
+    a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None
+) -> Any:
+    if order is not None:
+        raise ValueError("Cannot specify order when the array has no fields.")
+    return ARGSORT(as_operand(a), axis=axis, kind=kind, stable=stable)
+
+
+ARGSORT.front = _argsort_front
+
+
+def _searchsorted(a: Any, v: Any, /, *sorter: Any, side: Any) -> Any:
+    return np.searchsorted(a, v, side, *sorter)
+
+
+def _searchsorted_spec(a: Any, v: Any, *sorter: Any, side: Any) -> ArraySpec:
+    return ArraySpec(spec_of(v).shape, _INTP)
+
+
+def _searchsorted_samples(array: Any) -> Calls:
+    unsorted = array(4)
+    return [
+        ((np.sort(array(4)), array(2, 3)), {}),
+        ((np.sort(array(4)), array(), "right"), {}),
+        ((unsorted, array(3)), {"sorter": np.argsort(unsorted)}),
+    ]
+
+
+SEARCHSORTED = constant(
+    np.searchsorted, compute=_searchsorted, spec=_searchsorted_spec, samples=_searchsorted_samples, doc=_DOC
+)
+
+
+def _searchsorted_front(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
+    arrays = [as_operand(value) for value in (a, v, sorter) if value is not None]
+    return SEARCHSORTED(*arrays, side=side)
+
+
+SEARCHSORTED.front = _searchsorted_front
+
+
+def _digitize(x: Any, bins: Any, *, right: bool) -> Any:
+    return np.digitize(x, bins, right)
+
+
+def _digitize_spec(x: Any, bins: Any, *, right: bool) -> ArraySpec:
+    return ArraySpec(spec_of(x).shape, _INTP)
+
+
+DIGITIZE = constant(
+    np.digitize,
+    compute=_digitize,
+    spec=_digitize_spec,
+    samples=lambda array: [
+        ((array(5), np.sort(array(3))), {}),
+        ((array(2, 2), np.sort(array(3))[::-1], True), {}),
+        ((array(), [-1.0, 0.0, 1.0]), {}),
+    ],
+    complex=False,
+    doc=_DOC,
+)
+
+
+def _digitize_front(x: Any, bins: Any, right: bool = False) -> Any:
+    return DIGITIZE(as_operand(x), as_operand(bins), right=right)
+
+
+DIGITIZE.front = _digitize_front
+

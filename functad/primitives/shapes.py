@@ -1,0 +1,252 @@
+"""Questions about shape and dtype, arrays made after the model of a Tensor, and comparisons of whole arrays.
+
+Queries are answered from what is known of a Tensor even without its value, and nothing is recorded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives.broadcasting import as_shape
+from functad.primitives.kinds import composite, constant
+from functad.primitives.operands import as_operand, concrete, innermost, is_traced
+from functad.primitives.primitive import ENTRIES, Entry, Samples
+from functad.primitives.shaping import Calls
+
+
+class Query(Entry):
+    """A function that shape and dtype of its arguments answer; its result is plain, and nothing is recorded."""
+
+    status = "constant"
+    kind = "constant"
+
+    def __init__(self, function: Any, front: Callable[..., Any], *, doc: str, samples: Samples) -> None:
+        super().__init__(function, doc=doc, samples=samples)
+        self.front = front
+        self.complex = True
+        ENTRIES[function] = self
+
+
+def query(function: Any, *, doc: str, samples: Samples) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter a query by its answer, with NumPy's signature."""
+
+    def enter(front: Callable[..., Any]) -> Callable[..., Any]:
+        Query(function, front, doc=doc, samples=samples)
+        return front
+
+    return enter
+
+
+_SHAPE = "read from the shape"
+_DTYPE = "read from the dtype"
+_MADE = "shape and dtype come from the argument, its value does not matter"
+
+
+def _any_shape(array: Any) -> Calls:
+    return [((array(2, 3),), {}), ((array(),), {}), ((array(0),), {})]
+
+
+@query(np.shape, doc=_SHAPE, samples=_any_shape)
+def _shape(a: Any) -> tuple[int, ...]:
+    return shape_of(a)
+
+
+@query(np.ndim, doc=_SHAPE, samples=_any_shape)
+def _ndim(a: Any) -> int:
+    return len(shape_of(a))
+
+
+@query(np.size, doc=_SHAPE, samples=lambda array: [((array(2, 3),), {}), ((array(2, 3), 1), {}), ((array(),), {})])
+def _size(a: Any, axis: Any = None) -> int:
+    shape = shape_of(a)
+    if axis is None:
+        return math.prod(shape)
+    return math.prod(shape[i] for i in normalize_axis_tuple(axis, len(shape)))
+
+
+def _promoted(value: Any) -> Any:
+    """Return what stands for a Tensor where NumPy looks for dtypes: a Python number if that is what it holds."""
+    if not is_traced(value):
+        return value
+    inner = innermost(value)
+    if type(inner) in PYTHON_SCALARS:
+        return inner
+    if isinstance(inner, ArraySpec) and inner.weak:
+        return inner.dtype.type(0).item()
+    return value.dtype
+
+
+@query(
+    np.result_type,
+    doc=_DTYPE,
+    samples=lambda array: [((array(2), np.float32), {}), ((array(2), 1.0), {}), ((array(), np.ones(2, np.int8)), {})],
+)
+def _result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
+    return np.result_type(*map(_promoted, arrays_and_dtypes))
+
+
+@query(np.can_cast, doc=_DTYPE, samples=lambda array: [((array(2), np.float64), {}), ((array(2), "i4"), {"casting": "safe"})])
+def _can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
+    return np.can_cast(dtype_of(from_) if is_traced(from_) else from_, to, casting)
+
+
+@query(
+    np.min_scalar_type,
+    doc="the dtype; for a number, one that holds its value",
+    samples=lambda array: [((array(2),), {}), ((array(0),), {})],
+)
+def _min_scalar_type(a: Any) -> np.dtype[Any]:
+    return dtype_of(a) if shape_of(a) else np.min_scalar_type(concrete(a, "np.min_scalar_type"))
+
+
+@query(np.iscomplexobj, doc=_DTYPE, samples=_any_shape)
+def _iscomplexobj(x: Any) -> bool:
+    return dtype_of(x).kind == "c"
+
+
+@query(np.isrealobj, doc=_DTYPE, samples=_any_shape)
+def _isrealobj(x: Any) -> bool:
+    return dtype_of(x).kind != "c"
+
+
+def _two(array: Any) -> Calls:
+    return [((array(2), array(2)), {}), ((array(), array(3)), {})]
+
+
+@query(np.shares_memory, doc="about the memory of values", samples=_two)
+def _shares_memory(a: Any, b: Any, *max_work: Any, **keywords: Any) -> bool:
+    return np.shares_memory(concrete(a, "np.shares_memory"), concrete(b, "np.shares_memory"), *max_work, **keywords)
+
+
+@query(np.may_share_memory, doc="about the memory of values", samples=_two)
+def _may_share_memory(a: Any, b: Any, *max_work: Any, **keywords: Any) -> bool:
+    return np.may_share_memory(concrete(a, "np.may_share_memory"), concrete(b, "np.may_share_memory"), *max_work, **keywords)
+
+
+def _model(prototype: Any) -> Any:
+    """Return what NumPy may copy kind, layout, shape and dtype from: the value, or what stands for its spec."""
+    inner = innermost(prototype)
+    return np.broadcast_to(np.empty((), inner.dtype), inner.shape) if isinstance(inner, ArraySpec) else inner
+
+
+def _made_samples(array: Any) -> Calls:
+    return [
+        ((array(2, 3),), {}),
+        ((array(),), {}),
+        ((array(2),), {"dtype": np.float32}),
+        ((array(2),), {"shape": (1, 3)}),
+        ((array(2),), {"shape": 2, "dtype": int}),
+        ((array(0),), {}),
+    ]
+
+
+def _enter_made(function: Any) -> None:
+    @query(function, doc=_MADE, samples=_made_samples)
+    def made(a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None) -> Any:
+        return function(_model(a), dtype, order, False, shape)
+
+
+_enter_made(np.zeros_like)
+_enter_made(np.ones_like)
+
+
+@query(np.empty_like, doc=_MADE, samples=lambda array: [((array(0),), {}), ((array(2),), {"shape": (0, 3)})])
+def _empty_like(
+    prototype: Any, /, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None
+) -> Any:
+    return np.empty_like(_model(prototype), dtype, order, False, shape)
+
+
+def _enter_created(function: Any, samples: Samples) -> None:
+    """Enter a function that makes an array; it comes here if `like=` is a Tensor, and makes a plain one."""
+
+    @query(function, doc="makes a constant", samples=samples)
+    def created(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+
+_enter_created(np.zeros, lambda array: [((2,), {"like": array(1)}), (((2, 3), np.float32), {"like": array(1)})])
+_enter_created(np.ones, lambda array: [((2,), {"like": array(1)}), (((2, 3), np.float32), {"like": array(1)})])
+_enter_created(np.empty, lambda array: [((0,), {"like": array(1)})])
+_enter_created(np.arange, lambda array: [((3,), {"like": array(1)}), ((1.0, 2.0, 0.5), {"like": array(1)})])
+_enter_created(np.eye, lambda array: [((3,), {"like": array(1)}), ((2, 3), {"k": 1, "like": array(1)})])
+_enter_created(np.identity, lambda array: [((3,), {"like": array(1)})])
+
+
+def _full_like_samples(array: Any) -> Calls:
+    keywords = {"dtype": array().dtype} if array().dtype.kind == "c" else {}  # a real model would drop imaginary parts
+    return [
+        ((array(2, 3), 1.5), {}),
+        ((array(2, 3), array()), keywords),
+        ((array(2, 3), array(3)), keywords),
+        ((array(2), array()), {"shape": (3,), **keywords}),
+        ((array(2), 2.0), {"dtype": np.float32}),
+    ]
+
+
+@composite(np.full_like, samples=_full_like_samples, doc="linear in the fill value; the model's value does not matter")
+def _full_like(
+    a: Any, fill_value: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None
+) -> Any:
+    fill_value = as_operand(fill_value)
+    if not is_traced(fill_value):
+        return np.full_like(_model(a), fill_value, dtype, order, False, shape)
+    shape = shape_of(a) if shape is None else as_shape(shape)
+    return np.broadcast_to(fill_value, shape).astype(dtype_of(a) if dtype is None else dtype)
+
+
+@composite(
+    np.full,
+    samples=lambda array: [((3, 1.5), {"like": array(1)}), (((2, 3), array(3)), {"like": array(1)})],
+    doc="linear in the fill value; Tensors are seen if `like=` is one",
+)
+def _full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", *, device: Any = None) -> Any:
+    fill_value = as_operand(fill_value)
+    if not is_traced(fill_value):
+        return np.full(shape, fill_value, dtype, order)
+    return np.broadcast_to(fill_value, as_shape(shape)).astype(dtype_of(fill_value) if dtype is None else dtype)
+
+
+_BOOLEAN = "the result is boolean"
+
+
+def _pair_samples(array: Any) -> Calls:
+    x = array(3)
+    return [((x, x), {}), ((x, array(3)), {}), ((array(2, 3), array(3)), {}), ((array(), 1.0), {})]
+
+
+def _boolean_spec(*arrays: Any, **params: Any) -> ArraySpec:
+    return ArraySpec((), np.dtype(np.bool_))
+
+
+def _isclose_spec(*arrays: Any, **params: Any) -> ArraySpec:
+    return ArraySpec(np.broadcast_shapes(*[spec_of(a).shape for a in arrays]), np.dtype(np.bool_))
+
+
+ISCLOSE = constant(np.isclose, doc=_BOOLEAN, samples=_pair_samples, spec=_isclose_spec)
+ALLCLOSE = constant(np.allclose, doc=_BOOLEAN, samples=_pair_samples, spec=_boolean_spec)
+ARRAY_EQUAL = constant(np.array_equal, doc=_BOOLEAN, samples=_pair_samples, spec=_boolean_spec)
+ARRAY_EQUIV = constant(np.array_equiv, doc=_BOOLEAN, samples=_pair_samples, spec=_boolean_spec)
+
+
+def _isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+    return ISCLOSE(a, b, rtol, atol, equal_nan=bool(equal_nan))
+
+
+def _allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+    return ALLCLOSE(a, b, rtol, atol, equal_nan=bool(equal_nan))
+
+
+def _array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+    return ARRAY_EQUAL(a1, a2, equal_nan=bool(equal_nan))
+
+
+ISCLOSE.front = _isclose
+ALLCLOSE.front = _allclose
+ARRAY_EQUAL.front = _array_equal

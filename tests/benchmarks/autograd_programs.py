@@ -1,0 +1,115 @@
+"""The programs for HIPS/autograd."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any
+
+import autograd.numpy as np
+from autograd import value_and_grad
+from autograd.scipy.special import logsumexp
+
+from .programs import GMM_DIMENSION, LORENZ_DT, LORENZ_STEPS, leaves, lower_triangle_index
+
+VERSION = version("autograd")
+
+_LOWER = lower_triangle_index(GMM_DIMENSION)
+
+
+def chain(x: Any, iterations: int) -> Any:
+    """Four operations an iteration."""
+    for _ in range(iterations):
+        x = np.sin(x) * 0.9 + x * 0.1
+    return np.sum(x)
+
+
+def chain_scalar(x: Any, iterations: int) -> Any:
+    """The chain on one number, which needs no sum."""
+    for _ in range(iterations):
+        x = np.sin(x) * 0.9 + x * 0.1
+    return x
+
+
+def logistic(weights: Any, features: Any, labels: Any) -> Any:
+    """Mean of `log(1 + exp(z)) - y z`."""
+    z = features @ weights
+    return np.mean(np.logaddexp(0.0, z) - labels * z)
+
+
+def network(layers: Any, images: Any, labels: Any) -> Any:
+    """Mean cross entropy of a network with rectified hidden layers."""
+    h = images
+    for weights, bias in layers[:-1]:
+        h = np.maximum(h @ weights + bias, 0)
+    weights, bias = layers[-1]
+    logits = h @ weights + bias
+    return np.mean(logsumexp(logits, axis=1) - logits[np.arange(len(labels)), labels])
+
+
+def mixture(alphas: Any, means: Any, icf: Any, x: Any) -> Any:
+    """Log-likelihood of a Gaussian mixture with a Wishart prior."""
+    n, d = x.shape
+    k = len(alphas)
+    log_diagonal, below = icf[:, :d], icf[:, d:]
+    diagonal = np.exp(log_diagonal)
+    lower = np.concatenate([np.zeros((k, 1)), below], axis=1)[:, _LOWER]
+    q = lower + diagonal[:, :, None] * np.eye(d)
+    centred = x - means[:, None, :]
+    scaled = centred @ np.swapaxes(q, 1, 2)
+    inner = (alphas + np.sum(log_diagonal, axis=1))[:, None] - 0.5 * np.sum(scaled**2, axis=2)
+    likelihood = np.sum(logsumexp(inner, axis=0)) - n * logsumexp(alphas) - 0.5 * n * d * math.log(2 * math.pi)
+    prior = 0.5 * (np.sum(diagonal**2) + np.sum(below**2)) - k * _wishart_constant(d)
+    return likelihood + prior
+
+
+def _wishart_constant(d: int) -> float:
+    freedom = d + 1
+    log_gamma = 0.25 * d * (d - 1) * math.log(math.pi) + sum(math.lgamma(0.5 * (freedom - j)) for j in range(d))
+    return -0.5 * freedom * d * math.log(2) - log_gamma
+
+
+def lorenz(state: Any, sigma: Any, rho: Any, beta: Any) -> Any:
+    """Squared length of the state of the Lorenz system after some steps of the classical Runge-Kutta method."""
+
+    def slope(s: Any) -> Any:
+        x, y, z = s
+        return np.array([sigma * (y - x), x * (rho - z) - y, x * y - beta * z])
+
+    h = LORENZ_DT
+    for _ in range(LORENZ_STEPS):
+        k1 = slope(state)
+        k2 = slope(state + 0.5 * h * k1)
+        k3 = slope(state + 0.5 * h * k2)
+        k4 = slope(state + h * k3)
+        state = state + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+    return np.sum(state**2)
+
+
+def tanh_exp(a: Any, b: Any, x: Any) -> Any:
+    """Few operations on many elements."""
+    return np.sum(np.tanh(a * x + b) * np.exp(-x * x))
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "chain_scalar": chain_scalar,
+    "chain_vector": chain,
+    "chain_memory": chain,
+    "logistic": logistic,
+    "network": network,
+    "mixture": mixture,
+    "lorenz": lorenz,
+    "tanh_exp": tanh_exp,
+}
+
+
+def prepare(name: str, arguments: tuple[Any, ...], argnums: tuple[int, ...]) -> Callable[[], Any]:
+    """Return a function of no arguments that computes value and gradient."""
+    transformed = value_and_grad(FUNCTIONS[name], argnums if len(argnums) > 1 else argnums[0])
+    return lambda: transformed(*arguments)
+
+
+def arrays(result: Any) -> list[Any]:
+    """Return value and gradients as arrays."""
+    return [np.asarray(leaf) for leaf in leaves(result)]

@@ -1,0 +1,100 @@
+"""The other end of the workers: starts one process per library and asks it things."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+
+MODULES = {
+    "functad": "functad_programs",
+    "handwritten": "handwritten_programs",
+    "autograd": "autograd_programs",
+    "torch": "torch_programs",
+    "jax": "jax_programs",
+    "jax jit": "jax_jit_programs",
+}
+"""The module with the programs of each framework; the first two run under the interpreter of the comparison itself."""
+
+TITLES = {
+    "functad": "functad",
+    "handwritten": "hand-written NumPy",
+    "autograd": "HIPS/autograd",
+    "torch": "PyTorch eager",
+    "jax": "JAX without jit",
+    "jax jit": "JAX with jit",
+}
+OURS = ("functad", "handwritten")
+
+
+class WorkerError(Exception):
+    """A worker could not do what it was asked."""
+
+
+class Framework:
+    """A library in a process of its own.
+
+    Attributes:
+        name: its key in `MODULES`.
+        versions: of the library, of NumPy and of Python there.
+    """
+
+    def __init__(self, name: str, python: str) -> None:
+        self.name = name
+        self._process = subprocess.Popen(
+            [python, "-m", "tests.benchmarks.worker"],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        try:
+            self.versions: dict[str, str] = self.ask("start", module=MODULES[name])
+        except WorkerError:
+            self.close()
+            raise
+
+    def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
+        """Send a command and return the answer.
+
+        Raises:
+            WorkerError: the command failed there, or the process has ended.
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(json.dumps({"do": do, **arguments}) + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            raise WorkerError(f"{self.name}: the process has ended")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise WorkerError(f"{self.name}: {answer['error']}")
+        return answer
+
+    def close(self) -> None:
+        """End the process."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(timeout=30)
+        self._process.stdout.close()
+
+
+def start(names: list[str], peers_python: str) -> list[Framework]:
+    """Start the frameworks that can be imported, and say which cannot."""
+    started = []
+    for name in names:
+        try:
+            started.append(Framework(name, sys.executable if name in OURS else peers_python))
+        except WorkerError as error:
+            print(f"left out: {error}", file=sys.stderr)
+    return started

@@ -1,0 +1,214 @@
+"""The generated tests: every check of every entry of the registry, and proof that the checks can fail."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import functad
+from functad.primitives.kinds import constant, general
+from functad.primitives.primitive import ENTRIES, INTERNAL, Entry, Primitive
+from functad.testing import check_primitive
+from functad.testing.primitive_checks import (
+    InputSource,
+    calls,
+    check_linear,
+    is_constant,
+)
+from functad.tracing.operators import BINARY, UNARY
+
+ALL: list[Entry] = [*ENTRIES.values(), *INTERNAL]
+
+
+def _label(entry: Entry) -> str:
+    module = getattr(entry.function, "__module__", None) or "numpy"
+    return entry.name if module == "numpy" else f"{module}.{entry.name}"
+
+
+@pytest.mark.parametrize("entry", ALL, ids=_label)
+def test_entry(entry: Entry) -> None:
+    """Value, derivatives of first and second order in both modes, shapes, dtypes: see `functad.testing.primitive_checks`."""
+    check_primitive(entry)
+
+
+def test_registry_is_filled() -> None:
+    missing = [f.__name__ for f in (np.add, np.sum, np.reshape, np.take, np.einsum, np.var) if f not in ENTRIES]
+    assert not missing
+
+
+def test_names_are_unique() -> None:
+    names = sorted(map(_label, ENTRIES.values()))
+    assert [a for a, b in itertools.pairwise(names) if a == b] == []
+
+
+def test_functad_does_not_import_its_checks() -> None:
+    code = "import sys, functad; sys.exit(any(name.startswith('functad.testing') for name in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# The checks themselves: entries with one mistake each, which must be found.
+
+
+@pytest.fixture
+def registry() -> Iterator[None]:
+    """Forget the entries that a test makes."""
+    entries, internal = dict(ENTRIES), list(INTERNAL)
+    yield
+    ENTRIES.clear()
+    ENTRIES.update(entries)
+    INTERNAL[:] = internal
+
+
+def _cubed(*rules: Callable[..., Any], **changes: Any) -> Primitive:
+    """Return an entry for `x^3` with the right rule, or others."""
+
+    def cubed(x: Any) -> Any:
+        if isinstance(x, functad.Tensor):
+            return entry(x)
+        return changes.get("compute", lambda x: x * x * x)(x)
+
+    entry = general(
+        cubed,
+        *(rules or (lambda g, x: g * (3 * x * x),)),
+        compute=lambda x: x * x * x,
+        jvps=changes.get("jvps", (lambda t, x: t * (3 * x * x),)),
+        spec=changes.get("spec"),
+        complex=changes.get("complex", True),
+        doc=changes.get("doc", "d x^3 = 3 x^2 dx"),
+        samples=changes.get("samples", lambda array: [((array(),), {}), ((array(3),), {})]),
+    )
+    return entry
+
+
+@pytest.mark.usefixtures("registry")
+def test_right_entry_passes() -> None:
+    check_primitive(_cubed())
+
+
+WRONG: list[tuple[str, str, Callable[[], Entry]]] = [
+    ("no doc", "no doc", lambda: _cubed(doc=" ")),
+    ("no samples", "no samples", lambda: _cubed(samples=None)),
+    ("empty samples", "empty list of samples", lambda: _cubed(samples=lambda array: [])),
+    ("no rule", "VJP rule", lambda: _cubed(None)),  # type: ignore[arg-type]
+    ("value", "under a trace", lambda: _cubed(compute=lambda x: x**3 + 1e-9)),
+    ("dtype of the value", "under a trace", lambda: _cubed(compute=lambda x: (x * x * x).astype(np.complex128))),
+    ("factor of a jvp", "tangent of result", lambda: _cubed(jvps=(lambda t, x: t * (2.99999 * x * x),))),
+    ("sign of a vjp", "paired with a tangent", lambda: _cubed(lambda g, x: g * (-3 * x * x))),
+    ("small error of a vjp", "paired with a tangent", lambda: _cubed(lambda g, x: g * (3 * x * x + 1e-8))),
+    ("both rules", "tangent of result", lambda: _cubed(lambda g, x: g * x, jvps=(lambda t, x: t * x,))),
+    ("conjugation", "paired with a tangent", lambda: _cubed(lambda g, x: g * np.conjugate(3 * x * x))),
+    (
+        "right derivative with a wrong derivative",
+        "second order",
+        lambda: _cubed(
+            lambda g, x: g * (3 * functad.stop_gradient(x) * x), jvps=(lambda t, x: t * (3 * functad.stop_gradient(x) * x),)
+        ),
+    ),
+    ("shape rule", "shape rule gives", lambda: _cubed(spec=lambda x: functad.ArraySpec((1,), np.dtype(float)))),
+    (
+        "single precision",
+        "in single precision|paired with",
+        lambda: _cubed(lambda g, x: g * ((3.001 if x.dtype == np.float32 else 3) * x * x)),
+    ),
+    ("complex accepted", "accepts complex numbers", lambda: _cubed(complex=False)),
+]
+
+
+@pytest.mark.usefixtures("registry")
+@pytest.mark.parametrize(("message", "make"), [row[1:] for row in WRONG], ids=[row[0] for row in WRONG])
+def test_wrong_entry_fails(message: str, make: Callable[[], Entry]) -> None:
+    with pytest.raises(AssertionError, match=message):
+        check_primitive(make())
+
+
+@pytest.mark.usefixtures("registry")
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (lambda g, x: g * (3 * x * x) + 1e-9, "cotangent 0 of a sum"),
+        (lambda g, x: abs(g) * (3 * x * x), "cotangent 0 of a sum"),
+        (lambda g, x: (g + 1e-30 * (g == 0)) * (3 * x * x), "cotangent 0 of zero"),
+    ],
+    ids=["affine", "homogeneous", "not zero at zero"],
+)
+def test_rule_that_is_not_linear_fails(rule: Callable[..., Any], message: str) -> None:
+    with pytest.raises(AssertionError, match=message):
+        check_linear(calls(_cubed(rule), np.float64)[1], np.random.default_rng(0))
+
+
+@pytest.mark.usefixtures("registry")
+def test_recorded_constant_fails() -> None:
+    def doubled(x: Any) -> Any:
+        return 2 * x
+
+    entry = constant(doubled, samples=lambda array: [((array(3),), {})], doc="wrongly said to be constant")
+    with pytest.raises(AssertionError, match="recorded"):
+        check_primitive(entry)
+
+
+@pytest.mark.usefixtures("registry")
+def test_constant_with_a_derivative_fails() -> None:
+    def halved(x: Any) -> Any:
+        return entry(x) if isinstance(x, functad.Tensor) else x / 2
+
+    entry = constant(halved, compute=lambda x: x / 2, samples=lambda array: [((array(3),), {})], doc="wrongly constant")
+    with pytest.raises(AssertionError, match="tangent of result 0"):
+        check_primitive(entry)
+
+
+RULES = [
+    (entry, i)
+    for entry in ALL
+    if isinstance(entry, Primitive) and not is_constant(entry)
+    for i, rule in enumerate(entry.vjps)
+    # The backward walk adds the cotangent of something read by index where it belongs, without calling the rule.
+    if rule is not None and not entry.gather
+]
+
+
+def _scaled(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a rule whose result is wrong by a hundred-thousandth, and that reads the same values."""
+
+    def wrong(*args: Any) -> Any:
+        ct = rule(*args)
+        if isinstance(ct, (list, tuple)):
+            return [None if part is None else part * 1.00001 for part in ct]
+        return ct * 1.00001
+
+    wrong.__signature__ = inspect.signature(rule)  # type: ignore[attr-defined]
+    return wrong
+
+
+@pytest.mark.parametrize(("entry", "position"), RULES, ids=[f"{_label(entry)}-{i}" for entry, i in RULES])
+def test_every_rule_is_noticed(entry: Primitive, position: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = [_scaled(rule) if i == position and rule is not None else rule for i, rule in enumerate(entry.vjps)]
+    monkeypatch.setattr(entry, "vjps", tuple(rules))
+    monkeypatch.setattr(entry, "reverse_plans", {})
+    monkeypatch.setattr(entry, "forward_plans", {})
+    monkeypatch.delitem(BINARY, entry.function, raising=False)  # the short ways hold the right rules
+    monkeypatch.delitem(UNARY, entry.function, raising=False)
+    with pytest.raises(AssertionError, match="off by"):
+        check_primitive(entry)
+    UNARY.pop(entry.function, None)
+
+
+def test_inputs_are_separated_and_equal_in_every_dtype() -> None:
+    for low, high in ((-2.0, 2.0), (0.5, 2.0), (-0.8, 0.8)):
+        double, single = InputSource(np.float64), InputSource(np.float32)
+        values = double(10, 10, low=low, high=high)
+        assert np.array_equal(values, single(10, 10, low=low, high=high))
+        assert low < values.min() < values.max() < high
+        flat = np.sort(values.ravel())
+        assert np.diff(flat).min() > (high - low) / 1001
+        assert np.abs(2 * flat - np.round(2 * flat)).min() > (high - low) / 1001
+    z = InputSource(np.complex128)(100)
+    assert np.abs(z.imag).min() >= 0.09
+    assert np.abs(z.imag).max() <= 0.51
+    assert InputSource(np.complex64)().dtype == np.complex64

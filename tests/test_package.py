@@ -1,0 +1,189 @@
+"""The package as a whole: what it imports, how fast, in which direction, and what its public names promise."""
+
+import ast
+import inspect
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import functad
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "functad"
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+
+# The order of the design: a module imports from its own layer and from those before it.
+LAYERS = (
+    "functad.errors",
+    "functad.trees",
+    "functad.expressions.spec",
+    "functad.primitives",
+    "functad.expressions",
+    "functad.tracing",
+    "functad.backends",
+    "functad.transforms",
+    "functad.eager",
+    "functad",
+    "functad.testing",
+    "functad.tour",
+    "functad.__main__",
+)
+LONGEST_FILE = 450
+IMPORT_BUDGET = 0.030
+VAGUE = {"core", "utils", "util", "misc", "helpers", "helper", "common"}
+
+
+def run(code: str, **environment: str) -> str:
+    """Run code in a fresh interpreter that sees the package, and return what it prints."""
+    command = [sys.executable, "-c", code]
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")} | environment
+    return subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT, env=variables).stdout.strip()
+
+
+def dotted(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def layer(module: str) -> int:
+    """Return the position of a module in `LAYERS`: that of the longest name that it is or lies in."""
+    fitting = [name for name in LAYERS if module == name or (name != "functad" and module.startswith(f"{name}."))]
+    assert fitting, f"{module} has no layer: enter it in LAYERS"
+    return LAYERS.index(max(fitting, key=len))
+
+
+def imports(path: Path) -> list[tuple[int, str]]:
+    """Return line and module of each import of the project itself, those inside functions included."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found += [(node.lineno, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno} imports relatively"
+            module = node.module or ""
+            for alias in node.names:
+                deeper = ROOT.joinpath(*module.split("."), alias.name)
+                is_module = deeper.is_dir() or deeper.with_suffix(".py").exists()
+                found.append((node.lineno, f"{module}.{alias.name}" if is_module else module))
+    return [(line, name) for line, name in found if name.split(".")[0] == "functad"]
+
+
+# What is imported
+
+
+def test_import_brings_numpy_and_typing_extensions_and_nothing_else():
+    code = """
+import sys
+before = set(sys.modules)
+import functad
+roots = {name.split(".")[0] for name in set(sys.modules) - before} - set(sys.stdlib_module_names)
+# A package built into NumPy, or a module made at run time, has no file of its own.
+print(*sorted(root for root in roots if getattr(sys.modules.get(root), "__file__", None)))
+"""
+    assert set(run(code).split()) <= {"functad", "numpy", "typing_extensions"}
+
+
+def test_import_costs_little_more_than_numpy(tmp_path):
+    # The first round compiles, into a folder of its own, so that the others find byte code as after any installation.
+    code = """
+import time, numpy
+start = time.perf_counter()
+import functad
+print(time.perf_counter() - start)
+"""
+    assert min(float(run(code, PYTHONPYCACHEPREFIX=str(tmp_path))) for _ in range(12)) <= IMPORT_BUDGET
+
+
+# Where things are
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=dotted)
+def test_imports_point_one_way(path):
+    own = layer(dotted(path))
+    wrong = [f"line {line}: {LAYERS[own]} imports {name}" for line, name in imports(path) if layer(name) > own]
+    assert not wrong
+
+
+def test_backends_are_imported_by_jit_alone():
+    allowed = {"functad.transforms.jit", "functad"}
+    for path in SOURCES:
+        module = dotted(path)
+        if module not in allowed and not module.startswith("functad.backends"):
+            assert not [name for _, name in imports(path) if name.startswith("functad.backends")], module
+
+
+def test_the_tour_uses_public_names_only():
+    for path in SOURCES:
+        if dotted(path).startswith(("functad.tour", "functad.__main__")):
+            assert all(name == "functad" or name.startswith("functad.tour") for _, name in imports(path)), path
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=dotted)
+def test_file_has_a_telling_name_and_stays_short(path):
+    assert not VAGUE & {part.strip("_") for part in path.relative_to(ROOT).with_suffix("").parts}
+    assert len(path.read_text().splitlines()) <= LONGEST_FILE
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=dotted)
+def test_module_says_what_it_is(path):
+    tree = ast.parse(path.read_text())
+    assert ast.get_docstring(tree) or not tree.body
+
+
+def test_top_level_is_fixed():
+    expected = {"functad", "tests", "notebooks"}
+    caches = {"build", "dist"}
+    folders = {path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith((".", "__"))}
+    assert folders - caches - {name for name in folders if name.endswith(".egg-info")} <= expected | {"shared"}
+
+
+def test_no_absolute_paths():
+    machine_path = re.compile(r"(?<![\w.])/(?:home|root|Users|tmp|work|opt|usr|mnt)/\w|\b[A-Z]:\\\w")
+    texts = [*SOURCES, *(ROOT / "tests").rglob("*.py"), *ROOT.glob("*.md"), *ROOT.glob("*.toml"), *ROOT.glob(".ci/*")]
+    for path in texts:
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            excused = path == Path(__file__) or line.startswith("#!")
+            assert excused or not machine_path.search(line), f"{path}:{number}: {line}"
+
+
+# What is public
+
+
+def public_callables() -> list[str]:
+    objects = {name: getattr(functad, name) for name in functad.__all__}
+    return [name for name, value in objects.items() if callable(value)]
+
+
+def test_public_names_are_those_listed():
+    listed = set(functad.__all__)
+    assert len(listed) == len(functad.__all__)
+    present = {name for name in vars(functad) if not name.startswith("_")}
+    submodules = {name for name in present if inspect.ismodule(getattr(functad, name))}
+    assert present - submodules == {name for name in listed if not name.startswith("_")} - submodules
+
+
+@pytest.mark.parametrize("name", public_callables())
+def test_public_name_is_documented_with_an_example(name):
+    value = getattr(functad, name)
+    doc = inspect.getdoc(value)
+    assert doc
+    # Inherited documentation says nothing of the class itself.
+    assert not inspect.isclass(value) or "__doc__" in vars(value)
+    is_error = inspect.isclass(value) and issubclass(value, BaseException)
+    assert is_error or ">>>" in doc, f"functad.{name} has no example"
+
+
+def test_version_is_that_of_the_changelog():
+    pyproject = (ROOT / "pyproject.toml").read_text()
+    version = re.search(r'^version = "(.+)"$', pyproject, re.MULTILINE)[1]
+    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[1]
+    assert newest == version
+    assert getattr(functad, "__version__", version) == version
+
+
+def test_package_is_typed():
+    assert (PACKAGE / "py.typed").exists()

@@ -1,0 +1,34 @@
+"""The README: its code runs and prints what it says, and its commands are those that are checked."""
+
+import doctest
+import re
+from pathlib import Path
+
+from sybil import Sybil
+from sybil.parsers.markdown import PythonCodeBlockParser
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+
+
+def test_code_blocks_print_what_they_say():
+    sybil = Sybil(parsers=[PythonCodeBlockParser(doctest_optionflags=doctest.REPORT_NDIFF)])
+    examples = list(sybil.parse(README).examples())
+    assert len(examples) == len(re.findall(r"^>>> ", README.read_text(), re.MULTILINE)) > 0
+    for example in examples:  # they share their names, so the order counts
+        example.evaluate()
+
+
+def test_set_up_is_two_commands():
+    commands = re.findall(r"```console\n(.*?)\n```", README.read_text(), re.DOTALL)
+    assert commands == ["pip install -e '.[examples]' && python -m functad", "pip install -e '.[test]' && pytest"]
+
+
+def test_benchmark_table_can_be_filled_in():
+    text = README.read_text()
+    assert text.count("<!-- benchmarks:start -->") == text.count("<!-- benchmarks:end -->") == 1
+
+
+def test_links_lead_somewhere():
+    for target in re.findall(r"\]\((?!https?:|#)([^)]+)\)", README.read_text()):
+        assert (ROOT / target).exists(), target

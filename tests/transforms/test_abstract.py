@@ -1,0 +1,131 @@
+"""`make_expressions` and `eval_shape`: printing, checking, evaluating, tracing without values."""
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+
+import functad
+from functad import ArraySpec, errors
+from functad.expressions.expressions import Equation
+
+
+def test_printed_list():
+    expressions = functad.make_expressions(lambda x: np.sum(np.sin(x) * x))(np.zeros(3))
+    assert repr(expressions) == "\n".join([
+        "{ lambda x:float64[3].",
+        "  a:float64[3] = sin x",
+        "  b:float64[3] = multiply a x",
+        "  c:float64[] = sum b",
+        "  return c }",
+    ])  # fmt: skip
+
+
+def test_printing_of_constants_parameters_and_trees():
+    def f(params, *, scale):
+        return {"y": np.sum(params["w"] @ np.ones((3, 2), np.float32), axis=0) * scale + np.float32(0.5), "n": 7}
+
+    expressions = functad.make_expressions(f)({"w": np.zeros((4, 3), np.float32)}, scale=2.0)
+    text = repr(expressions)
+    assert "lambda params['w']:float32[4,3] scale:float[]." in text
+    assert "matmul params['w'] <float32[3,2]>" in text
+    assert re.search(r"sum\[axis=\(?0,?\)?\]", text)
+    assert "0.5:float32" in text
+    assert re.search(r"return 7, [a-z]", text)
+
+
+def test_names_do_not_collide():
+    text = repr(functad.make_expressions(lambda a, b: np.sin(a) + b)(1.0, 2.0))
+    assert "c:float64[] = sin a" in text
+    assert "d:float64[] = add c b" in text
+
+
+def test_evaluation_equals_the_function():
+    def f(x, tree):
+        return {"p": x @ tree["m"], "q": (np.exp(tree["s"]) * x, 3)}
+
+    args = np.ones(2), {"m": np.arange(4.0).reshape(2, 2), "s": 0.5}
+    expressions = functad.make_expressions(f)(*args).check()
+    found, expected = expressions(*args), f(*args)
+    np.testing.assert_array_equal(found["p"], expected["p"])
+    np.testing.assert_array_equal(found["q"][0], expected["q"][0])
+    assert found["q"][1] == 3
+    with pytest.raises(errors.StructureError):
+        expressions(np.ones(2))
+
+
+def test_lists_can_be_differentiated_and_gradients_listed():
+    def f(x):
+        return np.sum(np.sin(x) * x)
+
+    x = np.array([0.3, 1.0, -2.0])
+    gradient = functad.make_expressions(functad.grad(f))(x).check()
+    np.testing.assert_allclose(gradient(x), functad.grad(f)(x), rtol=1e-15)
+    np.testing.assert_allclose(functad.grad(functad.make_expressions(f)(x))(x), functad.grad(f)(x), rtol=1e-15)
+    hessian = functad.make_expressions(functad.jacobian(functad.grad(f)))(x).check()
+    np.testing.assert_allclose(hessian(x), functad.jacobian(functad.grad(f))(x), rtol=1e-15)
+
+
+def test_outer_tensors_are_captured():
+    def f(x):
+        return functad.make_expressions(lambda y: x * y)(2.0)(2.0)
+
+    assert functad.grad(f)(3.0) == 2.0
+
+
+def test_immutable():
+    expressions = functad.make_expressions(np.sin)(1.0)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        expressions.equations = ()
+    with pytest.raises(TypeError):
+        functad.make_expressions(lambda x: np.sum(x))(np.ones(2)).equations[0].params["axis"] = 0
+
+
+def test_check_finds_faults():
+    good = functad.make_expressions(lambda x: np.sin(x) * x)(np.ones(3))
+    first, second = good.equations
+    cases = [
+        (dataclasses.replace(good, equations=(second, first)), "reads slot 1 before it is made"),
+        (dataclasses.replace(good, equations=(first, first)), "makes slot 1, which is taken"),
+        (dataclasses.replace(good, outputs=(9,)), "returns slot 9"),
+        (
+            dataclasses.replace(good, equations=(Equation(first.primitive, (0,), {}, (1,)), second), specs=(good.specs[0], ArraySpec((4,), np.dtype(float)), good.specs[2])),
+            "but the list says",
+        ),
+    ]  # fmt: skip
+    for bad, message in cases:
+        with pytest.raises(errors.CheckError, match=message):
+            bad.check()
+
+
+def test_eval_shape():
+    big = ArraySpec((10**6, 10**3), np.dtype(np.float32))
+    found = functad.eval_shape(lambda a, x: {"y": np.tanh(a @ x), "n": np.sum(a, axis=1) > 0}, big, np.ones((10**3, 2), np.float32))
+    assert found == {"y": ArraySpec((10**6, 2), np.dtype(np.float32)), "n": ArraySpec((10**6,), np.dtype(bool))}
+    assert functad.eval_shape(lambda: 2.0) == ArraySpec((), np.dtype(float), weak=True)
+
+
+def test_values_are_refused_with_the_cure():
+    def branching(x):
+        return x if x > 0 else -x
+
+    with pytest.raises(errors.AbstractValueError, match=r"np\.where.*\[abstract-value\]") as caught:
+        functad.make_expressions(branching)(1.0)
+    assert "test_abstract.py" in str(caught.value)
+    for convert in (float, int, bool, np.asarray):
+        with pytest.raises(errors.AbstractValueError):
+            functad.make_expressions(convert)(1.0)
+
+
+def test_bad_inputs_and_outputs_are_named():
+    with pytest.raises(errors.InputError, match=r"p\['w'\]\[1\] is a str"):
+        functad.make_expressions(lambda p: 0.0)({"w": [1.0, "x"]})
+    with pytest.raises(errors.OutputError, match=r"result\[1\] is a str"):
+        functad.make_expressions(lambda x: (x, "y"))(1.0)
+
+
+def test_weak_scalars():
+    assert functad.eval_shape(lambda x: x * 2 + 1, 1.0).weak
+    assert functad.eval_shape(lambda x: np.ones(2, np.float32) * x, 1.0) == ArraySpec((2,), np.dtype(np.float32))
+    assert functad.eval_shape(np.sin, 1.0) == ArraySpec((), np.dtype(float))

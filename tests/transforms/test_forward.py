@@ -1,0 +1,73 @@
+"""`jvp`: forward mode."""
+
+import numpy as np
+import pytest
+
+import functad
+from functad import errors
+
+
+def f(x, y):
+    """A function of two arrays with broadcasting."""
+    return np.sin(x) * y + np.exp(y) @ x
+
+
+X, Y = np.array([0.3, -1.2, 2.0]), np.array([[0.1, 0.2, 0.3], [1.0, 0.5, -0.5], [0.0, 0.4, 0.2]])
+DX, DY = np.array([1.0, -0.5, 0.25]), np.linspace(-1, 1, 9).reshape(3, 3)
+
+
+def test_agrees_with_differences():
+    value, tangent = functad.jvp(f, (X, Y), (DX, DY))
+    np.testing.assert_array_equal(value, f(X, Y))
+    step = 1e-6
+    expected = (f(X + step * DX, Y + step * DY) - f(X - step * DX, Y - step * DY)) / (2 * step)
+    np.testing.assert_allclose(tangent, expected, rtol=1e-8, atol=1e-8)
+
+
+def test_agrees_with_reverse_mode():
+    _, tangent = functad.jvp(f, (X, Y), (DX, DY))
+    value, pullback = functad.vjp(f, X, Y)
+    g = np.arange(value.size, dtype=float).reshape(value.shape)
+    by_x, by_y = pullback(g)
+    assert np.sum(g * tangent) == pytest.approx(np.sum(by_x * DX) + np.sum(by_y * DY))
+
+
+def test_trees_and_aux():
+    value, tangent, aux = functad.jvp(lambda p: ({"z": p["a"] * p["b"]}, p["a"] + 1), ({"a": 2.0, "b": 3.0},), ({"a": 1.0, "b": 0.0},), True)
+    assert value == {"z": 6.0}
+    assert tangent == {"z": 3.0}
+    assert aux == 3.0
+
+
+def test_constant_result_has_zero_tangent():
+    value, tangent = functad.jvp(lambda x: np.ones(2), (1.0,), (1.0,))
+    np.testing.assert_array_equal(tangent, np.zeros(2))
+    assert functad.jvp(lambda x: x > 0, (1.0,), (1.0,)) == (True, 0.0)
+
+
+def test_forward_over_reverse_and_reverse_over_forward():
+    def bowl(x):
+        return np.sum(np.sin(x) * x**2)
+
+    _, product = functad.jvp(functad.grad(bowl), (X,), (DX,))
+    np.testing.assert_allclose(product, functad.jacobian(functad.grad(bowl))(X) @ DX, rtol=1e-12)
+    other = functad.grad(lambda x: functad.jvp(bowl, (x,), (DX,))[1])(X)
+    np.testing.assert_allclose(product, other, rtol=1e-12)
+    twice = functad.jvp(lambda x: functad.jvp(bowl, (x,), (DX,))[1], (X,), (DX,))[1]
+    assert twice == pytest.approx(DX @ product)
+
+
+def test_tangent_keeps_the_dtype():
+    value, tangent = functad.jvp(lambda x: np.sin(x) * 2.0, (X.astype(np.float32),), (DX,))
+    assert value.dtype == tangent.dtype == np.float32
+
+
+def test_bad_calls():
+    with pytest.raises(errors.InputError, match=r"jvp\(f, \(x,\), \(t,\)\)"):
+        functad.jvp(np.sin, X, DX)
+    with pytest.raises(errors.StructureError, match="1 primals but 2 tangents"):
+        functad.jvp(np.sin, (X,), (DX, DX))
+    with pytest.raises(errors.StructureError, match=r"tangents\[0\] is float64\[\], but the primal.*float64\[3\]"):
+        functad.jvp(np.sin, (X,), (np.float64(1.0),))
+    with pytest.raises(errors.InputError, match="Integers"):
+        functad.jvp(np.sin, (1,), (1.0,))
