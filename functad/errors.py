@@ -93,7 +93,7 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
         internal = _is_internal.get(code)
         if internal is None:
             filename = code.co_filename
-            internal = filename.startswith((_PACKAGE, _NUMPY)) or filename.startswith("<__array_function__")
+            internal = filename.startswith((_PACKAGE, _NUMPY, "<__array_function__"))
             _is_internal[code] = internal
         if not internal:
             return frame

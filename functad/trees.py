@@ -83,11 +83,7 @@ class Structure:
         """Return for each leaf the expression that reads it, such as `args[0]['w'][2]`."""
         if self.kind is None:
             return [root]
-        return [
-            path
-            for child, step in zip(self.children, _steps(self), strict=True)
-            for path in child.paths(root + step)
-        ]
+        return [path for child, step in zip(self.children, _steps(self), strict=True) for path in child.paths(root + step)]
 
     def __repr__(self) -> str:
         if self.kind is None:

@@ -89,7 +89,7 @@ class Expressions:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Evaluate the list on arguments of the structure, shapes and dtypes that it was made for."""
-        from functad.expressions.evaluate import evaluate
+        from functad.expressions.evaluate import evaluate  # noqa: PLC0415 - the walk is written over this class
 
         leaves = self.input_structure.flatten_like((args, kwargs), "(args, kwargs)")
         return self.output_structure.unflatten(evaluate(self, leaves))

@@ -53,7 +53,7 @@ def _power_base(g: Any, x: Any, y: Any) -> Any:
     if type(y) is int or type(y) is float:
         if y == 2:
             return g * (2 * x)
-        return g * y if y == 0 or y == 1 else product(g, y * _power(x, y - 1))
+        return g * y if y in {0, 1} else product(g, y * _power(x, y - 1))
     return product(g, product(y, _power(x, y - 1)))
 
 

@@ -59,3 +59,10 @@ RIGHT_SHIFT = _enter(np.right_shift, _INTEGER, operator.rshift, integers=True)
 INVERT = _enter(np.invert, _INTEGER, operator.invert, integers=True)
 for _function in (np.gcd, np.lcm, np.bitwise_count):
     _enter(_function, _INTEGER, integers=True)
+
+constant(
+    np.isnat,
+    doc="dates have no derivative",
+    samples=lambda array: [((np.array(["2020-02-29", "NaT"], "datetime64[D]"),), {})],
+    complex=False,
+)

@@ -228,8 +228,9 @@ def linalg_outer(x1: Any, x2: Any, /) -> Any:
 def _tensordot_samples(array: Any) -> Calls:
     a, b = array(2, 3, 2), array(3, 2, 2)
     return [
-        ((a, array(3, 2)), {}), ((a, array(2, 3), 1), {}), ((a, b), {"axes": ([1, 2], [0, 1])}), ((a, b), {"axes": ((0, -2), (-1, 0))}),
-        ((array(2), array(3), 0), {}), ((array(3), array(3), 1), {}), ((a, array(2), (0, 0)), {}), ((array(0, 2), array(2, 3), 1), {}),
+        ((a, array(3, 2)), {}), ((a, array(2, 3), 1), {}), ((a, b), {"axes": ([1, 2], [0, 1])}),
+        ((a, b), {"axes": ((0, -2), (-1, 0))}), ((array(2), array(3), 0), {}), ((array(3), array(3), 1), {}),
+        ((a, array(2), (0, 0)), {}), ((array(0, 2), array(2, 3), 1), {}),
     ]  # fmt: skip
 
 
@@ -368,5 +369,3 @@ def kron(a: Any, b: Any) -> Any:
     a_shape, b_shape = [(1,) * (ndim - x.ndim) + x.shape for x in (a, b)]
     product = einsum(a, a_axes, b, b_axes, sorted(a_axes + b_axes))
     return product.reshape(tuple([m * n for m, n in zip(a_shape, b_shape, strict=True)]))
-
-

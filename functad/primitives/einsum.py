@@ -11,7 +11,7 @@ import operator
 import string
 from collections import Counter
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -114,7 +114,12 @@ def _rule(position: int, names: list[str]) -> Rule:
 def _canonical_samples(count: int) -> Samples:
     def samples(array: Any) -> Calls:
         if count == 1:
-            calls = [((array(2, 3),), "ab->ba"), ((array(3, 2, 3),), "aba->ab"), ((array(2, 3),), "ab->b"), ((array(2, 2),), "aa->")]
+            calls = [
+                ((array(2, 3),), "ab->ba"),
+                ((array(3, 2, 3),), "aba->ab"),
+                ((array(2, 3),), "ab->b"),
+                ((array(2, 2),), "aa->"),
+            ]
         else:
             calls = [((array(2, 3), *[array(3) for _ in range(count - 1)]), "ab" + ",b" * (count - 1) + "->a")]
         return [(arrays, {"subscripts": subscripts, "optimize": False}) for arrays, subscripts in calls]
@@ -122,7 +127,7 @@ def _canonical_samples(count: int) -> Samples:
     return samples
 
 
-@lru_cache(maxsize=None)
+@cache
 def _primitive(count: int) -> Primitive:
     """Return the primitive for a number of operands."""
     names = [f"a{i}" for i in range(count)]

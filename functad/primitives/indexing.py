@@ -1,6 +1,6 @@
 """Reading by index, and its transpose: adding pieces at places of an array of zeros.
 
-An index is data where it can be: integers, slices and arrays of integers or booleans stand in the parameter `index` of `getitem`.
+An index is data where it can be: integers, slices, arrays of integers or booleans stand in the parameter `index` of `getitem`.
 Arrays of integers that are Tensors themselves (those of an abstract trace) are arguments of a second primitive, `gather`.
 """
 
@@ -65,6 +65,8 @@ def _plain_part(part: Any) -> Any:
     if isinstance(part, (np.integer, np.bool_)):
         return part.item()
     if kind is list or kind is tuple:
+        if {*map(type, part)} == {int}:
+            return np.array(part)
         part = as_operand(part)
         if part.size == 0 and part.dtype.kind == "f":
             return part.astype(np.intp)  # NumPy takes an empty list for integers
@@ -156,7 +158,7 @@ def _complete(index: Any, ndim: int) -> list[Any]:
     taken = sum(map(_axes_taken, parts))
     if taken > ndim:
         raise IndexError(f"too many indices for array: array is {ndim}-dimensional, but {taken} were indexed")
-    whole = [slice(None)] * (ndim - taken)
+    whole: list[Any] = [slice(None)] * (ndim - taken)
     dots = [i for i, part in enumerate(parts) if part is Ellipsis]
     if len(dots) > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
@@ -400,7 +402,7 @@ def _gather_samples(array: Any) -> Calls:
     ]
 
 
-GATHER = general(
+GATHER: Primitive = general(
     gather,
     lambda g, rest, template, a_shape, a_dtype: ADD_PIECE(g, *rest, template=template, shape=a_shape, dtype=a_dtype),
     *[None] * 64,  # NumPy has at most 64 axes, and so many arrays at most in an index

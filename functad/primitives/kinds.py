@@ -259,9 +259,7 @@ def constant(
     )
 
 
-def composite(
-    function: Any, *, doc: str, samples: Samples, complex: bool = True
-) -> Callable[[Callable[..., Any]], Composite]:
+def composite(function: Any, *, doc: str, samples: Samples, complex: bool = True) -> Callable[[Callable[..., Any]], Composite]:
     """Enter a function by its body, written with NumPy functions and with the same signature."""
 
     def enter(body: Callable[..., Any]) -> Composite:
@@ -313,8 +311,7 @@ def _all_tangents(primitive: Primitive, active: tuple[int, ...]) -> Rule:
         given = dict(zip(active, ts, strict=True))
         first = next(t for t in ts if t is not None)
         full = [
-            zeros_for(shape, dtype_of(first), first) if given.get(i) is None else given[i]
-            for i, shape in enumerate(shapes)
+            zeros_for(shape, dtype_of(first), first) if given.get(i) is None else given[i] for i, shape in enumerate(shapes)
         ]
         return primitive(*full, **params)
 

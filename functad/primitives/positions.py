@@ -23,8 +23,8 @@ def _unknown_shape(name: str) -> Callable[..., ArraySpec]:
 
     def spec(*specs: Any, **params: Any) -> ArraySpec:
         raise AbstractValueError(
-            f"np.{name} of a Tensor of which only {spec_of(specs[0])} is known, at {here()}: the shape of the result depends on "
-            f"values, and an abstract trace has none. Use np.where(mask, x, 0), which keeps the shape."
+            f"np.{name} of a Tensor of which only {spec_of(specs[0])} is known, at {here()}: the shape of the result depends "
+            f"on values, and an abstract trace has none. Use np.where(mask, x, 0), which keeps the shape."
         )
 
     return spec
@@ -83,9 +83,7 @@ ARGSORT = constant(
 )
 
 
-def _argsort_front(
-    a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None
-) -> Any:
+def _argsort_front(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> Any:
     if order is not None:
         raise ValueError("Cannot specify order when the array has no fields.")
     return ARGSORT(as_operand(a), axis=axis, kind=kind, stable=stable)
@@ -151,4 +149,3 @@ def _digitize_front(x: Any, bins: Any, right: bool = False) -> Any:
 
 
 DIGITIZE.front = _digitize_front
-

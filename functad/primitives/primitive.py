@@ -111,7 +111,7 @@ class Plan:
         if primitive.gather and self.single is primitive.vjps[0]:
             self.keep = KEEP_GATHER
         # The signature of a rule, written out as the function that fetches what it names.
-        self.pick: Callable[[Any, Any, Any], Any] = eval(
+        self.pick: Callable[[Any, Any, Any], Any] = eval(  # noqa: S307 - the text is made of names of parameters
             f"lambda v, out, p: {body}", {"shape_of": shape_of, "dtype_of": dtype_of, "derived": primitive.derived}
         )
 
@@ -218,6 +218,7 @@ class Primitive(Entry):
             ENTRIES[function] = self
 
     def __call__(self, *arrays: Any, **params: Any) -> Any:
+        """Compute on arrays; record if a Tensor is among them."""
         for a in arrays:
             record = getattr(type(a), "__functad_record__", None)
             if record is not None:
@@ -257,9 +258,7 @@ class Composite(Entry):
 
     status = "composite"
 
-    def __init__(
-        self, function: Any, body: Callable[..., Any], *, doc: str, samples: Samples, complex: bool = True
-    ) -> None:
+    def __init__(self, function: Any, body: Callable[..., Any], *, doc: str, samples: Samples, complex: bool = True) -> None:
         super().__init__(function, doc=doc, samples=samples)
         self.front = body
         self.complex = complex

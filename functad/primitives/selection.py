@@ -1,7 +1,7 @@
 """Choosing between values element by element: `where`, `maximum` and its like, `clip`, `select`, `choose`.
 
-A choice keeps the mask by which it was made, and nothing else. Its rule chooses again between the cotangent and zero; multiplying
-the cotangent by the mask would make a NaN of an infinity.
+A choice keeps the mask by which it was made, and nothing else. Its rule chooses again, between the cotangent and zero;
+multiplying the cotangent by the mask would make a NaN of an infinity.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ import numpy as np
 
 from functad.expressions.spec import ArraySpec, dtype_of, spec_of
 from functad.primitives.kinds import composite, elementwise, general, ufunc_spec
-from functad.primitives.operands import as_operand, refuse_out
+from functad.primitives.operands import as_operand, is_traced, refuse_out
 from functad.primitives.positions import nonzero
 from functad.primitives.primitive import Composite, Primitive
 
 Calls = list[tuple[tuple[Any, ...], dict[str, Any]]]
+
+_ndarray = np.ndarray
 
 # where
 
@@ -58,14 +60,15 @@ WHERE = elementwise(
 )
 
 
-def _where(condition: Any, *values: Any) -> Any:
+def where(condition: Any, *values: Any) -> Any:
+    """`np.where`, with one argument or three."""
     if not values:
         return nonzero(condition)
     x, y = values
     return WHERE(as_operand(condition), as_operand(x), as_operand(y))
 
 
-WHERE.front = _where
+WHERE.front = where
 
 
 # The larger and the smaller of two
@@ -74,7 +77,9 @@ WHERE.front = _where
 def _ties(x: Any, y: Any) -> Any:
     """Return where two arrays are equal, or `None` if it is known that they are so nowhere."""
     equal = x == y
-    return None if isinstance(equal, (np.ndarray, np.generic)) and not equal.any() else equal
+    if type(equal) is _ndarray:
+        return equal if np.count_nonzero(equal) else None  # a quarter of the time of `any`
+    return equal if is_traced(equal) or equal else None
 
 
 def _unless(g: Any, lost: Any, ties: Any) -> Any:
@@ -93,11 +98,11 @@ def _greater(x: Any, y: Any) -> Any:
 
 
 def _less_or_nan(x: Any, y: Any) -> Any:
-    return (x < y) | (x != x)  # noqa: PLR0124 # only a NaN differs from itself
+    return (x < y) | (x != x)  # only a NaN differs from itself
 
 
 def _greater_or_nan(x: Any, y: Any) -> Any:
-    return (x > y) | (x != x)  # noqa: PLR0124
+    return (x > y) | (x != x)
 
 
 def _y_less_or_nan(x: Any, y: Any) -> Any:
@@ -187,7 +192,7 @@ def _clip_samples(array: Any) -> Calls:
 
 
 _HAS_MIN = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
-CLIP_UFUNC: np.ufunc = np._core.umath.clip  # type: ignore[attr-defined] # noqa: SLF001 # what the method of arrays calls
+CLIP_UFUNC: np.ufunc = np._core.umath.clip  # type: ignore[attr-defined] # what the method of arrays calls
 
 CLIP = elementwise(
     np.clip,

@@ -90,9 +90,7 @@ def _ldexp_samples(array: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
     return [((array(3), exponents), {}), ((array(2, 1), exponents), {}), ((array(), 2), {}), ((array(0), 1), {})]
 
 
-LDEXP = elementwise(
-    np.ldexp, lambda g, y: np.ldexp(g, y), None, samples=_ldexp_samples, complex=False, doc="d(x 2^y) = 2^y dx"
-)
+LDEXP = elementwise(np.ldexp, lambda g, y: np.ldexp(g, y), None, samples=_ldexp_samples, complex=False, doc="d(x 2^y) = 2^y dx")
 
 
 def _frexp_exponent(x: Any) -> Any:
@@ -161,16 +159,16 @@ def modf(x: Any, /) -> tuple[Any, Any]:
     samples=lambda array: [((array(3), array(2, 1, low=2.5, high=3.0)), {}), ((array(), array(low=2.5, high=3.0)), {})],
     complex=False,
 )
-def divmod(x: Any, y: Any, /) -> tuple[Any, Any]:
+def floor_and_remainder(x: Any, y: Any, /) -> tuple[Any, Any]:
     """Return `floor(x / y)` and the remainder."""
     return np.floor_divide(x, y), np.remainder(x, y)
 
 
 _DEGREE = math.pi / 180
-for _function in (np.deg2rad, np.radians):
-    elementwise(_function, lambda g: g * _DEGREE, complex=False, doc="radians(dx)")
-for _function in (np.rad2deg, np.degrees):
-    elementwise(_function, lambda g: g / _DEGREE, complex=False, doc="degrees(dx)")
+for _to_radians in (np.deg2rad, np.radians):
+    elementwise(_to_radians, lambda g: g * _DEGREE, complex=False, doc="radians(dx)")
+for _to_degrees in (np.rad2deg, np.degrees):
+    elementwise(_to_degrees, lambda g: g / _DEGREE, complex=False, doc="degrees(dx)")
 
 
 def sinc_derivative(x: Any, order: int) -> Any:
@@ -181,8 +179,8 @@ def sinc_derivative(x: Any, order: int) -> Any:
 def _sinc_derivative(x: Any, *, order: int) -> Any:
     """Return `d^k/dx^k sinc(x) = pi^k F_k(z)`, `z = pi x`.
 
-    From `z F_0 = sin z` by differentiating k times: `z F_k + k F_(k-1) = sin(z + k pi/2)`. Near zero the recursion loses digits;
-    there the power series, `F_k = sum (-1)^((m+k)/2) z^m / ((m+k+1) m!)` over `m = k mod 2, k mod 2 + 2, ...`, is summed.
+    From `z F_0 = sin z` by differentiating k times: `z F_k + k F_(k-1) = sin(z + k pi/2)`. Near zero the recursion loses
+    digits; there the power series `F_k = sum (-1)^((m+k)/2) z^m / ((m+k+1) m!)` is summed, `m = k mod 2, k mod 2 + 2, ...`.
     """
     z = x * math.pi
     near = np.absolute(z) < 2

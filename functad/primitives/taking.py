@@ -36,7 +36,7 @@ def _take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: 
     refuse_out(out, "take")
     a, indices = as_operand(a), as_operand(indices)
     if axis is None:
-        a, axis = a.reshape(-1), 0
+        a, axis = a if len(shape_of(a)) == 1 else a.reshape(-1), 0
     axis = normalize_axis_index(axis, len(shape_of(a)))
     length = shape_of(a)[axis]
     if isinstance(indices, np.ndarray) and indices.size == 0:
@@ -70,9 +70,7 @@ def _take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
     if len(shape) != len(shape_of(indices)):
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
     axis = normalize_axis_index(axis, len(shape))
-    index: list[Any] = [
-        np.arange(n).reshape((1,) * i + (-1,) + (1,) * (len(shape) - i - 1)) for i, n in enumerate(shape)
-    ]
+    index: list[Any] = [np.arange(n).reshape((1,) * i + (-1,) + (1,) * (len(shape) - i - 1)) for i, n in enumerate(shape)]
     index[axis] = indices
     return get_item(arr, tuple(index))
 

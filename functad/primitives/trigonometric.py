@@ -28,7 +28,7 @@ ARCCOS = elementwise(
 ARCTAN = elementwise(np.arctan, lambda g, x: quotient(g, 1 + x * x), doc="d arctan(x) = dx / (1 + x^2)")
 SINH = elementwise(np.sinh, lambda g, x: product(g, np.cosh(x)), doc="d sinh(x) = cosh(x) dx")
 COSH = elementwise(np.cosh, lambda g, x: product(g, np.sinh(x)), doc="d cosh(x) = sinh(x) dx")
-# The order of the factors lets NumPy reuse one temporary throughout: 1.1 ms for 1e6 float64 where g * (1 - out * out) takes 3.9.
+# In this order NumPy reuses one temporary throughout: 1.1 ms for 1e6 float64, where g * (1 - out * out) takes 3.9.
 TANH = elementwise(np.tanh, lambda g, out: -((out * out - 1) * g), doc="d tanh(x) = (1 - tanh(x)^2) dx")
 ARCSINH = elementwise(np.arcsinh, lambda g, x: quotient(g, np.sqrt(x * x + 1)), doc="d arcsinh(x) = dx / sqrt(x^2 + 1)")
 ARCCOSH = elementwise(

@@ -8,7 +8,8 @@ Example:
 """
 
 from functad.testing.numerical import central_difference, complex_step, directional_derivative
-from functad.testing.primitive_checks import Call, InputSource, calls, check_complete, check_primitive
+from functad.testing.primitive_checks import check_complete, check_primitive
+from functad.testing.sample_calls import Call, InputSource, calls
 
 __all__ = [
     "Call",

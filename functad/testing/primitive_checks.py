@@ -12,7 +12,8 @@ and the numbers that disagree.
 | `check_linear` | cotangents of a sum of `g` with the sum of cotangents; those of zero with zero |
 | `check_second_order` | derivatives of the pull-back, by inputs and by `g`, with numerical ones, in three mixtures of modes |
 | `check_abstract` | shape rule and expression list with the concrete result |
-| `check_precision` | float32 and mixed precision: dtype of gradients, values against float64 |
+| `check_precision` | float32: dtype of gradients, values against float64 |
+| `check_mixtures` | inputs of several dtypes, and Python numbers: value, cotangents |
 | `check_complex_refused` | a function that does not take complex numbers raises, traced or not |
 | `check_integers_refused` | `grad` by integers raises |
 | `check_constant` | a function without derivative records nothing and has derivative zero |
@@ -20,18 +21,16 @@ and the numbers that disagree.
 
 from __future__ import annotations
 
-import bisect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 import functad
 from functad.errors import AbstractValueError, InputError
-from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
-from functad.primitives.primitive import ENTRIES, Entry, Primitive
+from functad.expressions.spec import dtype_of, shape_of
+from functad.primitives.primitive import Entry, Primitive
 from functad.testing.numerical import (
     DIFFERENCE_TOLERANCE,
     EXACT_TOLERANCE,
@@ -41,153 +40,18 @@ from functad.testing.numerical import (
     pairing,
     random_like,
 )
+from functad.testing.sample_calls import Call, InputSource, calls, is_array, is_constant, is_public
 from functad.tracing.recorder import Recorded
-from functad.trees import Structure, flatten
+from functad.trees import flatten
 
 SINGLE_TOLERANCE = 2e-5
 """For float32 results against float64 ones: some hundred roundings."""
 
 DOUBLE_TYPES = (np.float64, np.complex128)
-VALUE_DEPENDENT = frozenset({np.real_if_close})
-"""Functions whose result has a dtype that depends on the values, so that an abstract trace must refuse them."""
-
 SINGLE_TYPES = (np.float32, np.complex64)
 
-
-class InputSource:
-    """Makes random inputs for sample calls: `array(*shape, low=-2.0, high=2.0)`.
-
-    All real parts made by one source differ by at least a thousandth of their interval, and keep as far from multiples of one
-    half: no ties, no kinks, within reach of a finite difference. Sources with the same seed make the same numbers in every
-    dtype, rounded to float32.
-
-    Args:
-        dtype: of the inputs.
-        seed: of the random numbers.
-
-    Example:
-        >>> array = InputSource(np.float32)
-        >>> array(2, 3).dtype, type(array(low=0.5, high=2.0))
-        (dtype('float32'), <class 'numpy.float32'>)
-    """
-
-    def __init__(self, dtype: Any, seed: int = 0) -> None:
-        self.dtype = np.dtype(dtype)
-        self._real = np.random.default_rng([seed, 0])
-        self._imaginary = np.random.default_rng([seed, 1])
-        self._taken: list[float] = []
-
-    def __call__(self, *shape: int, low: float = -2.0, high: float = 2.0) -> Any:
-        """Return an array of a shape, or a NumPy scalar for the shape `()`, with values between `low` and `high`."""
-        count = int(np.prod(shape, dtype=int))
-        values = np.array([self._draw(low, high) for _ in range(count)], np.float32).reshape(shape).astype(np.float64)
-        if self.dtype.kind == "c":
-            size = self._imaginary.uniform(0.1, 0.5, shape) * self._imaginary.choice([-1.0, 1.0], shape)
-            values = values + 1j * size.astype(np.float32)
-        return values.astype(self.dtype)[()]
-
-    def _draw(self, low: float, high: float) -> float:
-        gap = (high - low) / 1000
-        while True:
-            value = float(self._real.uniform(low + gap, high - gap))
-            place = bisect.bisect(self._taken, value)
-            near = [*self._taken[max(place - 1, 0) : place + 1], round(2 * value) / 2]
-            if all(abs(value - other) >= gap for other in near):
-                self._taken.insert(place, value)
-                return value
-
-
-@dataclass(frozen=True)
-class Call:
-    """One sample call of an entry, as a function of the inputs that are differentiated.
-
-    Attributes:
-        entry: the entry.
-        number: which of its samples.
-        leaves: all leaves of `(args, kwargs)`.
-        structure: how they are put together.
-        positions: which leaves are differentiated: inexact arrays and NumPy scalars.
-    """
-
-    entry: Entry
-    number: int
-    leaves: list[Any]
-    structure: Structure
-    positions: list[int] = field(default_factory=list)
-
-    @property
-    def primals(self) -> list[Any]:
-        """The inputs that are differentiated."""
-        return [self.leaves[i] for i in self.positions]
-
-    @cached_property
-    def value(self) -> Any:
-        """NumPy's own result."""
-        return self.result(*self.primals)
-
-    def result(self, *primals: Any) -> Any:
-        """Call the function with other inputs."""
-        leaves = list(self.leaves)
-        for i, primal in zip(self.positions, primals, strict=True):
-            leaves[i] = primal
-        args, kwargs = self.structure.unflatten(leaves)
-        function: Any = self.entry.function if is_public(self.entry) else self.entry
-        with np.errstate(all="ignore"):
-            return function(*args, **kwargs)
-
-    def arrays(self, *primals: Any) -> tuple[Any, ...]:
-        """Return the arrays and numbers among the results."""
-        return tuple([leaf for leaf in flatten(self.result(*primals))[0] if _is_array(leaf)])
-
-    def smooth(self, *primals: Any) -> tuple[Any, ...]:
-        """Return the inexact arrays among the results, which can have a derivative."""
-        return tuple([leaf for leaf in self.arrays(*primals) if dtype_of(leaf).kind in "fc"])
-
-    def __str__(self) -> str:
-        args, kwargs = self.structure.unflatten([_short(leaf) for leaf in self.leaves])
-        inside = ", ".join([*map(str, args), *[f"{key}={value}" for key, value in kwargs.items()]])
-        return f"{self.entry.name}({inside}) [sample {self.number}]"
-
-
-def is_public(entry: Entry) -> bool:
-    """Say whether users call the function of an entry; otherwise only rules do, and call the entry itself."""
-    return ENTRIES.get(entry.function) is entry
-
-
-def _is_array(value: Any) -> bool:
-    if type(value) in PYTHON_SCALARS:
-        return True
-    return not isinstance(value, type) and hasattr(value, "dtype") and hasattr(value, "shape")
-
-
-class _Shown(str):
-    __slots__ = ()
-    __repr__ = str.__str__
-
-
-def _short(leaf: Any) -> Any:
-    if isinstance(leaf, (np.ndarray, np.generic)):
-        return _Shown(f"{leaf.dtype.name}[{','.join(map(str, leaf.shape))}]")
-    return leaf
-
-
-def calls(entry: Entry, dtype: Any, seed: int = 0) -> list[Call]:
-    """Return the sample calls of an entry with inputs of a dtype.
-
-    Example:
-        >>> [str(call) for call in calls(ENTRIES[np.sin], np.float32)][1]
-        'sin(float32[3]) [sample 1]'
-    """
-    if entry.samples is None:
-        return []
-    result = []
-    for number, sample in enumerate(entry.samples(InputSource(dtype, seed))):
-        leaves, structure = flatten(sample)
-        positions = [
-            i for i, leaf in enumerate(leaves) if isinstance(leaf, (np.ndarray, np.generic)) and leaf.dtype.kind in "fc"
-        ]
-        result.append(Call(entry, number, leaves, structure, positions))
-    return result
+VALUE_DEPENDENT = frozenset({np.real_if_close})
+"""Functions whose result has a dtype that depends on the values, so that an abstract trace must refuse them."""
 
 
 def check_primitive(entry: Entry, *, seed: int = 0) -> None:
@@ -221,6 +85,7 @@ def check_call(call: Call, generator: np.random.Generator, double: Call | None =
         return
     if double is not None and call.primals[0].dtype in SINGLE_TYPES:
         check_precision(call, double, generator)
+        check_mixtures(call, generator)
         return
     check_abstract(call)
     if is_constant(call.entry):
@@ -233,15 +98,7 @@ def check_call(call: Call, generator: np.random.Generator, double: Call | None =
     check_reverse(call, generator)
     check_linear(call, generator)
     check_second_order(call, generator)
-    if len(call.primals) > 1 and double is not None:
-        for mixed in mixtures(call):
-            check_value(mixed)
-            check_reverse(mixed, generator)
-
-
-def is_constant(entry: Entry) -> bool:
-    """Say whether an entry is declared to have derivative zero."""
-    return getattr(entry, "kind", None) == "constant"
+    check_mixtures(call, generator)
 
 
 def check_complete(entry: Entry) -> None:
@@ -279,7 +136,7 @@ def check_value(call: Call) -> None:
     expected, wanted = flatten(call.value)
     assert structure == wanted, f"{call} returns {structure} under a trace, and not {wanted}"
     for i, (a, b) in enumerate(zip(found, expected, strict=True)):
-        if not _is_array(b):
+        if not is_array(b):
             assert a == b, f"{call}: result {i} is {a!r} under a trace, and not {b!r}"
             continue
         assert dtype_of(a) == dtype_of(b), f"{call}: result {i} is {dtype_of(a)} under a trace, and not {dtype_of(b)}"
@@ -401,16 +258,37 @@ def check_precision(call: Call, double: Call, generator: np.random.Generator) ->
         _agree(ct, exact, SINGLE_TOLERANCE, f"cotangent {i} in single precision", call)
 
 
+def check_mixtures(call: Call, generator: np.random.Generator) -> None:
+    """Check value and cotangents where the inputs differ in dtype, or are Python numbers."""
+    for mixed in mixtures(call):
+        check_value(mixed)
+        if mixed.smooth(*mixed.primals):
+            check_reverse(mixed, generator)
+
+
 def mixtures(call: Call) -> Iterator[Call]:
-    """Yield the call with its first input in single precision, and with its first input real if all are complex."""
-    first = call.positions[0]
-    if not np.can_cast(np.float32, dtype_of(call.leaves[first])):
-        return
-    for convert in (_to_single, np.real):
+    """Yield the call with other kinds of input.
+
+    If there are several inputs, the first in single precision, and real where the others are complex; then those of shape `()` as
+    Python numbers, whose dtype yields to that of arrays.
+    """
+    first = call.positions[:1] if len(call.positions) > 1 else []
+    numbers = [i for i in call.positions if shape_of(call.leaves[i]) == () and is_public(call.entry)]
+    changes: list[tuple[Callable[[Any], Any], list[int]]] = [(np.real, first), (_to_single, first), (_to_python, numbers)]
+    for convert, positions in changes:
         leaves = list(call.leaves)
-        leaves[first] = convert(leaves[first])
-        if dtype_of(leaves[first]) != dtype_of(call.leaves[first]):
+        for i in positions:
+            leaves[i] = convert(leaves[i])
+        if any(
+            type(a) is not type(b) or dtype_of(a) != dtype_of(b)
+            for a, b in zip(leaves, call.leaves, strict=True)
+            if is_array(b)
+        ):
             yield replace(call, leaves=leaves)
+
+
+def _to_python(value: Any) -> Any:
+    return value.item()
 
 
 def _to_single(value: Any) -> Any:

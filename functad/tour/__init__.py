@@ -24,7 +24,7 @@ CHAPTERS: tuple[tuple[str, Callable[[Tour], None]], ...] = (
 )
 
 # The packages of the extra `examples`: what is imported, and what is installed for it.
-EXTRA = {"sklearn": "scikit-learn", "matplotlib": "matplotlib", "tqdm": "tqdm"}
+EXTRA = {"sklearn": "scikit-learn", "matplotlib": "matplotlib", "threadpoolctl": "threadpoolctl", "tqdm": "tqdm"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,10 +38,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if missing:
         print(f"The tour needs {' and '.join(missing)}: pip install {' '.join(missing)}", file=sys.stderr)
         return 1
-    tour = Tour.load(steps=options.steps, seed=options.seed, out=options.out)
-    for number, (title, chapter) in enumerate(CHAPTERS, 1):
-        print(f"\n{number}. {title}\n")
-        chapter(tour)
+    from threadpoolctl import threadpool_limits
+
+    # Matrices as small as these are multiplied fastest by one thread; on a busy machine, two have taken a hundred times longer.
+    with threadpool_limits(1):
+        tour = Tour.load(steps=options.steps, seed=options.seed, out=options.out)
+        for number, (title, chapter) in enumerate(CHAPTERS, 1):
+            print(f"\n{number}. {title}\n")
+            chapter(tour)
     return 0
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.primitives import arithmetic, comparisons, contractions
+from functad.primitives import arithmetic, comparisons, contractions, selection
 from functad.primitives.primitive import KEEP_NOTHING, Primitive, names_read
 from functad.tracing.recorder import Recorded, record, reverse_specs
 
@@ -70,7 +70,7 @@ def _binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Meth
         reads_other = plan.reads == primitive.names[1 - position]
         reads_out = plan.reads == "out"
         flipped = position == 1
-        apply = (lambda value, y: compute(y, value)) if flipped else compute
+        apply: Method = (lambda value, y: compute(y, value)) if flipped else compute
 
         def method(x: Any, y: Any, depth: int = 1) -> Any:
             recorder = x.recorder
@@ -233,6 +233,10 @@ class Operators:
     __rshift__, __rrshift__ = _comparison(comparisons.RIGHT_SHIFT)
     __invert__ = _constant(comparisons.INVERT)
     __hash__ = None  # type: ignore[assignment]  # equality is elementwise, as for arrays
+
+    # No operators, but no less frequent.
+    _binary(selection.MAXIMUM)
+    _binary(selection.MINIMUM)
 
     def __divmod__(self, other: Any) -> tuple[Any, Any]:
         return self // other, self % other

@@ -236,7 +236,8 @@ def escaped(tensor: Recorded, operation: str) -> EscapedTensorError:
     """Return the error for a Tensor that is used after its transform has ended."""
     recorder = tensor.recorder
     return EscapedTensorError(
-        f"{operation} was given a Tensor that escaped from {recorder.transform} of {name_of(recorder.function)}, which has ended. "
+        f"{operation} was given a Tensor that escaped from {recorder.transform} of {name_of(recorder.function)}, "
+        f"which has ended. "
         f"The Tensor was made at {line_of(tensor.code, tensor.instruction)}. "
         f"Return the value from the function (has_aux=True hands extra results through), instead of storing it outside."
     )

@@ -14,6 +14,7 @@ from functad.errors import AbstractValueError, ConversionError, UnsupportedError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.primitive import ENTRIES, Composite, Primitive
 from functad.primitives.ufunc_methods import METHODS, call_with_keywords
+from functad.tracing import choosing  # noqa: F401 # enters the short way of np.where
 from functad.tracing.methods import ArrayMethods
 from functad.tracing.operators import BINARY, UNARY, Operators, unary
 from functad.tracing.reading import Reading
@@ -204,7 +205,7 @@ def _entry_of(function: Any) -> Primitive | Composite:
 
 
 def _nearest(name: str) -> str:
-    import difflib
+    import difflib  # noqa: PLC0415 - only an error needs it, and it is slow to import
 
     close = difflib.get_close_matches(name, [entry.name for entry in ENTRIES.values()], n=1, cutoff=0.5)
     hint = f"The nearest supported function is np.{close[0]}. " if close else ""

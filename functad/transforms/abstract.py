@@ -28,8 +28,8 @@ def make_expressions(f: Callable[P, Any]) -> Callable[P, Expressions]:
         f: a function of NumPy code.
 
     Returns:
-        A function with the signature of `f`, whose arguments may be arrays, numbers, `ArraySpec`s or trees of them, that returns
-        an `Expressions`.
+        A function with the signature of `f` that returns an `Expressions`; its arguments may be arrays, numbers, `ArraySpec`s
+        or trees of them.
 
     Raises:
         InputError: an argument is no tree of arrays.

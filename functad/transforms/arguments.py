@@ -61,7 +61,8 @@ class Selection:
             if not -len(args) <= position < len(args):
                 raise InputError(
                     f"{self.transform} of {name_of(self.function)} should differentiate argument {position}, but the call at "
-                    f"{here()} has {len(args)} positional arguments. Pass it by position, or choose others by argnums or argnames."
+                    f"{here()} has {len(args)} positional arguments. Pass it by position, or choose others by argnums "
+                    f"or argnames."
                 )
             keys.append(position % len(args))
         for name in self.names:
@@ -233,7 +234,7 @@ def check_like(given: Any, structure: Structure, values: Sequence[Any], name: st
     """
     leaves = structure.flatten_like(given, name)
     paths = structure.paths(name)
-    result = []
+    result: list[Any] = []
     for leaf, value, path in zip(leaves, values, paths, strict=True):
         if dtype_of(value).kind not in "fc":
             result.append(None)
@@ -270,9 +271,7 @@ def derivatives(inputs: Inputs, found: list[Any], foreign: Sequence[Any] = ()) -
     if len(inputs.structures) == 1 and inputs.structures[0].kind is None:
         return leaves
     remaining = iter(leaves)
-    return [
-        structure.unflatten([next(remaining) for _ in range(structure.leaves)]) for structure in inputs.structures
-    ]
+    return [structure.unflatten([next(remaining) for _ in range(structure.leaves)]) for structure in inputs.structures]
 
 
 def _own(ct: Any, primal: Any, bases: set[int]) -> Any:
@@ -281,6 +280,8 @@ def _own(ct: Any, primal: Any, bases: set[int]) -> Any:
     if ct is None:
         shape, kind = shape_of(primal), dtype if dtype.kind in "fc" else np.float64
         return np.zeros(shape, kind) if shape else np.dtype(kind).type(0)
+    if type(ct) is _ndarray and ct.ndim == 0 and type(primal) is not _ndarray:
+        ct = ct[()]  # functions like np.where make arrays of numbers
     if type(ct) is _ndarray:
         base = id(_base(ct))
         if not ct.flags.writeable or base in bases:

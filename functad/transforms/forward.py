@@ -35,10 +35,7 @@ def _push(equation: Any, index: int, tangents: list[Any]) -> None:
     ts = [tangents[slot] for slot in slots]
     if all(t is None for t in ts):
         return
-    if transposed:
-        out = _push_transposed(plan, ts, saved, specs)
-    else:
-        out = _push_rules(plan, ts, saved)
+    out = _push_transposed(plan, ts, saved, specs) if transposed else _push_rules(plan, ts, saved)
     if plan.primitive.multiple:
         first = index + 1 - len(specs)
         tangents[first : index + 1] = [_fit(t, spec) for t, spec in zip(out, specs, strict=True)]
@@ -141,9 +138,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     out, aux = split_aux(traced(recorder, f, inputs.args, {}), has_aux, selection)
     pushed = push_forward(recorder.equations, given)
     leaves, structure = flatten(out)
-    found = [
-        pushed[leaf.slot] if isinstance(leaf, Recorded) and leaf.recorder is recorder else None for leaf in leaves
-    ]
+    found = [pushed[leaf.slot] if isinstance(leaf, Recorded) and leaf.recorder is recorder else None for leaf in leaves]
     values = [lower(leaf, recorder) for leaf in leaves]
     zeros = [_zero(value) if t is None else t for t, value in zip(found, values, strict=True)]
     result = structure.unflatten(values), structure.unflatten(zeros)

@@ -66,8 +66,8 @@ def value_and_grad(
 
     Returns:
         A function with the signature of `f` that returns `(value, gradient)`, or `((value, aux), gradient)`. The gradient has
-        the structure, shapes and dtypes of the argument; it is a tuple if `argnums` is a tuple, a dict if `argnames` is one. For a
-        complex argument it is `du/dx - i du/dy`.
+        the structure, shapes and dtypes of the argument; it is a tuple if `argnums` is a sequence, a dict if `argnames` is
+        one. For a complex argument it is `du/dx - i du/dy`.
 
     Raises:
         NonScalarError: `f` returned something else than one number.
@@ -243,9 +243,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     return (value, pullback, lower(aux, recorder)) if has_aux else (value, pullback)
 
 
-def pullback_of(
-    recorder: Recorder, inputs: Inputs, out: Any, selection: Selection
-) -> tuple[Any, Callable[[Any], list[Any]]]:
+def pullback_of(recorder: Recorder, inputs: Inputs, out: Any, selection: Selection) -> tuple[Any, Callable[[Any], list[Any]]]:
     """Return the value of a traced result, and the function from its cotangent to those of the selected arguments."""
     leaves, structure = flatten(out)
     for leaf, path in zip(leaves, structure.paths("result"), strict=True):

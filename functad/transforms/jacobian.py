@@ -83,9 +83,7 @@ def jacobian(
         out, aux = split_aux(traced(recorder, f, inputs.args, inputs.kwargs), has_aux, selection)
         value, pull = pullback_of(recorder, inputs, out, selection)
         leaves, structure = flatten(value)
-        result = structure.unflatten(
-            [_rows_of_leaf(leaves, i, structure, pull, selection) for i in range(len(leaves))]
-        )
+        result = structure.unflatten([_rows_of_leaf(leaves, i, structure, pull, selection) for i in range(len(leaves))])
         return (result, lower(aux, recorder)) if has_aux else result
 
     return rows

@@ -185,14 +185,14 @@ def _add_piece(cotangents: list[Any], owned: bytearray, slot: int, g: Any, saved
         if type(held.whole) is _ndarray:
             held.whole = held.whole.copy()
         else:  # nothing, or a scalar, into which nothing can be added
-            zeros = zeros_for(shape, dtype, g)
+            zeros = np.zeros(shape, dtype) if type(g) in _PLAIN else zeros_for(shape, dtype, g)
             held.whole = zeros if held.whole is None else zeros + held.whole
         owned[slot] = True
     add_at(held.whole, index, g)
 
 
 def fit(ct: Any, spec: tuple[tuple[int, ...] | None, Any]) -> Any:
-    """Bring a cotangent to the shape and dtype of its input: sum over axes that were broadcast, cast, drop what is imaginary."""
+    """Bring a cotangent to the shape and dtype of its input: sum over broadcast axes, cast, drop what is imaginary."""
     shape, dtype = spec
     if shape is not None and shape_of(ct) != shape:
         ct = unbroadcast(ct, shape)

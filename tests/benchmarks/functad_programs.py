@@ -65,9 +65,8 @@ def mixture(alphas: Any, means: Any, icf: Any, x: Any) -> Any:
     diagonal = np.exp(log_diagonal)
     lower = np.concatenate([np.zeros((k, 1)), below], axis=1)[:, _LOWER]
     q = lower + diagonal[:, :, None] * np.eye(d)
-    centred = x - means[:, None, :]
-    scaled = centred @ np.swapaxes(q, 1, 2)
-    inner = (alphas + np.sum(log_diagonal, axis=1))[:, None] - 0.5 * np.sum(scaled**2, axis=2)
+    scaled = q @ (x.T - means[:, :, None])
+    inner = (alphas + np.sum(log_diagonal, axis=1))[:, None] - 0.5 * np.sum(scaled**2, axis=1)
     likelihood = np.sum(logsumexp(inner, axis=0)) - n * logsumexp(alphas, axis=0) - 0.5 * n * d * math.log(2 * math.pi)
     prior = 0.5 * (np.sum(diagonal**2) + np.sum(below**2)) - k * wishart_constant(d)
     return likelihood + prior

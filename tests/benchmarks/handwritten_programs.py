@@ -104,9 +104,9 @@ def mixture(alphas: Any, means: Any, icf: Any, x: Any) -> Any:
     q = np.zeros((k, d, d))
     q[:, _ROWS, _COLUMNS] = below
     q[:, _DIAGONAL, _DIAGONAL] = diagonal
-    centred = x - means[:, None, :]
-    scaled = centred @ q.swapaxes(1, 2)
-    inner = np.einsum("kni,kni->kn", scaled, scaled)
+    centred = x.T - means[:, :, None]
+    scaled = q @ centred
+    inner = np.einsum("kin,kin->kn", scaled, scaled)
     inner *= -0.5
     inner += (alphas + log_diagonal.sum(axis=1))[:, None]
     largest = inner.max(axis=0)
@@ -123,10 +123,10 @@ def mixture(alphas: Any, means: Any, icf: Any, x: Any) -> Any:
     )
     r /= total
     counts = r.sum(axis=1)
-    scaled *= r[:, :, None]  # minus the cotangent of `scaled`
+    scaled *= r[:, None, :]  # minus the cotangent of `scaled`
     g_alphas = counts - n / weights.sum() * weights
-    g_means = (scaled.sum(axis=1)[:, None, :] @ q)[:, 0, :]
-    g_q = scaled.swapaxes(1, 2) @ centred
+    g_means = (scaled.sum(axis=2)[:, None, :] @ q)[:, 0, :]
+    g_q = scaled @ centred.swapaxes(1, 2)
     g_icf = np.empty_like(icf)
     g_icf[:, :d] = counts[:, None] + diagonal * (diagonal - g_q[:, _DIAGONAL, _DIAGONAL])
     g_icf[:, d:] = below - g_q[:, _ROWS, _COLUMNS]

@@ -58,9 +58,8 @@ def mixture(alphas: Any, means: Any, icf: Any, x: Any) -> Any:
     diagonal = jnp.exp(log_diagonal)
     lower = jnp.concatenate([jnp.zeros((k, 1)), below], axis=1)[:, _LOWER]
     q = lower + diagonal[:, :, None] * jnp.eye(d)
-    centred = x - means[:, None, :]
-    scaled = centred @ jnp.swapaxes(q, 1, 2)
-    inner = (alphas + jnp.sum(log_diagonal, axis=1))[:, None] - 0.5 * jnp.sum(scaled**2, axis=2)
+    scaled = q @ (x.T - means[:, :, None])
+    inner = (alphas + jnp.sum(log_diagonal, axis=1))[:, None] - 0.5 * jnp.sum(scaled**2, axis=1)
     likelihood = jnp.sum(logsumexp(inner, axis=0)) - n * logsumexp(alphas) - 0.5 * n * d * math.log(2 * math.pi)
     prior = 0.5 * (jnp.sum(diagonal**2) + jnp.sum(below**2)) - k * _wishart_constant(d)
     return likelihood + prior

@@ -52,9 +52,8 @@ def mixture(alphas: Any, means: Any, icf: Any, x: Any) -> Any:
     diagonal = torch.exp(log_diagonal)
     lower = torch.cat([torch.zeros((k, 1), dtype=icf.dtype), below], dim=1)[:, _LOWER]
     q = lower + torch.diag_embed(diagonal)
-    centred = x - means[:, None, :]
-    scaled = centred @ q.mT
-    inner = (alphas + torch.sum(log_diagonal, dim=1))[:, None] - 0.5 * torch.sum(scaled**2, dim=2)
+    scaled = q @ (x.T - means[:, :, None])
+    inner = (alphas + torch.sum(log_diagonal, dim=1))[:, None] - 0.5 * torch.sum(scaled**2, dim=1)
     likelihood = torch.sum(torch.logsumexp(inner, 0)) - n * torch.logsumexp(alphas, 0) - 0.5 * n * d * math.log(2 * math.pi)
     prior = 0.5 * (torch.sum(diagonal**2) + torch.sum(below**2)) - k * _wishart_constant(d)
     return likelihood + prior

@@ -33,14 +33,16 @@ def test_agrees_with_reverse_mode():
 
 
 def test_trees_and_aux():
-    value, tangent, aux = functad.jvp(lambda p: ({"z": p["a"] * p["b"]}, p["a"] + 1), ({"a": 2.0, "b": 3.0},), ({"a": 1.0, "b": 0.0},), True)
+    value, tangent, aux = functad.jvp(
+        lambda p: ({"z": p["a"] * p["b"]}, p["a"] + 1), ({"a": 2.0, "b": 3.0},), ({"a": 1.0, "b": 0.0},), True
+    )
     assert value == {"z": 6.0}
     assert tangent == {"z": 3.0}
     assert aux == 3.0
 
 
 def test_constant_result_has_zero_tangent():
-    value, tangent = functad.jvp(lambda x: np.ones(2), (1.0,), (1.0,))
+    _, tangent = functad.jvp(lambda x: np.ones(2), (1.0,), (1.0,))
     np.testing.assert_array_equal(tangent, np.zeros(2))
     assert functad.jvp(lambda x: x > 0, (1.0,), (1.0,)) == (True, 0.0)
 

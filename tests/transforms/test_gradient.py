@@ -63,7 +63,7 @@ class TestArguments:
     def test_missing_arguments_are_named(self):
         with pytest.raises(errors.InputError, match=r"argument 3.*2 positional.*\[input\]"):
             functad.grad(lambda x, y: x * y, argnums=3)(1.0, 2.0)
-        with pytest.raises(errors.InputError, match="'w'.*none of that name"):
+        with pytest.raises(errors.InputError, match=r"'w'.*none of that name"):
             functad.grad(lambda x: x, argnames="w")(1.0)
 
     def test_has_aux(self):
@@ -130,7 +130,7 @@ class TestArguments:
 
 class TestTrees:
     def test_nested_containers(self):
-        Pair = namedtuple("Pair", "left right")
+        Pair = namedtuple("Pair", "left right")  # noqa: PYI024 - this kind too
 
         @dataclasses.dataclass
         class Layer:
@@ -204,7 +204,7 @@ class TestTypes:
         np.testing.assert_array_equal(seed, np.ones(3))
 
     def test_unused_input_gives_zeros(self):
-        by_x, by_y = functad.grad(lambda x, y: np.sum(x), argnums=(0, 1))(np.ones(2), {"a": np.ones((2, 2), np.float32)})
+        _, by_y = functad.grad(lambda x, y: np.sum(x), argnums=(0, 1))(np.ones(2), {"a": np.ones((2, 2), np.float32)})
         assert by_y["a"].dtype == np.float32
         np.testing.assert_array_equal(by_y["a"], np.zeros((2, 2)))
         assert functad.grad(lambda x: 3.0)(1.0) == 0.0

@@ -1,0 +1,156 @@
+"""Sample calls of an entry of the registry, as functions of the inputs that are differentiated."""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from functad.expressions.spec import PYTHON_SCALARS, dtype_of
+from functad.primitives.primitive import ENTRIES, Entry
+from functad.trees import Structure, flatten
+
+
+class InputSource:
+    """Makes random inputs for sample calls: `array(*shape, low=-2.0, high=2.0)`.
+
+    All real parts made by one source differ by at least a thousandth of their interval, and keep as far from multiples of one
+    half: no ties, no kinks, within reach of a finite difference. Sources with the same seed make the same numbers in every
+    dtype, rounded to float32.
+
+    Args:
+        dtype: of the inputs.
+        seed: of the random numbers.
+
+    Example:
+        >>> array = InputSource(np.float32)
+        >>> array(2, 3).dtype, type(array(low=0.5, high=2.0))
+        (dtype('float32'), <class 'numpy.float32'>)
+    """
+
+    def __init__(self, dtype: Any, seed: int = 0) -> None:
+        self.dtype = np.dtype(dtype)
+        self._real = np.random.default_rng([seed, 0])
+        self._imaginary = np.random.default_rng([seed, 1])
+        self._taken: list[float] = []
+
+    def __call__(self, *shape: int, low: float = -2.0, high: float = 2.0) -> Any:
+        """Return an array of a shape, or a NumPy scalar for the shape `()`, with values between `low` and `high`."""
+        count = int(np.prod(shape, dtype=int))
+        values = np.array([self._draw(low, high) for _ in range(count)], np.float32).reshape(shape).astype(np.float64)
+        if self.dtype.kind == "c":
+            size = self._imaginary.uniform(0.1, 0.5, shape) * self._imaginary.choice([-1.0, 1.0], shape)
+            values = values + 1j * size.astype(np.float32)
+        return values.astype(self.dtype)[()]
+
+    def _draw(self, low: float, high: float) -> float:
+        gap = (high - low) / 1000
+        while True:
+            value = float(self._real.uniform(low + gap, high - gap))
+            place = bisect.bisect(self._taken, value)
+            near = [*self._taken[max(place - 1, 0) : place + 1], round(2 * value) / 2]
+            if all(abs(value - other) >= gap for other in near):
+                self._taken.insert(place, value)
+                return value
+
+
+@dataclass(frozen=True)
+class Call:
+    """One sample call of an entry, as a function of the inputs that are differentiated.
+
+    Attributes:
+        entry: the entry.
+        number: which of its samples.
+        leaves: all leaves of `(args, kwargs)`.
+        structure: how they are put together.
+        positions: which leaves are differentiated: inexact arrays and NumPy scalars.
+    """
+
+    entry: Entry
+    number: int
+    leaves: list[Any]
+    structure: Structure
+    positions: list[int] = field(default_factory=list)
+
+    @property
+    def primals(self) -> list[Any]:
+        """The inputs that are differentiated."""
+        return [self.leaves[i] for i in self.positions]
+
+    @cached_property
+    def value(self) -> Any:
+        """NumPy's own result."""
+        return self.result(*self.primals)
+
+    def result(self, *primals: Any) -> Any:
+        """Call the function with other inputs."""
+        leaves = list(self.leaves)
+        for i, primal in zip(self.positions, primals, strict=True):
+            leaves[i] = primal
+        args, kwargs = self.structure.unflatten(leaves)
+        function: Any = self.entry.function if is_public(self.entry) else self.entry
+        with np.errstate(all="ignore"):
+            return function(*args, **kwargs)
+
+    def arrays(self, *primals: Any) -> tuple[Any, ...]:
+        """Return the arrays and numbers among the results."""
+        return tuple([leaf for leaf in flatten(self.result(*primals))[0] if is_array(leaf)])
+
+    def smooth(self, *primals: Any) -> tuple[Any, ...]:
+        """Return the inexact arrays among the results, which can have a derivative."""
+        return tuple([leaf for leaf in self.arrays(*primals) if dtype_of(leaf).kind in "fc"])
+
+    def __str__(self) -> str:
+        args, kwargs = self.structure.unflatten([_short(leaf) for leaf in self.leaves])
+        inside = ", ".join([*map(str, args), *[f"{key}={value}" for key, value in kwargs.items()]])
+        return f"{self.entry.name}({inside}) [sample {self.number}]"
+
+
+def is_public(entry: Entry) -> bool:
+    """Say whether users call the function of an entry; otherwise only rules do, and call the entry itself."""
+    return ENTRIES.get(entry.function) is entry
+
+
+def is_array(value: Any) -> bool:
+    """Say whether a value is an array, a NumPy scalar, a number or a Tensor."""
+    if type(value) in PYTHON_SCALARS:
+        return True
+    return not isinstance(value, type) and hasattr(value, "dtype") and hasattr(value, "shape")
+
+
+def is_constant(entry: Entry) -> bool:
+    """Say whether an entry is declared to have derivative zero."""
+    return getattr(entry, "kind", None) == "constant"
+
+
+class _Shown(str):
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+def _short(leaf: Any) -> Any:
+    if isinstance(leaf, (np.ndarray, np.generic)):
+        return _Shown(f"{leaf.dtype.name}[{','.join(map(str, leaf.shape))}]")
+    return leaf
+
+
+def calls(entry: Entry, dtype: Any, seed: int = 0) -> list[Call]:
+    """Return the sample calls of an entry with inputs of a dtype.
+
+    Example:
+        >>> [str(call) for call in calls(ENTRIES[np.sin], np.float32)][1]
+        'sin(float32[3]) [sample 1]'
+    """
+    if entry.samples is None:
+        return []
+    result = []
+    for number, sample in enumerate(entry.samples(InputSource(dtype, seed))):
+        leaves, structure = flatten(sample)
+        positions = [
+            i for i, leaf in enumerate(leaves) if isinstance(leaf, (np.ndarray, np.generic)) and leaf.dtype.kind in "fc"
+        ]
+        result.append(Call(entry, number, leaves, structure, positions))
+    return result
