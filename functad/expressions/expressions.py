@@ -6,7 +6,6 @@ Every value has a slot, an integer. Inputs come first, then the results of the e
 from __future__ import annotations
 
 import itertools
-import string
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -171,7 +170,7 @@ def _param(value: Any) -> str:
 def _fresh_names(taken: set[str]) -> Iterator[str]:
     """Yield a, b, ..., z, aa, ab, ... without those in `taken`."""
     for length in itertools.count(1):
-        for letters in itertools.product(string.ascii_lowercase, repeat=length):
+        for letters in itertools.product("abcdefghijklmnopqrstuvwxyz", repeat=length):
             name = "".join(letters)
             if name not in taken:
                 yield name

@@ -35,6 +35,7 @@ GREATER = _enter(np.greater, _LOGICAL, operator.gt)
 GREATER_EQUAL = _enter(np.greater_equal, _LOGICAL, operator.ge)
 EQUAL = _enter(np.equal, _LOGICAL, operator.eq)
 NOT_EQUAL = _enter(np.not_equal, _LOGICAL, operator.ne)
+_function: np.ufunc
 for _function in (
     np.logical_and, np.logical_or, np.logical_xor, np.logical_not, np.isfinite, np.isinf, np.isnan,
 ):  # fmt: skip

@@ -12,7 +12,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.primitives.einsum import einsum
 from functad.primitives.kinds import composite, multilinear
-from functad.primitives.operands import refuse_out
+from functad.primitives.operands import refuse_out, strong
 
 _ndarray = np.ndarray
 
@@ -22,7 +22,9 @@ Calls = list[tuple[tuple[Any, ...], dict[str, Any]]]
 
 def as_array(value: Any) -> Any:
     """Return a list or number as an array, an array, NumPy scalar or Tensor as it is."""
-    return value if hasattr(value, "ndim") else np.asarray(value)
+    if not hasattr(value, "ndim"):
+        return np.asarray(value)
+    return value if value.ndim else strong(value)
 
 
 def _matmul_a(g: Any, b: Any, a_shape: Shape) -> Any:

@@ -18,7 +18,7 @@ import numpy as np
 
 from functad.expressions.spec import ArraySpec, spec_of, stand_in
 from functad.primitives.kinds import composite, linear
-from functad.primitives.operands import is_traced, refuse_out, zeros_for
+from functad.primitives.operands import is_traced, refuse_out, strong, zeros_for
 from functad.primitives.primitive import Primitive, Rule, Samples
 from functad.primitives.shapes import query
 
@@ -258,7 +258,7 @@ def einsum(
     """Return the sum of products that the subscripts describe."""
     refuse_out(out, "einsum")
     subscripts, arrays = _split(operands)
-    arrays = [a if hasattr(a, "ndim") else np.asarray(a) for a in arrays]
+    arrays = [strong(a) if hasattr(a, "ndim") else np.asarray(a) for a in arrays]
     if dtype is not None:
         for a in arrays:
             if not np.can_cast(a.dtype, dtype, casting):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import UnsupportedError, here
-from functad.expressions.spec import ArraySpec
+from functad.expressions.spec import ArraySpec, spec_of
 
 
 def is_traced(value: Any) -> bool:
@@ -43,6 +43,14 @@ def concrete(value: Any, wanted: str) -> Any:
     while is_traced(value):
         value = value._concrete(wanted)  # not for users, who have stop_gradient
     return value
+
+
+def strong(value: Any) -> Any:
+    """Return a Tensor of a Python number as one of a NumPy scalar, whose dtype does not yield; anything else as it is.
+
+    For functions that make arrays of their arguments first, as `np.inner` does, where ufuncs do not.
+    """
+    return value.astype(value.dtype) if is_traced(value) and spec_of(innermost(value)).weak else value
 
 
 def zeros_for(shape: tuple[int, ...], dtype: Any, like: Any) -> Any:

@@ -1,8 +1,9 @@
 """Running sums and products, and the recurrence that their derivatives are made of.
 
 A product is differentiated without dividing by its factors, so zeros among them are no exception: the derivative of
-`a[0] a[1] ... a[i]` by `a[k]` is the product of what stands before `a[k]` and of what stands behind. Two internal primitives express
-that, `exclusive_product` and `recurrence`, and the derivatives of both are made of the same two: so every order is right.
+`a[0] a[1] ... a[i]` by `a[k]` is the product of what stands before `a[k]` and of what stands behind. Two internal primitives
+express that, `exclusive_product` and `recurrence`, and the derivatives of both are made of the same two: so every order
+is right.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.conversion import astype
 from functad.primitives.kinds import composite, general, linear
 from functad.primitives.operands import as_operand, refuse_out
+from functad.primitives.primitive import Primitive
 from functad.primitives.shaping import RESHAPE, Calls, ravel, same_spec
 
 _FEW = 16
@@ -26,8 +28,7 @@ _FEW = 16
 @lru_cache
 def summed_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return the dtype that sums and products of a dtype have: small integers are widened."""
-    result: np.dtype[Any] = np.add.reduce(np.zeros(1, dtype), dtype=np.cumsum(np.zeros(1, dtype)).dtype).dtype
-    return result
+    return np.cumsum(np.zeros(1, dtype)).dtype
 
 
 def _along(axis: int, part: Any) -> tuple[Any, ...]:
@@ -72,7 +73,7 @@ def _cumsum_spec(a: Any, *, axis: int, reverse: bool = False) -> ArraySpec:
     return ArraySpec(spec.shape, summed_dtype(spec.dtype))
 
 
-CUMSUM = linear(
+CUMSUM: Primitive = linear(
     np.cumsum,
     lambda g, axis, reverse: CUMSUM(g, axis=axis, reverse=not reverse),
     compute=_cumsum,
@@ -198,7 +199,7 @@ def _recurrence_samples(array: Any) -> Calls:
     ]
 
 
-RECURRENCE = general(
+RECURRENCE: Primitive = general(
     recurrence,
     _recurrence_vjp,
     joint=True,
@@ -233,7 +234,7 @@ def _cumprod_jvp(t: Any, a: Any, axis: int) -> Any:
 
 
 def _cumprod_samples(array: Any) -> Calls:
-    zeros = np.array([1, 0, 1, 1])
+    zeros = np.array([True, False, True, True])
     return [
         *_scan_samples(array),
         ((array(4) * zeros,), {}),

@@ -6,14 +6,14 @@ multiplying the cotangent by the mask would make a NaN of an infinity.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import ArraySpec, dtype_of, spec_of
+from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, spec_of
 from functad.primitives.kinds import composite, elementwise, general, ufunc_spec
-from functad.primitives.operands import as_operand, is_traced, refuse_out
+from functad.primitives.operands import as_operand, is_traced, refuse_out, strong
 from functad.primitives.positions import nonzero
 from functad.primitives.primitive import Composite, Primitive
 
@@ -89,20 +89,15 @@ def _unless(g: Any, lost: Any, ties: Any) -> Any:
     return np.where(lost, 0.0, g)
 
 
-def _less(x: Any, y: Any) -> Any:
-    return x < y
-
-
-def _greater(x: Any, y: Any) -> Any:
-    return x > y
+# Masks are made by np.less and not by `<`, which Python's complex numbers lack.
 
 
 def _less_or_nan(x: Any, y: Any) -> Any:
-    return (x < y) | (x != x)  # only a NaN differs from itself
+    return np.less(x, y) | (x != x)  # only a NaN differs from itself
 
 
 def _greater_or_nan(x: Any, y: Any) -> Any:
-    return (x > y) | (x != x)
+    return np.greater(x, y) | (x != x)
 
 
 def _y_less_or_nan(x: Any, y: Any) -> Any:
@@ -113,7 +108,7 @@ def _y_greater_or_nan(x: Any, y: Any) -> Any:
     return _greater_or_nan(y, x)
 
 
-def _enter_extremum(function: np.ufunc, x_lost: Any, y_lost: Any, doc: str) -> Any:
+def _enter_extremum(function: np.ufunc, x_lost: Any, y_lost: Any, doc: str) -> Primitive:
     return elementwise(
         function,
         lambda g, x_lost, ties: _unless(g, x_lost, ties),
@@ -123,8 +118,10 @@ def _enter_extremum(function: np.ufunc, x_lost: Any, y_lost: Any, doc: str) -> A
     )
 
 
-MAXIMUM = _enter_extremum(np.maximum, _less, _greater, "the derivative of the larger; half of each at a tie, both at a NaN")
-MINIMUM = _enter_extremum(np.minimum, _greater, _less, "the derivative of the smaller; half of each at a tie, both at a NaN")
+MAXIMUM = _enter_extremum(np.maximum, np.less, np.greater, "the derivative of the larger; half of each at a tie, both at a NaN")
+MINIMUM = _enter_extremum(
+    np.minimum, np.greater, np.less, "the derivative of the smaller; half of each at a tie, both at a NaN"
+)
 FMAX = _enter_extremum(
     np.fmax, _less_or_nan, _y_less_or_nan, "the derivative of the larger, or of what is not NaN; half of each at a tie"
 )
@@ -146,35 +143,52 @@ def at_most(a: Any, bound: Any) -> Any:
     return AT_MOST(a, bound)
 
 
+def _as_array_first(ufunc: np.ufunc) -> tuple[Callable[..., Any], Callable[..., ArraySpec]]:
+    """Return a ufunc and its shape rule for a first argument that is made an array, as `np.clip` does: a number is not weak."""
+    rule = ufunc_spec(ufunc, keeps_weak=False)
+
+    def compute(a: Any, *bounds: Any) -> Any:
+        dtype = PYTHON_SCALARS.get(type(a))
+        return ufunc(a if dtype is None else dtype.type(a), *bounds)
+
+    def spec(a: Any, *bounds: Any) -> ArraySpec:
+        given = spec_of(a)
+        found: ArraySpec = rule(ArraySpec(given.shape, given.dtype), *bounds)
+        return found
+
+    return compute, spec
+
+
 def _enter_bound(function: Any, extremum: np.ufunc, lost: Any, doc: str) -> Primitive:
     """Enter `clip` with one bound: an extremum, but at a tie the derivative of `a` passes and is not shared."""
+    compute, spec = _as_array_first(extremum)
     return elementwise(
         function,
         lambda g, lost: np.where(lost, 0.0, g),
         lambda g, lost: np.where(lost, g, 0.0),
-        operator=extremum,
+        operator=compute,
         names=("a", "bound"),
         derived={"lost": lost},
-        spec=ufunc_spec(extremum, keeps_weak=False),
+        spec=spec,
         internal=True,
         doc=doc,
     )
 
 
-AT_LEAST = _enter_bound(at_least, np.maximum, _less, "clip with a lower bound; the derivative passes at the bound")
-AT_MOST = _enter_bound(at_most, np.minimum, _greater, "clip with an upper bound; the derivative passes at the bound")
+AT_LEAST = _enter_bound(at_least, np.maximum, np.less, "clip with a lower bound; the derivative passes at the bound")
+AT_MOST = _enter_bound(at_most, np.minimum, np.greater, "clip with an upper bound; the derivative passes at the bound")
 
 
 def _outside(a: Any, min: Any, max: Any) -> Any:
-    return (a < min) | (a > max)
+    return np.less(a, min) | np.greater(a, max)
 
 
 def _below(a: Any, min: Any, max: Any) -> Any:
-    return (a < min) & (min <= max)
+    return np.less(a, min) & np.less_equal(min, max)
 
 
 def _above(a: Any, min: Any, max: Any) -> Any:
-    return (a > max) | (min > max)
+    return np.greater(a, max) | np.greater(min, max)
 
 
 def _clip_samples(array: Any) -> Calls:
@@ -194,15 +208,17 @@ def _clip_samples(array: Any) -> Calls:
 _HAS_MIN = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
 CLIP_UFUNC: np.ufunc = np._core.umath.clip  # type: ignore[attr-defined] # what the method of arrays calls
 
+_clip, _clip_spec = _as_array_first(CLIP_UFUNC)
+
 CLIP = elementwise(
     np.clip,
     lambda g, outside: np.where(outside, 0.0, g),
     lambda g, below: np.where(below, g, 0.0),
     lambda g, above: np.where(above, g, 0.0),
-    operator=CLIP_UFUNC,
+    operator=_clip,
     names=("a", "min", "max"),
     derived={"outside": _outside, "below": _below, "above": _above},
-    spec=ufunc_spec(CLIP_UFUNC, keeps_weak=False),
+    spec=_clip_spec,
     samples=_clip_samples,
     doc="passes between the bounds and at them; a bound that is returned gets the derivative",
 )
@@ -222,7 +238,7 @@ def clip(
     """`np.clip`, and the ufunc of that name, of which the method of arrays makes use."""
     refuse_out(out, "clip")
     low, high = as_operand(a_min if min is None else min), as_operand(a_max if max is None else max)
-    a = as_operand(a)
+    a = strong(as_operand(a))
     if dtype is not None:
         a = a.astype(dtype)
     if low is None:
@@ -235,7 +251,7 @@ CLIP.front = clip
 _ufunc = Composite(
     CLIP_UFUNC,
     clip,
-    samples=lambda array: [((array(3), -0.5, array(3)), {}), ((array(), array(2), 0.5), {})],
+    samples=lambda array: [((array(3), -0.5, array(3)), {}), ((array(2), array(), 0.5), {})],
     doc="as clip",
 )
 _ufunc.name = "umath.clip"  # apart from np.clip, which has the same name

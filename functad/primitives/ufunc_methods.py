@@ -1,12 +1,227 @@
-"""The methods of ufuncs (`np.add.reduce`, `np.multiply.outer`, ...) and the keywords of ufunc calls, on Tensors."""
+"""The methods of ufuncs (`np.add.reduce`, `np.multiply.outer`, ...) and the keywords of ufunc calls, on Tensors.
+
+Where a reduction or scan has an entry of its own (`np.add.reduce` is a sum), that is called. Any other ufunc of two arguments
+is applied to one slice after the other, at a cost linear in the number of elements.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
-METHODS: dict[str, Callable[..., Any]] = {}
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+
+from functad.errors import UnsupportedError, here
+from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
+from functad.primitives import extremes, reductions, scans
+from functad.primitives.conversion import astype
+from functad.primitives.operands import as_operand, innermost
+from functad.primitives.shaping import RESHAPE, permuted
+
+_NoValue = np._NoValue
+
+_REDUCTIONS: dict[np.ufunc, Callable[..., Any]] = {
+    np.add: reductions.sum,
+    np.multiply: reductions.prod,
+    np.maximum: extremes.MAX.front,
+    np.minimum: extremes.MIN.front,
+    np.logical_and: reductions.ALL.front,
+    np.logical_or: reductions.ANY.front,
+}
+_SCANS: dict[np.ufunc, Callable[..., Any]] = {np.add: scans.cumsum, np.multiply: scans.cumprod}
+
+
+def _check_binary(ufunc: np.ufunc, method: str) -> None:
+    if ufunc.nin != 2 or ufunc.nout != 1:
+        raise ValueError(f"{method} only supported for binary functions that return a single value")
+    if ufunc.signature is not None:
+        raise RuntimeError(f"{method} is not defined on ufuncs with a core signature")
+
+
+def _refuse_out(ufunc: np.ufunc, method: str, out: Any) -> None:
+    if any(part is not None for part in (out if isinstance(out, tuple) else (out,))):
+        call = f"np.{ufunc.__name__}{method}"
+        raise UnsupportedError(
+            f"{call} of a Tensor cannot write to out=, at {here()}. Assign the result instead: y = {call}(...)."
+        )
+
+
+# reduce
+
+
+def _reduce(
+    ufunc: np.ufunc,
+    array: Any,
+    axis: Any = 0,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    initial: Any = _NoValue,
+    where: Any = True,
+) -> Any:
+    """`ufunc.reduce`."""
+    _check_binary(ufunc, "reduce")
+    _refuse_out(ufunc, ".reduce", out)
+    array = as_operand(array)
+    front = _REDUCTIONS.get(ufunc)
+    if front is None:
+        array = array if dtype is None else astype(array, dtype, copy=False)
+        return _reduce_by_slices(ufunc, array, axis, bool(keepdims), initial, where)
+    if ufunc in (np.logical_and, np.logical_or):
+        result = front(array, axis=axis, keepdims=keepdims, where=where)
+        return result if initial is _NoValue or initial is None else ufunc(result, initial)
+    if dtype is not None:
+        array = astype(array, dtype, copy=False)
+    return front(array, axis=axis, keepdims=keepdims, initial=initial, where=where)
+
+
+def _reduce_by_slices(ufunc: np.ufunc, array: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> Any:
+    """Return a reduction as a left fold, the definition that holds for ufuncs that are not associative too."""
+    shape = shape_of(array)
+    axes = tuple(range(len(shape))) if axis is None else normalize_axis_tuple(axis, len(shape))
+    if len(axes) > 1 and ufunc.identity is None and ufunc not in (np.fmax, np.fmin):
+        raise ValueError(f"reduction operation '{ufunc.__name__}' is not reorderable, so at most one axis may be specified")
+    kept = tuple([i for i in range(len(shape)) if i not in axes])
+    kept_shape = tuple([shape[i] for i in kept])
+    flat = (math.prod([shape[i] for i in axes]), *kept_shape)
+    slices = RESHAPE(permuted(array, (*axes, *kept)), shape=flat)
+    mask = None
+    if where is not True:
+        mask = np.broadcast_to(as_operand(where), shape)
+        mask = RESHAPE(permuted(mask, (*axes, *kept)), shape=flat)
+    if initial is _NoValue and (mask is not None or flat[0] == 0):
+        initial = ufunc.identity
+    result, first = _start(ufunc, slices, initial, mask)
+    for i in range(first, flat[0]):
+        step = ufunc(result, slices[i])
+        result = step if mask is None else np.where(mask[i], step, result)
+    if not keepdims:
+        return result
+    return RESHAPE(result, shape=tuple([1 if i in axes else n for i, n in enumerate(shape)]))
+
+
+def _start(ufunc: np.ufunc, slices: Any, initial: Any, mask: Any) -> tuple[Any, int]:
+    """Return the value that a fold starts with, and the first slice that is added to it."""
+    shape = shape_of(slices)
+    if initial is not _NoValue and initial is not None:
+        start = astype(initial, dtype_of(slices), copy=False) if hasattr(initial, "astype") else dtype_of(slices).type(initial)
+        return np.broadcast_to(start, shape[1:]), 0
+    if mask is not None:
+        raise ValueError(f"reduction operation '{ufunc.__name__}' has no identity, so where= needs initial= too")
+    if shape[0] == 0:
+        raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
+    return slices[0], 1
+
+
+# accumulate and outer
+
+
+def _accumulate(ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+    """`ufunc.accumulate`."""
+    _check_binary(ufunc, "accumulate")
+    _refuse_out(ufunc, ".accumulate", out)
+    array = as_operand(array)
+    shape = shape_of(array)
+    if not shape:
+        raise TypeError("cannot accumulate on a scalar")
+    scan = _SCANS.get(ufunc)
+    if scan is not None:
+        return scan(array, axis, dtype)
+    array = array if dtype is None else astype(array, dtype, copy=False)
+    axis = normalize_axis_index(axis, len(shape))
+    if shape[axis] < 2:
+        return array
+    before = (slice(None),) * axis
+    results = [array[(*before, 0)]]
+    for i in range(1, shape[axis]):
+        results.append(ufunc(results[-1], array[(*before, i)]))
+    return np.stack(results, axis)
+
+
+def _outer(ufunc: np.ufunc, a: Any, b: Any, **kwargs: Any) -> Any:
+    """`ufunc.outer`: the ufunc of every element of `a` with every element of `b`."""
+    _check_binary(ufunc, "outer")
+    _refuse_out(ufunc, ".outer", kwargs.pop("out", None))
+    a, b = as_operand(a), as_operand(b)
+    columns = len(shape_of(b))
+    if columns:
+        a = RESHAPE(a, shape=shape_of(a) + (1,) * columns)
+    return ufunc(a, b, **kwargs)
+
+
+def _refuse_reduceat(ufunc: np.ufunc, *inputs: Any, **kwargs: Any) -> Any:
+    raise UnsupportedError(
+        f"np.{ufunc.__name__}.reduceat has no derivative rule, at {here()}. "
+        f"Use the slices one by one: np.stack([np.{ufunc.__name__}.reduce(t[i:j]) for i, j in zip(starts, ends)])."
+    )
+
+
+def _refuse_at(ufunc: np.ufunc, *inputs: Any, **kwargs: Any) -> Any:
+    raise UnsupportedError(
+        f"np.{ufunc.__name__}.at writes into an array, at {here()}, and the derivative would be lost. "
+        f"Use what makes a new array instead: np.where(mask, np.{ufunc.__name__}(t, values), t), or np.concatenate of its parts."
+    )
+
+
+METHODS: dict[str, Callable[..., Any]] = {
+    "reduce": _reduce,
+    "accumulate": _accumulate,
+    "outer": _outer,
+    "reduceat": _refuse_reduceat,
+    "at": _refuse_at,
+}
+"""What to call for each method of a ufunc: `handler(ufunc, *inputs, **kwargs)`."""
+
+
+# Keywords of calls
 
 
 def call_with_keywords(entry: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return entry.front(*inputs)
+    """Call a ufunc with keywords: those that decide about dtypes become casts, those about memory change nothing.
+
+    Args:
+        entry: the entry of the ufunc.
+        inputs: its arguments.
+        kwargs: the keywords, as `__array_ufunc__` receives them.
+
+    Raises:
+        UnsupportedError: the result would be written into another array, or only in part.
+    """
+    ufunc: np.ufunc = entry.function
+    keywords = {key: value for key, value in kwargs.items() if key not in ("order", "subok")}
+    _refuse_out(ufunc, "", keywords.pop("out", None))
+    where = keywords.pop("where", True)
+    if where is not True:
+        given = ", ".join(["x", "y", "z"][: ufunc.nin])
+        raise UnsupportedError(
+            f"np.{ufunc.__name__} of a Tensor with where=, at {here()}: what the mask leaves out would have no value. "
+            f"Use np.where(mask, np.{ufunc.__name__}({given}), x), which says what stands there."
+        )
+    dtype, casting = keywords.pop("dtype", None), keywords.pop("casting", "same_kind")
+    if "signature" in keywords or "sig" in keywords:
+        raise UnsupportedError(
+            f"np.{ufunc.__name__} of a Tensor with signature=, at {here()}. Use dtype=, or cast with astype."
+        )
+    operands = [as_operand(value) for value in inputs]
+    if dtype is not None or casting != "same_kind":
+        operands = _cast_operands(ufunc, operands, dtype, casting)
+    return entry.front(*operands, **keywords)  # axis and the like, which belong to products such as vecdot
+
+
+def _cast_operands(ufunc: np.ufunc, operands: list[Any], dtype: Any, casting: Any) -> list[Any]:
+    """Return the arguments in the dtypes that NumPy computes in if the result is to have `dtype`."""
+    known = [_resolvable(value) for value in operands]
+    signature = None if dtype is None else (*[None] * ufunc.nin, *[np.dtype(dtype)] * ufunc.nout)
+    found = ufunc.resolve_dtypes((*known, *[None] * ufunc.nout), signature=signature, casting=casting)
+    return [
+        astype(value, wanted, copy=False) if hasattr(value, "astype") else wanted.type(value)
+        for value, wanted in zip(operands, found[: ufunc.nin], strict=True)
+    ]
+
+
+def _resolvable(value: Any) -> Any:
+    """Return the dtype of an argument; for a Python number, its type, which yields to that of arrays."""
+    kind = type(innermost(value))
+    return kind if kind in PYTHON_SCALARS and kind is not bool else dtype_of(value)

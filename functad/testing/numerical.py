@@ -51,10 +51,10 @@ def pairing(left: Sequence[Any], right: Sequence[Any]) -> float:
 
 
 def central_difference(function: Function, primals: Sequence[Any], direction: Sequence[Any]) -> list[Any]:
-    """Return the derivative of `function` at `primals` in a direction: `(f(x + h v) - f(x - h v)) / (2 h)`.
+    """Return the derivative of `function` at `primals` in a direction, from central differences of fourth order.
 
-    The step `h` is the cube root of the machine precision, which balances the error of the formula, `h^2 f''' / 6`, and that of
-    rounding, `eps f / h`: for numbers of size 1 both are about 1e-11.
+    With `D(h) = (f(x + h v) - f(x - h v)) / (2 h)` this is `(4 D(h) - D(2 h)) / 3`; its error is `h^4` times a fifth
+    derivative. The step is 2^-14 for float64: small beside the distance to the next kink, and rounding costs about 1e-11.
 
     Args:
         function: takes arrays, returns a sequence of arrays.
@@ -69,7 +69,12 @@ def central_difference(function: Function, primals: Sequence[Any], direction: Se
         np.float64(6.0)
     """
     precision = max((float(np.finfo(dtype_of(x)).eps) for x in primals), default=float(np.finfo(float).eps))
-    step = 2.0 ** round(math.log2(precision) / 3)  # a power of two: adding it to a number of size 1 is exact
+    step = 2.0 ** round(0.27 * math.log2(precision))  # a power of two: adding it to a number of size 1 is exact
+    near, far = (_difference(function, primals, direction, h) for h in (step, 2 * step))
+    return [(4 * a - b) / 3 for a, b in zip(near, far, strict=True)]
+
+
+def _difference(function: Function, primals: Sequence[Any], direction: Sequence[Any], step: float) -> list[Any]:
     ahead = function(*[x + step * v for x, v in zip(primals, direction, strict=True)])
     behind = function(*[x - step * v for x, v in zip(primals, direction, strict=True)])
     return [(a - b) / (2 * step) for a, b in zip(ahead, behind, strict=True)]
@@ -124,8 +129,8 @@ def directional_derivative(
     return derivatives, tolerances
 
 
-DIFFERENCE_TOLERANCE = 1e-7
-"""For central differences of float64 numbers of size 1, whose error is near 1e-11: the rest is for larger third derivatives."""
+DIFFERENCE_TOLERANCE = 1e-8
+"""For central differences of float64 numbers of size 1, whose error is near 1e-11: the rest is for large derivatives."""
 
 EXACT_TOLERANCE = 1e-12
 """For two ways of computing the same thing without subtracting neighbours, in float64."""

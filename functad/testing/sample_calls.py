@@ -103,6 +103,11 @@ class Call:
         """Return the inexact arrays among the results, which can have a derivative."""
         return tuple([leaf for leaf in self.arrays(*primals) if dtype_of(leaf).kind in "fc"])
 
+    def is_number(self, position: int) -> bool:
+        """Say whether a leaf is an argument by itself, not in a list, and a real scalar."""
+        leaf, path = self.leaves[position], self.structure.paths("")[position]
+        return leaf.shape == () and leaf.dtype.kind == "f" and path.count("[") == 2
+
     def __str__(self) -> str:
         args, kwargs = self.structure.unflatten([_short(leaf) for leaf in self.leaves])
         inside = ", ".join([*map(str, args), *[f"{key}={value}" for key, value in kwargs.items()]])

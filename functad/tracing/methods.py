@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from functad.errors import UnsupportedError, here
+from functad.primitives import extremes, reductions, scans, statistics
 from functad.primitives.broadcasting import as_shape
 from functad.primitives.conversion import COPY, astype
 from functad.primitives.primitive import ENTRIES
@@ -145,15 +146,16 @@ class ArrayMethods:
         """As `np.clip`."""
         return _front(np.clip)(self, min, max, out)
 
-    sum = _method(np.sum)
-    mean = _method(np.mean)
-    prod = _method(np.prod)
-    max = _method(np.max)
-    min = _method(np.min)
-    var = _method(np.var)
+    # Fronts that have the signature of the method: no look-up, which would be a fifth of the time of t.sum().
+    sum = reductions.sum
+    mean = reductions.mean
+    prod = reductions.prod
+    max = extremes.MAX.front
+    min = extremes.MIN.front
+    var = statistics.var
     std = _method(np.std)
-    cumsum = _method(np.cumsum)
-    cumprod = _method(np.cumprod)
+    cumsum = scans.cumsum
+    cumprod = scans.cumprod
     any = _method(np.any)
     all = _method(np.all)
     argmax = _method(np.argmax)

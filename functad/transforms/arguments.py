@@ -16,6 +16,7 @@ from functad.tracing.tensor import Tensor
 from functad.trees import LEAF, Structure, flatten
 
 _ndarray = np.ndarray
+_float64 = np.float64
 
 ArgNums = int | Sequence[int]
 ArgNames = str | Sequence[str]
@@ -129,7 +130,8 @@ def enter(
     for key in selection.keys(args, kwargs):
         value = args[key] if isinstance(key, int) else kwargs[key]
         made: Any
-        if type(value) is _ndarray and value.dtype.kind == "f" and not holomorphic:
+        kind = type(value)
+        if not holomorphic and (kind is float or kind is _float64 or (kind is _ndarray and value.dtype.kind == "f")):
             inputs.structures.append(LEAF)
             inputs.primals.append(value)
             made = new_input(Tensor, recorder, value)

@@ -129,18 +129,18 @@ def markdown(rows: list[list[str]], machine: dict[str, Any], versions: dict[str,
     """Return a table in Markdown, with what it was measured on."""
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     lines.insert(1, "|---" * len(rows[0]) + "|")
-    libraries = ", ".join(
-        f"{TITLES[name]} {found['version']}" for name, found in versions.items() if name not in MODULES or name != "handwritten"
-    )
+    libraries = [f"{TITLES[name]} {found['version']}" for name, found in versions.items() if name != "handwritten"]
+    place = [machine["date"], machine["cpu"], f"{machine['cores']} cores", machine["threads"], machine["memory"]]
+    software = [f"Python {machine['python']}", f"NumPy {machine['numpy']}", *libraries]
     lines.append("")
     lines.append(
-        f"Medians of interleaved rounds, in brackets functad's time divided by theirs. {machine['date']}, {machine['cpu']}, "
-        f"{machine['cores']} cores, {machine['threads']}; Python {machine['python']}, NumPy {np.__version__}; {libraries}."
+        "Medians of interleaved rounds; in brackets functad's time divided by theirs. "
+        f"{', '.join(place)}; {', '.join(software)}."
     )
     return "\n".join(lines)
 
 
-def machine() -> dict[str, Any]:
+def machine(*, keep_memory: bool = False) -> dict[str, Any]:
     """Return what a figure depends on besides the code."""
     set_threads = [f"{name}={os.environ[name]}" for name in THREAD_VARIABLES if name in os.environ]
     return {
@@ -148,6 +148,7 @@ def machine() -> dict[str, Any]:
         "cpu": cpu(),
         "cores": os.cpu_count(),
         "threads": ", ".join(set_threads) or "threads as each library chooses",
+        "memory": "freed memory kept" if keep_memory else "freed memory handed back as the C library does",
         "python": platform.python_version(),
         "numpy": np.__version__,
         "system": platform.system(),
@@ -176,6 +177,7 @@ def options(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, default=21, help="rounds for each framework and program (default %(default)s)")
     parser.add_argument("--budget", type=float, default=8.0, help="seconds after which a slow framework gets no more rounds")
+    parser.add_argument("--keep-memory", action="store_true", help="all processes keep freed memory instead of handing it back")
     parser.add_argument("--quick", action="store_true", help="5 rounds")
     parser.add_argument("--markdown", action="store_true", help="print the table in Markdown, with versions")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all rounds, versions and the machine to a file")
@@ -185,7 +187,7 @@ def options(arguments: list[str] | None) -> argparse.Namespace:
 def main(arguments: list[str] | None = None) -> None:
     """Run the comparison."""
     chosen = options(arguments)
-    frameworks = start(chosen.frameworks, chosen.peers_python)
+    frameworks = start(chosen.frameworks, chosen.peers_python, keep_memory=chosen.keep_memory)
     names = [framework.name for framework in frameworks]
     versions = {framework.name: framework.versions for framework in frameworks}
     results: dict[str, dict[str, list[float]]] = {}
@@ -197,9 +199,10 @@ def main(arguments: list[str] | None = None) -> None:
         for framework in frameworks:
             framework.close()
     rows = table(results, names)
-    print(markdown(rows, machine(), versions) if chosen.markdown else plain(rows))
+    where = machine(keep_memory=chosen.keep_memory)
+    print(markdown(rows, where, versions) if chosen.markdown else plain(rows))
     if chosen.json is not None:
-        record = {"machine": machine(), "versions": versions, "seconds": results}
+        record = {"machine": where, "versions": versions, "seconds": results}
         chosen.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -30,6 +31,14 @@ TITLES = {
 }
 OURS = ("functad", "handwritten")
 
+KEEP_MEMORY = {
+    "MALLOC_TOP_PAD_": str(2**28),
+    "MALLOC_TRIM_THRESHOLD_": str(2**30),
+    "MALLOC_MMAP_THRESHOLD_": str(2**30),
+}
+"""Settings with which the C library does not hand freed memory back. Otherwise arrays of some megabytes are paid for again,
+page by page, at every step; in a virtual machine that can take longer than computing them."""
+
 
 class WorkerError(Exception):
     """A worker could not do what it was asked."""
@@ -43,11 +52,12 @@ class Framework:
         versions: of the library, of NumPy and of Python there.
     """
 
-    def __init__(self, name: str, python: str) -> None:
+    def __init__(self, name: str, python: str, *, keep_memory: bool = False) -> None:
         self.name = name
         self._process = subprocess.Popen(
             [python, "-m", "tests.benchmarks.worker"],
             cwd=ROOT,
+            env={**os.environ, **(KEEP_MEMORY if keep_memory else {})},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -89,12 +99,12 @@ class Framework:
         self._process.stdout.close()
 
 
-def start(names: list[str], peers_python: str) -> list[Framework]:
+def start(names: list[str], peers_python: str, *, keep_memory: bool = False) -> list[Framework]:
     """Start the frameworks that can be imported, and say which cannot."""
     started = []
     for name in names:
         try:
-            started.append(Framework(name, sys.executable if name in OURS else peers_python))
+            started.append(Framework(name, sys.executable if name in OURS else peers_python, keep_memory=keep_memory))
         except WorkerError as error:
             print(f"left out: {error}", file=sys.stderr)
     return started

@@ -82,7 +82,7 @@ def test_conversion_raises_where_it_stands(convert: Callable[[Any], Any]) -> Non
         functad.grad(f)(np.array([1.0, 2.0, 3.0]))
     message = str(caught.value)
     assert re.search(rf"{FILE}:\d+", message), message
-    assert re.search(r"\b[Uu]se\b|\bwrite\b|instead|stop_gradient", message), message
+    assert re.search(r"\b[Uu]se\b|\bwrite\b|instead|Make a new array|stop_gradient", message), message
 
 
 @pytest.mark.parametrize(
