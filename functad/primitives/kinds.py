@@ -275,7 +275,7 @@ def array_names(compute: Compute) -> list[str]:
     if code is not None and not hasattr(compute, "__wrapped__"):
         return list(code.co_varnames[: code.co_argcount])
     if isinstance(compute, BuiltinFunctionType):  # `($module, a, b, /)`; inspect takes 7 ms of the import to parse it
-        return [name for name in (compute.__text_signature__ or "").strip("()").split(", ") if name.isidentifier()]
+        return [name for name in getattr(compute, "__text_signature__", "").strip("()").split(", ") if name.isidentifier()]
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return [p.name for p in inspect.signature(compute).parameters.values() if p.kind in positional]
 

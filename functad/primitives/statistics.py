@@ -83,7 +83,8 @@ def _var(a: Any, *, axis: Axes, keepdims: bool, ddof: float) -> Any:
         d = d.ravel("K")
         return d.dot(d) / n  # one pass, and no temporary
     else:
-        squares = d * d
+        d *= d
+        squares = d
     return add_reduce(squares, axis, None, None, keepdims) / n
 
 
@@ -96,7 +97,7 @@ def _var_vjp(g: Any, a: Any, axis: Axes, keepdims: bool, ddof: float) -> Any:
     """`2 / (n - ddof) conj(a - mean(a)) g`."""
     shape = shape_of(a)
     g = expand(g, shape, axis, keepdims) * _var_factor(shape, axis, ddof)
-    return g * _conjugate(CENTRED(a, axis=axis))
+    return _conjugate(CENTRED(a, axis=axis)) * g  # in this order NumPy writes a product with a number over its left factor
 
 
 def _var_jvp(t: Any, a: Any, axis: Axes, keepdims: bool, ddof: float) -> Any:

@@ -161,7 +161,7 @@ def _refuse_reduceat(ufunc: np.ufunc, *inputs: Any, **kwargs: Any) -> Any:
 def _refuse_at(ufunc: np.ufunc, *inputs: Any, **kwargs: Any) -> Any:
     raise UnsupportedError(
         f"np.{ufunc.__name__}.at writes into an array, at {here()}, and the derivative would be lost. "
-        f"Use what makes a new array instead: np.where(mask, np.{ufunc.__name__}(t, values), t), or np.concatenate of its parts."
+        f"Use np.where(mask, np.{ufunc.__name__}(t, values), t), or np.concatenate of its parts, which make a new array."
     )
 
 

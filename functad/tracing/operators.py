@@ -20,6 +20,7 @@ _getframe = sys._getframe
 _float64 = np.float64
 _ndarray = np.ndarray
 _asarray = np.asarray
+_NUMBERS = (np.float64, float)
 _FLOAT64 = np.dtype(np.float64)
 _FOREIGN = (str, bytes, dict, set, type(None))
 
@@ -30,6 +31,21 @@ UNARY: dict[Any, Method] = {}
 
 BINARY: dict[Any, tuple[Method, Method]] = {}
 """The operator method and its reflection for each ufunc that has one; ufunc calls take the same short way."""
+
+
+_CONSTANTS: dict[float, Any] = {}
+"""Numbers that met an array lately, as arrays that nobody can write into."""
+
+
+def _constant_array(number: float) -> Any:
+    """Return a Python number as an array, and keep that for the next time: programs use few numbers, often."""
+    a = _asarray(float(number))
+    a.flags.writeable = False
+    if number != 0:  # 0.0 and -0.0 would be one key
+        if len(_CONSTANTS) >= 256:
+            _CONSTANTS.clear()
+        _CONSTANTS[number] = a
+    return a
 
 
 def _slow(primitive: Primitive, x: Any, y: Any) -> Any:
@@ -60,7 +76,7 @@ def _no_batch(x: Any, y: Any) -> bool:
     return x.ndim <= 2 and y.ndim <= 2  # type: ignore[no-any-return]
 
 
-def _binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Method]:
+def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Method]:
     """Return `x.__op__(y)` and `x.__rop__(y)` for a primitive of two arguments.
 
     Args:
@@ -91,8 +107,9 @@ def _binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Meth
             kind = type(y)
             specs = None
             if kind is float or kind is int:
-                if convert and type(value) is _ndarray and kind is float and value.dtype is _FLOAT64:
-                    y = _asarray(y)
+                if convert and type(value) is _ndarray and value.dtype is _FLOAT64:
+                    known = _CONSTANTS.get(y)
+                    y = _constant_array(y) if known is None else known
                 out = apply(value, y)
             elif kind is type(x) and y.recorder is recorder and not flipped:
                 return _record_both(x, y, compute(value, y.value), depth + 1)
@@ -132,7 +149,7 @@ def _binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Meth
         if own is _ndarray and others is _ndarray:
             if not (value.dtype is other.dtype and alike(value, other)):
                 specs = reverse_specs(primitive, [value, other], (0, 1), out)
-        elif own is not _float64 or others is not _float64:
+        elif own not in _NUMBERS or others not in _NUMBERS:
             specs = reverse_specs(primitive, [value, other], (0, 1), out)
         recorder = x.recorder
         equations = recorder.equations
@@ -218,13 +235,13 @@ class Operators:
 
     __slots__ = ()
 
-    __add__, __radd__ = _binary(arithmetic.ADD)
-    __sub__, __rsub__ = _binary(arithmetic.SUBTRACT)
-    __mul__, __rmul__ = _binary(arithmetic.MULTIPLY)
-    __truediv__, __rtruediv__ = _binary(arithmetic.DIVIDE)
-    __pow__, __rpow__ = _binary(arithmetic.POWER, convert=False)
-    __mod__, __rmod__ = _binary(arithmetic.REMAINDER)
-    __matmul__, __rmatmul__ = _binary(contractions.MATMUL, convert=False)
+    __add__, __radd__ = binary(arithmetic.ADD)
+    __sub__, __rsub__ = binary(arithmetic.SUBTRACT)
+    __mul__, __rmul__ = binary(arithmetic.MULTIPLY)
+    __truediv__, __rtruediv__ = binary(arithmetic.DIVIDE)
+    __pow__, __rpow__ = binary(arithmetic.POWER, convert=False)
+    __mod__, __rmod__ = binary(arithmetic.REMAINDER)
+    __matmul__, __rmatmul__ = binary(contractions.MATMUL, convert=False)
     __floordiv__, __rfloordiv__ = _comparison(comparisons.FLOOR_DIVIDE)
 
     __neg__ = unary(arithmetic.NEGATIVE)
@@ -246,8 +263,8 @@ class Operators:
     __hash__ = None  # type: ignore[assignment]  # equality is elementwise, as for arrays
 
     # No operators, but no less frequent.
-    _binary(selection.MAXIMUM)
-    _binary(selection.MINIMUM)
+    binary(selection.MAXIMUM)
+    binary(selection.MINIMUM)
 
     def __divmod__(self, other: Any) -> tuple[Any, Any]:
         return self // other, self % other

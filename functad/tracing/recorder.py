@@ -221,6 +221,12 @@ def reverse_specs(primitive: Primitive, values: Sequence[Any], active: tuple[int
     if not broadcasts and len(active) == 1:
         own = dtype_of(values[active[0]])
         return None if own is dtype else (None, own)
+    if not broadcasts and not primitive.multiple:
+        for i in active:
+            if dtype_of(values[i]) is not dtype:
+                break
+        else:
+            return None
     result = []
     for i in active:
         value = values[i]

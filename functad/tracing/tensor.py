@@ -16,7 +16,7 @@ from functad.primitives.primitive import ENTRIES, Composite, Primitive
 from functad.primitives.ufunc_methods import METHODS, call_with_keywords
 from functad.tracing import choosing  # noqa: F401 # enters the short way of np.where
 from functad.tracing.methods import ArrayMethods
-from functad.tracing.operators import BINARY, UNARY, Operators, unary
+from functad.tracing.operators import BINARY, UNARY, Operators, binary, unary
 from functad.tracing.reading import Reading
 from functad.tracing.recorder import ABSTRACT, Recorded, escaped, record
 
@@ -51,7 +51,7 @@ class Tensor(Operators, Reading, ArrayMethods, Recorded):
                 if unary_method is not None:
                     return unary_method(self, 2)
                 return _first_call(ufunc, self)
-            short = BINARY.get(ufunc)
+            short = BINARY.get(ufunc) or _short_way(ufunc)
             if short is not None:
                 x, y = inputs
                 return short[0](x, y, 2) if type(x) is Tensor else short[1](y, x, 2)
@@ -188,6 +188,14 @@ def _first_call(ufunc: np.ufunc, x: Tensor) -> Any:
     if isinstance(entry, Primitive) and entry.kind == "elementwise" and entry.differentiable(0):
         return unary(entry)(x, 3)
     return entry.front(x)
+
+
+def _short_way(ufunc: np.ufunc) -> Any:
+    """Return the short way for a ufunc of two arguments, made at its first call; `None` if it is not elementwise."""
+    entry = ENTRIES.get(ufunc)
+    if not isinstance(entry, Primitive) or entry.kind != "elementwise" or len(entry.names) != 2:
+        return None
+    return binary(entry, convert=False) if entry.differentiable(0) and entry.differentiable(1) else None
 
 
 def _entry_of(function: Any) -> Primitive | Composite:
