@@ -14,6 +14,8 @@ PYTHON_SCALARS: dict[type, np.dtype[Any]] = {
     float: np.dtype(np.float64),
     complex: np.dtype(np.complex128),
 }
+PLAIN = frozenset({np.ndarray, np.float64, np.float32, np.complex128, np.complex64, *PYTHON_SCALARS})
+"""The types met most that no Tensor can be: code that sees them skips the look for one, half its time on small arrays."""
 _WEAK_NAMES = {"b": "bool", "i": "int", "f": "float", "c": "complex"}
 
 

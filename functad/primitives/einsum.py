@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import operator
-import string
 from collections import Counter
 from collections.abc import Iterable
 from functools import cache, lru_cache
@@ -25,7 +24,7 @@ from functad.primitives.shapes import query
 Shape = tuple[int, ...]
 Calls = list[tuple[tuple[Any, ...], dict[str, Any]]]
 
-_SYMBOLS = string.ascii_uppercase + string.ascii_lowercase  # the integers of sublists count in this order
+_SYMBOLS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"  # the integers of sublists count in this order
 _LARGE = 20_000
 
 

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of, stand_in
+from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of, spec_of, stand_in
 
 Rule = Callable[..., Any]
 Samples = Callable[[Any], Sequence[tuple[tuple[Any, ...], dict[str, Any]]]]
@@ -223,9 +223,10 @@ class Primitive(Entry):
     def __call__(self, *arrays: Any, **params: Any) -> Any:
         """Compute on arrays; record if a Tensor is among them."""
         for a in arrays:
-            record = getattr(type(a), "__functad_record__", None)
-            if record is not None:
-                return record(self, arrays, params)
+            if type(a) not in PLAIN:
+                record = getattr(type(a), "__functad_record__", None)
+                if record is not None:
+                    return record(self, arrays, params)
         return self.compute(*arrays, **params)
 
     def differentiable(self, position: int) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.broadcasting import BROADCAST_TO
 from functad.primitives.conversion import astype
 from functad.primitives.kinds import constant, general, linear
@@ -27,7 +27,6 @@ Shape = tuple[int, ...]
 Axes = tuple[int, ...] | None
 
 _NoValue = np._NoValue
-_PLAIN = frozenset({np.ndarray, np.float64, np.float32, np.complex128, np.complex64})
 _BOOL, _INTP = np.dtype(np.bool_), np.dtype(np.intp)
 
 add_reduce: Callable[..., Any] = np.add.reduce
@@ -76,7 +75,7 @@ def expand(g: Any, shape: Shape, axis: Axes, keepdims: bool) -> Any:
 def spread(g: Any, shape: Shape, axis: Axes, keepdims: bool) -> Any:
     """Return a reduced array broadcast to the shape that was reduced: the transpose of a sum."""
     g = expand(g, shape, axis, keepdims)
-    return BROADCAST_TO.compute(g, shape=shape) if type(g) in _PLAIN else BROADCAST_TO(g, shape=shape)
+    return BROADCAST_TO.compute(g, shape=shape) if type(g) in PLAIN else BROADCAST_TO(g, shape=shape)
 
 
 def masked(a: Any, where: Any, fill: Any) -> Any:
@@ -186,6 +185,10 @@ def sum(  # noqa: A001 # NumPy's name
 SUM.front = sum
 
 
+# NumPy sums others in a wider dtype; dtypes of the other byte order are unequal to these.
+_SUMMED_AS_THEY_ARE = frozenset(map(np.dtype, (np.float32, np.float64, np.complex64, np.complex128)))
+
+
 @lru_cache
 def mean_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return the dtype that means of a dtype have."""
@@ -194,7 +197,7 @@ def mean_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 def _mean(a: Any, *, axis: Axes, keepdims: bool) -> Any:
     """Return the mean; NumPy's own spends 4 us on it in Python, whatever the size."""
-    if dtype_of(a).kind in "biu" or dtype_of(a) == np.float16:  # which NumPy sums in a wider dtype
+    if dtype_of(a) not in _SUMMED_AS_THEY_ARE:
         return np.mean(a, axis, keepdims=keepdims)
     return add_reduce(a, axis, None, None, keepdims) / count(shape_of(a), axis)
 
@@ -217,8 +220,9 @@ MEAN = linear(
 
 def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
     """`np.mean`."""
-    refuse_out(out, "mean")
-    a = a if dtype is None else astype(a, dtype, copy=False)
+    if out is not None or dtype is not None:
+        refuse_out(out, "mean")
+        a = a if dtype is None else astype(a, dtype, copy=False)
     if axis is None and keepdims is False and where is True:
         return reduce_all(MEAN, a)
     axes, keepdims = reduced_axes(axis, len(shape_of(a))), keepdims is not _NoValue and bool(keepdims)

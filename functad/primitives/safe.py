@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from functad.expressions.spec import PLAIN
 from functad.primitives.kinds import elementwise, ufunc_spec
 
 _ndarray = np.ndarray
-# Values that cannot be Tensors: the products of these skip the look for one, which is half their time on small arrays.
-_PLAIN = frozenset({np.ndarray, np.float64, np.float32, np.complex128, np.complex64, int, float, complex})
 _SCALARS = (np.generic, int, float, complex)
 
 
@@ -53,14 +52,14 @@ def _quotient(x: Any, y: Any) -> Any:
 
 def product(x: Any, y: Any) -> Any:
     """Return `x * y`, and zero where either is exactly zero."""
-    if type(x) in _PLAIN and type(y) in _PLAIN:
+    if type(x) in PLAIN and type(y) in PLAIN:
         return _product(x, y)
     return PRODUCT(x, y)
 
 
 def quotient(x: Any, y: Any) -> Any:
     """Return `x / y`, and zero where `x` is exactly zero."""
-    if type(x) in _PLAIN and type(y) in _PLAIN:
+    if type(x) in PLAIN and type(y) in PLAIN:
         return _quotient(x, y)
     return QUOTIENT(x, y)
 

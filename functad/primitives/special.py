@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import ArraySpec, spec_of
+from functad.expressions.spec import PLAIN, ArraySpec, spec_of
 from functad.primitives.kinds import composite, elementwise, ufunc_spec
 from functad.primitives.primitive import Primitive
 from functad.primitives.safe import has_nan, inverse
@@ -17,6 +17,8 @@ _LOG_2 = math.log(2.0)
 
 def softmax_first(x: Any, y: Any) -> Any:
     """Return `exp(x) / (exp(x) + exp(y))`; a half where x and y are the same infinity."""
+    if type(x) in PLAIN and type(y) in PLAIN:
+        return _softmax_first(x, y)
     return SOFTMAX_FIRST(x, y)
 
 
@@ -27,7 +29,7 @@ def _softmax_first(x: Any, y: Any) -> Any:
             difference = type(difference)(0)
     elif has_nan(difference):
         difference = np.where(x == y, np.zeros((), difference.dtype, like=difference), difference)
-    return 1 / (1 + np.exp(difference))
+    return np.reciprocal(np.exp(difference) + 1.0)
 
 
 SOFTMAX_FIRST = elementwise(

@@ -195,7 +195,7 @@ def _short_way(ufunc: np.ufunc) -> Any:
     entry = ENTRIES.get(ufunc)
     if not isinstance(entry, Primitive) or entry.kind != "elementwise" or len(entry.names) != 2:
         return None
-    return binary(entry, convert=False) if entry.differentiable(0) and entry.differentiable(1) else None
+    return binary(entry) if entry.differentiable(0) and entry.differentiable(1) else None
 
 
 def _entry_of(function: Any) -> Primitive | Composite:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
+from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, shape_of
 from functad.primitives.broadcasting import unbroadcast
 from functad.primitives.indexing import SCATTER, add_at
 from functad.primitives.operands import zeros_for
@@ -22,7 +22,6 @@ from functad.primitives.primitive import KEEP_GATHER, KEEP_NOTHING, KEEP_ONE, Pl
 from functad.tracing.recorder import Recorded
 
 _ndarray = np.ndarray
-_PLAIN = frozenset({np.ndarray, np.float64, np.float32, np.complex128, np.complex64})
 _NO_SPECS = itertools.repeat(None)
 
 
@@ -171,7 +170,7 @@ def _accumulate(cotangents: list[Any], owned: bytearray, slot: int, ct: Any) -> 
 def _add_piece(cotangents: list[Any], owned: bytearray, slot: int, g: Any, saved: tuple[Any, ...]) -> None:
     """Add the cotangent of something read by indexing to the place it was read from."""
     held = cotangents[slot]
-    if owned[slot] and type(held) is Scattered and type(g) in _PLAIN:
+    if owned[slot] and type(held) is Scattered and type(g) in PLAIN:
         add_at(held.whole, saved[0], g)
         return
     index, shape, dtype = saved
@@ -185,7 +184,7 @@ def _add_piece(cotangents: list[Any], owned: bytearray, slot: int, g: Any, saved
         if type(held.whole) is _ndarray:
             held.whole = held.whole.copy()
         else:  # nothing, or a scalar, into which nothing can be added
-            zeros = np.zeros(shape, dtype) if type(g) in _PLAIN else zeros_for(shape, dtype, g)
+            zeros = np.zeros(shape, dtype) if type(g) in PLAIN else zeros_for(shape, dtype, g)
             held.whole = zeros if held.whole is None else zeros + held.whole
         owned[slot] = True
     add_at(held.whole, index, g)
