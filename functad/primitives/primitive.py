@@ -82,10 +82,11 @@ class Plan:
         keep: how the saved values are stored, one of the `KEEP_` constants.
         pick: `pick(values, out, params)` returns what the rules read.
         reads: the only name that the only rule reads, if there is just one.
+        elementwise: the primitive is of that kind.
         fresh: the rules make new arrays, which nobody else holds: so do elementwise rules that compute with some value.
     """
 
-    __slots__ = ("active", "fresh", "joint", "keep", "pick", "primitive", "reads", "rules", "separate", "single")
+    __slots__ = ("active", "elementwise", "fresh", "joint", "keep", "pick", "primitive", "reads", "rules", "separate", "single")
 
     def __init__(
         self, primitive: Primitive, active: tuple[int, ...], rules: tuple[Rule, ...], wants: list[list[str]], joint: bool
@@ -99,7 +100,8 @@ class Plan:
         picks = [_picks(primitive, names) for names in wants]
         self.reads = wants[0][0] if self.single is not None and len(wants[0]) == 1 else None
         values = {"out", *primitive.names}
-        self.fresh = primitive.kind == "elementwise" and all(not values.isdisjoint(names) for names in wants)
+        self.elementwise = primitive.kind == "elementwise"
+        self.fresh = self.elementwise and all(not values.isdisjoint(names) for names in wants)
         if self.single is not None and len(picks[0]) == 1:
             self.keep, body = KEEP_ONE, picks[0][0]
         elif joint or self.single is not None:

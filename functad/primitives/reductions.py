@@ -27,6 +27,7 @@ Shape = tuple[int, ...]
 Axes = tuple[int, ...] | None
 
 _NoValue = np._NoValue
+_FLOAT64 = np.dtype(np.float64)
 _BOOL, _INTP = np.dtype(np.bool_), np.dtype(np.intp)
 
 add_reduce: Callable[..., Any] = np.add.reduce
@@ -197,6 +198,8 @@ def mean_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 def _mean(a: Any, *, axis: Axes, keepdims: bool) -> Any:
     """Return the mean; NumPy's own spends 4 us on it in Python, whatever the size."""
+    if axis is None and type(a) is np.ndarray and a.dtype is _FLOAT64 and a.size:
+        return add_reduce(a, None, None, None, keepdims) / a.size
     if dtype_of(a) not in _SUMMED_AS_THEY_ARE:
         return np.mean(a, axis, keepdims=keepdims)
     return add_reduce(a, axis, None, None, keepdims) / count(shape_of(a), axis)

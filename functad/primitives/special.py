@@ -24,12 +24,15 @@ def softmax_first(x: Any, y: Any) -> Any:
 
 def _softmax_first(x: Any, y: Any) -> Any:
     difference = y - x
-    if isinstance(difference, (np.generic, float)):
-        if difference != difference and x == y:
-            difference = type(difference)(0)
-    elif has_nan(difference):
-        difference = np.where(x == y, np.zeros((), difference.dtype, like=difference), difference)
-    return np.reciprocal(np.exp(difference) + 1.0)
+    if type(difference) is np.ndarray:
+        if has_nan(difference):
+            difference = np.where(x == y, np.zeros((), difference.dtype), difference)
+        np.exp(difference, difference)
+        difference += 1.0
+        return np.reciprocal(difference, difference)
+    if difference != difference and x == y:
+        difference = type(difference)(0)
+    return 1 / (np.exp(difference) + 1.0)
 
 
 SOFTMAX_FIRST = elementwise(

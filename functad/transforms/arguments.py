@@ -279,6 +279,9 @@ def derivatives(inputs: Inputs, found: list[Any], foreign: Sequence[Any] = ()) -
 def _own(ct: Any, primal: Any, bases: set[int]) -> Any:
     """Return a derivative with the dtype of its primal, in memory that nothing else uses."""
     dtype = dtype_of(primal)
+    if type(ct) is _ndarray and ct.dtype is dtype and ct.base is None and not bases:  # the usual case
+        bases.add(id(ct))
+        return ct if ct.ndim or type(primal) is _ndarray else ct[()]
     if ct is None:
         shape, kind = shape_of(primal), dtype if dtype.kind in "fc" else np.float64
         return np.zeros(shape, kind) if shape else np.dtype(kind).type(0)

@@ -77,9 +77,12 @@ def pull_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consu
             if single is None:
                 if plan.separate:
                     for rule, slot, args, spec in zip(plan.rules, slots, saved, specs or _NO_SPECS, strict=False):
-                        ct = rule(g, *args)
-                        if spec is not None:
-                            ct = fit(ct, spec)
+                        if spec is None:
+                            ct = rule(g, *args)
+                        elif args or not plan.elementwise:
+                            ct = fit(rule(g, *args), spec)
+                        else:  # the rule is a sign at most, and what was summed is smaller
+                            ct = rule(fit(g, spec))
                         if cotangents[slot] is None:
                             cotangents[slot] = ct
                             if plan.fresh and type(ct) is _ndarray:
@@ -93,6 +96,8 @@ def pull_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consu
             if keep == KEEP_ONE:
                 ct = single(g, saved)
             elif keep == KEEP_NOTHING:
+                if specs is not None and plan.elementwise:
+                    g, specs = fit(g, specs), None
                 ct = single(g)
             elif keep == KEEP_GATHER:
                 _add_piece(cotangents, owned, slots, g, saved)
