@@ -11,6 +11,7 @@ import numpy as np
 
 # pathlib would be a quarter of the time that `import functad` takes.
 _PACKAGE = os.path.dirname(__file__)  # noqa: PTH120
+_TOUR = os.path.join(_PACKAGE, "tour")  # noqa: PTH118 - a program that uses functad, not a part of it
 _NUMPY = os.path.dirname(np.__file__)  # noqa: PTH120
 
 
@@ -81,20 +82,19 @@ class CheckError(FunctadError, ValueError):
     code = "check"
 
 
-# Whether a code object is functad's or NumPy's own; filled as code is met, since a look at a file name per frame and
-# operation is dear.
-_is_internal: dict[CodeType, bool] = {}
+# Whether a file is functad's or NumPy's own; filled as files are met, since a look at a path per frame and operation is
+# dear. (Code objects as keys would be dearer: their hash is computed anew each time.)
+_is_internal: dict[str, bool] = {}
 
 
 def user_frame(frame: FrameType | None) -> FrameType | None:
     """Return the innermost frame, from `frame` outwards, that runs no code of functad or NumPy."""
     while frame is not None:
-        code = frame.f_code
-        internal = _is_internal.get(code)
+        filename = frame.f_code.co_filename
+        internal = _is_internal.get(filename)
         if internal is None:
-            filename = code.co_filename
-            internal = filename.startswith((_PACKAGE, _NUMPY, "<__array_function__"))
-            _is_internal[code] = internal
+            internal = filename.startswith((_PACKAGE, _NUMPY, "<__array_function__")) and not filename.startswith(_TOUR)
+            _is_internal[filename] = internal
         if not internal:
             return frame
         frame = frame.f_back

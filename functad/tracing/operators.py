@@ -37,11 +37,17 @@ _CONSTANTS: dict[float, Any] = {}
 """Numbers that met an array lately, as arrays that nobody can write into."""
 
 
+_ZEROS: dict[str, Any] = {}
+"""Zeros likewise, by their text, for 0.0 and -0.0 are one key."""
+
+
 def _constant_array(number: float) -> Any:
     """Return a Python number as an array, and keep that for the next time: programs use few numbers, often."""
     a = _asarray(float(number))
     a.flags.writeable = False
-    if number != 0:  # 0.0 and -0.0 would be one key
+    if number == 0:
+        _ZEROS[str(number)] = a
+    else:
         if len(_CONSTANTS) >= 256:
             _CONSTANTS.clear()
         _CONSTANTS[number] = a
@@ -97,7 +103,6 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
         reads_other = plan.reads == primitive.names[1 - position]
         reads_out = plan.reads == "out"
         flipped = position == 1
-        apply: Method = (lambda value, y: compute(y, value)) if flipped else compute
 
         def method(x: Any, y: Any, depth: int = 1) -> Any:
             recorder = x.recorder
@@ -108,13 +113,13 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
             specs = None
             if kind is float or kind is int:
                 if convert and type(value) is _ndarray and value.dtype is _FLOAT64:
-                    known = _CONSTANTS.get(y)
+                    known = _CONSTANTS.get(y) if y else _ZEROS.get(str(y))
                     y = _constant_array(y) if known is None else known
-                out = apply(value, y)
+                out = compute(y, value) if flipped else compute(value, y)
             elif kind is type(x) and y.recorder is recorder and not flipped:
                 return _record_both(x, y, compute(value, y.value), depth + 1)
             elif kind is _ndarray or kind is _float64:
-                out = apply(value, y)
+                out = compute(y, value) if flipped else compute(value, y)
                 if not (type(value) is kind and value.dtype is y.dtype and alike(value, y)):
                     specs = reverse_specs(primitive, [y, value] if flipped else [value, y], (position,), out)
             else:

@@ -75,7 +75,7 @@ class Recorded:
         value: an array, a scalar, a Tensor of an older recorder, or a spec if the trace is abstract.
         recorder: the recorder whose list the Tensor stands in.
         slot: its index there.
-        code, instruction: the line of the user's code that made it.
+        code, instruction: the line of the user's code that made it, if it is no input.
     """
 
     __slots__ = ("code", "instruction", "recorder", "slot", "value")
@@ -89,10 +89,16 @@ class Recorded:
 
 def new_input(cls: type[Recorded], recorder: Recorder, value: Any) -> Any:
     """Add an input to a trace and return its Tensor; for an abstract trace, `value` is the spec."""
+    tensor = cls()
+    tensor.value = value
+    tensor.recorder = recorder
+    tensor.slot = recorder.inputs
+    tensor.code, tensor.instruction = None, 0
     recorder.inputs += 1
+    recorder.equations.append(None)
     if recorder.mode is ABSTRACT:
         recorder.specs.append(value)
-    return _tensor(cls, recorder, value, None)
+    return tensor
 
 
 def _tensor(cls: type[Recorded], recorder: Recorder, value: Any, equation: Any) -> Any:
@@ -264,10 +270,13 @@ def _record_abstract(
 def escaped(tensor: Recorded, operation: str) -> EscapedTensorError:
     """Return the error for a Tensor that is used after its transform has ended."""
     recorder = tensor.recorder
+    origin = "The Tensor stands for an argument."
+    if tensor.slot >= recorder.inputs:
+        origin = f"The Tensor was made at {line_of(tensor.code, tensor.instruction)}."
     return EscapedTensorError(
         f"{operation} was given a Tensor that escaped from {recorder.transform} of {name_of(recorder.function)}, "
         f"which has ended. "
-        f"The Tensor was made at {line_of(tensor.code, tensor.instruction)}. "
+        f"{origin} "
         f"Return the value from the function (has_aux=True hands extra results through), instead of storing it outside."
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -29,6 +30,7 @@ class Selection:
         function: the function that will be called.
         positions: positions of the selected arguments.
         names: names of the selected arguments.
+        highest: calls with more positional arguments than this need no look-up.
         single: the derivative is returned as it is; otherwise as a tuple, a dict by name, or a pair of both.
     """
 
@@ -40,6 +42,8 @@ class Selection:
         self.names = () if argnames is None else (argnames,) if isinstance(argnames, str) else tuple(argnames)
         only_names = argnames is not None and isinstance(argnums, int) and argnums == 0
         self.positions = () if only_names else (argnums,) if isinstance(argnums, int) else tuple(argnums)
+        plain = self.positions and not self.names and min(self.positions) >= 0
+        self.highest = max(self.positions) if plain else sys.maxsize
         one_name = only_names and isinstance(argnames, str)
         self.single = one_name or (isinstance(argnums, int) and not self.names)
 
@@ -51,12 +55,14 @@ class Selection:
         except (TypeError, ValueError):
             return {}
 
-    def keys(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int | str]:
+    def keys(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[int | str]:
         """Return for each selected argument its position in `args`, or its name in `kwargs`.
 
         Raises:
             InputError: an argument is not there.
         """
+        if len(args) > self.highest:
+            return self.positions
         keys: list[int | str] = []
         for position in self.positions:
             if not -len(args) <= position < len(args):

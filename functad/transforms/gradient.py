@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, overload
 
+import numpy as np
+
 from functad.errors import NonScalarError, OutputError, here, name_of
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
 from functad.tracing.recorder import REVERSE, Recorded, Recorder
@@ -186,6 +188,8 @@ def _pull_scalar(recorder: Recorder, out: Any, selection: Selection, holomorphic
 
 
 def _check_scalar(value: Any, selection: Selection, holomorphic: bool) -> None:
+    if type(value) is np.float64 and not holomorphic:
+        return
     if type(value) not in PYTHON_SCALARS and not (hasattr(value, "dtype") and hasattr(value, "shape")):
         raise NonScalarError(
             f"{selection.transform} needs a function that returns one number, but {name_of(selection.function)}, called at "
