@@ -16,6 +16,7 @@ import numpy as np
 
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, shape_of
 from functad.primitives.broadcasting import unbroadcast
+from functad.primitives.arithmetic import MULTIPLY
 from functad.primitives.indexing import SCATTER, add_at
 from functad.primitives.operands import zeros_for
 from functad.primitives.primitive import KEEP_GATHER, KEEP_NOTHING, KEEP_ONE, Plan
@@ -77,12 +78,7 @@ def pull_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consu
             if single is None:
                 if plan.separate:
                     for rule, slot, args, spec in zip(plan.rules, slots, saved, specs or _NO_SPECS, strict=False):
-                        if spec is None:
-                            ct = rule(g, *args)
-                        elif args or not plan.elementwise:
-                            ct = fit(rule(g, *args), spec)
-                        else:  # the rule is a sign at most, and what was summed is smaller
-                            ct = rule(fit(g, spec))
+                        ct = rule(g, *args) if spec is None else _pull_fitted(plan, rule, g, args, spec)
                         if cotangents[slot] is None:
                             cotangents[slot] = ct
                             if plan.fresh and type(ct) is _ndarray:
@@ -93,19 +89,16 @@ def pull_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consu
                     _pull_several(equation, index, g, cotangents, owned)
                 continue
             keep = plan.keep
-            if keep == KEEP_ONE:
-                ct = single(g, saved)
-            elif keep == KEEP_NOTHING:
-                if specs is not None and plan.elementwise:
-                    g, specs = fit(g, specs), None
-                ct = single(g)
-            elif keep == KEEP_GATHER:
+            if keep == KEEP_GATHER:
                 _add_piece(cotangents, owned, slots, g, saved)
                 continue
-            else:
-                ct = single(g, *saved)
             if specs is not None:
-                ct = fit(ct, specs)
+                args = (saved,) if keep == KEEP_ONE else () if keep == KEEP_NOTHING else saved
+                ct = _pull_fitted(plan, single, g, args, specs)
+            elif keep == KEEP_ONE:
+                ct = single(g, saved)
+            else:
+                ct = single(g) if keep == KEEP_NOTHING else single(g, *saved)
             if cotangents[slots] is None:
                 cotangents[slots] = ct
                 if plan.fresh and type(ct) is _ndarray:
@@ -193,6 +186,17 @@ def _add_piece(cotangents: list[Any], owned: bytearray, slot: int, g: Any, saved
             held.whole = zeros if held.whole is None else zeros + held.whole
         owned[slot] = True
     add_at(held.whole, index, g)
+
+
+def _pull_fitted(plan: Plan, rule: Any, g: Any, args: tuple[Any, ...], spec: Any) -> Any:
+    """Return the cotangent of an input that was broadcast or cast; for large arrays, with as few temporaries as may be."""
+    if plan.elementwise and not args:  # the rule is a sign at most, and what was summed is smaller
+        return rule(fit(g, spec))
+    if plan.primitive is MULTIPLY and spec[0] == () and type(g) is _ndarray and type(args[0]) is _ndarray:
+        (other,) = args
+        if g.shape == other.shape and g.dtype is other.dtype and g.flags.c_contiguous and other.flags.c_contiguous:
+            return fit(g.reshape(-1).dot(other.reshape(-1)), spec)
+    return fit(rule(g, *args), spec)
 
 
 def fit(ct: Any, spec: tuple[tuple[int, ...] | None, Any]) -> Any:
