@@ -27,6 +27,7 @@ from functad.primitives.reductions import (
     spec_of_dtype,
 )
 from functad.primitives.safe import has_nan
+from functad.primitives.selection import kept
 from functad.primitives.shaping import Calls
 
 _NoValue = np._NoValue
@@ -61,7 +62,7 @@ def _extreme_vjp(g: Any, a: Any, out: Any, axis: Axes, keepdims: bool) -> Any:
     """The cotangent goes to the element selected, in equal shares if there are several; no other meets it, be it infinite."""
     hit, out = SELECTED(a, expand(out, shape_of(a), axis, keepdims)), dtype_of(out)
     share = expand(g, shape_of(a), axis, keepdims) / _ties(hit, out, axis)
-    return np.where(hit, share, 0.0)
+    return kept(share, hit)
 
 
 def _extreme_jvp(t: Any, a: Any, out: Any, axis: Axes, keepdims: bool) -> Any:

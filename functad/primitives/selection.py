@@ -1,7 +1,6 @@
 """Choosing between values element by element: `where`, `maximum` and its like, `clip`, `select`, `choose`.
 
-A choice keeps the mask by which it was made, and nothing else. Its rule chooses again, between the cotangent and zero;
-multiplying the cotangent by the mask would make a NaN of an infinity.
+A choice keeps the mask by which it was made, and nothing else. Its rule chooses again, between the cotangent and zero.
 """
 
 from __future__ import annotations
@@ -16,10 +15,12 @@ from functad.primitives.kinds import composite, elementwise, general, ufunc_spec
 from functad.primitives.operands import as_operand, is_traced, refuse_out, strong
 from functad.primitives.positions import nonzero
 from functad.primitives.primitive import Composite, Primitive
+from functad.primitives.safe import has_nan
 
 Calls = list[tuple[tuple[Any, ...], dict[str, Any]]]
 
 _ndarray = np.ndarray
+_BOOL = np.dtype(np.bool_)
 
 # where
 
@@ -47,12 +48,77 @@ def _where_samples(array: Any) -> Calls:
     ]
 
 
-# Zero is written 0.0: NumPy takes 1.2 us for eight numbers, and 1.6 us if it has to cast the integer 0.
+# What a mask lets through
+
+
+def kept(g: Any, mask: Any) -> Any:
+    """Return `g` where a mask is true, zero elsewhere."""
+    if type(g) is _ndarray and type(mask) is _ndarray:
+        return _kept(g, mask)
+    return KEPT(g, mask)
+
+
+def dropped(g: Any, mask: Any) -> Any:
+    """Return `g` where a mask is false, zero elsewhere."""
+    if type(g) is _ndarray and type(mask) is _ndarray:
+        return _dropped(g, mask)
+    return DROPPED(g, mask)
+
+
+def _kept(g: Any, mask: Any) -> Any:
+    """`np.where(mask, g, 0.0)`; a product is 13 times faster for 65,536 float32, since no branch is guessed wrong.
+
+    Zero times infinity or NaN gives a NaN away, and then it is `np.where` after all.
+    """
+    if type(g) is _ndarray and type(mask) is _ndarray and mask.dtype is _BOOL and g.dtype.kind in "fc":
+        out = g * mask
+        if not has_nan(out):
+            return out
+    return np.where(mask, g, 0.0)
+
+
+def _dropped(g: Any, mask: Any) -> Any:
+    return _kept(g, np.logical_not(mask))
+
+
+def _kept_spec(g: Any, mask: Any) -> ArraySpec:
+    return _where_spec(mask, g, 0.0)
+
+
+def _kept_samples(array: Any) -> Calls:
+    mask = np.array([True, False, True])
+    return [
+        ((array(3), mask), {}),
+        ((array(2, 3), mask), {}),
+        ((array(3), mask[:2, None]), {}),
+        ((array(), np.True_), {}),
+        ((array(0), mask[:0]), {}),
+    ]
+
+
+def _enter_mask(function: Any, compute: Any, doc: str) -> Primitive:
+    return elementwise(
+        function,
+        lambda g, mask: function(g, mask),
+        None,
+        names=("g", "mask"),
+        operator=compute,
+        spec=_kept_spec,
+        samples=_kept_samples,
+        internal=True,
+        doc=doc,
+    )
+
+
+KEPT = _enter_mask(kept, _kept, "linear: the cotangent where the mask is true")
+DROPPED = _enter_mask(dropped, _dropped, "linear: the cotangent where the mask is false")
+
+
 WHERE = elementwise(
     np.where,
     None,
-    lambda g, condition: np.where(condition, g, 0.0),
-    lambda g, condition: np.where(condition, 0.0, g),
+    lambda g, condition: kept(g, condition),
+    lambda g, condition: dropped(g, condition),
     names=("condition", "x", "y"),
     spec=_where_spec,
     samples=_where_samples,
@@ -86,7 +152,7 @@ def _unless(g: Any, lost: Any, ties: Any) -> Any:
     """Return the cotangent where an argument was chosen: zero where it lost, and half of it at a tie."""
     if ties is not None:
         g = np.where(ties, g * 0.5, g)
-    return np.where(lost, 0.0, g)
+    return dropped(g, lost)
 
 
 # Masks are made by np.less and not by `<`, which Python's complex numbers lack.
@@ -164,8 +230,8 @@ def _enter_bound(function: Any, extremum: np.ufunc, lost: Any, doc: str) -> Prim
     compute, spec = _as_array_first(extremum)
     return elementwise(
         function,
-        lambda g, lost: np.where(lost, 0.0, g),
-        lambda g, lost: np.where(lost, g, 0.0),
+        lambda g, lost: dropped(g, lost),
+        lambda g, lost: kept(g, lost),
         operator=compute,
         names=("a", "bound"),
         derived={"lost": lost},
@@ -212,9 +278,9 @@ _clip, _clip_spec = _as_array_first(CLIP_UFUNC)
 
 CLIP = elementwise(
     np.clip,
-    lambda g, outside: np.where(outside, 0.0, g),
-    lambda g, below: np.where(below, g, 0.0),
-    lambda g, above: np.where(above, g, 0.0),
+    lambda g, outside: dropped(g, outside),
+    lambda g, below: kept(g, below),
+    lambda g, above: kept(g, above),
     operator=_clip,
     names=("a", "min", "max"),
     derived={"outside": _outside, "below": _below, "above": _above},

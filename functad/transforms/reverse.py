@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, shape_of
-from functad.primitives.broadcasting import unbroadcast
 from functad.primitives.arithmetic import MULTIPLY
+from functad.primitives.broadcasting import unbroadcast
 from functad.primitives.indexing import SCATTER, add_at
 from functad.primitives.operands import zeros_for
 from functad.primitives.primitive import KEEP_GATHER, KEEP_NOTHING, KEEP_ONE, Plan
