@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from functad.primitives.kinds import broadcasting_samples, constant, elementwise
+from functad.primitives.kinds import broadcasting_samples, composite, constant, elementwise
+from functad.primitives.operands import refuse_out
 from functad.primitives.primitive import Primitive, Samples
 
 _ONE = broadcasting_samples(((-2.0, 2.0),))
@@ -45,6 +46,27 @@ _enter(np.signbit, _STEP)
 FLOOR_DIVIDE = _enter(np.floor_divide, _STEP)
 for _function in (np.floor, np.ceil, np.trunc, np.rint):
     _enter(_function, _STEP)
+
+
+def _round(a: Any, *, decimals: int) -> Any:
+    return np.round(a, decimals)
+
+
+def round_to(a: Any, decimals: int = 0, out: Any = None) -> Any:
+    """`np.round`."""
+    refuse_out(out, "round")
+    return ROUND(a, decimals=int(decimals))
+
+
+ROUND = constant(
+    np.round,
+    compute=_round,
+    samples=lambda array: [((array(3),), {}), ((array(2, 2), 1), {}), ((array(),), {"decimals": 2})],
+    doc=_STEP,
+)
+ROUND.front = round_to
+composite(np.around, samples=lambda array: [((array(3), 1), {})], doc="as round")(round_to)
+
 constant(np.spacing, doc=_STEP, samples=_ONE, complex=False)
 constant(np.heaviside, doc=_STEP, samples=_TWO, complex=False)
 elementwise(

@@ -143,3 +143,6 @@ def _enter_triangle(function: Any, doc: str) -> Primitive:
 
 TRIL = _enter_triangle(np.tril, "linear; the cotangent of what is above the diagonal is dropped")
 TRIU = _enter_triangle(np.triu, "linear; the cotangent of what is below the diagonal is dropped")
+
+for _selecting in (TRIL, TRIU):
+    _selecting.selects = True

@@ -174,3 +174,6 @@ def _enter_position(function: Any) -> Primitive:
 
 ARGMAX = _enter_position(np.argmax)
 ARGMIN = _enter_position(np.argmin)
+
+for _selecting in (MAX, MIN):
+    _selecting.selects = True

@@ -83,10 +83,24 @@ class Plan:
         pick: `pick(values, out, params)` returns what the rules read.
         reads: the only name that the only rule reads, if there is just one.
         elementwise: the primitive is of that kind.
+        selects: the primitive is one that selects.
         fresh: the rules make new arrays, which nobody else holds: so do elementwise rules that compute with some value.
     """
 
-    __slots__ = ("active", "elementwise", "fresh", "joint", "keep", "pick", "primitive", "reads", "rules", "separate", "single")
+    __slots__ = (
+        "active",
+        "elementwise",
+        "fresh",
+        "joint",
+        "keep",
+        "pick",
+        "primitive",
+        "reads",
+        "rules",
+        "selects",
+        "separate",
+        "single",
+    )
 
     def __init__(
         self, primitive: Primitive, active: tuple[int, ...], rules: tuple[Rule, ...], wants: list[list[str]], joint: bool
@@ -100,6 +114,7 @@ class Plan:
         picks = [_picks(primitive, names) for names in wants]
         self.reads = wants[0][0] if self.single is not None and len(wants[0]) == 1 else None
         values = {"out", *primitive.names}
+        self.selects = primitive.selects
         self.elementwise = primitive.kind == "elementwise"
         self.fresh = self.elementwise and all(not values.isdisjoint(names) for names in wants)
         if self.single is not None and len(picks[0]) == 1:
@@ -175,6 +190,7 @@ class Primitive(Entry):
         gather: the cotangent of the first argument is added into the place it was read from.
         complex: whether complex arguments are accepted.
         broadcasts: arguments of different shapes are combined, so cotangents may have to be summed.
+        selects: some elements of an argument do not reach the result, and get a cotangent of exactly zero.
         derived: by name, what rules read that is made of the array arguments.
     """
 
@@ -214,6 +230,7 @@ class Primitive(Entry):
         self.complex = complex
         self.broadcasts = broadcasts
         self.derived = derived or {}
+        self.selects = gather
         self.front = self.__call__
         self.reverse_plans: dict[tuple[int, ...], Plan] = {}
         self.forward_plans: dict[tuple[int, ...], Plan] = {}

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import PLAIN
+from functad.expressions.spec import PLAIN, ArraySpec, spec_of
 from functad.primitives.kinds import elementwise, ufunc_spec
+from functad.primitives.operands import innermost
 
 _ndarray = np.ndarray
 _SCALARS = (np.generic, int, float, complex)
@@ -36,6 +37,30 @@ def _product(x: Any, y: Any) -> Any:
     if has_nan(out):
         return np.where((x == 0) | (y == 0), np.zeros((), out.dtype, like=out), out)
     return out
+
+
+def _mended(x: Any, y: Any) -> Any:
+    if type(x) is _ndarray:
+        return np.where((y == 0) & (x != x), np.zeros((), x.dtype), x) if has_nan(x) else x
+    return type(x)(0) if x != x and y == 0 and isinstance(x, _SCALARS) else x
+
+
+def _poisoned(x: Any, y: Any) -> Any:
+    return (y == 0) & (x != x)
+
+
+def mended(x: Any, y: Any) -> Any:
+    """Return `x`, and zero where it is NaN although `y` is exactly zero: a cotangent that a rule poisoned.
+
+    The rules of functions with an infinite derivative need no mending; this is for the others, when one of their own inputs
+    is infinite or NaN in a branch that was not taken: `where(x > 0, x * log(x), 0)`.
+    """
+    if type(x) is _ndarray or type(x) in PLAIN:
+        return _mended(x, y)
+    value = innermost(x)
+    if not isinstance(value, ArraySpec) and not np.any(value != value):
+        return x
+    return MENDED(x, y)
 
 
 def _quotient(x: Any, y: Any) -> Any:
@@ -91,4 +116,16 @@ QUOTIENT = elementwise(
     domain=((-2.0, 2.0), (0.5, 2.0)),
     doc="d(x / y) = dx / y - x / y^2 dy, where a numerator of exactly zero wins",
     internal=True,
+)
+
+MENDED = elementwise(
+    mended,
+    lambda g, poisoned: np.where(poisoned, 0.0, g),
+    None,
+    operator=_mended,
+    derived={"poisoned": _poisoned},
+    spec=lambda x, y: spec_of(x),
+    samples=lambda array: [((array(3), array(3)), {}), ((array(), array()), {})],
+    internal=True,
+    doc="dx, and zero where x was poisoned",
 )

@@ -417,3 +417,7 @@ def _nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, n
     x = np.where(np.isnan(x), nan, x)
     x = np.where(x == np.inf, float(limits.max) if posinf is None else posinf, x)
     return np.where(x == -np.inf, float(limits.min) if neginf is None else neginf, x)
+
+
+for _selecting in (KEPT, DROPPED, WHERE, MAXIMUM, MINIMUM, FMAX, FMIN, AT_LEAST, AT_MOST, CLIP, CHOOSE):
+    _selecting.selects = True

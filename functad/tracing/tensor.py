@@ -108,6 +108,9 @@ class Tensor(Operators, Reading, ArrayMethods, Recorded):
         """Bytes of all elements."""
         return self.size * self.dtype.itemsize
 
+    def __round__(self, ndigits: int | None = None) -> Any:
+        return np.round(self, 0 if ndigits is None else ndigits)
+
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("len() of a Tensor of shape ()")

@@ -267,7 +267,8 @@ def pullback_of(recorder: Recorder, inputs: Inputs, out: Any, selection: Selecti
             if slot is not None:
                 held = cotangents[slot]
                 cotangents[slot] = seed if held is None else held + seed
-        found = pull_back(recorder.equations, cotangents, recorder.inputs, consume=False)
+        # Seeds are often rows of an identity matrix.
+        found = pull_back(recorder.equations, cotangents, recorder.inputs, consume=False, guard=True)
         return derivatives(inputs, found, seeds)
 
     return structure.unflatten(values), pull

@@ -20,6 +20,7 @@ from functad.primitives.broadcasting import unbroadcast
 from functad.primitives.indexing import SCATTER, add_at
 from functad.primitives.operands import zeros_for
 from functad.primitives.primitive import KEEP_GATHER, KEEP_NOTHING, KEEP_ONE, Plan
+from functad.primitives.safe import mended, product
 from functad.tracing.recorder import Recorded
 
 _ndarray = np.ndarray
@@ -50,7 +51,7 @@ class Scattered:
         return total if self.whole is None else self.whole + total
 
 
-def pull_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consume: bool) -> list[Any]:
+def pull_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consume: bool, guard: bool = False) -> list[Any]:
     """Return the cotangents of the inputs; `None` for an input that nothing depends on.
 
     Args:
@@ -58,6 +59,8 @@ def pull_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consu
         cotangents: by slot, the cotangents of the results, `None` elsewhere; its length may be shorter than the list.
         inputs: the number of inputs, which have the first slots.
         consume: records are dropped as the walk passes, and with them the values that they hold.
+        guard: cotangents may be exactly zero for what was not selected; they must not become NaN by a product with an
+            infinity. The walk sets it where it passes a selection, such as `np.where` or indexing.
     """
     owned = bytearray(len(cotangents))
     with np.errstate(all="ignore"):
@@ -74,11 +77,13 @@ def pull_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consu
             if type(g) is Scattered:
                 g = g.total()
             plan, slots, saved, specs = equation
+            if plan.selects:
+                guard = True
             single = plan.single
             if single is None:
                 if plan.separate:
                     for rule, slot, args, spec in zip(plan.rules, slots, saved, specs or _NO_SPECS, strict=False):
-                        ct = rule(g, *args) if spec is None else _pull_fitted(plan, rule, g, args, spec)
+                        ct = _pull_fitted(plan, rule, g, args, spec, guard) if spec is not None or guard else rule(g, *args)
                         if cotangents[slot] is None:
                             cotangents[slot] = ct
                             if plan.fresh and type(ct) is _ndarray:
@@ -92,13 +97,11 @@ def pull_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consu
             if keep == KEEP_GATHER:
                 _add_piece(cotangents, owned, slots, g, saved)
                 continue
-            if specs is not None:
+            if specs is not None or guard:
                 args = (saved,) if keep == KEEP_ONE else () if keep == KEEP_NOTHING else saved
-                ct = _pull_fitted(plan, single, g, args, specs)
-            elif keep == KEEP_ONE:
-                ct = single(g, saved)
+                ct = _pull_fitted(plan, single, g, args, specs, guard)
             else:
-                ct = single(g) if keep == KEEP_NOTHING else single(g, *saved)
+                ct = single(g, saved) if keep == KEEP_ONE else single(g) if keep == KEEP_NOTHING else single(g, *saved)
             if cotangents[slots] is None:
                 cotangents[slots] = ct
                 if plan.fresh and type(ct) is _ndarray:
@@ -188,15 +191,33 @@ def _add_piece(cotangents: list[Any], owned: bytearray, slot: int, g: Any, saved
     add_at(held.whole, index, g)
 
 
-def _pull_fitted(plan: Plan, rule: Any, g: Any, args: tuple[Any, ...], spec: Any) -> Any:
-    """Return the cotangent of an input that was broadcast or cast; for large arrays, with as few temporaries as may be."""
-    if plan.elementwise and not args:  # the rule is a sign at most, and what was summed is smaller
+def _pull_fitted(plan: Plan, rule: Any, g: Any, args: tuple[Any, ...], spec: Any, guard: bool) -> Any:
+    """Return the cotangent of an input where more is to be done than to run a rule.
+
+    That is where the input was broadcast or cast; then large arrays should have as few temporaries as may be. Or where zeros
+    in `g` are guarded: a product then is one in which zeros win, and what other rules poisoned is mended.
+    """
+    if spec is not None and plan.elementwise and not args:  # the rule is a sign at most, and what was summed is smaller
         return rule(fit(g, spec))
-    if plan.primitive is MULTIPLY and spec[0] == () and type(g) is _ndarray and type(args[0]) is _ndarray:
-        (other,) = args
-        if g.shape == other.shape and g.dtype is other.dtype and g.flags.c_contiguous and other.flags.c_contiguous:
-            return fit(g.reshape(-1).dot(other.reshape(-1)), spec)
-    return fit(rule(g, *args), spec)
+    if guard and plan.fresh:
+        ct = product(g, args[0]) if plan.primitive is MULTIPLY else mended(rule(g, *args), g)
+    elif spec is not None and spec[0] == () and plan.primitive is MULTIPLY and _same_layout(g, args[0]):
+        ct = g.reshape(-1).dot(args[0].reshape(-1))
+    else:
+        ct = rule(g, *args)
+    return ct if spec is None else fit(ct, spec)
+
+
+def _same_layout(x: Any, y: Any) -> bool:
+    """Say whether the sum of products of two operands can be taken as one product of vectors."""
+    return (
+        type(x) is _ndarray
+        and type(y) is _ndarray
+        and x.shape == y.shape
+        and x.dtype is y.dtype
+        and x.flags.c_contiguous
+        and y.flags.c_contiguous
+    )
 
 
 def fit(ct: Any, spec: tuple[tuple[int, ...] | None, Any]) -> Any:

@@ -63,6 +63,7 @@ ELEMENTWISE: list[tuple[str, Callable[[Any], Any], list[float], list[float], lis
     ("x^0.5 behind where", lambda x: np.where(x > 0, x**0.5, 0), [-1, 0, 4], [0, 0, 0.25], [0, 0, -1 / 32]),
     ("cbrt behind where", lambda x: np.where(x != 0, np.cbrt(x), 0), [0, 8], [0, 1 / 12], [0, -1 / 144]),
     ("log behind where", lambda x: np.where(x > 0, np.log(x), 0), [-1, 0, 2], [0, 0, 0.5], [0, 0, -0.25]),
+    ("x log(x) behind where", lambda x: np.where(x > 0, x * np.log(x), 0), [-1, 0, 1], [0, 0, 1], [0, 0, 1]),
     ("log2 behind where", lambda x: np.where(x > 0, np.log2(x), 0), [0, 2], [0, 0.5 / math.log(2)], [0, -0.25 / math.log(2)]),
     ("log10 behind where", lambda x: np.where(x > 0, np.log10(x), 0), [0, 2], [0, 0.5 / LOG10], [0, -0.25 / LOG10]),
     ("log1p behind where", lambda x: np.where(x > -1, np.log1p(x), 0), [-2, -1, 1], [0, 0, 0.5], [0, 0, -0.25]),
@@ -259,3 +260,24 @@ def test_raw_calculus_where_nothing_is_guarded() -> None:
 def test_nan_in_a_taken_branch_is_kept() -> None:
     x = np.array([1.0, np.nan])
     assert np.isnan(functad.grad(lambda x: np.sum(x * x))(x)).tolist() == [False, True]
+
+
+class TestUnselected:
+    """What is not selected does not poison a gradient, be its own derivative infinite or NaN."""
+
+    def test_nan_behind_where(self) -> None:
+        x = np.array([math.nan, 0.5])
+        gradient = functad.grad(lambda x: np.sum(np.where(np.isnan(x), 0.0, np.sin(x) * x)))(x)
+        np.testing.assert_allclose(gradient, [0.0, math.sin(0.5) + 0.5 * math.cos(0.5)])
+
+    def test_element_not_read(self) -> None:
+        x = np.array([0.0, 1.0])
+        with np.errstate(all="ignore"):
+            gradient = functad.grad(lambda x: (x * np.log(x))[1])
+            np.testing.assert_array_equal(gradient(x), [0.0, 1.0])
+            np.testing.assert_array_equal(functad.jacobian(gradient)(x), [[0.0, 0.0], [0.0, 1.0]])
+
+    def test_other_rows_of_a_jacobian(self) -> None:
+        with np.errstate(all="ignore"):
+            found = functad.jacobian(lambda x: x * np.log(x))(np.array([0.0, 1.0]))
+        np.testing.assert_array_equal(found, [[-INF, 0.0], [0.0, 1.0]])
