@@ -24,6 +24,7 @@ from functad.primitives.safe import mended, product
 from functad.tracing.recorder import Recorded
 
 _ndarray = np.ndarray
+_float64 = np.float64
 _NO_SPECS = itertools.repeat(None)
 
 
@@ -79,11 +80,18 @@ def pull_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consu
             plan, slots, saved, specs = equation
             if plan.selects:
                 guard = True
+            careful = guard and plan.fresh
+            by_array = careful and type(g) is not _float64
             single = plan.single
             if single is None:
                 if plan.separate:
                     for rule, slot, args, spec in zip(plan.rules, slots, saved, specs or _NO_SPECS, strict=False):
-                        ct = _pull_fitted(plan, rule, g, args, spec, guard) if spec is not None or guard else rule(g, *args)
+                        if spec is not None or by_array:
+                            ct = _pull_fitted(plan, rule, g, args, spec, careful)
+                        else:
+                            ct = rule(g, *args)
+                            if careful and ct != ct:  # a NaN: numbers need no function call to be looked at
+                                ct = _pull_fitted(plan, rule, g, args, spec, careful)
                         if cotangents[slot] is None:
                             cotangents[slot] = ct
                             if plan.fresh and type(ct) is _ndarray:
@@ -97,11 +105,11 @@ def pull_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consu
             if keep == KEEP_GATHER:
                 _add_piece(cotangents, owned, slots, g, saved)
                 continue
-            if specs is not None or guard:
-                args = (saved,) if keep == KEEP_ONE else () if keep == KEEP_NOTHING else saved
-                ct = _pull_fitted(plan, single, g, args, specs, guard)
-            else:
+            if specs is None and not by_array:
                 ct = single(g, saved) if keep == KEEP_ONE else single(g) if keep == KEEP_NOTHING else single(g, *saved)
+            if specs is not None or by_array or (careful and ct != ct):
+                args = (saved,) if keep == KEEP_ONE else () if keep == KEEP_NOTHING else saved
+                ct = _pull_fitted(plan, single, g, args, specs, careful)
             if cotangents[slots] is None:
                 cotangents[slots] = ct
                 if plan.fresh and type(ct) is _ndarray:
@@ -191,7 +199,7 @@ def _add_piece(cotangents: list[Any], owned: bytearray, slot: int, g: Any, saved
     add_at(held.whole, index, g)
 
 
-def _pull_fitted(plan: Plan, rule: Any, g: Any, args: tuple[Any, ...], spec: Any, guard: bool) -> Any:
+def _pull_fitted(plan: Plan, rule: Any, g: Any, args: tuple[Any, ...], spec: Any, careful: bool) -> Any:
     """Return the cotangent of an input where more is to be done than to run a rule.
 
     That is where the input was broadcast or cast; then large arrays should have as few temporaries as may be. Or where zeros
@@ -199,7 +207,7 @@ def _pull_fitted(plan: Plan, rule: Any, g: Any, args: tuple[Any, ...], spec: Any
     """
     if spec is not None and plan.elementwise and not args:  # the rule is a sign at most, and what was summed is smaller
         return rule(fit(g, spec))
-    if guard and plan.fresh:
+    if careful:
         ct = product(g, args[0]) if plan.primitive is MULTIPLY else mended(rule(g, *args), g)
     elif spec is not None and spec[0] == () and plan.primitive is MULTIPLY and _same_layout(g, args[0]):
         ct = g.reshape(-1).dot(args[0].reshape(-1))

@@ -2,7 +2,8 @@
 
 Every library runs in a process of its own. For each program the results are first checked against each other, value and
 gradient; then rounds of steps are timed in turn, one framework after the other, so that whatever else happens on the machine
-happens to all of them. The median of the rounds is reported, and the ratio of functad's to that of each other framework.
+happens to all of them. The median of the rounds is reported, and the median of the ratios within each round: the clock of a
+shared machine changes from second to second, by more than what is to be seen.
 """
 
 from __future__ import annotations
@@ -109,7 +110,8 @@ def table(results: dict[str, dict[str, list[float]]], names: list[str]) -> list[
                 continue
             cell = readable(median[name])
             if "functad" in median:
-                ratio = median["functad"] / median[name]
+                pairs = zip(times["functad"], times[name], strict=False)
+                ratio = statistics.median([ours / theirs for ours, theirs in pairs])
                 goal = program.goals.get(name)
                 cell += (
                     f" ({ratio:.2f}" + ("" if goal is None else f", at most {goal}{' MISSED' if ratio > goal else ''}") + ")"
@@ -134,7 +136,7 @@ def markdown(rows: list[list[str]], machine: dict[str, Any], versions: dict[str,
     software = [f"Python {machine['python']}", f"NumPy {machine['numpy']}", *libraries]
     lines.append("")
     lines.append(
-        "Medians of interleaved rounds; in brackets functad's time divided by theirs. "
+        "Medians of interleaved rounds; in brackets functad's time divided by theirs, the median over the rounds. "
         f"{', '.join(place)}; {', '.join(software)}."
     )
     return "\n".join(lines)
