@@ -102,13 +102,18 @@ CONCATENATE.front = concatenate
 
 def _stack(*arrays: Any, axis: int) -> Any:
     if axis == 0 and all(type(a) in _PLAIN for a in arrays):
-        return np.array(arrays)  # 0.4 us for three numbers where np.stack takes 5; never slower
+        try:
+            return np.array(arrays)  # 0.4 us for three numbers where np.stack takes 5; never slower
+        except ValueError:
+            raise ValueError("all input arrays must have the same shape") from None
     return np.stack(arrays, axis)
 
 
 def _stack_spec(*arrays: Any, axis: int) -> ArraySpec:
     specs = [spec_of(a) for a in arrays]
     first = specs[0].shape
+    if any(spec.shape != first for spec in specs):
+        raise ValueError("all input arrays must have the same shape")
     return ArraySpec((*first[:axis], len(specs), *first[axis:]), np.result_type(*[spec.dtype for spec in specs]))
 
 
@@ -140,16 +145,12 @@ STACK = linear(
 
 
 def stack(arrays: Iterable[Any], axis: int = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
-    """`np.stack`."""
+    """`np.stack`; that the shapes are the same is left to what computes, or to the shape rule."""
     refuse_out(out, "stack")
     found = _operands(arrays, dtype, casting)
     if not found:
         raise ValueError("need at least one array to stack")
-    shape = shape_of(found[0])
-    for a in found:
-        if shape_of(a) != shape:
-            raise ValueError("all input arrays must have the same shape")
-    return STACK(*found, axis=normalize_axis_index(axis, len(shape) + 1))
+    return STACK(*found, axis=axis if axis == 0 else normalize_axis_index(axis, len(shape_of(found[0])) + 1))
 
 
 STACK.front = stack

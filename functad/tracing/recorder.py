@@ -173,7 +173,7 @@ def _lower(recorder: Recorder, primitive: Primitive, arrays: tuple[Any, ...]) ->
     for i, a in enumerate(arrays):
         if isinstance(a, Recorded):
             if a.recorder is recorder:
-                if primitive.differentiable(i):
+                if primitive.joint or primitive.differentiable(i):
                     active.append(i)
                 a = a.value
             if isinstance(a, Recorded):
