@@ -90,7 +90,7 @@ def pull_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consu
                             ct = _pull_fitted(plan, rule, g, args, spec, careful)
                         else:
                             ct = rule(g, *args)
-                            if careful and ct != ct:  # a NaN: numbers need no function call to be looked at
+                            if careful and (type(ct) is not _float64 or ct != ct):  # a number is looked at here, without a call
                                 ct = _pull_fitted(plan, rule, g, args, spec, careful)
                         if cotangents[slot] is None:
                             cotangents[slot] = ct
@@ -107,7 +107,7 @@ def pull_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consu
                 continue
             if specs is None and not by_array:
                 ct = single(g, saved) if keep == KEEP_ONE else single(g) if keep == KEEP_NOTHING else single(g, *saved)
-            if specs is not None or by_array or (careful and ct != ct):
+            if specs is not None or by_array or (careful and (type(ct) is not _float64 or ct != ct)):
                 args = (saved,) if keep == KEEP_ONE else () if keep == KEEP_NOTHING else saved
                 ct = _pull_fitted(plan, single, g, args, specs, careful)
             if cotangents[slots] is None:

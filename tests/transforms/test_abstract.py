@@ -68,6 +68,21 @@ def test_lists_can_be_differentiated_and_gradients_listed():
     np.testing.assert_allclose(hessian(x), functad.jacobian(functad.grad(f))(x), rtol=1e-15)
 
 
+def test_jacobian_through_elements_and_maxima():
+    def f(x):
+        return np.stack([x[0] * x[1], np.max(x) * np.sin(x[0]), np.log(x[1])])
+
+    x = np.array([0.3, 1.5])
+    found = functad.make_expressions(functad.jacobian(f))(x).check()
+    np.testing.assert_allclose(found(x), functad.jacobian(f)(x), rtol=1e-15)
+    np.testing.assert_allclose(functad.jacobian(functad.jacobian(f))(x).shape, (3, 2, 2))
+
+
+def test_abstract_indices():
+    expressions = functad.make_expressions(lambda x, i: x[i])(np.arange(4.0), np.array([1, 2])).check()
+    np.testing.assert_array_equal(expressions(np.arange(4.0), np.array([3, 0])), [3.0, 0.0])
+
+
 def test_outer_tensors_are_captured():
     def f(x):
         return functad.make_expressions(lambda y: x * y)(2.0)(2.0)
