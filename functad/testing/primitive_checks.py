@@ -12,6 +12,7 @@ and the numbers that disagree.
 | `check_linear` | cotangents of a sum of `g` with the sum of cotangents; those of zero with zero |
 | `check_second_order` | derivatives of the pull-back, by inputs and by `g`, with numerical ones, in three mixtures of modes |
 | `check_abstract` | shape rule and expression list with the concrete result |
+| `check_abstract_reverse` | expression list of the pull-back with the pull-back |
 | `check_precision` | float32: dtype of gradients, values against float64 |
 | `check_mixtures` | inputs of several dtypes, and Python numbers: value, cotangents |
 | `check_complex_refused` | a function that does not take complex numbers raises, traced or not |
@@ -98,6 +99,7 @@ def check_call(call: Call, generator: np.random.Generator, double: Call | None =
     check_forward(call, generator)
     check_reverse(call, generator)
     check_linear(call, generator)
+    check_abstract_reverse(call, generator)
     check_second_order(call, generator)
     check_mixtures(call, generator)
 
@@ -244,6 +246,25 @@ def check_abstract(call: Call) -> None:
     for i, (a, b) in enumerate(zip(expressions(*call.primals), expected, strict=True)):
         assert dtype_of(a) == dtype_of(b), f"{call}: the expression list gives {dtype_of(a)}, not {dtype_of(b)}"
         _agree(a, b, EXACT_TOLERANCE, f"result {i} of the expression list", call)
+
+
+def check_abstract_reverse(call: Call, generator: np.random.Generator) -> None:
+    """Check that rules can be traced without values: what is compiled later is the expression list of a gradient."""
+    if call.entry.function in VALUE_DEPENDENT:
+        return
+    seeds = tuple([random_like(value, generator) for value in call.smooth(*call.primals)])
+
+    def pulled(*primals: Any) -> Any:
+        return functad.vjp(call.smooth, *primals)[1](seeds)
+
+    expressions = functad.make_expressions(pulled)(*call.primals).check()
+    found, expected = expressions(*call.primals), pulled(*call.primals)
+    for i, (a, b) in enumerate(zip(found, expected, strict=True)):
+        alike = (shape_of(a), dtype_of(a)) == (shape_of(b), dtype_of(b))
+        assert alike, (
+            f"{call}: cotangent {i} is {dtype_of(a)}{shape_of(a)} in the expression list, not {dtype_of(b)}{shape_of(b)}"
+        )
+        _agree(a, b, EXACT_TOLERANCE, f"cotangent {i} of the expression list", call)
 
 
 def check_precision(call: Call, double: Call, generator: np.random.Generator) -> None:
