@@ -96,8 +96,8 @@ def readable(seconds: float) -> str:
     return f"{seconds:.3g} s"
 
 
-def table(results: dict[str, dict[str, list[float]]], names: list[str]) -> list[list[str]]:
-    """Return the rows of the table; a ratio above what is aimed at is marked."""
+def table(results: dict[str, dict[str, list[float]]], names: list[str], *, with_goals: bool) -> list[list[str]]:
+    """Return the rows of the table; with goals, a ratio above what is aimed at is marked."""
     others = [name for name in names if name != "functad"]
     rows = [["value and gradient", "functad", *[TITLES[name] for name in others]]]
     for key, times in results.items():
@@ -112,7 +112,7 @@ def table(results: dict[str, dict[str, list[float]]], names: list[str]) -> list[
             if "functad" in median:
                 pairs = zip(times["functad"], times[name], strict=False)
                 ratio = statistics.median([ours / theirs for ours, theirs in pairs])
-                goal = program.goals.get(name)
+                goal = program.goals.get(name) if with_goals else None
                 cell += (
                     f" ({ratio:.2f}" + ("" if goal is None else f", at most {goal}{' MISSED' if ratio > goal else ''}") + ")"
                 )
@@ -200,7 +200,7 @@ def main(arguments: list[str] | None = None) -> None:
     finally:
         for framework in frameworks:
             framework.close()
-    rows = table(results, names)
+    rows = table(results, names, with_goals=not chosen.markdown)
     where = machine(keep_memory=chosen.keep_memory)
     print(markdown(rows, where, versions) if chosen.markdown else plain(rows))
     if chosen.json is not None:
