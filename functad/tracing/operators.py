@@ -72,16 +72,6 @@ def _overrides(operand: Any) -> bool:
     return getattr(kind, "__array_ufunc__", False) is None or hasattr(kind, "__array_function__")
 
 
-def _same_shape(x: Any, y: Any) -> bool:
-    """Say that the operands of an elementwise operation need no broadcasting."""
-    return x.shape == y.shape  # type: ignore[no-any-return]
-
-
-def _no_batch(x: Any, y: Any) -> bool:
-    """Say that the operands of a matrix product have no batch axes that could be broadcast."""
-    return x.ndim <= 2 and y.ndim <= 2  # type: ignore[no-any-return]
-
-
 def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Method]:
     """Return `x.__op__(y)` and `x.__rop__(y)` for a primitive of two arguments.
 
@@ -93,7 +83,7 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
     compute = primitive.compute
     both = primitive.reverse_plan((0, 1))
     pick_both = both.pick
-    alike = _no_batch if primitive.kind == "multilinear" else _same_shape
+    contracts = primitive.kind == "multilinear"  # then only batch axes, those before the last two, are broadcast
     nothing = both.pick((), None, {}) if not any(map(names_read, both.rules)) else None
 
     def one_way(position: int) -> Method:
@@ -120,7 +110,11 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                 return _record_both(x, y, compute(value, y.value), depth + 1)
             elif kind is _ndarray or kind is _float64:
                 out = compute(y, value) if flipped else compute(value, y)
-                if not (type(value) is kind and value.dtype is y.dtype and alike(value, y)):
+                if (
+                    type(value) is not kind
+                    or value.dtype is not y.dtype
+                    or (value.ndim > 2 or y.ndim > 2 if contracts else value.shape != y.shape)
+                ):
                     specs = reverse_specs(primitive, [y, value] if flipped else [value, y], (position,), out)
             else:
                 return _slow(primitive, y, x) if flipped else _slow(primitive, x, y)
@@ -152,7 +146,9 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
         own, others = type(value), type(other)
         specs = None
         if own is _ndarray and others is _ndarray:
-            if not (value.dtype is other.dtype and alike(value, other)):
+            if value.dtype is not other.dtype or (
+                value.ndim > 2 or other.ndim > 2 if contracts else value.shape != other.shape
+            ):
                 specs = reverse_specs(primitive, [value, other], (0, 1), out)
         elif own not in _NUMBERS or others not in _NUMBERS:
             specs = reverse_specs(primitive, [value, other], (0, 1), out)
