@@ -209,6 +209,12 @@ class TestTypes:
         np.testing.assert_array_equal(by_y["a"], np.zeros((2, 2)))
         assert functad.grad(lambda x: 3.0)(1.0) == 0.0
 
+    def test_an_argument_without_leaves(self):
+        by_x, by_nothing, by_empty = functad.grad(lambda x, n, e: np.sum(x * x), argnums=(0, 1, 2))(np.ones(2), None, {})
+        np.testing.assert_array_equal(by_x, [2.0, 2.0])
+        assert by_nothing is None
+        assert by_empty == {}
+
     def test_identity(self):
         assert functad.grad(lambda x: x)(2.0) == 1.0
 
