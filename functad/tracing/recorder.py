@@ -108,7 +108,7 @@ def _tensor(cls: type[Recorded], recorder: Recorder, value: Any, equation: Any) 
     tensor.value = value
     tensor.recorder = recorder
     tensor.slot = len(equations)
-    frame = user_frame(_getframe(2))
+    frame = user_frame(_getframe(3))  # what calls `record` is functad
     if frame is not None:
         tensor.code = frame.f_code
         tensor.instruction = frame.f_lasti
@@ -154,7 +154,7 @@ def _record_one(primitive: Primitive, x: Recorded, params: dict[str, Any]) -> An
     tensor.value = out
     tensor.recorder = x.recorder
     tensor.slot = len(equations)
-    frame = user_frame(_getframe(2))
+    frame = user_frame(_getframe(3))  # what calls `record` is functad
     if frame is not None:
         tensor.code = frame.f_code
         tensor.instruction = frame.f_lasti
