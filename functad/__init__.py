@@ -3,7 +3,6 @@
 from functad import errors
 from functad.expressions.expressions import Expressions
 from functad.expressions.spec import ArraySpec
-from functad.primitives import vocabulary as _vocabulary  # fills the registry
 from functad.tracing.tensor import Tensor
 from functad.transforms.abstract import eval_shape, make_expressions
 from functad.transforms.forward import jvp
@@ -30,5 +29,3 @@ __all__ = [
     "value_and_grad",
     "vjp",
 ]
-
-del _vocabulary

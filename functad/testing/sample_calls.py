@@ -10,8 +10,11 @@ from typing import Any
 import numpy as np
 
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of
+from functad.primitives import vocabulary
 from functad.primitives.primitive import ENTRIES, Entry
 from functad.trees import Structure, flatten
+
+vocabulary.complete()  # every entry is checked, not only those that most programs use
 
 
 class InputSource:

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from functad.errors import UnsupportedError, here
-from functad.primitives import extremes, reductions, scans, statistics
+from functad.primitives import extremes, reductions, scans, statistics, vocabulary
 from functad.primitives.broadcasting import as_shape
 from functad.primitives.conversion import COPY, astype
 from functad.primitives.primitive import ENTRIES
@@ -38,7 +38,7 @@ def _front(function: Any) -> Method:
     Raises:
         UnsupportedError: the function has no entry.
     """
-    entry = ENTRIES.get(function)
+    entry = ENTRIES.get(function) or vocabulary.find(function)
     if entry is None:
         raise UnsupportedError(f"The method {function.__name__} of a Tensor has no derivative rule, at {here()}.")
     return entry.front

@@ -12,6 +12,7 @@ import numpy as np
 
 from functad.errors import AbstractValueError, ConversionError, UnsupportedError, assigning, here
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives import vocabulary
 from functad.primitives.primitive import ENTRIES, Composite, Primitive
 from functad.primitives.ufunc_methods import METHODS, call_with_keywords
 from functad.tracing import choosing  # noqa: F401 # enters the short way of np.where
@@ -207,7 +208,7 @@ def _entry_of(function: Any) -> Primitive | Composite:
     Raises:
         UnsupportedError: there is none.
     """
-    entry = ENTRIES.get(function)
+    entry = vocabulary.find(function)
     if entry is None:
         name = getattr(function, "__name__", repr(function))
         module = (getattr(function, "__module__", "") or "numpy").replace("numpy", "np", 1)

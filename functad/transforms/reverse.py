@@ -63,6 +63,8 @@ def pull_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consu
         guard: cotangents may be exactly zero for what was not selected; they must not become NaN by a product with an
             infinity. The walk sets it where it passes a selection, such as `np.where` or indexing.
     """
+    while inputs < len(cotangents) < len(equations) and equations[len(cotangents) - 1] is None:
+        cotangents.append(None)  # the record of several results stands at the last of them
     owned = bytearray(len(cotangents))
     with np.errstate(all="ignore"):
         for index in range(len(cotangents) - 1, inputs - 1, -1):

@@ -1,0 +1,208 @@
+"""Inserting and deleting, bins and grids, functions that go over rows or axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives.conversion import astype
+from functad.primitives.indexing import get_item, scatter
+from functad.primitives.kinds import composite, constant
+from functad.primitives.operands import as_operand, concrete, refuse_out, strong
+from functad.primitives.ordering import scanned_axis
+from functad.primitives.shaping import RESHAPE, Calls
+
+_INTP = np.dtype(np.intp)
+
+
+# Inserting, deleting, counting
+
+
+@composite(
+    np.delete,
+    samples=lambda array: [
+        ((array(4), 1), {}),
+        ((array(2, 3), [0, -1]), {"axis": 1}),
+        ((array(3, 2), slice(None, None, 2), 0), {}),
+        ((array(2, 3), np.array([4, 4])), {}),
+        ((array(3), np.array([True, False, True])), {}),
+        ((array(3), []), {}),
+    ],
+    doc="linear; what is deleted gets zero",
+)
+def _delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
+    arr, axis = scanned_axis(arr, axis)
+    n = shape_of(arr)[axis]
+    kept = np.zeros(n, np.bool_)  # a mask names no element twice, so that reading by it is pulled back fast
+    kept[np.delete(np.arange(n), obj)] = True
+    return get_item(arr, (*(slice(None),) * axis, kept))
+
+
+@composite(
+    np.insert,
+    samples=lambda array: [
+        ((array(3), 1, array()), {}),
+        ((array(3), -1, array(2)), {}),
+        ((array(2, 3), 1, array(3)), {"axis": 0}),
+        ((array(2, 3), 1, array(2)), {"axis": 1}),
+        ((array(2, 3), [1], array(2, 1)), {"axis": 1}),
+        ((array(2, 3), [0, 2, 2], array(3)), {"axis": 1}),
+        ((array(2, 2), [0, 3], array()), {}),
+        ((array(3), slice(0, 2), [1.0, 2.0]), {}),
+        ((array(2), [], array()), {}),
+    ],
+    doc="linear; both arrays get their parts of the cotangent",
+)
+def _insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+    arr, axis = scanned_axis(arr, axis)
+    values = strong(as_operand(values))
+    shape = shape_of(arr)
+    n, ndim = shape[axis], len(shape)
+    if isinstance(obj, slice):
+        obj = np.arange(*obj.indices(n))
+    count = len(np.insert(np.arange(n), obj, 0)) - n  # what a mask stands for depends on the version of NumPy
+    if len(shape_of(values)) < ndim:
+        values = np.reshape(values, (1,) * (ndim - len(shape_of(values))) + shape_of(values))
+    if count == 1:
+        if np.ndim(obj) == 0:
+            values = np.moveaxis(values, 0, axis)
+        count = shape_of(values)[axis]
+    values = np.broadcast_to(values, (*shape[:axis], count, *shape[axis + 1 :]))
+    both = np.concatenate([arr, astype(values, dtype_of(arr), copy=False)], axis)
+    return get_item(both, (*(slice(None),) * axis, np.insert(np.arange(n), obj, np.arange(n, n + count))))
+
+
+@composite(
+    np.bincount,
+    samples=lambda array: [
+        ((np.array([1, 0, 3, 1]), array(4)), {}),
+        ((np.array([1, 1]), array(2)), {"minlength": 4}),
+        (([0, 2], array(2), 1), {}),
+    ],
+    complex=False,
+    doc="linear in the weights, which read the cotangents of their bins; a count has no derivative",
+)
+def _bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
+    x, weights = concrete(as_operand(x), "np.bincount"), as_operand(weights)
+    counts = np.bincount(x, None, minlength)
+    if weights is None:
+        return counts
+    if dtype_of(weights).kind == "c":
+        raise TypeError("Cannot cast array data from complex numbers to dtype('float64') according to the rule 'safe'")
+    if shape_of(weights) != x.shape:
+        raise ValueError("The weights and list don't have the same length.")
+    return scatter(weights, indices=(x.astype(_INTP),), shape=counts.shape, dtype=np.dtype(np.float64))
+
+
+# Grids
+
+
+def _axis_of(x: Any, axis: int, ndim: int) -> Any:
+    """Return all elements of an array along one of `ndim` axes."""
+    return RESHAPE(x, shape=(*(1,) * axis, math.prod(shape_of(x)), *(1,) * (ndim - axis - 1)))
+
+
+@composite(
+    np.meshgrid,
+    samples=lambda array: [
+        ((array(2), array(3)), {}),
+        ((array(2), array(3), array(1)), {"indexing": "ij"}),
+        ((array(2), array(), array(2)), {"sparse": True}),
+        ((array(3),), {}),
+        ((array(2), array(0)), {}),
+    ],
+    doc="the cotangents of each coordinate add up along the other axes",
+)
+def _meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Any, ...]:
+    if indexing not in ("xy", "ij"):
+        raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
+    arrays = [strong(as_operand(x)) for x in xi]
+    arrays = [x if hasattr(x, "reshape") else np.asarray(x) for x in arrays]
+    order = list(range(len(arrays)))
+    if indexing == "xy" and len(arrays) > 1:
+        order[:2] = 1, 0
+    grids = [_axis_of(x, axis, len(arrays)) for x, axis in zip(arrays, order, strict=True)]
+    if not sparse:
+        shape = np.broadcast_shapes(*map(shape_of, grids))
+        grids = [np.broadcast_to(grid, shape) for grid in grids]
+    return tuple([np.copy(grid) for grid in grids]) if copy else tuple(grids)
+
+
+# Functions over rows and axes
+
+
+def _apply_samples(array: Any) -> Calls:
+    return [
+        ((np.sum, 0, array(2, 3)), {}),
+        ((np.cumsum, -1, array(2, 3)), {}),
+        ((lambda row, scale: scale * row[:2] * row[0], 1, array(2, 3, 2), 1.5), {}),
+        ((np.diag, 0, array(2, 3)), {}),
+        ((np.prod, 0, array(3)), {}),
+    ]
+
+
+@composite(np.apply_along_axis, samples=_apply_samples, doc="that of the function, row by row")
+def _apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
+    arr = as_operand(arr)
+    axis = normalize_axis_index(axis, len(shape_of(arr)))
+    rows = np.moveaxis(arr, axis, -1)
+    batch = shape_of(rows)[:-1]
+    if 0 in batch:
+        raise ValueError("Cannot apply_along_axis when any iteration dimensions are 0")
+    out = np.stack([as_operand(func1d(rows[index], *args, **kwargs)) for index in np.ndindex(batch)])
+    own = shape_of(out)[1:]
+    out = out.reshape((*batch, *own))
+    return np.moveaxis(out, tuple(range(len(batch), len(batch) + len(own))), tuple(range(axis, axis + len(own))))
+
+
+@composite(
+    np.apply_over_axes,
+    samples=lambda array: [
+        ((np.sum, array(2, 3, 2), (0, 2)), {}),
+        ((np.prod, array(2, 3), -1), {}),
+        ((np.cumsum, array(2, 3), [0, 1]), {}),
+    ],
+    doc="that of the function, axis after axis",
+)
+def _apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Any:
+    a = as_operand(a)
+    ndim = len(shape_of(a))
+    for axis in np.atleast_1d(axes).tolist():
+        axis = axis + ndim if axis < 0 else axis
+        result = func(a, axis)
+        if len(shape_of(result)) != ndim:
+            result = np.expand_dims(result, axis)
+            if len(shape_of(result)) != ndim:
+                raise ValueError("function is not returning an array of the correct shape")
+        a = result
+    return a
+
+
+# Rounding towards zero
+
+
+def _fix_spec(x: Any) -> ArraySpec:
+    spec = spec_of(x)
+    return ArraySpec(spec.shape, np.fix(np.zeros(1, spec.dtype)).dtype)
+
+
+FIX = constant(
+    np.fix,
+    spec=_fix_spec,
+    samples=lambda array: [((array(3),), {}), ((array(),), {}), ((array(0, 2),), {})],
+    complex=False,
+    doc="piecewise constant: the derivative is 0",
+)
+
+
+def _fix(x: Any, out: Any = None) -> Any:
+    refuse_out(out, "fix")
+    return FIX(as_operand(x))
+
+
+FIX.front = _fix

@@ -1,0 +1,258 @@
+"""Medians and quantiles: elements picked by their rank, and means of two of them."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from functad.errors import UnsupportedError, here
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives.kinds import composite
+from functad.primitives.operands import as_operand, innermost, is_traced, refuse_out
+from functad.primitives.ordering import PICKED, POSITIONS
+from functad.primitives.reductions import Axes, mean, reduced_axes, reduced_shape
+from functad.primitives.shaping import Calls, ravel
+
+_NoValue = np._NoValue
+_INTP = np.dtype(np.intp)
+
+
+def _rows(a: Any, axis: Axes) -> tuple[Any, tuple[int, ...]]:
+    """Return an array with the axes that are reduced as one, the last, and the shape of a reduction that keeps them."""
+    shape = shape_of(a)
+    whole = reduced_shape(shape, axis, keepdims=True)
+    if axis is None:
+        return ravel(a), whole
+    if axis != (len(shape) - 1,):
+        others = tuple([i for i in range(len(shape)) if i not in axis])
+        a = np.transpose(a, (*others, *axis)).reshape(
+            (*[shape[i] for i in others], -1 if len(axis) == 1 else _size(shape, axis))
+        )
+    return a, whole
+
+
+def _size(shape: tuple[int, ...], axis: tuple[int, ...]) -> int:
+    return math.prod([shape[i] for i in axis])
+
+
+def number_without_nan(rows: Any) -> Any:
+    """Return how many elements of each row are no NaN, in a last axis of length 1."""
+    return (rows == rows).sum(-1, keepdims=True)
+
+
+def median_of(a: Any, axis: Any, keepdims: Any, *, skip_nan: bool) -> Any:
+    """Return medians along axes; the mean of the two middle elements if their number is even."""
+    a = as_operand(a)
+    axes, keepdims = reduced_axes(axis, len(shape_of(a))), keepdims is not _NoValue and bool(keepdims)
+    rows, whole = _rows(a, axes)
+    n = shape_of(rows)[-1]
+    if n == 0:
+        return mean(a, axes, keepdims=keepdims)
+    if skip_nan:
+        valid = number_without_nan(rows)
+        ranks = np.concatenate([np.maximum(valid - 1, 0) // 2, valid // 2], -1)
+    else:
+        ranks = np.array([n // 2] if n % 2 else [n // 2 - 1, n // 2])
+    middle = PICKED(rows, POSITIONS(rows, ranks, skip_nan=skip_nan))
+    result = mean(middle, -1) if shape_of(middle)[-1] > 1 or dtype_of(middle).kind in "biu" else middle[..., 0]
+    return result.reshape(whole) if keepdims else result
+
+
+def median_samples(array: Any) -> Calls:
+    """Return calls of a median with every form of axis."""
+    return [
+        ((array(5),), {}),
+        ((array(4),), {}),
+        ((array(2, 3),), {}),
+        ((array(2, 3), 0), {}),
+        ((array(2, 3),), {"axis": -1, "keepdims": True}),
+        ((array(2, 2, 3),), {"axis": (0, -1)}),
+        ((array(2, 3),), {"keepdims": True, "overwrite_input": False}),
+        ((array(),), {}),
+        ((array(0, 2),), {"axis": 1}),
+    ]
+
+
+@composite(np.median, samples=median_samples, doc="goes to the middle element, or to the two middle ones by halves")
+def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
+    """`np.median`."""
+    refuse_out(out, "median")
+    return median_of(a, axis, keepdims, skip_nan=False)
+
+
+@lru_cache
+def _float64_yields() -> bool:
+    """Say whether a NumPy scalar as a probability is taken for a Python number, as older versions do."""
+    return np.quantile(np.zeros(1, np.float32), np.float64(0.5)).dtype == np.float32
+
+
+_ROUNDING: dict[str, Any] = {"lower": np.floor, "higher": np.ceil, "nearest": np.round}
+
+_PLOTTING = {
+    "interpolated_inverted_cdf": (0.0, 1.0),
+    "hazen": (0.5, 0.5),
+    "weibull": (0.0, 0.0),
+    "median_unbiased": (1 / 3.0, 1 / 3.0),
+    "normal_unbiased": (3 / 8.0, 3 / 8.0),
+}
+"""The continuous methods but `linear`, by the parameters alpha and beta of Hyndman and Fan."""
+
+
+def _neighbours(method: str, q: Any, n: Any) -> tuple[Any, Any, Any]:
+    """Return the ranks below and above each quantile of `n` elements, and the weight of the upper, which may be `None`.
+
+    Only the weight of the continuous methods has a derivative by `q`.
+    """
+    last = n - 1 if isinstance(n, int) else np.maximum(n - 1, 0)
+    linear = (n - 1) * q
+    if method in _ROUNDING:
+        return _clipped(_ROUNDING[method](linear), last), None, None
+    if method in ("inverted_cdf", "closest_observation"):
+        place = n * q - (1 if method == "inverted_cdf" else 1.5)
+        below = np.floor(place)
+        exact = place == below
+        if method == "closest_observation":
+            exact = exact & (below % 2 == 1)
+        return _clipped(np.where(exact, below, below + 1), last), None, None
+    if method == "linear":
+        place = linear
+    elif method == "midpoint":
+        place = (np.floor(linear) + np.ceil(linear)) * 0.5
+    elif method == "averaged_inverted_cdf":
+        place = n * q - 1
+        below = np.floor(place)
+        place = below + np.where(place == below, 0.5, 1.0)
+    elif method in _PLOTTING:
+        alpha, beta = _PLOTTING[method]
+        place = n * q + (alpha + q * (1 - alpha - beta)) - 1
+    else:
+        methods = ["linear", "lower", "higher", "nearest", "midpoint", "inverted_cdf", "averaged_inverted_cdf"]
+        raise ValueError(f"{method!r} is not a valid method. Use one of: {[*methods, 'closest_observation', *_PLOTTING]}")
+    place = np.clip(place, 0, last)
+    below = np.floor(place)
+    return _clipped(below, last), _clipped(below + 1, last), place - below
+
+
+def _clipped(rank: Any, last: Any) -> Any:
+    return np.clip(rank, 0, last).astype(_INTP)
+
+
+def quantile_of(
+    name: str, a: Any, q: Any, axis: Any, method: str, keepdims: Any, weights: Any, *, scale: int, skip_nan: bool
+) -> Any:
+    """Return quantiles along axes, of probabilities `q / scale`; the axes of `q` come first.
+
+    Raises:
+        UnsupportedError: there are weights.
+    """
+    if weights is not None:
+        raise UnsupportedError(
+            f"np.{name} of a Tensor takes no weights=, at {here()}: it is the method inverted_cdf, which can be written with "
+            f"np.argsort, np.cumsum and np.searchsorted."
+        )
+    a, q = as_operand(a), as_operand(q)
+    if dtype_of(a).kind == "c":
+        raise TypeError("a must be an array of real numbers")
+    own, known = shape_of(q), innermost(q)
+    weak = spec_of(known).weak or (scale == 1 and own == () and isinstance(known, (float, ArraySpec)) and _float64_yields())
+    if len(own) > 2:
+        raise ValueError("q must be a scalar or 1d")
+    if not isinstance(known, ArraySpec) and not np.all((known >= 0) & (known <= scale)):
+        raise ValueError(f"{'Quantiles' if scale == 1 else 'Percentiles'} must be in the range [0, {scale}]")
+    exact = dtype_of(q).kind in "biu" and scale == 1 and method == "linear"  # NumPy then picks, and keeps the dtype
+    q = (np.asarray(q, np.float64) if weak and not is_traced(q) else q) / (scale if scale > 1 else 1.0)
+    axes, keepdims = reduced_axes(axis, len(shape_of(a))), keepdims is not _NoValue and bool(keepdims)
+    rows, whole = _rows(a, axes)
+    if shape_of(rows)[-1] == 0:
+        raise IndexError(f"np.{name} of no elements")
+    n = number_without_nan(rows).astype(dtype_of(q)) if skip_nan else shape_of(rows)[-1]
+    values = _between(rows, *_neighbours(method, q.reshape(-1), n), exact=exact, weak=weak, skip_nan=skip_nan)
+    if own == ():
+        values = values[..., 0]
+        return values.reshape(whole) if keepdims else values
+    rest = whole if keepdims else shape_of(values)[:-1]
+    return np.moveaxis(values, -1, 0).reshape((*own, *rest))
+
+
+def _between(rows: Any, below: Any, above: Any, weight: Any, *, exact: bool, weak: bool, skip_nan: bool) -> Any:
+    """Return what lies between the elements of two ranks; the nearer of them is the start, as in NumPy."""
+    if above is None or exact:
+        return PICKED(rows, POSITIONS(rows, below, skip_nan=skip_nan))
+    both = PICKED(rows, POSITIONS(rows, np.concatenate([below, above], -1), skip_nan=skip_nan))
+    count = shape_of(below)[-1]
+    low, high = both[..., :count], both[..., count:]
+    if weak and dtype_of(rows).kind == "f":
+        weight = weight.astype(dtype_of(rows))
+    upper = weight >= 0.5
+    return np.where(upper, high, low) + (high - low) * np.where(upper, weight - 1, weight)
+
+
+def quantile_samples(scale: int) -> Any:
+    """Return calls of a quantile with every method, every form of axis and of `q`."""
+    continuous = ("linear", *_PLOTTING)
+    steps = ("lower", "higher", "nearest", "midpoint", "inverted_cdf", "averaged_inverted_cdf", "closest_observation")
+
+    def samples(array: Any) -> Calls:
+        q = np.array([0.31, 0.83, 0.52]).astype(array().real.dtype) * scale
+        return [
+            ((array(5), 0.3 * scale), {}),
+            ((array(4), q[0]), {}),
+            ((array(2, 3), q), {}),
+            ((array(4, 2), q[:2], 0), {}),
+            ((array(2, 3), [0.25 * scale, 0.6 * scale]), {"axis": -1, "keepdims": True}),
+            ((array(2, 2, 3), 0.4 * scale), {"axis": (0, -1), "keepdims": True}),
+            ((array(2, 3), q.reshape(1, 3)), {"axis": 1}),
+            ((array(2, 2, 2), q), {"axis": (0, 1)}),
+            ((array(4), 0), {}),
+            ((array(4), 1.0 * scale), {}),
+            ((array(), 0.3 * scale), {}),
+            ((array(1), q[:1]), {}),
+            *[((array(5), q[:2]), {"method": method}) for method in continuous],
+            *[((array(5), [0.0, 0.25 * scale, 0.37 * scale, 1.0 * scale]), {"method": method}) for method in steps],
+        ]
+
+    return samples
+
+
+_QUANTILE = "goes to the two elements that the value lies between, by their weights; by q, their difference times the slope"
+
+
+@composite(np.quantile, samples=quantile_samples(1), complex=False, doc=_QUANTILE)
+def quantile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: Any = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: Any = False,
+    *,
+    weights: Any = None,
+    interpolation: Any = None,
+) -> Any:
+    """`np.quantile`."""
+    refuse_out(out, "quantile")
+    method = interpolation or method
+    return quantile_of("quantile", a, q, axis, method, keepdims, weights, scale=1, skip_nan=False)
+
+
+@composite(np.percentile, samples=quantile_samples(100), complex=False, doc=_QUANTILE)
+def percentile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: Any = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: Any = False,
+    *,
+    weights: Any = None,
+    interpolation: Any = None,
+) -> Any:
+    """`np.percentile`."""
+    refuse_out(out, "percentile")
+    method = interpolation or method
+    return quantile_of("percentile", a, q, axis, method, keepdims, weights, scale=100, skip_nan=False)
