@@ -38,14 +38,20 @@ from functad.primitives import (  # noqa: F401
 from functad.primitives.primitive import ENTRIES, Entry
 
 LATER = (
+    "calculus",
+    "covariances",
     "determinants",
     "editing",
+    "fourier",
     "linalg",
     "linalg_decompositions",
     "nan_functions",
     "norms",
     "ordering",
+    "polynomials",
     "quantiles",
+    "sequences",
+    "signals",
 )
 """Families that are imported when a function is met that the others do not have."""
 

@@ -196,7 +196,9 @@ def _add_piece(cotangents: list[Any], owned: bytearray, slot: int, g: Any, saved
             held.whole = held.whole.copy()
         else:  # nothing, or a scalar, into which nothing can be added
             zeros = np.zeros(shape, dtype) if type(g) in PLAIN else zeros_for(shape, dtype, g)
-            held.whole = zeros if held.whole is None else zeros + held.whole
+            if held.whole is not None:
+                zeros[...] += held.whole  # a sum of two arrays of shape () would be a scalar again
+            held.whole = zeros
         owned[slot] = True
     add_at(held.whole, index, g)
 

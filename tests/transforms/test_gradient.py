@@ -215,6 +215,15 @@ class TestTypes:
         assert by_nothing is None
         assert by_empty == {}
 
+    def test_a_number_read_by_index_and_used_elsewhere(self):
+        assert functad.grad(lambda a: a * 2 + a[None].sum() * 3)(np.float64(1.3)) == 5.0
+        assert functad.grad(lambda a: a[None].sum() * 3 + a * 2)(1.3) == 5.0
+
+    def test_a_result_among_several_is_the_last(self):
+        a = np.array([[2.0, 1.0], [0.5, 3.0]])
+        _, pullback = functad.vjp(lambda a: np.linalg.slogdet(a)[1], a)
+        np.testing.assert_allclose(pullback(1.0)[0], np.linalg.inv(a).T)
+
     def test_identity(self):
         assert functad.grad(lambda x: x)(2.0) == 1.0
 
