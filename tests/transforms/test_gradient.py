@@ -217,7 +217,7 @@ class TestTypes:
 
     def test_a_number_read_by_index_and_used_elsewhere(self):
         assert functad.grad(lambda a: a * 2 + a[None].sum() * 3)(np.float64(1.3)) == 5.0
-        assert functad.grad(lambda a: a[None].sum() * 3 + a * 2)(1.3) == 5.0
+        assert functad.grad(lambda a: a[None].sum() * 3 + a * 2)(np.float64(1.3)) == 5.0
 
     def test_a_result_among_several_is_the_last(self):
         a = np.array([[2.0, 1.0], [0.5, 3.0]])
