@@ -15,6 +15,7 @@ from functad.primitives.indexing import get_item, scatter
 from functad.primitives.kinds import composite, constant
 from functad.primitives.operands import as_operand, concrete, refuse_out, strong
 from functad.primitives.ordering import scanned_axis
+from functad.primitives.primitive import ENTRIES
 from functad.primitives.shaping import RESHAPE, Calls
 
 _INTP = np.dtype(np.intp)
@@ -191,18 +192,16 @@ def _fix_spec(x: Any) -> ArraySpec:
     return ArraySpec(spec.shape, np.fix(np.zeros(1, spec.dtype)).dtype)
 
 
-FIX = constant(
-    np.fix,
-    spec=_fix_spec,
-    samples=lambda array: [((array(3),), {}), ((array(),), {}), ((array(0, 2),), {})],
-    complex=False,
-    doc="piecewise constant: the derivative is 0",
-)
-
-
 def _fix(x: Any, out: Any = None) -> Any:
     refuse_out(out, "fix")
-    return FIX(as_operand(x))
+    return ENTRIES[np.fix](as_operand(x))
 
 
-FIX.front = _fix
+if np.lib.NumpyVersion(np.__version__) < "2.5.0":  # deprecated since, in favour of np.trunc
+    constant(
+        np.fix,
+        spec=_fix_spec,
+        samples=lambda array: [((array(3),), {}), ((array(),), {}), ((array(0, 2),), {})],
+        complex=False,
+        doc="piecewise constant: the derivative is 0",
+    ).front = _fix
