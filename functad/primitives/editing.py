@@ -194,7 +194,8 @@ def _fix_spec(x: Any) -> ArraySpec:
 
 def _fix(x: Any, out: Any = None) -> Any:
     refuse_out(out, "fix")
-    return ENTRIES[np.fix](as_operand(x))
+    rounded: Any = ENTRIES[np.fix]
+    return rounded(as_operand(x))
 
 
 if np.lib.NumpyVersion(np.__version__) < "2.5.0":  # deprecated since, in favour of np.trunc
