@@ -1,7 +1,7 @@
 """Python's operators on Tensors, with a short way for the usual case: an open reverse trace and a plain operand.
 
-An operator neither goes through NumPy's dispatch nor through `record`. On a chain of 1,000 operations on 8 numbers that is
-2.5 us an operation, forward and backward together, instead of 5.
+An operator neither goes through NumPy's dispatch nor through `record`. A chain of 1,000 operations on 8 numbers takes 2.8 us an
+operation so, forward and backward together, of which 0.6 us are NumPy's own forward work.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ def _matrix(*shape: int, dtype: Any = np.complex128, seed: int = 0) -> Any:
     return random_like(np.zeros(shape, dtype), RNG(seed))
 
 
-def _agrees(f: Callable[[Any], Any], x: Any, tolerance: float = 1e-8) -> None:
+def _check_derivatives(f: Callable[[Any], Any], x: Any, tolerance: float = 1e-8) -> None:
     """Compare the first derivatives of a real function, in both modes, and the second with differences."""
     t = random_like(x, RNG(1))
     expected = central_difference(lambda x: [f(x)], [x], [t])[0]
@@ -43,7 +43,7 @@ def test_eigenvectors_up_to_a_phase(dtype: Any, uplo: str) -> None:
         w, v = np.linalg.eigh(a, UPLO=uplo)
         return abs((v * (np.sin(w) * _weights(3))) @ v.conj().T - goal).sum()
 
-    _agrees(f, _matrix(3, 3, dtype=dtype))
+    _check_derivatives(f, _matrix(3, 3, dtype=dtype))
 
 
 @pytest.mark.parametrize("shape", [(3, 3), (4, 2), (2, 3)])
@@ -53,7 +53,7 @@ def test_singular_vectors_up_to_a_phase(dtype: Any, shape: tuple[int, int]) -> N
         u, s, vh = np.linalg.svd(a, full_matrices=False)
         return (abs((u * np.sin(s)) @ vh) ** 3).sum() + (abs(u * _weights(min(shape)) @ u.conj().T) ** 2).sum()
 
-    _agrees(f, _matrix(*shape, dtype=dtype), 1e-7)
+    _check_derivatives(f, _matrix(*shape, dtype=dtype), 1e-7)
 
 
 def test_svd_of_hermitian_matrices() -> None:
@@ -64,7 +64,7 @@ def test_svd_of_hermitian_matrices() -> None:
         u, s, vh = np.linalg.svd(a, hermitian=True)
         return (np.sin(u @ (s[:, None] * vh)) ** 2).sum() + np.linalg.svd(a, compute_uv=False, hermitian=True)[0]
 
-    _agrees(f, a)
+    _check_derivatives(f, a)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
