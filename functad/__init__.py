@@ -3,6 +3,7 @@
 from functad import errors
 from functad.expressions.expressions import Expressions
 from functad.expressions.spec import ArraySpec
+from functad.tracing.memory import keep_freed_memory as _keep_freed_memory
 from functad.tracing.tensor import Tensor
 from functad.transforms.abstract import eval_shape, make_expressions
 from functad.transforms.forward import jvp
@@ -12,6 +13,8 @@ from functad.transforms.stop import stop_gradient
 from functad.trees import register_tree, tree_map
 
 __version__ = "0.1.0"
+
+_keep_freed_memory()
 
 __all__ = [
     "ArraySpec",

@@ -34,6 +34,7 @@ LAYERS = (
 )
 LONGEST_FILE = 450
 IMPORT_BUDGET = 0.030
+NUMPY_IMPORT = 0.1
 VAGUE = {"core", "utils", "util", "misc", "helpers", "helper", "common"}
 
 
@@ -88,14 +89,19 @@ print(*sorted(root for root in roots if getattr(sys.modules.get(root), "__file__
 
 
 def test_import_costs_little_more_than_numpy(tmp_path):
+    """Thirty milliseconds, or where the machine is slow, as much of what NumPy itself takes there as on one that is not."""
     # The first round compiles, into a folder of its own, so that the others find byte code as after any installation.
     code = """
-import time, numpy
+import time
 start = time.perf_counter()
+import numpy
+between = time.perf_counter()
 import functad
-print(time.perf_counter() - start)
+print(between - start, time.perf_counter() - between)
 """
-    assert min(float(run(code, PYTHONPYCACHEPREFIX=str(tmp_path))) for _ in range(12)) <= IMPORT_BUDGET
+    rounds = [[float(part) for part in run(code, PYTHONPYCACHEPREFIX=str(tmp_path)).split()] for _ in range(12)]
+    numpy_alone, functad_more = map(min, zip(*rounds, strict=True))
+    assert functad_more <= IMPORT_BUDGET * max(1.0, numpy_alone / NUMPY_IMPORT)
 
 
 # Where things are

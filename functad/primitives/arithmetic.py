@@ -10,6 +10,8 @@ import numpy as np
 from functad.primitives.kinds import elementwise
 from functad.primitives.safe import product, quotient
 
+_ndarray = np.ndarray
+_LARGE = 4096
 _AWAY_FROM_ZERO = (0.5, 2.0)
 
 
@@ -48,11 +50,19 @@ NEGATIVE = elementwise(np.negative, lambda g: -g, operator=operator.neg, doc="d(
 POSITIVE = elementwise(np.positive, lambda g: g, operator=operator.pos, doc="d(+x) = dx")
 
 
+def _square(g: Any, x: Any) -> Any:
+    """`2 x g`; of a large cotangent that a sum has spread, only what was spread is doubled, which saves a pass over x."""
+    if type(g) is _ndarray and g.size >= _LARGE and 0 in g.strides:
+        once = g[tuple([slice(0, 1) if stride == 0 else slice(None) for stride in g.strides])]
+        return x * (once + once)
+    return (x + x) * g  # a third faster than 2 * x on small arrays, and NumPy multiplies in place on large ones
+
+
 def _power_base(g: Any, x: Any, y: Any) -> Any:
     """`y x^(y-1) g`; the exponent's exact zeros win over `0^(-1)`, so that `x ** 0` has derivative 0 everywhere."""
     if type(y) is int or type(y) is float:
         if y == 2:
-            return (x + x) * g  # a third faster than 2 * x on small arrays, and NumPy multiplies in place on large ones
+            return _square(g, x)
         return g * y if y in {0, 1} else product(g, y * _power(x, y - 1))
     return product(g, product(y, _power(x, y - 1)))
 
@@ -80,7 +90,7 @@ FLOAT_POWER = elementwise(
     domain=(_AWAY_FROM_ZERO, (-2.0, 2.0)),
     doc="as power, in double precision at least",
 )
-SQUARE = elementwise(np.square, lambda g, x: (x + x) * g, doc="d(x^2) = 2 x dx")
+SQUARE = elementwise(np.square, lambda g, x: _square(g, x), doc="d(x^2) = 2 x dx")
 RECIPROCAL = elementwise(
     np.reciprocal,
     lambda g, out: -product(product(g, out), out),

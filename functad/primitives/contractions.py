@@ -88,6 +88,7 @@ MATMUL = multilinear(
     broadcasts=True,
     doc="d(a @ b) = da @ b + a @ db",
 )
+MATMUL.contracts = True
 
 
 @composite(np.linalg.matmul, samples=_pairs(((2, 3), (3, 2)), ((2, 2, 3), (3, 2))), doc="as matmul")

@@ -60,8 +60,11 @@ SELECTED = constant(
 
 def _extreme_vjp(g: Any, a: Any, out: Any, axis: Axes, keepdims: bool) -> Any:
     """The cotangent goes to the element selected, in equal shares if there are several; no other meets it, be it infinite."""
-    hit, out = SELECTED(a, expand(out, shape_of(a), axis, keepdims)), dtype_of(out)
-    share = expand(g, shape_of(a), axis, keepdims) / _ties(hit, out, axis)
+    shape = shape_of(a)
+    hit = SELECTED(a, expand(out, shape, axis, keepdims))
+    share = expand(g, shape, axis, keepdims)
+    if type(hit) is not np.ndarray or np.count_nonzero(hit) * count(shape, axis) != hit.size:
+        share = share / _ties(hit, dtype_of(out), axis)  # otherwise, as nearly always, there are no ties
     return kept(share, hit)
 
 

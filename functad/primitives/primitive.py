@@ -78,7 +78,8 @@ class Plan:
         rules: one rule per active input, or the joint rule alone.
         joint: whether `rules` is one joint rule.
         single: the only rule if there is one active input, one result, and the rule is not joint; else `None`.
-        separate: there are several active inputs with a rule each, and one result.
+        separate: there are several active inputs with a rule each, and one result, and no more is to be done than run them.
+        contracts: it is a product of two matrices that are both active.
         keep: how the saved values are stored, one of the `KEEP_` constants.
         pick: `pick(values, out, params)` returns what the rules read.
         reads: the only name that the only rule reads, if there is just one.
@@ -89,6 +90,7 @@ class Plan:
 
     __slots__ = (
         "active",
+        "contracts",
         "elementwise",
         "fresh",
         "joint",
@@ -110,7 +112,8 @@ class Plan:
         self.rules = rules
         self.joint = joint
         self.single = rules[0] if len(active) == 1 and not joint and not primitive.multiple else None
-        self.separate = len(active) > 1 and not joint and not primitive.multiple
+        self.contracts = primitive.contracts and len(active) == 2
+        self.separate = len(active) > 1 and not joint and not primitive.multiple and not self.contracts
         picks = [_picks(primitive, names) for names in wants]
         self.reads = wants[0][0] if self.single is not None and len(wants[0]) == 1 else None
         values = {"out", *primitive.names}
@@ -190,6 +193,7 @@ class Primitive(Entry):
         gather: the cotangent of the first argument is added into the place it was read from.
         complex: whether complex arguments are accepted.
         broadcasts: arguments of different shapes are combined, so cotangents may have to be summed.
+        contracts: it is the product of matrices, the sums of whose cotangents may be taken before they are multiplied.
         selects: some elements of an argument do not reach the result, and get a cotangent of exactly zero.
         derived: by name, what rules read that is made of the array arguments.
     """
@@ -230,6 +234,7 @@ class Primitive(Entry):
         self.complex = complex
         self.broadcasts = broadcasts
         self.derived = derived or {}
+        self.contracts = False
         self.selects = gather
         self.front = self.__call__
         self.reverse_plans: dict[tuple[int, ...], Plan] = {}

@@ -24,7 +24,7 @@ def has_nan(value: Any) -> bool:
 
     An overflow to infinity minus infinity in complex sums is a false alarm, which costs time and nothing else.
     """
-    flat = value.ravel("K")
+    flat = value if value.ndim == 1 else value.ravel("K")
     # From 10,000 elements on `dot` would start threads; the maximum is as fast then, and twice as slow below.
     total = flat.dot(flat) if flat.size < 10_000 else np.maximum.reduce(flat)
     return total != total  # type: ignore[no-any-return]

@@ -72,7 +72,8 @@ def _kept(g: Any, mask: Any) -> Any:
     """
     if type(g) is _ndarray and type(mask) is _ndarray and mask.dtype is _BOOL and g.dtype.kind in "fc":
         out = g * mask
-        if not has_nan(out):
+        # If g is much smaller than the mask, it is looked at instead: g - g is zero unless g is infinite or NaN.
+        if not has_nan(out if 4 * g.size > mask.size else g - g):
             return out
     return np.where(mask, g, 0.0)
 

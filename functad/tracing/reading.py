@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from types import CodeType
 from typing import Any
 
-from functad.primitives.indexing import GETITEM, gather, holds_tensors, plain_index
+from functad.primitives.indexing import GETITEM, gather
+from functad.primitives.indices import holds_tensors, plain_index, widened
+from functad.primitives.shaping import RESHAPE
 from functad.tracing.recorder import Recorded
 
 _getframe = sys._getframe
@@ -26,6 +28,10 @@ class Reading:
     def __getitem__(self: Any, index: Any) -> Any:
         if type(index) is not int:
             index = plain_index(index)
+            if type(index) is tuple or index is None:
+                shape = widened(self.shape, (None,) if index is None else index)
+                if shape is not None:  # a reshape neither scatters its cotangent nor counts as a selection
+                    return RESHAPE(self, shape=shape)
             if type(index) is not slice and holds_tensors(index):
                 return gather(self, index)
         recorder = self.recorder

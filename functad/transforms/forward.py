@@ -14,17 +14,21 @@ from functad.tracing.recorder import FORWARD, REVERSE, Recorded, Recorder, new_i
 from functad.tracing.tensor import Tensor
 from functad.transforms.arguments import Selection, check_like, enter, lower, split_aux, traced
 from functad.transforms.reverse import pull_back, pull_record
+from functad.transforms.silence import restore, silence
 from functad.trees import flatten
 
 
 def push_forward(equations: Sequence[Any], tangents: list[Any]) -> list[Any]:
     """Return the tangents of all slots, given those of the inputs, which have the first slots; `None` stands for zero."""
-    with np.errstate(all="ignore"):
+    token = silence()
+    try:
         for index in range(len(tangents), len(equations)):
             equation = equations[index]
             tangents.append(None)
             if equation is not None:
                 _push(equation, index, tangents)
+    finally:
+        restore(token)
     return tangents
 
 

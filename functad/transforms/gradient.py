@@ -163,7 +163,9 @@ def _gradient_function(
     def gradient(*args: Any, **kwargs: Any) -> Any:
         recorder = Recorder(REVERSE, transform, f)
         inputs = enter(recorder, selection, args, kwargs, holomorphic=holomorphic, allow_int=allow_int)
-        out, aux = split_aux(traced(recorder, f, inputs.args, inputs.kwargs), has_aux, selection)
+        out, aux = traced(recorder, f, inputs.args, inputs.kwargs), None
+        if has_aux:
+            out, aux = split_aux(out, True, selection)
         value, found = _pull_scalar(recorder, out, selection, holomorphic)
         result = selection.pack(derivatives(inputs, found))
         if not has_aux:

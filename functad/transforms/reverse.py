@@ -17,11 +17,13 @@ import numpy as np
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, shape_of
 from functad.primitives.arithmetic import MULTIPLY
 from functad.primitives.broadcasting import unbroadcast
-from functad.primitives.indexing import SCATTER, add_at
+from functad.primitives.indexing import SCATTER
+from functad.primitives.indices import add_at
 from functad.primitives.operands import zeros_for
 from functad.primitives.primitive import KEEP_GATHER, KEEP_NOTHING, KEEP_ONE, Plan
 from functad.primitives.safe import mended, product
 from functad.tracing.recorder import Recorded
+from functad.transforms.silence import restore, silence
 
 _ndarray = np.ndarray
 _float64 = np.float64
@@ -61,64 +63,83 @@ def pull_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consu
         inputs: the number of inputs, which have the first slots.
         consume: records are dropped as the walk passes, and with them the values that they hold.
         guard: cotangents may be exactly zero for what was not selected; they must not become NaN by a product with an
-            infinity. The walk sets it where it passes a selection, such as `np.where` or indexing.
+            infinity. The walk sets it where it passes a selection, such as `np.where` or indexing, and from there on knows
+            which slots are `dense`: reached also by a way without selection, on which zeros would be coincidence. To guard
+            these as well would take 5 % of the time of a Gaussian mixture.
     """
     while inputs < len(cotangents) < len(equations) and equations[len(cotangents) - 1] is None:
         cotangents.append(None)  # the record of several results stands at the last of them
-    owned = bytearray(len(cotangents))
-    with np.errstate(all="ignore"):
-        for index in range(len(cotangents) - 1, inputs - 1, -1):
-            g = cotangents[index]
-            equation = equations[index]
-            if consume:
-                equations[index] = None
-            if g is None or equation is None:
-                if equation is not None and equation[0].primitive.multiple:
-                    _pull_several(equation, index, g, cotangents, owned)
-                continue
-            cotangents[index] = None
-            if type(g) is Scattered:
-                g = g.total()
-            plan, slots, saved, specs = equation
-            if plan.selects:
-                guard = True
-            careful = guard and plan.fresh
-            by_array = careful and type(g) is not _float64
-            single = plan.single
-            if single is None:
-                if plan.separate:
-                    for rule, slot, args, spec in zip(plan.rules, slots, saved, specs or _NO_SPECS, strict=False):
-                        if spec is not None or by_array:
-                            ct = _pull_fitted(plan, rule, g, args, spec, careful)
-                        else:
-                            ct = rule(g, *args)
-                            if careful and (type(ct) is not _float64 or ct != ct):  # a number is looked at here, without a call
-                                ct = _pull_fitted(plan, rule, g, args, spec, careful)
-                        if cotangents[slot] is None:
-                            cotangents[slot] = ct
-                            if plan.fresh and type(ct) is _ndarray:
-                                owned[slot] = True
-                        else:
-                            _accumulate(cotangents, owned, slot, ct)
-                else:
-                    _pull_several(equation, index, g, cotangents, owned)
-                continue
-            keep = plan.keep
-            if keep == KEEP_GATHER:
-                _add_piece(cotangents, owned, slots, g, saved)
-                continue
-            if specs is None and not by_array:
-                ct = single(g, saved) if keep == KEEP_ONE else single(g) if keep == KEEP_NOTHING else single(g, *saved)
-            if specs is not None or by_array or (careful and (type(ct) is not _float64 or ct != ct)):
-                args = (saved,) if keep == KEEP_ONE else () if keep == KEEP_NOTHING else saved
-                ct = _pull_fitted(plan, single, g, args, specs, careful)
-            if cotangents[slots] is None:
-                cotangents[slots] = ct
-                if plan.fresh and type(ct) is _ndarray:
-                    owned[slots] = True
-            else:
-                _accumulate(cotangents, owned, slots, ct)
+    token = silence()
+    try:
+        _walk(equations, cotangents, inputs, consume, guard)
+    finally:
+        restore(token)
     return [g.total() if type(g) is Scattered else g for g in cotangents[:inputs]]
+
+
+def _walk(equations: list[Any], cotangents: list[Any], inputs: int, consume: bool, guard: bool) -> None:
+    owned = bytearray(len(cotangents))
+    dense = bytearray(len(cotangents)) if guard else owned
+    for index in range(len(cotangents) - 1, inputs - 1, -1):
+        g = cotangents[index]
+        equation = equations[index]
+        if consume:
+            equations[index] = None
+        if g is None or equation is None:
+            if equation is not None and equation[0].primitive.multiple:
+                _pull_several(equation, index, g, cotangents, owned)
+            continue
+        cotangents[index] = None
+        if type(g) is Scattered:
+            g = g.total()
+        plan, slots, saved, specs = equation
+        if plan.selects and not guard:
+            guard = True
+            dense = bytearray([ct is not None for ct in cotangents])
+        careful = False
+        if guard:
+            flows_all = not plan.selects and dense[index] and not plan.primitive.multiple
+            careful = not flows_all and plan.fresh
+            if flows_all:
+                for slot in (slots,) if type(slots) is int else slots:
+                    dense[slot] = 1
+        by_array = careful and type(g) is not _float64
+        single = plan.single
+        if single is None:
+            if plan.separate:
+                for rule, slot, args, spec in zip(plan.rules, slots, saved, specs or _NO_SPECS, strict=False):
+                    if spec is not None or by_array:
+                        ct = _pull_fitted(plan, rule, g, args, spec, careful)
+                    else:
+                        ct = rule(g, *args)
+                        if careful and (type(ct) is not _float64 or ct != ct):  # a number is looked at here, without a call
+                            ct = _pull_fitted(plan, rule, g, args, spec, careful)
+                    if cotangents[slot] is None:
+                        cotangents[slot] = ct
+                        if plan.fresh and type(ct) is _ndarray:
+                            owned[slot] = True
+                    else:
+                        _accumulate(cotangents, owned, slot, ct)
+            elif plan.contracts:
+                _pull_product(equation, index, g, cotangents, owned, equations)
+            else:
+                _pull_several(equation, index, g, cotangents, owned)
+            continue
+        keep = plan.keep
+        if keep == KEEP_GATHER:
+            _add_piece(cotangents, owned, slots, g, saved)
+            continue
+        if specs is None and not by_array:
+            ct = single(g, saved) if keep == KEEP_ONE else single(g) if keep == KEEP_NOTHING else single(g, *saved)
+        if specs is not None or by_array or (careful and (type(ct) is not _float64 or ct != ct)):
+            args = (saved,) if keep == KEEP_ONE else () if keep == KEEP_NOTHING else saved
+            ct = _pull_fitted(plan, single, g, args, specs, careful)
+        if cotangents[slots] is None:
+            cotangents[slots] = ct
+            if plan.fresh and type(ct) is _ndarray:
+                owned[slots] = True
+        else:
+            _accumulate(cotangents, owned, slots, ct)
 
 
 def _pull_several(equation: Any, index: int, g: Any, cotangents: list[Any], owned: bytearray) -> None:
@@ -141,6 +162,45 @@ def _pull_several(equation: Any, index: int, g: Any, cotangents: list[Any], owne
             cotangents[slot] = ct
         else:
             _accumulate(cotangents, owned, slot, ct)
+
+
+def _pull_product(equation: Any, index: int, g: Any, cotangents: list[Any], owned: bytearray, equations: list[Any]) -> None:
+    """Pull back through a product of two matrices, both of which are wanted.
+
+    Of `A @ (x - m)`, with one `m` for all columns of `x`, the sum of the columns of `A^T g` is wanted: it is taken of `g`,
+    before the product. That saves a product of the size of the forward one, a third of the backward time of a mixture.
+    """
+    plan, slots, saved, specs = equation
+    for position, (rule, slot, args, spec) in enumerate(zip(plan.rules, slots, saved, specs or (None, None), strict=True)):
+        other, shape = args
+        axis = -1 - (position == 0)
+        if slot == index - 1 and slots[0] != slots[1] and cotangents[slot] is None and len(shape) > 1 and other.ndim > 1:
+            below = equations[slot]
+            if below is not None and _sums_over(below, axis):
+                args = other, (*shape[:axis], 1, *shape[axis:][1:])
+                if spec is not None and spec[0] is not None:
+                    spec = args[1], spec[1]
+                ct = rule(g.sum(axis, keepdims=True), *args)
+                cotangents[slot] = ct if spec is None else fit(ct, spec)
+                continue
+        ct = rule(g, *args)
+        if spec is not None:
+            ct = fit(ct, spec)
+        if cotangents[slot] is None:
+            cotangents[slot] = ct
+        else:
+            _accumulate(cotangents, owned, slot, ct)
+
+
+def _sums_over(equation: Any, axis: int) -> bool:
+    """Say whether pulling back through a record is to sum over an axis, and to change signs at most."""
+    plan, _, saved, specs = equation
+    if specs is None or not plan.elementwise or not (all(args == () for args in saved) if plan.separate else saved is None):
+        return False
+    for spec in (specs,) if len(plan.active) == 1 else specs:
+        if spec is None or spec[0] is None or (len(spec[0]) >= -axis and spec[0][axis] != 1):
+            return False
+    return True
 
 
 def pull_record(plan: Plan, g: Any, saved: Any) -> list[Any]:

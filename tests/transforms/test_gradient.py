@@ -391,3 +391,36 @@ def test_a_million_operations():
         return x
 
     assert functad.grad(f)(1.0) == pytest.approx(0.999999**500_000, rel=1e-9)
+
+
+CENTRED = {
+    "one shift for all columns": lambda a, m, x: a @ (x - m[:, None]),
+    "one shift for all rows": lambda a, m, x: (x.T - m) @ a.T,
+    "batches": lambda a, m, x: np.stack([a, 2 * a]) @ (x - m[:, None]),
+    "one matrix, batches of points": lambda a, m, x: (np.stack([x.T, -x.T]) + m) @ a.T,
+    "both operands of the shift": lambda a, m, x: a @ (a[0, 0] * x[:, :1] * np.ones(4) - m[:, None]),
+    "the shifted is used again": lambda a, m, x: a @ (c := x - m[:, None]) + np.sum(c**2),
+    "a product of the shifted with itself": lambda a, m, x: (c := x[:, :3] + m[:, None]) @ c + a[0, 0],
+    "both shifted": lambda a, m, x: (a - m) @ (x - m[:, None]),
+    "a shift of both axes": lambda a, m, x: a @ (x - m[0]),
+    "single precision": lambda a, m, x: a @ (np.ones((3, 4), np.float32) - m[:, None].astype(np.float32)),
+}
+
+
+@pytest.mark.parametrize("name", CENTRED)
+def test_products_with_what_was_shifted(name, rng):
+    """The sum over the points is taken before the product where that is the same, and only there."""
+    a, m, x = rng.normal(size=(2, 3)), rng.normal(size=3), rng.normal(size=(3, 4))
+    f = CENTRED[name]
+    weights = rng.normal(size=np.shape(f(a, m, x)))
+
+    def loss(a, m):
+        return np.sum(weights * f(a, m, x))
+
+    def change(h):
+        return (loss(a + h * da, m + h * dm) - loss(a - h * da, m - h * dm)) / (2 * h)
+
+    da, dm = rng.normal(size=a.shape), rng.normal(size=m.shape)
+    ga, gm = functad.grad(loss, argnums=(0, 1))(a, m)
+    h = 1e-3 if name == "single precision" else 1e-5
+    assert np.isclose(np.sum(ga * da) + np.sum(gm * dm), change(h), rtol=1e-3 if name == "single precision" else 1e-7)

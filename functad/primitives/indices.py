@@ -1,0 +1,251 @@
+"""What an index is made of, what shape it reads, and adding pieces at the places it names: the parts that know no primitive."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from functad.errors import AbstractValueError, here
+from functad.expressions.spec import ArraySpec, dtype_of, stand_in
+from functad.primitives.operands import as_operand, is_traced
+
+Shape = tuple[int, ...]
+
+_ndarray = np.ndarray
+_PLAIN = (int, type(None), type(Ellipsis))
+_WHOLE = slice(None)
+_INVALID = (
+    "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays are valid indices"
+)
+
+
+# What an index is made of
+
+
+def plain_index(index: Any) -> Any:
+    """Return an index with Python integers, slices of such, `None`, `Ellipsis` and arrays in it, and Tensors where it has them.
+
+    Raises:
+        AbstractValueError: a mask is an abstract Tensor, so that the shape of the result is unknown.
+        IndexError: a Tensor of floats is no index.
+    """
+    if type(index) is tuple:
+        for part in index:
+            if type(part) is not int:
+                return tuple([_plain_part(part) for part in index])
+        return index
+    return _plain_part(index)
+
+
+def _plain_part(part: Any) -> Any:
+    kind = type(part)
+    if kind is slice:
+        start, stop, step = part.start, part.stop, part.step
+        if type(start) in _PLAIN and type(stop) in _PLAIN and type(step) in _PLAIN:
+            return part
+        return slice(*[bound if bound is None else operator.index(bound) for bound in (start, stop, step)])
+    if kind in _PLAIN or kind is bool:
+        return part
+    if kind is _ndarray:
+        return bool(part) if part.ndim == 0 and part.dtype == np.bool_ else part
+    if isinstance(part, (np.integer, np.bool_)):
+        return part.item()
+    if kind is list or kind is tuple:
+        if {*map(type, part)} == {int}:
+            return np.array(part)
+        part = as_operand(part)
+        if part.size == 0 and part.dtype.kind == "f":
+            return part.astype(np.intp)  # NumPy takes an empty list for integers
+    if is_traced(part):
+        _check_tensor(part)
+    elif not hasattr(part, "dtype"):
+        if not hasattr(part, "__index__"):
+            raise IndexError(_INVALID)
+        return operator.index(part)
+    return part
+
+
+def _check_tensor(part: Any) -> None:
+    """Raise unless a Tensor can be an index."""
+    kind = part.dtype.kind
+    if kind == "b":
+        raise AbstractValueError(
+            f"indexing with a boolean Tensor of which only {part.spec} is known, at {here()}: an abstract trace has no values, "
+            f"and the shape of the result depends on them. Use np.where(mask, x, 0), which keeps the shape."
+        )
+    if kind not in "iu":
+        raise IndexError(_INVALID)
+
+
+def holds_tensors(index: Any) -> bool:
+    """Say whether there are Tensors in an index that `plain_index` returned."""
+    if type(index) is tuple:
+        return any(map(is_traced, index))
+    return is_traced(index)
+
+
+def is_basic(index: Any) -> bool:
+    """Say whether an index is made of integers, slices, `newaxis` and `Ellipsis`, so that it reads a view or an element."""
+    for part in index if type(index) is tuple else (index,):
+        kind = type(part)
+        if kind is not int and kind is not slice and part is not None and part is not Ellipsis:
+            return False
+    return True
+
+
+def _never_repeats(index: Any) -> bool:
+    """Say whether an index has no arrays but boolean masks, and so names each element once at most."""
+    for part in index if type(index) is tuple else (index,):
+        kind = type(part)
+        if kind is int or kind is slice or part is None or part is Ellipsis or kind is bool:
+            continue
+        if getattr(part, "dtype", None) != np.bool_:
+            return False
+    return True
+
+
+# The shape of what is read
+
+
+def widened(shape: Shape, index: tuple[Any, ...]) -> Shape | None:
+    """Return the shape of `a[index]` if the index only adds axes, as `a[:, None]` does, so that all is read: a reshape."""
+    dims: list[int] = []
+    axis = 0
+    for number, part in enumerate(index):
+        if part is None:
+            dims.append(1)
+            continue
+        if part is Ellipsis:
+            stop = len(shape) - sum(type(later) is slice for later in index[number + 1 :])
+        elif type(part) is slice and part == _WHOLE:
+            stop = axis + 1
+        else:
+            return None
+        dims.extend(shape[axis:stop])
+        axis = stop
+    if axis > len(shape):
+        return None  # too many indices; NumPy says so
+    return (*dims, *shape[axis:])
+
+
+def indexed_shape(shape: Shape, index: Any) -> Shape:
+    """Return the shape of `a[index]` for an array of the given shape; arrays in the index may be specs.
+
+    Nothing is allocated. What arrays read comes first unless they stand side by side (NumPy's own rule).
+    """
+    if is_basic(index):
+        return np.shape(stand_in(ArraySpec(shape, np.dtype(np.bool_)))[index])
+    dims: list[int] = []
+    read: list[tuple[Any, int]] = []
+    places: list[int] = []
+    place = axis = 0
+    for number, part in enumerate(_complete(index, len(shape))):
+        if part is None:
+            dims.append(1)
+        elif type(part) is slice:
+            dims.append(len(range(*part.indices(shape[axis]))))
+        elif part is not Ellipsis:
+            place = place if places else len(dims)
+            places.append(number)
+            read.append((part, axis))
+        axis += _axes_taken(part)
+    if places[-1] - places[0] >= len(places):
+        place = 0
+    found = np.broadcast_shapes(*[_shape_read(part) for part, _ in read])
+    for part, axis in read:
+        if 0 not in found or dtype_of(part).kind == "b" or np.ndim(part) == 0:  # NumPy lets arrays pass that read nothing
+            _check_bounds(part, shape, axis)
+    dims[place:place] = found
+    return tuple(dims)
+
+
+def _complete(index: Any, ndim: int) -> list[Any]:
+    """Return the parts of an index with a slice for each axis that an ellipsis stands for, or that is not mentioned."""
+    parts = list(index) if isinstance(index, tuple) else [index]
+    taken = sum(map(_axes_taken, parts))
+    if taken > ndim:
+        raise IndexError(f"too many indices for array: array is {ndim}-dimensional, but {taken} were indexed")
+    whole: list[Any] = [slice(None)] * (ndim - taken)
+    dots = [i for i, part in enumerate(parts) if part is Ellipsis]
+    if len(dots) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    place = dots[0] if dots else len(parts)
+    parts[place : place + 1] = whole or [Ellipsis]  # it separates what is left and right of it even if it stands for no axis
+    return parts
+
+
+def _axes_taken(part: Any) -> int:
+    if part is None or part is Ellipsis or isinstance(part, bool):
+        return 0
+    return len(part.shape) if hasattr(part, "dtype") and part.dtype == np.bool_ else 1
+
+
+def _shape_read(part: Any) -> Shape:
+    """Return the shape of what an integer, a boolean, or an array of such reads."""
+    if isinstance(part, bool):
+        return (int(part),)
+    if isinstance(part, ArraySpec):
+        return part.shape
+    if dtype_of(part).kind not in "biu":
+        raise IndexError("arrays used as indices must be of integer (or boolean) type")
+    return (int(np.count_nonzero(part)),) if dtype_of(part).kind == "b" else np.shape(part)
+
+
+def _check_bounds(part: Any, shape: Shape, axis: int) -> None:
+    """Raise NumPy's error if part of an index reaches beyond the array."""
+    if isinstance(part, (bool, ArraySpec)):
+        return
+    if dtype_of(part).kind == "b":
+        for i, (n, m) in enumerate(zip(shape[axis:], part.shape, strict=False), axis):
+            if m not in (n, 0):
+                raise IndexError(
+                    f"boolean index did not match indexed array along axis {i}; size of axis is {n} but size of "
+                    f"corresponding boolean axis is {m}"
+                )
+        return
+    least, most = np.min(part, initial=0), np.max(part, initial=-1)
+    n = shape[axis]
+    if least < -n or most >= n:
+        raise IndexError(f"index {most if most >= n else least} is out of bounds for axis {axis} with size {n}")
+
+
+# Adding pieces
+
+
+def add_at(target: Any, index: Any, piece: Any) -> None:
+    """Add a piece to the elements of `target` at an index, in place; repeated elements are added to repeatedly."""
+    if type(index) is int or is_basic(index):
+        view = target[index]
+        if type(view) is _ndarray:
+            view += piece  # `target[index] += piece` would then write the view onto itself
+        else:
+            target[index] = view + piece
+    elif _never_repeats(index):
+        target[index] += piece
+    else:
+        _add_repeatedly(target, index, piece)
+
+
+def _add_repeatedly(target: Any, index: Any, piece: Any) -> None:
+    """`np.add.at`, whose fast way is that of one array of integers on one axis: 2 ns an element instead of 10.
+
+    Larger pieces are brought to that case: rows of a matrix, and whatever is not small beside the target.
+    """
+    size = np.size(piece)
+    if type(index) is tuple and len(index) == 1:
+        index = index[0]
+    if target.ndim == 1 or size < 64 or type(target) is not _ndarray or not target.flags.c_contiguous:
+        np.add.at(target, index, piece)
+        return
+    if type(index) is _ndarray:
+        n, row = len(target), target.size // max(len(target), 1)
+        rows = index.astype(np.intp)
+        places = np.where(rows < 0, rows + n, rows)[..., None] * row + np.arange(row)
+    elif target.size <= 4 * size:
+        places = np.arange(target.size).reshape(target.shape)[index]
+    else:
+        np.add.at(target, index, piece)
+        return
+    np.add.at(target.reshape(-1), places.reshape(-1), piece.reshape(-1))
