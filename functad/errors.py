@@ -76,6 +76,12 @@ class StructureError(FunctadError, ValueError):
     code = "structure"
 
 
+class ConstantError(FunctadError, ValueError):
+    """An array was overwritten whose values a derivative still needs."""
+
+    code = "constant"
+
+
 class CheckError(FunctadError, ValueError):
     """An expression list is not well formed."""
 
@@ -118,6 +124,17 @@ def here() -> str:
     if frame is None:
         return "an unknown line"
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def line_of_error(error: BaseException) -> str:
+    """Return `file:line` of the innermost line of the user's code that an error came from."""
+    found = "an unknown line"
+    trace = error.__traceback__
+    while trace is not None:
+        if user_frame(trace.tb_frame) is trace.tb_frame:
+            found = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return found
 
 
 def assigning() -> bool:

@@ -91,6 +91,7 @@ BROADCAST_TO = linear(
     samples=_broadcast_to_samples,
     doc="linear; the cotangent is summed over the new axes",
 )
+BROADCAST_TO.views = True
 
 
 def _broadcast_to_front(array: Any, shape: Any, subok: bool = False) -> Any:

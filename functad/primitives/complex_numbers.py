@@ -39,7 +39,9 @@ def _part_spec(val: Any) -> ArraySpec:
 
 
 REAL = linear(np.real, lambda g: g, compute=_real, spec=_part_spec, samples=_ONE, doc="d Re(x) = Re(dx)")
+REAL.views = True
 IMAG = linear(np.imag, _imag_vjp, compute=_imag, spec=_part_spec, samples=_ONE, doc="d Im(x) = Im(dx)")
+IMAG.views = True
 CONJUGATE = elementwise(np.conjugate, lambda g: g.conjugate(), doc="d conj(x) = conj(dx)")
 
 

@@ -130,7 +130,7 @@ def _canonical_samples(count: int) -> Samples:
 def _primitive(count: int) -> Primitive:
     """Return the primitive for a number of operands."""
     names = [f"a{i}" for i in range(count)]
-    return Primitive(
+    entry = Primitive(
         np.einsum,
         name="einsum",
         kind="multilinear",
@@ -142,6 +142,8 @@ def _primitive(count: int) -> Primitive:
         internal=True,
         doc="linear in each operand",
     )
+    entry.views = count == 1  # transposes and diagonals
+    return entry
 
 
 for _count in (1, 2, 3):

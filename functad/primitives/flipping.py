@@ -34,6 +34,7 @@ FLIP: Primitive = linear(
     ],
     doc="linear; the cotangent is flipped back",
 )
+FLIP.views = True
 
 
 def flip(m: Any, axis: Any = None) -> Any:

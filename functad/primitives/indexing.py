@@ -83,6 +83,7 @@ GETITEM = linear(
     internal=True,
     doc="d(x[i]) = dx[i]; the cotangents of an element that is read repeatedly add up",
 )
+GETITEM.views = True
 
 
 def scatter(*pieces: Any, indices: tuple[Any, ...], shape: Shape, dtype: Any) -> Any:

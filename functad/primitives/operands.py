@@ -26,7 +26,7 @@ def as_operand(value: Any) -> Any:
 def innermost(value: Any) -> Any:
     """Return what a Tensor holds below all traces: an array or a number, or its spec if a trace is abstract."""
     while is_traced(value):
-        value = value.value
+        value = value.current()
     return value
 
 

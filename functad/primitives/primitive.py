@@ -82,6 +82,7 @@ class Plan:
         contracts: it is a product of two matrices that are both active.
         keep: how the saved values are stored, one of the `KEEP_` constants.
         pick: `pick(values, out, params)` returns what the rules read.
+        holds: positions of the array arguments that some rule reads as they are.
         reads: the only name that the only rule reads, if there is just one.
         elementwise: the primitive is of that kind.
         selects: the primitive is one that selects.
@@ -93,6 +94,7 @@ class Plan:
         "contracts",
         "elementwise",
         "fresh",
+        "holds",
         "joint",
         "keep",
         "pick",
@@ -116,6 +118,9 @@ class Plan:
         self.separate = len(active) > 1 and not joint and not primitive.multiple and not self.contracts
         picks = [_picks(primitive, names) for names in wants]
         self.reads = wants[0][0] if self.single is not None and len(wants[0]) == 1 else None
+        read = {name for names in wants for name in names}
+        every = range(max(len(primitive.names), *active, 63) + 1 if "arrays" in read or "rest" in read else 0)
+        self.holds = frozenset(every) | {i for i, name in enumerate(primitive.names) if name in read}
         values = {"out", *primitive.names}
         self.selects = primitive.selects
         self.elementwise = primitive.kind == "elementwise"
@@ -193,6 +198,8 @@ class Primitive(Entry):
         gather: the cotangent of the first argument is added into the place it was read from.
         complex: whether complex arguments are accepted.
         broadcasts: arguments of different shapes are combined, so cotangents may have to be summed.
+        views: its result may share the memory of its only argument, and then follows NumPy's rules for views.
+        writes: it replaces, or adds to, elements of its first argument.
         contracts: it is the product of matrices, the sums of whose cotangents may be taken before they are multiplied.
         selects: some elements of an argument do not reach the result, and get a cotangent of exactly zero.
         derived: by name, what rules read that is made of the array arguments.
@@ -234,7 +241,7 @@ class Primitive(Entry):
         self.complex = complex
         self.broadcasts = broadcasts
         self.derived = derived or {}
-        self.contracts = False
+        self.contracts = self.writes = self.views = False
         self.selects = gather
         self.front = self.__call__
         self.reverse_plans: dict[tuple[int, ...], Plan] = {}

@@ -49,6 +49,7 @@ RESHAPE = linear(
     samples=_reshape_samples,
     doc="linear; the cotangent is reshaped back",
 )
+RESHAPE.views = True
 
 
 def reshape(a: Any, shape: Any = None, order: str | None = "C", *, newshape: Any = None, copy: bool | None = None) -> Any:
@@ -144,6 +145,7 @@ TRANSPOSE = linear(
     samples=_transpose_samples,
     doc="linear; the cotangent is transposed back",
 )
+TRANSPOSE.views = True
 
 
 def permuted(a: Any, axes: tuple[int, ...]) -> Any:

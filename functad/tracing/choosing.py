@@ -12,6 +12,7 @@ import numpy as np
 
 from functad.primitives import selection
 from functad.primitives.selection import WHERE
+from functad.tracing.constants import held
 from functad.tracing.recorder import Recorded, reverse_specs
 
 _getframe = sys._getframe
@@ -42,6 +43,7 @@ def _choose(condition: Any, one: Recorded, x: Any, y: Any, active: tuple[int, ..
         if type(value) is not _ndarray or value.shape != out.shape or value.dtype is not out.dtype:
             specs = reverse_specs(WHERE, (condition, x, y), active, out)
     recorder = one.recorder
+    condition = held(condition, recorder)
     equations = recorder.equations
     tensor = type(one)()
     tensor.value = out

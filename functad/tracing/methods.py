@@ -181,8 +181,4 @@ class ArrayMethods:
         """As `np.choose`."""
         return _front(np.choose)(self, choices, out, mode)
 
-    sort = _in_place("sort", "np.sort(t)")
-    partition = _in_place("partition", "np.partition(t, kth)")
-    fill = _in_place("fill", "np.full_like(t, value)")
-    put = _in_place("put", "np.where(mask, values, t)")
     resize = _in_place("resize", "np.resize(t, shape)")

@@ -14,6 +14,7 @@ import numpy as np
 
 from functad.primitives import arithmetic, comparisons, contractions, selection
 from functad.primitives.primitive import KEEP_NOTHING, Primitive, names_read
+from functad.tracing.constants import held
 from functad.tracing.recorder import Recorded, record, reverse_specs
 
 _getframe = sys._getframe
@@ -92,6 +93,7 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
         reads_own = plan.reads == primitive.names[position]
         reads_other = plan.reads == primitive.names[1 - position]
         reads_out = plan.reads == "out"
+        holds_other = 1 - position in plan.holds
         flipped = position == 1
 
         def method(x: Any, y: Any, depth: int = 1) -> Any:
@@ -116,6 +118,8 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                     or (value.ndim > 2 or y.ndim > 2 if contracts else value.shape != y.shape)
                 ):
                     specs = reverse_specs(primitive, [y, value] if flipped else [value, y], (position,), out)
+                if holds_other and kind is _ndarray:
+                    y = held(y, recorder)
             else:
                 return _slow(primitive, y, x) if flipped else _slow(primitive, x, y)
             if reads_other:

@@ -11,12 +11,17 @@ from collections.abc import Iterator
 from types import CodeType
 from typing import Any
 
+import numpy as np
+
 from functad.primitives.indexing import GETITEM, gather
 from functad.primitives.indices import holds_tensors, plain_index, widened
 from functad.primitives.shaping import RESHAPE
+from functad.primitives.writing import constant_index
 from functad.tracing.recorder import Recorded
+from functad.tracing.views import note_view, shares
 
 _getframe = sys._getframe
+_float64 = np.float64
 _PLAN = GETITEM.reverse_plan((0,))
 
 
@@ -39,14 +44,20 @@ class Reading:
             return GETITEM(self, index=index)
         value = self.value
         tensor = type(self)()
-        tensor.value = value[index]
+        tensor.value = out = value[index]
         tensor.recorder = recorder
         equations = recorder.equations
         tensor.slot = len(equations)
         frame = _getframe(1)
         tensor.code = frame.f_code
         tensor.instruction = frame.f_lasti
-        equations.append((_PLAN, self.slot, (index, value.shape, value.dtype), None))
+        if type(out) is _float64:
+            equations.append((_PLAN, self.slot, (index, value.shape, value.dtype), None))
+        elif shares(out, value):
+            equations.append((_PLAN, self.slot, (index, value.shape, value.dtype), None))
+            note_view(self, tensor, GETITEM, {"index": index})
+        else:  # masks and arrays of integers may be overwritten by the user later
+            equations.append((_PLAN, self.slot, (constant_index(index), value.shape, value.dtype), None))
         return tensor
 
     def __iter__(self: Any) -> Iterator[Any]:
@@ -58,18 +69,21 @@ class Reading:
 
 def _elements(t: Any, code: CodeType, instruction: int) -> Iterator[Any]:
     """Read the elements of a Tensor one after the other, as `t[0], t[1], ...` would on the given line."""
-    cls, recorder, slot, value = type(t), t.recorder, t.slot, t.value
-    equations = recorder.equations
+    cls = type(t)
     shape, dtype = t.shape, t.dtype
     for i in range(shape[0]):
+        recorder = t.recorder
         if not recorder.eager:
             yield GETITEM(t, index=i)
             continue
+        value, equations = t.value, recorder.equations
         tensor: Recorded = cls()
-        tensor.value = value[i]
+        tensor.value = out = value[i]
         tensor.recorder = recorder
         tensor.slot = len(equations)
         tensor.code = code
         tensor.instruction = instruction
-        equations.append((_PLAN, slot, (i, shape, dtype), None))
+        equations.append((_PLAN, t.slot, (i, shape, dtype), None))
+        if type(out) is not _float64 and shares(out, value):
+            note_view(t, tensor, GETITEM, {"index": i})
         yield tensor

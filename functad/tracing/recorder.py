@@ -27,6 +27,8 @@ from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.kinds import forward_plan
 from functad.primitives.primitive import KEEP_NOTHING, Primitive
+from functad.tracing.constants import held, thaw
+from functad.tracing.views import clone, note_view, refresh, shares, would_share
 
 _serials = itertools.count()
 _getframe = sys._getframe
@@ -43,19 +45,36 @@ class Recorder:
         mode: what the records are for: `reverse`, `forward` or `abstract`.
         eager: open, concrete and in reverse mode, so that operators may take their short way.
         closed: the trace has ended; its Tensors are of no more use.
+        lasting: the records stay when the trace has ended, and with them the arrays of the user that they keep.
+        frozen: such arrays as are read-only while the trace is open.
+        written: a Tensor has been written to, so that others may be stale.
         equations: the records, by slot; inputs come first.
         inputs: the number of inputs.
         specs: in an abstract trace, the spec of each slot.
         transform, function: names for messages.
     """
 
-    __slots__ = ("closed", "eager", "equations", "function", "inputs", "mode", "serial", "specs", "transform")
+    __slots__ = (
+        "closed",
+        "eager",
+        "equations",
+        "frozen",
+        "function",
+        "inputs",
+        "lasting",
+        "mode",
+        "serial",
+        "specs",
+        "transform",
+        "written",
+    )
 
     def __init__(self, mode: str, transform: str, function: object) -> None:
         self.serial = next(_serials)
         self.mode = mode
         self.eager = mode == REVERSE
-        self.closed = False
+        self.closed = self.written = self.lasting = False
+        self.frozen: list[Any] = []
         self.equations: list[Any] = []
         self.inputs = 0
         self.specs: list[ArraySpec] = []
@@ -66,6 +85,13 @@ class Recorder:
         """End the trace: from now on its Tensors raise when they are used."""
         self.closed = True
         self.eager = False
+        if self.frozen:
+            thaw(self)
+
+
+STALE = Recorder(REVERSE, "a write", None)
+"""The recorder of views that are to be read anew before they are used: see `functad.tracing.views`."""
+STALE.eager = False
 
 
 class Recorded:
@@ -76,9 +102,11 @@ class Recorded:
         recorder: the recorder whose list the Tensor stands in.
         slot: its index there.
         code, instruction: the line of the user's code that made it, if it is no input.
+        origin: if it is a view, the Tensor that owns the memory, and the path of views from there; otherwise it is not there.
+        memory: if it has been viewed or written to, what it knows of its memory; otherwise it is not there.
     """
 
-    __slots__ = ("code", "instruction", "recorder", "slot", "value")
+    __slots__ = ("__weakref__", "code", "instruction", "memory", "origin", "recorder", "slot", "value")
 
     value: Any
     recorder: Recorder
@@ -124,6 +152,8 @@ def record(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]
         return _record_one(primitive, arrays[0], params)
     newest: Recorded | None = None
     for a in arrays:
+        if isinstance(a, Recorded) and a.recorder is STALE:
+            refresh(a)
         if isinstance(a, Recorded) and (newest is None or a.recorder.serial > newest.recorder.serial):
             newest = a
     if newest is None:
@@ -132,12 +162,15 @@ def record(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]
     if recorder.closed:
         raise escaped(newest, primitive.name)
     if recorder.mode is ABSTRACT:
-        return _record_abstract(type(newest), recorder, primitive, arrays, params)
+        return append_abstract(type(newest), recorder, primitive, arrays, params)
     values, active, nested = _lower(recorder, primitive, arrays)
     out = primitive(*values, **params) if nested else primitive.compute(*values, **params)
     if not active or out is NotImplemented:
         return out
-    return _record_concrete(type(newest), recorder, primitive, arrays, values, active, params, out)
+    made = append(type(newest), recorder, primitive, arrays, values, active, params, out)
+    if primitive.views and shares(out, values[0]):
+        note_view(newest, made, primitive, params)
+    return made
 
 
 def _record_one(primitive: Primitive, x: Recorded, params: dict[str, Any]) -> Any:
@@ -162,6 +195,8 @@ def _record_one(primitive: Primitive, x: Recorded, params: dict[str, Any]) -> An
         tensor.code, tensor.instruction = None, 0
     saved = None if plan.keep == KEEP_NOTHING else plan.pick((value,), out, params)
     equations.append((plan, x.slot, saved, None if own is dtype_of(out) else (None, own)))
+    if primitive.views and shares(out, value):
+        note_view(x, tensor, primitive, params)
     return tensor
 
 
@@ -176,13 +211,15 @@ def _lower(recorder: Recorder, primitive: Primitive, arrays: tuple[Any, ...]) ->
                 if primitive.joint or primitive.differentiable(i):
                     active.append(i)
                 a = a.value
+            else:
+                a = clone(a)
             if isinstance(a, Recorded):
                 nested = True
         values.append(a)
     return values, tuple(active), nested
 
 
-def _record_concrete(
+def append(
     cls: type[Recorded],
     recorder: Recorder,
     primitive: Primitive,
@@ -192,9 +229,11 @@ def _record_concrete(
     params: dict[str, Any],
     out: Any,
 ) -> Any:
+    """Append the record of a call whose result is known, and return the Tensor for it."""
     slots = arrays[active[0]].slot if len(active) == 1 else tuple([arrays[i].slot for i in active])
     if recorder.mode is REVERSE:
         plan = primitive.reverse_plans.get(active) or primitive.reverse_plan(active)
+        values = _with_constants_held(arrays, values, plan, recorder)
         specs = reverse_specs(primitive, values, active, out)
         saved = None if plan.keep == KEEP_NOTHING else plan.pick(values, out, params)
         if primitive.multiple:
@@ -203,11 +242,24 @@ def _record_concrete(
         return _tensor(cls, recorder, out, (plan, slots, saved, specs))
     forward = forward_plan(primitive, active)
     plan = forward or primitive.reverse_plan(active)
+    values = _with_constants_held(arrays, values, plan, recorder)
     saved = plan.pick(values, out, params)
     if primitive.multiple:
         shapes = tuple([(shape_of(value), dtype_of(value)) for value in out])
         return _results(cls, recorder, out, (plan, slots, saved, (shapes, forward is None)))
     return _tensor(cls, recorder, out, (plan, slots, saved, ((shape_of(out), dtype_of(out)), forward is None)))
+
+
+def _with_constants_held(arrays: Sequence[Any], values: Sequence[Any], plan: Any, recorder: Recorder) -> Sequence[Any]:
+    """Return the values that a plan picks from, where arrays of the user that its rules read are held."""
+    holds = plan.holds
+    if not holds:
+        return values
+    result = list(values)
+    for i, a in enumerate(arrays):
+        if i in holds and type(a) is _ndarray:
+            result[i] = held(a, recorder)
+    return result
 
 
 def _results(cls: type[Recorded], recorder: Recorder, out: Any, equation: Any) -> Any:
@@ -246,7 +298,7 @@ def reverse_specs(primitive: Primitive, values: Sequence[Any], active: tuple[int
     return result[0] if len(result) == 1 else tuple(result)
 
 
-def _record_abstract(
+def append_abstract(
     cls: type[Recorded], recorder: Recorder, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]
 ) -> Any:
     """Record a call of an abstract trace: every input is kept, and the shape rule gives the result."""
@@ -258,13 +310,18 @@ def _record_abstract(
             inputs.append(a.slot)
         else:
             known.append(spec_of(a) if isinstance(a, Recorded) else a)
-            inputs.append(Constant(a))
+            inputs.append(Constant(a.copy() if type(a) is _ndarray else clone(a) if isinstance(a, Recorded) else a))
     out = primitive.spec(*known, **params)
     results = out if primitive.multiple else (out,)
     first = len(recorder.equations)
     equation = Equation(primitive, tuple(inputs), params, tuple(range(first, first + len(results))))
     recorder.specs.extend(results)
-    return _results(cls, recorder, out, equation) if primitive.multiple else _tensor(cls, recorder, out, equation)
+    if primitive.multiple:
+        return _results(cls, recorder, out, equation)
+    tensor = _tensor(cls, recorder, out, equation)
+    if primitive.views and isinstance(arrays[0], Recorded) and would_share(arrays[0], primitive, params):
+        note_view(arrays[0], tensor, primitive, params)
+    return tensor
 
 
 def escaped(tensor: Recorded, operation: str) -> EscapedTensorError:
@@ -286,4 +343,16 @@ def is_inexact(value: Any) -> bool:
     return dtype_of(value).kind in "fc"
 
 
-__all__ = ["ABSTRACT", "FORWARD", "REVERSE", "Recorded", "Recorder", "escaped", "new_input", "record"]
+__all__ = [
+    "ABSTRACT",
+    "FORWARD",
+    "REVERSE",
+    "STALE",
+    "Recorded",
+    "Recorder",
+    "append",
+    "append_abstract",
+    "escaped",
+    "new_input",
+    "record",
+]

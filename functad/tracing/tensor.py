@@ -20,12 +20,14 @@ from functad.tracing.methods import ArrayMethods
 from functad.tracing.operators import BINARY, UNARY, Operators, binary, unary
 from functad.tracing.reading import Reading
 from functad.tracing.recorder import ABSTRACT, Recorded, escaped, record
+from functad.tracing.views import refresh
+from functad.tracing.writing import Writing, buffer, overwrite, write
 
 _ASSIGN = "Use np.stack, np.concatenate or np.where(mask, new, old), which make a new array."
 _KNOWN = (Recorded, np.ndarray, np.generic, int, float, complex, list, tuple)
 
 
-class Tensor(Operators, Reading, ArrayMethods, Recorded):
+class Tensor(Operators, Reading, Writing, ArrayMethods, Recorded):
     """An array value that is being traced; functions under a transform receive it in place of their arguments.
 
     It has the attributes, operators and methods of an array. Users do not make Tensors: the transforms do.
@@ -44,6 +46,9 @@ class Tensor(Operators, Reading, ArrayMethods, Recorded):
     __array_priority__ = 1000.0
 
     __functad_record__ = staticmethod(record)
+    __functad_write__ = staticmethod(write)
+    __functad_overwrite__ = staticmethod(overwrite)
+    __functad_buffer__ = staticmethod(buffer)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method == "__call__" and not kwargs:
@@ -74,20 +79,28 @@ class Tensor(Operators, Reading, ArrayMethods, Recorded):
         entry = ENTRIES.get(function) or _entry_of(function)
         return entry.front(*args, **kwargs)
 
+    def current(self) -> Any:
+        """Return the value one level lower, read anew if what it views was written to."""
+        if self.value is None:
+            refresh(self)
+        return self.value
+
     @property
     def spec(self) -> ArraySpec:
         """Shape, dtype and weakness of the value."""
-        return spec_of(self.value)
+        return spec_of(self.current())
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Lengths of the axes."""
-        return shape_of(self.value)
+        value = self.value
+        return shape_of(self.current() if value is None else value)
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the elements."""
-        return dtype_of(self.value)
+        value = self.value
+        return dtype_of(self.current() if value is None else value)
 
     @property
     def ndim(self) -> int:
@@ -124,15 +137,18 @@ class Tensor(Operators, Reading, ArrayMethods, Recorded):
         return bool(self._concrete("bool"))
 
     def __repr__(self) -> str:
+        self.current()
         if self.recorder.mode is ABSTRACT:
             return f"Tensor({self.spec})"
         return f"Tensor({self.value!r})"
 
     def __format__(self, spec: str) -> str:
-        return format(self.value, spec) if not isinstance(self.value, ArraySpec) else repr(self)
+        value = self.current()
+        return format(value, spec) if not isinstance(value, ArraySpec) else repr(self)
 
     def _concrete(self, wanted: str) -> Any:
         """Return the value if it is known and the trace is open."""
+        self.current()
         if self.recorder.closed:
             raise escaped(self, wanted)
         if self.recorder.mode is ABSTRACT:
@@ -177,12 +193,6 @@ class Tensor(Operators, Reading, ArrayMethods, Recorded):
             "Conversion to an array",
             "Use np.stack([t0, t1]) instead of np.array([t0, t1]), A @ t instead of A.dot(t), t itself instead of "
             "np.asarray(t), and np.where or np.concatenate instead of assigning into a plain array.",
-        )
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        raise UnsupportedError(
-            f"assignment to an element of a Tensor, at {here()}, is not supported yet. "
-            f"Use np.where(mask, new, t) or np.concatenate, which make a new one."
         )
 
 

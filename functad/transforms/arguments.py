@@ -10,10 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import ConversionError, InputError, OutputError, StructureError, here, name_of
+from functad.errors import (
+    ConstantError,
+    ConversionError,
+    InputError,
+    OutputError,
+    StructureError,
+    here,
+    line_of_error,
+    name_of,
+)
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
 from functad.tracing.recorder import Recorded, Recorder, new_input
 from functad.tracing.tensor import Tensor
+from functad.tracing.views import clone
 from functad.trees import LEAF, Structure, flatten
 
 _ndarray = np.ndarray
@@ -157,7 +167,7 @@ def enter(
                         f"{structure.paths(root)[i]} is {_described(leaf)}. {reason}"
                     )
                 else:
-                    tensors.append(new_input(Tensor, recorder, leaf))
+                    tensors.append(new_input(Tensor, recorder, clone(leaf) if isinstance(leaf, Recorded) else leaf))
                 inputs.primals.append(leaf)
             made = structure.unflatten(tensors)
         if isinstance(key, int):
@@ -201,13 +211,28 @@ def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwarg
         ConversionError: also where NumPy hides it behind "setting an array element with a sequence", as in `a[0] = t`.
     """
     try:
-        return f(*args, **kwargs)
+        out = f(*args, **kwargs)
+        if recorder.written:
+            for leaf in flatten(out)[0]:
+                if isinstance(leaf, Tensor):
+                    leaf.current()
+        return out
     except ValueError as error:
         if isinstance(error.__cause__, ConversionError):
             raise error.__cause__ from None
+        if recorder.frozen and "read-only" in str(error):
+            raise overwritten(error, recorder) from error
         raise
     finally:
         recorder.close()
+
+
+def overwritten(error: ValueError, recorder: Recorder) -> ConstantError:
+    """Return the error for writing into an array that was made read-only because its values are still needed."""
+    return ConstantError(
+        f"{error}: an array was overwritten at {line_of_error(error)}, which {name_of(recorder.function)} had used as a constant "
+        f"before; its derivative needs the old values. Write into a copy: a = a.copy()."
+    )
 
 
 def split_aux(out: Any, has_aux: bool, selection: Selection) -> tuple[Any, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 from functad.errors import NonScalarError, OutputError, here, name_of
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
 from functad.tracing.recorder import REVERSE, Recorded, Recorder
+from functad.tracing.views import clone
 from functad.transforms.arguments import (
     ArgNames,
     ArgNums,
@@ -24,7 +25,7 @@ from functad.transforms.arguments import (
     traced,
 )
 from functad.transforms.reverse import pull_back
-from functad.trees import flatten
+from functad.trees import flatten, tree_map
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -239,14 +240,23 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """
     selection = Selection("vjp", f, tuple(range(len(primals))), None)
     recorder = Recorder(REVERSE, "vjp", f)
-    inputs = enter(recorder, selection, primals, {})
+    recorder.lasting = True
+    inputs = enter(recorder, selection, tuple([tree_map(_copied, primal) for primal in primals]), {})
     out, aux = split_aux(traced(recorder, f, inputs.args, {}), has_aux, selection)
     value, pull = pullback_of(recorder, inputs, out, selection)
 
     def pullback(g: Any) -> tuple[Any, ...]:
         return tuple(pull(g))
 
-    return (value, pullback, lower(aux, recorder)) if has_aux else (value, pullback)
+    value = tree_map(_copied, value)
+    return (value, pullback, tree_map(_copied, lower(aux, recorder))) if has_aux else (value, pullback)
+
+
+def _copied(leaf: Any) -> Any:
+    """Return what the user cannot reach by writing into the original, between the calls of a pullback."""
+    if type(leaf) is np.ndarray:
+        return leaf.copy()
+    return clone(leaf) if isinstance(leaf, Recorded) else leaf
 
 
 def pullback_of(recorder: Recorder, inputs: Inputs, out: Any, selection: Selection) -> tuple[Any, Callable[[Any], list[Any]]]:

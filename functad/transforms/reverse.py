@@ -22,7 +22,9 @@ from functad.primitives.indices import add_at
 from functad.primitives.operands import zeros_for
 from functad.primitives.primitive import KEEP_GATHER, KEEP_NOTHING, KEEP_ONE, Plan
 from functad.primitives.safe import mended, product
+from functad.primitives.writing import ADD_TO, part
 from functad.tracing.recorder import Recorded
+from functad.tracing.views import views
 from functad.transforms.silence import restore, silence
 
 _ndarray = np.ndarray
@@ -120,6 +122,8 @@ def _walk(equations: list[Any], cotangents: list[Any], inputs: int, consume: boo
                             owned[slot] = True
                     else:
                         _accumulate(cotangents, owned, slot, ct)
+            elif plan.primitive.writes:
+                _pull_write(equation, index, g, cotangents, owned)
             elif plan.contracts:
                 _pull_product(equation, index, g, cotangents, owned, equations)
             else:
@@ -192,6 +196,36 @@ def _pull_product(equation: Any, index: int, g: Any, cotangents: list[Any], owne
             _accumulate(cotangents, owned, slot, ct)
 
 
+def _pull_write(equation: Any, index: int, g: Any, cotangents: list[Any], owned: bytearray) -> None:
+    """Pull back through a write: take out what belongs to the elements written, and hand the rest on in the same buffer.
+
+    So a loop that writes one element at a time costs time linear in its length, where the rule makes an array for each.
+    """
+    plan, slots, (path, where, shapes), specs = equation
+    adds = plan.primitive is ADD_TO
+    number = shape_of(g) == ()
+    buffer = g if number or owned[index] else g.copy()
+    view = buffer if number else part(buffer, path)
+    if number or (path and not views(view, buffer)):  # the layout of this buffer has no such view
+        buffer, piece = plan.rules[0](buffer, path, where, shapes)
+    else:
+        piece = view[where]
+        if len(plan.active) == 2 and (type(piece) is _ndarray or isinstance(piece, Recorded)):
+            piece = piece.copy()
+        if not adds:
+            view[where] = 0
+    targets = (slots,) if len(plan.active) == 1 else slots
+    for position, slot, spec in zip(
+        plan.active, targets, (specs,) if len(targets) == 1 else specs or (None, None), strict=True
+    ):
+        ct = buffer if position == 0 else piece if spec is None else fit(piece, spec)
+        if cotangents[slot] is None:
+            cotangents[slot] = ct
+            owned[slot] = type(ct) is _ndarray or (position == 0 and isinstance(ct, Recorded))
+        else:
+            _accumulate(cotangents, owned, slot, ct)
+
+
 def _sums_over(equation: Any, axis: int) -> bool:
     """Say whether pulling back through a record is to sum over an axis, and to change signs at most."""
     plan, _, saved, specs = equation
@@ -247,6 +281,9 @@ def _add_piece(cotangents: list[Any], owned: bytearray, slot: int, g: Any, saved
     index, shape, dtype = saved
     if type(held) is not Scattered:
         held = cotangents[slot] = Scattered(shape, dtype, held)
+    if isinstance(held.whole, Recorded) and owned[slot]:
+        np.add.at(held.whole, index, g)
+        return
     if isinstance(g, Recorded) or isinstance(held.whole, Recorded):
         held.indices.append(index)
         held.pieces.append(g)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from functad.primitives.kinds import constant
 from functad.trees import tree_map
 
 
 def _identity(x: Any) -> Any:
-    return x
+    return x.copy() if type(x) is np.ndarray else x  # the user may write into what is returned
 
 
 _STOP = constant(

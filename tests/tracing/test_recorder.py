@@ -137,19 +137,20 @@ def test_a_rule_keeps_what_it_names(operation: Callable[[Any], Any], given: bool
         functad.grad(plain)(np.linspace(0.5, 1.0, N))
 
 
-def test_constant_operands_are_not_copied() -> None:
-    """The array that a product reads is the user's own, and goes when the trace does."""
-    a = np.ones(N)
-    kept = []
+def test_small_constant_operands_are_copied_and_large_ones_are_not():
+    for size, same in ((N, False), (1_000_000, True)):
+        a = np.ones(size)
+        kept = []
 
-    def f(x: Any) -> Any:
-        y = x * a
-        kept.extend(held for held in _arrays(x.recorder.equations) if held.size == N)
-        return y.sum()
+        def f(x: Any, a: Any = a, kept: list[Any] = kept, size: int = size) -> Any:
+            y = x * a
+            kept.extend(held for held in _arrays(x.recorder.equations) if held.size == size)
+            return y.sum()
 
-    functad.grad(f)(np.ones(N))
-    assert len(kept) == 1
-    assert kept[0] is a
+        functad.grad(f)(np.ones(size))
+        assert len(kept) == 1
+        assert (kept[0] is a) == same
+        assert a.flags.writeable
 
 
 def test_values_are_freed_as_the_walk_passes() -> None:

@@ -1,0 +1,200 @@
+"""Writing into an array, as a pure function: the array with some of its elements replaced or added to.
+
+`t[i] = v` records `write(t, v)` and lets the Tensor stand for the result. Where a view is written to, what is recorded is a write
+to the array that it views; `path` says how the view is read from that.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives.indexing import GETITEM, get_item
+from functad.primitives.indices import add_at, indexed_shape
+from functad.primitives.kinds import linear
+from functad.primitives.primitive import Primitive
+from functad.primitives.shaping import RESHAPE, TRANSPOSE, Calls
+
+_ndarray = np.ndarray
+
+
+class Step(NamedTuple):
+    """One operation of the way from an array to a view of it.
+
+    Attributes:
+        primitive: the operation, whose result is a view of its argument.
+        params: its parameters.
+        number: which of its results, if there are several.
+    """
+
+    primitive: Primitive
+    params: dict[str, Any]
+    number: int | None = None
+
+    def read(self, a: Any) -> Any:
+        """Return the view of an array or a Tensor."""
+        out = self.primitive(a, **self.params)
+        return out if self.number is None else out[self.number]
+
+    def spec(self, a: ArraySpec) -> ArraySpec:
+        """Return the shape and dtype of the view."""
+        out = self.primitive.spec(a, **self.params)
+        return out if self.number is None else out[self.number]  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        inside = " ".join(f"{name}={value!r}" for name, value in self.params.items())
+        return f"{self.primitive.name} {inside}" + ("" if self.number is None else f" {self.number}")
+
+
+Path = tuple[Step, ...]
+
+
+def part(a: Any, path: Path) -> Any:
+    """Return the view of an array or a Tensor at the end of a path."""
+    for step in path:
+        a = step.read(a)
+    return a
+
+
+def read(a: Any, path: Path, index: Any) -> Any:
+    """Return the elements at an index of a view."""
+    a = part(a, path)
+    return a if index is Ellipsis else get_item(a, index)
+
+
+def put(target: Any, path: Path, index: Any, v: Any, *, adds: bool) -> None:
+    """Write into an array or a Tensor, in place, or add to its elements, to repeated ones repeatedly."""
+    view = part(target, path)
+    if path and type(target) is _ndarray and not np.may_share_memory(view, target):
+        _put_by_position(target, path, index, v, adds)  # the layout of this array has no such view
+    elif adds:
+        add_at(view, index, v)
+    else:
+        view[index] = v
+
+
+def _put_by_position(target: Any, path: Path, index: Any, v: Any, adds: bool) -> None:
+    places = part(np.arange(target.size).reshape(target.shape), path)[index]
+    flat = target.reshape(-1)
+    if adds:
+        np.add.at(flat, places, v)
+    else:
+        flat[places] = v
+    if not np.may_share_memory(flat, target):
+        target[...] = flat.reshape(target.shape)
+
+
+def _written_spec(*arrays: Any, path: Path, index: Any) -> ArraySpec:
+    a, v = arrays
+    whole = spec_of(a)
+    spec = whole
+    for step in path:
+        spec = step.spec(spec)
+    place, given = indexed_shape(spec.shape, index), shape_of(v)
+    extra = max(0, len(given) - len(place))
+    if any(n != 1 for n in given[:extra]) or any(
+        n not in (1, m) for n, m in zip(given[extra:], place[len(place) - len(given) + extra :], strict=True)
+    ):
+        raise ValueError(f"could not broadcast input array from shape {given} into shape {place}")
+    return ArraySpec(whole.shape, whole.dtype)
+
+
+def _write(*arrays: Any, path: Path, index: Any) -> Any:
+    a, v = arrays
+    out = np.array(a)
+    put(out, path, index, v, adds=False)
+    return out
+
+
+def _add(*arrays: Any, path: Path, index: Any) -> Any:
+    a, v = arrays
+    out = np.array(a)
+    put(out, path, index, v, adds=True)
+    return out
+
+
+def _samples(array: Any) -> Calls:
+    """Return writes of scalars, arrays and what is broadcast, at every kind of index, directly and through views."""
+    column = Step(GETITEM, {"index": (slice(None), 1)})
+    turned = Step(TRANSPOSE, {"axes": (1, 0)})
+    flat = Step(RESHAPE, {"shape": (6,)})
+    return [
+        ((array(3), array()), {"path": (), "index": 1}),
+        ((array(3), array(2)), {"path": (), "index": slice(1, None)}),
+        ((array(3), array()), {"path": (), "index": Ellipsis}),
+        ((array(2, 3), array(3)), {"path": (), "index": 0}),
+        ((array(2, 3), array(1)), {"path": (), "index": (slice(None), np.array([0, 2]))}),
+        ((array(3), array(2)), {"path": (), "index": np.array([True, False, True])}),
+        ((array(3), array(2)), {"path": (), "index": np.array([2, 0])}),
+        ((array(2, 3), array(2)), {"path": (column,), "index": Ellipsis}),
+        ((array(2, 3), array(2)), {"path": (turned,), "index": 2}),
+        ((array(2, 3), array()), {"path": (flat,), "index": 4}),
+        ((array(2, 3), array(2)), {"path": (turned, flat), "index": slice(3, 5)}),
+        ((array(), array()), {"path": (), "index": ()}),
+        ((array(0), array()), {"path": (), "index": slice(None)}),
+    ]
+
+
+def _write_samples(array: Any) -> Calls:
+    return [*_samples(array), ((array(3), array(1, 2)), {"path": (), "index": np.array([2, 0])})]
+
+
+def _add_samples(array: Any) -> Calls:
+    return [*_samples(array), ((array(3), array(3)), {"path": (), "index": np.array([2, 0, 2])})]
+
+
+def write(a: Any, v: Any, /, *, path: Path, index: Any) -> Any:
+    """Return an array with the elements at an index of one of its views replaced."""
+    return WRITE(a, v, path=path, index=index)
+
+
+def add(a: Any, v: Any, /, *, path: Path, index: Any) -> Any:
+    """Return an array with something added to the elements at an index of one of its views."""
+    return ADD_TO(a, v, path=path, index=index)
+
+
+def _write_vjp(g: Any, path: Path, index: Any, shapes: Any) -> tuple[Any, Any]:
+    return WRITE(g, dtype_of(g).type(0), path=path, index=index), _squeezed(read(g, path, index), shapes[1])
+
+
+def _add_vjp(g: Any, path: Path, index: Any, shapes: Any) -> tuple[Any, Any]:
+    return g, _squeezed(read(g, path, index), shapes[1])
+
+
+def _squeezed(piece: Any, shape: tuple[int, ...]) -> Any:
+    """Return what was read with as many axes as what was written, which may have more of length 1 in front."""
+    own = shape_of(piece)
+    return piece.reshape((1,) * (len(shape) - len(own)) + own) if len(shape) > len(own) else piece
+
+
+WRITE: Primitive = linear(
+    write,
+    _write_vjp,
+    compute=_write,
+    spec=_written_spec,
+    samples=_write_samples,
+    internal=True,
+    doc="linear in both arguments; the cotangent of what was replaced is zero",
+)
+ADD_TO: Primitive = linear(
+    add,
+    _add_vjp,
+    compute=_add,
+    spec=_written_spec,
+    samples=_add_samples,
+    internal=True,
+    doc="linear in both arguments",
+)
+
+
+for _entry in (WRITE, ADD_TO):
+    _entry.broadcasts = _entry.writes = True
+
+
+def constant_index(index: Any) -> Any:
+    """Return an index whose arrays are copies, so that the user may overwrite the originals."""
+    if type(index) is tuple:
+        return tuple([part.copy() if type(part) is _ndarray else part for part in index])
+    return index.copy() if type(index) is _ndarray else index

@@ -1,0 +1,222 @@
+"""Assignment to Tensors: `t[i] = v`, `t += v`, `np.add.at(t, i, v)`, `out=t`.
+
+The record stays pure: a write is an operation like any other, whose result the Tensor stands for from then on. The array itself is
+written in place while nothing else holds it, so that a loop that fills it element by element costs time linear in their number.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functad.errors import ConversionError, UnsupportedError, here
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of
+from functad.primitives.conversion import COPY
+from functad.primitives.indices import holds_tensors, plain_index
+from functad.primitives.operands import as_operand, innermost
+from functad.primitives.primitive import Primitive
+from functad.primitives.writing import ADD_TO, WRITE, Path, constant_index, put
+from functad.tracing.recorder import ABSTRACT, STALE, Recorded, Recorder, append, append_abstract, escaped
+from functad.tracing.views import clone, make_stale, memory_of, origin_of, refresh
+
+_ndarray = np.ndarray
+
+
+def _references(tensor: Recorded) -> int:
+    """Return how many references to the value of a Tensor there are beside its own; the Tensor keeps it."""
+    value, tensor.value = tensor.value, None
+    count = sys.getrefcount(value)
+    tensor.value = value
+    return count
+
+
+def _calibrated() -> int:
+    tensor = Recorded()
+    tensor.value = np.zeros(1)
+    return _references(tensor)
+
+
+# What `_references` gives for a value that only its Tensor holds; versions of Python count differently.
+_ALONE = _calibrated()
+
+
+def write(tensor: Any, index: Any, v: Any, *, adds: bool = False) -> None:
+    """Replace elements of a Tensor, or add to them, as NumPy does with an array; views of its memory see it.
+
+    Raises:
+        ConversionError: the Tensor holds integers, so that a derivative would be lost.
+        UnsupportedError: the index is known only when the program runs.
+        ValueError: the Tensor is a read-only view, or `v` does not fit.
+    """
+    if tensor.recorder is STALE:
+        refresh(tensor)
+    index = constant_index(index if index is Ellipsis else plain_index(index))
+    v = _operand(v)
+    root, path = origin_of(tensor)
+    if root.recorder.closed:
+        raise escaped(root, "assignment")
+    _check(tensor, root, index, v)
+    if isinstance(v, Recorded) and v.recorder.serial > root.recorder.serial:
+        _promote(root, v.recorder)
+    _write(root, path, index, v, ADD_TO if adds else WRITE)
+
+
+def _operand(v: Any) -> Any:
+    v = as_operand(v)
+    if isinstance(v, Recorded):
+        if v.recorder is STALE:
+            refresh(v)
+        return v
+    return v if isinstance(v, (np.generic, int, float, complex)) else np.array(v)  # a copy, which the user cannot overwrite
+
+
+def _check(tensor: Any, root: Any, index: Any, v: Any) -> None:
+    if holds_tensors(index):
+        raise UnsupportedError(
+            f"assignment at an index that is known only when the program runs, at {here()}. "
+            f"Use np.where(np.arange(n) == i, v, t), which makes a new array."
+        )
+    inner = innermost(tensor)
+    if type(inner) is _ndarray and not inner.flags.writeable:
+        raise ValueError("assignment destination is read-only")
+    if not isinstance(inner, (_ndarray, ArraySpec)):
+        raise TypeError(f"'{type(inner).__name__}' object does not support item assignment")
+    if isinstance(v, Recorded) and dtype_of(v).kind in "fc" and dtype_of(root).kind in "biu":
+        raise ConversionError(
+            f"assignment of a {dtype_of(v)} Tensor into one of {dtype_of(root)}, at {here()}, would lose its derivative. "
+            f"Make the array with dtype=float."
+        )
+
+
+def _write(root: Any, path: Path, index: Any, v: Any, primitive: Primitive) -> None:
+    recorder = root.recorder
+    recorder.written = True
+    params = {"path": path, "index": index}
+    if recorder.mode is ABSTRACT:
+        new = append_abstract(type(root), recorder, primitive, (root, v), params)
+    else:
+        own = isinstance(v, Recorded) and v.recorder is recorder
+        given = v.value if own else v
+        make_stale(root, STALE)
+        out = _written(root, path, index, given, primitive)
+        new = append(type(root), recorder, primitive, (root, v), (out, given), (0, 1) if own else (0,), params, out)
+    adopt(root, new)
+
+
+def _written(root: Any, path: Path, index: Any, v: Any, primitive: Primitive) -> Any:
+    """Return the value of a root after a write, in place if nothing else holds it."""
+    alone = _references(root) == _ALONE
+    value = root.value
+    if alone and (isinstance(value, Recorded) or (type(v) is not type(root) and value.base is None)):
+        put(value, path, index, v, adds=primitive is ADD_TO)
+        return value
+    memory_of(root).copied += 1
+    return primitive(value, v, path=path, index=index)
+
+
+def adopt(tensor: Any, new: Any) -> None:
+    """Let a Tensor stand for the value of another that was just made."""
+    make_stale(tensor, STALE)
+    tensor.value, tensor.recorder, tensor.slot = new.value, new.recorder, new.slot
+    tensor.code, tensor.instruction = new.code, new.instruction
+
+
+def _promote(root: Any, recorder: Recorder) -> None:
+    """Bring a Tensor into the trace of an inner transform, whose Tensor is about to be written into it: as a constant."""
+    adopt(root, buffer(type(root), recorder, clone(root)))
+
+
+def buffer(cls: type[Recorded], recorder: Recorder, value: Any) -> Any:
+    """Return a constant as a Tensor of a trace, so that Tensors can be written into it."""
+    if recorder.mode is ABSTRACT:
+        return append_abstract(cls, recorder, COPY, (value,), {})
+    tensor = cls()
+    tensor.value, tensor.recorder, tensor.slot = value, recorder, len(recorder.equations)
+    tensor.code, tensor.instruction = None, 0
+    recorder.equations.append(None)
+    return tensor
+
+
+def overwrite(tensor: Any, result: Any, casting: Any = "same_kind") -> Any:
+    """Replace all elements of a Tensor by a result, as `out=` does; return the Tensor.
+
+    Raises:
+        ValueError: the result has another shape.
+        TypeError: the result cannot be cast to the dtype of the Tensor.
+    """
+    shape, given = shape_of(tensor), shape_of(result)
+    if len(given) > len(shape) or np.broadcast_shapes(given, shape) != shape:
+        raise ValueError(f"non-broadcastable output operand with shape {shape} doesn't match the broadcast shape {given}")
+    dtype, own = dtype_of(tensor), dtype_of(result)
+    if not np.can_cast(own, dtype, casting):
+        raise TypeError(f"Cannot cast ufunc output from {own!r} to {dtype!r} with casting rule {casting!r}")
+    root, path = origin_of(tensor)
+    fresh = isinstance(result, Recorded) and getattr(result, "origin", None) is None and result is not tensor
+    if fresh and not path and result.recorder is root.recorder and given == shape and own == dtype:
+        _check(tensor, root, Ellipsis, result)
+        root.recorder.written = True
+        adopt(root, result)
+    else:
+        write(tensor, Ellipsis, result)
+    return tensor
+
+
+def _is_number(tensor: Any) -> bool:
+    """Say whether a Tensor stands for a NumPy scalar, which nothing is written into."""
+    inner = innermost(tensor)
+    return inner.shape == () if isinstance(inner, ArraySpec) else not isinstance(inner, _ndarray)
+
+
+def _in_place(symbol: str) -> Callable[[Any, Any], Any]:
+    name = f"__{symbol}__"
+
+    def method(self: Any, other: Any) -> Any:
+        result = getattr(self, name)(other)
+        if result is NotImplemented or _is_number(self):
+            return result
+        return overwrite(self, result)
+
+    method.__name__ = f"__i{symbol}__"
+    return method
+
+
+class Writing:
+    """Assignment, the operators that write in place, and the methods that do."""
+
+    __slots__ = ()
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        write(self, index, value)
+
+    __iadd__ = _in_place("add")
+    __isub__ = _in_place("sub")
+    __imul__ = _in_place("mul")
+    __itruediv__ = _in_place("truediv")
+    __ifloordiv__ = _in_place("floordiv")
+    __imod__ = _in_place("mod")
+    __ipow__ = _in_place("pow")
+    __imatmul__ = _in_place("matmul")
+    __iand__ = _in_place("and")
+    __ior__ = _in_place("or")
+    __ixor__ = _in_place("xor")
+    __ilshift__ = _in_place("lshift")
+    __irshift__ = _in_place("rshift")
+
+    def fill(self, value: Any) -> None:
+        """Set all elements to a value."""
+        write(self, Ellipsis, value)
+
+    def sort(self, axis: int = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> None:
+        """Sort in place, as `np.sort` does into a new array."""
+        overwrite(self, np.sort(self, axis, kind, order, stable=stable))  # type: ignore[call-overload]
+
+    def partition(self, kth: Any, axis: int = -1, kind: Any = "introselect", order: Any = None) -> None:
+        """Partition in place, as `np.partition` does into a new array."""
+        overwrite(self, np.partition(self, kth, axis, kind, order))  # type: ignore[call-overload]
+
+    def put(self, indices: Any, values: Any, mode: Any = "raise") -> None:
+        """As `np.put`."""
+        np.put(self, indices, values, mode)  # type: ignore[arg-type]
