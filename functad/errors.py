@@ -82,6 +82,12 @@ class ConstantError(FunctadError, ValueError):
     code = "constant"
 
 
+class DegenerateError(FunctadError, np.linalg.LinAlgError):
+    """A derivative at a matrix with equal eigenvalues or singular values does not exist, or cannot be found."""
+
+    code = "degenerate"
+
+
 class CheckError(FunctadError, ValueError):
     """An expression list is not well formed."""
 

@@ -13,10 +13,11 @@ from functad.primitives.conversion import astype
 from functad.primitives.extremes import MAX, MIN
 from functad.primitives.kinds import composite, general
 from functad.primitives.linalg import Calls, conjugate, inexact, matrix, real_dtype
-from functad.primitives.linalg_decompositions import spread, svdvals
+from functad.primitives.linalg_decompositions import spread
 from functad.primitives.operands import as_operand
 from functad.primitives.reductions import SUM, Axes, add_reduce, expand, reduced_axes, reduced_shape
 from functad.primitives.safe import inverse
+from functad.primitives.singular_values import singular_sum
 
 # The Euclidean norm
 
@@ -131,13 +132,12 @@ def _of_matrices(x: Any, p: Any, keepdims: bool) -> Any:
     if p is None or p in ("fro", "f"):
         return euclidean_norm(x, axis=reduced_axes((-2, -1), len(shape_of(x))), keepdims=keepdims)
     if p == "nuc":
-        result = abs(svdvals(x)).sum(-1)  # the derivative of the absolute value at 0 is 0
+        result = singular_sum(x, which="sum")
     elif p in (1, -1, math.inf, -math.inf):
         sums = abs(x).sum(-2 if abs(p) == 1 else -1)
         result = sums.max(-1) if p > 0 else sums.min(-1)
     elif p in (2, -2):
-        sizes = abs(svdvals(x))
-        result = sizes.max(-1) if p > 0 else sizes.min(-1)
+        result = singular_sum(x, which="max" if p > 0 else "min")
     else:
         raise ValueError("Invalid norm order for matrices.")
     return result[..., None, None] if keepdims else result

@@ -60,6 +60,20 @@ def zeros_for(shape: tuple[int, ...], dtype: Any, like: Any) -> Any:
     return np.zeros(shape, dtype, like=like)
 
 
+def absent(shape: tuple[int, ...], dtype: Any) -> Any:
+    """Return zeros in place of the cotangent of a result that nothing depends on; they take no memory."""
+    return np.ndarray(shape, dtype, _NOTHING, strides=(0,) * len(shape))
+
+
+_NOTHING = bytes(32)
+"""What an absent cotangent shows at each of its places, as long as the longest number."""
+
+
+def is_absent(g: Any) -> bool:
+    """Say whether a cotangent with axes was made by `absent`: some rules must tell what is unused from what is zero."""
+    return type(g) is np.ndarray and g.ndim > 0 and not any(g.strides)
+
+
 def refuse_out(out: Any, name: str) -> None:
     """Raise if the keyword `out` is given.
 

@@ -45,6 +45,8 @@ LATER = (
     "fourier",
     "linalg",
     "linalg_decompositions",
+    "linalg_eigen",
+    "linalg_solvers",
     "nan_functions",
     "norms",
     "ordering",
@@ -52,6 +54,7 @@ LATER = (
     "quantiles",
     "sequences",
     "signals",
+    "singular_values",
 )
 """Families that are imported when a function is met that the others do not have."""
 

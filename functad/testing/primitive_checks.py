@@ -52,7 +52,7 @@ SINGLE_TOLERANCE = 2e-5
 DOUBLE_TYPES = (np.float64, np.complex128)
 SINGLE_TYPES = (np.float32, np.complex64)
 
-VALUE_DEPENDENT = frozenset({np.real_if_close})
+VALUE_DEPENDENT = frozenset({np.real_if_close, np.linalg.eig, np.linalg.eigvals})
 """Functions whose result has a dtype that depends on the values, so that an abstract trace must refuse them."""
 
 

@@ -19,7 +19,7 @@ from functad.primitives.arithmetic import MULTIPLY
 from functad.primitives.broadcasting import unbroadcast
 from functad.primitives.indexing import SCATTER
 from functad.primitives.indices import add_at
-from functad.primitives.operands import zeros_for
+from functad.primitives.operands import absent, zeros_for
 from functad.primitives.primitive import KEEP_GATHER, KEEP_NOTHING, KEEP_ONE, Plan
 from functad.primitives.safe import mended, product
 from functad.primitives.writing import ADD_TO, part
@@ -251,7 +251,7 @@ def pull_record(plan: Plan, g: Any, saved: Any) -> list[Any]:
 
 def _total(part: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     if part is None:
-        return np.zeros(shape, dtype)
+        return absent(shape, dtype)
     return part.total() if type(part) is Scattered else part
 
 
