@@ -3,7 +3,8 @@
 from functad import errors
 from functad.expressions.expressions import Expressions
 from functad.expressions.spec import ArraySpec
-from functad.tracing.memory import keep_freed_memory as _keep_freed_memory
+from functad.primitives.coverage import coverage
+from functad.tracing.allocation import keep_freed_memory as _keep_freed_memory
 from functad.tracing.tensor import Tensor
 from functad.transforms.abstract import eval_shape, make_expressions
 from functad.transforms.forward import jvp
@@ -20,6 +21,7 @@ __all__ = [
     "ArraySpec",
     "Expressions",
     "Tensor",
+    "coverage",
     "errors",
     "eval_shape",
     "grad",

@@ -40,6 +40,12 @@ class ConversionError(FunctadError, TypeError):
     code = "conversion"
 
 
+class NoBufferError(ConversionError, AttributeError):
+    """An attribute was asked for that would give away the memory of a Tensor; `hasattr` finds it absent."""
+
+    code = "no-buffer"
+
+
 class AbstractValueError(FunctadError, TypeError):
     """The value of an abstract Tensor, which has only a shape and a dtype, was asked for."""
 

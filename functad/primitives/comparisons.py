@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from functad.primitives.kinds import broadcasting_samples, composite, constant, elementwise
-from functad.primitives.operands import refuse_out
+from functad.primitives.operands import as_operand, refuse_out
 from functad.primitives.primitive import Primitive, Samples
 
 _ONE = broadcasting_samples(((-2.0, 2.0),))
@@ -42,6 +42,20 @@ for _function in (
 ):  # fmt: skip
     _enter(_function, _LOGICAL)
 _enter(np.signbit, _STEP)
+
+
+def _enter_infinity(function: Any) -> None:
+    entry = constant(function, doc=_LOGICAL, samples=_ONE, complex=False)
+
+    def front(x: Any, out: Any = None) -> Any:
+        refuse_out(out, entry.name)
+        return entry(as_operand(x))
+
+    entry.front = front
+
+
+_enter_infinity(np.isposinf)
+_enter_infinity(np.isneginf)
 
 FLOOR_DIVIDE = _enter(np.floor_divide, _STEP)
 for _function in (np.floor, np.ceil, np.trunc, np.rint):

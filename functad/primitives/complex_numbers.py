@@ -115,6 +115,7 @@ constant(np.isreal, doc="the result is boolean", spec=_boolean_spec, samples=_ON
     np.real_if_close,
     doc="the derivative of the real part where that is returned, else of the identity",
     samples=lambda array: [((array(3),), {}), ((array(3),), {"tol": 1e6}), ((array(2).real + 0j,), {"tol": 1e13})],
+    value_dependent=True,
 )
 def real_if_close(a: Any, tol: float = 100) -> Any:
     """Return the real part if all imaginary parts are within `tol` (times the machine epsilon if above 1) of zero."""

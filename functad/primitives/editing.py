@@ -7,13 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_index
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+from numpy.lib.stride_tricks import sliding_window_view
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives.calculus import array_of
 from functad.primitives.conversion import astype
 from functad.primitives.indexing import get_item, scatter
 from functad.primitives.kinds import composite, constant
-from functad.primitives.operands import as_operand, concrete, refuse_out, strong
+from functad.primitives.operands import as_operand, concrete, is_traced, refuse_out, strong
 from functad.primitives.ordering import scanned_axis
 from functad.primitives.primitive import ENTRIES
 from functad.primitives.shaping import RESHAPE, Calls
@@ -134,6 +136,52 @@ def _meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str =
     return tuple([np.copy(grid) for grid in grids]) if copy else tuple(grids)
 
 
+@composite(
+    np.ix_,
+    samples=lambda array: [((array(2), array(3)), {}), ((array(2), [0, 1], array(1)), {}), ((array(0),), {})],
+    doc="a reshape",
+)
+def _ix(*args: Any) -> tuple[Any, ...]:
+    arrays = [array_of(a) for a in args]
+    for i, a in enumerate(arrays):
+        if len(shape_of(a)) != 1:
+            raise ValueError("Cross index must be 1 dimensional")
+        if dtype_of(a).kind == "b":
+            arrays[i] = np.nonzero(a)[0]
+        elif shape_of(a) == (0,) and not is_traced(a):
+            arrays[i] = a.astype(_INTP)
+    return tuple([_axis_of(a, i, len(arrays)) for i, a in enumerate(arrays)])
+
+
+@composite(
+    sliding_window_view,
+    samples=lambda array: [
+        ((array(5), 3), {}),
+        ((array(3, 4), (2, 3)), {}),
+        ((array(3, 4), 2), {"axis": 1}),
+        ((array(4, 2), (2, 2)), {"axis": (0, 0)}),
+        ((array(3), 1), {}),
+    ],
+    doc="linear; the cotangents of an element add up over the windows that it is in",
+)
+def _sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False) -> Any:
+    x = as_operand(x)
+    lengths = tuple(window_shape) if np.iterable(window_shape) else (window_shape,)
+    ndim = len(shape_of(x))
+    axes = tuple(range(ndim)) if axis is None else normalize_axis_tuple(axis, ndim, allow_duplicate=True)
+    if len(lengths) != len(axes):
+        raise ValueError(f"Must provide matching length window_shape and axis; got {len(lengths)} and {len(axes)}.")
+    if any(n < 0 for n in lengths):
+        raise ValueError("`window_shape` cannot contain negative values")
+    for i, n in zip(axes, lengths, strict=True):
+        count = shape_of(x)[i] - n + 1
+        if count < 1:
+            raise ValueError("window shape cannot be larger than input array shape")
+        before = (slice(None),) * i
+        x = np.stack([get_item(x, (*before, slice(start, start + count))) for start in range(n)], -1)
+    return x
+
+
 # Functions over rows and axes
 
 
@@ -184,12 +232,72 @@ def _apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Any:
     return a
 
 
+# Functions by pieces
+
+
+def _piecewise_samples(array: Any) -> Calls:
+    x, y = array(4), array(2, 3)
+    return [
+        ((x, [np.real(x) < 0, np.real(x) >= 0], [lambda v: -v * v, lambda v: 2 * v]), {}),
+        ((y, [np.real(y) > 0.5, np.real(y) > -0.5], [lambda v: v * v, 1.5, lambda v: -v]), {}),
+        ((x, np.real(x) < 0, [lambda v, w: v * w, lambda v, w: v + w], 3.0), {}),
+        ((x, [np.real(x) < 0], [lambda v, scale: v * scale]), {"scale": 2.0}),
+        ((array(), [True, False], [lambda v: v * v, 0]), {}),
+    ]
+
+
+@composite(np.piecewise, samples=_piecewise_samples, doc="that of the function whose condition is the last to hold")
+def _piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
+    x = array_of(x)
+    conditions = [_condition(c, shape_of(x)) for c in ([condlist] if _is_condition(condlist, x) else condlist)]
+    if len(conditions) == len(funclist) - 1:
+        held = conditions[0]
+        for condition in conditions[1:]:
+            held = held | condition
+        conditions.append(~held)
+    elif len(conditions) != len(funclist):
+        n = len(conditions)
+        raise ValueError(f"with {n} condition(s), either {n} or {n + 1} functions are expected")
+    out = np.zeros_like(x)
+    for condition, function in zip(conditions, funclist, strict=True):
+        out = np.where(condition, _piece(x, condition, function, args, kw), out)
+    return out
+
+
+def _is_condition(condlist: Any, x: Any) -> bool:
+    """Say whether what is given as the list of conditions is the only one of them."""
+    if np.isscalar(condlist) or is_traced(condlist):
+        return len(shape_of(condlist)) <= len(shape_of(x))
+    first = condlist[0]
+    return len(shape_of(x)) > 0 and not isinstance(first, (list, np.ndarray)) and not is_traced(first)
+
+
+def _condition(given: Any, shape: tuple[int, ...]) -> Any:
+    return np.broadcast_to(astype(array_of(given), np.bool_, copy=False), shape)
+
+
+def _piece(x: Any, condition: Any, function: Any, args: tuple[Any, ...], kw: dict[str, Any]) -> Any:
+    """Return a function of the elements where a condition holds, in their places.
+
+    In an abstract trace the number of those elements is unknown, and the function is taken of all.
+    """
+    if not callable(function):
+        return astype(array_of(function), dtype_of(x), copy=False)
+    if is_traced(condition):
+        return astype(array_of(function(x, *args, **kw)), dtype_of(x), copy=False)
+    chosen = get_item(x, condition)
+    if not chosen.size:
+        return np.zeros((), dtype_of(x))
+    values = np.broadcast_to(astype(array_of(function(chosen, *args, **kw)), dtype_of(x), copy=False), shape_of(chosen))
+    return scatter(values, indices=(condition,), shape=shape_of(x), dtype=dtype_of(x))
+
+
 # Rounding towards zero
 
 
 def _fix_spec(x: Any) -> ArraySpec:
     spec = spec_of(x)
-    return ArraySpec(spec.shape, np.fix(np.zeros(1, spec.dtype)).dtype)
+    return ArraySpec(spec.shape, np.trunc(np.zeros(1, spec.dtype)).dtype)
 
 
 def _fix(x: Any, out: Any = None) -> Any:
@@ -198,11 +306,11 @@ def _fix(x: Any, out: Any = None) -> Any:
     return rounded(as_operand(x))
 
 
-if np.lib.NumpyVersion(np.__version__) < "2.5.0":  # deprecated since, in favour of np.trunc
-    constant(
-        np.fix,
-        spec=_fix_spec,
-        samples=lambda array: [((array(3),), {}), ((array(),), {}), ((array(0, 2),), {})],
-        complex=False,
-        doc="piecewise constant: the derivative is 0",
-    ).front = _fix
+constant(  # deprecated since NumPy 2.5, in favour of np.trunc
+    np.fix,
+    compute=np.trunc,
+    spec=_fix_spec,
+    samples=lambda array: [((array(3),), {}), ((array(),), {}), ((array(0, 2),), {})],
+    complex=False,
+    doc="piecewise constant: the derivative is 0",
+).front = _fix

@@ -56,6 +56,7 @@ def _concatenate_samples(array: Any) -> Calls:
         (((array(2, 3), array(2, 1)),), {"axis": 1}),
         (([array(2, 3), array(2, 1)], -1), {}),
         (([array(2, 2), array(3), array()],), {"axis": None}),
+        (([array(2), 1.5],), {"axis": None}),
         (([array(2), [1.0, 2.0]],), {}),
         (([array(2), array(0)],), {}),
         (([array(2)],), {}),
@@ -81,6 +82,18 @@ def _operands(arrays: Iterable[Any], dtype: Any, casting: Any) -> list[Any]:
     return found
 
 
+def _numbers_yield(found: list[Any]) -> list[Any]:
+    """Return the arrays with Python numbers among them in the dtype that they yield to, as NumPy has it for `axis=None`."""
+    specs = [spec_of(a) for a in found]
+    if not any(s.weak for s in specs):
+        return found
+    dtype = np.result_type(*[s.dtype.type(0).item() if s.weak else s.dtype for s in specs])
+    return [
+        a if not s.weak else a.astype(dtype) if hasattr(a, "astype") else dtype.type(a)
+        for a, s in zip(found, specs, strict=True)
+    ]
+
+
 def concatenate(
     arrays: Iterable[Any], /, axis: int | None = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind"
 ) -> Any:
@@ -90,7 +103,7 @@ def concatenate(
     if not found:
         raise ValueError("need at least one array to concatenate")
     if axis is None:
-        found, axis = [ravel(a) for a in found], 0
+        found, axis = [ravel(a) for a in _numbers_yield(found)], 0
     ndim = len(shape_of(found[0]))
     if not ndim:
         raise ValueError("zero-dimensional arrays cannot be concatenated")
@@ -230,6 +243,8 @@ def _column(a: Any) -> Any:
     doc="a concatenation",
 )
 def _append(arr: Any, values: Any, axis: int | None = None) -> Any:
+    if axis is None:  # numbers are made arrays first here, so their dtype does not yield
+        return concatenate((ravel(as_operand(arr)), ravel(as_operand(values))))
     return concatenate((arr, values), axis)
 
 

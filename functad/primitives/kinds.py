@@ -260,11 +260,15 @@ def constant(
     )
 
 
-def composite(function: Any, *, doc: str, samples: Samples, complex: bool = True) -> Callable[[Callable[..., Any]], Composite]:
+def composite(
+    function: Any, *, doc: str, samples: Samples, complex: bool = True, value_dependent: bool = False
+) -> Callable[[Callable[..., Any]], Composite]:
     """Enter a function by its body, written with NumPy functions and with the same signature."""
 
     def enter(body: Callable[..., Any]) -> Composite:
-        return Composite(function, body, doc=doc, samples=samples, complex=complex)
+        entry = Composite(function, body, doc=doc, samples=samples, complex=complex)
+        entry.value_dependent = value_dependent
+        return entry
 
     return enter
 

@@ -349,9 +349,10 @@ def eig(a: Any) -> Any:
 
 
 EIG.front = eig
+EIG.value_dependent = True
 
 
-@composite(np.linalg.eigvals, samples=_eigvals_samples, doc="dw = diag(v^-1 da v)")
+@composite(np.linalg.eigvals, samples=_eigvals_samples, value_dependent=True, doc="dw = diag(v^-1 da v)")
 def eigvals(a: Any) -> Any:
     """Return the eigenvalues; complex if one of them is."""
     return eig(a).eigenvalues

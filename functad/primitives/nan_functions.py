@@ -16,7 +16,7 @@ from functad.primitives.extremes import MAX, MIN
 from functad.primitives.kinds import composite, constant, general
 from functad.primitives.operands import as_operand, refuse_out
 from functad.primitives.primitive import Primitive
-from functad.primitives.quantiles import median_of, median_samples, quantile_of, quantile_samples
+from functad.primitives.quantiles import enter_quantile, median_of, median_samples, quantile_samples
 from functad.primitives.reductions import (
     Axes,
     count,
@@ -390,41 +390,7 @@ def _nan_quantile_samples(scale: int) -> Any:
     return samples
 
 
-@composite(np.nanquantile, samples=_nan_quantile_samples(1), doc="as quantile of what is no NaN; NaNs get zero", complex=False)
-def nanquantile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: Any = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: Any = _NoValue,
-    *,
-    weights: Any = None,
-    interpolation: Any = None,
-) -> Any:
-    """`np.nanquantile`."""
-    refuse_out(out, "nanquantile")
-    method = interpolation or method
-    return quantile_of("nanquantile", a, q, axis, method, keepdims, weights, scale=1, skip_nan=True)
+_NAN_QUANTILE = "as quantile of what is no NaN; NaNs get zero"
 
-
-@composite(
-    np.nanpercentile, samples=_nan_quantile_samples(100), doc="as percentile of what is no NaN; NaNs get zero", complex=False
-)
-def nanpercentile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: Any = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: Any = _NoValue,
-    *,
-    weights: Any = None,
-    interpolation: Any = None,
-) -> Any:
-    """`np.nanpercentile`."""
-    refuse_out(out, "nanpercentile")
-    method = interpolation or method
-    return quantile_of("nanpercentile", a, q, axis, method, keepdims, weights, scale=100, skip_nan=True)
+enter_quantile(np.nanquantile, _nan_quantile_samples(1), scale=1, skip_nan=True, doc=_NAN_QUANTILE)
+enter_quantile(np.nanpercentile, _nan_quantile_samples(100), scale=100, skip_nan=True, doc=_NAN_QUANTILE)

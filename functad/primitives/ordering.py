@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from functad.expressions.spec import ArraySpec, shape_of, spec_of
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives.conversion import astype
 from functad.primitives.kinds import composite, constant, general
 from functad.primitives.operands import as_operand
 from functad.primitives.positions import ARGSORT
@@ -235,6 +236,17 @@ def sort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, 
     _refuse_order(order)
     a, axis = scanned_axis(a, axis)
     return REORDERED(a, ARGSORT(a, axis=axis, kind=kind, stable=stable), axis=axis)
+
+
+@composite(
+    np.sort_complex,
+    samples=lambda array: [((array(4),), {}), ((array(2, 3),), {}), ((array(0),), {})],
+    doc="a permutation, as sort; real numbers become complex",
+)
+def _sort_complex(a: Any) -> Any:
+    out = sort(a)
+    kind = dtype_of(out).char
+    return out if kind in "FDG" else astype(out, {"b": "F", "h": "F", "B": "F", "H": "F", "g": "G"}.get(kind, "D"))
 
 
 def _argpartition(a: Any, *, kth: Any, axis: int, kind: Any) -> Any:

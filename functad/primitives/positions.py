@@ -149,3 +149,72 @@ def _digitize_front(x: Any, bins: Any, right: bool = False) -> Any:
 
 
 DIGITIZE.front = _digitize_front
+
+
+# Several numbers for a position, one number, one bit
+
+
+def _ravel_multi_index(*indices: Any, dims: tuple[int, ...], mode: Any, order: Any) -> Any:
+    return np.ravel_multi_index(indices, dims, mode, order)
+
+
+def _ravel_multi_index_spec(*indices: Any, **params: Any) -> ArraySpec:
+    return ArraySpec(np.broadcast_shapes(*[spec_of(i).shape for i in indices]), _INTP)
+
+
+RAVEL_MULTI_INDEX = constant(
+    np.ravel_multi_index,
+    compute=_ravel_multi_index,
+    spec=_ravel_multi_index_spec,
+    samples=lambda array: [(((np.array([1, 0]), np.array([2, 1])), (2, 3)), {}), (((1, 4), (2, 3), "wrap", "F"), {})],
+    doc=_DOC,
+)
+
+
+def _ravel_multi_index_front(multi_index: Any, dims: Any, mode: Any = "raise", order: Any = "C") -> Any:
+    dims = (dims,) if isinstance(dims, int) else tuple(dims)
+    return RAVEL_MULTI_INDEX(*map(as_operand, multi_index), dims=dims, mode=mode, order=order)
+
+
+RAVEL_MULTI_INDEX.front = _ravel_multi_index_front
+
+
+def _unravel_index(indices: Any, *, shape: tuple[int, ...], order: Any) -> Any:
+    return np.unravel_index(indices, shape, order)
+
+
+def _unravel_index_spec(indices: Any, *, shape: tuple[int, ...], order: Any) -> tuple[ArraySpec, ...]:
+    return (ArraySpec(spec_of(indices).shape, _INTP),) * len(shape)
+
+
+UNRAVEL_INDEX = constant(
+    np.unravel_index,
+    compute=_unravel_index,
+    spec=_unravel_index_spec,
+    samples=lambda array: [((np.array([1, 5]), (2, 3)), {}), ((4, (2, 3), "F"), {})],
+    doc=_DOC,
+)
+UNRAVEL_INDEX.multiple = True
+
+
+def _unravel_index_front(indices: Any, shape: Any, order: Any = "C") -> Any:
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    return UNRAVEL_INDEX(as_operand(indices), shape=shape, order=order)
+
+
+UNRAVEL_INDEX.front = _unravel_index_front
+
+
+def _enter_bits(function: Any, samples: Any) -> None:
+    entry = constant(function, samples=samples, doc="integers have no derivative")
+
+    def front(a: Any, axis: Any = None, *args: Any, **params: Any) -> Any:
+        if args:  # a count, that stands before the only keyword
+            params["count"] = args[0]
+        return entry(as_operand(a), axis=axis, **params)
+
+    entry.front = front
+
+
+_enter_bits(np.packbits, lambda array: [((np.array([1, 0, 1, 1, 0, 0, 0, 1, 1]),), {}), ((np.eye(2, dtype=bool), 1), {})])
+_enter_bits(np.unpackbits, lambda array: [((np.array([3, 7], np.uint8),), {}), ((np.array([[3]], np.uint8), 1, 4), {})])

@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.errors import UnsupportedError, here
 from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of, spec_of, stand_in
 
 Rule = Callable[..., Any]
@@ -47,13 +48,15 @@ class Entry:
     Attributes:
         function: the function that users call.
         name: the name printed in expression lists.
-        status: `primitive`, `composite` or `constant`.
+        status: `primitive`, `composite`, `constant` or `refused`.
         doc: one line on the derivative or its convention.
         samples: `samples(array)` gives calls `(args, kwargs)`; `array(*shape, low=, high=)` makes an input.
         front: called in place of `function` when an argument is a Tensor; has the same signature.
+        value_dependent: shape or dtype of the result depend on values, so that an abstract trace must refuse the call.
     """
 
     status = "entry"
+    value_dependent = False
 
     def __init__(self, function: Any, *, doc: str, samples: Samples | None, name: str | None = None) -> None:
         self.function = function
@@ -304,4 +307,43 @@ class Composite(Entry):
         return self.front(*args, **kwargs)
 
 
-__all__ = ["ENTRIES", "INTERNAL", "ArraySpec", "Composite", "Entry", "Plan", "Primitive", "Rule"]
+class Refused(Entry):
+    """A function that has no derivative, or no sense for a Tensor: calling it raises, and says what to write instead.
+
+    Attributes:
+        why: the reason.
+        instead: what to write instead.
+    """
+
+    status = "refused"
+
+    def __init__(self, function: Any, *, why: str, instead: str, samples: Samples, name: str | None = None) -> None:
+        super().__init__(function, doc=f"{why} {instead}", samples=samples, name=name)
+        self.why = why
+        self.instead = instead
+        self.front = self.__call__
+        ENTRIES[function] = self
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Refuse.
+
+        Raises:
+            UnsupportedError: always.
+        """
+        raise UnsupportedError(f"{shown_name(self.function)} of a Tensor, at {here()}: {self.why} {self.instead}")
+
+
+def shown_name(function: Any) -> str:
+    """Return the name of a NumPy function as users write it.
+
+    Example:
+        >>> shown_name(np.linalg.norm)
+        'np.linalg.norm'
+    """
+    module = (getattr(function, "__module__", None) or "numpy").replace("numpy", "np", 1)
+    for private, public in (("np.lib._scimath_impl", "np.emath"), ("np.lib.scimath", "np.emath")):
+        module = public if module == private else module
+    return f"{module}.{getattr(function, '__name__', repr(function))}"
+
+
+__all__ = ["ENTRIES", "INTERNAL", "ArraySpec", "Composite", "Entry", "Plan", "Primitive", "Refused", "Rule", "shown_name"]

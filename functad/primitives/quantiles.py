@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import UnsupportedError, here
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
-from functad.primitives.kinds import composite
+from functad.primitives.kinds import composite, constant
 from functad.primitives.operands import as_operand, innermost, is_traced, refuse_out
 from functad.primitives.ordering import PICKED, POSITIONS
 from functad.primitives.reductions import Axes, mean, reduced_axes, reduced_shape
 from functad.primitives.shaping import Calls, ravel
+from functad.primitives.statistics import aligned
 
 _NoValue = np._NoValue
 _INTP = np.dtype(np.intp)
@@ -143,16 +143,7 @@ def _clipped(rank: Any, last: Any) -> Any:
 def quantile_of(
     name: str, a: Any, q: Any, axis: Any, method: str, keepdims: Any, weights: Any, *, scale: int, skip_nan: bool
 ) -> Any:
-    """Return quantiles along axes, of probabilities `q / scale`; the axes of `q` come first.
-
-    Raises:
-        UnsupportedError: there are weights.
-    """
-    if weights is not None:
-        raise UnsupportedError(
-            f"np.{name} of a Tensor takes no weights=, at {here()}: it is the method inverted_cdf, which can be written with "
-            f"np.argsort, np.cumsum and np.searchsorted."
-        )
+    """Return quantiles along axes, of probabilities `q / scale`; the axes of `q` come first."""
     a, q = as_operand(a), as_operand(q)
     if dtype_of(a).kind == "c":
         raise TypeError("a must be an array of real numbers")
@@ -168,8 +159,11 @@ def quantile_of(
     rows, whole = _rows(a, axes)
     if shape_of(rows)[-1] == 0:
         raise IndexError(f"np.{name} of no elements")
-    n = number_without_nan(rows).astype(dtype_of(q)) if skip_nan else shape_of(rows)[-1]
-    values = _between(rows, *_neighbours(method, q.reshape(-1), n), exact=exact, weak=weak, skip_nan=skip_nan)
+    if weights is not None:
+        values = _weighted(rows, _rows(aligned(as_operand(weights), shape_of(a), axis), axes)[0], q, method, skip_nan=skip_nan)
+    else:
+        n = number_without_nan(rows).astype(dtype_of(q)) if skip_nan else shape_of(rows)[-1]
+        values = _between(rows, *_neighbours(method, q.reshape(-1), n), exact=exact, weak=weak, skip_nan=skip_nan)
     if own == ():
         values = values[..., 0]
         return values.reshape(whole) if keepdims else values
@@ -188,6 +182,40 @@ def _between(rows: Any, below: Any, above: Any, weight: Any, *, exact: bool, wea
         weight = weight.astype(dtype_of(rows))
     upper = weight >= 0.5
     return np.where(upper, high, low) + (high - low) * np.where(upper, weight - 1, weight)
+
+
+def _weighted(rows: Any, weights: Any, q: Any, method: str, *, skip_nan: bool) -> Any:
+    """Return the elements at which the sum of the weights reaches a share: one of the elements each, by position."""
+    if method != "inverted_cdf":
+        raise ValueError(f"Only method 'inverted_cdf' supports weights. Got: {method}.")
+    return PICKED(rows, WEIGHTED_POSITIONS(rows, weights, q.reshape(-1), skip_nan=skip_nan))
+
+
+def weighted_positions(rows: Any, weights: Any, q: Any, *, skip_nan: bool) -> Any:
+    """Return where in each row its weighted quantiles stand."""
+    return WEIGHTED_POSITIONS(rows, weights, q, skip_nan=skip_nan)
+
+
+def _weighted_positions(rows: Any, weights: Any, q: Any, *, skip_nan: bool) -> Any:
+    quantile: Any = np.nanquantile if skip_nan else np.quantile
+    values = np.moveaxis(quantile(rows, q, axis=-1, weights=weights, method="inverted_cdf"), 0, -1)[..., None]
+    rows = rows[..., None, :]
+    return ((rows == values) | ((rows != rows) & (values != values))).argmax(-1)
+
+
+def _weighted_positions_spec(rows: Any, weights: Any, q: Any, *, skip_nan: bool) -> ArraySpec:
+    return ArraySpec((*spec_of(rows).shape[:-1], *spec_of(q).shape), _INTP)
+
+
+WEIGHTED_POSITIONS = constant(
+    weighted_positions,
+    compute=_weighted_positions,
+    spec=_weighted_positions_spec,
+    samples=lambda array: [((array(4), array(4, low=0.5), np.array([0.3, 0.8])), {"skip_nan": False})],
+    complex=False,
+    internal=True,
+    doc="positions have no derivative",
+)
 
 
 def quantile_samples(scale: int) -> Any:
@@ -210,6 +238,9 @@ def quantile_samples(scale: int) -> Any:
             ((array(4), 1.0 * scale), {}),
             ((array(), 0.3 * scale), {}),
             ((array(1), q[:1]), {}),
+            ((array(5), q), {"weights": array(5, low=0.5), "method": "inverted_cdf"}),
+            ((array(2, 3), q, 1), {"weights": array(2, 3, low=0.5), "method": "inverted_cdf", "keepdims": True}),
+            ((array(2, 3), q[0], 0), {"weights": array(2, 3, low=0.5), "method": "inverted_cdf"}),
             *[((array(5), q[:2]), {"method": method}) for method in continuous],
             *[((array(5), [0.0, 0.25 * scale, 0.37 * scale, 1.0 * scale]), {"method": method}) for method in steps],
         ]
@@ -220,39 +251,27 @@ def quantile_samples(scale: int) -> Any:
 _QUANTILE = "goes to the two elements that the value lies between, by their weights; by q, their difference times the slope"
 
 
-@composite(np.quantile, samples=quantile_samples(1), complex=False, doc=_QUANTILE)
-def quantile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: Any = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: Any = False,
-    *,
-    weights: Any = None,
-    interpolation: Any = None,
-) -> Any:
-    """`np.quantile`."""
-    refuse_out(out, "quantile")
-    method = interpolation or method
-    return quantile_of("quantile", a, q, axis, method, keepdims, weights, scale=1, skip_nan=False)
+def enter_quantile(function: Any, samples: Any, *, scale: int, skip_nan: bool, doc: str = _QUANTILE) -> None:
+    """Enter `np.quantile` or one of its relatives, of probabilities `q / scale`."""
+    name = function.__name__
+
+    @composite(function, samples=samples, complex=False, doc=doc)
+    def entered(
+        a: Any,
+        q: Any,
+        axis: Any = None,
+        out: Any = None,
+        overwrite_input: bool = False,
+        method: str = "linear",
+        keepdims: Any = _NoValue,
+        *,
+        weights: Any = None,
+        interpolation: Any = None,
+    ) -> Any:
+        refuse_out(out, name)
+        method = interpolation or method
+        return quantile_of(name, a, q, axis, method, keepdims, weights, scale=scale, skip_nan=skip_nan)
 
 
-@composite(np.percentile, samples=quantile_samples(100), complex=False, doc=_QUANTILE)
-def percentile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: Any = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: Any = False,
-    *,
-    weights: Any = None,
-    interpolation: Any = None,
-) -> Any:
-    """`np.percentile`."""
-    refuse_out(out, "percentile")
-    method = interpolation or method
-    return quantile_of("percentile", a, q, axis, method, keepdims, weights, scale=100, skip_nan=False)
+enter_quantile(np.quantile, quantile_samples(1), scale=1, skip_nan=False)
+enter_quantile(np.percentile, quantile_samples(100), scale=100, skip_nan=False)

@@ -1,4 +1,4 @@
-"""Questions about shape and dtype, arrays made after the model of a Tensor, and comparisons of whole arrays.
+"""Questions about shape and dtype, and comparisons of whole arrays.
 
 Queries are answered from what is known of a Tensor even without its value, and nothing is recorded.
 """
@@ -13,9 +13,8 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, shape_of, spec_of
-from functad.primitives.broadcasting import as_shape
-from functad.primitives.kinds import composite, constant
-from functad.primitives.operands import as_operand, concrete, innermost, is_traced
+from functad.primitives.kinds import constant
+from functad.primitives.operands import concrete, innermost, is_traced
 from functad.primitives.primitive import ENTRIES, Entry, Samples
 from functad.primitives.shaping import Calls
 
@@ -45,7 +44,6 @@ def query(function: Any, *, doc: str, samples: Samples) -> Callable[[Callable[..
 
 _SHAPE = "read from the shape"
 _DTYPE = "read from the dtype"
-_MADE = "shape and dtype come from the argument, its value does not matter"
 
 
 def _any_shape(array: Any) -> Calls:
@@ -119,6 +117,42 @@ def _two(array: Any) -> Calls:
     return [((array(2), array(2)), {}), ((array(), array(3)), {})]
 
 
+def model_of(prototype: Any) -> Any:
+    """Return an array with the kind, layout, shape and dtype of a Tensor: its value, or what stands for its spec."""
+    inner = innermost(prototype)
+    return np.broadcast_to(np.empty((), inner.dtype), inner.shape) if isinstance(inner, ArraySpec) else inner
+
+
+def enter_query(function: Any, *, doc: str, samples: Samples) -> None:
+    """Enter a query that NumPy answers itself, if it is given models in place of Tensors."""
+
+    @query(function, doc=doc, samples=samples)
+    def answered(*args: Any, **kwargs: Any) -> Any:
+        return function(*map(model_of, args), **kwargs)
+
+
+def _square(array: Any) -> Calls:
+    return [((array(3, 3),), {}), ((array(0, 0),), {})]
+
+
+enter_query(np.common_type, doc=_DTYPE, samples=lambda array: [((array(2),), {}), ((array(2), np.ones(1, np.int8)), {})])
+enter_query(np.diag_indices_from, doc=_SHAPE, samples=_square)
+enter_query(np.tril_indices_from, doc=_SHAPE, samples=lambda array: [*_square(array), ((array(2, 3), 1), {})])
+enter_query(np.triu_indices_from, doc=_SHAPE, samples=lambda array: [*_square(array), ((array(2, 3),), {"k": -1})])
+
+
+def _enter_text(function: Any) -> None:
+    @query(function, doc="a text has no derivative", samples=lambda array: [((array(2),), {}), ((array(2, 2), 60, 3), {})])
+    def shown(a: Any, *args: Any, **kwargs: Any) -> str:
+        text: str = function(concrete(a, f"np.{function.__name__}"), *args, **kwargs)
+        return text
+
+
+_enter_text(np.array2string)
+_enter_text(np.array_repr)
+_enter_text(np.array_str)
+
+
 @query(np.shares_memory, doc="about the memory of values", samples=_two)
 def _shares_memory(a: Any, b: Any, *max_work: Any, **keywords: Any) -> bool:
     return np.shares_memory(concrete(a, "np.shares_memory"), concrete(b, "np.shares_memory"), *max_work, **keywords)
@@ -127,90 +161,6 @@ def _shares_memory(a: Any, b: Any, *max_work: Any, **keywords: Any) -> bool:
 @query(np.may_share_memory, doc="about the memory of values", samples=_two)
 def _may_share_memory(a: Any, b: Any, *max_work: Any, **keywords: Any) -> bool:
     return np.may_share_memory(concrete(a, "np.may_share_memory"), concrete(b, "np.may_share_memory"), *max_work, **keywords)
-
-
-def _model(prototype: Any) -> Any:
-    """Return what NumPy may copy kind, layout, shape and dtype from: the value, or what stands for its spec."""
-    inner = innermost(prototype)
-    return np.broadcast_to(np.empty((), inner.dtype), inner.shape) if isinstance(inner, ArraySpec) else inner
-
-
-def _made_samples(array: Any) -> Calls:
-    return [
-        ((array(2, 3),), {}),
-        ((array(),), {}),
-        ((array(2),), {"dtype": np.float32}),
-        ((array(2),), {"shape": (1, 3)}),
-        ((array(2),), {"shape": 2, "dtype": int}),
-        ((array(0),), {}),
-    ]
-
-
-def _enter_made(function: Any) -> None:
-    @query(function, doc=_MADE, samples=_made_samples)
-    def made(a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None) -> Any:
-        return function(_model(a), dtype, order, False, shape)
-
-
-_enter_made(np.zeros_like)
-_enter_made(np.ones_like)
-
-
-@query(np.empty_like, doc=_MADE, samples=lambda array: [((array(0),), {}), ((array(2),), {"shape": (0, 3)})])
-def _empty_like(
-    prototype: Any, /, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None
-) -> Any:
-    return np.empty_like(_model(prototype), dtype, order, False, shape)
-
-
-def _enter_created(function: Any, samples: Samples) -> None:
-    """Enter a function that makes an array; it comes here if `like=` is a Tensor, and makes a plain one."""
-
-    @query(function, doc="makes a constant", samples=samples)
-    def created(*args: Any, **kwargs: Any) -> Any:
-        return function(*args, **kwargs)
-
-
-_enter_created(np.zeros, lambda array: [((2,), {"like": array(1)}), (((2, 3), np.float32), {"like": array(1)})])
-_enter_created(np.ones, lambda array: [((2,), {"like": array(1)}), (((2, 3), np.float32), {"like": array(1)})])
-_enter_created(np.empty, lambda array: [((0,), {"like": array(1)})])
-_enter_created(np.arange, lambda array: [((3,), {"like": array(1)}), ((1.0, 2.0, 0.5), {"like": array(1)})])
-_enter_created(np.eye, lambda array: [((3,), {"like": array(1)}), ((2, 3), {"k": 1, "like": array(1)})])
-_enter_created(np.identity, lambda array: [((3,), {"like": array(1)})])
-
-
-def _full_like_samples(array: Any) -> Calls:
-    keywords = {"dtype": array().dtype} if array().dtype.kind == "c" else {}  # a real model would drop imaginary parts
-    return [
-        ((array(2, 3), 1.5), {}),
-        ((array(2, 3), array()), keywords),
-        ((array(2, 3), array(3)), keywords),
-        ((array(2), array()), {"shape": (3,), **keywords}),
-        ((array(2), 2.0), {"dtype": np.float32}),
-    ]
-
-
-@composite(np.full_like, samples=_full_like_samples, doc="linear in the fill value; the model's value does not matter")
-def _full_like(
-    a: Any, fill_value: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None
-) -> Any:
-    fill_value = as_operand(fill_value)
-    if not is_traced(fill_value):
-        return np.full_like(_model(a), fill_value, dtype, order, False, shape)
-    shape = shape_of(a) if shape is None else as_shape(shape)
-    return np.broadcast_to(fill_value, shape).astype(dtype_of(a) if dtype is None else dtype)
-
-
-@composite(
-    np.full,
-    samples=lambda array: [((3, 1.5), {"like": array(1)}), (((2, 3), array(3)), {"like": array(1)})],
-    doc="linear in the fill value; Tensors are seen if `like=` is one",
-)
-def _full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", *, device: Any = None) -> Any:
-    fill_value = as_operand(fill_value)
-    if not is_traced(fill_value):
-        return np.full(shape, fill_value, dtype, order)
-    return np.broadcast_to(fill_value, as_shape(shape)).astype(dtype_of(fill_value) if dtype is None else dtype)
 
 
 _BOOLEAN = "the result is boolean"

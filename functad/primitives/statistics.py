@@ -25,6 +25,7 @@ from functad.primitives.reductions import (
     reduction_samples,
     sum,  # noqa: A004
 )
+from functad.primitives.safe import inverse
 from functad.primitives.shaping import Calls, same_spec
 
 _NoValue = np._NoValue
@@ -183,27 +184,6 @@ VAR.front = var
 # Standard deviation
 
 
-def inverse(x: Any) -> Any:
-    """Return `1 / x`, and 0 where x is 0; so is its derivative of any order."""
-    return INVERSE(x)
-
-
-def _inverse(x: Any) -> Any:
-    zero = np.equal(x, 0)
-    return np.where(zero, 0.0, 1 / np.where(zero, 1.0, x))[()]
-
-
-INVERSE = elementwise(
-    inverse,
-    lambda g, out: -(g * (out * out)),
-    operator=_inverse,
-    spec=same_spec,
-    domain=((0.5, 2.0),),
-    internal=True,
-    doc="d(1 / x) = -dx / x^2; 0 at x = 0, as the value is",
-)
-
-
 def root(x: Any) -> Any:
     """Return the square root, whose derivatives of any order are 0 at 0."""
     return ROOT(x)
@@ -281,7 +261,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         result = mean(a, axes, keepdims=keepdims)
         total = np.full((), count(shape, axes), dtype_of(result))[()]
     else:
-        weights = _aligned(as_operand(weights), shape, axis)
+        weights = aligned(as_operand(weights), shape, axis)
         dtype = np.result_type(dtype_of(a), dtype_of(weights), *[np.float64] * (dtype_of(a).kind in "biu"))
         total = sum(weights, axes, dtype, keepdims=keepdims)
         zero = total == 0
@@ -293,7 +273,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     return result, total if shape_of(total) == shape_of(result) else np.broadcast_to(total, shape_of(result)).copy()
 
 
-def _aligned(weights: Any, shape: tuple[int, ...], axis: Any) -> Any:
+def aligned(weights: Any, shape: tuple[int, ...], axis: Any) -> Any:
     """Return weights of the shape that is averaged; they may be given along the axes that are averaged over alone."""
     own = shape_of(weights)
     if own == shape:

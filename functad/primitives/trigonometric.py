@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from functad.expressions.spec import dtype_of
 from functad.primitives.kinds import elementwise
 from functad.primitives.safe import product, quotient
 
@@ -12,16 +15,27 @@ _UNIT = ((-0.8, 0.8),)
 SIN = elementwise(np.sin, lambda g, x: g * np.cos(x), doc="d sin(x) = cos(x) dx")
 COS = elementwise(np.cos, lambda g, x: -(g * np.sin(x)), doc="d cos(x) = -sin(x) dx")
 TAN = elementwise(np.tan, lambda g, out: product(g, 1 + out * out), domain=((-1.2, 1.2),), doc="d tan(x) = (1 + tan(x)^2) dx")
-# (1 - x)(1 + x) instead of 1 - x^2 loses no digits near 1.
+
+
+def _root_to_one(x: Any) -> Any:
+    """Return `sqrt(1 - x^2)`; the product of 1 - x and 1 + x loses no digits near 1.
+
+    On the branch cuts of complex numbers the sign of a zero tells the side: 1 - x would lose it, and so would the product.
+    """
+    if dtype_of(x).kind == "c":
+        return np.sqrt(-(x - 1)) * np.sqrt(1 + x)
+    return np.sqrt((1 - x) * (1 + x))
+
+
 ARCSIN = elementwise(
     np.arcsin,
-    lambda g, x: quotient(g, np.sqrt((1 - x) * (1 + x))),
+    lambda g, x: quotient(g, _root_to_one(x)),
     domain=_UNIT,
     doc="d arcsin(x) = dx / sqrt(1 - x^2)",
 )
 ARCCOS = elementwise(
     np.arccos,
-    lambda g, x: -quotient(g, np.sqrt((1 - x) * (1 + x))),
+    lambda g, x: -quotient(g, _root_to_one(x)),
     domain=_UNIT,
     doc="d arccos(x) = -dx / sqrt(1 - x^2)",
 )

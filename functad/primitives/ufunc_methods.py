@@ -17,7 +17,8 @@ from functad.errors import UnsupportedError, here
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.primitives import extremes, reductions, scans
 from functad.primitives.conversion import astype
-from functad.primitives.operands import as_operand, innermost
+from functad.primitives.indexing import get_item, scatter
+from functad.primitives.operands import as_operand, concrete, innermost
 from functad.primitives.shaping import RESHAPE, permuted
 
 _NoValue = np._NoValue
@@ -151,11 +152,35 @@ def _outer(ufunc: np.ufunc, a: Any, b: Any, **kwargs: Any) -> Any:
     return ufunc(a, b, **kwargs)
 
 
-def _refuse_reduceat(ufunc: np.ufunc, *inputs: Any, **kwargs: Any) -> Any:
-    raise UnsupportedError(
-        f"np.{ufunc.__name__}.reduceat has no derivative rule, at {here()}. "
-        f"Use the slices one by one: np.stack([np.{ufunc.__name__}.reduce(t[i:j]) for i, j in zip(starts, ends)])."
-    )
+def _reduceat(ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+    """`ufunc.reduceat`: reductions from each index to the next, or the element there if the next is not greater."""
+    _check_binary(ufunc, "reduceat")
+    _refuse_out(ufunc, ".reduceat", out)
+    array, starts = as_operand(array), np.asarray(concrete(as_operand(indices), f"np.{ufunc.__name__}.reduceat"))
+    starts = starts if starts.size else starts.astype(np.intp)
+    shape = shape_of(array)
+    axis = normalize_axis_index(axis, len(shape))
+    length = shape[axis]
+    wrong = starts[(starts < 0) | (starts >= length)]
+    if wrong.size:
+        raise IndexError(f"index {wrong[0]} out-of-bounds in {ufunc.__name__}.reduceat [0, {length})")
+    ends = np.maximum(np.append(starts[1:], length), starts + 1).astype(np.intp)
+    if dtype is not None:
+        array = astype(array, dtype, copy=False)
+    before = (slice(None),) * axis
+    if ufunc is np.add and dtype_of(array).kind in "fc":  # one addition into the places of the results
+        counts = ends - starts
+        if np.array_equal(starts[1:], ends[:-1]):
+            places: Any = slice(int(starts[0]) if len(starts) else length, length)
+        else:
+            places = np.concatenate([np.arange(a, b) for a, b in zip(starts, ends, strict=True)])
+        results = np.repeat(np.arange(len(starts)), counts)
+        whole = (*shape[:axis], len(starts), *shape[axis + 1 :])
+        return scatter(get_item(array, (*before, places)), indices=((*before, results),), shape=whole, dtype=dtype_of(array))
+    if not len(starts):
+        return np.zeros((*shape[:axis], 0, *shape[axis + 1 :]), ufunc(np.ones(1, dtype_of(array)), 1).dtype)
+    parts = [get_item(array, (*before, slice(a, b))) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
+    return np.stack([_reduce(ufunc, part, axis) for part in parts], axis)
 
 
 def _refuse_at(ufunc: np.ufunc, *inputs: Any, **kwargs: Any) -> Any:
@@ -169,7 +194,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "reduce": _reduce,
     "accumulate": _accumulate,
     "outer": _outer,
-    "reduceat": _refuse_reduceat,
+    "reduceat": _reduceat,
     "at": _refuse_at,
 }
 """What to call for each method of a ufunc: `handler(ufunc, *inputs, **kwargs)`."""

@@ -15,6 +15,7 @@ from functad.primitives import (  # noqa: F401
     complex_numbers,
     contractions,
     conversion,
+    creation,
     diagonals,
     einsum,
     exponential,
@@ -38,11 +39,15 @@ from functad.primitives import (  # noqa: F401
 from functad.primitives.primitive import ENTRIES, Entry
 
 LATER = (
+    "bessel",
     "calculus",
     "covariances",
     "determinants",
     "editing",
+    "emath",
+    "fitting",
     "fourier",
+    "histograms",
     "linalg",
     "linalg_decompositions",
     "linalg_eigen",
@@ -52,7 +57,9 @@ LATER = (
     "ordering",
     "polynomials",
     "quantiles",
+    "refused",
     "sequences",
+    "sets",
     "signals",
     "singular_values",
 )

@@ -17,6 +17,7 @@ and the numbers that disagree.
 | `check_mixtures` | inputs of several dtypes, and Python numbers: value, cotangents |
 | `check_complex_refused` | a function that does not take complex numbers raises, traced or not |
 | `check_integers_refused` | `grad` by integers raises |
+| `check_refused` | a refused function raises, with its name, the reason and what to write instead |
 | `check_constant` | a function without derivative records nothing and has derivative zero |
 """
 
@@ -30,9 +31,9 @@ from typing import Any
 import numpy as np
 
 import functad
-from functad.errors import AbstractValueError, InputError
+from functad.errors import AbstractValueError, InputError, UnsupportedError
 from functad.expressions.spec import dtype_of, shape_of
-from functad.primitives.primitive import Entry, Primitive
+from functad.primitives.primitive import Entry, Primitive, Refused, shown_name
 from functad.testing.numerical import (
     DIFFERENCE_TOLERANCE,
     EXACT_TOLERANCE,
@@ -52,9 +53,6 @@ SINGLE_TOLERANCE = 2e-5
 DOUBLE_TYPES = (np.float64, np.complex128)
 SINGLE_TYPES = (np.float32, np.complex64)
 
-VALUE_DEPENDENT = frozenset({np.real_if_close, np.linalg.eig, np.linalg.eigvals})
-"""Functions whose result has a dtype that depends on the values, so that an abstract trace must refuse them."""
-
 
 def check_primitive(entry: Entry, *, seed: int = 0) -> None:
     """Run every check that applies to an entry: on all its samples, in all four inexact dtypes.
@@ -67,6 +65,10 @@ def check_primitive(entry: Entry, *, seed: int = 0) -> None:
         AssertionError: a check failed; the message says which, on what call, and the numbers.
     """
     check_complete(entry)
+    if isinstance(entry, Refused):
+        for call in calls(entry, np.float64, seed):
+            check_refused(call)
+        return
     takes_complex = getattr(entry, "complex", True)
     for dtype in (*DOUBLE_TYPES, *SINGLE_TYPES):
         if np.dtype(dtype).kind == "c" and not takes_complex:
@@ -228,13 +230,13 @@ def _check_forward_twice(
 def check_abstract(call: Call) -> None:
     """Check the shape rule and the expression list against the concrete result.
 
-    A function without derivative may refuse, if the shape of its result depends on values; so may those in `VALUE_DEPENDENT`.
+    A function without derivative may refuse, if the shape of its result depends on values; so may those entered so.
     """
     expected = call.arrays(*call.primals)
     try:
         expressions = functad.make_expressions(call.arrays)(*call.primals)
     except AbstractValueError:
-        allowed = is_constant(call.entry) or call.entry.function in VALUE_DEPENDENT
+        allowed = is_constant(call.entry) or call.entry.value_dependent
         assert allowed, f"{call} asks for values that an abstract trace does not have"
         return
     specs = functad.eval_shape(call.arrays, *call.primals)
@@ -250,7 +252,7 @@ def check_abstract(call: Call) -> None:
 
 def check_abstract_reverse(call: Call, generator: np.random.Generator) -> None:
     """Check that rules can be traced without values: what is compiled later is the expression list of a gradient."""
-    if call.entry.function in VALUE_DEPENDENT:
+    if call.entry.value_dependent:
         return
     seeds = tuple([random_like(value, generator) for value in call.smooth(*call.primals)])
 
@@ -354,6 +356,21 @@ def check_integers_refused(call: Call) -> None:
     except InputError:
         return
     raise AssertionError(f"{call}: grad accepts integers")
+
+
+def check_refused(call: Call) -> None:
+    """Check that a refused function raises under a trace, and what the message says."""
+    entry = call.entry
+    assert isinstance(entry, Refused)
+    assert call.primals, f"{call} has no input that could be a Tensor"
+    try:
+        functad.vjp(lambda *primals: ((), call.result(*primals)), *call.primals, has_aux=True)
+    except UnsupportedError as refusal:
+        message = str(refusal)
+    else:
+        raise AssertionError(f"{call} is said to be refused, but a Tensor passes")
+    for part in (shown_name(entry.function), entry.why, entry.instead):
+        assert part in message, f"{call}: {part!r} is not in the message: {message}"
 
 
 def check_constant(call: Call, generator: np.random.Generator) -> None:

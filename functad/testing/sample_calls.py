@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -95,7 +96,9 @@ class Call:
             leaves[i] = primal
         args, kwargs = self.structure.unflatten(leaves)
         function: Any = self.entry.function if is_public(self.entry) else self.entry
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            # What NumPy advises against is checked for as long as it is there.
+            warnings.filterwarnings("ignore", rf"`?(numpy\.)?{self.entry.name}`? is deprecated", DeprecationWarning)
             return function(*args, **kwargs)
 
     def arrays(self, *primals: Any) -> tuple[Any, ...]:

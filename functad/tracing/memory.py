@@ -1,22 +1,118 @@
-"""Freed memory stays with the process, for the next call to use.
-
-A derivative needs the arrays of its forward pass all at once, and frees them all at its end. The allocator of the GNU C library
-hands so much freed memory back to the system, and in the next call its pages are mapped and cleared anew: 1,400 page faults,
-half of the time, in the gradient of a Gaussian mixture with arrays of 2 MB. It stops doing so for a program that has once freed
-a large block (malloc(3), M_MMAP_THRESHOLD: "dynamic adjustment"), as programs with larger arrays do anyhow.
-"""
+"""What arrays say of their memory: a Tensor answers where the answer is harmless, and does not give its bytes away."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from typing import Any, NoReturn
+
 import numpy as np
 
-# A little below 32 MiB, the largest block that moves the threshold. Twice as much freed memory is kept at most.
-_BLOCK = 31 << 20
+from functad.errors import ConversionError, NoBufferError, UnsupportedError, here
+from functad.expressions.spec import ArraySpec
+from functad.primitives.operands import concrete, innermost
 
 
-def keep_freed_memory() -> None:
-    """Allocate a large block and free it, untouched: 10 us once, and no memory.
+def _kept(name: str) -> Callable[..., Any]:
+    """Return a method that refuses to write a Tensor as bytes."""
 
-    Other allocators than that of the GNU C library are left as they were.
-    """
-    np.empty(_BLOCK, np.uint8)
+    def method(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
+        raise ConversionError(
+            f"{name}() of a Tensor that is being differentiated, at {here()}, would lose its derivative. "
+            f"Use functad.stop_gradient(t) for the value, and {name}() of that."
+        )
+
+    method.__name__ = name
+    method.__doc__ = "Refuse: bytes have no derivative."
+    return method
+
+
+def _buffer(name: str) -> property:
+    """Return a property that refuses to give away the memory of a Tensor."""
+
+    def attribute(self: Any) -> NoReturn:
+        raise NoBufferError(
+            f"the attribute {name} of a Tensor that is being differentiated, at {here()}, would give its memory away, and "
+            f"the derivative would be lost. Use functad.stop_gradient(t).{name}"
+        )
+
+    attribute.__doc__ = "Refuse: memory has no derivative."
+    return property(attribute)
+
+
+class ArrayMemory:
+    """Attributes and methods about memory, devices and bytes."""
+
+    __slots__ = ()
+
+    @property
+    def flags(self) -> Any:
+        """The flags of the value."""
+        return np.asarray(concrete(self, "flags")).flags
+
+    @property
+    def strides(self: Any) -> tuple[int, ...]:
+        """The strides of the value; in an abstract trace those of an array in C order."""
+        value = innermost(self)
+        if not isinstance(value, ArraySpec):
+            return np.asarray(value).strides
+        return tuple([self.itemsize * math.prod(value.shape[i + 1 :]) for i in range(value.ndim)])
+
+    @property
+    def base(self) -> None:
+        """None: a Tensor owns what it stands for."""
+        return
+
+    @property
+    def device(self) -> Any:
+        """The device of the value, `"cpu"` for NumPy arrays."""
+        return getattr(innermost(self), "device", "cpu")
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
+        """Return the Tensor, if it is on that device."""
+        if device != self.device:
+            raise ValueError(f"Unsupported device: {device!r}. A Tensor stays where its value is, on {self.device!r}.")
+        return self
+
+    def view(self: Any, dtype: Any = None, type: Any = None) -> Any:
+        """Return the Tensor, if it is to be seen in its own dtype."""
+        if type is None and (dtype is None or dtype is np.ndarray):
+            return self
+        if type is None and np.dtype(dtype) == self.dtype:
+            return self
+        raise UnsupportedError(
+            f"view({dtype!r}) of a Tensor, at {here()}, reads its bytes as other numbers, which has no derivative. "
+            f"Use t.astype(dtype) for another dtype, np.stack([z.real, z.imag], -1) for the parts of complex numbers."
+        )
+
+    def getfield(self: Any, dtype: Any, offset: int = 0) -> Any:
+        """Return the Tensor, if the field is the whole of it."""
+        if offset == 0:
+            return self.view(dtype)
+        raise UnsupportedError(
+            f"getfield() of a Tensor, at {here()}, reads its bytes as other numbers. Use t.real or t.imag, or a dictionary."
+        )
+
+    def setflags(self, write: Any = None, align: Any = None, uic: Any = None) -> None:
+        """Refuse: the value of a Tensor is not the user's."""
+        raise UnsupportedError(f"setflags() of a Tensor, at {here()}: a Tensor has no flags of its own. Leave the call out.")
+
+    data = _buffer("data")
+    ctypes = _buffer("ctypes")
+    tobytes = _kept("tobytes")
+    tofile = _kept("tofile")
+    dump = _kept("dump")
+    dumps = _kept("dumps")
+    __dlpack__ = _kept("__dlpack__")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __reduce__(self) -> NoReturn:
+        raise ConversionError(
+            f"a Tensor that is being differentiated cannot be pickled, at {here()}: its derivative would be lost. "
+            f"Pickle functad.stop_gradient(t), or what the transform returns."
+        )
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        return np

@@ -182,3 +182,5 @@ class ArrayMethods:
         return _front(np.choose)(self, choices, out, mode)
 
     resize = _in_place("resize", "np.resize(t, shape)")
+    setfield = _in_place("setfield", "np.where(mask, new, t)")
+    byteswap = _in_place("byteswap", "functad.stop_gradient(t).byteswap()")

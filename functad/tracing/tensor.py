@@ -13,9 +13,10 @@ import numpy as np
 from functad.errors import AbstractValueError, ConversionError, UnsupportedError, assigning, here
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives import vocabulary
-from functad.primitives.primitive import ENTRIES, Composite, Primitive
+from functad.primitives.primitive import ENTRIES, Composite, Primitive, shown_name
 from functad.primitives.ufunc_methods import METHODS, call_with_keywords
 from functad.tracing import choosing  # noqa: F401 # enters the short way of np.where
+from functad.tracing.memory import ArrayMemory
 from functad.tracing.methods import ArrayMethods
 from functad.tracing.operators import BINARY, UNARY, Operators, binary, unary
 from functad.tracing.reading import Reading
@@ -27,7 +28,7 @@ _ASSIGN = "Use np.stack, np.concatenate or np.where(mask, new, old), which make 
 _KNOWN = (Recorded, np.ndarray, np.generic, int, float, complex, list, tuple)
 
 
-class Tensor(Operators, Reading, Writing, ArrayMethods, Recorded):
+class Tensor(Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded):
     """An array value that is being traced; functions under a transform receive it in place of their arguments.
 
     It has the attributes, operators and methods of an array. Users do not make Tensors: the transforms do.
@@ -221,14 +222,15 @@ def _entry_of(function: Any) -> Primitive | Composite:
     entry = vocabulary.find(function)
     if entry is None:
         name = getattr(function, "__name__", repr(function))
-        module = (getattr(function, "__module__", "") or "numpy").replace("numpy", "np", 1)
-        raise UnsupportedError(f"{module}.{name} has no derivative rule, at {here()}. {_nearest(name)}")
+        raise UnsupportedError(f"{shown_name(function)} has no derivative rule, at {here()}. {_nearest(name)}")
     return entry  # type: ignore[return-value]
 
 
 def _nearest(name: str) -> str:
     import difflib  # noqa: PLC0415 - only an error needs it, and it is slow to import
 
-    close = difflib.get_close_matches(name, [entry.name for entry in ENTRIES.values()], n=1, cutoff=0.5)
+    close = difflib.get_close_matches(
+        name, [entry.name for entry in ENTRIES.values() if entry.status != "refused"], n=1, cutoff=0.5
+    )
     hint = f"The nearest supported function is np.{close[0]}. " if close else ""
     return hint + "functad.stop_gradient(t) passes a value as a constant."

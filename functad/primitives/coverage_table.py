@@ -1,0 +1,221 @@
+"""What functad makes of each function that NumPy dispatches: the table behind `functad.coverage()`.
+
+The functions are those that NumPy itself names, and every cell follows from the entry of the function in the vocabulary.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from functad.primitives import vocabulary
+from functad.primitives.primitive import ENTRIES, Composite, Entry, Primitive
+
+ORDER_CHECKED = 2
+"""The order up to which `functad.testing.check_primitive` compares derivatives with numerical ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One function.
+
+    Attributes:
+        function: its name, as users write it.
+        status: `primitive`, `composite`, `constant`, `refused`, or `unlisted` if functad does not know it.
+        reverse: where the pull-back comes from: a `rule`, the `body` of a composite; `zero` for a constant.
+        forward: where the tangent comes from: a `rule`, the `same` rule, the function `itself` if it is linear in an argument,
+            the pull-back `transposed`, the `body` of a composite; `zero` for a constant.
+        batch: what batching follows from: the function `broadcasts`, or the `body` of a composite; else `-`.
+        order: to which order the generated checks compare derivatives with numerical ones.
+        note: what the derivative is, and the other names of the function.
+    """
+
+    function: str
+    status: str
+    reverse: str
+    forward: str
+    batch: str
+    order: str
+    note: str
+
+    @property
+    def module(self) -> str:
+        """The module, as NumPy calls it."""
+        place = self.function.rpartition(".")[0]
+        return f"numpy{place[2:]}" if place.partition(".")[0] == "np" else place
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The row as text."""
+        return tuple([str(getattr(self, field.name)) for field in fields(self)])
+
+
+class Coverage(Sequence[Row]):
+    """A table of functions, which prints as text and shows as HTML in notebooks.
+
+    Example:
+        >>> import functad
+        >>> table = functad.coverage(module="numpy.linalg").filter(status="primitive")
+        >>> "np.linalg.inv" in [row.function for row in table]
+        True
+    """
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self.rows = tuple(rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __getitem__(self, index: Any) -> Any:
+        return Coverage(self.rows[index]) if isinstance(index, slice) else self.rows[index]
+
+    def filter(self, status: str | None = None, module: str | None = None) -> Coverage:
+        """Return the rows with a status, or of a module (`numpy`, `numpy.linalg`, `numpy.fft`, ...)."""
+        chosen = [row for row in self.rows if status in (None, row.status) and module in (None, row.module)]
+        return Coverage(chosen)
+
+    def counts(self) -> dict[str, int]:
+        """Return how many functions have each status."""
+        return dict(sorted(Counter(row.status for row in self.rows).items()))
+
+    def __str__(self) -> str:
+        heads = tuple(field.name for field in fields(Row))
+        lines = [heads, *[(*row.cells[:-1], _shortened(row.note)) for row in self.rows]]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
+        text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+        summary = ", ".join(f"{count} {status}" for status, count in self.counts().items())
+        return "\n".join([*text, f"{len(self)} functions: {summary}"])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        from html import escape  # noqa: PLC0415 - only notebooks need it
+
+        head = "".join(f"<th>{field.name}</th>" for field in fields(Row))
+        body = "".join(
+            "<tr>" + "".join(f'<td style="text-align: left">{escape(cell)}</td>' for cell in row.cells) + "</tr>"
+            for row in self.rows
+        )
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+    def markdown(self) -> str:
+        """Return the table in Markdown."""
+        heads = [field.name for field in fields(Row)]
+        rows = [" | ".join(cell.replace("|", "\\|") for cell in row.cells) for row in self.rows]
+        return "\n".join([f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *[f"| {row} |" for row in rows]])
+
+
+def _shortened(note: str, width: int = 60) -> str:
+    return note if len(note) <= width else note[: width - 3].rstrip() + "..."
+
+
+# The rows
+
+
+def dispatching_functions() -> dict[Any, list[str]]:
+    """Return every public function of NumPy that asks its arguments what to do, with all its names.
+
+    These are the ufuncs and the functions of `numpy`, `numpy.linalg` and `numpy.fft` that NumPy lists, and those with `like=`.
+    """
+    from numpy.testing import overrides  # noqa: PLC0415 - it imports unittest
+
+    listed = {*overrides.get_overridable_numpy_array_functions(), *overrides.get_overridable_numpy_ufuncs()}
+    names: dict[Any, list[str]] = {}
+    for namespace, module in (("np", np), ("np.linalg", np.linalg), ("np.fft", np.fft)):
+        for name, value in sorted(vars(module).items()):
+            if not callable(value) or isinstance(value, type):
+                continue
+            if value in listed or "like : array_like" in (value.__doc__ or ""):
+                names.setdefault(value, []).append(f"{namespace}.{name}")
+    return names
+
+
+def _other_names(function: Any) -> list[str]:
+    """Return the public names of a function that is entered, though NumPy does not list it."""
+    places: dict[str, Any] = {"np": np, "np.emath": np.emath, "np.lib.stride_tricks": np.lib.stride_tricks}
+    if "scipy.special" in sys.modules:
+        places["scipy.special"] = sys.modules["scipy.special"]
+    return [f"{place}.{name}" for place, module in places.items() for name, value in vars(module).items() if value is function]
+
+
+def _row(function: Any, names: list[str], entry: Entry | None) -> Row:
+    own = getattr(function, "__name__", "")
+    name = next((name for name in names if name.rpartition(".")[2] == own), names[0])
+    if entry is None:
+        return Row(name, "unlisted", "-", "-", "-", "-", "functad does not know it yet")
+    others = [f"also {other}" for other in names if other != name]
+    limits = [
+        *(["real numbers only"] if not getattr(entry, "complex", True) and entry.status != "constant" else []),
+        *(["not in abstract traces"] if entry.value_dependent else []),
+    ]
+    note = "; ".join([entry.doc.rstrip("."), *limits, *others])
+    return Row(name, *_derivatives(entry), note)
+
+
+def _derivatives(entry: Entry) -> tuple[str, str, str, str, str]:
+    """Return status, reverse, forward, batch and order of an entry."""
+    if isinstance(entry, Composite):
+        return entry.status, "body", "body", "body", str(ORDER_CHECKED)
+    kind = getattr(entry, "kind", None)
+    if kind == "constant":
+        return "constant", "zero", "zero", "-", "-"
+    if not isinstance(entry, Primitive):
+        return entry.status, "-", "-", "-", "-"
+    by_kind = {"elementwise": "same", "linear": "itself", "multilinear": "itself"}
+    forward = "rule" if entry.jvps is not None else by_kind.get(entry.kind, "transposed")
+    return entry.status, "rule", forward, "broadcasts" if kind == "elementwise" else "-", str(ORDER_CHECKED)
+
+
+def table_of_all() -> Coverage:
+    """Return the table of all functions that NumPy lists, and of those that are entered beside them."""
+    vocabulary.complete()
+    names = dispatching_functions()
+    for function in ENTRIES:
+        if function not in names and (found := _other_names(function)):
+            names[function] = found
+    rows = [_row(function, found, ENTRIES.get(function)) for function, found in names.items()]
+    return Coverage(sorted(rows, key=lambda row: (row.module, row.function)))
+
+
+def page() -> str:
+    """Return the page `notebooks/coverage.md`.
+
+    Example:
+        >>> page().splitlines()[0]
+        '# Coverage of NumPy'
+    """
+    table = Coverage([row for row in table_of_all() if row.module.startswith("numpy")])
+    version = ".".join(np.__version__.split(".")[:2])
+    summary = ", ".join(f"{count} {status}" for status, count in table.counts().items())
+    return _INTRODUCTION.format(version=version, number=len(table), summary=summary) + "".join(
+        f"\n## {module}\n\n{table.filter(module=module).markdown()}\n" for module in dict.fromkeys(row.module for row in table)
+    )
+
+
+_INTRODUCTION = """# Coverage of NumPy
+
+Every function of NumPy {version} that asks its arguments what to do, and a few more: {number} functions, {summary}.
+`functad.coverage()` shows the same table for the NumPy that is installed.
+
+This page is generated; a test compares it with the entries. To write it anew:
+
+```console
+python -c "from functad.primitives.coverage_table import page; print(page(), end='')" > notebooks/coverage.md
+```
+
+- **status** *primitive*: has derivative rules of its own. *composite*: written out in terms of primitives. *constant*: its
+  derivative is zero wherever it exists. *refused*: raises, with the reason and what to write instead.
+- **reverse** where the pull-back comes from: a *rule*, the *body* of a composite; *zero* for a constant.
+- **forward** where the tangent comes from: a *rule*, the *same* rule as in reverse, the function *itself* where it is linear in
+  an argument, the pull-back *transposed*, the *body* of a composite.
+- **batch** what batching follows from: the function *broadcasts*, or the *body* of a composite.
+- **order** to which order the generated tests compare derivatives with numerical ones, in both modes and their mixtures.
+"""

@@ -1,0 +1,54 @@
+"""What is refused: functions without a derivative that would need the values outside of a program, or make no sense of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functad.primitives.primitive import Refused, Samples
+from functad.primitives.shaping import Calls
+
+_NO_DATES = "its arguments are dates or booleans, and a Tensor has numbers in it."
+_WITHOUT_HISTORY = "a file has no derivative."
+
+
+def _one(array: Any) -> Calls:
+    return [((array(2),), {})]
+
+
+def _saved(function: Any) -> None:
+    name = function.__name__
+    Refused(
+        function,
+        why=_WITHOUT_HISTORY,
+        instead=f'Save the value: np.{name}("file", functad.stop_gradient(t)).',
+        samples=lambda array: [(("file", array(2)), {})],
+    )
+
+
+_saved(np.save)
+_saved(np.savetxt)
+_saved(np.savez)
+_saved(np.savez_compressed)
+
+Refused(
+    np.datetime_as_string,
+    why=_NO_DATES,
+    instead="Use np.array_str(t) for a text.",
+    samples=_one,
+)
+
+
+def _calendar(function: Any, samples: Samples) -> None:
+    Refused(
+        function,
+        why=_NO_DATES,
+        instead=f"Call np.{function.__name__} with the dates, and multiply what it returns with the Tensor.",
+        samples=samples,
+    )
+
+
+_calendar(np.busday_count, lambda array: [(("2020-01-01", "2020-02-01", array(7)), {})])
+_calendar(np.busday_offset, lambda array: [(("2020-01-01", array(2)), {})])
+_calendar(np.is_busday, _one)

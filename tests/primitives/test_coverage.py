@@ -1,0 +1,127 @@
+"""The table of coverage: no function of NumPy is missing, and its cells say what the generated checks do."""
+
+import inspect
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import functad
+from functad.errors import UnsupportedError
+from functad.primitives.coverage_table import ORDER_CHECKED, Coverage, dispatching_functions, page
+from functad.primitives.primitive import ENTRIES, Refused
+from functad.testing import calls, primitive_checks
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "notebooks" / "coverage.md"
+
+# Functions of `numpy.linalg` that are entered apart, and those that write into an array.
+EXPECTED_LATER = set(
+    """
+    np.linalg.cond np.linalg.eig np.linalg.eigvals np.linalg.lstsq np.linalg.tensorinv np.linalg.tensorsolve
+    np.copyto np.fill_diagonal np.place np.put np.put_along_axis np.putmask
+    """.split()  # noqa: SIM905 (names read better without quotes)
+)
+
+
+def test_every_dispatching_function_is_listed():
+    unlisted = {row.function for row in functad.coverage(status="unlisted")}
+    assert unlisted - EXPECTED_LATER == set(), f"no entry for {', '.join(sorted(unlisted - EXPECTED_LATER))}"
+
+
+def test_the_list_comes_from_numpy():
+    names = {name for names in dispatching_functions().values() for name in names}
+    assert len(names) > 300
+    assert {"np.sin", "np.abs", "np.linalg.norm", "np.fft.rfftn", "np.zeros", "np.asarray", "np.eye", "np.save"} <= names
+
+
+def test_an_unlisted_function_is_named(monkeypatch):
+    monkeypatch.delitem(ENTRIES, np.sin)
+    assert [row.function for row in functad.coverage(status="unlisted") if row.function == "np.sin"] == ["np.sin"]
+
+
+def test_the_page_is_up_to_date():
+    text, generated = PAGE.read_text(), page()
+    version = f"NumPy {'.'.join(np.__version__.split('.')[:2])} "
+    if version in text:
+        assert text == generated, "write the page anew with the command that stands in it"
+    else:  # another NumPy made it: what both have must agree
+        status = dict(re.findall(r"^\| (np\.\S+) \| (\w+) \|", text, re.MULTILINE))
+        found = {row.function: row.status for row in functad.coverage() if row.function in status}
+        assert len(found) > 300
+        assert found == {name: status[name] for name in found}
+
+
+def _reaches_second_order(entry, monkeypatch):
+    reached = []
+    with monkeypatch.context() as patch:
+        for name in ("check_value", "check_abstract", "check_constant", "check_forward", "check_reverse", "check_linear",
+                     "check_abstract_reverse", "check_mixtures", "check_precision"):  # fmt: skip
+            patch.setattr(primitive_checks, name, lambda *args: None)
+        patch.setattr(primitive_checks, "check_second_order", lambda call, generator: reached.append(call))
+        for call in calls(entry, np.float64):
+            primitive_checks.check_call(call, np.random.default_rng(0), call)
+    return bool(reached)
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in functad.coverage() if row.function.startswith("np.")], ids=lambda row: row.function
+)
+def test_order_is_what_the_checks_reach(row, monkeypatch):
+    entry = ENTRIES.get(_function_of(row))
+    if row.status == "unlisted":
+        assert entry is None
+    elif row.status in ("primitive", "composite"):
+        assert row.order == str(ORDER_CHECKED)
+        assert _reaches_second_order(entry, monkeypatch)
+    else:
+        assert row.order == "-"
+
+
+def _function_of(row):
+    found = np
+    for part in row.function.split(".")[1:]:
+        found = getattr(found, part)
+    return found
+
+
+def test_text_says_what_there_is():
+    table = functad.coverage(module="numpy.fft")
+    text = str(table)
+    assert text == repr(table)
+    assert text.splitlines()[0].split() == ["function", "status", "reverse", "forward", "batch", "order", "note"]
+    assert text.splitlines()[-1] == f"{len(table)} functions: " + ", ".join(f"{n} {s}" for s, n in table.counts().items())
+    assert all(len(line) <= 160 for line in text.splitlines())
+
+
+def test_notebooks_show_a_table():
+    html = functad.coverage(status="refused")._repr_html_()
+    assert html.count("<tr>") == len(functad.coverage(status="refused")) + 1
+    assert "np.save" in html
+    assert "&quot;file&quot;" in html
+
+
+def test_filters():
+    table = functad.coverage()
+    assert {row.status for row in table.filter(status="constant")} == {"constant"}
+    assert {row.module for row in table.filter(module="numpy.linalg")} == {"numpy.linalg"}
+    assert list(table.filter(status="refused", module="numpy")) == list(functad.coverage("refused", "numpy"))
+    assert isinstance(table[:3], Coverage)
+    assert table[0].function == "np.absolute"
+    assert sum(table.counts().values()) == len(table)
+
+
+@pytest.mark.parametrize("entry", [e for e in ENTRIES.values() if isinstance(e, Refused)], ids=lambda entry: entry.name)
+def test_refusal_names_the_line_of_the_user(entry):
+    args, kwargs = entry.samples(lambda *shape: np.ones(shape))[0]
+
+    def f(t):
+        replaced = [t if isinstance(a, np.ndarray) else a for a in args]
+        return entry.function(*replaced, **kwargs)
+
+    with pytest.raises(UnsupportedError) as refusal:
+        functad.vjp(f, np.ones(2))
+    line = inspect.getsourcelines(f)[1] + 2
+    assert f"{__file__}:{line}" in str(refusal.value)
+    assert entry.instead in str(refusal.value)

@@ -1,0 +1,248 @@
+"""Functions whose result depends on values in its shape or dtype, where the generated samples cannot go: ties, zeros, cuts."""
+
+import itertools
+
+import mpmath
+import numpy as np
+import pytest
+
+import functad
+from functad.errors import AbstractValueError
+from functad.primitives.bessel import bessel_i
+from functad.testing import directional_derivative
+from functad.testing.numerical import error
+
+
+def check(f, *primals):
+    """Compare value, tangent and cotangents of `f` with NumPy and with numerical derivatives, in first and second order."""
+    rng = np.random.default_rng(3)
+
+    def arrays(*inputs):
+        out = f(*inputs)
+        return tuple([a for a in (out if isinstance(out, tuple) else (out,)) if a.dtype.kind in "fc"])
+
+    expected = f(*primals)
+    found = functad.vjp(lambda *inputs: ((), f(*inputs)), *primals, has_aux=True)[2]
+    for a, b in zip(*[x if isinstance(x, tuple) else (x,) for x in (found, expected)], strict=True):
+        assert np.shape(a) == np.shape(b)
+        assert np.asarray(a).dtype == np.asarray(b).dtype
+        assert error(a, b) < 1e-12
+    _compare(arrays, primals, rng)
+    g = [rng.normal(size=a.shape) for a in arrays(*primals)]
+    _compare(lambda *inputs: functad.vjp(arrays, *inputs)[1](tuple(g)), primals, rng)
+
+
+def _compare(f, primals, rng):
+    direction = [rng.normal(size=np.shape(x)).astype(x.dtype) for x in primals]
+    expected, tolerances = directional_derivative(f, primals, direction)
+    values, tangents = functad.jvp(f, tuple(primals), tuple(direction))
+    for a, b, tolerance in zip(tangents, expected, tolerances, strict=True):
+        assert error(a, b) <= 10 * tolerance
+    g = [rng.normal(size=v.shape) for v in values]
+    cotangents = functad.vjp(f, *primals)[1](tuple(g))
+    left = sum(np.sum(ct * v) for ct, v in zip(cotangents, direction, strict=True))
+    right = sum(np.sum(a * b) for a, b in zip(g, tangents, strict=True))
+    assert abs(np.real(left) - np.real(right)) < 1e-10 * max(1, abs(right))
+
+
+X = np.array([0.7, -1.2, 1.9, 0.3])
+ROWS = np.array([[0.7, -1.2, 0.1], [0.2, 1.9, 0.4]])
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.unique(x[np.array([0, 1, 0, 2, 2])] ** 2),
+        lambda x: np.unique(x[np.array([[0, 1], [1, 3]])], return_index=True, return_inverse=True, return_counts=True),
+        lambda x: np.sort(np.unique_values(x[np.array([0, 1, 0])])),
+        lambda x: tuple(np.unique_counts(x[np.array([3, 1, 3])])),
+        lambda x: np.intersect1d(x[:3] * x[0], x[2:] * x[0]),
+        lambda x: np.intersect1d(x[np.array([0, 2, 2])], x[np.array([1, 2])], return_indices=True),
+        lambda x: np.intersect1d(x[:3], x[1:], assume_unique=True),
+        lambda x: np.union1d(x[:2] ** 2, x[1:] ** 2),
+        lambda x: np.setdiff1d(x[np.array([0, 1, 1, 2])], x[2:]),
+        lambda x: np.setdiff1d(x[:3], x[2:], assume_unique=True),
+        lambda x: np.setxor1d(x[:3], x[np.array([3, 2, 2])]),
+        lambda x: np.trim_zeros(np.concatenate([[0.0, 0.0], x, [0.0]]) ** 2),
+        lambda x: np.trim_zeros(np.concatenate([[0.0], x, [0.0]]), "f"),
+        lambda x: np.trim_zeros(np.concatenate([[0.0], x * x, [0.0]]), "b"),
+    ],
+)  # fmt: skip
+def test_values_that_occur_several_times(f):
+    check(f, X)
+
+
+def test_rows_that_occur_several_times():
+    check(lambda x: np.unique(x[np.array([1, 0, 1])] * x[0], axis=0), ROWS)
+    check(lambda x: np.unique(x[:, np.array([2, 0, 2])], axis=-1, return_counts=True), ROWS)
+
+
+def test_unique_keeps_nans_apart_where_numpy_does():
+    x = np.array([np.nan, 1.0, np.nan, 0.5])
+    pullback = functad.vjp(lambda t: np.unique(t, equal_nan=False), x)[1]
+    assert pullback(np.array([1.0, 2.0, 3.0, 4.0]))[0].tolist() == [3.0, 2.0, 4.0, 1.0]
+
+
+@pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.2.0", reason="NumPy trims one axis only before 2.2")
+def test_zeros_around_a_matrix_are_trimmed():
+    check(lambda x: np.trim_zeros(np.pad(x, ((1, 2), (0, 1)))), ROWS)
+    check(lambda x: np.trim_zeros(np.pad(x, 1), axis=1), ROWS)
+
+
+def test_nothing_but_zeros_leaves_nothing():
+    assert functad.vjp(lambda x: np.trim_zeros(0 * x), X)[0].shape == (0,)
+
+
+ROOTS = [
+    lambda x: np.roots(np.concatenate([[0.0], x * x])),
+    lambda x: np.roots(x),
+    lambda x: np.poly(np.concatenate([x[:2] + 1j * x[2:], x[:2] - 1j * x[2:]])),
+    lambda x: np.poly(x[:2] + 1j * x[2:]),
+]
+
+
+@pytest.mark.parametrize("f", ROOTS)
+def test_roots_and_back(f):
+    check(lambda x: (np.abs(f(x)) ** 2,), X)
+
+
+def test_roots_at_zero_move_with_the_last_coefficients():
+    p = np.array([1.0, -0.5, 2.0, 0.0])
+    root = functad.jacobian(np.roots)(p)[-1]
+    step = 1e-7
+    moved = [np.roots(p + step * row) for row in np.eye(4)[1:]]
+    found = [(m[np.argmin(abs(m))].real) / step for m in moved]
+    assert np.allclose(root[1:].real, found, atol=1e-6)
+
+
+def test_roots_of_nothing():
+    assert functad.vjp(np.roots, np.zeros(3))[0].shape == (0,)
+    assert functad.vjp(np.roots, np.array([2.0]))[0].shape == (0,)
+
+
+def test_characteristic_polynomial_of_equal_eigenvalues():
+    for a in (np.eye(3), np.diag([2.0, 2.0, 1.0]), np.array([[0.0, 1.0], [0.0, 0.0]])):
+        check(lambda a: np.poly(a), a)
+
+
+def test_fit_of_lower_rank_warns_and_has_the_shortest_solution():
+    x, y = np.array([1.0, 1.0, 2.0]), np.array([0.3, 0.5, 1.1])
+    with pytest.warns(np.exceptions.RankWarning):
+        expected = np.polyfit(x, y, 2)
+    with pytest.warns(np.exceptions.RankWarning):
+        value, pullback = functad.vjp(lambda y: np.polyfit(x, y, 2), y)
+    assert np.allclose(value, expected, atol=1e-12)
+    with pytest.warns(np.exceptions.RankWarning):
+        columns = [np.polyfit(x, column, 2).sum() for column in np.eye(3)]
+    assert np.allclose(pullback(np.ones(3))[0], columns)
+
+
+def test_weights_along_the_axis_of_a_quantile():
+    check(lambda x: np.quantile(x, [0.3, 0.7], 1, weights=np.array([1.0, 2.0, 0.5]), method="inverted_cdf"), ROWS)
+
+
+def test_weights_with_a_method_that_takes_none():
+    with pytest.raises(ValueError, match="inverted_cdf"):
+        functad.vjp(lambda x: np.quantile(x, 0.3, weights=x * x), X)
+
+
+def test_histogram_of_data_that_is_its_own_weight():
+    check(lambda x: np.histogram(x, 3, weights=x * x, density=True), X)
+    check(lambda x: np.histogram2d(x[0], x[1], 2, weights=x[0] * x[1], density=True), np.abs(ROWS) + 0.1)
+    check(lambda x: np.histogram_bin_edges(x * x, "fd"), X)
+
+
+def test_equal_data_are_counted_in_edges_half_a_unit_away():
+    check(lambda x: np.histogram_bin_edges(x[:1] * np.ones(3), 4), X)
+
+
+@pytest.mark.parametrize("x", [0.5, -0.5, 1.5, -1.5])
+@pytest.mark.parametrize("name", ["sqrt", "log", "log2", "log10", "arcsin", "arccos", "arctanh"])
+def test_emath_on_either_side_of_its_domain(name, x):
+    function = getattr(np.emath, name)
+    check(lambda t: (np.real(function(t)), np.imag(function(t) + 0j)), np.array([x, 0.9 * x]))
+
+
+@pytest.mark.parametrize("name", ["unique", "roots", "poly", "histogram", "union1d"])
+def test_abstract_traces_refuse(name):
+    function = getattr(np, name)
+    args = {"union1d": (X, X)}.get(name, (X + 0j,) if name == "poly" else (X,))
+    with pytest.raises(AbstractValueError, match=__file__):
+        functad.make_expressions(function)(*args)
+
+
+@pytest.mark.parametrize("conditions", [1, 2])
+def test_pieces_of_an_abstract_trace(conditions):
+    def f(x):
+        given = [x < 0, x > 1][:conditions]
+        return np.piecewise(x, given, [lambda v: v * v, lambda v: 3 * v, lambda v: -v][: conditions + 1])
+
+    assert np.array_equal(functad.make_expressions(f)(X)(X), f(X))
+    check(f, X)
+
+
+def test_a_single_condition_may_be_a_tensor():
+    def f(x):
+        return np.piecewise(x, x > 0, [np.sqrt, 0.0])
+
+    assert np.array_equal(functad.make_expressions(f)(np.abs(X))(np.abs(X)), f(np.abs(X)))
+
+
+REDUCTIONS = [np.add, np.multiply, np.maximum, np.minimum, np.logaddexp, np.subtract, np.divide, np.hypot, np.fmax, np.power]
+SEGMENTS = [
+    ((8,), 0, [0, 4, 1, 5, 2, 6, 3, 7]), ((8,), 0, [0, 3, 5]), ((3, 5), 1, [1, 3, 3]), ((3, 5), -2, [2, 0]), ((4, 2), 0, []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("ufunc", "segments"), list(itertools.product(REDUCTIONS, SEGMENTS)), ids=lambda v: getattr(v, "__name__", "")
+)
+def test_reduceat(ufunc, segments):
+    shape, axis, starts = segments
+    x = np.random.default_rng(0).uniform(0.5, 1.5, shape)
+    check(lambda x: ufunc.reduceat(x, np.array(starts, int), axis), x)
+
+
+def test_reduceat_of_a_wrong_index():
+    with pytest.raises(IndexError, match="9 out-of-bounds"):
+        functad.vjp(lambda x: np.add.reduceat(x, [0, 9]), X)
+
+
+def test_reduceat_keeps_dtypes():
+    x = np.arange(4, dtype=np.float32)
+    value, pullback = functad.vjp(lambda x: np.add.reduceat(x, [0, 2], dtype=np.float64), x)
+    assert value.dtype == np.float64
+    assert pullback(np.ones(2))[0].dtype == np.float32
+
+
+@pytest.mark.parametrize("order", [0, 1, 2, 5])
+@pytest.mark.parametrize("x", [0.0, 1e-3, -1.0, 7.9, 8.1, -29.9, 30.1, 60.0, 500.0])
+def test_bessel_functions(order, x):
+    expected = float(mpmath.besseli(order, x))
+    assert abs(float(bessel_i(np.float64(x), order=order)) - expected) <= 1e-13 * abs(expected)
+
+
+@pytest.mark.parametrize("x", [0.0, 0.4, -3.0, 29.0, 31.0])
+def test_third_derivative_of_i0(x):
+    third = functad.grad(functad.grad(functad.grad(np.i0)))(x)
+    expected = float(mpmath.diff(lambda t: mpmath.besseli(0, t), x, 3))
+    assert abs(third - expected) <= 1e-12 * max(1.0, abs(expected))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda i: np.packbits(i, axis=0),
+        lambda i: np.unpackbits(i.astype(np.uint8), axis=1, count=5),
+        lambda i: np.ravel_multi_index((i[0], i[1]), (7, 8)),
+        lambda i: np.unravel_index(i, (5, 6)),
+        lambda i: np.isin(i, [1, 2]),
+        lambda i: np.digitize(i, [1, 2]),
+    ],
+)  # fmt: skip
+def test_integers_in_an_abstract_trace(f):
+    i = np.array([[0, 3, 1], [5, 2, 2]])
+    found, expected = functad.make_expressions(f)(i)(i), f(i)
+    for a, b in zip(*[x if isinstance(x, tuple) else (x,) for x in (found, expected)], strict=True):
+        assert a.dtype == b.dtype
+        assert np.array_equal(a, b)
