@@ -10,7 +10,9 @@ from functad.transforms.abstract import eval_shape, make_expressions
 from functad.transforms.forward import jvp
 from functad.transforms.gradient import grad, value_and_grad, vjp
 from functad.transforms.jacobian import jacobian
+from functad.transforms.nans import debug_nans
 from functad.transforms.stop import stop_gradient
+from functad.transforms.strict import strict_derivatives
 from functad.trees import register_tree, tree_map
 
 __version__ = "0.1.0"
@@ -22,6 +24,7 @@ __all__ = [
     "Expressions",
     "Tensor",
     "coverage",
+    "debug_nans",
     "errors",
     "eval_shape",
     "grad",
@@ -30,6 +33,7 @@ __all__ = [
     "make_expressions",
     "register_tree",
     "stop_gradient",
+    "strict_derivatives",
     "tree_map",
     "value_and_grad",
     "vjp",

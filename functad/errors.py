@@ -100,6 +100,12 @@ class CheckError(FunctadError, ValueError):
     code = "check"
 
 
+class NotFiniteError(FunctadError, FloatingPointError):
+    """A value or a derivative is NaN, or infinite, under `debug_nans`."""
+
+    code = "not-finite"
+
+
 # Whether a file is functad's or NumPy's own; filled as files are met, since a look at a path per frame and operation is
 # dear. (Code objects as keys would be dearer: their hash is computed anew each time.)
 _is_internal: dict[str, bool] = {}

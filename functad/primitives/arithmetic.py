@@ -37,7 +37,15 @@ def _remainder(x: Any, y: Any) -> Any:
 
 ADD = elementwise(np.add, lambda g: g, lambda g: g, operator=operator.add, doc="d(x + y) = dx + dy")
 SUBTRACT = elementwise(np.subtract, lambda g: g, lambda g: -g, operator=operator.sub, doc="d(x - y) = dx - dy")
-MULTIPLY = elementwise(np.multiply, lambda g, y: g * y, lambda g, x: g * x, operator=operator.mul, doc="d(x y) = y dx + x dy")
+MULTIPLY = elementwise(
+    np.multiply,
+    lambda g, y: g * y,
+    lambda g, x: g * x,
+    # Forward mode knows no selection that lies ahead: x * sqrt(x) at 0 has the derivative 0 in both modes only so.
+    jvps=(lambda t, y: product(t, y), lambda t, x: product(t, x)),
+    operator=operator.mul,
+    doc="d(x y) = y dx + x dy",
+)
 DIVIDE = elementwise(
     np.divide,
     lambda g, y: quotient(g, y),

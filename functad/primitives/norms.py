@@ -16,7 +16,7 @@ from functad.primitives.linalg import Calls, conjugate, inexact, matrix, real_dt
 from functad.primitives.linalg_decompositions import spread
 from functad.primitives.operands import as_operand
 from functad.primitives.reductions import SUM, Axes, add_reduce, expand, reduced_axes, reduced_shape
-from functad.primitives.safe import inverse
+from functad.primitives.safe import over_radius, strict
 from functad.primitives.singular_values import singular_sum
 
 # The Euclidean norm
@@ -36,12 +36,12 @@ def _euclidean(x: Any, *, axis: Axes, keepdims: bool) -> Any:
 
 def _euclidean_vjp(g: Any, x: Any, out: Any, axis: Axes, keepdims: bool) -> Any:
     """`conj(x) g / |x|`."""
-    return conjugate(x) * expand(g * inverse(out), shape_of(x), axis, keepdims)
+    return conjugate(x) * expand(g * over_radius(out), shape_of(x), axis, keepdims)
 
 
 def _euclidean_jvp(t: Any, x: Any, out: Any, axis: Axes, keepdims: bool) -> Any:
     """`Re(sum(conj(x) t)) / |x|`."""
-    return (conjugate(x) * t).sum(axis, keepdims=keepdims).real * inverse(out)
+    return (conjugate(x) * t).sum(axis, keepdims=keepdims).real * over_radius(out)
 
 
 def _euclidean_spec(x: Any, *, axis: Axes, keepdims: bool) -> ArraySpec:
@@ -82,6 +82,8 @@ def _of_vectors(x: Any, p: Any, axis: Axes, keepdims: bool) -> Any:
     if p == 1:
         return SUM(sizes, axis=axis, keepdims=keepdims)
     total = SUM(sizes**p, axis=axis, keepdims=keepdims)
+    if strict():
+        return total ** (1 / p)
     zero = total == 0  # there the root has an infinite derivative, which is not to meet the zero of the power
     return (total + zero) ** (1 / p) * ~zero
 

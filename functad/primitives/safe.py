@@ -3,10 +3,15 @@
 Rules of functions whose derivative is infinite somewhere multiply with these. So the branch that `np.where` did not take, whose
 cotangent is exactly zero, does not poison the gradient with `0 * inf`. A product is bilinear, and its derivative with respect
 to either factor is the same product; `where(g == 0, 0, g * d)` would lose the second derivative.
+
+Under `functad.strict_derivatives()` all of these are plain products and quotients. The setting is looked up where a NaN has
+been found, and where a call is recorded: programs without NaN do not pay for it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -17,6 +22,16 @@ from functad.primitives.operands import innermost
 
 _ndarray = np.ndarray
 _SCALARS = (np.generic, int, float, complex)
+
+STRICT: ContextVar[bool] = ContextVar("strict_derivatives", default=False)
+"""Whether rules give raw calculus, in this thread or coroutine."""
+
+strict = STRICT.get
+
+
+def _never() -> bool:
+    """Say that rules are guarded: products that stand in an expression list do what they are there for."""
+    return False
 
 
 def has_nan(value: Any) -> bool:
@@ -30,19 +45,19 @@ def has_nan(value: Any) -> bool:
     return total != total  # type: ignore[no-any-return]
 
 
-def _product(x: Any, y: Any) -> Any:
+def _product(x: Any, y: Any, raw: Callable[[], bool] = _never) -> Any:
     out = x * y
     if type(out) is not _ndarray and isinstance(out, _SCALARS):
-        return type(out)(0) if out != out and (x == 0 or y == 0) else out
-    if has_nan(out):
+        return type(out)(0) if out != out and (x == 0 or y == 0) and not raw() else out
+    if has_nan(out) and not raw():
         return np.where((x == 0) | (y == 0), np.zeros((), out.dtype, like=out), out)
     return out
 
 
-def _mended(x: Any, y: Any) -> Any:
+def _mended(x: Any, y: Any, raw: Callable[[], bool] = _never) -> Any:
     if type(x) is _ndarray:
-        return np.where((y == 0) & (x != x), np.zeros((), x.dtype), x) if has_nan(x) else x
-    return type(x)(0) if x != x and y == 0 and isinstance(x, _SCALARS) else x
+        return np.where((y == 0) & (x != x), np.zeros((), x.dtype), x) if has_nan(x) and not raw() else x
+    return type(x)(0) if x != x and y == 0 and isinstance(x, _SCALARS) and not raw() else x
 
 
 def _poisoned(x: Any, y: Any) -> Any:
@@ -56,21 +71,21 @@ def mended(x: Any, y: Any) -> Any:
     is infinite or NaN in a branch that was not taken: `where(x > 0, x * log(x), 0)`.
     """
     if type(x) is _ndarray or type(x) in PLAIN:
-        return _mended(x, y)
+        return _mended(x, y, strict)
     value = innermost(x)
-    if not isinstance(value, ArraySpec) and not np.any(value != value):
+    if strict() or (not isinstance(value, ArraySpec) and not np.any(value != value)):
         return x
     return MENDED(x, y)
 
 
-def _quotient(x: Any, y: Any) -> Any:
+def _quotient(x: Any, y: Any, raw: Callable[[], bool] = _never) -> Any:
     try:
         out = x / y
     except ZeroDivisionError:  # two Python numbers: give infinity or NaN, as NumPy does
         out = np.true_divide(x, y).item()
     if type(out) is not _ndarray and isinstance(out, _SCALARS):
-        return type(out)(0) if out != out and x == 0 else out
-    if has_nan(out):
+        return type(out)(0) if out != out and x == 0 and not raw() else out
+    if has_nan(out) and not raw():
         return np.where(x == 0, np.zeros((), out.dtype, like=out), out)
     return out
 
@@ -78,23 +93,25 @@ def _quotient(x: Any, y: Any) -> Any:
 def product(x: Any, y: Any) -> Any:
     """Return `x * y`, and zero where either is exactly zero."""
     if type(x) in PLAIN and type(y) in PLAIN:
-        return _product(x, y)
-    return PRODUCT(x, y)
+        return _product(x, y, strict)
+    return x * y if strict() else PRODUCT(x, y)
 
 
 def quotient(x: Any, y: Any) -> Any:
     """Return `x / y`, and zero where `x` is exactly zero."""
     if type(x) in PLAIN and type(y) in PLAIN:
-        return _quotient(x, y)
-    return QUOTIENT(x, y)
+        return _quotient(x, y, strict)
+    return x / y if strict() else QUOTIENT(x, y)
 
 
 def inverse(x: Any) -> Any:
-    """Return `1 / x`, and 0 where x is 0, the derivatives of every order included.
-
-    It divides by the radius of functions like `hypot`, whose derivative at the kink is 0 by convention.
-    """
+    """Return `1 / x`, and 0 where x is 0, the derivatives of every order included."""
     return (x != 0) / (x + (x == 0))
+
+
+def over_radius(x: Any) -> Any:
+    """Return `1 / x` for the radius of functions like `hypot`, whose derivative at radius 0 is 0 by convention."""
+    return 1 / x if strict() else inverse(x)
 
 
 PRODUCT = elementwise(

@@ -10,7 +10,7 @@ import numpy as np
 from functad.expressions.spec import PLAIN, ArraySpec, spec_of
 from functad.primitives.kinds import composite, elementwise, ufunc_spec
 from functad.primitives.primitive import Primitive
-from functad.primitives.safe import has_nan, inverse
+from functad.primitives.safe import has_nan, over_radius
 
 _LOG_2 = math.log(2.0)
 
@@ -61,8 +61,8 @@ LOGADDEXP2 = elementwise(
 )
 HYPOT = elementwise(
     np.hypot,
-    lambda g, x, out: g * (x * inverse(out)),
-    lambda g, y, out: g * (y * inverse(out)),
+    lambda g, x, out: g * (x * over_radius(out)),
+    lambda g, y, out: g * (y * over_radius(out)),
     complex=False,
     doc="d sqrt(x^2 + y^2) = (x dx + y dy) / sqrt(x^2 + y^2); 0 at (0, 0)",
 )
@@ -70,7 +70,7 @@ HYPOT = elementwise(
 
 def _over_squared_radius(a: Any, x: Any, y: Any) -> Any:
     """`a / (x^2 + y^2)`, 0 at (0, 0); divided twice by the radius, for its square underflows (in float32 below 1e-19)."""
-    over = inverse(np.hypot(x, y))
+    over = over_radius(np.hypot(x, y))
     return a * over * over
 
 

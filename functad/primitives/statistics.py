@@ -25,7 +25,7 @@ from functad.primitives.reductions import (
     reduction_samples,
     sum,  # noqa: A004
 )
-from functad.primitives.safe import inverse
+from functad.primitives.safe import over_radius
 from functad.primitives.shaping import Calls, same_spec
 
 _NoValue = np._NoValue
@@ -191,7 +191,7 @@ def root(x: Any) -> Any:
 
 ROOT = elementwise(
     root,
-    lambda g, out: g * (inverse(out) * 0.5),
+    lambda g, out: g * (over_radius(out) * 0.5),
     operator=np.sqrt,
     spec=same_spec,
     domain=((0.5, 2.0),),

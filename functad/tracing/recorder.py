@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from types import CodeType
 from typing import Any
 
@@ -36,6 +37,9 @@ _ndarray = np.ndarray
 
 REVERSE, FORWARD, ABSTRACT = "reverse", "forward", "abstract"
 
+WATCHER: ContextVar[Callable[[Recorder], Any] | None] = ContextVar("watcher", default=None)
+"""Makes what follows the records of a concrete trace while they are made: `debug_nans` sets it."""
+
 
 class Recorder:
     """The list of one trace.
@@ -52,6 +56,8 @@ class Recorder:
         inputs: the number of inputs.
         specs: in an abstract trace, the spec of each slot.
         transform, function: names for messages.
+        guard: some numbers of the trace are cotangents of what an inner transform did not select, and exactly zero.
+        watch: what `WATCHER` made; `None` if nothing did, which is the usual case.
     """
 
     __slots__ = (
@@ -60,12 +66,14 @@ class Recorder:
         "equations",
         "frozen",
         "function",
+        "guard",
         "inputs",
         "lasting",
         "mode",
         "serial",
         "specs",
         "transform",
+        "watch",
         "written",
     )
 
@@ -80,6 +88,12 @@ class Recorder:
         self.specs: list[ArraySpec] = []
         self.transform = transform
         self.function = function
+        self.guard = False
+        self.watch: Any = None
+        watcher = WATCHER.get()
+        if watcher is not None and mode is not ABSTRACT:
+            self.watch = watcher(self)
+            self.eager = False  # the short ways do not tell what they record
 
     def close(self) -> None:
         """End the trace: from now on its Tensors raise when they are used."""
@@ -170,6 +184,8 @@ def record(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]
     made = append(type(newest), recorder, primitive, arrays, values, active, params, out)
     if primitive.views and shares(out, values[0]):
         note_view(newest, made, primitive, params)
+    if recorder.watch is not None:
+        recorder.watch.note(primitive, arrays, values, params, made)
     return made
 
 

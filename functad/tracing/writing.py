@@ -103,6 +103,8 @@ def _write(root: Any, path: Path, index: Any, v: Any, primitive: Primitive) -> N
         make_stale(root, STALE)
         out = _written(root, path, index, given, primitive)
         new = append(type(root), recorder, primitive, (root, v), (out, given), (0, 1) if own else (0,), params, out)
+        if recorder.watch is not None:
+            recorder.watch.note(primitive, (root, v), (out, given), params, new)
     adopt(root, new)
 
 

@@ -211,7 +211,7 @@ def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwarg
         ConversionError: also where NumPy hides it behind "setting an array element with a sequence", as in `a[0] = t`.
     """
     try:
-        out = f(*args, **kwargs)
+        out = f(*args, **kwargs) if recorder.watch is None else recorder.watch.run(f, args, kwargs)
         if recorder.written:
             for leaf in flatten(out)[0]:
                 if isinstance(leaf, Tensor):

@@ -140,8 +140,11 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
         values = inputs.primals[len(given) : len(given) + structure.leaves]
         given.extend(check_like(tangent, structure, values, f"tangents[{i}]", "primal"))
     out, aux = split_aux(traced(recorder, f, inputs.args, {}), has_aux, selection)
-    pushed = push_forward(recorder.equations, given)
     leaves, structure = flatten(out)
+    if recorder.watch is not None:
+        pushed = recorder.watch.push_forward(given, leaves)
+    else:
+        pushed = push_forward(recorder.equations, given)
     found = [pushed[leaf.slot] if isinstance(leaf, Recorded) and leaf.recorder is recorder else None for leaf in leaves]
     values = [lower(leaf, recorder) for leaf in leaves]
     zeros = [_zero(value) if t is None else t for t, value in zip(found, values, strict=True)]

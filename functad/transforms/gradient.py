@@ -187,7 +187,9 @@ def _pull_scalar(recorder: Recorder, out: Any, selection: Selection, holomorphic
         return value, [None] * inputs
     cotangents: list[Any] = [None] * max(out.slot + 1, inputs)
     cotangents[out.slot] = dtype_of(value).type(1)
-    return value, pull_back(recorder.equations, cotangents, inputs, consume=True)
+    if recorder.watch is not None:
+        return value, recorder.watch.pull_back(cotangents, guard=recorder.guard)
+    return value, pull_back(recorder.equations, cotangents, inputs, consume=True, guard=recorder.guard)
 
 
 def _check_scalar(value: Any, selection: Selection, holomorphic: bool) -> None:
@@ -271,6 +273,8 @@ def pullback_of(recorder: Recorder, inputs: Inputs, out: Any, selection: Selecti
     slots = [leaf.slot if isinstance(leaf, Recorded) and leaf.recorder is recorder else None for leaf in leaves]
     values = [leaf if slot is None else leaf.value for leaf, slot in zip(leaves, slots, strict=True)]
     top = max([slot for slot in slots if slot is not None], default=-1)
+    if recorder.watch is not None:
+        recorder.watch.check_values(slots)
 
     def pull(g: Any) -> list[Any]:
         seeds = check_like(g, structure, values, "g", "value")
@@ -279,8 +283,10 @@ def pullback_of(recorder: Recorder, inputs: Inputs, out: Any, selection: Selecti
             if slot is not None:
                 held = cotangents[slot]
                 cotangents[slot] = seed if held is None else held + seed
-        # Seeds are often rows of an identity matrix.
-        found = pull_back(recorder.equations, cotangents, recorder.inputs, consume=False, guard=True)
+        if recorder.watch is not None:
+            found = recorder.watch.pull_back(cotangents, guard=True)
+        else:  # seeds are often rows of an identity matrix
+            found = pull_back(recorder.equations, cotangents, recorder.inputs, consume=False, guard=True)
         return derivatives(inputs, found, seeds)
 
     return structure.unflatten(values), pull

@@ -73,13 +73,25 @@ def pull_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consu
         cotangents.append(None)  # the record of several results stands at the last of them
     token = silence()
     try:
-        _walk(equations, cotangents, inputs, consume, guard)
+        guard = _walk(equations, cotangents, inputs, consume, guard)
     finally:
         restore(token)
-    return [g.total() if type(g) is Scattered else g for g in cotangents[:inputs]]
+    found = [g.total() if type(g) is Scattered else g for g in cotangents[:inputs]]
+    if guard:
+        _guard_outer(found)
+    return found
 
 
-def _walk(equations: list[Any], cotangents: list[Any], inputs: int, consume: bool, guard: bool) -> None:
+def _guard_outer(found: list[Any]) -> None:
+    """Tell the traces that recorded this walk that there are exact zeros in it, for when it is pulled back itself."""
+    for g in found:
+        while isinstance(g, Recorded):
+            g.recorder.guard = True
+            g = g.value
+
+
+def _walk(equations: list[Any], cotangents: list[Any], inputs: int, consume: bool, guard: bool) -> bool:
+    """Pull back through all records; return whether a selection was passed."""
     owned = bytearray(len(cotangents))
     dense = bytearray(len(cotangents)) if guard else owned
     for index in range(len(cotangents) - 1, inputs - 1, -1):
@@ -144,6 +156,7 @@ def _walk(equations: list[Any], cotangents: list[Any], inputs: int, consume: boo
                 owned[slots] = True
         else:
             _accumulate(cotangents, owned, slots, ct)
+    return guard
 
 
 def _pull_several(equation: Any, index: int, g: Any, cotangents: list[Any], owned: bytearray) -> None:
