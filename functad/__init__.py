@@ -7,6 +7,7 @@ from functad.primitives.coverage import coverage
 from functad.tracing.allocation import keep_freed_memory as _keep_freed_memory
 from functad.tracing.tensor import Tensor
 from functad.transforms.abstract import eval_shape, make_expressions
+from functad.transforms.explain import explain
 from functad.transforms.forward import jvp
 from functad.transforms.gradient import grad, value_and_grad, vjp
 from functad.transforms.jacobian import jacobian
@@ -27,6 +28,7 @@ __all__ = [
     "debug_nans",
     "errors",
     "eval_shape",
+    "explain",
     "grad",
     "jacobian",
     "jvp",

@@ -11,7 +11,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from functad.errors import StructureError
+from functad.errors import StructureError, here
 
 C = TypeVar("C")
 Children = tuple[Sequence[Any], Any]
@@ -76,7 +76,7 @@ class Structure:
         """
         leaves, structure = flatten(tree)
         if structure != self:
-            raise StructureError(f"{difference(self, structure, name)}")
+            raise StructureError(f"{difference(self, structure, name)}, at {here()}")
         return leaves
 
     def paths(self, root: str) -> list[str]:

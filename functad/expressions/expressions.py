@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import CheckError
+from functad.errors import CheckError, here
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
 from functad.primitives.primitive import Primitive
 from functad.trees import Structure
@@ -105,15 +105,15 @@ class Expressions:
             where = f"equation {number} ({equation.primitive.name})"
             for source in equation.inputs:
                 if not isinstance(source, Constant) and source not in known:
-                    raise CheckError(f"{where} reads slot {source} before it is made")
+                    raise CheckError(f"{where} reads slot {source} before it is made, at {here()}")
             for slot in equation.outputs:
                 if slot in known or not 0 <= slot < len(self.specs):
-                    raise CheckError(f"{where} makes slot {slot}, which is taken or has no spec")
+                    raise CheckError(f"{where} makes slot {slot}, which is taken or has no spec, at {here()}")
                 known.add(slot)
             self._check_specs(equation, where)
         for source in self.outputs:
             if not isinstance(source, Constant) and source not in known:
-                raise CheckError(f"the list returns slot {source}, which is never made")
+                raise CheckError(f"the list returns slot {source}, which is never made, at {here()}")
         return self
 
     def _check_specs(self, equation: Equation, where: str) -> None:
@@ -121,7 +121,7 @@ class Expressions:
         found = equation.primitive.spec(*given, **equation.params)
         expected = tuple(self.specs[slot] for slot in equation.outputs)
         if (found if equation.primitive.multiple else (found,)) != expected:
-            raise CheckError(f"{where} gives {found}, but the list says {expected}")
+            raise CheckError(f"{where} gives {found}, but the list says {expected}, at {here()}")
 
     def _known(self, source: int | Constant) -> Any:
         """Return what a shape rule may see of an input: its spec, or the value if it is a plain constant."""

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from functad.errors import ConversionError, here
 from functad.expressions.spec import ArraySpec, dtype_of, spec_of
 from functad.primitives.kinds import composite, linear
+from functad.primitives.operands import is_traced
 from functad.primitives.primitive import Primitive
 from functad.primitives.shaping import Calls, same_spec
 
@@ -59,11 +61,19 @@ ASTYPE_INTEGER = Primitive(
 
 
 def astype(a: Any, dtype: Any, casting: Any = "unsafe", copy: bool = True) -> Any:
-    """Return an array or Tensor in another dtype; to an integer or boolean one the result is a constant."""
+    """Return an array or Tensor in another dtype; to an integer or boolean one the result is a constant.
+
+    Raises:
+        ConversionError: a Tensor should become an array of objects or of text.
+    """
     dtype = np.dtype(dtype)
     own = dtype_of(a)
     if casting != "unsafe" and not np.can_cast(own, dtype, casting):
         raise TypeError(f"Cannot cast array data from {own!r} to {dtype!r} according to the rule '{casting}'")
+    if dtype.kind not in "biufc" and is_traced(a):
+        raise ConversionError(
+            f"Conversion of a Tensor to {dtype}, at {here()}, would lose its derivative. Use functad.stop_gradient(t) first."
+        )
     if own == dtype:
         return COPY(a) if copy else a
     return ASTYPE(a, dtype=dtype) if dtype.kind in "fc" else ASTYPE_INTEGER(a, dtype=dtype)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from functad.errors import UnsupportedError, here
+from functad.errors import ConversionError, UnsupportedError, augmented_assignment, here
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.primitives import extremes, reductions, scans
 from functad.primitives.conversion import astype
@@ -44,6 +44,12 @@ def _check_binary(ufunc: np.ufunc, method: str) -> None:
 def _refuse_out(ufunc: np.ufunc, method: str, out: Any) -> None:
     if any(part is not None for part in (out if isinstance(out, tuple) else (out,))):
         call = f"np.{ufunc.__name__}{method}"
+        statement = augmented_assignment()
+        if statement:
+            raise ConversionError(
+                f"`{statement}` writes a Tensor into a plain array, at {here()}, and its derivative would be lost. "
+                f"Use an assignment, a = a + t, which makes a new array."
+            )
         raise UnsupportedError(
             f"{call} of a Tensor cannot write to out=, at {here()}. Assign the result instead: y = {call}(...)."
         )

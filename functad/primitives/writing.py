@@ -1,7 +1,7 @@
 """Writing into an array, as a pure function: the array with some of its elements replaced or added to.
 
-`t[i] = v` records `write(t, v)` and lets the Tensor stand for the result. Where a view is written to, what is recorded is a write
-to the array that it views; `path` says how the view is read from that.
+`t[i] = v` records `write(t, v)`, and the Tensor stands for the result. Where a view is written to, a write to the array that it
+views is recorded; `path` says how the view is read from that.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Arrays of the user that records keep: what happens to them after they were used must not change a derivative.
 
-Small ones are copied. A large one, of which a copy would cost as much as the operation, is made read-only until the function has
-returned, so that overwriting it raises; after that nothing of the user runs until the derivative is done. Where something does,
-as between the calls of a pullback, large ones are copied too.
+Small ones are copied. A large one, of which a copy would cost as much as the operation, is made read-only until the function
+has returned, so that overwriting it raises; after that nothing of the user runs until the derivative is done. Where something
+does, as between the calls of a pullback, large ones are copied too. (A view of a large array that was made before the trace
+stays writeable: NumPy gives no means to find it.)
 """
 
 from __future__ import annotations

@@ -19,11 +19,11 @@ import sys
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from types import CodeType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from functad.errors import EscapedTensorError, line_of, name_of, user_frame
+from functad.errors import ConversionError, EscapedTensorError, here, line_of, name_of, user_frame
 from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.kinds import forward_plan
@@ -34,6 +34,7 @@ from functad.tracing.views import clone, note_view, refresh, shares, would_share
 _serials = itertools.count()
 _getframe = sys._getframe
 _ndarray = np.ndarray
+_FLOAT64 = np.dtype(np.float64)
 
 REVERSE, FORWARD, ABSTRACT = "reverse", "forward", "abstract"
 
@@ -59,6 +60,9 @@ class Recorder:
         guard: some numbers of the trace are cotangents of what an inner transform did not select, and exactly zero.
         watch: what `WATCHER` made; `None` if nothing did, which is the usual case.
     """
+
+    follow: ClassVar[Callable[..., Any] | None] = None
+    """In traces that watch what happens, the method that does the work of `record`."""
 
     __slots__ = (
         "closed",
@@ -177,6 +181,8 @@ def record(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]
         raise escaped(newest, primitive.name)
     if recorder.mode is ABSTRACT:
         return append_abstract(type(newest), recorder, primitive, arrays, params)
+    if recorder.follow is not None:
+        return recorder.follow(primitive, arrays, params)
     values, active, nested = _lower(recorder, primitive, arrays)
     out = primitive(*values, **params) if nested else primitive.compute(*values, **params)
     if not active or out is NotImplemented:
@@ -291,6 +297,11 @@ def reverse_specs(primitive: Primitive, values: Sequence[Any], active: tuple[int
     `None` stands for what cannot differ: the shape unless the primitive broadcasts, the dtype if it is that of the result.
     """
     dtype = None if primitive.multiple else dtype_of(out)
+    if dtype is not _FLOAT64 and dtype is not None and dtype.kind == "O":
+        raise ConversionError(
+            f"{primitive.name} of a Tensor and an array of Python objects, at {here()}, would give an array of objects. "
+            f"Make the other array one of numbers: a.astype(float), or np.stack(list(a)) if there are Tensors in it."
+        )
     broadcasts = primitive.broadcasts and len(values) > 1
     if not broadcasts and len(active) == 1:
         own = dtype_of(values[active[0]])
@@ -348,7 +359,7 @@ def escaped(tensor: Recorded, operation: str) -> EscapedTensorError:
         origin = f"The Tensor was made at {line_of(tensor.code, tensor.instruction)}."
     return EscapedTensorError(
         f"{operation} was given a Tensor that escaped from {recorder.transform} of {name_of(recorder.function)}, "
-        f"which has ended. "
+        f"which has ended, at {here()}. "
         f"{origin} "
         f"Return the value from the function (has_aux=True hands extra results through), instead of storing it outside."
     )

@@ -6,16 +6,16 @@ arrays go to the recorder directly. What would silently cut the derivative, such
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
-from functad.errors import AbstractValueError, ConversionError, UnsupportedError, assigning, here
+from functad.errors import AbstractValueError, UnsupportedError, here
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives import vocabulary
-from functad.primitives.primitive import ENTRIES, Composite, Primitive, shown_name
+from functad.primitives.primitive import ENTRIES, Composite, Primitive
 from functad.primitives.ufunc_methods import METHODS, call_with_keywords
-from functad.tracing import choosing  # noqa: F401 # enters the short way of np.where
+from functad.tracing import choosing, conversions  # noqa: F401 # choosing enters the short way of np.where
 from functad.tracing.memory import ArrayMemory
 from functad.tracing.methods import ArrayMethods
 from functad.tracing.operators import BINARY, UNARY, Operators, binary, unary
@@ -24,7 +24,6 @@ from functad.tracing.recorder import ABSTRACT, Recorded, escaped, record
 from functad.tracing.views import refresh
 from functad.tracing.writing import Writing, buffer, overwrite, write
 
-_ASSIGN = "Use np.stack, np.concatenate or np.where(mask, new, old), which make a new array."
 _KNOWN = (Recorded, np.ndarray, np.generic, int, float, complex, list, tuple)
 
 
@@ -154,47 +153,47 @@ class Tensor(Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded):
             raise escaped(self, wanted)
         if self.recorder.mode is ABSTRACT:
             raise AbstractValueError(
-                f"{wanted}() of a Tensor of which only {self.spec} is known, at {here()}: an abstract trace has no values. "
-                f"Choose between values with np.where, or trace with concrete values (grad, vjp, jvp)."
+                f"{conversions.asked(wanted)} of a Tensor of which only {self.spec} is known, at {here()}: an abstract trace "
+                f"has no values. {conversions.abstract_cure(wanted)}"
             )
         return self.value
 
-    def _refuse(self, wanted: str, instead: str) -> NoReturn:
+    def _refuse(self, wanted: str) -> Any:
+        """Raise: a plain value would lose the derivative."""
         self._concrete(wanted)
-        raise ConversionError(
-            f"{wanted} of a Tensor that is being differentiated, at {here()}, would lose its derivative. {instead}"
-        )
+        raise conversions.refusal(wanted)
 
     def __float__(self) -> float:
-        if assigning():
-            self._refuse("Assignment into a plain array", _ASSIGN)
-        self._refuse("float()", "Use the Tensor itself, np functions instead of math ones, or functad.stop_gradient(t).")
+        if conversions.formatting() and self.recorder.mode is not ABSTRACT:
+            return float(self.value)
+        return self._refuse("float()")  # type: ignore[no-any-return]
 
     def __complex__(self) -> complex:
-        self._refuse("complex()", "Use the Tensor itself, or functad.stop_gradient(t).")
+        return self._refuse("complex()")  # type: ignore[no-any-return]
 
     def __int__(self) -> int:
-        self._refuse("int()", "Use functad.stop_gradient(t) if a constant is meant.")
+        return self._refuse("int()")  # type: ignore[no-any-return]
 
     def __index__(self) -> int:
         if self.dtype.kind in "iu":
             return int(self._concrete("index").__index__())
-        raise TypeError("only integer Tensors can be an index")
+        return self._refuse("Use as an integer")  # type: ignore[no-any-return]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self._refuse("Pickling")
 
     def item(self, *args: int) -> Any:
         """Refuse: a Python number has no derivative."""
-        self._refuse("item()", "Use the Tensor itself, t[i], or functad.stop_gradient(t).")
+        return self._refuse("item()")
 
     def tolist(self) -> Any:
         """Refuse: a list of Python numbers has no derivative."""
-        self._refuse("tolist()", "Use list(t) for a list of Tensors, or functad.stop_gradient(t).")
+        return self._refuse("tolist()")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        self._refuse(
-            "Conversion to an array",
-            "Use np.stack([t0, t1]) instead of np.array([t0, t1]), A @ t instead of A.dot(t), t itself instead of "
-            "np.asarray(t), and np.where or np.concatenate instead of assigning into a plain array.",
-        )
+        if conversions.testing():
+            return np.asarray(self._concrete("array"), dtype)
+        return self._refuse("Conversion to an array")
 
 
 def _first_call(ufunc: np.ufunc, x: Tensor) -> Any:
@@ -221,16 +220,20 @@ def _entry_of(function: Any) -> Primitive | Composite:
     """
     entry = vocabulary.find(function)
     if entry is None:
-        name = getattr(function, "__name__", repr(function))
-        raise UnsupportedError(f"{shown_name(function)} has no derivative rule, at {here()}. {_nearest(name)}")
+        raise UnsupportedError(f"{conversions.spelled(function)} has no derivative rule, at {here()}. {_nearest(function)}")
     return entry  # type: ignore[return-value]
 
 
-def _nearest(name: str) -> str:
+def _nearest(function: Any) -> str:
     import difflib  # noqa: PLC0415 - only an error needs it, and it is slow to import
 
-    close = difflib.get_close_matches(
-        name, [entry.name for entry in ENTRIES.values() if entry.status != "refused"], n=1, cutoff=0.5
-    )
-    hint = f"The nearest supported function is np.{close[0]}. " if close else ""
+    name = getattr(function, "__name__", repr(function))
+    known = {
+        getattr(entry.function, "__name__", entry.name): conversions.spelled(entry.function)
+        for entry in ENTRIES.values()
+        if entry.status != "refused"
+    }
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    hint = conversions.VECTORIZE + " " if name.endswith("(vectorized)") else ""
+    hint += f"The nearest supported function is {known[close[0]]}. " if close else ""
     return hint + "functad.stop_gradient(t) passes a value as a constant."

@@ -1,8 +1,8 @@
 """Which Tensors view which: so that a write to one is seen through the other, as NumPy has it.
 
-A Tensor whose value shares the memory of another's knows its `origin`: the root that owns the memory, and the path of views from
-there. The root keeps weak references to its views. A write goes to the root and makes all views stale; a stale one has no value,
-and belongs to the recorder `STALE`, which no short way accepts, so that reading it comes by `record` and is done anew.
+A Tensor whose value shares the memory of another's knows its `origin`: the root that owns the memory, and the path of views
+from there. The root keeps weak references to its views. A write goes to the root and makes all views stale; a stale one has no
+value, and belongs to the recorder `STALE`, which no short way accepts, so that reading it comes by `record` and is done anew.
 Nothing is paid by operations that make no view.
 """
 

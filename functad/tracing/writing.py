@@ -1,7 +1,7 @@
 """Assignment to Tensors: `t[i] = v`, `t += v`, `np.add.at(t, i, v)`, `out=t`.
 
-The record stays pure: a write is an operation like any other, whose result the Tensor stands for from then on. The array itself is
-written in place while nothing else holds it, so that a loop that fills it element by element costs time linear in their number.
+The record stays pure: a write is an operation like any other, whose result the Tensor stands for from then on. The array itself
+is written in place while nothing else holds it, so that a loop that fills it costs time linear in the number of writes.
 """
 
 from __future__ import annotations

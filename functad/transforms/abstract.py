@@ -7,12 +7,12 @@ import inspect
 from collections.abc import Callable
 from typing import Any, ParamSpec
 
-from functad.errors import InputError, OutputError, here, name_of
+from functad.errors import InputError, here, name_of
 from functad.expressions.expressions import Constant, Expressions
-from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
+from functad.expressions.spec import ArraySpec, spec_of
 from functad.tracing.recorder import ABSTRACT, Recorded, Recorder, new_input
 from functad.tracing.tensor import Tensor
-from functad.transforms.arguments import traced
+from functad.transforms.arguments import check_result, traced
 from functad.trees import Structure, flatten
 
 P = ParamSpec("P")
@@ -88,15 +88,9 @@ def _trace(transform: str, f: Callable[..., Any], args: tuple[Any, ...], kwargs:
     results, output_structure = flatten(out)
     outputs: list[int | Constant] = []
     for result, path in zip(results, output_structure.paths("result"), strict=True):
-        if isinstance(result, Recorded) and result.recorder is recorder:
-            outputs.append(result.slot)
-        elif type(result) in PYTHON_SCALARS or hasattr(result, "dtype"):
-            outputs.append(Constant(result))
-        else:
-            raise OutputError(
-                f"{transform} of {name_of(f)}, called at {here()}: {path} is a {type(result).__name__}. "
-                f"Return arrays and numbers only."
-            )
+        check_result(result, path, transform, f)
+        own = isinstance(result, Recorded) and result.recorder is recorder
+        outputs.append(result.slot if own else Constant(result))
     equations = tuple(equation for equation in recorder.equations if equation is not None)
     return Expressions(tuple(names), equations, tuple(outputs), tuple(recorder.specs), structure, output_structure)
 

@@ -212,11 +212,7 @@ def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwarg
     """
     try:
         out = f(*args, **kwargs) if recorder.watch is None else recorder.watch.run(f, args, kwargs)
-        if recorder.written:
-            for leaf in flatten(out)[0]:
-                if isinstance(leaf, Tensor):
-                    leaf.current()
-        return out
+        return _read_anew(out) if recorder.written else out
     except ValueError as error:
         if isinstance(error.__cause__, ConversionError):
             raise error.__cause__ from None
@@ -227,11 +223,19 @@ def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwarg
         recorder.close()
 
 
+def _read_anew(out: Any) -> Any:
+    """Return a result in which no view is stale."""
+    for leaf in flatten(out)[0]:
+        if isinstance(leaf, Tensor):
+            leaf.current()
+    return out
+
+
 def overwritten(error: ValueError, recorder: Recorder) -> ConstantError:
     """Return the error for writing into an array that was made read-only because its values are still needed."""
     return ConstantError(
-        f"{error}: an array was overwritten at {line_of_error(error)}, which {name_of(recorder.function)} had used as a constant "
-        f"before; its derivative needs the old values. Write into a copy: a = a.copy()."
+        f"{error}: an array was overwritten at {line_of_error(error)}, which {name_of(recorder.function)} had used as a "
+        f"constant before; its derivative needs the old values. Write into a copy: a = a.copy()."
     )
 
 
@@ -249,6 +253,24 @@ def split_aux(out: Any, has_aux: bool, selection: Selection) -> tuple[Any, Any]:
             f"the function must return a pair (result, aux), not a {type(out).__name__}."
         )
     return out[0], out[1]
+
+
+OBJECTS = "Objects have no derivative: np.stack(list(a)) makes an array of an object array with Tensors in it."
+
+
+def check_result(leaf: Any, path: str, transform: str, function: Any) -> None:
+    """Raise unless a leaf of a result is an array or a number.
+
+    Raises:
+        OutputError: it is something else, or an array of objects.
+    """
+    if type(leaf) not in PYTHON_SCALARS and not hasattr(leaf, "dtype"):
+        what, cure = f"a {type(leaf).__name__}", "Return arrays and numbers only, and anything else with has_aux=True."
+    elif dtype_of(leaf).kind not in "biufc":
+        what, cure = f"an array of dtype {dtype_of(leaf)}", OBJECTS
+    else:
+        return
+    raise OutputError(f"{transform} of {name_of(function)}, called at {here()}: {path} is {what}. {cure}")
 
 
 def lower(tree: Any, recorder: Recorder) -> Any:

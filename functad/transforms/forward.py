@@ -12,7 +12,7 @@ from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.primitives.primitive import KEEP_NOTHING, KEEP_ONE, Plan
 from functad.tracing.recorder import FORWARD, REVERSE, Recorded, Recorder, new_input
 from functad.tracing.tensor import Tensor
-from functad.transforms.arguments import Selection, check_like, enter, lower, split_aux, traced
+from functad.transforms.arguments import Selection, check_like, check_result, enter, lower, split_aux, traced
 from functad.transforms.reverse import pull_back, pull_record
 from functad.transforms.silence import restore, silence
 from functad.trees import flatten
@@ -141,6 +141,8 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
         given.extend(check_like(tangent, structure, values, f"tangents[{i}]", "primal"))
     out, aux = split_aux(traced(recorder, f, inputs.args, {}), has_aux, selection)
     leaves, structure = flatten(out)
+    for leaf, path in zip(leaves, structure.paths("result"), strict=True):
+        check_result(leaf, path, "jvp", f)
     if recorder.watch is not None:
         pushed = recorder.watch.push_forward(given, leaves)
     else:

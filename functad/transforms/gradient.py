@@ -8,22 +8,25 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 import numpy as np
 
-from functad.errors import NonScalarError, OutputError, here, name_of
+from functad.errors import NonScalarError, here, name_of
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
 from functad.tracing.recorder import REVERSE, Recorded, Recorder
 from functad.tracing.views import clone
 from functad.transforms.arguments import (
+    OBJECTS,
     ArgNames,
     ArgNums,
     Inputs,
     Selection,
     check_like,
+    check_result,
     derivatives,
     enter,
     lower,
     split_aux,
     traced,
 )
+from functad.transforms.explain import warn_of_unconnected
 from functad.transforms.reverse import pull_back
 from functad.trees import flatten, tree_map
 
@@ -39,6 +42,7 @@ def value_and_grad(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    warn_unconnected: bool = False,
 ) -> Callable[P, tuple[R, Any]]: ...
 @overload
 def value_and_grad(
@@ -48,6 +52,7 @@ def value_and_grad(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    warn_unconnected: bool = False,
 ) -> Callable[[Callable[P, R]], Callable[P, tuple[R, Any]]]: ...
 def value_and_grad(
     f: Callable[..., Any] | None = None,
@@ -56,6 +61,7 @@ def value_and_grad(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    warn_unconnected: bool = False,
 ) -> Any:
     """Return a function that gives the value of `f` and its gradient, from one evaluation.
 
@@ -66,6 +72,8 @@ def value_and_grad(
         has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
         holomorphic: arguments and value are complex, and the complex derivative is meant.
         allow_int: integers among the selected arguments are let through; their gradient is zeros.
+        warn_unconnected: give an `UnconnectedWarning` for each input on which the value does not depend by a differentiable
+            path, with the reason; only then `f` is run a second time, to find it.
 
     Returns:
         A function with the signature of `f` that returns `(value, gradient)`, or `((value, aux), gradient)`. The gradient has
@@ -92,8 +100,10 @@ def value_and_grad(
             has_aux=has_aux,
             holomorphic=holomorphic,
             allow_int=allow_int,
+            warn_unconnected=warn_unconnected,
         )
-    return _gradient_function("value_and_grad", f, argnums, argnames, has_aux, holomorphic, allow_int, with_value=True)
+    selection = Selection("value_and_grad", f, argnums, argnames)
+    return _gradient_function(selection, has_aux, holomorphic, allow_int, warn_unconnected, with_value=True)
 
 
 @overload
@@ -104,6 +114,7 @@ def grad(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    warn_unconnected: bool = False,
 ) -> Callable[P, Any]: ...
 @overload
 def grad(
@@ -113,6 +124,7 @@ def grad(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    warn_unconnected: bool = False,
 ) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
 def grad(
     f: Callable[..., Any] | None = None,
@@ -121,6 +133,7 @@ def grad(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    warn_unconnected: bool = False,
 ) -> Any:
     """Return a function that gives the gradient of `f`.
 
@@ -142,23 +155,22 @@ def grad(
     """
     if f is None:
         return functools.partial(
-            grad, argnums=argnums, argnames=argnames, has_aux=has_aux, holomorphic=holomorphic, allow_int=allow_int
+            grad,
+            argnums=argnums,
+            argnames=argnames,
+            has_aux=has_aux,
+            holomorphic=holomorphic,
+            allow_int=allow_int,
+            warn_unconnected=warn_unconnected,
         )
-    return _gradient_function("grad", f, argnums, argnames, has_aux, holomorphic, allow_int, with_value=False)
+    selection = Selection("grad", f, argnums, argnames)
+    return _gradient_function(selection, has_aux, holomorphic, allow_int, warn_unconnected, with_value=False)
 
 
 def _gradient_function(
-    transform: str,
-    f: Callable[..., Any],
-    argnums: ArgNums,
-    argnames: ArgNames | None,
-    has_aux: bool,
-    holomorphic: bool,
-    allow_int: bool,
-    *,
-    with_value: bool,
+    selection: Selection, has_aux: bool, holomorphic: bool, allow_int: bool, warn_unconnected: bool, *, with_value: bool
 ) -> Callable[..., Any]:
-    selection = Selection(transform, f, argnums, argnames)
+    transform, f = selection.transform, selection.function
 
     @functools.wraps(f)
     def gradient(*args: Any, **kwargs: Any) -> Any:
@@ -168,6 +180,8 @@ def _gradient_function(
         if has_aux:
             out, aux = split_aux(out, True, selection)
         value, found = _pull_scalar(recorder, out, selection, holomorphic)
+        if warn_unconnected and any(ct is None for ct in found):
+            warn_of_unconnected(selection, args, kwargs, has_aux)
         result = selection.pack(derivatives(inputs, found))
         if not has_aux:
             return (value, result) if with_value else result
@@ -206,6 +220,11 @@ def _check_scalar(value: Any, selection: Selection, holomorphic: bool) -> None:
             f"{here()}, returned {spec_of(value)}. Reduce it (np.sum, np.mean), or use jacobian or vjp."
         )
     kind = dtype_of(value).kind
+    if kind not in "biufc":
+        raise NonScalarError(
+            f"{selection.transform} needs a function that returns one number, but {name_of(selection.function)}, called at "
+            f"{here()}, returned {spec_of(value)}. {OBJECTS}"
+        )
     if holomorphic and kind != "c":
         raise NonScalarError(
             f"{selection.transform} with holomorphic=True needs a complex result, but {name_of(selection.function)}, called at "
@@ -218,13 +237,14 @@ def _check_scalar(value: Any, selection: Selection, holomorphic: bool) -> None:
         )
 
 
-def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, warn_unconnected: bool = False) -> Any:
     """Evaluate `f` and return its value and the function that pulls cotangents back: `g -> g^T J`.
 
     Args:
         f: a function of NumPy code.
         primals: its arguments, all of which are differentiated: arrays, numbers or trees of them.
         has_aux: `f` returns a pair `(value, aux)`.
+        warn_unconnected: as for `grad`, but `f` is always run a second time.
 
     Returns:
         `(value, pullback)`, or `(value, pullback, aux)`. `pullback(g)`, with `g` of the structure, shapes and dtypes of the
@@ -246,6 +266,8 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     inputs = enter(recorder, selection, tuple([tree_map(_copied, primal) for primal in primals]), {})
     out, aux = split_aux(traced(recorder, f, inputs.args, {}), has_aux, selection)
     value, pull = pullback_of(recorder, inputs, out, selection)
+    if warn_unconnected:
+        warn_of_unconnected(selection, primals, {}, has_aux)
 
     def pullback(g: Any) -> tuple[Any, ...]:
         return tuple(pull(g))
@@ -265,11 +287,7 @@ def pullback_of(recorder: Recorder, inputs: Inputs, out: Any, selection: Selecti
     """Return the value of a traced result, and the function from its cotangent to those of the selected arguments."""
     leaves, structure = flatten(out)
     for leaf, path in zip(leaves, structure.paths("result"), strict=True):
-        if type(leaf) not in PYTHON_SCALARS and not hasattr(leaf, "dtype"):
-            raise OutputError(
-                f"{selection.transform} of {name_of(selection.function)}, called at {here()}: {path} is a "
-                f"{type(leaf).__name__}. Return arrays and numbers only, and anything else with has_aux=True."
-            )
+        check_result(leaf, path, selection.transform, selection.function)
     slots = [leaf.slot if isinstance(leaf, Recorded) and leaf.recorder is recorder else None for leaf in leaves]
     values = [leaf if slot is None else leaf.value for leaf, slot in zip(leaves, slots, strict=True)]
     top = max([slot for slot in slots if slot is not None], default=-1)

@@ -11,6 +11,7 @@ import numpy as np
 from functad.expressions.spec import dtype_of, shape_of
 from functad.tracing.recorder import REVERSE, Recorded, Recorder
 from functad.transforms.arguments import ArgNames, ArgNums, Selection, enter, lower, split_aux, traced
+from functad.transforms.explain import warn_of_unconnected
 from functad.transforms.gradient import pullback_of
 from functad.trees import flatten, tree_map
 
@@ -25,6 +26,7 @@ def jacobian(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    warn_unconnected: bool = False,
 ) -> Callable[P, Any]: ...
 @overload
 def jacobian(
@@ -34,6 +36,7 @@ def jacobian(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    warn_unconnected: bool = False,
 ) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
 def jacobian(
     f: Callable[..., Any] | None = None,
@@ -42,6 +45,7 @@ def jacobian(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    warn_unconnected: bool = False,
 ) -> Any:
     """Return a function that gives the Jacobian of `f`: `J[i, j] = d f(x)[i] / d x[j]`.
 
@@ -54,6 +58,7 @@ def jacobian(
         has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
         holomorphic: arguments and values are complex, and the complex derivative is meant.
         allow_int: integers among the selected arguments are let through.
+        warn_unconnected: as for `grad`, but `f` is always run a second time.
 
     Returns:
         A function with the signature of `f`. For an array result and an array argument it returns an array of shape
@@ -72,7 +77,13 @@ def jacobian(
     """
     if f is None:
         return functools.partial(
-            jacobian, argnums=argnums, argnames=argnames, has_aux=has_aux, holomorphic=holomorphic, allow_int=allow_int
+            jacobian,
+            argnums=argnums,
+            argnames=argnames,
+            has_aux=has_aux,
+            holomorphic=holomorphic,
+            allow_int=allow_int,
+            warn_unconnected=warn_unconnected,
         )
     selection = Selection("jacobian", f, argnums, argnames)
 
@@ -82,6 +93,8 @@ def jacobian(
         inputs = enter(recorder, selection, args, kwargs, holomorphic=holomorphic, allow_int=allow_int)
         out, aux = split_aux(traced(recorder, f, inputs.args, inputs.kwargs), has_aux, selection)
         value, pull = pullback_of(recorder, inputs, out, selection)
+        if warn_unconnected:
+            warn_of_unconnected(selection, args, kwargs, has_aux)
         leaves, structure = flatten(value)
         result = structure.unflatten([_rows_of_leaf(leaves, i, structure, pull, selection) for i in range(len(leaves))])
         return (result, lower(aux, recorder)) if has_aux else result

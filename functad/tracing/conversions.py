@@ -1,0 +1,174 @@
+"""Why a Tensor cannot become a plain array or number, and what to write instead: the texts of `ConversionError`.
+
+The message shows the expression of the user's code that is running, and the cure is chosen by the function that it calls.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from functad.errors import ConversionError, assigning, here, instruction_of, running, user_frame
+
+_STACK = "Use np.stack([t0, t1]), or np.concatenate, which make an array of Tensors."
+_ITSELF = "Use t itself, which is an array already, and np.stack([t0, t1]) for a list of Tensors."
+_FULL = "Use np.broadcast_to(t, shape), or t * np.ones(shape)."
+_ASSIGN = "Use np.stack, np.concatenate or np.where(mask, new, old), which make a new array."
+VECTORIZE = "Write the function with NumPy functions of whole arrays, or use np.stack([f(v) for v in t])."
+_INDEX = (
+    "An index is an integer and has no derivative: use functad.stop_gradient(t).astype(int), "
+    "or np.interp to read between places."
+)
+_COUNT = "A length is an integer and has no derivative: use int(functad.stop_gradient(t))."
+_TEXT = "Use functad.stop_gradient(t), which is a plain array, to write it down."
+_NUMBER = "Use the Tensor itself, np functions instead of math ones, or functad.stop_gradient(t)."
+_RANDOM = "Draw standard numbers and transform them: mean + scale * rng.normal(size=n). "
+
+CURES = {
+    "array": _STACK + " For t itself no np.array is needed.",
+    "asarray": _ITSELF,
+    "asanyarray": _ITSELF,
+    "ascontiguousarray": _ITSELF,
+    "asfortranarray": _ITSELF,
+    "require": _ITSELF,
+    "float64": "Use t itself, or t.astype(np.float64).",
+    "float32": "Use t.astype(np.float32).",
+    "fromiter": "Use np.stack(list(values)).",
+    "full": _FULL,
+    "full_like": _FULL,
+    "fill": _FULL,
+    "arange": "Use start + step * np.arange(n) with an integer n, or np.linspace(start, stop, n).",
+    "range": _COUNT,
+    "dot": "Use A @ t, or np.dot(A, t), instead of A.dot(t).",
+    "vectorize": VECTORIZE,
+    "frompyfunc": VECTORIZE,
+    "apply_along_axis": "Return a Tensor for each slice: np.stack([f(row) for row in a]).",
+    "fromfunction": "Return a Tensor of the shape of the indices.",
+    "piecewise": "Use np.where or np.select.",
+    "r_": "Use np.concatenate.",
+    "c_": "Use np.stack(columns, axis=1).",
+    "item": "Use the Tensor itself, t[i], or functad.stop_gradient(t).",
+    "tolist": "Use list(t) for a list of Tensors, or functad.stop_gradient(t).tolist().",
+    "dumps": _TEXT,
+    "dump": _TEXT,
+    "fmean": "Use np.mean.",
+    "fsum": "Use np.sum.",
+    "dist": "Use np.linalg.norm(x - y).",
+    "ceil": "Use np.ceil(t), whose derivative is zero, or int(functad.stop_gradient(t)) for a number.",
+    "floor": "Use np.floor(t), whose derivative is zero, or int(functad.stop_gradient(t)) for a number.",
+}
+"""What to write instead of a call, by the last part of the name that is called."""
+
+_BY_KIND = {
+    "float()": _NUMBER,
+    "complex()": _NUMBER,
+    "int()": "Use functad.stop_gradient(t) if a constant is meant.",
+    "Use as an integer": _COUNT,
+    "item()": CURES["item"],
+    "tolist()": CURES["tolist"],
+    "Pickling": _TEXT,
+}
+
+_LENGTHS = "Take lengths from shapes, or pass the number as a Python constant (functools.partial)."
+_CONTROL = {
+    "bool": "Choose between values with np.where, or trace with concrete values (grad, vjp, jvp).",
+    "index": _LENGTHS,
+    "int": _LENGTHS,
+    "Use as an integer": _LENGTHS,
+}
+
+
+def asked(wanted: str) -> str:
+    """Return what is asked of a Tensor as a message names it: `bool()` for `bool`; sentences as they are."""
+    return wanted if wanted[0].isupper() or wanted.endswith("()") else f"{wanted}()"
+
+
+def abstract_cure(wanted: str) -> str:
+    """Return what to write where a value is asked for that an abstract trace does not have."""
+    return _CONTROL.get(wanted.removesuffix("()"), _CONTROL["bool"])
+
+
+def refusal(wanted: str) -> ConversionError:
+    """Return the error for a Tensor that would become a plain value.
+
+    Args:
+        wanted: what is asked of the Tensor: `float()`, `Conversion to an array`.
+    """
+    snippet = " ".join(running().split())
+    called, is_random = _called(snippet)
+    if assigning():
+        wanted, cure = "Assignment into a plain array", _ASSIGN
+    elif called in CURES:
+        cure = CURES[called]
+    elif called == "[]":
+        cure = _INDEX
+    elif is_random:
+        cure = _RANDOM + "Or use functad.stop_gradient(t)."
+    else:
+        cure = _BY_KIND.get(wanted) or (
+            "Use np.stack([t0, t1]) instead of np.array([t0, t1]), A @ t instead of A.dot(t), t itself instead of "
+            "np.asarray(t), and functad.stop_gradient(t) where a constant is meant."
+        )
+    shown = f"`{snippet if len(snippet) <= 72 else snippet[:69] + '...'}` " if snippet else ""
+    return ConversionError(
+        f"{wanted} of a Tensor that is being differentiated, {shown}at {here()}, would lose its derivative. {cure}"
+    )
+
+
+def _called(snippet: str) -> tuple[str, bool]:
+    """Return the last part of the name that an expression calls, `[]` if it reads by index, and whether it draws numbers."""
+    try:
+        node: ast.AST = ast.parse(snippet, mode="eval").body
+    except SyntaxError:
+        return "", False
+    if isinstance(node, ast.Subscript):
+        name = node.value.attr if isinstance(node.value, ast.Attribute) else ""
+        return (name if name in CURES else "[]"), False
+    if not isinstance(node, ast.Call):
+        return "", False
+    function = node.func
+    while isinstance(function, ast.Call):  # np.vectorize(f)(t)
+        function = function.func
+    text = ast.unparse(function)
+    name = text.rpartition(".")[2]
+    return name, "rng" in text.lower() or "random" in text.lower()
+
+
+def spelled(function: Any) -> str:
+    """Return a function as users write it: `np.sum`, `np.linalg.solve`, `scipy.special.expit`."""
+    name = getattr(function, "__name__", repr(function))
+    if getattr(np, name, None) is function:
+        return f"np.{name}"
+    module = getattr(function, "__module__", None) or ""
+    return f"{module}.{name}".replace("numpy.", "np.", 1).lstrip(".")
+
+
+def formatting() -> bool:
+    """Say whether Python formats the Tensor as text, as in `"%.3f" % t`: what asks for a number is a `%` then."""
+    name, argument = instruction_of(_caller())
+    return name == "BINARY_OP" and argument in _REMAINDERS
+
+
+def testing() -> bool:
+    """Say whether a function of `numpy.testing` asks: it compares values and returns nothing that could have a derivative."""
+    frame, last = _caller(), user_frame(_caller())
+    while frame is not None and frame is not last:
+        if frame.f_globals.get("__name__", "").startswith("numpy.testing"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+_REMAINDERS = (6, 19)  # `%` and `%=` among the arguments of BINARY_OP
+
+
+def _caller() -> FrameType | None:
+    """Return the innermost frame that runs no code of functad."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("functad."):
+        frame = frame.f_back
+    return frame

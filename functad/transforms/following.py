@@ -1,0 +1,214 @@
+"""A trace that also keeps what has no derivative: what `explain` looks at.
+
+A comparison, a rounding or `stop_gradient` gives a plain value under `grad`, and the trace ends there. Here it gives a Tensor
+that is marked as constant, so that what is computed from it is known to depend on the arguments. Such a Tensor behaves as the
+plain value that it stands for: it decides branches, is an index, becomes an array.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from functad.errors import here
+from functad.expressions.spec import dtype_of
+from functad.primitives.primitive import INTERNAL, Primitive
+from functad.tracing import recorder as recording
+from functad.tracing.conversions import spelled
+from functad.tracing.recorder import REVERSE, Recorded, Recorder, new_input
+from functad.tracing.tensor import Tensor
+from functad.trees import flatten
+
+_NUMBERS = (bool, int, float, complex)
+_USES = {
+    "bool": "decides a branch",
+    "index": "is used as an integer",
+    "Use as an integer": "is used as an integer",
+    "array": "becomes a plain array",
+    "Conversion to an array": "becomes a plain array",
+}
+
+
+class Step:
+    """One operation of a watched trace.
+
+    Attributes:
+        text: the operation and its line.
+        parents: the slots of all Tensors that it was given.
+        active: those of them through which a derivative flows.
+    """
+
+    __slots__ = ("active", "parents", "text")
+
+    def __init__(self, text: str, parents: tuple[int, ...], active: tuple[int, ...]) -> None:
+        self.text = text
+        self.parents = parents
+        self.active = active
+
+
+class Watcher(Recorder):
+    """A reverse trace that also keeps what has no derivative.
+
+    Attributes:
+        steps: by slot, the operation that made it.
+        uses: slots whose values left the trace, with how and where, and whether `grad` would raise there.
+    """
+
+    __slots__ = ("steps", "uses")
+
+    def __init__(self, function: object) -> None:
+        super().__init__(REVERSE, "explain", function)
+        self.eager = False  # so that everything goes through `record`, which calls `follow`
+        self.steps: list[Step] = []
+        self.uses: list[tuple[int, str, bool]] = []
+
+    def enter(self, value: Any) -> Any:
+        """Add an input and return its Tensor."""
+        slot = self.inputs
+        self.steps.append(Step("input", (), (slot,)))
+        return new_input(Watched, self, value)
+
+    def follow(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """Record a call of a primitive; without a derivative, the result is a Tensor that stands for a constant."""
+        values = [a.value if isinstance(a, Recorded) and a.recorder is self else a for a in arrays]
+        nested = any(isinstance(value, Recorded) for value in values)
+        out = primitive(*values, **params) if nested else primitive.compute(*values, **params)
+        if out is NotImplemented:
+            return out
+        own = [i for i, a in enumerate(arrays) if isinstance(a, Recorded) and a.recorder is self]
+        active = tuple([i for i in own if arrays[i].alive and primitive.differentiable(i)])
+        parents = tuple([arrays[i].slot for i in own])
+        text = f"{_described(primitive, params)} at {here()}"
+        if not active:
+            counts = isinstance(primitive.function, np.ufunc) or primitive in INTERNAL
+            return self.constant(out, Step(text, parents, ()), numbers=counts)
+        step = Step(text, parents, tuple([arrays[i].slot for i in active]))
+        result = recording._record_concrete(Watched, self, primitive, arrays, values, active, params, out)
+        self.steps.extend([step] * (len(self.equations) - len(self.steps)))
+        return result
+
+    def constant(self, out: Any, step: Step, *, numbers: bool = False) -> Any:
+        """Return a value, or those in a tuple or list, as Tensors that stand for constants.
+
+        Args:
+            out: what an operation gave; what is no array, such as a shape or a dtype, is returned as it is.
+            step: the operation.
+            numbers: Python's numbers are values too, not lengths.
+        """
+        if isinstance(out, (tuple, list)):
+            parts = [self.constant(part, step) for part in out]
+            return type(out)(*parts) if hasattr(out, "_fields") else type(out)(parts)
+        is_array = isinstance(out, (np.ndarray, np.generic, Recorded)) and dtype_of(out).kind in "biufc"
+        if not is_array and not (numbers and isinstance(out, _NUMBERS)):
+            return out
+        tensor = Watched()
+        tensor.value, tensor.recorder, tensor.slot = out, self, len(self.equations)
+        tensor.code, tensor.instruction = None, 0
+        self.equations.append(None)
+        self.steps.append(step)
+        return tensor
+
+
+class Watched(Tensor):
+    """A Tensor of a watched trace: alive, or one that stands for the constant that it would be under `grad`."""
+
+    __slots__ = ()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it would be a Tensor under `grad`."""
+        return bool(self.recorder.steps[self.slot].active)  # type: ignore[attr-defined]
+
+    def _note(self, wanted: str, *, refused: bool = False) -> None:
+        text = f"{_USES.get(wanted, f'is converted by {wanted}')} at {here()}"
+        self.recorder.uses.append((self.slot, text, refused))  # type: ignore[attr-defined]
+
+    def _concrete(self, wanted: str) -> Any:
+        value = super()._concrete(wanted)
+        self._note(wanted)
+        return value
+
+    def _refuse(self, wanted: str) -> Any:
+        """Let the conversion through, and note it."""
+        value = Tensor._concrete(self, wanted)
+        convert: Any = {
+            "float()": float,
+            "complex()": complex,
+            "int()": int,
+            "Conversion to an array": np.asarray,
+            "tolist()": lambda v: np.asarray(v).tolist(),
+            "Use as an integer": operator.index,
+            "Pickling": lambda v: np.asarray(v).__reduce_ex__(2),
+        }
+        self._note(wanted, refused=self.alive)
+        return convert[wanted](value)
+
+    def item(self, *args: int) -> Any:
+        """Return the number, and note it."""
+        return np.asarray(self._refuse("Conversion to an array")).item(*args)
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        if self.alive:
+            raise TypeError("unhashable type: 'Tensor'")
+        return hash(self._concrete("hash()"))
+
+    def __getitem__(self, index: Any) -> Any:
+        return super().__getitem__(_plain_index(index))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if self.alive:
+            super().__setitem__(_plain_index(index), value)
+        else:
+            self.value[_plain_index(index)] = value
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what only arrays have, if this stands for one."""
+        if name.startswith("__") or self.alive:
+            raise AttributeError(f"'Tensor' object has no attribute {name!r}")
+        return getattr(self._concrete(f".{name}"), name)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        called = getattr(ufunc, method)
+        if _all_constant((inputs, kwargs)):
+            return self._call(called, f"np.{ufunc.__name__}", inputs, kwargs)
+        if method == "__call__" and not kwargs:
+            kwargs = {"order": "K"}  # calls without keywords take a short way, on which only Tensor itself is known as one
+        return super().__array_ufunc__(ufunc, method, *inputs, **kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if _all_constant((args, kwargs)):
+            return self._call(function, spelled(function), args, kwargs)
+        return super().__array_function__(function, types, args, kwargs)
+
+    def _call(self, function: Any, name: str, args: Any, kwargs: Any) -> Any:
+        """Call a function all of whose Tensors stand for constants."""
+        leaves, structure = flatten((args, kwargs))
+        parents = tuple([leaf.slot for leaf in leaves if isinstance(leaf, Watched)])
+        args, kwargs = structure.unflatten([leaf.value if isinstance(leaf, Watched) else leaf for leaf in leaves])
+        watcher: Any = self.recorder
+        return watcher.constant(function(*args, **kwargs), Step(f"{name} at {here()}", parents, ()))
+
+
+def _all_constant(tree: Any) -> bool:
+    """Say whether all Tensors in a tree belong to one watched trace and stand for constants."""
+    tensors = [leaf for leaf in flatten(tree)[0] if isinstance(leaf, Recorded)]
+    return all(isinstance(t, Watched) and t.recorder is tensors[0].recorder and not t.alive for t in tensors)
+
+
+def _plain_index(index: Any) -> Any:
+    """Return an index with the constants that Tensors in it stand for."""
+    if isinstance(index, (tuple, list)):
+        return type(index)([_plain_index(part) for part in index])
+    if isinstance(index, slice):
+        return slice(*[_plain_index(part) for part in (index.start, index.stop, index.step)])
+    return index._concrete("index") if isinstance(index, Watched) and not index.alive else index
+
+
+def _described(primitive: Primitive, params: dict[str, Any]) -> str:
+    if primitive.name == "astype_integer":
+        return f"astype({params['dtype']})"
+    if primitive in INTERNAL:
+        return f"np.{primitive.name}" if hasattr(np, primitive.name) else primitive.name
+    return spelled(primitive.function)
