@@ -10,7 +10,7 @@ import os.path
 import sys
 from itertools import islice
 from opcode import opname
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -315,6 +315,19 @@ def warn(warning: Warning) -> None:
         return
     registry = frame.f_globals.setdefault("__warningregistry__", {})
     warnings.warn_explicit(warning, None, frame.f_code.co_filename, frame.f_lineno, registry=registry)
+
+
+def scipy_functions() -> list[str]:
+    """Return the names of SciPy's functions that the user's code is calling now, the outermost first."""
+    frame: FrameType | None = sys._getframe(1)
+    user = user_frame(frame)
+    names: list[str] = []
+    while frame is not None and frame is not user:
+        if frame.f_code.co_filename.startswith(_SCIPY):
+            wrapped = [value.__name__ for value in frame.f_locals.values() if isinstance(value, FunctionType)]
+            names[:0] = [frame.f_code.co_name, *wrapped]  # a decorator holds what it decorates
+        frame = frame.f_back
+    return names
 
 
 def name_of(function: object) -> str:

@@ -20,20 +20,20 @@ import numpy as np
 
 from functad.expressions.spec import ArraySpec, dtype_of, spec_of
 from functad.primitives.operands import zeros_for
-from functad.primitives.primitive import Composite, Plan, Primitive, Rule, Samples, names_read
+from functad.primitives.primitive import Composite, Plan, Primitive, Rule, Samples, UnknownRule, names_read
 
 Compute = Callable[..., Any]
 
 
 def elementwise(
     function: Any,
-    *vjps: Rule | None,
+    *vjps: Rule | UnknownRule | None,
     doc: str,
     operator: Compute | None = None,
     domain: Sequence[tuple[float, float]] = ((-2.0, 2.0), (-2.0, 2.0)),
     complex: bool = True,
     samples: Samples | None = None,
-    jvps: tuple[Rule | None, ...] | None = None,
+    jvps: tuple[Rule | UnknownRule | None, ...] | None = None,
     spec: Compute | None = None,
     names: Sequence[str] = ("x", "y", "z"),
     derived: Mapping[str, Callable[..., Any]] | None = None,
@@ -43,7 +43,7 @@ def elementwise(
 
     Args:
         function: the function; its arguments are called `x`, or `x` and `y`, in the rules.
-        vjps: one rule per argument, `None` where the derivative is zero.
+        vjps: one rule per argument, `None` where the derivative is zero, an `UnknownRule` where it is not known.
         doc: one line on the derivative.
         operator: computes the same faster (`operator.mul` for `np.multiply`) and keeps Python scalars weak.
         domain: for each argument the interval from which samples are drawn.
@@ -186,11 +186,11 @@ def multilinear(
 
 def general(
     function: Any,
-    *vjps: Rule | None,
+    *vjps: Rule | UnknownRule | None,
     doc: str,
     samples: Samples | None,
     compute: Compute | None = None,
-    jvps: tuple[Rule | None, ...] | None = None,
+    jvps: tuple[Rule | UnknownRule | None, ...] | None = None,
     spec: Compute | None = None,
     joint: bool = False,
     multiple: bool = False,
@@ -288,7 +288,7 @@ def forward_plan(primitive: Primitive, active: tuple[int, ...]) -> Plan | None:
     """Return the plan for pushing tangents of the inputs at `active` forward; `None`: transpose the VJP rules."""
     if active in primitive.forward_plans:
         return primitive.forward_plans[active]
-    rules: list[Rule]
+    rules: list[Any]
     wants: list[list[str]] | None = None
     joint = False
     if primitive.jvps is not None:

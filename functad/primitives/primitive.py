@@ -72,6 +72,25 @@ class Entry:
         return f"<{self.status} {self.name}>"
 
 
+class UnknownRule:
+    """Stands where a rule would, for an argument whose derivative is not known: a call that would need it raises.
+
+    Attributes:
+        problem: what cannot be done.
+        cure: why, and what to write instead.
+    """
+
+    __slots__ = ("cure", "problem")
+
+    def __init__(self, problem: str, cure: str) -> None:
+        self.problem = problem
+        self.cure = cure
+
+    def error(self) -> UnsupportedError:
+        """Return the error to raise."""
+        return UnsupportedError(f"{self.problem}, at {here()}. {self.cure}")
+
+
 class Plan:
     """Which rules a call of a primitive needs, given which of its inputs are differentiated, and what they read.
 
@@ -176,8 +195,14 @@ def _picks(primitive: Primitive, wanted: Sequence[str]) -> list[str]:
     return result
 
 
-def names_read(rule: Rule) -> list[str]:
-    """Return the names that a rule reads beside its cotangent or tangent."""
+def names_read(rule: Rule | UnknownRule) -> list[str]:
+    """Return the names that a rule reads beside its cotangent or tangent.
+
+    Raises:
+        UnsupportedError: there is no rule, because the derivative is not known.
+    """
+    if isinstance(rule, UnknownRule):
+        raise rule.error()
     code = getattr(rule, "__code__", None)
     if code is None or code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
         return list(inspect.signature(rule).parameters)[1:]
@@ -206,6 +231,7 @@ class Primitive(Entry):
         contracts: it is the product of matrices, the sums of whose cotangents may be taken before they are multiplied.
         selects: some elements of an argument do not reach the result, and get a cotangent of exactly zero.
         derived: by name, what rules read that is made of the array arguments.
+        partial: by some argument the derivative is not known.
     """
 
     status = "primitive"
@@ -217,11 +243,11 @@ class Primitive(Entry):
         kind: str,
         names: Sequence[str],
         compute: Callable[..., Any],
-        vjps: tuple[Rule | None, ...],
+        vjps: tuple[Rule | UnknownRule | None, ...],
         doc: str,
         samples: Samples | None,
         name: str | None = None,
-        jvps: tuple[Rule | None, ...] | None = None,
+        jvps: tuple[Rule | UnknownRule | None, ...] | None = None,
         joint: bool = False,
         spec: Callable[..., Any] | None = None,
         multiple: bool = False,
@@ -245,6 +271,7 @@ class Primitive(Entry):
         self.broadcasts = broadcasts
         self.derived = derived or {}
         self.contracts = self.writes = self.views = False
+        self.partial = any(isinstance(rule, UnknownRule) for rule in vjps)
         self.selects = gather
         self.front = self.__call__
         self.reverse_plans: dict[tuple[int, ...], Plan] = {}
@@ -275,8 +302,8 @@ class Primitive(Entry):
         if plan is None:
             rules = self.vjps if self.joint else tuple([self.vjps[i] for i in active])
             named = [rule for rule in rules if rule is not None]
-            wants = [names_read(rule) for rule in named]
-            plan = self.reverse_plans[active] = Plan(self, active, tuple(named), wants, self.joint)
+            wants = [names_read(rule) for rule in named]  # raises if one is not known
+            plan = self.reverse_plans[active] = Plan(self, active, tuple(named), wants, self.joint)  # type: ignore[arg-type]
         return plan
 
     @cached_property
@@ -346,4 +373,16 @@ def shown_name(function: Any) -> str:
     return f"{module}.{getattr(function, '__name__', repr(function))}"
 
 
-__all__ = ["ENTRIES", "INTERNAL", "ArraySpec", "Composite", "Entry", "Plan", "Primitive", "Refused", "Rule", "shown_name"]
+__all__ = [
+    "ENTRIES",
+    "INTERNAL",
+    "ArraySpec",
+    "Composite",
+    "Entry",
+    "Plan",
+    "Primitive",
+    "Refused",
+    "Rule",
+    "UnknownRule",
+    "shown_name",
+]

@@ -5,8 +5,12 @@ Importing all of them would take a third of the 30 ms that `import functad` may 
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
+
+import numpy as np
 
 from functad.primitives import (  # noqa: F401
     arithmetic,
@@ -72,8 +76,30 @@ def complete() -> None:
         import_module(f"functad.primitives.{name}")
 
 
+def complete_scipy() -> bool:
+    """Import the families of `scipy.special` too, and SciPy with them; say whether it is installed."""
+    if find_spec("scipy") is None:
+        return False
+    import_module("functad.primitives.scipy_special").complete()
+    return True
+
+
+def is_scipys(function: Any) -> bool:
+    """Say whether a function is a ufunc of `scipy.special`, which then has been imported by whoever uses it."""
+    if not isinstance(function, np.ufunc) or "scipy.special" not in sys.modules:
+        return False
+    name = function.__name__
+    return any(getattr(sys.modules.get(module), name, None) is function for module in _SCIPY_MODULES)
+
+
+_SCIPY_MODULES = ("scipy.special", "scipy.special._ufuncs")
+
+
 def find(function: Any) -> Entry | None:
-    """Return the entry of a NumPy function, or `None`."""
+    """Return the entry of a function of NumPy or `scipy.special`, or `None`."""
     if function not in ENTRIES:
-        complete()
+        if is_scipys(function):
+            import_module("functad.primitives.scipy_special").load(function.__name__)
+        else:
+            complete()
     return ENTRIES.get(function)

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from functad.errors import ConversionError, assigning, here, instruction_of, running, user_frame
+from functad.primitives.primitive import ENTRIES
+from functad.primitives.vocabulary import is_scipys
 
 _STACK = "Use np.stack([t0, t1]), or np.concatenate, which make an array of Tensors."
 _ITSELF = "Use t itself, which is an array already, and np.stack([t0, t1]) for a list of Tensors."
@@ -98,10 +100,14 @@ def refusal(wanted: str) -> ConversionError:
     Args:
         wanted: what is asked of the Tensor: `float()`, `Conversion to an array`.
     """
+    from functad.primitives.scipy_special.python_functions import cure as python_functions_cure  # noqa: PLC0415 - only here
+
     snippet = " ".join(running().split())
     called, is_random = _called(snippet)
     if assigning():
         wanted, cure = "Assignment into a plain array", _ASSIGN
+    elif wanted == "Conversion to an array" and (formula := python_functions_cure()):
+        cure = formula
     elif called in CURES:
         cure = CURES[called]
     elif called == "[]":
@@ -141,6 +147,8 @@ def _called(snippet: str) -> tuple[str, bool]:
 def spelled(function: Any) -> str:
     """Return a function as users write it: `np.sum`, `np.linalg.solve`, `scipy.special.expit`."""
     name = getattr(function, "__name__", repr(function))
+    if is_scipys(function):
+        return f"scipy.special.{name.strip('_')}"
     if getattr(np, name, None) is function:
         return f"np.{name}"
     module = getattr(function, "__module__", None) or ""
@@ -172,3 +180,23 @@ def _caller() -> FrameType | None:
     while frame is not None and frame.f_globals.get("__name__", "").startswith("functad."):
         frame = frame.f_back
     return frame
+
+
+def instead_of(function: Any) -> str:
+    """Return what to write instead of a function that has no entry."""
+    import difflib  # noqa: PLC0415 - only an error needs it, and it is slow to import
+
+    from functad.primitives.scipy_special.python_functions import FORMULAS  # noqa: PLC0415 - likewise
+
+    name = getattr(function, "__name__", repr(function))
+    if name.strip("_") in FORMULAS and is_scipys(function):
+        return f"Use {FORMULAS[name.strip('_')]}."
+    known = {
+        getattr(entry.function, "__name__", entry.name): spelled(entry.function)
+        for entry in ENTRIES.values()
+        if entry.status != "refused"
+    }
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    hint = VECTORIZE + " " if name.endswith("(vectorized)") else ""
+    hint += f"The nearest supported function is {known[close[0]]}. " if close else ""
+    return hint + "functad.stop_gradient(t) passes a value as a constant."

@@ -193,7 +193,8 @@ def unary(primitive: Primitive) -> Method:
         else:
             saved = None if keep == KEEP_NOTHING else pick((value,), out, None)
         specs = None
-        if type(out) is not type(value) or (type(out) is _ndarray and out.dtype is not value.dtype):
+        kind = type(out)
+        if kind is not type(value) or (out.dtype is not value.dtype if kind is _ndarray else kind is type(x)):
             specs = reverse_specs(primitive, [value], (0,), out)
         equations = recorder.equations
         tensor = type(x)()

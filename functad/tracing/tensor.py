@@ -207,7 +207,7 @@ def _first_call(ufunc: np.ufunc, x: Tensor) -> Any:
 def _short_way(ufunc: np.ufunc) -> Any:
     """Return the short way for a ufunc of two arguments, made at its first call; `None` if it is not elementwise."""
     entry = ENTRIES.get(ufunc)
-    if not isinstance(entry, Primitive) or entry.kind != "elementwise" or len(entry.names) != 2:
+    if not isinstance(entry, Primitive) or entry.kind != "elementwise" or len(entry.names) != 2 or entry.partial:
         return None
     return binary(entry) if entry.differentiable(0) and entry.differentiable(1) else None
 
@@ -220,20 +220,7 @@ def _entry_of(function: Any) -> Primitive | Composite:
     """
     entry = vocabulary.find(function)
     if entry is None:
-        raise UnsupportedError(f"{conversions.spelled(function)} has no derivative rule, at {here()}. {_nearest(function)}")
+        raise UnsupportedError(
+            f"{conversions.spelled(function)} has no derivative rule, at {here()}. {conversions.instead_of(function)}"
+        )
     return entry  # type: ignore[return-value]
-
-
-def _nearest(function: Any) -> str:
-    import difflib  # noqa: PLC0415 - only an error needs it, and it is slow to import
-
-    name = getattr(function, "__name__", repr(function))
-    known = {
-        getattr(entry.function, "__name__", entry.name): conversions.spelled(entry.function)
-        for entry in ENTRIES.values()
-        if entry.status != "refused"
-    }
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    hint = conversions.VECTORIZE + " " if name.endswith("(vectorized)") else ""
-    hint += f"The nearest supported function is {known[close[0]]}. " if close else ""
-    return hint + "functad.stop_gradient(t) passes a value as a constant."

@@ -24,8 +24,8 @@ from functad.transforms.arguments import (
     traced,
     undifferentiable,
 )
-from functad.transforms.reverse import fit, pull_back, pull_record
 from functad.transforms.following import Step, Watched, Watcher
+from functad.transforms.reverse import fit, pull_back, pull_record
 from functad.trees import flatten
 
 

@@ -85,7 +85,7 @@ class Watcher(Recorder):
             counts = isinstance(primitive.function, np.ufunc) or primitive in INTERNAL
             return self.constant(out, Step(text, parents, ()), numbers=counts)
         step = Step(text, parents, tuple([arrays[i].slot for i in active]))
-        result = recording._record_concrete(Watched, self, primitive, arrays, values, active, params, out)
+        result = recording.append(Watched, self, primitive, arrays, values, active, params, out)
         self.steps.extend([step] * (len(self.equations) - len(self.steps)))
         return result
 

@@ -223,7 +223,7 @@ def _pull_write(equation: Any, index: int, g: Any, cotangents: list[Any], owned:
         buffer, piece = plan.rules[0](buffer, path, where, shapes)
     else:
         piece = view[where]
-        if len(plan.active) == 2 and (type(piece) is _ndarray or isinstance(piece, Recorded)):
+        if len(plan.active) == 2 and not isinstance(piece, np.generic):
             piece = piece.copy()
         if not adds:
             view[where] = 0
@@ -295,7 +295,7 @@ def _add_piece(cotangents: list[Any], owned: bytearray, slot: int, g: Any, saved
     if type(held) is not Scattered:
         held = cotangents[slot] = Scattered(shape, dtype, held)
     if isinstance(held.whole, Recorded) and owned[slot]:
-        np.add.at(held.whole, index, g)
+        add_at(held.whole, index, g)
         return
     if isinstance(g, Recorded) or isinstance(held.whole, Recorded):
         held.indices.append(index)

@@ -1,0 +1,44 @@
+"""The ufuncs of `scipy.special`, in families; a family is imported when a Tensor first meets one of its functions.
+
+Its modules import SciPy, so this happens only after the user's program has done so, or by `complete`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+FAMILIES: dict[str, str] = {
+    "gamma": "gamma gammaln gammasgn loggamma rgamma psi poch binom",
+    "error_functions": "erf erfc erfi erfcx dawsn wofz erfinv erfcinv ndtr log_ndtr ndtri ndtri_exp owens_t voigt_profile "
+    "fresnel",
+    "exponential_integrals": "exp1 expi expn sici shichi spence _lambertw wrightomega",
+    "bessel": "j0 j1 y0 y1 i0 i1 k0 k1 i0e i1e k0e k1e jv yv iv kv jve yve ive kve kn yn hankel1 hankel2 hankel1e hankel2e "
+    "struve modstruve besselpoly wright_bessel",
+    "airy": "airy airye itairy itj0y0 iti0k0 it2j0y0 it2i0k0 itstruve0 it2struve0 itmodstruve0 ber bei ker kei berp beip kerp "
+    "keip kelvin pbdv pbvv pbwa",
+    "incomplete": "beta betaln betainc betaincc betaincinv betainccinv gammainc gammaincc gammaincinv gammainccinv _zeta",
+    "elliptic": "ellipk ellipkm1 ellipe ellipkinc ellipeinc ellipj elliprf elliprg elliprc elliprd elliprj agm",
+    "hypergeometric": "hyp0f1 hyp1f1 hyp2f1 hyperu",
+    "orthogonal": "eval_legendre eval_jacobi eval_chebyt eval_chebyu eval_chebyc eval_chebys eval_gegenbauer eval_laguerre "
+    "eval_genlaguerre eval_hermite eval_hermitenorm eval_sh_legendre eval_sh_chebyt eval_sh_chebyu eval_sh_jacobi lpmv",
+    "distributions": "bdtr bdtrc bdtri chdtr chdtrc chdtri fdtr fdtrc fdtri gdtr gdtrc gdtria gdtrix nbdtr nbdtrc nbdtri pdtr "
+    "pdtrc pdtri stdtr stdtrit nrdtrimn nrdtrisd kolmogorov kolmogi",
+    "elementary": "cbrt exp2 exp10 expm1 log1p cosm1 powm1 exprel sindg cosdg tandg cotdg radian round expit log_expit logit "
+    "xlogy xlog1py entr rel_entr kl_div huber pseudo_huber boxcox boxcox1p inv_boxcox inv_boxcox1p",
+}
+"""The functions of each family, by the names that SciPy's ufuncs carry."""
+
+_FAMILY_OF = {name: family for family, names in FAMILIES.items() for name in names.split()}
+
+
+def load(name: str) -> None:
+    """Import the family that a function belongs to, if there is one."""
+    family = _FAMILY_OF.get(name)
+    if family is not None:
+        import_module(f"{__name__}.{family}")
+
+
+def complete() -> None:
+    """Import every family, and SciPy with them."""
+    for family in FAMILIES:
+        import_module(f"{__name__}.{family}")

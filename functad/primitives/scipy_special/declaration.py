@@ -1,0 +1,179 @@
+"""How a ufunc of `scipy.special` is entered: by its name, its rules and, for each argument, where samples are drawn from."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from functad.expressions.spec import ArraySpec, spec_of
+from functad.primitives.kinds import elementwise
+from functad.primitives.primitive import Primitive, Rule, Samples, UnknownRule
+from functad.primitives.safe import product
+
+Argument = tuple[float, float] | list[Any]
+"""An interval, from which an argument is drawn that is differentiated; or the constants that an argument may be."""
+
+
+def unknown(function: str, argument: str, why: str = "", cure: str = "") -> UnknownRule:
+    """Return the rule of an argument by which a function cannot be differentiated: it raises when it would be needed.
+
+    Args:
+        function: the name in `scipy.special`.
+        argument: what SciPy calls the argument.
+        why: a reason, if it is not that no closed form is known.
+        cure: what to write instead, if it is not to pass a constant.
+    """
+    reason = why or f"The derivative by {argument} has no closed form"
+    instead = cure or f"Pass {argument} as a constant: functad.stop_gradient({argument}), or a plain number or array."
+    return UnknownRule(f"scipy.special.{function} cannot be differentiated with respect to {argument}", f"{reason}. {instead}")
+
+
+def find_ufunc(name: str) -> Any:
+    """Return a ufunc of SciPy by its name, those behind Python functions included; `None` if this SciPy has none."""
+    for module in (special, special._ufuncs):
+        function = getattr(module, name, None)
+        if isinstance(function, np.ufunc):
+            return function
+    return None
+
+
+def special_function(
+    name: str,
+    *vjps: Rule | UnknownRule | None,
+    doc: str,
+    arguments: Sequence[Argument],
+    complex: bool = False,
+    names: Sequence[str] = ("x", "y", "z"),
+    jvps: tuple[Rule | UnknownRule | None, ...] | None = None,
+) -> Primitive | None:
+    """Enter an elementwise ufunc of `scipy.special`, if the installed SciPy has it.
+
+    Args:
+        name: its name.
+        vjps: one rule per argument.
+        doc: one line on the derivative.
+        arguments: for each argument where samples are drawn from.
+        complex: whether complex arguments are accepted.
+        names: names of the arguments in the rules.
+        jvps: the JVP rules where they are not the same formulas.
+    """
+    function = find_ufunc(name)
+    if function is None:
+        return None
+    entry = elementwise(
+        function, *vjps, doc=doc, samples=samples_of(arguments), complex=complex, names=names, jvps=jvps
+    )  # fmt: skip
+    entry.name = f"special.{name.strip('_')}"
+    return entry
+
+
+Derivative = Callable[..., tuple[Any, ...]]
+
+
+def several_functions(
+    name: str,
+    *derivatives: Derivative | UnknownRule,
+    doc: str,
+    arguments: Sequence[Argument],
+    complex: bool = False,
+    names: Sequence[str] = ("x", "y", "z"),
+) -> Primitive | None:
+    """Enter a ufunc with several results.
+
+    Args:
+        name: its name.
+        derivatives: for each argument a function that returns the derivatives of all results by it. It names what it
+            reads, as a rule does after its cotangent.
+        doc: one line on the derivative.
+        arguments: for each argument where samples are drawn from.
+        complex: whether complex arguments are accepted.
+        names: names of the arguments in `derivatives`.
+    """
+    function = find_ufunc(name)
+    if function is None:
+        return None
+    return Primitive(
+        function,
+        kind="general",
+        names=names[: len(derivatives)],
+        compute=function,
+        vjps=tuple([d if isinstance(d, UnknownRule) else _pull(d) for d in derivatives]),
+        jvps=tuple([d if isinstance(d, UnknownRule) else _push(d) for d in derivatives]),
+        spec=_spec_of_several(function),
+        doc=doc,
+        samples=samples_of(arguments),
+        name=f"special.{name.strip('_')}",
+        multiple=True,
+        complex=complex,
+        broadcasts=True,
+    )
+
+
+def _pull(derivative: Derivative) -> Rule:
+    """Return the VJP rule: the sum over the results of cotangent times derivative."""
+
+    def rule(gs: Any, *values: Any) -> Any:
+        parts = [product(g, d) for g, d in zip(gs, derivative(*values), strict=True)]
+        return sum(parts[1:], parts[0])
+
+    return _reading(rule, derivative)
+
+
+def _push(derivative: Derivative) -> Rule:
+    """Return the JVP rule: the tangent times each derivative."""
+
+    def rule(t: Any, *values: Any) -> Any:
+        return tuple([product(t, d) for d in derivative(*values)])
+
+    return _reading(rule, derivative)
+
+
+def _reading(rule: Rule, derivative: Derivative) -> Rule:
+    """Give a rule the signature that says what it reads: the same as `derivative`."""
+    first = inspect.Parameter("g", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    rest = inspect.signature(derivative).parameters.values()
+    rule.__signature__ = inspect.Signature([first, *rest])  # type: ignore[attr-defined]
+    return rule
+
+
+def _spec_of_several(function: np.ufunc) -> Callable[..., tuple[ArraySpec, ...]]:
+    """Return the shape rule of a ufunc with several results."""
+
+    def spec(*values: Any) -> tuple[ArraySpec, ...]:
+        specs = [spec_of(value) for value in values]
+        dtypes = [type(s.dtype.type(0).item()) if s.weak else s.dtype for s in specs]
+        found = function.resolve_dtypes((*dtypes, *[None] * function.nout))[function.nin :]
+        shape = np.broadcast_shapes(*[s.shape for s in specs])
+        return tuple([ArraySpec(shape, dtype) for dtype in found])
+
+    return spec
+
+
+def samples_of(arguments: Sequence[Argument]) -> Samples:
+    """Return calls with scalars, vectors, broadcasting and no elements at all."""
+    count = len(arguments)
+    shapes: list[tuple[tuple[int, ...], ...]] = [((),) * count, ((3,),) * count, ((0,), *[()] * (count - 1))]
+    if count > 1:
+        shapes.append(((2, 1), *[(3,)] * (count - 1)))
+
+    def samples(array: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+        return [
+            (tuple([_sample(array, argument, shape, row) for shape, argument in zip(row_shapes, arguments, strict=True)]), {})
+            for row, row_shapes in enumerate(shapes)
+        ]
+
+    return samples
+
+
+def _sample(array: Any, argument: Argument, shape: tuple[int, ...], row: int) -> Any:
+    """Draw an argument; of constants, integers fill an array of the shape and other numbers stand alone."""
+    if isinstance(argument, tuple):
+        low, high = argument
+        return array(*shape, low=low, high=high)
+    if shape and isinstance(argument[0], int):
+        return np.resize(np.array(argument), shape)
+    return argument[row % len(argument)]

@@ -1,0 +1,231 @@
+"""Elliptic integrals of Legendre and Carlson, Jacobi's elliptic functions, the arithmetic-geometric mean.
+
+The derivatives by the parameter m have a removable singularity at m = 0; near it they are summed as power series.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from functad.primitives.safe import product
+from functad.primitives.scipy_special.declaration import several_functions, special_function
+
+_M = (-0.9, 0.9)
+_POSITIVE = (0.5, 3.0)
+_TERMS = 26
+# (1/2)_n / n!, the coefficients of (1 - m)^(-1/2).
+_BINOMIAL = [math.comb(2 * n, n) / 4.0**n for n in range(_TERMS)]
+
+
+def _polynomial(x: Any, coefficients: Sequence[float]) -> Any:
+    """Return `sum c_k x^k`."""
+    total: Any = coefficients[-1]
+    for c in coefficients[-2::-1]:
+        total = total * x + c
+    return total
+
+
+_K_SLOPE = [math.pi / 2 * n * _BINOMIAL[n] ** 2 for n in range(1, _TERMS)]
+_E_SLOPE = [-math.pi / 2 * n * _BINOMIAL[n] ** 2 / (2 * n - 1) for n in range(1, _TERMS)]
+
+
+def ellipk_slope(m: Any, p: Any) -> Any:
+    """Return `dK/dm = (E - (1-m) K) / (2 m (1-m))`, given m and p = 1 - m, of which one may be exact."""
+    near = np.absolute(m) < 0.15
+    y, z = np.where(near, m, 0), np.where(near, 0.5, p)
+    far = (special.ellipe(1 - z) - z * special.ellipkm1(z)) / ((1 - z) * z * 2)
+    return np.where(near, _polynomial(y, _K_SLOPE), far)
+
+
+def _ellipe_slope(m: Any) -> Any:
+    near = np.absolute(m) < 0.15
+    y, z = np.where(near, m, 0), np.where(near, 0.5, m)
+    return np.where(near, _polynomial(y, _E_SLOPE), (special.ellipe(z) - special.ellipk(z)) / (z * 2))
+
+
+special_function(
+    "ellipk", lambda g, x: product(g, ellipk_slope(x, 1 - x)), arguments=[_M], doc="dK(m) = (E - (1-m) K) / (2m (1-m)) dm"
+)
+special_function(
+    "ellipkm1", lambda g, x: -product(g, ellipk_slope(1 - x, x)), arguments=[(0.1, 1.9)], doc="dK(1-p) = -K'(1-p) dp"
+)
+special_function("ellipe", lambda g, x: product(g, _ellipe_slope(x)), arguments=[_M], doc="dE(m) = (E - K) / (2m) dm")
+
+# Incomplete integrals
+
+
+def _series_by_parameter(phi: Any, m: Any, sign: int) -> Any:
+    """Return `dF/dm` (sign 1) or `dE/dm` (sign -1) as a power series in m, whose terms have `int_0^phi sin^(2n)`."""
+    sin, cos = np.sin(phi), np.cos(phi)
+    integral, power, factor = phi, sin, 1.0
+    total: Any = 0.0
+    for n in range(1, _TERMS - 4):
+        integral = ((2 * n - 1) * integral - power * cos) / (2 * n)
+        power = power * sin * sin
+        c = _BINOMIAL[n] * n if sign == 1 else -_BINOMIAL[n] * n / (2 * n - 1)
+        total = total + c * factor * integral
+        factor = factor * m
+    return total
+
+
+def ellipkinc_by_parameter(phi: Any, m: Any) -> Any:
+    """Return `dF/dm = E/(2m(1-m)) - F/(2m) - sin(2 phi) / (4 (1-m) sqrt(1 - m sin(phi)^2))`."""
+    near = np.absolute(m) < 0.15
+    y, z = np.where(near, m, 0), np.where(near, 0.5, m)
+    root = np.sqrt(1 - z * np.sin(phi) ** 2)
+    far = (special.ellipeinc(phi, z) / (1 - z) - special.ellipkinc(phi, z)) / (2 * z) - np.sin(2 * phi) / (4 * (1 - z) * root)
+    return np.where(near, _series_by_parameter(phi, y, 1), far)
+
+
+def _ellipeinc_by_parameter(phi: Any, m: Any) -> Any:
+    """Return `dE/dm = (E - F) / (2m)`."""
+    near = np.absolute(m) < 0.15
+    y, z = np.where(near, m, 0), np.where(near, 0.5, m)
+    far = (special.ellipeinc(phi, z) - special.ellipkinc(phi, z)) / (2 * z)
+    return np.where(near, _series_by_parameter(phi, y, -1), far)
+
+
+special_function(
+    "ellipkinc",
+    lambda g, x, y: product(g, 1 / np.sqrt(1 - y * np.sin(x) ** 2)),
+    lambda g, x, y: product(g, ellipkinc_by_parameter(x, y)),
+    arguments=[(-1.5, 1.5), (-0.8, 0.8)],
+    doc="dF(phi, m) = d phi / s + (E/(2m(1-m)) - F/(2m) - sin(2 phi)/(4(1-m)s)) dm, s = sqrt(1 - m sin(phi)^2)",
+)
+special_function(
+    "ellipeinc",
+    lambda g, x, y: product(g, np.sqrt(1 - y * np.sin(x) ** 2)),
+    lambda g, x, y: product(g, _ellipeinc_by_parameter(x, y)),
+    arguments=[(-1.5, 1.5), (-0.8, 0.8)],
+    doc="dE(phi, m) = sqrt(1 - m sin(phi)^2) d phi + (E - F) / (2m) dm",
+)
+
+
+def _jacobi_by_parameter(x: Any, y: Any, out: Any) -> tuple[Any, ...]:
+    """By the amplitude: `F(phi, m) = u` gives `d phi/dm = -dn dF/dm`."""
+    sn, cn, dn, phi = out
+    slope = -dn * ellipkinc_by_parameter(phi, y)
+    return cn * slope, -sn * slope, -(sn * sn + 2 * y * sn * cn * slope) / (2 * dn), slope
+
+
+several_functions(
+    "ellipj",
+    lambda y, out: (out[1] * out[2], -out[0] * out[2], -y * out[0] * out[1], out[2]),
+    _jacobi_by_parameter,
+    arguments=[(-1.5, 1.5), (0.05, 0.8)],
+    doc="by u: cn dn, -sn dn, -m sn cn, dn; by m through the amplitude, d phi/dm = -dn dF(phi, m)/dm",
+)
+
+# The arithmetic-geometric mean: pi/4 (a + b) / K(((a - b) / (a + b))^2)
+
+
+def _agm_slope(a: Any, b: Any, out: Any) -> Any:
+    """Return the derivative by a."""
+    total = a + b
+    ratio = (a - b) / total
+    p = 4 * a * b / (total * total)
+    # K from the mean itself: pi/4 (a + b) / out.
+    return out / total - out * out * ellipk_slope(ratio * ratio, p) * ratio * b / (total * total * total) * (16 / math.pi)
+
+
+special_function(
+    "agm",
+    lambda g, x, y, out: product(g, _agm_slope(x, y, out)),
+    lambda g, x, y, out: product(g, _agm_slope(y, x, out)),
+    arguments=[_POSITIVE, _POSITIVE],
+    doc="by agm(a, b) = pi/4 (a + b) / K(((a - b) / (a + b))^2)",
+)
+
+# Carlson's symmetric integrals
+
+
+_ARCTANGENT = [(-1.0) ** n / (2 * n + 1) for n in range(_TERMS)]
+_ARCTANGENT_SLOPE = [n * c for n, c in enumerate(_ARCTANGENT)][1:]
+
+
+def _elliprc_slopes(x: Any, y: Any, out: Any) -> tuple[Any, Any]:
+    """Return both derivatives of `R_C = S(r) / sqrt(x)`, `r = y/x - 1`, `S(r) = arctan(sqrt(r)) / sqrt(r)`.
+
+    Near r = 0, where the closed form is 0 / 0, of the power series of S.
+    """
+    root = np.sqrt(x)
+    near = np.absolute(y / x - 1) < 0.15
+    r = np.where(near, y / x - 1, 0)
+    slope = _polynomial(r, _ARCTANGENT_SLOPE) / (x * root)
+    twice = np.where(near, 1, (y - x) * 2)
+    by_x = np.where(near, -out / (2 * x) - slope * y / x, (out - 1 / root) / twice)
+    return by_x, np.where(near, slope, (root / y - out) / twice)
+
+
+def _elliprd_slope(x: Any, y: Any, z: Any, out: Any) -> Any:
+    """Return the derivative of `R_D(x, y, z)` by x: `(R_D(y, z, x) - R_D(x, y, z)) / (2 (x - z))`."""
+    return (special.elliprd(y, z, x) - out) / (2 * (x - z))
+
+
+def _elliprd_slope_last(x: Any, y: Any, z: Any, out: Any) -> Any:
+    """By z: R_D is homogeneous of degree -3/2."""
+    return -(1.5 * out + x * _elliprd_slope(x, y, z, out) + y * _elliprd_slope(y, x, z, out)) / z
+
+
+def _elliprj_slope(x: Any, y: Any, z: Any, p: Any, out: Any) -> Any:
+    """Return the derivative of `R_J(x, y, z, p)` by x: `(R_J - R_D(y, z, x)) / (2 (p - x))`."""
+    return (out - special.elliprd(y, z, x)) / (2 * (p - x))
+
+
+def _elliprj_slope_last(x: Any, y: Any, z: Any, p: Any, out: Any) -> Any:
+    """By p: R_J is homogeneous of degree -3/2."""
+    parts = x * _elliprj_slope(x, y, z, p, out) + y * _elliprj_slope(y, z, x, p, out) + z * _elliprj_slope(z, x, y, p, out)
+    return -(1.5 * out + parts) / p
+
+
+special_function(
+    "elliprf",
+    lambda g, x, y, z: product(g, special.elliprd(y, z, x)) / -6,
+    lambda g, x, y, z: product(g, special.elliprd(x, z, y)) / -6,
+    lambda g, x, y, z: product(g, special.elliprd(x, y, z)) / -6,
+    arguments=[_POSITIVE, _POSITIVE, _POSITIVE],
+    complex=True,
+    doc="dR_F(x, y, z) = -R_D(y, z, x) / 6 dx, and likewise",
+)
+special_function(
+    "elliprg",
+    lambda g, x, y, z: product(g, special.elliprf(x, y, z) - x * special.elliprd(y, z, x) / 3) / 4,
+    lambda g, x, y, z: product(g, special.elliprf(x, y, z) - y * special.elliprd(x, z, y) / 3) / 4,
+    lambda g, x, y, z: product(g, special.elliprf(x, y, z) - z * special.elliprd(x, y, z) / 3) / 4,
+    arguments=[_POSITIVE, _POSITIVE, _POSITIVE],
+    complex=True,
+    doc="dR_G(x, y, z) = (R_F - x R_D(y, z, x) / 3) / 4 dx, and likewise",
+)
+special_function(
+    "elliprc",
+    lambda g, x, y, out: product(g, _elliprc_slopes(x, y, out)[0]),
+    lambda g, x, y, out: product(g, _elliprc_slopes(x, y, out)[1]),
+    arguments=[_POSITIVE, _POSITIVE],
+    complex=True,
+    doc="dR_C(x, y) = (R_C - 1/sqrt(x)) / (2 (y - x)) dx + (R_C - sqrt(x)/y) / (2 (x - y)) dy",
+)
+special_function(
+    "elliprd",
+    lambda g, x, y, z, out: product(g, _elliprd_slope(x, y, z, out)),
+    lambda g, x, y, z, out: product(g, _elliprd_slope(y, x, z, out)),
+    lambda g, x, y, z, out: product(g, _elliprd_slope_last(x, y, z, out)),
+    arguments=[(0.2, 0.6), (1.0, 1.4), (2.0, 3.0)],
+    complex=True,
+    doc="by x: (R_D(y, z, x) - R_D) / (2 (x - z)), x and y other than z; by z from homogeneity",
+)
+special_function(
+    "elliprj",
+    lambda g, x, y, z, p, out: product(g, _elliprj_slope(x, y, z, p, out)),
+    lambda g, x, y, z, p, out: product(g, _elliprj_slope(y, z, x, p, out)),
+    lambda g, x, y, z, p, out: product(g, _elliprj_slope(z, x, y, p, out)),
+    lambda g, x, y, z, p, out: product(g, _elliprj_slope_last(x, y, z, p, out)),
+    arguments=[(0.2, 0.6), (0.8, 1.1), (1.4, 1.7), (2.3, 3.0)],
+    names=("x", "y", "z", "p"),
+    complex=True,
+    doc="by x: (R_J - R_D(y, z, x)) / (2 (p - x)), x, y and z other than p; by p from homogeneity",
+)

@@ -1,0 +1,136 @@
+"""The gamma function and its relatives: logarithm, reciprocal, polygamma, Pochhammer symbol, binomial coefficient, zeta."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from functad.expressions.spec import dtype_of, spec_of
+from functad.primitives.kinds import constant, elementwise
+from functad.primitives.primitive import Primitive
+from functad.primitives.safe import product
+from functad.primitives.scipy_special.declaration import samples_of, special_function
+
+POSITIVE = (0.6, 4.0)
+_BERNOULLI = [float(b) for b in special.bernoulli(24)[2::2]]
+_SHIFT = 16
+
+
+def polygamma(x: Any, order: int) -> Any:
+    """Return the derivative of `special.psi` of an order (1 or more); unlike SciPy's, also for complex numbers."""
+    return POLYGAMMA(x, order=order)
+
+
+def _polygamma(x: Any, *, order: int) -> Any:
+    if dtype_of(x).kind == "c":
+        return _complex_polygamma(np.asarray(x), order).astype(x.dtype)[()]
+    return special._ufuncs._zeta(order + 1.0, x) * ((-1.0) ** (order + 1) * math.factorial(order))
+
+
+def _complex_polygamma(z: Any, order: int) -> Any:
+    """Return `psi^(n)(z)` by the reflection formula, the recurrence and the asymptotic series (DLMF 5.15)."""
+    z = z.astype(np.complex128)
+    reflected = z.real < 0.5
+    w = np.where(reflected, 1 - z, z)
+    total: Any = sum((w + k) ** -(order + 1) for k in range(_SHIFT)) * math.factorial(order)
+    a = w + _SHIFT
+    total = total + math.factorial(order - 1) * a**-order + math.factorial(order) / 2 * a ** -(order + 1)
+    for k, b in enumerate(_BERNOULLI, 1):
+        total = total + b * (math.factorial(2 * k + order - 1) / math.factorial(2 * k)) * a ** -(2 * k + order)
+    total = total * (-1) ** (order + 1)
+    return np.where(reflected, (-1) ** order * total - _cotangent_derivative(z, order), total)
+
+
+def _cotangent_derivative(z: Any, order: int) -> Any:
+    """Return the derivative of `pi cot(pi z)`, a polynomial in the cotangent: `dc/dz = -pi (1 + c^2)`."""
+    sign = np.where(z.imag < 0, 1j, -1j)
+    q = np.exp(2 * math.pi * sign.conjugate() * z)
+    cotangent = sign * (1 + q) / (1 - q)
+    coefficients: Any = [0.0, 1.0]
+    for _ in range(order):
+        coefficients = np.polynomial.polynomial.polymul([-1.0, 0.0, -1.0], np.polynomial.polynomial.polyder(coefficients))
+    return math.pi ** (order + 1) * np.polynomial.polynomial.polyval(cotangent, coefficients)
+
+
+POLYGAMMA: Primitive = elementwise(
+    polygamma,
+    lambda g, x, order: product(g, polygamma(x, order + 1)),
+    operator=_polygamma,
+    spec=lambda x, order: spec_of(x),
+    samples=lambda array: (
+        [((array(3, low=0.6, high=3.0),), {"order": order}) for order in (1, 2)]
+        + [((array(2, low=-1.9, high=-1.1),), {"order": 1})]
+    ),
+    internal=True,
+    doc="the polygamma function of the next order",
+)
+
+
+def rgamma_derivative(x: Any) -> Any:
+    """Return the derivative of `1 / gamma(x)`, which is entire: by reflection left of 1/2, where psi has its poles."""
+    left = np.real(x) < 0.5
+    y = np.where(left, 0.5, x)
+    right = -(special.rgamma(y) * special.psi(y))
+    z = np.where(left, x, 0.25)
+    nearest = np.rint(np.real(z))
+    angle = (z - nearest) * math.pi
+    reflected = special.gamma(1 - z) * (np.cos(angle) - np.sin(angle) * special.psi(1 - z) / math.pi)
+    return np.where(left, (1 - 2 * (nearest % 2)) * reflected, right)
+
+
+special_function(
+    "gamma",
+    lambda g, x, out: product(g, out * special.psi(x)),
+    arguments=[POSITIVE],
+    complex=True,
+    doc="d gamma(x) = gamma(x) psi(x) dx",
+)
+special_function("gammaln", lambda g, x: product(g, special.psi(x)), arguments=[POSITIVE], doc="d log|gamma(x)| = psi(x) dx")
+special_function(
+    "loggamma",
+    lambda g, x: product(g, special.psi(x)),
+    arguments=[POSITIVE],
+    complex=True,
+    doc="d loggamma(x) = psi(x) dx",
+)
+special_function(
+    "rgamma",
+    lambda g, x: product(g, rgamma_derivative(x)),
+    arguments=[(-2.4, 2.4)],
+    complex=True,
+    doc="d(1 / gamma(x)) = -psi(x) / gamma(x) dx, finite at the poles of gamma too",
+)
+special_function(
+    "psi",
+    lambda g, x: product(g, polygamma(x, 1)),
+    arguments=[POSITIVE],
+    complex=True,
+    doc="d psi(x) = polygamma(1, x) dx",
+)
+constant(
+    special.gammasgn, samples=samples_of([(-2.0, 2.0)]), complex=False, doc="piecewise constant: the derivative is 0"
+).name = "special.gammasgn"
+
+
+def _rising(x: Any, y: Any) -> Any:
+    """Return the derivative of `log poch(x, y)` by x."""
+    return special.psi(x + y) - special.psi(x)
+
+
+special_function(
+    "poch",
+    lambda g, x, y, out: product(g, out * _rising(x, y)),
+    lambda g, x, y, out: product(g, out * special.psi(x + y)),
+    arguments=[POSITIVE, POSITIVE],
+    doc="d poch(x, y) = poch(x, y) ((psi(x + y) - psi(x)) dx + psi(x + y) dy)",
+)
+special_function(
+    "binom",
+    lambda g, x, y, out: product(g, out * (special.psi(x + 1) - special.psi(x - y + 1))),
+    lambda g, x, y, out: product(g, out * (special.psi(x - y + 1) - special.psi(y + 1))),
+    arguments=[(3.0, 6.0), (0.5, 2.5)],
+    doc="d binom(n, k) = binom(n, k) ((psi(n+1) - psi(n-k+1)) dn + (psi(n-k+1) - psi(k+1)) dk)",
+)

@@ -1,0 +1,34 @@
+"""What to write in place of those functions of `scipy.special` that are no ufuncs and make plain arrays of their arguments.
+
+NumPy never tells a Tensor of such a call, so it raises; each of these formulas is made of functions that do.
+"""
+
+from __future__ import annotations
+
+from functad.errors import scipy_functions
+
+FORMULAS: dict[str, str] = {
+    "logsumexp": "np.max(t) + np.log(np.sum(np.exp(t - np.max(t))))",
+    "softmax": "np.exp(t - np.max(t)) / np.sum(np.exp(t - np.max(t)))",
+    "log_softmax": "t - np.max(t) - np.log(np.sum(np.exp(t - np.max(t))))",
+    "polygamma": "(-1.0) ** (n + 1) * special.gamma(n + 1.0) * special.zeta(n + 1, t)",
+    "multigammaln": "d * (d - 1) / 4 * np.log(np.pi) + np.sum(special.gammaln(t - np.arange(d) / 2))",
+    "comb": "special.binom(t, k)",
+    "perm": "special.poch(t - k + 1, k)",
+    "spherical_jn": "np.sqrt(np.pi / (2 * t)) * special.jv(n + 0.5, t)",
+    "spherical_yn": "np.sqrt(np.pi / (2 * t)) * special.yv(n + 0.5, t)",
+    "spherical_in": "np.sqrt(np.pi / (2 * t)) * special.iv(n + 0.5, t)",
+    "spherical_kn": "np.sqrt(np.pi / (2 * t)) * special.kv(n + 0.5, t)",
+}
+"""By the name of the function, a formula for the argument t; n, k and d are its integer arguments."""
+
+
+def cure() -> str | None:
+    """Return what to write instead, if a function of SciPy is running now on the user's behalf."""
+    names = scipy_functions()
+    for name in names:
+        if name in FORMULAS:
+            return f"scipy.special.{name} makes a plain array of its argument first. Use {FORMULAS[name]}, which does not."
+    if not names:
+        return None
+    return f"SciPy's {names[0]} makes a plain array of its argument first. Use ufuncs of scipy.special and functions of NumPy."

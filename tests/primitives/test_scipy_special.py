@@ -1,0 +1,243 @@
+"""How functions of `scipy.special` are found, what is refused and with which words, and conventions at singular points."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy import special
+
+import functad
+from functad.errors import ConversionError, UnsupportedError
+from functad.primitives import scipy_special, vocabulary
+from functad.primitives.primitive import ENTRIES, Primitive
+from functad.primitives.scipy_special.declaration import find_ufunc
+from functad.primitives.scipy_special.python_functions import FORMULAS
+
+ALL_NAMES = [(family, name) for family, names in scipy_special.FAMILIES.items() for name in names.split()]
+
+
+def run(code):
+    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+
+
+# Look-up
+
+
+def test_table_of_families_lists_what_they_enter():
+    assert vocabulary.complete_scipy()
+    entered = {entry.function for entry in ENTRIES.values() if entry.name.startswith("special.")}
+    listed = {find_ufunc(name) for _, name in ALL_NAMES} - {None}
+    assert entered == listed
+    assert len({name for _, name in ALL_NAMES}) == len(ALL_NAMES)
+
+
+@pytest.mark.parametrize(("family", "name"), ALL_NAMES)
+def test_function_carries_the_name_of_its_ufunc(family, name):
+    function = find_ufunc(name)
+    if function is not None:  # older versions of SciPy lack some
+        assert function.__name__ == name
+        assert ENTRIES[function].name == f"special.{name.strip('_')}"
+        assert vocabulary.is_scipys(function)
+
+
+def test_functad_alone_does_not_import_scipy():
+    code = """
+import sys, numpy as np, functad
+from functad.primitives import vocabulary
+functad.grad(lambda x: np.sin(x) * np.linalg.norm(x))(1.0)
+vocabulary.complete()
+print(any(name.split('.')[0] == 'scipy' for name in sys.modules))
+"""
+    assert run(code) == "False"
+
+
+def test_one_family_is_imported():
+    code = """
+import sys, functad
+from scipy import special
+functad.grad(special.erf)(1.0)
+print(*sorted(name.split('.')[-1] for name in sys.modules if name.startswith('functad.primitives.scipy_special.')))
+"""
+    assert run(code) == "declaration error_functions python_functions" or run(code) == "declaration error_functions"
+
+
+def test_ufuncs_of_others_are_not_taken_for_scipys():
+    gamma = np.frompyfunc(lambda x: x, 1, 1)
+    assert not vocabulary.is_scipys(gamma)
+    assert not vocabulary.is_scipys(np.exp2)
+    assert not vocabulary.is_scipys(special.logsumexp)
+
+
+# What is refused
+
+
+def parameters():
+    vocabulary.complete_scipy()
+    for entry in ENTRIES.values():
+        if isinstance(entry, Primitive) and entry.name.startswith("special.") and entry.partial:
+            for position in range(len(entry.names)):
+                if type(entry.vjps[position]).__name__ == "UnknownRule":
+                    yield entry, position
+
+
+@pytest.mark.filterwarnings("ignore:.*(non-integer|truncated)")  # SciPy's own, where integers are meant
+@pytest.mark.parametrize(("entry", "position"), list(parameters()), ids=lambda value: getattr(value, "name", str(value)))
+def test_derivative_that_is_not_known_raises(entry, position):
+    integers = {"special.eval_hermite", "special.eval_hermitenorm", "special.lambertw"}
+    values = [np.float64(2.0)] * len(entry.names)
+
+    def f(t):
+        result = entry.function(*values[:position], t, *values[position + 1 :])
+        return result[0] if isinstance(result, tuple) else result
+
+    expected = TypeError if entry.name in integers else UnsupportedError  # no loop of the ufunc takes a float there
+    with np.errstate(all="ignore"), pytest.raises(expected) as reverse:
+        functad.grad(f)(0.5)
+    if expected is UnsupportedError:
+        assert "cannot be differentiated with respect to" in str(reverse.value)
+        assert "stop_gradient" in str(reverse.value)
+        assert __file__ in str(reverse.value)
+        with np.errstate(all="ignore"), pytest.raises(UnsupportedError):
+            functad.jvp(f, (0.5,), (1.0,))
+
+
+def test_refused_argument_is_named_and_the_cure_works():
+    with pytest.raises(
+        UnsupportedError, match=r"scipy.special.jv cannot be differentiated with respect to v, at .*stop_gradient\(v\)"
+    ):
+        functad.grad(lambda x: special.jv(x, x))(1.5)
+    slope = functad.grad(lambda x: special.jv(functad.stop_gradient(x), x))(1.5)
+    assert slope == special.jvp(1.5, 1.5)
+
+
+def test_parameter_of_an_outer_trace_raises_too():
+    with pytest.raises(UnsupportedError, match="respect to a"):
+        functad.grad(lambda a: functad.grad(lambda x: special.gammainc(a, x))(1.0))(2.0)
+
+
+def test_parameter_may_be_an_input_of_an_abstract_trace():
+    expressions = functad.make_expressions(lambda v, x: special.jv(v, x))(0.5, 1.5)
+    assert expressions(0.5, 1.5) == special.jv(0.5, 1.5)
+
+
+@pytest.mark.parametrize("name", ["mathieu_a", "ellip_normal", "zetac"])
+def test_other_functions_raise(name):
+    function = getattr(special, name)
+    if isinstance(function, np.ufunc):
+        with pytest.raises(
+            UnsupportedError, match=rf"scipy.special.{name} has no derivative rule, at .*{__name__.split('.')[-1]}"
+        ):
+            functad.grad(lambda t: function(*[1.0] * (function.nin - 1), t))(0.5)
+    else:
+        with pytest.raises(ConversionError, match="makes a plain array of its argument first"):
+            functad.grad(lambda t: function(t, 1, 1, 1))(0.5)
+
+
+ARGUMENTS = {
+    "polygamma": ({"n": 2}, lambda f, t: f(2, t)),
+    "multigammaln": ({"d": 2}, lambda f, t: f(t, 2)),
+    "comb": ({"k": 2}, lambda f, t: f(t, 2)),
+    "perm": ({"k": 2}, lambda f, t: f(t, 2)),
+    **{name: ({"n": 2}, lambda f, t: f(2, t)) for name in FORMULAS if name.startswith("spherical")},
+}
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_python_function_is_refused_with_a_formula_that_is_right(name):
+    function = getattr(special, name, None)
+    if function is None:
+        return  # SciPy is too old, or has dropped it
+    constants, call = ARGUMENTS.get(name, ({}, lambda f, t: f(t)))
+    t = np.array([1.5, 2.5, 4.0]) if "soft" in name or name == "logsumexp" else np.float64(2.75)
+    with pytest.raises((ConversionError, UnsupportedError)) as refused:
+        functad.grad(lambda t: np.sum(call(function, t)))(t)
+    assert f"scipy.special.{name}" in str(refused.value)
+    assert FORMULAS[name] in str(refused.value)
+    assert __file__ in str(refused.value)
+    formula = eval(f"lambda t: {FORMULAS[name]}", {"np": np, "special": special, **constants})
+    gradient = functad.grad(lambda t: np.sum(formula(t) * np.arange(1.0, 1 + np.size(t))))(t)
+    assert formula(t) == pytest.approx(call(function, t), rel=1e-12)
+    step = 1e-5
+    direction = np.ones_like(t) * np.linspace(1, 2, np.size(t)).reshape(np.shape(t))
+    ahead, behind = (np.sum(call(function, t + s * step * direction) * np.arange(1.0, 1 + np.size(t))) for s in (1, -1))
+    assert np.sum(gradient * direction) == pytest.approx((ahead - behind) / (2 * step), rel=1e-7)
+
+
+def test_python_functions_that_hand_their_arguments_on():
+    assert functad.grad(lambda q: special.zeta(2.0, q))(1.5) == pytest.approx(-2 * special.zeta(3.0, 1.5))
+    assert functad.grad(lambda z: special.lambertw(z).real)(0.0) == pytest.approx(1.0)
+    assert functad.grad(lambda x: special.legendre(2)(x))(0.5) == pytest.approx(1.5)
+    assert functad.grad(lambda x: special.jvp(0, x))(0.5) == pytest.approx(special.jvp(0, 0.5, 2))
+
+
+# Singular points
+
+
+@pytest.mark.parametrize(
+    ("f", "x"),
+    [
+        (special.gammaln, 0.0),
+        (special.psi, 0.0),
+        (special.logit, 0.0),
+        (special.logit, 1.0),
+        (special.ndtri, 0.0),
+        (special.erfinv, 1.0),
+        (special.erfcinv, 0.0),
+        (special.entr, 0.0),
+        (special.entr, -1.0),
+        (special.log1p, -1.0),
+        (special.exp1, 0.0),
+        (special.k0, 0.0),
+        (special.y1, 0.0),
+        (special.cbrt, 0.0),
+        (special.ellipk, 1.0),
+        (special.spence, 0.0),
+        (lambda x: special.xlogy(1.0, x), 0.0),
+        (lambda x: special.kl_div(x, 1.0), 0.0),
+        (lambda x: special.boxcox(x, -0.5), 0.0),
+        (lambda x: special.gammainc(0.5, x), 0.0),
+        (lambda x: special.kv(0.5, x), 0.0),
+    ],
+)
+def test_branch_not_taken_does_not_poison(f, x):
+    def masked(t):
+        return np.sum(np.where(t == x, 0.0, f(t)))
+
+    points = np.array([x, 0.5])
+    for g in (functad.grad(masked), functad.grad(lambda t: np.sum(functad.grad(masked)(t)))):
+        found = g(points)
+        assert found[0] == 0
+        assert np.isfinite(found[1])
+
+
+@pytest.mark.parametrize(
+    ("f", "point", "expected"),
+    [
+        (special.xlogy, (0.0, 0.0), (-np.inf, 0.0)),
+        (special.xlog1py, (0.0, -1.0), (-np.inf, 0.0)),
+        (special.rel_entr, (0.0, 0.0), (1.0, 0.0)),
+        (special.kl_div, (0.0, 0.0), (0.0, 1.0)),
+        (special.pseudo_huber, (0.0, 0.0), (0.0, 0.0)),
+        (special.huber, (1.0, 1.0), (0.0, 1.0)),
+        (special.boxcox, (2.0, 0.0), (0.5, np.log(2.0) ** 2 / 2)),
+        (special.inv_boxcox, (1.0, 0.0), (np.e, -np.e / 2)),
+        (special.agm, (2.0, 2.0), (0.5, 0.5)),
+    ],
+)
+def test_conventions(f, point, expected):
+    assert functad.grad(f, argnums=(0, 1))(*point) == pytest.approx(expected, rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("f", "expected"),
+    [(special.i0e, 0.0), (special.beip, 0.5), (special.berp, 0.0), (special.exprel, 0.5), (special.rgamma, 1.0)],
+)
+def test_convention_at_zero(f, expected):
+    assert functad.grad(f)(0.0) == pytest.approx(expected, rel=1e-14)
+
+
+def test_single_precision_stays():
+    x = np.float32([0.5, 1.5])
+    for f in (special.gamma, special.expit, special.erfcx, special.ellipk, lambda t: special.jv(1, t), special.exprel):
+        assert functad.grad(lambda t, f=f: np.sum(f(t)))(x * np.float32(0.5)).dtype == np.float32
