@@ -1,6 +1,7 @@
 """Making arrays: after the model of a Tensor (`zeros_like`), or with a Tensor as `like=` (`np.zeros(3, like=t)`).
 
-Most make constants. What is filled with Tensors, or put together from them, depends on them: `np.full(3, t, like=t)`,
+Most make constants; if those are floating point or complex they are Tensors all the same, so that others can be written into
+them. What is filled with Tensors, or put together from them, depends on them: `np.full(3, t, like=t)`,
 `np.array([t0, t1], like=t0)`.
 """
 
@@ -16,9 +17,15 @@ from functad.primitives.broadcasting import as_shape
 from functad.primitives.conversion import COPY, astype
 from functad.primitives.kinds import composite
 from functad.primitives.operands import as_operand, concrete, is_traced, strong
-from functad.primitives.primitive import Samples
+from functad.primitives.primitive import ENTRIES, Samples
 from functad.primitives.shapes import model_of, query
 from functad.primitives.shaping import RESHAPE, Calls, atleast
+
+
+def writable(made: Any, model: Any) -> Any:
+    """Return an array that was made after the model of a Tensor as a Tensor too, so that others can be written into it."""
+    return type(model).__functad_buffer__(model, made) if is_traced(model) else made
+
 
 # After a model
 
@@ -39,7 +46,7 @@ def _made_samples(array: Any) -> Calls:
 def _enter_made(function: Any) -> None:
     @query(function, doc=_MADE, samples=_made_samples)
     def made(a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None) -> Any:
-        return function(model_of(a), dtype, order, False, shape)
+        return writable(function(model_of(a), dtype, order, False, shape), a)
 
 
 _enter_made(np.zeros_like)
@@ -50,7 +57,7 @@ _enter_made(np.ones_like)
 def _empty_like(
     prototype: Any, /, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None
 ) -> Any:
-    return np.empty_like(model_of(prototype), dtype, order, False, shape)
+    return writable(np.empty_like(model_of(prototype), dtype, order, False, shape), prototype)
 
 
 def _full_like_samples(array: Any) -> Calls:
@@ -70,7 +77,7 @@ def _full_like(
 ) -> Any:
     fill_value = as_operand(fill_value)
     if not is_traced(fill_value):
-        return np.full_like(model_of(a), fill_value, dtype, order, False, shape)
+        return writable(np.full_like(model_of(a), fill_value, dtype, order, False, shape), a)
     shape = shape_of(a) if shape is None else as_shape(shape)
     return np.broadcast_to(fill_value, shape).astype(dtype_of(a) if dtype is None else dtype)
 
@@ -109,6 +116,10 @@ def _full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", *, d
     if not is_traced(fill_value):
         return np.full(shape, fill_value, dtype, order)
     return np.broadcast_to(fill_value, as_shape(shape)).astype(dtype_of(fill_value) if dtype is None else dtype)
+
+
+for _function in (np.zeros, np.ones, np.empty, np.full, np.eye, np.identity):
+    ENTRIES[_function].creates = True
 
 
 @composite(

@@ -95,7 +95,7 @@ def is_basic(index: Any) -> bool:
     return True
 
 
-def _never_repeats(index: Any) -> bool:
+def never_repeats(index: Any) -> bool:
     """Say whether an index has no arrays but boolean masks, and so names each element once at most."""
     for part in index if type(index) is tuple else (index,):
         kind = type(part)
@@ -222,7 +222,7 @@ def add_at(target: Any, index: Any, piece: Any) -> None:
             view += piece  # `target[index] += piece` would then write the view onto itself
         else:
             target[index] = view + piece
-    elif _never_repeats(index):
+    elif never_repeats(index):
         target[index] += piece
     else:
         _add_repeatedly(target, index, piece)

@@ -82,5 +82,6 @@ def refuse_out(out: Any, name: str) -> None:
     """
     if out is not None:
         raise UnsupportedError(
-            f"np.{name} of a Tensor cannot write to out=, at {here()}. Assign the result instead: y = np.{name}(...)."
+            f"np.{name} of a Tensor cannot write to out=, at {here()}, unless that is a Tensor given by name to the "
+            f"function: np.{name}(..., out=t). Assign the result instead: y = np.{name}(...)."
         )

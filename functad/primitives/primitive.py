@@ -52,11 +52,15 @@ class Entry:
         doc: one line on the derivative or its convention.
         samples: `samples(array)` gives calls `(args, kwargs)`; `array(*shape, low=, high=)` makes an input.
         front: called in place of `function` when an argument is a Tensor; has the same signature.
+        creates: it makes an array, which becomes a Tensor if `like=` is one, so that others can be written into it.
+        in_place: it writes into its first argument, and returns nothing.
         value_dependent: shape or dtype of the result depend on values, so that an abstract trace must refuse the call.
     """
 
     status = "entry"
     value_dependent = False
+    in_place = False
+    creates = False
 
     def __init__(self, function: Any, *, doc: str, samples: Samples | None, name: str | None = None) -> None:
         self.function = function

@@ -189,11 +189,10 @@ def _reduceat(ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: A
     return np.stack([_reduce(ufunc, part, axis) for part in parts], axis)
 
 
-def _refuse_at(ufunc: np.ufunc, *inputs: Any, **kwargs: Any) -> Any:
-    raise UnsupportedError(
-        f"np.{ufunc.__name__}.at writes into an array, at {here()}, and the derivative would be lost. "
-        f"Use np.where(mask, np.{ufunc.__name__}(t, values), t), or np.concatenate of its parts, which make a new array."
-    )
+def _at(ufunc: np.ufunc, *inputs: Any) -> None:
+    from functad.primitives.overwriting import at  # noqa: PLC0415 - few programs need it, and all import functad
+
+    at(ufunc, *inputs)
 
 
 METHODS: dict[str, Callable[..., Any]] = {
@@ -201,7 +200,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "accumulate": _accumulate,
     "outer": _outer,
     "reduceat": _reduceat,
-    "at": _refuse_at,
+    "at": _at,
 }
 """What to call for each method of a ufunc: `handler(ufunc, *inputs, **kwargs)`."""
 

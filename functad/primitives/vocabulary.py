@@ -59,6 +59,7 @@ LATER = (
     "nan_functions",
     "norms",
     "ordering",
+    "overwriting",
     "polynomials",
     "quantiles",
     "refused",

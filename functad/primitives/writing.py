@@ -12,9 +12,10 @@ import numpy as np
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.indexing import GETITEM, get_item
-from functad.primitives.indices import add_at, indexed_shape
+from functad.primitives.indices import add_at, indexed_shape, never_repeats
 from functad.primitives.kinds import linear
 from functad.primitives.primitive import Primitive
+from functad.primitives.selection import kept
 from functad.primitives.shaping import RESHAPE, TRANSPOSE, Calls
 
 _ndarray = np.ndarray
@@ -58,10 +59,18 @@ def part(a: Any, path: Path) -> Any:
     return a
 
 
-def read(a: Any, path: Path, index: Any) -> Any:
-    """Return the elements at an index of a view."""
-    a = part(a, path)
-    return a if index is Ellipsis else get_item(a, index)
+def written(view: Any, index: Any) -> Any:
+    """Return the elements of a cotangent that belong to what was written at an index: of repeated ones, the last was."""
+    if index is Ellipsis:
+        return view
+    piece = get_item(view, index)
+    if never_repeats(index):
+        return piece
+    last = np.empty(shape_of(view), np.intp)
+    turns = np.arange(last[index].size).reshape(last[index].shape)
+    last[index] = turns
+    won = last[index] == turns
+    return piece if won.all() else kept(piece, won)
 
 
 def put(target: Any, path: Path, index: Any, v: Any, *, adds: bool) -> None:
@@ -138,7 +147,12 @@ def _samples(array: Any) -> Calls:
 
 
 def _write_samples(array: Any) -> Calls:
-    return [*_samples(array), ((array(3), array(1, 2)), {"path": (), "index": np.array([2, 0])})]
+    return [
+        *_samples(array),
+        ((array(3), array(1, 2)), {"path": (), "index": np.array([2, 0])}),
+        ((array(3), array(4)), {"path": (), "index": np.array([2, 0, 2, -1])}),
+        ((array(2, 3), array(2, 1)), {"path": (), "index": (slice(None), np.array([2, 0, 2]))}),
+    ]
 
 
 def _add_samples(array: Any) -> Calls:
@@ -156,11 +170,11 @@ def add(a: Any, v: Any, /, *, path: Path, index: Any) -> Any:
 
 
 def _write_vjp(g: Any, path: Path, index: Any, shapes: Any) -> tuple[Any, Any]:
-    return WRITE(g, dtype_of(g).type(0), path=path, index=index), _squeezed(read(g, path, index), shapes[1])
+    return WRITE(g, dtype_of(g).type(0), path=path, index=index), _squeezed(written(part(g, path), index), shapes[1])
 
 
 def _add_vjp(g: Any, path: Path, index: Any, shapes: Any) -> tuple[Any, Any]:
-    return g, _squeezed(read(g, path, index), shapes[1])
+    return g, _squeezed(get_item(part(g, path), index), shapes[1])
 
 
 def _squeezed(piece: Any, shape: tuple[int, ...]) -> Any:

@@ -99,7 +99,11 @@ class Call:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             # What NumPy advises against is checked for as long as it is there.
             warnings.filterwarnings("ignore", rf"`?(numpy\.)?{self.entry.name}`? is deprecated", DeprecationWarning)
-            return function(*args, **kwargs)
+            if not self.entry.in_place:
+                return function(*args, **kwargs)
+            target = args[0].copy()
+            function(target, *args[1:], **kwargs)
+            return target
 
     def arrays(self, *primals: Any) -> tuple[Any, ...]:
         """Return the arrays and numbers among the results."""

@@ -42,6 +42,10 @@ WATCHER: ContextVar[Callable[[Recorder], Any] | None] = ContextVar("watcher", de
 """Makes what follows the records of a concrete trace while they are made: `debug_nans` sets it."""
 
 
+OPEN: ContextVar[Recorder | None] = ContextVar("open", default=None)
+"""The recorder whose function is running, in this thread or coroutine; only `functad.numpy` asks."""
+
+
 class Recorder:
     """The list of one trace.
 
@@ -373,6 +377,7 @@ def is_inexact(value: Any) -> bool:
 __all__ = [
     "ABSTRACT",
     "FORWARD",
+    "OPEN",
     "REVERSE",
     "STALE",
     "Recorded",

@@ -22,7 +22,7 @@ from functad.tracing.operators import BINARY, UNARY, Operators, binary, unary
 from functad.tracing.reading import Reading
 from functad.tracing.recorder import ABSTRACT, Recorded, escaped, record
 from functad.tracing.views import refresh
-from functad.tracing.writing import Writing, buffer, overwrite, write
+from functad.tracing.writing import Writing, buffer_like, into, write
 
 _KNOWN = (Recorded, np.ndarray, np.generic, int, float, complex, list, tuple)
 
@@ -47,8 +47,7 @@ class Tensor(Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded):
 
     __functad_record__ = staticmethod(record)
     __functad_write__ = staticmethod(write)
-    __functad_overwrite__ = staticmethod(overwrite)
-    __functad_buffer__ = staticmethod(buffer)
+    __functad_buffer__ = staticmethod(buffer_like)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method == "__call__" and not kwargs:
@@ -63,6 +62,8 @@ class Tensor(Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded):
                 return short[0](x, y, 2) if type(x) is Tensor else short[1](y, x, 2)
         if not all(isinstance(value, _KNOWN) for value in inputs):
             return NotImplemented
+        if any(isinstance(out, Recorded) for out in kwargs.get("out", ())):
+            return into(ufunc if method == "__call__" else getattr(ufunc, method), inputs, kwargs)
         if method == "__call__":
             entry = _entry_of(ufunc)
             if kwargs:
@@ -76,8 +77,11 @@ class Tensor(Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded):
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if len(types) > 1 and not all(issubclass(kind, _KNOWN) for kind in types):
             return NotImplemented
+        if isinstance(kwargs.get("out"), Recorded):
+            return into(function, args, kwargs)
         entry = ENTRIES.get(function) or _entry_of(function)
-        return entry.front(*args, **kwargs)
+        out = entry.front(*args, **kwargs)
+        return buffer_like(self, out) if entry.creates and type(out) is np.ndarray else out
 
     def current(self) -> Any:
         """Return the value one level lower, read anew if what it views was written to."""

@@ -142,6 +142,38 @@ def buffer(cls: type[Recorded], recorder: Recorder, value: Any) -> Any:
     return tensor
 
 
+def buffer_like(tensor: Any, value: Any) -> Any:
+    """Return a constant as a Tensor of the trace that another one belongs to; integers and booleans as they are."""
+    if tensor.recorder is STALE:
+        refresh(tensor)
+    if tensor.recorder.closed or value.dtype.kind not in "fc":
+        return value
+    return buffer(type(tensor), tensor.recorder, value)
+
+
+def into(call: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+    """Call a function whose `out=` is a Tensor, or a tuple with Tensors in it; return what `out=` was.
+
+    Raises:
+        ConversionError: another of the arrays in `out=` is a plain one.
+    """
+    outs = kwargs["out"]
+    keywords = {key: value for key, value in kwargs.items() if key != "out"}
+    several = outs if isinstance(outs, tuple) else (outs,)
+    where = keywords.pop("where", True) if isinstance(call, np.ufunc) else True  # in reductions it is about the argument
+    found = call(*args, **keywords)
+    results = found if isinstance(found, tuple) else (found,)
+    for out, result in zip(several, results, strict=True):
+        if isinstance(out, Recorded):
+            kept: Any = out
+            chosen = result if where is True else np.where(where, result, kept)
+            overwrite(out, chosen, kwargs.get("casting", "same_kind"))
+        elif out is not None:
+            raise ConversionError(f"out= with both Tensors and plain arrays, at {here()}, would lose derivatives.")
+    given = tuple([result if out is None else out for out, result in zip(several, results, strict=True)])
+    return given if len(given) > 1 else given[0]
+
+
 def overwrite(tensor: Any, result: Any, casting: Any = "same_kind") -> Any:
     """Replace all elements of a Tensor by a result, as `out=` does; return the Tensor.
 

@@ -21,7 +21,7 @@ from functad.errors import (
     name_of,
 )
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
-from functad.tracing.recorder import Recorded, Recorder, new_input
+from functad.tracing.recorder import OPEN, Recorded, Recorder, new_input
 from functad.tracing.tensor import Tensor
 from functad.tracing.views import clone
 from functad.trees import LEAF, Structure, flatten
@@ -210,6 +210,7 @@ def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwarg
     Raises:
         ConversionError: also where NumPy hides it behind "setting an array element with a sequence", as in `a[0] = t`.
     """
+    token = OPEN.set(recorder)
     try:
         out = f(*args, **kwargs) if recorder.watch is None else recorder.watch.run(f, args, kwargs)
         return _read_anew(out) if recorder.written else out
@@ -220,6 +221,7 @@ def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwarg
             raise overwritten(error, recorder) from error
         raise
     finally:
+        OPEN.reset(token)
         recorder.close()
 
 

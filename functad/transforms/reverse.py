@@ -22,7 +22,7 @@ from functad.primitives.indices import add_at
 from functad.primitives.operands import absent, zeros_for
 from functad.primitives.primitive import KEEP_GATHER, KEEP_NOTHING, KEEP_ONE, Plan
 from functad.primitives.safe import mended, product
-from functad.primitives.writing import ADD_TO, part
+from functad.primitives.writing import ADD_TO, part, written
 from functad.tracing.recorder import Recorded
 from functad.tracing.views import views
 from functad.transforms.silence import restore, silence
@@ -222,9 +222,10 @@ def _pull_write(equation: Any, index: int, g: Any, cotangents: list[Any], owned:
     if number or (path and not views(view, buffer)):  # the layout of this buffer has no such view
         buffer, piece = plan.rules[0](buffer, path, where, shapes)
     else:
-        piece = view[where]
-        if len(plan.active) == 2 and not isinstance(piece, np.generic):
-            piece = piece.copy()
+        piece = None
+        if len(plan.active) == 2:
+            piece = view[where] if adds else written(view, where)
+            piece = piece if isinstance(piece, np.generic) else piece.copy()
         if not adds:
             view[where] = 0
     targets = (slots,) if len(plan.active) == 1 else slots

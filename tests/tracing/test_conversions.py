@@ -243,7 +243,7 @@ OTHERS: list[tuple[str, Route, type[Exception]]] = [
     ("memoryview(t)", memoryview, TypeError),
     ("np.frombuffer(t)", lambda t: np.frombuffer(t), TypeError),
     ("np.nditer(t)", lambda t: np.nditer(t), TypeError),
-    ("np.from_dlpack(t)", lambda t: np.from_dlpack(t), AttributeError),
+    ("np.from_dlpack(t)", lambda t: np.from_dlpack(t), ConversionError),
     ("a.flat[0] = t", lambda t: PLAIN.copy().flat.__setitem__(0, t[0]), ValueError),
     ("np.datetime64(t)", lambda t: np.datetime64(t[0]), ValueError),
     ("hash(t)", lambda t: {t[0]}, TypeError),
