@@ -90,9 +90,9 @@ if hasattr(np, "astype"):  # NumPy 2.1
         return astype(x, dtype, copy=copy)
 
 
-def _copy(a: Any) -> Any:
+def _copy(a: Any, *, order: str = "K") -> Any:
     try:
-        return a.copy("K")
+        return a.copy(order)
     except (AttributeError, TypeError):  # a number; those of NumPy take no order
         return np.copy(a)
 
@@ -108,7 +108,7 @@ COPY = linear(
 
 
 def _copy_front(a: Any, order: str = "K", subok: bool = False) -> Any:
-    return COPY(a)
+    return COPY(a) if order == "K" else COPY(a, order=order)  # the layout decides what is a view of the copy
 
 
 COPY.front = _copy_front

@@ -261,6 +261,8 @@ def ravel(a: Any, order: str | None = "C") -> Any:
     elif is_fortran(a, order):
         a = reverse_axes(a)
     shape = shape_of(a)
+    if not getattr(getattr(innermost(a), "flags", None), "c_contiguous", True):
+        a = np.copy(a, "C")  # as NumPy does, even where a view could be made
     return a if len(shape) == 1 else RESHAPE(a, shape=(math.prod(shape),))
 
 

@@ -28,6 +28,7 @@ from functad.primitives.shaping import (
     transpose,
 )
 from functad.tracing.recorder import record
+from functad.tracing.views import note_view
 
 Method = Callable[..., Any]
 
@@ -97,9 +98,17 @@ class ArrayMethods:
         return _front(np.imag)(self)
 
     @property
-    def flat(self) -> Any:
-        """All elements in C order, as a Tensor with one axis; it iterates and is indexed as the iterator of an array is."""
-        return ravel(self)
+    def flat(self: Any) -> Any:
+        """All elements in C order, as a Tensor with one axis; what is written there is written to this one."""
+        params = {"shape": (self.size,)}
+        out = record(RESHAPE, (self,), params)
+        if getattr(out, "origin", None) is None:
+            note_view(self, out, RESHAPE, params)
+        return out
+
+    @flat.setter
+    def flat(self: Any, values: Any) -> None:
+        np.put(self, np.arange(self.size), values)
 
     def reshape(self: Any, *shape: Any, order: str | None = "C", copy: bool | None = None) -> Any:
         """As `np.reshape`; the shape may be given as one tuple or as several integers."""
@@ -133,8 +142,8 @@ class ArrayMethods:
         return astype(self, dtype, casting, copy)
 
     def copy(self, order: str = "C") -> Any:
-        """As `np.copy`."""
-        return COPY(self)
+        """As `np.copy`, with the order of C if no other is asked for."""
+        return COPY(self, order=order)
 
     def __copy__(self) -> Any:
         return COPY(self)

@@ -223,7 +223,7 @@ def _pull_write(equation: Any, index: int, g: Any, cotangents: list[Any], owned:
         buffer, piece = plan.rules[0](buffer, path, where, shapes)
     else:
         piece = None
-        if len(plan.active) == 2:
+        if 1 in plan.active:
             piece = view[where] if adds else written(view, where)
             piece = piece if isinstance(piece, np.generic) else piece.copy()
         if not adds:
