@@ -28,6 +28,7 @@ import numpy as np
 
 from functad.errors import UnsupportedError, here
 from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of, spec_of, stand_in
+from functad.primitives.names import shown_name
 
 Rule = Callable[..., Any]
 Samples = Callable[[Any], Sequence[tuple[tuple[Any, ...], dict[str, Any]]]]
@@ -364,19 +365,6 @@ class Refused(Entry):
         raise UnsupportedError(f"{shown_name(self.function)} of a Tensor, at {here()}: {self.why} {self.instead}")
 
 
-def shown_name(function: Any) -> str:
-    """Return the name of a NumPy function as users write it.
-
-    Example:
-        >>> shown_name(np.linalg.norm)
-        'np.linalg.norm'
-    """
-    module = (getattr(function, "__module__", None) or "numpy").replace("numpy", "np", 1)
-    for private, public in (("np.lib._scimath_impl", "np.emath"), ("np.lib.scimath", "np.emath")):
-        module = public if module == private else module
-    return f"{module}.{getattr(function, '__name__', repr(function))}"
-
-
 __all__ = [
     "ENTRIES",
     "INTERNAL",
@@ -388,5 +376,4 @@ __all__ = [
     "Refused",
     "Rule",
     "UnknownRule",
-    "shown_name",
 ]

@@ -5,12 +5,9 @@ Importing all of them would take a third of the 30 ms that `import functad` may 
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
-
-import numpy as np
 
 from functad.primitives import (  # noqa: F401
     arithmetic,
@@ -40,6 +37,7 @@ from functad.primitives import (  # noqa: F401
     taking,
     trigonometric,
 )
+from functad.primitives.names import is_scipys
 from functad.primitives.primitive import ENTRIES, Entry
 
 LATER = (
@@ -83,17 +81,6 @@ def complete_scipy() -> bool:
         return False
     import_module("functad.primitives.scipy_special").complete()
     return True
-
-
-def is_scipys(function: Any) -> bool:
-    """Say whether a function is a ufunc of `scipy.special`, which then has been imported by whoever uses it."""
-    if not isinstance(function, np.ufunc) or "scipy.special" not in sys.modules:
-        return False
-    name = function.__name__
-    return any(getattr(sys.modules.get(module), name, None) is function for module in _SCIPY_MODULES)
-
-
-_SCIPY_MODULES = ("scipy.special", "scipy.special._ufuncs")
 
 
 def find(function: Any) -> Entry | None:

@@ -9,7 +9,7 @@ Example:
 
 from functad.testing.numerical import central_difference, complex_step, directional_derivative
 from functad.testing.primitive_checks import check_complete, check_primitive
-from functad.testing.sample_calls import Call, InputSource, calls
+from functad.testing.sample_calls import Call, InputSource, calls, every_entry
 
 __all__ = [
     "Call",
@@ -20,4 +20,5 @@ __all__ = [
     "check_primitive",
     "complex_step",
     "directional_derivative",
+    "every_entry",
 ]

@@ -33,7 +33,8 @@ import numpy as np
 import functad
 from functad.errors import AbstractValueError, InputError, UnsupportedError
 from functad.expressions.spec import dtype_of, shape_of
-from functad.primitives.primitive import Entry, Primitive, Refused, shown_name
+from functad.primitives.names import shown_name
+from functad.primitives.primitive import Entry, Primitive, Refused
 from functad.testing.numerical import (
     DIFFERENCE_TOLERANCE,
     EXACT_TOLERANCE,

@@ -12,10 +12,33 @@ import numpy as np
 
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of
 from functad.primitives import vocabulary
-from functad.primitives.primitive import ENTRIES, Entry
+from functad.primitives.primitive import ENTRIES, INTERNAL, Entry
 from functad.trees import Structure, flatten
 
-vocabulary.complete()  # every entry is checked, not only those that most programs use
+
+def every_entry() -> list[Entry]:
+    """Return all entries: of NumPy's functions, of `scipy.special`'s if SciPy is installed, and of what only rules call.
+
+    The registry itself holds what has been imported so far, which depends on what else ran.
+
+    Example:
+        >>> [entry.name for entry in every_entry() if entry.function is np.linalg.inv]
+        ['inv']
+    """
+    vocabulary.complete()
+    vocabulary.complete_scipy()
+    return [*ENTRIES.values(), *INTERNAL]
+
+
+def label(entry: Entry) -> str:
+    """Return the name of an entry and of its module, which no other has.
+
+    Example:
+        >>> label(vocabulary.find(np.linalg.inv)), label(vocabulary.find(np.inner))
+        ('numpy.linalg.inv', 'inner')
+    """
+    module = getattr(entry.function, "__module__", None) or "numpy"
+    return entry.name if module == "numpy" else f"{module}.{entry.name}"
 
 
 class InputSource:

@@ -10,11 +10,9 @@ import sys
 from types import FrameType
 from typing import Any
 
-import numpy as np
-
 from functad.errors import ConversionError, assigning, here, instruction_of, running, user_frame
+from functad.primitives.names import is_scipys, shown_name
 from functad.primitives.primitive import ENTRIES
-from functad.primitives.vocabulary import is_scipys
 
 _STACK = "Use np.stack([t0, t1]), or np.concatenate, which make an array of Tensors."
 _ITSELF = "Use t itself, which is an array already, and np.stack([t0, t1]) for a list of Tensors."
@@ -144,17 +142,6 @@ def _called(snippet: str) -> tuple[str, bool]:
     return name, "rng" in text.lower() or "random" in text.lower()
 
 
-def spelled(function: Any) -> str:
-    """Return a function as users write it: `np.sum`, `np.linalg.solve`, `scipy.special.expit`."""
-    name = getattr(function, "__name__", repr(function))
-    if is_scipys(function):
-        return f"scipy.special.{name.strip('_')}"
-    if getattr(np, name, None) is function:
-        return f"np.{name}"
-    module = getattr(function, "__module__", None) or ""
-    return f"{module}.{name}".replace("numpy.", "np.", 1).lstrip(".")
-
-
 def formatting() -> bool:
     """Say whether Python formats the Tensor as text, as in `"%.3f" % t`: what asks for a number is a `%` then."""
     name, argument = instruction_of(_caller())
@@ -192,7 +179,7 @@ def instead_of(function: Any) -> str:
     if name.strip("_") in FORMULAS and is_scipys(function):
         return f"Use {FORMULAS[name.strip('_')]}."
     known = {
-        getattr(entry.function, "__name__", entry.name): spelled(entry.function)
+        getattr(entry.function, "__name__", entry.name): shown_name(entry.function)
         for entry in ENTRIES.values()
         if entry.status != "refused"
     }

@@ -66,7 +66,7 @@ class Recorder:
     """
 
     follow: ClassVar[Callable[..., Any] | None] = None
-    """In traces that watch what happens, the method that does the work of `record`."""
+    """In the trace of `explain`, the method that does the work of `record`: see `functad.transforms.following`."""
 
     __slots__ = (
         "closed",

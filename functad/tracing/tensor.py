@@ -13,6 +13,7 @@ import numpy as np
 from functad.errors import AbstractValueError, UnsupportedError, here
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives import vocabulary
+from functad.primitives.names import shown_name
 from functad.primitives.primitive import ENTRIES, Composite, Primitive
 from functad.primitives.ufunc_methods import METHODS, call_with_keywords
 from functad.tracing import choosing, conversions  # noqa: F401 # choosing enters the short way of np.where
@@ -225,6 +226,6 @@ def _entry_of(function: Any) -> Primitive | Composite:
     entry = vocabulary.find(function)
     if entry is None:
         raise UnsupportedError(
-            f"{conversions.spelled(function)} has no derivative rule, at {here()}. {conversions.instead_of(function)}"
+            f"{shown_name(function)} has no derivative rule, at {here()}. {conversions.instead_of(function)}"
         )
     return entry  # type: ignore[return-value]

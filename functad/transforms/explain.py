@@ -1,7 +1,7 @@
 """`explain`: why the gradient of an argument is zero or missing, with the line where each path is cut.
 
-The function is run once under a recorder that keeps what the others forget (`watching`). Which operations lead from an input to
-the result, and where the derivative ends, is read from that; whether a gradient that has a path is zero, by pulling back.
+The function is run once under a recorder that keeps what the others forget (`following`). Which operations lead from an input
+to the result, and where the derivative ends, is read from that; whether a gradient that has a path is zero, by pulling back.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from functad.transforms.arguments import (
     traced,
     undifferentiable,
 )
-from functad.transforms.following import Step, Watched, Watcher
+from functad.transforms.following import Followed, Follower, Step
 from functad.transforms.reverse import fit, pull_back, pull_record
 from functad.trees import flatten
 
@@ -118,9 +118,9 @@ def warn_of_unconnected(selection: Selection, args: tuple[Any, ...], kwargs: dic
 
 
 def explain_call(selection: Selection, args: tuple[Any, ...], kwargs: dict[str, Any], has_aux: bool) -> Explanation:
-    """Run the function of a selection under a watcher, and return what was found."""
+    """Run the function of a selection under a follower, and return what was found."""
     f = selection.function
-    watcher = Watcher(f)
+    follower = Follower(f)
     given, keywords = list(args), dict(kwargs)
     inputs: list[tuple[str, int | str]] = []  # for each leaf its path, and its slot or why it has none
     for key in selection.keys(args, kwargs):
@@ -130,14 +130,14 @@ def explain_call(selection: Selection, args: tuple[Any, ...], kwargs: dict[str, 
         made = []
         for leaf, path in zip(leaves, structure.paths(root), strict=True):
             reason = undifferentiable(leaf)
-            inputs.append((path, watcher.inputs if reason is None else reason))
-            made.append(watcher.enter(leaf) if reason is None else leaf)
+            inputs.append((path, follower.inputs if reason is None else reason))
+            made.append(follower.enter(leaf) if reason is None else leaf)
         place[key] = structure.unflatten(made)
-    out, _ = split_aux(traced(watcher, f, given, keywords), has_aux, selection)
+    out, _ = split_aux(traced(follower, f, given, keywords), has_aux, selection)
     leaves, structure = flatten(out)
     for leaf, path in zip(leaves, structure.paths("result"), strict=True):
         check_result(leaf, path, "explain", f)
-    analysis = _Analysis(watcher, [leaf for leaf in leaves if isinstance(leaf, Watched) and leaf.recorder is watcher])
+    analysis = _Analysis(follower, [leaf for leaf in leaves if isinstance(leaf, Followed) and leaf.recorder is follower])
     findings = [
         analysis.finding(path, slot) if isinstance(slot, int) else Finding(path, "refused", False, (slot.rstrip("."),))
         for path, slot in inputs
@@ -151,19 +151,19 @@ def explain_call(selection: Selection, args: tuple[Any, ...], kwargs: dict[str, 
 class _Analysis:
     """Which inputs of a finished trace reach the results, and where the others are cut."""
 
-    def __init__(self, watcher: Watcher, results: list[Any]) -> None:
-        self.watcher = watcher
-        steps = watcher.steps
+    def __init__(self, follower: Follower, results: list[Any]) -> None:
+        self.follower = follower
+        steps = follower.steps
         alive = [leaf for leaf in results if leaf.alive]
         self.used = _backward([leaf.slot for leaf in results], steps, lambda step: step.parents)
         self.connected = _backward([leaf.slot for leaf in alive], steps, lambda step: step.active)
-        seeds = _seeds(alive, len(watcher.equations))
-        self.gradients = pull_back(watcher.equations, list(seeds), watcher.inputs, consume=False, guard=True)
-        self.vanished = _vanishing(watcher, seeds)
+        seeds = _seeds(alive, len(follower.equations))
+        self.gradients = pull_back(follower.equations, list(seeds), follower.inputs, consume=False, guard=True)
+        self.vanished = _vanishing(follower, seeds)
 
     def finding(self, path: str, slot: int) -> Finding:
         """Return what there is to say of an input."""
-        steps = self.watcher.steps
+        steps = self.follower.steps
         reached = _forward(slot, steps, lambda step: step.active)
         cuts = [
             f"cut by {step.text}"
@@ -171,7 +171,7 @@ class _Analysis:
             if s in self.used and not reached.isdisjoint(set(step.parents) - set(step.active))
         ]
         depending = _forward(slot, steps, lambda step: step.parents)
-        refusals = [f"grad raises where it {text}" for s, text, refused in self.watcher.uses if refused and s in reached]
+        refusals = [f"grad raises where it {text}" for s, text, refused in self.follower.uses if refused and s in reached]
         if slot in self.connected:
             if not _is_zero(self.gradients[slot]):
                 partly = [f"but another path is {cut}" for cut in cuts]
@@ -182,7 +182,7 @@ class _Analysis:
             return Finding(path, "zero", False, _distinct([*cuts, *refusals]))
         uses = [
             f"{'its value' if s == slot else f'the result of {steps[s].text}'} {text}"
-            for s, text, refused in self.watcher.uses
+            for s, text, refused in self.follower.uses
             if s in depending and not refused
         ]
         if uses or refusals:
@@ -221,13 +221,13 @@ def _seeds(results: list[Any], count: int) -> list[Any]:
     return seeds
 
 
-def _vanishing(watcher: Watcher, seeds: list[Any]) -> list[tuple[int, int]]:
+def _vanishing(follower: Follower, seeds: list[Any]) -> list[tuple[int, int]]:
     """Return where a cotangent other than zero became exactly zero: the operation's slot and that of its argument."""
     cotangents = list(seeds)
     places = []
     with np.errstate(all="ignore"):
-        for index in range(len(cotangents) - 1, watcher.inputs - 1, -1):
-            equation = watcher.equations[index]
+        for index in range(len(cotangents) - 1, follower.inputs - 1, -1):
+            equation = follower.equations[index]
             if equation is None:
                 continue
             plan, slots, saved, specs = equation

@@ -1,4 +1,7 @@
-"""A trace that also keeps what has no derivative: what `explain` looks at.
+"""A trace that follows what is computed also where it has no derivative: what `explain` looks at.
+
+It asks which operations lead from an argument to the result, where `watching` asks which made the first NaN: it has a recorder
+and Tensors of its own, for one run of the function, and values play no part.
 
 A comparison, a rounding or `stop_gradient` gives a plain value under `grad`, and the trace ends there. Here it gives a Tensor
 that is marked as constant, so that what is computed from it is known to depend on the arguments. Such a Tensor behaves as the
@@ -14,9 +17,9 @@ import numpy as np
 
 from functad.errors import here
 from functad.expressions.spec import dtype_of
+from functad.primitives.names import shown_name
 from functad.primitives.primitive import INTERNAL, Primitive
 from functad.tracing import recorder as recording
-from functad.tracing.conversions import spelled
 from functad.tracing.recorder import REVERSE, Recorded, Recorder, new_input
 from functad.tracing.tensor import Tensor
 from functad.trees import flatten
@@ -32,7 +35,7 @@ _USES = {
 
 
 class Step:
-    """One operation of a watched trace.
+    """One operation of a followed trace.
 
     Attributes:
         text: the operation and its line.
@@ -48,7 +51,7 @@ class Step:
         self.active = active
 
 
-class Watcher(Recorder):
+class Follower(Recorder):
     """A reverse trace that also keeps what has no derivative.
 
     Attributes:
@@ -68,7 +71,7 @@ class Watcher(Recorder):
         """Add an input and return its Tensor."""
         slot = self.inputs
         self.steps.append(Step("input", (), (slot,)))
-        return new_input(Watched, self, value)
+        return new_input(Followed, self, value)
 
     def follow(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Record a call of a primitive; without a derivative, the result is a Tensor that stands for a constant."""
@@ -85,7 +88,7 @@ class Watcher(Recorder):
             counts = isinstance(primitive.function, np.ufunc) or primitive in INTERNAL
             return self.constant(out, Step(text, parents, ()), numbers=counts)
         step = Step(text, parents, tuple([arrays[i].slot for i in active]))
-        result = recording.append(Watched, self, primitive, arrays, values, active, params, out)
+        result = recording.append(Followed, self, primitive, arrays, values, active, params, out)
         self.steps.extend([step] * (len(self.equations) - len(self.steps)))
         return result
 
@@ -103,7 +106,7 @@ class Watcher(Recorder):
         is_array = isinstance(out, (np.ndarray, np.generic, Recorded)) and dtype_of(out).kind in "biufc"
         if not is_array and not (numbers and isinstance(out, _NUMBERS)):
             return out
-        tensor = Watched()
+        tensor = Followed()
         tensor.value, tensor.recorder, tensor.slot = out, self, len(self.equations)
         tensor.code, tensor.instruction = None, 0
         self.equations.append(None)
@@ -111,8 +114,8 @@ class Watcher(Recorder):
         return tensor
 
 
-class Watched(Tensor):
-    """A Tensor of a watched trace: alive, or one that stands for the constant that it would be under `grad`."""
+class Followed(Tensor):
+    """A Tensor of a followed trace: alive, or one that stands for the constant that it would be under `grad`."""
 
     __slots__ = ()
 
@@ -179,22 +182,22 @@ class Watched(Tensor):
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if _all_constant((args, kwargs)):
-            return self._call(function, spelled(function), args, kwargs)
+            return self._call(function, shown_name(function), args, kwargs)
         return super().__array_function__(function, types, args, kwargs)
 
     def _call(self, function: Any, name: str, args: Any, kwargs: Any) -> Any:
         """Call a function all of whose Tensors stand for constants."""
         leaves, structure = flatten((args, kwargs))
-        parents = tuple([leaf.slot for leaf in leaves if isinstance(leaf, Watched)])
-        args, kwargs = structure.unflatten([leaf.value if isinstance(leaf, Watched) else leaf for leaf in leaves])
-        watcher: Any = self.recorder
-        return watcher.constant(function(*args, **kwargs), Step(f"{name} at {here()}", parents, ()))
+        parents = tuple([leaf.slot for leaf in leaves if isinstance(leaf, Followed)])
+        args, kwargs = structure.unflatten([leaf.value if isinstance(leaf, Followed) else leaf for leaf in leaves])
+        follower: Any = self.recorder
+        return follower.constant(function(*args, **kwargs), Step(f"{name} at {here()}", parents, ()))
 
 
 def _all_constant(tree: Any) -> bool:
-    """Say whether all Tensors in a tree belong to one watched trace and stand for constants."""
+    """Say whether all Tensors in a tree belong to one followed trace and stand for constants."""
     tensors = [leaf for leaf in flatten(tree)[0] if isinstance(leaf, Recorded)]
-    return all(isinstance(t, Watched) and t.recorder is tensors[0].recorder and not t.alive for t in tensors)
+    return all(isinstance(t, Followed) and t.recorder is tensors[0].recorder and not t.alive for t in tensors)
 
 
 def _plain_index(index: Any) -> Any:
@@ -203,7 +206,7 @@ def _plain_index(index: Any) -> Any:
         return type(index)([_plain_index(part) for part in index])
     if isinstance(index, slice):
         return slice(*[_plain_index(part) for part in (index.start, index.stop, index.step)])
-    return index._concrete("index") if isinstance(index, Watched) and not index.alive else index
+    return index._concrete("index") if isinstance(index, Followed) and not index.alive else index
 
 
 def _described(primitive: Primitive, params: dict[str, Any]) -> str:
@@ -211,4 +214,4 @@ def _described(primitive: Primitive, params: dict[str, Any]) -> str:
         return f"astype({params['dtype']})"
     if primitive in INTERNAL:
         return f"np.{primitive.name}" if hasattr(np, primitive.name) else primitive.name
-    return spelled(primitive.function)
+    return shown_name(primitive.function)

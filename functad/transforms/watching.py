@@ -3,6 +3,8 @@
 While it is on, each recorder of a concrete trace has a `Watch`, which keeps what the records leave out: the arguments of each
 operation and the line it stands on. Cotangents and tangents then pass the records one at a time, through the usual
 walks, and the watch sees them. Nothing is looked at before a transform has its result: what does not reach it is no error.
+
+A watch sits beside any recorder and looks at values. What leads where, whatever the values, is the business of `following`.
 """
 
 from __future__ import annotations

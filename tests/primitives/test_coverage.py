@@ -11,7 +11,7 @@ import functad
 from functad.errors import UnsupportedError
 from functad.primitives.coverage_table import ORDER_CHECKED, Coverage, dispatching_functions, page
 from functad.primitives.primitive import ENTRIES, Refused
-from functad.testing import calls, primitive_checks
+from functad.testing import calls, every_entry, primitive_checks
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "notebooks" / "coverage.md"
@@ -112,7 +112,7 @@ def test_filters():
     assert sum(table.counts().values()) == len(table)
 
 
-@pytest.mark.parametrize("entry", [e for e in ENTRIES.values() if isinstance(e, Refused)], ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", [e for e in every_entry() if isinstance(e, Refused)], ids=lambda entry: entry.name)
 def test_refusal_names_the_line_of_the_user(entry):
     args, kwargs = entry.samples(lambda *shape: np.ones(shape))[0]
 

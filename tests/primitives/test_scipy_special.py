@@ -10,6 +10,7 @@ from scipy import special
 import functad
 from functad.errors import ConversionError, UnsupportedError
 from functad.primitives import scipy_special, vocabulary
+from functad.primitives.names import is_scipys
 from functad.primitives.primitive import ENTRIES, Primitive
 from functad.primitives.scipy_special.declaration import find_ufunc
 from functad.primitives.scipy_special.python_functions import FORMULAS
@@ -38,7 +39,7 @@ def test_function_carries_the_name_of_its_ufunc(family, name):
     if function is not None:  # older versions of SciPy lack some
         assert function.__name__ == name
         assert ENTRIES[function].name == f"special.{name.strip('_')}"
-        assert vocabulary.is_scipys(function)
+        assert is_scipys(function)
 
 
 def test_functad_alone_does_not_import_scipy():
@@ -64,9 +65,9 @@ print(*sorted(name.split('.')[-1] for name in sys.modules if name.startswith('fu
 
 def test_ufuncs_of_others_are_not_taken_for_scipys():
     gamma = np.frompyfunc(lambda x: x, 1, 1)
-    assert not vocabulary.is_scipys(gamma)
-    assert not vocabulary.is_scipys(np.exp2)
-    assert not vocabulary.is_scipys(special.logsumexp)
+    assert not is_scipys(gamma)
+    assert not is_scipys(np.exp2)
+    assert not is_scipys(special.logsumexp)
 
 
 # What is refused

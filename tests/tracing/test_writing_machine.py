@@ -1,7 +1,7 @@
 """Random programs of slicing, viewing, assigning and arithmetic: on Tensors they do what they do on arrays.
 
-A state machine builds a program step by step on plain arrays, which tell it what shapes there are. At the end the same program runs
-under the transforms: all arrays must have NumPy's values, and derivatives those of finite differences.
+A state machine builds a program step by step on plain arrays, which tell it what shapes there are. At the end the same program
+runs under the transforms: all arrays must have NumPy's values, and derivatives those of finite differences.
 """
 
 from __future__ import annotations

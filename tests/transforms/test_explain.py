@@ -15,8 +15,9 @@ import pytest
 
 import functad
 from functad.errors import ConversionError, InputError, OutputError, UnconnectedWarning
-from functad.primitives.primitive import ENTRIES, INTERNAL
-from functad.testing import calls
+from functad.primitives.primitive import Refused
+from functad.testing import calls, every_entry
+from functad.testing.sample_calls import label
 
 FILE = re.escape(Path(__file__).name)
 X = np.array([1.0, -2.0, 3.0])
@@ -263,7 +264,7 @@ def test_complex_and_several_results():
     assert only(lambda z: np.sum(np.real(z) > 0), X + 1j).status == "zero"
 
 
-@pytest.mark.parametrize("entry", [*ENTRIES.values(), *INTERNAL], ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", [e for e in every_entry() if not isinstance(e, Refused)], ids=label)
 def test_it_agrees_with_the_gradient_of_every_function(entry):
     for call in calls(entry, np.float64):
         if not call.primals:
