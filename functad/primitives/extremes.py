@@ -41,7 +41,7 @@ def selected(a: Any, out: Any) -> Any:
 
 def _selected(a: Any, out: Any) -> Any:
     equal = np.equal(a, out)
-    return equal | ((a != a) & (out != out)) if has_nan(np.asanyarray(out)) else equal
+    return equal | ((a != a) & (out != out)) if has_nan(out if hasattr(out, "ravel") else np.asarray(out)) else equal
 
 
 def _selected_spec(a: Any, out: Any) -> ArraySpec:

@@ -108,7 +108,7 @@ def placed(a: Any, indices: Any, *, length: int) -> Any:
 
 
 def _placed(a: Any, indices: Any, *, length: int) -> Any:
-    out = np.zeros((*a.shape[:-1], length), a.dtype)
+    out = np.zeros((*a.shape[:-1], length), a.dtype, like=a)
     if a.shape[-1] == 1:
         np.put_along_axis(out, indices, a, -1)
     else:
@@ -172,7 +172,7 @@ def positions_of_ranks(a: Any, ranks: Any, *, skip_nan: bool) -> Any:
 
 def _positions(a: Any, ranks: Any, *, skip_nan: bool) -> Any:
     wanted = np.unique(ranks)
-    few = len(wanted) <= _FEW and a.size
+    few = len(wanted) <= _FEW and a.size and type(wanted) is np.ndarray
     order = np.argpartition(a, [*wanted.tolist(), a.shape[-1] - 1], -1) if few else np.argsort(a, -1)
     found = np.take_along_axis(order, np.broadcast_to(ranks, (*a.shape[:-1], ranks.shape[-1])), -1)
     if skip_nan or a.dtype.kind not in "fc":

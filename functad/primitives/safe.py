@@ -55,9 +55,9 @@ def _product(x: Any, y: Any, raw: Callable[[], bool] = _never) -> Any:
 
 
 def _mended(x: Any, y: Any, raw: Callable[[], bool] = _never) -> Any:
-    if type(x) is _ndarray:
-        return np.where((y == 0) & (x != x), np.zeros((), x.dtype), x) if has_nan(x) and not raw() else x
-    return type(x)(0) if x != x and y == 0 and isinstance(x, _SCALARS) and not raw() else x
+    if type(x) is _ndarray or not isinstance(x, _SCALARS):
+        return np.where((y == 0) & (x != x), np.zeros((), x.dtype, like=x), x) if has_nan(x) and not raw() else x
+    return type(x)(0) if x != x and y == 0 and not raw() else x
 
 
 def _poisoned(x: Any, y: Any) -> Any:

@@ -147,7 +147,7 @@ def _recurrence(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
     a, b, y = [value[::-1] for value in ways] if reverse else ways
     n, rows = len(y), y.size // max(len(y), 1)
     if n <= _FEW or not _solve_by_sums(a, b, y):
-        if rows == 1 and y.dtype.kind in "fc":
+        if rows == 1 and y.dtype.kind in "fc" and type(y) is np.ndarray:
             _solve_numbers(a, b, y)
         else:
             for i in range(1, n):

@@ -12,7 +12,7 @@ import numpy as np
 
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, spec_of
 from functad.primitives.kinds import composite, elementwise, general, ufunc_spec
-from functad.primitives.operands import as_operand, is_traced, refuse_out, strong
+from functad.primitives.operands import as_operand, refuse_out, strong
 from functad.primitives.positions import nonzero
 from functad.primitives.primitive import Composite, Primitive
 from functad.primitives.safe import has_nan
@@ -146,7 +146,7 @@ def _ties(x: Any, y: Any) -> Any:
     equal = x == y
     if type(equal) is _ndarray:
         return equal if np.count_nonzero(equal) else None  # a quarter of the time of `any`
-    return equal if is_traced(equal) or equal else None
+    return None if isinstance(equal, (bool, np.bool_)) and not equal else equal
 
 
 def _unless(g: Any, lost: Any, ties: Any) -> Any:

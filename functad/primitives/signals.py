@@ -14,7 +14,7 @@ from functad.primitives.conversion import astype
 from functad.primitives.indexing import get_item
 from functad.primitives.joining import concatenate
 from functad.primitives.kinds import composite, general, multilinear
-from functad.primitives.operands import as_operand, concrete
+from functad.primitives.operands import as_operand, concrete, is_traced
 from functad.primitives.padding import PAD
 from functad.primitives.primitive import Primitive
 from functad.primitives.safe import product
@@ -160,13 +160,20 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         inside = np.broadcast_to(fp[0], shape_of(x))
     else:
         i = np.minimum(np.maximum(np.searchsorted(xp, x, "right") - 1, 0), n - 2)
-        x0, f0, f1 = get_item(xp, i), get_item(fp, i), get_item(fp, i + 1)
-        width = get_item(xp, i + 1) - x0
+        x0, f0, f1 = _at(xp, i), _at(fp, i), _at(fp, i + 1)
+        width = _at(xp, i + 1) - x0
         flat = width == 0  # the last two knots are at the same place, and so is x
         inside = np.where(flat, f1, f0 + product(f1 - f0, (x - x0) / (width + flat)))
         inside = np.where(x == x, inside, x)  # NaN stays NaN
     below, above = x < xp[0], x > xp[-1]
     return np.where(below, fp[0] if left is None else left, np.where(above, fp[-1] if right is None else right, inside))
+
+
+def _at(values: Any, i: Any) -> Any:
+    """Return `values[i]`; an array of NumPy takes no index of another library, so it is made an array of that first."""
+    if type(values) is np.ndarray and not isinstance(i, (np.ndarray, np.generic)) and not is_traced(i):
+        values = np.asarray(values, like=i)
+    return get_item(values, i)
 
 
 def _floats(value: Any, kinds: str) -> Any:

@@ -30,7 +30,9 @@ def _softmax_first(x: Any, y: Any) -> Any:
         np.exp(difference, difference)
         difference += 1.0
         return np.reciprocal(difference, difference)
-    if difference != difference and x == y:
+    if not isinstance(difference, (np.generic, float, int)):  # an array of another library
+        difference = np.where(x == y, np.zeros((), difference.dtype, like=difference), difference)
+    elif difference != difference and x == y:
         difference = type(difference)(0)
     return 1 / (np.exp(difference) + 1.0)
 

@@ -7,18 +7,25 @@ Example:
     >>> check_primitive(ENTRIES[np.sin])
 """
 
+from functad.testing.gradients import NothingComparedError, WrongDerivativeError, check_grads
 from functad.testing.numerical import central_difference, complex_step, directional_derivative
 from functad.testing.primitive_checks import check_complete, check_primitive
+from functad.testing.programs import Program, draw_program
 from functad.testing.sample_calls import Call, InputSource, calls, every_entry
 
 __all__ = [
     "Call",
     "InputSource",
+    "NothingComparedError",
+    "Program",
+    "WrongDerivativeError",
     "calls",
     "central_difference",
     "check_complete",
+    "check_grads",
     "check_primitive",
     "complex_step",
     "directional_derivative",
+    "draw_program",
     "every_entry",
 ]

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from functad.primitives import arithmetic, comparisons, contractions, selection
+from functad.primitives.operands import innermost
 from functad.primitives.primitive import KEEP_NOTHING, Primitive, names_read
 from functad.tracing.constants import held
 from functad.tracing.recorder import Recorded, record, reverse_specs
@@ -60,17 +61,23 @@ def _slow(primitive: Primitive, x: Any, y: Any) -> Any:
     for operand in (x, y):
         if type(operand) in (list, tuple):
             return _slow(primitive, *[_asarray(v) if v is operand else v for v in (x, y)])
-        if isinstance(operand, _FOREIGN) or _overrides(operand):
+        if isinstance(operand, _FOREIGN) or (_overrides(operand) and not _holds(x, y, type(operand))):
             return NotImplemented
     return record(primitive, (x, y), {})
 
 
 def _overrides(operand: Any) -> bool:
-    """Say whether an operand is a wrapper of another library, which then decides what the operation means."""
+    """Say whether an operand is of another library, which then decides what the operation means: a wrapper, a unit."""
     kind = type(operand)
     if issubclass(kind, (Recorded, _ndarray, np.generic, int, float, complex)):
         return False
-    return getattr(kind, "__array_ufunc__", False) is None or hasattr(kind, "__array_function__")
+    # What NumPy could only put into an object array is none of its own either.
+    return hasattr(kind, "__array_ufunc__") or hasattr(kind, "__array_function__") or not hasattr(kind, "__array__")
+
+
+def _holds(x: Any, y: Any, kind: type) -> bool:
+    """Say whether a type of another library is that of a Tensor's own value: then it is no wrapper, but an array like it."""
+    return any(isinstance(operand, Recorded) and type(innermost(operand)) is kind for operand in (x, y))
 
 
 def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Method]:

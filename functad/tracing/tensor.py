@@ -14,6 +14,7 @@ from functad.errors import AbstractValueError, UnsupportedError, here
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives import vocabulary
 from functad.primitives.names import shown_name
+from functad.primitives.operands import innermost
 from functad.primitives.primitive import ENTRIES, Composite, Primitive
 from functad.primitives.ufunc_methods import METHODS, call_with_keywords
 from functad.tracing import choosing, conversions  # noqa: F401 # choosing enters the short way of np.where
@@ -61,7 +62,7 @@ class Tensor(Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded):
             if short is not None:
                 x, y = inputs
                 return short[0](x, y, 2) if type(x) is Tensor else short[1](y, x, 2)
-        if not all(isinstance(value, _KNOWN) for value in inputs):
+        if not all(isinstance(value, _KNOWN) or _holds(self, type(value)) for value in inputs):
             return NotImplemented
         if any(isinstance(out, Recorded) for out in kwargs.get("out", ())):
             return into(ufunc if method == "__call__" else getattr(ufunc, method), inputs, kwargs)
@@ -76,7 +77,7 @@ class Tensor(Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded):
         return handler(ufunc, *inputs, **kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        if len(types) > 1 and not all(issubclass(kind, _KNOWN) for kind in types):
+        if len(types) > 1 and not all(issubclass(kind, _KNOWN) or _holds(self, kind) for kind in types):
             return NotImplemented
         if isinstance(kwargs.get("out"), Recorded):
             return into(function, args, kwargs)
@@ -199,6 +200,11 @@ class Tensor(Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded):
         if conversions.testing():
             return np.asarray(self._concrete("array"), dtype)
         return self._refuse("Conversion to an array")
+
+
+def _holds(tensor: Tensor, kind: type) -> bool:
+    """Say whether a type of another library is that of the Tensor's own value: then it is no wrapper, but an array like it."""
+    return type(innermost(tensor)) is kind
 
 
 def _first_call(ufunc: np.ufunc, x: Tensor) -> Any:

@@ -20,7 +20,8 @@ from functad.errors import (
     line_of_error,
     name_of,
 )
-from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
+from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, shape_of, spec_of
+from functad.primitives.operands import zeros_for
 from functad.tracing.recorder import OPEN, Recorded, Recorder, new_input
 from functad.tracing.tensor import Tensor
 from functad.tracing.views import clone
@@ -187,7 +188,10 @@ def undifferentiable(leaf: Any, holomorphic: bool = False) -> str | None:
     """Say why a leaf cannot be differentiated and what to do; `None` if it can."""
     if type(leaf) not in PYTHON_SCALARS and not (hasattr(leaf, "dtype") and hasattr(leaf, "shape")):
         return "Only arrays and numbers, and containers of them, can be differentiated; choose others by argnums."
-    kind = dtype_of(leaf).kind
+    dtype: Any = dtype_of(leaf)
+    if not isinstance(dtype, np.dtype):
+        return "Its dtype is none of NumPy's: pass an array that NumPy can call functions of, such as np.asarray of this one."
+    kind = dtype.kind
     if kind in "biu":
         return _INTEGER
     if kind not in "fc":
@@ -200,7 +204,7 @@ def undifferentiable(leaf: Any, holomorphic: bool = False) -> str | None:
 def _described(leaf: Any) -> str:
     try:
         return f"{type(leaf).__name__} ({spec_of(leaf)})"
-    except TypeError:
+    except (TypeError, AttributeError):  # no array, or one whose dtype is not NumPy's
         return f"a {type(leaf).__name__}"
 
 
@@ -340,6 +344,8 @@ def _own(ct: Any, primal: Any, bases: set[int]) -> Any:
     dtype = dtype_of(primal)
     if ct is None:
         shape, kind = shape_of(primal), dtype if dtype.kind in "fc" else np.float64
+        if type(primal) not in PLAIN and not isinstance(primal, Recorded):
+            return zeros_for(shape, kind, primal)
         return np.zeros(shape, kind) if shape else np.dtype(kind).type(0)
     if type(ct) is _ndarray and ct.ndim == 0 and type(primal) is not _ndarray:
         ct = ct[()]  # functions like np.where make arrays of numbers

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from functad.errors import InputError, StructureError, here, name_of
-from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
+from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, shape_of
+from functad.primitives.operands import innermost, zeros_for
 from functad.primitives.primitive import KEEP_NOTHING, KEEP_ONE, Plan
 from functad.tracing.recorder import FORWARD, REVERSE, Recorded, Recorder, new_input
 from functad.tracing.tensor import Tensor
@@ -70,7 +71,8 @@ def _push_transposed(plan: Plan, ts: Sequence[Any], saved: Any, specs: Any) -> A
     """Return the JVP as the transpose of the VJP, which is linear in its cotangent: `J t = (g -> g^T J)^T t`."""
     multiple = plan.primitive.multiple
     recorder = Recorder(REVERSE, "jvp", plan.primitive)
-    zeros = [np.zeros(shape, dtype) for shape, dtype in (specs if multiple else (specs,))]
+    like = innermost(next(t for t in ts if t is not None))
+    zeros = [zeros_for(shape, dtype, like) for shape, dtype in (specs if multiple else (specs,))]
     gs = [new_input(Tensor, recorder, zero) for zero in zeros]
     cts = pull_record(plan, tuple(gs) if multiple else gs[0], saved)
     recorder.close()
@@ -156,4 +158,6 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
 
 def _zero(value: Any) -> Any:
     dtype = dtype_of(value) if dtype_of(value).kind in "fc" else np.dtype(np.float64)
+    if type(value) not in PLAIN and not isinstance(value, Recorded):
+        return zeros_for(shape_of(value), dtype, value)
     return np.zeros(shape_of(value), dtype) if shape_of(value) else dtype.type(0)

@@ -1,0 +1,141 @@
+"""A derivative in one direction found from differences, with how far to trust it, and where there is none to be found.
+
+A kink is told from a bend by its scale: one-sided differences of a smooth function differ by the step times its second
+derivative, so twice as much for twice the step; at a kink they differ by the same for every step. A kink near the point, or a
+function that varies within the step, shows in central differences that depend on the step; then smaller steps are tried.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from functad.expressions.spec import shape_of
+from functad.testing.numerical import complex_step
+
+STEPS = {8: (2.0**-13, 2.0**-19, 2.0**-25), 4: (2.0**-6, 2.0**-8, 2.0**-10)}
+"""Steps to try, by the bytes of a real number of the result."""
+
+TRUSTED = {8: 1e-5, 4: 2e-2}
+"""The largest error, relative to the derivatives of the same result, with which a difference is worth comparing."""
+
+NEGLIGIBLE = {8: 1e-9, 4: 1e-5}
+"""An error that always is worth comparing, for derivatives that are zero."""
+
+Function = Callable[..., Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The derivative of one result in one direction.
+
+    Attributes:
+        derivative: element by element.
+        uncertainty: how far `derivative` may be off, element by element.
+        smooth: where there is a derivative that can be trusted.
+    """
+
+    derivative: Any
+    uncertainty: Any
+    smooth: Any
+
+
+def measure(function: Function, primals: Sequence[Any], direction: Sequence[Any], *, real_bytes: int = 8) -> list[Measured]:
+    """Return the derivative of each result of a function in a direction.
+
+    Args:
+        function: takes arrays, returns a sequence of inexact arrays.
+        primals: the point, in double precision.
+        direction: an array like each of the primals, with elements of size 1.
+        real_bytes: of the real numbers with which `function` computes, if it rounds in between: 8 or 4.
+
+    Example:
+        >>> [kinked] = measure(lambda x: [abs(x)], [np.array([0.0, 3.0])], [np.array([1.0, 2.0])])
+        >>> kinked.smooth
+        array([False,  True])
+        >>> kinked.derivative.round(6)[1]
+        np.float64(2.0)
+    """
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        here = [np.asarray(y) for y in function(*primals)]
+        sizes = [y.dtype.itemsize // (2 if y.dtype.kind == "c" else 1) for y in here]
+        real_bytes = 4 if min([real_bytes, *sizes]) <= 4 else 8
+        steps = STEPS[real_bytes]
+        best = [_differences(function, primals, direction, here, steps[0], real_bytes)]
+        for step in steps[1:]:
+            if all(bool(np.all(m.smooth)) for m in best[-1]):
+                break
+            best.append(_differences(function, primals, direction, here, step, real_bytes))
+        found = [_best(column) for column in zip(*best, strict=True)]
+        return found if real_bytes == 4 else _sharpened(function, primals, direction, found)
+
+
+def _differences(
+    function: Function, primals: Sequence[Any], direction: Sequence[Any], here: Sequence[Any], step: float, real_bytes: int
+) -> list[Measured]:
+    def at(multiple: int) -> list[Any]:
+        moved = function(*[x + (multiple * step) * v for x, v in zip(primals, direction, strict=True)])
+        return [np.asarray(y) for y in moved]
+
+    rows = zip(at(1), at(-1), at(2), at(-2), here, strict=True)
+    return [_measured(*row, step, real_bytes) for row in rows]
+
+
+def _measured(ahead: Any, behind: Any, far_ahead: Any, far_behind: Any, here: Any, step: float, real_bytes: int) -> Measured:
+    """Judge four neighbours of a result at `here`."""
+    if not ahead.shape == behind.shape == far_ahead.shape == far_behind.shape == here.shape:
+        never = np.zeros(here.shape, bool)  # a mask that selects other elements nearby
+        return Measured(np.zeros(here.shape), np.full(here.shape, np.inf), never)
+    precision = float(np.finfo(np.float32 if real_bytes == 4 else np.float64).eps)
+    near, far = (ahead - behind) / (2 * step), (far_ahead - far_behind) / (4 * step)
+    derivative = (4 * near - far) / 3
+    known = np.isfinite(derivative)
+    noise = 8 * precision * float(np.max(np.abs(here), initial=0.0, where=np.isfinite(here))) / step
+    uncertainty = np.where(known, np.abs(near - far) + noise, np.inf)
+    bend = np.abs(ahead - 2 * here + behind) / step
+    far_bend = np.abs(far_ahead - 2 * here + far_behind) / (2 * step)
+    size = np.where(known, np.abs(derivative), 0.0)
+    typical = float(np.median(size)) if size.size else 0.0
+    kinked = (bend > 8 * noise + 1e-9 * size) & (far_bend < 1.5 * bend)
+    allowed = TRUSTED[real_bytes] * (size + typical) + 2 * noise + NEGLIGIBLE[real_bytes]
+    return Measured(derivative, uncertainty, known & ~kinked & (uncertainty <= allowed))
+
+
+def _best(tries: Sequence[Measured]) -> Measured:
+    """Return, element by element, the most certain of several measurements."""
+    best = tries[0]
+    for other in tries[1:]:
+        better = (other.smooth & ~best.smooth) | (other.smooth & (other.uncertainty < best.uncertainty))
+        best = Measured(
+            np.where(better, other.derivative, best.derivative),
+            np.where(better, other.uncertainty, best.uncertainty),
+            best.smooth | other.smooth,
+        )
+    return best
+
+
+def _sharpened(function: Function, primals: Sequence[Any], direction: Sequence[Any], found: list[Measured]) -> list[Measured]:
+    """Replace differences by a complex step where they confirm it: it has no error beside rounding."""
+    sharper = complex_step(function, primals, direction)
+    if sharper is None or len(sharper) != len(found):
+        return found
+    result = []
+    for rough, sharp in zip(found, sharper, strict=True):
+        if shape_of(sharp) != rough.derivative.shape or rough.derivative.dtype != np.float64:
+            result.append(rough)
+            continue
+        size = float(np.max(np.abs(rough.derivative), initial=0.0, where=rough.smooth))
+        confirmed = rough.smooth & (np.abs(sharp - rough.derivative) <= rough.uncertainty + 1e-9 * size)
+        result.append(
+            Measured(
+                np.where(confirmed, sharp, rough.derivative),
+                np.where(confirmed, 1e-13 * size, rough.uncertainty),
+                rough.smooth,
+            )
+        )
+    return result

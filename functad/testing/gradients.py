@@ -1,0 +1,398 @@
+"""`check_grads`: the derivatives that functad gives for a function against numerical ones, in both modes and to any order.
+
+A derivative of order two is the derivative of the function `x, t -> J t`, or `x, g -> g^T J`, which is checked like any other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+import functad
+from functad.errors import FunctadError, name_of
+from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
+from functad.testing.differences import Measured, measure
+from functad.testing.numerical import random_like
+from functad.trees import Structure, flatten
+
+Mode = Literal["rev", "fwd"]
+MODES = {"rev": "reverse", "fwd": "forward"}
+TOLERANCES = {8: (1e-8, 1e-6), 4: (1e-4, 1e-3)}
+"""`atol` and `rtol` by the bytes of a real number, for numbers of size 1 and functions of some thousand roundings."""
+LOOKED_AT = 256
+"""How many elements of an input are moved one by one: to find those at a kink, or to name the one that is wrong."""
+
+
+class WrongDerivativeError(FunctadError, AssertionError):
+    """A derivative does not agree with the numerical one.
+
+    Attributes:
+        order: of the derivative, from 1.
+        mode: how it was computed: `forward`, or `reverse over forward`, say.
+        path: the input by which it is wrong, such as `args[0]['w']`.
+    """
+
+    code = "wrong-derivative"
+
+    def __init__(self, message: str, order: int, mode: str, path: str) -> None:
+        super().__init__(message)
+        self.order, self.mode, self.path = order, mode, path
+
+
+class NothingComparedError(FunctadError, AssertionError):
+    """There was no derivative to compare: the point lies at a kink, or the function is not differentiable there."""
+
+    code = "nothing-compared"
+
+
+def check_grads(
+    f: Callable[..., Any],
+    args: Sequence[Any],
+    order: int = 2,
+    modes: Sequence[Mode] = ("rev", "fwd"),
+    atol: float | None = None,
+    rtol: float | None = None,
+    *,
+    seed: int = 0,
+) -> None:
+    """Check derivatives of `f` at `args` against numerical ones.
+
+    They are compared in random directions, so the cost does not grow with the size of the arguments: some seven evaluations
+    of `f` and one derivative for each mode, and as much for each of the `len(modes)` derivatives of the next order. The
+    numerical side is a complex step where `f` continues to complex numbers, else central differences in double precision,
+    also for arguments in single precision. What depends on an argument at a kink, where the one-sided differences disagree,
+    is left out.
+
+    Args:
+        f: a function of arrays and numbers, or trees of them, that returns such.
+        args: its arguments; floating-point and complex ones are differentiated.
+        order: the highest order of derivative.
+        modes: `rev` for reverse, `fwd` for forward; from the second order on also each over the other.
+        atol: allowed absolute error; default 1e-8, or 1e-4 in single precision.
+        rtol: allowed error relative to the largest number in the same array; default 1e-6, or 1e-3 in single precision.
+        seed: of the random directions.
+
+    Raises:
+        WrongDerivativeError: a derivative is wrong; the message names order, mode, input, element and both numbers.
+        NothingComparedError: there was nothing to compare.
+        ValueError: `order` or `modes` are none.
+
+    Example:
+        >>> check_grads(lambda w: np.sum(np.tanh(w["a"]) * w["b"]), [{"a": np.array([0.1, 0.7]), "b": 2.0}])
+        >>> try:
+        ...     check_grads(lambda x: x * functad.stop_gradient(x), [3.0], modes=["rev"])
+        ... except WrongDerivativeError as wrong:
+        ...     print(str(wrong).partition(":")[2])
+         functad gives 3, differences 6 (off by 3.0e+00, allowed 6.0e-06). [wrong-derivative]
+    """
+    if order < 1 or not modes or not set(modes) <= set(MODES):
+        raise ValueError(f"order must be 1 or more and modes some of {list(MODES)}, not {order!r} and {modes!r}")
+    _Point.of(f, args, atol, rtol).check(order, tuple(modes), np.random.default_rng(seed))
+
+
+@dataclass(frozen=True)
+class _Point:
+    """A function of arrays, which returns a list of arrays, at the point where it is differentiated."""
+
+    name: str
+    function: Callable[..., list[Any]]
+    primals: list[Any]
+    paths: list[str]
+    tolerance: tuple[float, float]
+    real_bytes: int
+    order: int = 1
+    over: str = ""
+
+    @staticmethod
+    def of(f: Callable[..., Any], args: Sequence[Any], atol: float | None, rtol: float | None) -> _Point:
+        """Return a function of trees as one of those leaves that are inexact."""
+        leaves, structure = flatten(tuple(args))
+        places = [i for i, leaf in enumerate(leaves) if _is_inexact(leaf)]
+        name = name_of(f)
+        if not places:
+            raise NothingComparedError(f"{name} has no floating-point or complex argument to differentiate by: {args!r}.")
+
+        def function(*primals: Any) -> list[Any]:
+            full = list(leaves)
+            for i, primal in zip(places, primals, strict=True):
+                full[i] = primal
+            return [leaf for leaf in flatten(f(*_unflatten(structure, full)))[0] if _is_inexact(leaf)]
+
+        with np.errstate(all="ignore"):
+            results = function(*[leaves[i] for i in places])
+            precise = function(*[_double(leaves[i]) for i in places])
+        if not results:
+            raise NothingComparedError(f"{name} returns no floating-point or complex array or number.")
+        single = any(_bytes(dtype_of(value)) < 8 for value in (*results, *[leaves[i] for i in places]))
+        low, high = TOLERANCES[4 if single else 8]
+        tolerance = (low if atol is None else atol, high if rtol is None else rtol)
+        paths = structure.paths("args")
+        real_bytes = min(_bytes(dtype_of(value)) for value in precise)  # f may round in between whatever it is given
+        return _Point(name, function, [leaves[i] for i in places], [paths[i] for i in places], tolerance, real_bytes)
+
+    def check(self, order: int, modes: tuple[Mode, ...], generator: np.random.Generator) -> None:
+        """Check the derivatives of this order, then those of the derivatives."""
+        for mode in modes:
+            _Comparison(self, mode, generator).run()
+        if order > 1:
+            for mode in modes:
+                self.derivative(mode, generator).check(order - 1, modes, generator)
+
+    def derivative(self, mode: Mode, generator: np.random.Generator) -> _Point:
+        """Return the function of the point and a direction that gives the derivative in this direction."""
+        count = len(self.primals)
+        if mode == "fwd":
+            ends = _directions(self.primals, generator)
+            names = [f"the tangent of {path}" for path in self.paths]
+
+            def push(*both: Any) -> list[Any]:
+                return list(functad.jvp(self.function, both[:count], both[count:])[1])
+
+            function = push
+        else:
+            with np.errstate(all="ignore"):
+                results = self.function(*self.primals)
+            ends = _directions(results, generator)
+            names = [f"the cotangent of result {i}" for i in range(len(ends))]
+
+            def pull(*both: Any) -> list[Any]:
+                return list(functad.vjp(self.function, *both[:count])[1](list(both[count:])))
+
+            function = pull
+        return _Point(
+            self.name,
+            function,
+            [*self.primals, *ends],
+            [*self.paths, *names],
+            self.tolerance,
+            self.real_bytes,
+            self.order + 1,
+            f" over {MODES[mode]}{self.over}",
+        )
+
+
+class _Comparison:
+    """The derivatives of one function in one mode against numerical ones.
+
+    Attributes:
+        doubles: the point in double precision, at which differences are taken.
+        scales: the size of a step in each input: that of its elements, but not below 1.
+    """
+
+    def __init__(self, point: _Point, mode: Mode, generator: np.random.Generator) -> None:
+        self.point = point
+        self.mode = mode
+        self.doubles = [_double(x) for x in point.primals]
+        self.scales = [max(1.0, _size(x)) for x in self.doubles]
+        drawn = [_double(random_like(_as_array(x), generator)) for x in point.primals]
+        self.direction = [v * scale for v, scale in zip(drawn, self.scales, strict=True)]
+        self.generator = generator
+
+    def run(self) -> None:
+        """Compare.
+
+        Raises:
+            WrongDerivativeError: the derivatives disagree.
+            NothingComparedError: there are no numerical ones.
+        """
+        direction = self.direction
+        measured = self._measure(direction)
+        if not all(bool(np.all(m.smooth)) for m in measured):
+            direction = self._without_kinks()
+            measured = self._measure(direction)
+        if _size_of(direction) * _size_of([m.smooth for m in measured]) and not (
+            any(map(np.any, direction)) and any(np.any(m.smooth) for m in measured)
+        ):
+            raise NothingComparedError(
+                f"No derivative of {self.point.name} of order {self.point.order} could be compared: differences do not settle "
+                f"on a number for any element of its arguments. The point lies at a kink, or outside the domain. "
+                f"Choose other args."
+            )
+        found, expected, allowed = self._pair(direction, measured)
+        if not _within(found, expected, allowed):
+            self._blame(direction)
+
+    def _measure(self, direction: Sequence[Any]) -> list[Measured]:
+        return measure(self.point.function, self.doubles, direction, real_bytes=self.point.real_bytes)
+
+    def _without_kinks(self) -> list[Any]:
+        """Return the direction with zeros for the elements of the inputs that cannot be moved without meeting a kink."""
+        kept = []
+        finite = [m.smooth for m in self._measure([v * 0 for v in self.direction])]
+        for i, v in enumerate(self.direction):
+            flat = np.array(v).reshape(-1)
+            if flat.size > LOOKED_AT:
+                kept.append(v)
+                continue
+            for j in range(flat.size):
+                measured = self._measure(self._only(self.direction, i, j))
+                if not all(bool(np.all(m.smooth | ~known)) for m, known in zip(measured, finite, strict=True)):
+                    flat[j] = 0
+            kept.append(flat.reshape(np.shape(v))[()])
+        return kept
+
+    def _only(self, direction: Sequence[Any], i: int, j: int | None = None) -> list[Any]:
+        """Return a direction with zeros everywhere but in input `i`, or its element `j`."""
+        only = [v * 0 for v in direction]
+        only[i] = direction[i]
+        if j is not None:
+            one = np.zeros(np.size(direction[i]), dtype_of(direction[i]))
+            one[j] = np.reshape(direction[i], -1)[j]
+            only[i] = one.reshape(np.shape(direction[i]))[()]
+        return only
+
+    def _pair(self, direction: Sequence[Any], measured: Sequence[Measured]) -> tuple[Any, Any, Any]:
+        """Return the derivative in a direction as functad finds it, as measured, and the error that is allowed.
+
+        In forward mode that is an array; in reverse mode it is paired with a random cotangent, and one number.
+        """
+        atol, rtol = self.point.tolerance
+        if self.mode == "fwd":
+            tangents = self._push(direction)
+            smooth = np.concatenate([np.ravel(m.smooth) for m in measured])
+            found = np.concatenate([np.ravel(t) for t in tangents])[smooth]
+            expected = np.concatenate([np.ravel(m.derivative) for m in measured])[smooth]
+            uncertainty = np.concatenate([np.ravel(m.uncertainty) for m in measured])[smooth]
+            largest = [np.full(np.size(m.derivative), _largest(np.where(m.smooth, m.derivative, 0))) for m in measured]
+            return found, expected, atol + rtol * np.concatenate(largest)[smooth] + uncertainty
+        alone = _size_of([m.derivative for m in measured]) == 1
+        gs = [self._cotangent(m, alone=alone) for m in measured]
+        cotangents = self._pull(gs)
+        found = math.fsum(_paired(ct, v) for ct, v in zip(cotangents, direction, strict=True))
+        terms = [g * np.where(m.smooth, m.derivative, 0) for g, m in zip(gs, measured, strict=True)]
+        size = math.fsum(float(np.sum(np.abs(term))) for term in terms)
+        doubt = math.fsum(
+            float(np.sum(np.abs(g) * np.where(m.smooth, m.uncertainty, 0))) for g, m in zip(gs, measured, strict=True)
+        )
+        return found, math.fsum(float(np.sum(term).real) for term in terms), atol + rtol * size + doubt
+
+    def _cotangent(self, measured: Measured, *, alone: bool) -> Any:
+        """Return a random cotangent for a result, zero where it has no derivative; 1 for the only number there is."""
+        if alone:
+            return np.where(measured.smooth, 1.0, 0.0)[()]
+        drawn = np.asarray(self.generator.standard_normal(np.shape(measured.derivative)))
+        if measured.derivative.dtype.kind == "c":
+            drawn = drawn + 1j * self.generator.standard_normal(np.shape(measured.derivative))
+        return np.where(measured.smooth, drawn, 0)[()]
+
+    def _push(self, direction: Sequence[Any]) -> list[Any]:
+        tangents = [np.asarray(v).astype(dtype_of(x))[()] for v, x in zip(direction, self.point.primals, strict=True)]
+        with np.errstate(all="ignore"):
+            return list(functad.jvp(self.point.function, tuple(self.point.primals), tuple(tangents))[1])
+
+    def _pull(self, gs: Sequence[Any]) -> Sequence[Any]:
+        with np.errstate(all="ignore"):
+            values, pullback = functad.vjp(self.point.function, *self.point.primals)
+            return list(pullback([g.astype(dtype_of(y)) for g, y in zip(gs, values, strict=True)]))
+
+    def _blame(self, direction: Sequence[Any]) -> None:
+        """Raise for the first input, and its first element, by which the derivative is wrong; else for all together."""
+        worst: tuple[str, tuple[Any, Any, Any]] | None = None
+        for i, path in enumerate(self.point.paths):
+            numbers = self._compared(self._only(direction, i))
+            if _within(*numbers):
+                continue
+            worst = (f"{path} ({spec_of(self.point.primals[i])})", numbers)
+            shape = shape_of(self.point.primals[i])
+            for j in range(min(math.prod(shape), LOOKED_AT) if shape else 0):
+                numbers = self._compared(self._only(direction, i, j))
+                if not _within(*numbers):
+                    index = ", ".join(map(str, np.unravel_index(j, shape)))
+                    worst = (f"{path}[{index}] ({spec_of(self.point.primals[i])})", numbers)
+                    break
+            break
+        where, numbers = worst or ("all arguments together", self._compared(direction))
+        self._fail(where, *_worst_of(*numbers))
+
+    def _compared(self, direction: Sequence[Any]) -> tuple[Any, Any, Any]:
+        """Return found, expected and allowed for a direction of length 1, so that one element has its own derivative."""
+        length = math.sqrt(math.fsum(float(np.sum(np.abs(v) ** 2)) for v in direction)) or 1.0
+        scale = max(scale for v, scale in zip(direction, self.scales, strict=True) if np.any(v)) if length else 1.0
+        unit = [v / length * scale for v in direction]
+        if sum(map(np.count_nonzero, unit)) == 1:
+            unit = [v if np.iscomplexobj(v) else abs(v) for v in unit]
+        found, expected, allowed = self._pair(unit, self._measure(unit))
+        return found / scale, expected / scale, allowed / scale
+
+    def _fail(self, where: str, found: Any, expected: Any, allowed: Any) -> None:
+        mode = MODES[self.mode] + self.point.over
+        off = abs(found - expected)
+        raise WrongDerivativeError(
+            f"the derivative of {self.point.name} by {where} is wrong in order {self.point.order}, {mode} mode: functad gives "
+            f"{found:.9g}, differences {expected:.9g} (off by {off:.1e}, allowed {allowed:.1e}).",
+            self.point.order,
+            mode,
+            where.partition(" (")[0],
+        )
+
+
+def _is_inexact(leaf: Any) -> bool:
+    if type(leaf) in PYTHON_SCALARS:
+        return type(leaf) in (float, complex)
+    return hasattr(leaf, "dtype") and hasattr(leaf, "shape") and leaf.dtype.kind in "fc"
+
+
+def _unflatten(structure: Structure, leaves: list[Any]) -> tuple[Any, ...]:
+    args: tuple[Any, ...] = structure.unflatten(leaves)
+    return args
+
+
+def _bytes(dtype: Any) -> int:
+    """Return how many bytes a real number of a dtype has."""
+    size: int = dtype.itemsize // (2 if dtype.kind == "c" else 1)
+    return size
+
+
+def _as_array(value: Any) -> Any:
+    """Return a Python number as a NumPy scalar, anything else as it is."""
+    return dtype_of(value).type(value) if type(value) in PYTHON_SCALARS else value
+
+
+def _directions(values: Sequence[Any], generator: np.random.Generator) -> list[Any]:
+    """Return random tangents or cotangents; 1 for the only number there is, so that messages show plain derivatives."""
+    arrays = [_as_array(value) for value in values]
+    if _size_of(arrays) == 1:
+        return [x * 0 + dtype_of(x).type(1) for x in arrays]
+    return [random_like(x, generator) for x in arrays]
+
+
+def _double(value: Any) -> Any:
+    """Return a copy in double precision."""
+    return np.array(value, np.complex128 if dtype_of(value).kind == "c" else np.float64)[()]
+
+
+def _size(value: Any) -> float:
+    """Return the root mean square of what is finite."""
+    size = np.abs(value)
+    size = size[np.isfinite(size)]
+    return float(np.sqrt(np.mean(size**2))) if size.size else 0.0
+
+
+def _largest(value: Any) -> float:
+    return float(np.max(np.abs(value), initial=0.0))
+
+
+def _size_of(arrays: Sequence[Any]) -> int:
+    return sum(map(np.size, arrays))
+
+
+def _paired(left: Any, right: Any) -> float:
+    return float(np.sum(np.multiply(left, right)).real)
+
+
+def _within(found: Any, expected: Any, allowed: Any) -> bool:
+    """Say whether everything agrees; NaN does not."""
+    return bool(np.all(np.abs(found - expected) <= allowed))
+
+
+def _worst_of(found: Any, expected: Any, allowed: Any) -> Iterator[Any]:
+    """Yield found, expected and allowed where they disagree most."""
+    found, expected, allowed = (np.atleast_1d(value) for value in (found, expected, allowed))
+    excess = np.abs(found - expected) - allowed
+    worst = int(np.argmax(np.where(np.isnan(excess), np.inf, excess)))
+    for value in (found, expected, allowed):
+        yield value[worst].item()

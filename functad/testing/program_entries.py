@@ -1,0 +1,129 @@
+"""The lines of random programs that follow from the registry, so that a new entry takes part by itself.
+
+Those of the family `registry` are the sample calls of all entries, with values of the program in place of the inputs;
+elementwise functions are called on values of any shapes that broadcast.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from functad.primitives.primitive import ENTRIES, Entry, Primitive
+from functad.testing.programs import Draft, Impossible, broadcasts, line, literal
+from functad.testing.sample_calls import InputSource, is_constant
+from functad.trees import flatten
+
+
+class _Recording:
+    """An input source that remembers between which numbers each array was drawn."""
+
+    def __init__(self) -> None:
+        self.source = InputSource(np.float64)
+        self.ranges: dict[int, tuple[Any, float, float]] = {}
+
+    def __call__(self, *shape: int, low: float = -2.0, high: float = 2.0) -> Any:
+        made = self.source(*shape, low=low, high=high)
+        self.ranges[id(made)] = (made, low, high)
+        return made
+
+
+@cache
+def _paths() -> dict[Any, str]:
+    """Return under what name a program finds each function."""
+    found = {}
+    for prefix, module in (("np.fft", np.fft), ("np.linalg", np.linalg), ("np", np)):
+        for name, value in vars(module).items():
+            if not name.startswith("_") and callable(value) and value in ENTRIES:
+                found[value] = f"{prefix}.{name}"
+    return found
+
+
+@cache
+def _sampled() -> list[tuple[str, list[Any], Any, dict[int, tuple[Any, float, float]]]]:
+    """Return the sample calls of all entries whose result can have a derivative: name, leaves, structure, ranges."""
+    result = []
+    for entry in ENTRIES.values():
+        if entry.function not in _paths() or is_constant(entry) or entry.samples is None:
+            continue
+        recording = _Recording()
+        for call in entry.samples(recording):
+            leaves, structure = flatten(call)
+            result.append((_paths()[entry.function], leaves, structure, recording.ranges))
+    return result
+
+
+@cache
+def _elementwise() -> list[tuple[str, list[tuple[float, float]]]]:
+    """Return the elementwise functions, and for each argument the interval from which it may be."""
+    result = []
+    for entry in ENTRIES.values():
+        if not isinstance(entry, Primitive) or entry.kind != "elementwise" or entry.function not in _paths():
+            continue
+        ranges = _ranges(entry)
+        if len(ranges) == len(entry.names):
+            result.append((_paths()[entry.function], ranges))
+    return sorted(result)
+
+
+def _ranges(entry: Entry) -> list[tuple[float, float]]:
+    """Return the intervals of the arguments of the first sample; none if they are not drawn as they are."""
+    recording = _Recording()
+    args, kwargs = next(iter(entry.samples(recording)))  # type: ignore[misc]
+    known = [recording.ranges.get(id(arg)) for arg in args]
+    return [] if kwargs or None in known else [row[1:] for row in known if row is not None]
+
+
+@line("registry")
+def registry(d: Draft) -> str:
+    """A sample call of any entry."""
+    path, leaves, structure, ranges = d.one(_sampled())
+    changed: list[Any] = []
+    for leaf in leaves:
+        inexact = isinstance(leaf, (np.ndarray, np.generic)) and leaf.dtype.kind == "f"
+        changed.append(_Source(_input(d, leaf, ranges)) if inexact else _Source(literal(leaf)))
+    if not any(name in part.text for name in d.names for part in changed):
+        raise Impossible
+    args, kwargs = structure.unflatten(changed)
+    parts = [*map(_rendered, args), *[f"{key}={_rendered(value)}" for key, value in kwargs.items()]]
+    return f"{path}({', '.join(parts)})"
+
+
+def _input(d: Draft, leaf: Any, ranges: dict[int, tuple[Any, float, float]]) -> str:
+    """Return an expression in place of an input of a sample: anything from its interval, or, if it was made, values nearby."""
+    if id(leaf) in ranges:
+        _, low, high = ranges[id(leaf)]
+        shaped = d.shaped(d.operand(), np.shape(leaf))
+        return d.within(shaped, low, high)
+    return f"({literal(leaf)} + 0.05 * np.sin({d.shaped(d.operand(), np.shape(leaf))}))"
+
+
+class _Source:
+    """The text of an argument, as a leaf of the tree of arguments."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+def _rendered(tree: Any) -> str:
+    if isinstance(tree, _Source):
+        return tree.text
+    if tree is None:
+        return "None"
+    if type(tree) is list:
+        return f"[{', '.join(map(_rendered, tree))}]"
+    if type(tree) is tuple:
+        return f"({''.join(f'{_rendered(part)}, ' for part in tree)})"
+    raise Impossible
+
+
+@line("elementwise")
+def elementwise(d: Draft) -> str:
+    """A call of any elementwise function on values that broadcast."""
+    path, ranges = d.one(_elementwise())
+    names = [d.operand()]
+    for _ in ranges[1:]:
+        names.append(d.operand(lambda value: broadcasts(value, d.space[names[0]])))
+    return f"{path}({', '.join(d.within(name, *span) for name, span in zip(names, ranges, strict=True))})"

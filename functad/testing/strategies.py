@@ -1,0 +1,155 @@
+"""Hypothesis strategies: arrays, trees of arrays, and random NumPy programs. Needs the extra `testing`.
+
+Example:
+    >>> from hypothesis import given, settings
+    >>> import functad
+    >>> @settings(max_examples=10, deadline=None)
+    ... @given(arrays(shape=(2, 3), separated=True))
+    ... def test_maximum(x):
+    ...     assert np.sum(functad.grad(np.max)(x)) == 1.0
+    >>> test_maximum()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable
+from typing import Any
+
+import numpy as np
+
+from functad.testing.programs import Program, draw_program
+
+try:
+    from hypothesis import strategies as st
+    from hypothesis.extra import numpy as hnp
+except ImportError as missing:
+    raise ImportError("functad.testing.strategies needs Hypothesis: pip install 'functad[testing]'.") from missing
+
+SPECIAL = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-30, -1e-30, 1e30, 0.5)
+"""Values at which functions have kinks, poles or no value, and some that over- or underflow when squared."""
+
+
+def arrays(
+    dtype: Any = np.float64,
+    shape: tuple[int, ...] | st.SearchStrategy[tuple[int, ...]] | None = None,
+    *,
+    max_rank: int = 3,
+    max_side: int = 4,
+    low: float = -2.0,
+    high: float = 2.0,
+    separated: bool = False,
+    special: bool = False,
+) -> st.SearchStrategy[Any]:
+    """Return a strategy for floating-point and complex arrays.
+
+    Args:
+        dtype: of the arrays.
+        shape: their shape, or a strategy for it; by default any with at most `max_rank` axes of `0` to `max_side` elements.
+        max_rank: the largest number of axes of shapes that are drawn.
+        max_side: the largest length of their axes.
+        low: lower limit of the elements, and of real and imaginary parts.
+        high: upper limit of these.
+        separated: no two elements are closer than a five-thousandth of the interval: no ties within reach of a difference.
+        special: some elements are zero (of both signs), infinite, NaN, tiny or huge, or equal to each other.
+
+    Raises:
+        ValueError: `dtype` is not inexact, or both `separated` and `special` are asked for.
+
+    Example:
+        >>> from hypothesis import find
+        >>> find(arrays(np.float32, (2,), low=0.5), lambda x: x[0] < x[1])
+        array([1., 2.], dtype=float32)
+    """
+    wanted = np.dtype(dtype)
+    if wanted.kind not in "fc":
+        raise ValueError(f"arrays of {wanted} have no derivative; ask for a floating-point or complex dtype")
+    if separated and special:
+        raise ValueError("special values cannot be kept apart; ask for separated or for special ones")
+    chosen: st.SearchStrategy[tuple[int, ...]]
+    if shape is None:
+        chosen = hnp.array_shapes(min_dims=0, max_dims=max_rank, min_side=0, max_side=max_side)
+    else:
+        chosen = shape if isinstance(shape, st.SearchStrategy) else st.just(shape)
+
+    if separated:
+        return st.builds(lambda s, seed: _separated(wanted, s, low, high, seed), chosen, st.integers(0, 2**32 - 1))
+    return chosen.flatmap(lambda s: hnp.arrays(wanted, s, elements=_elements(wanted, low, high, special=special)))
+
+
+def _elements(dtype: np.dtype[Any], low: float, high: float, *, special: bool) -> st.SearchStrategy[Any]:
+    width = 32 if dtype.itemsize // (2 if dtype.kind == "c" else 1) <= 4 else 64
+    real: Any = st.floats(float(np.float32(low)), float(np.float32(high)), width=width)  # type: ignore[arg-type]
+    if special:
+        real = st.sampled_from(SPECIAL).map(lambda value: float(np.dtype(f"f{width // 8}").type(value))) | real
+    return st.builds(complex, real, real) if dtype.kind == "c" else real
+
+
+def _separated(dtype: np.dtype[Any], shape: Any, low: float, high: float, seed: int) -> Any:
+    """Return different points of a grid, which keeps a thousandth of its step from round numbers."""
+    generator = np.random.default_rng(seed)
+    count = int(np.prod(shape, dtype=int))
+    steps = max(4000, 2 * count)
+
+    def drawn() -> Any:
+        places = generator.choice(np.arange(1, steps), count, replace=False) + 0.123
+        return low + (high - low) * places.reshape(shape) / (steps + 1)
+
+    return np.asarray(drawn() + 1j * drawn() if dtype.kind == "c" else drawn()).astype(dtype)
+
+
+def trees(leaves: st.SearchStrategy[Any] | None = None, *, max_leaves: int = 5) -> st.SearchStrategy[Any]:
+    """Return a strategy for nested dicts, lists and tuples of arrays.
+
+    Args:
+        leaves: a strategy for the leaves; `arrays()` by default.
+        max_leaves: about how many leaves a tree may have.
+
+    Example:
+        >>> from hypothesis import find
+        >>> find(trees(arrays(shape=(2,))), lambda tree: isinstance(tree, dict))
+        {'a': array([0., 0.])}
+    """
+    names: st.SearchStrategy[Hashable] = st.sampled_from("abcdw")
+
+    def deeper(children: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+        lists = st.lists(children, min_size=1, max_size=3)
+        return lists | lists.map(tuple) | st.dictionaries(names, children, min_size=1, max_size=3)
+
+    return st.recursive(arrays() if leaves is None else leaves, deeper, max_leaves=max_leaves)
+
+
+@st.composite
+def programs(
+    draw: st.DrawFn,
+    max_operations: int = 8,
+    max_rank: int = 4,
+    families: Collection[str] | None = None,
+    mutation: bool = False,
+) -> Program:
+    """Return a strategy for random NumPy programs with inputs to call them with; see `functad.testing.Program`.
+
+    A failing example shrinks to few lines and prints as plain source.
+
+    Args:
+        draw: given by Hypothesis.
+        max_operations: the number of lines, at most.
+        max_rank: the largest number of axes of any value.
+        families: names of the families of lines to draw from, such as `linalg` and `shaping`; all by default.
+        mutation: also draw lines that write into arrays and views of them.
+
+    Example:
+        >>> from hypothesis import given, settings
+        >>> from functad.testing import check_grads
+        >>> @settings(max_examples=5, deadline=None)
+        ... @given(programs(families=["reductions", "shaping"]))
+        ... def test_gradients(program):
+        ...     check_grads(program, program.inputs, order=1)
+    """
+
+    def choose(n: int) -> int:
+        return draw(st.integers(0, n - 1)) if n > 1 else 0
+
+    return draw_program(choose, max_operations=max_operations, max_rank=max_rank, families=families, mutation=mutation)
+
+
+__all__ = ["SPECIAL", "arrays", "programs", "trees"]

@@ -1,0 +1,135 @@
+"""Rules are portable: they run over values that NumPy can call, and that nothing may turn into NumPy arrays in passing."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import functad
+from functad.expressions.spec import dtype_of, shape_of
+from functad.primitives.primitive import ENTRIES, INTERNAL, Entry
+from functad.testing import Call, calls, draw_program
+from functad.testing.numerical import random_like
+from functad.testing.sample_calls import is_constant
+
+_spec = importlib.util.spec_from_file_location("poison", Path(__file__).with_name("poison.py"))
+poison = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(poison)
+Poison, PoisonError, unwrap = poison.Poison, poison.PoisonError, poison.unwrap
+
+EXCEPTIONS: dict[Any, str] = {}
+"""Functions for which NumPy itself offers no way to compute with values that are no arrays of its own, and why."""
+
+SAMPLES = [
+    (entry, call)
+    for entry in [*ENTRIES.values(), *INTERNAL]
+    if not is_constant(entry) and entry.function not in EXCEPTIONS
+    for call in calls(entry, np.float64)
+    if call.primals
+]
+
+
+def poisoned(values: Any) -> tuple[Any, ...]:
+    return tuple(Poison(value) for value in values)
+
+
+def derivatives(call: Call, wrap: Any, seed: int = 0) -> list[Any]:
+    """Return cotangents, tangents, and cotangents of second order, all for the same random directions."""
+    rng = np.random.default_rng(seed)
+    primals = wrap(call.primals)
+    direction = wrap([random_like(x, rng) for x in call.primals])
+    gs = wrap([random_like(y, rng) for y in call.smooth(*call.primals)])
+
+    def pull(*xs: Any) -> Any:
+        return functad.vjp(call.smooth, *xs)[1](gs)
+
+    values, tangents = functad.jvp(call.smooth, primals, direction)
+    firsts, second = functad.vjp(pull, *primals)
+    ends = wrap([random_like(unwrap(first), rng) for first in firsts])
+    return [*values, *tangents, *firsts, *second(ends)]
+
+
+def moved(call: Call) -> Call:
+    """Return a call at another point."""
+    leaves = [leaf * 0.99 if i in call.positions else leaf for i, leaf in enumerate(call.leaves)]
+    return replace(call, leaves=leaves)
+
+
+@pytest.mark.parametrize("entry", dict.fromkeys(entry for entry, _ in SAMPLES), ids=lambda entry: entry.name)
+def test_rules_leave_values_alone(entry: Entry) -> None:
+    """No rule turns a value into an array or number of NumPy; results are of the kind of the values, with the same numbers."""
+    for call in [call for owner, call in SAMPLES if owner is entry]:
+        if not call.smooth(*call.primals):
+            continue
+        elsewhere = derivatives(moved(call), tuple, seed=1)
+        for found, expected, other in zip(derivatives(call, poisoned), derivatives(call, tuple), elsewhere, strict=True):
+            # What depends on no value, like a count of elements, may be an array of NumPy.
+            assert type(found) is Poison or np.array_equal(expected, other), f"{call}: a result is a {type(found).__name__}"
+            assert shape_of(unwrap(found)) == shape_of(expected), call
+            assert dtype_of(unwrap(found)) == dtype_of(expected), call
+            np.testing.assert_allclose(unwrap(found), expected, rtol=1e-9, atol=1e-11, err_msg=str(call))
+
+
+def test_nothing_is_left_out_in_silence() -> None:
+    assert all(reason for reason in EXCEPTIONS.values())
+    assert len(SAMPLES) > 1000
+
+
+@pytest.mark.parametrize(
+    "convert", [np.asarray, np.array, float, int, complex, np.float64, memoryview], ids=lambda convert: convert.__name__
+)
+def test_poison_refuses(convert: Any) -> None:
+    with pytest.raises((PoisonError, TypeError)):
+        convert(Poison(np.ones(())))
+
+
+def test_a_rule_that_converts_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = ENTRIES[np.sin]
+    monkeypatch.setattr(entry, "vjps", (lambda g, x: g * np.cos(np.asarray(x)),))
+    monkeypatch.setattr(entry, "reverse_plans", {})
+    monkeypatch.setattr(entry, "forward_plans", {})
+    monkeypatch.delitem(entry.__dict__, "unary_plan", raising=False)
+    from functad.tracing.operators import UNARY
+
+    monkeypatch.delitem(UNARY, np.sin, raising=False)
+    with pytest.raises(PoisonError, match="__array__"):
+        derivatives(calls(entry, np.float64)[1], poisoned)
+    UNARY.pop(np.sin, None)
+    entry.__dict__.pop("unary_plan", None)
+
+
+def test_random_programs_over_foreign_values() -> None:
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        program = draw_program(lambda n, rng=rng: int(rng.integers(n)))
+        value, pullback = functad.vjp(program, *program.inputs)
+        foreign, foreign_pullback = functad.vjp(program, *poisoned(program.inputs))
+        found = foreign_pullback(functad.tree_map(np.ones_like, foreign))
+        for a, b in zip(found, pullback(functad.tree_map(np.ones_like, value)), strict=True):
+            assert type(a) is Poison, program
+            np.testing.assert_allclose(a.inside, b, rtol=1e-9, atol=1e-9, err_msg=str(program))
+
+
+def test_grad_of_a_program_over_foreign_values() -> None:
+    def loss(w: Any) -> Any:
+        h = np.tanh(w["x"] @ w["a"] + w["b"])
+        return np.sum(np.where(h > 0, h, 0.1 * h) ** 2) / len(h) + np.linalg.norm(w["a"])
+
+    rng = np.random.default_rng(1)
+    w = {"x": rng.normal(size=(4, 3)), "a": rng.normal(size=(3, 2)), "b": rng.normal(size=2)}
+    expected = functad.grad(loss)(w)
+    found = functad.grad(loss)({name: Poison(value) for name, value in w.items()})
+    for name, value in expected.items():
+        assert type(found[name]) is Poison
+        np.testing.assert_allclose(found[name].inside, value, rtol=1e-12)
+
+
+def test_inputs_that_nothing_depends_on_get_zeros_of_their_kind() -> None:
+    found = functad.grad(lambda x, y: np.sum(x), argnums=1)(Poison(np.ones(2)), Poison(np.ones(3)))
+    assert type(found) is Poison
+    np.testing.assert_array_equal(found.inside, np.zeros(3))
