@@ -182,6 +182,35 @@ class NotFiniteError(FunctadError, FloatingPointError):
     cure = "The message names the operation and the line where it was born: keep its argument away from there by np.where."
 
 
+class WrongDerivativeError(FunctadError, AssertionError):
+    """A derivative does not agree with the numerical one: given by `functad.testing.check_grads`.
+
+    Attributes:
+        order: of the derivative, from 1.
+        mode: how it was computed: `forward`, or `reverse over forward`, say.
+        path: the input by which it is wrong, such as `args[0]['w']`.
+    """
+
+    code = "wrong-derivative"
+    cause = "The derivative that functad gives differs from a numerical one by more than is allowed: a rule is wrong."
+    cure = (
+        "Mend the rule that the message leads to. Where the function is merely rough, as with random numbers or float32 "
+        "inside, hold these fixed or pass larger atol and rtol."
+    )
+
+    def __init__(self, message: str, order: int = 0, mode: str = "", path: str = "") -> None:
+        super().__init__(message)
+        self.order, self.mode, self.path = order, mode, path
+
+
+class NothingComparedError(FunctadError, AssertionError):
+    """There was no derivative to compare: the point lies at a kink, or the function is not differentiable there."""
+
+    code = "nothing-compared"
+    cause = "functad.testing.check_grads found no derivative to compare: no argument is floating point, or each is at a kink."
+    cure = "Pass floating-point arguments, away from kinks such as np.abs at 0."
+
+
 class UnconnectedWarning(_Coded, UserWarning):
     """The result of a function does not depend on an argument, or only where the derivative is cut.
 

@@ -132,7 +132,8 @@ def test_first_example_raises_exactly_this_error(code, names):
     with pytest.raises((errors.FunctadError, Warning)) as caught:
         exec(compile(last.source, "<page>", "single"), names)
     assert type(caught.value) is CATALOGUE[code]
-    assert re.search(r" at (<page>:\d+|an unknown line)|, at ", str(caught.value))
+    if not issubclass(CATALOGUE[code], AssertionError):  # these come from a call that the user made for the purpose
+        assert re.search(r" at (<page>:\d+|an unknown line)|, at ", str(caught.value))
 
 
 # Whose line is named

@@ -24,6 +24,7 @@ LAYERS = (
     "functad.primitives",
     "functad.expressions",
     "functad.tracing",
+    "functad.numpy",
     "functad.backends",
     "functad.transforms",
     "functad.eager",

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import dtype_of, shape_of
+from functad.expressions.spec import PLAIN, dtype_of, shape_of
 from functad.primitives.broadcasting import as_shape
 from functad.primitives.conversion import COPY, astype
 from functad.primitives.kinds import composite
@@ -138,7 +138,8 @@ def _arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, d
     if stop is None:
         start, stop = 0, start
     first, last, by = (concrete(value, "np.arange") for value in (start, stop, step))
-    plain = np.arange(first, last, by, dtype=dtype)
+    foreign = [value for value in (first, last, by) if type(value) not in PLAIN and not isinstance(value, np.generic)]
+    plain = np.arange(first, last, by, dtype=dtype, like=foreign[0]) if foreign else np.arange(first, last, by, dtype=dtype)
     if not is_traced(start) and not is_traced(step):
         return plain
     return astype(start + np.arange(len(plain)) * step, plain.dtype, copy=False)

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from numpy.lib.stride_tricks import sliding_window_view
 
+from functad.errors import UnsupportedError, here
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.calculus import array_of
 from functad.primitives.conversion import astype
 from functad.primitives.indexing import get_item, scatter
 from functad.primitives.kinds import composite, constant
-from functad.primitives.operands import as_operand, concrete, is_traced, refuse_out, strong
+from functad.primitives.operands import as_operand, concrete, is_traced, read_only_view, refuse_out, strong
 from functad.primitives.ordering import scanned_axis
 from functad.primitives.primitive import ENTRIES
 from functad.primitives.shaping import RESHAPE, Calls
@@ -165,7 +166,14 @@ def _ix(*args: Any) -> tuple[Any, ...]:
     doc="linear; the cotangents of an element add up over the windows that it is in",
 )
 def _sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False) -> Any:
-    x = as_operand(x)
+    if writeable and is_traced(x):
+        raise UnsupportedError(f"sliding_window_view of a Tensor is read-only, at {here()}. Write into the Tensor itself.")
+    params = {"window_shape": window_shape, "axis": axis}
+    entry = ENTRIES[np.lib.stride_tricks.sliding_window_view]
+    return read_only_view(x, _windows(as_operand(x), window_shape, axis), entry, params)
+
+
+def _windows(x: Any, window_shape: Any, axis: Any) -> Any:
     lengths = tuple(window_shape) if np.iterable(window_shape) else (window_shape,)
     ndim = len(shape_of(x))
     axes = tuple(range(ndim)) if axis is None else normalize_axis_tuple(axis, ndim, allow_duplicate=True)

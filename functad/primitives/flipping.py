@@ -9,6 +9,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from functad.expressions.spec import shape_of
+from functad.primitives.conversion import COPY
 from functad.primitives.kinds import composite, linear
 from functad.primitives.primitive import Primitive
 from functad.primitives.shaping import matrix_samples, ravel, same_spec, swapaxes
@@ -128,7 +129,7 @@ def _roll_front(a: Any, shift: Any, axis: Any = None) -> Any:
     for one, i in np.broadcast(shift, axes):
         shifts[int(i)] += int(one)
     moved = {i: total % shape[i] for i, total in shifts.items() if shape[i] and total % shape[i]}
-    return ROLL(a, shift=tuple(moved.values()), axis=tuple(moved)) if moved else a
+    return ROLL(a, shift=tuple(moved.values()), axis=tuple(moved)) if moved else COPY(a)
 
 
 ROLL.front = _roll_front

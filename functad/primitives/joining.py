@@ -14,6 +14,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from functad.expressions.spec import ArraySpec, shape_of, spec_of
+from functad.primitives.conversion import COPY
 from functad.primitives.indexing import get_item
 from functad.primitives.kinds import composite, linear
 from functad.primitives.operands import as_operand, refuse_out
@@ -260,7 +261,8 @@ def _append(arr: Any, values: Any, axis: int | None = None) -> Any:
 )
 def _block(arrays: Any) -> Any:
     depth = _list_depth(arrays)
-    return _join(arrays, depth, max(depth, _largest_ndim(arrays)))
+    joined = _join(arrays, depth, max(depth, _largest_ndim(arrays)))
+    return joined if depth else COPY(joined)
 
 
 def _list_depth(arrays: Any) -> int:

@@ -74,6 +74,13 @@ def is_absent(g: Any) -> bool:
     return type(g) is np.ndarray and g.ndim > 0 and not any(g.strides)
 
 
+def read_only_view(a: Any, out: Any, entry: Any, params: dict[str, Any]) -> Any:
+    """Return the result of a composite of which NumPy makes a read-only view; writes to the argument will be seen there."""
+    if is_traced(a) and is_traced(out):
+        type(a).__functad_view__(a, out, entry, params)
+    return out
+
+
 def refuse_out(out: Any, name: str) -> None:
     """Raise if the keyword `out` is given.
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, spec_of
+from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.kinds import composite, elementwise, general, ufunc_spec
-from functad.primitives.operands import as_operand, refuse_out, strong
+from functad.primitives.operands import as_operand, is_traced, refuse_out, strong
 from functad.primitives.positions import nonzero
 from functad.primitives.primitive import Composite, Primitive
 from functad.primitives.safe import has_nan
@@ -411,6 +411,9 @@ def _nan_to_num_samples(array: Any) -> Calls:
 @composite(np.nan_to_num, samples=_nan_to_num_samples, doc="the derivative passes where the value is finite")
 def _nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     x = as_operand(x)
+    if not copy and is_traced(x) and shape_of(x):
+        type(x).__functad_write__(x, Ellipsis, _nan_to_num(x, True, nan, posinf, neginf))
+        return x
     if dtype_of(x).kind == "c":
         real, imaginary = (_nan_to_num(part, copy, nan, posinf, neginf) for part in (np.real(x), np.imag(x)))
         return real + 1j * imaginary

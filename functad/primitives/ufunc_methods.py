@@ -16,7 +16,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from functad.errors import ConversionError, UnsupportedError, augmented_assignment, here
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.primitives import extremes, reductions, scans
-from functad.primitives.conversion import astype
+from functad.primitives.conversion import COPY, astype
 from functad.primitives.indexing import get_item, scatter
 from functad.primitives.operands import as_operand, concrete, innermost
 from functad.primitives.shaping import RESHAPE, permuted
@@ -104,6 +104,8 @@ def _reduce_by_slices(ufunc: np.ufunc, array: Any, axis: Any, keepdims: bool, in
     for i in range(first, flat[0]):
         step = ufunc(result, slices[i])
         result = step if mask is None else np.where(mask[i], step, result)
+    if flat[0] == 1:
+        result = COPY(result)  # so far it is a part of the argument
     if not keepdims:
         return result
     return RESHAPE(result, shape=tuple([1 if i in axes else n for i, n in enumerate(shape)]))
@@ -139,7 +141,7 @@ def _accumulate(ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, o
     array = array if dtype is None else astype(array, dtype, copy=False)
     axis = normalize_axis_index(axis, len(shape))
     if shape[axis] < 2:
-        return array
+        return COPY(array)
     before = (slice(None),) * axis
     results = [array[(*before, 0)]]
     for i in range(1, shape[axis]):

@@ -14,11 +14,10 @@ from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.indexing import GETITEM, get_item
 from functad.primitives.indices import add_at, indexed_shape, never_repeats
 from functad.primitives.kinds import linear
+from functad.primitives.operands import is_traced
 from functad.primitives.primitive import Primitive
 from functad.primitives.selection import kept
 from functad.primitives.shaping import RESHAPE, TRANSPOSE, Calls
-
-_ndarray = np.ndarray
 
 
 class Step(NamedTuple):
@@ -28,11 +27,13 @@ class Step(NamedTuple):
         primitive: the operation, whose result is a view of its argument.
         params: its parameters.
         number: which of its results, if there are several.
+        writeable: whether NumPy lets one write into it.
     """
 
-    primitive: Primitive
+    primitive: Any
     params: dict[str, Any]
     number: int | None = None
+    writeable: bool = True
 
     def read(self, a: Any) -> Any:
         """Return the view of an array or a Tensor."""
@@ -41,7 +42,7 @@ class Step(NamedTuple):
 
     def spec(self, a: ArraySpec) -> ArraySpec:
         """Return the shape and dtype of the view."""
-        out = self.primitive.spec(a, **self.params)
+        out: Any = self.primitive.spec(a, **self.params)
         return out if self.number is None else out[self.number]  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
@@ -73,10 +74,18 @@ def written(view: Any, index: Any) -> Any:
     return piece if won.all() else kept(piece, won)
 
 
+def shares(view: Any, whole: Any) -> bool:
+    """Say whether writing to what was read from a whole, an array or a Tensor, writes to the whole."""
+    if is_traced(whole):
+        own, others = (getattr(a, "origin", None) or (a, ()) for a in (view, whole))
+        return own[0] is others[0]
+    return bool(np.may_share_memory(view, whole))
+
+
 def put(target: Any, path: Path, index: Any, v: Any, *, adds: bool) -> None:
     """Write into an array or a Tensor, in place, or add to its elements, to repeated ones repeatedly."""
     view = part(target, path)
-    if path and type(target) is _ndarray and not np.may_share_memory(view, target):
+    if path and not shares(view, target):
         _put_by_position(target, path, index, v, adds)  # the layout of this array has no such view
     elif adds:
         add_at(view, index, v)
@@ -91,7 +100,7 @@ def _put_by_position(target: Any, path: Path, index: Any, v: Any, adds: bool) ->
         np.add.at(flat, places, v)
     else:
         flat[places] = v
-    if not np.may_share_memory(flat, target):
+    if not shares(flat, target):
         target[...] = flat.reshape(target.shape)
 
 
@@ -112,14 +121,14 @@ def _written_spec(*arrays: Any, path: Path, index: Any) -> ArraySpec:
 
 def _write(*arrays: Any, path: Path, index: Any) -> Any:
     a, v = arrays
-    out = np.array(a)
+    out = np.copy(a)
     put(out, path, index, v, adds=False)
     return out
 
 
 def _add(*arrays: Any, path: Path, index: Any) -> Any:
     a, v = arrays
-    out = np.array(a)
+    out = np.copy(a)
     put(out, path, index, v, adds=True)
     return out
 
@@ -210,5 +219,5 @@ for _entry in (WRITE, ADD_TO):
 def constant_index(index: Any) -> Any:
     """Return an index whose arrays are copies, so that the user may overwrite the originals."""
     if type(index) is tuple:
-        return tuple([part.copy() if type(part) is _ndarray else part for part in index])
-    return index.copy() if type(index) is _ndarray else index
+        return tuple([part.copy() if type(part) is np.ndarray else part for part in index])
+    return index.copy() if type(index) is np.ndarray else index

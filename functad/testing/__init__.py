@@ -7,7 +7,8 @@ Example:
     >>> check_primitive(ENTRIES[np.sin])
 """
 
-from functad.testing.gradients import NothingComparedError, WrongDerivativeError, check_grads
+from functad.errors import NothingComparedError, WrongDerivativeError
+from functad.testing.gradients import check_grads
 from functad.testing.numerical import central_difference, complex_step, directional_derivative
 from functad.testing.primitive_checks import check_complete, check_primitive
 from functad.testing.programs import Program, draw_program

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 import functad
-from functad.errors import FunctadError, name_of
+from functad.errors import NothingComparedError, WrongDerivativeError, name_of
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
 from functad.testing.differences import Measured, measure
 from functad.testing.numerical import random_like
@@ -25,28 +25,6 @@ TOLERANCES = {8: (1e-8, 1e-6), 4: (1e-4, 1e-3)}
 """`atol` and `rtol` by the bytes of a real number, for numbers of size 1 and functions of some thousand roundings."""
 LOOKED_AT = 256
 """How many elements of an input are moved one by one: to find those at a kink, or to name the one that is wrong."""
-
-
-class WrongDerivativeError(FunctadError, AssertionError):
-    """A derivative does not agree with the numerical one.
-
-    Attributes:
-        order: of the derivative, from 1.
-        mode: how it was computed: `forward`, or `reverse over forward`, say.
-        path: the input by which it is wrong, such as `args[0]['w']`.
-    """
-
-    code = "wrong-derivative"
-
-    def __init__(self, message: str, order: int, mode: str, path: str) -> None:
-        super().__init__(message)
-        self.order, self.mode, self.path = order, mode, path
-
-
-class NothingComparedError(FunctadError, AssertionError):
-    """There was no derivative to compare: the point lies at a kink, or the function is not differentiable there."""
-
-    code = "nothing-compared"
 
 
 def check_grads(

@@ -20,7 +20,7 @@ def check_grads(request: pytest.FixtureRequest) -> Callable[..., None]:
 
     A test `def test_loss(check_grads): check_grads(loss, [weights, data])` fails if a derivative of `loss` is wrong.
     """
-    from functad.testing.gradients import NothingComparedError, WrongDerivativeError  # noqa: PLC0415 - see above
+    from functad.errors import NothingComparedError, WrongDerivativeError  # noqa: PLC0415 - see above
     from functad.testing.gradients import check_grads as check  # noqa: PLC0415
 
     def checked(f: Callable[..., Any], args: Any, *rest: Any, **keywords: Any) -> None:

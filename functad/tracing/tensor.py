@@ -23,7 +23,7 @@ from functad.tracing.methods import ArrayMethods
 from functad.tracing.operators import BINARY, UNARY, Operators, binary, unary
 from functad.tracing.reading import Reading
 from functad.tracing.recorder import ABSTRACT, Recorded, escaped, record
-from functad.tracing.views import refresh
+from functad.tracing.views import note_read_only, refresh
 from functad.tracing.writing import Writing, buffer_like, into, write
 
 _KNOWN = (Recorded, np.ndarray, np.generic, int, float, complex, list, tuple)
@@ -49,6 +49,7 @@ class Tensor(Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded):
 
     __functad_record__ = staticmethod(record)
     __functad_write__ = staticmethod(write)
+    __functad_view__ = staticmethod(note_read_only)
     __functad_buffer__ = staticmethod(buffer_like)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:

@@ -59,13 +59,6 @@ def shares(out: Any, value: Any) -> bool:
     return out is value or (origin is not None and origin[0] is origin_of(value)[0])
 
 
-def views(view: Any, whole: Any) -> bool:
-    """Say whether writing to what was read from a whole, an array or a Tensor, writes to the whole."""
-    if type(whole) is _ndarray:
-        return np.may_share_memory(view, whole)
-    return origin_of(view)[0] is origin_of(whole)[0]
-
-
 def would_share(base: Any, primitive: Primitive, params: dict[str, Any]) -> bool:
     """Say whether an operation on an abstract Tensor gives a view: by doing it with memory that is never touched."""
     root, path = origin_of(base)
@@ -82,6 +75,12 @@ def note_view(base: Any, view: Any, primitive: Primitive, params: dict[str, Any]
     """Let a Tensor that was just made stand for a view of another."""
     root, path = getattr(base, "origin", None) or (base, ())
     _enter(root, (*path, Step(primitive, params, number)), view)
+
+
+def note_read_only(base: Any, view: Any, entry: Any, params: dict[str, Any]) -> None:
+    """Let the result of a composite stand for a view that NumPy makes read-only, however it was computed."""
+    root, path = getattr(base, "origin", None) or (base, ())
+    _enter(root, (*path, Step(entry, params, writeable=False)), view)
 
 
 def _enter(root: Any, path: Path, view: Any) -> None:

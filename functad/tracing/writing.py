@@ -80,7 +80,8 @@ def _check(tensor: Any, root: Any, index: Any, v: Any) -> None:
             f"Use np.where(np.arange(n) == i, v, t), which makes a new array."
         )
     inner = innermost(tensor)
-    if type(inner) is _ndarray and not inner.flags.writeable:
+    locked = any(not step.writeable for step in origin_of(tensor)[1])
+    if locked or (type(inner) is _ndarray and not inner.flags.writeable):
         raise ValueError("assignment destination is read-only")
     if not isinstance(inner, (_ndarray, ArraySpec)):
         raise TypeError(f"'{type(inner).__name__}' object does not support item assignment")
@@ -95,7 +96,9 @@ def _write(root: Any, path: Path, index: Any, v: Any, primitive: Primitive) -> N
     recorder = root.recorder
     recorder.written = True
     params = {"path": path, "index": index}
-    if recorder.mode is ABSTRACT:
+    if recorder.follow is not None:
+        new = recorder.follow(primitive, (root, v), params)
+    elif recorder.mode is ABSTRACT:
         new = append_abstract(type(root), recorder, primitive, (root, v), params)
     else:
         own = isinstance(v, Recorded) and v.recorder is recorder
@@ -135,6 +138,8 @@ def buffer(cls: type[Recorded], recorder: Recorder, value: Any) -> Any:
     """Return a constant as a Tensor of a trace, so that Tensors can be written into it."""
     if recorder.mode is ABSTRACT:
         return append_abstract(cls, recorder, COPY, (value,), {})
+    if recorder.follow is not None:
+        return recorder.made(value)  # type: ignore[attr-defined]
     tensor = cls()
     tensor.value, tensor.recorder, tensor.slot = value, recorder, len(recorder.equations)
     tensor.code, tensor.instruction = None, 0

@@ -92,6 +92,10 @@ class Follower(Recorder):
         self.steps.extend([step] * (len(self.equations) - len(self.steps)))
         return result
 
+    def made(self, value: Any) -> Any:
+        """Return a new array as a Tensor, into which others can be written."""
+        return self.constant(value, Step(f"a new array at {here()}", (), ()))
+
     def constant(self, out: Any, step: Step, *, numbers: bool = False) -> Any:
         """Return a value, or those in a tuple or list, as Tensors that stand for constants.
 
@@ -161,7 +165,7 @@ class Followed(Tensor):
         return super().__getitem__(_plain_index(index))
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        if self.alive:
+        if self.alive or any(isinstance(leaf, Followed) and leaf.alive for leaf in flatten(value)[0]):
             super().__setitem__(_plain_index(index), value)
         else:
             self.value[_plain_index(index)] = value

@@ -22,9 +22,8 @@ from functad.primitives.indices import add_at
 from functad.primitives.operands import absent, zeros_for
 from functad.primitives.primitive import KEEP_GATHER, KEEP_NOTHING, KEEP_ONE, Plan
 from functad.primitives.safe import mended, product
-from functad.primitives.writing import ADD_TO, part, written
+from functad.primitives.writing import ADD_TO, part, shares, written
 from functad.tracing.recorder import Recorded
-from functad.tracing.views import views
 from functad.transforms.silence import restore, silence
 
 _ndarray = np.ndarray
@@ -219,7 +218,7 @@ def _pull_write(equation: Any, index: int, g: Any, cotangents: list[Any], owned:
     number = shape_of(g) == ()
     buffer = g if number or owned[index] else g.copy()
     view = buffer if number else part(buffer, path)
-    if number or (path and not views(view, buffer)):  # the layout of this buffer has no such view
+    if number or (path and not shares(view, buffer)):  # the layout of this buffer has no such view
         buffer, piece = plan.rules[0](buffer, path, where, shapes)
     else:
         piece = None
