@@ -30,9 +30,9 @@ _FIRST = "each value is read from its first place in the argument, which gets th
 def _first_places(flat: Any, values: Any) -> Any:
     """Return where in `flat` each of its values, in whatever order, occurs first; of several NaNs, each its own place."""
     order = np.argsort(flat, kind="stable")
-    places = np.searchsorted(flat, values, sorter=order)
+    places = np.searchsorted(flat[order], values)
     missing = values != values
-    places[missing] += np.arange(np.count_nonzero(missing))
+    places[missing] += np.cumsum(missing[missing]) - 1
     return order[places]
 
 
