@@ -51,10 +51,11 @@ def bessel_i(x: Any, *, order: int) -> Any:
 
 
 def _bessel_i(x: Any, *, order: int) -> Any:
-    size = np.absolute(np.asarray(x, np.float64))
+    x = x if hasattr(x, "astype") else np.float64(x)
+    size = np.absolute(x.astype(np.float64))
     near = _power_series(np.minimum(size, _SERIES_UP_TO), order)
     value = np.where(size <= _SERIES_UP_TO, near, _asymptotic_series(np.maximum(size, _SERIES_UP_TO), order))
-    return (np.where(np.less(x, 0), -value, value) if order % 2 else value).astype(np.asarray(x).dtype)[()]
+    return (np.where(np.less(x, 0), -value, value) if order % 2 else value).astype(x.dtype)[()]
 
 
 def _same_spec(x: Any, **params: Any) -> ArraySpec:
