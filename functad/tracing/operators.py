@@ -15,7 +15,7 @@ import numpy as np
 from functad.primitives import arithmetic, comparisons, contractions, selection
 from functad.primitives.operands import innermost
 from functad.primitives.primitive import KEEP_NOTHING, Primitive, names_read
-from functad.tracing.constants import held
+from functad.tracing.constants import SMALL, held
 from functad.tracing.recorder import Recorded, record, reverse_specs
 
 _getframe = sys._getframe
@@ -126,7 +126,7 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                 ):
                     specs = reverse_specs(primitive, [y, value] if flipped else [value, y], (position,), out)
                 if holds_other and kind is _ndarray:
-                    y = held(y, recorder)
+                    y = y.copy() if y.nbytes <= SMALL else held(y, recorder)
             else:
                 return _slow(primitive, y, x) if flipped else _slow(primitive, x, y)
             if reads_other:

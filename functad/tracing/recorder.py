@@ -68,36 +68,23 @@ class Recorder:
     follow: ClassVar[Callable[..., Any] | None] = None
     """In the trace of `explain`, the method that does the work of `record`: see `functad.transforms.following`."""
 
-    __slots__ = (
-        "closed",
-        "eager",
-        "equations",
-        "frozen",
-        "function",
-        "guard",
-        "inputs",
-        "lasting",
-        "mode",
-        "serial",
-        "specs",
-        "transform",
-        "watch",
-        "written",
-    )
+    # No slots: what few traces need stands here, and making a recorder is a third of what a trace costs beside its operations.
+    guard = False
+    lasting = False
+    watch: Any = None
+    written = False
 
     def __init__(self, mode: str, transform: str, function: object) -> None:
         self.serial = next(_serials)
         self.mode = mode
         self.eager = mode == REVERSE
-        self.closed = self.written = self.lasting = False
+        self.closed = False
         self.frozen: list[Any] = []
         self.equations: list[Any] = []
         self.inputs = 0
         self.specs: list[ArraySpec] = []
         self.transform = transform
         self.function = function
-        self.guard = False
-        self.watch: Any = None
         watcher = WATCHER.get()
         if watcher is not None and mode is not ABSTRACT:
             self.watch = watcher(self)
