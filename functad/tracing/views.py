@@ -65,7 +65,7 @@ def would_share(base: Any, primitive: Primitive, params: dict[str, Any]) -> bool
     whole = np.empty(root.shape, root.dtype)
     value = whole
     for step in (*path, Step(primitive, params)):
-        value = step.primitive.compute(value, **step.params)
+        value = step.read(value)
         if not isinstance(value, _ndarray) or not np.may_share_memory(value, whole):
             return False
     return True
