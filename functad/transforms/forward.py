@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from functad.errors import InputError, StructureError, here, name_of
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, shape_of
 from functad.primitives.operands import innermost, zeros_for
 from functad.primitives.primitive import KEEP_NOTHING, KEEP_ONE, Plan
+from functad.primitives.writing import ADD_TO, put
 from functad.tracing.recorder import FORWARD, REVERSE, Recorded, Recorder, new_input
 from functad.tracing.tensor import Tensor
 from functad.transforms.arguments import Selection, check_like, check_result, enter, lower, split_aux, traced
@@ -19,15 +21,26 @@ from functad.transforms.silence import restore, silence
 from functad.trees import flatten
 
 
-def push_forward(equations: Sequence[Any], tangents: list[Any]) -> list[Any]:
-    """Return the tangents of all slots, given those of the inputs, which have the first slots; `None` stands for zero."""
+def push_forward(equations: Sequence[Any], tangents: list[Any], outputs: Collection[int] = ()) -> list[Any]:
+    """Return the tangents of all slots, given those of the inputs, which have the first slots; `None` stands for zero.
+
+    Where there are writes, those of what was overwritten are lost, except in the slots `outputs`.
+    """
     token = silence()
+    last: dict[int, int] = {}
     try:
         for index in range(len(tangents), len(equations)):
             equation = equations[index]
             tangents.append(None)
-            if equation is not None:
-                _push(equation, index, tangents)
+            if equation is None:
+                continue
+            if equation[0].primitive.writes:
+                last = last or _last_readers(equations) | dict.fromkeys(outputs, len(equations))
+                if _push_write(equation, index, tangents, last):
+                    continue
+            _push(equation, index, tangents)
+            if last and equation[0].primitive.views and type(tangents[index]) is np.ndarray:
+                tangents[index] = tangents[index].copy()  # what it views can then be written to
     finally:
         restore(token)
     return tangents
@@ -46,6 +59,53 @@ def _push(equation: Any, index: int, tangents: list[Any]) -> None:
         tangents[first : index + 1] = [_fit(t, spec) for t, spec in zip(out, specs, strict=True)]
     else:
         tangents[index] = _fit(out, specs)
+
+
+def _last_readers(equations: Sequence[Any]) -> dict[int, int]:
+    """Return for each slot the last record that reads it."""
+    last: dict[int, int] = {}
+    for index, equation in enumerate(equations):
+        if equation is not None:
+            for slot in (equation[1],) if isinstance(equation[1], int) else equation[1]:
+                last[slot] = index
+    return last
+
+
+def _push_write(equation: Any, index: int, tangents: list[Any], last: dict[int, int]) -> bool:
+    """Push through a write in place, if nothing else needs the tangent of what was written to; say whether that was so.
+
+    A loop that fills an array then costs time linear in its length.
+    """
+    plan, slots, (_, params), _ = equation
+    slot = slots if isinstance(slots, int) else slots[0]
+    if plan.active[0] != 0 or last[slot] != index or not _is_alone(tangents, slot):
+        return False
+    t = tangents[slots[1]] if len(plan.active) == 2 else None
+    if isinstance(t, Recorded):
+        return False
+    adds = plan.primitive is ADD_TO
+    if t is not None or not adds:
+        put(tangents[slot], params["path"], params["index"], 0.0 if t is None else t, adds=adds)
+    tangents[index], tangents[slot] = tangents[slot], None
+    return True
+
+
+def _is_alone(tangents: list[Any], slot: int) -> bool:
+    """Say whether a tangent is an array that only the list holds."""
+    if type(tangents[slot]) is not np.ndarray or tangents[slot].base is not None:
+        return False
+    return _references(tangents, slot) == _ALONE
+
+
+def _references(tangents: list[Any], slot: int) -> int:
+    value, tangents[slot] = tangents[slot], None
+    count = sys.getrefcount(value)
+    tangents[slot] = value
+    return count
+
+
+# What `_references` gives for an array that only the list holds; versions of Python count differently.
+_ALONE = _references([np.zeros(1)], 0)
 
 
 def _push_rules(plan: Plan, ts: Sequence[Any], saved: Any) -> Any:
@@ -148,7 +208,8 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     if recorder.watch is not None:
         pushed = recorder.watch.push_forward(given, leaves)
     else:
-        pushed = push_forward(recorder.equations, given)
+        outputs = [leaf.slot for leaf in leaves if isinstance(leaf, Recorded) and leaf.recorder is recorder]
+        pushed = push_forward(recorder.equations, given, outputs)
     found = [pushed[leaf.slot] if isinstance(leaf, Recorded) and leaf.recorder is recorder else None for leaf in leaves]
     values = [lower(leaf, recorder) for leaf in leaves]
     zeros = [_zero(value) if t is None else t for t, value in zip(found, values, strict=True)]

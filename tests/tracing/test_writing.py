@@ -169,6 +169,18 @@ def test_outer_tensors_that_an_inner_trace_used_may_change() -> None:
     assert functad.grad(f)(X)[1] == pytest.approx(np.cos(X[1]))
 
 
+def test_the_old_value_may_be_a_result() -> None:
+    def f(x: Any) -> Any:
+        y = x * 2.0
+        value, _, before = functad.vjp(lambda y: (np.sum(y), y), y, has_aux=True)
+        y[0] = 0.0
+        return value, before, y
+
+    values, tangents = functad.jvp(f, (X,), (np.ones(3),))
+    assert values[1].tolist() == (2 * X).tolist()
+    assert [np.array(t).tolist() for t in tangents] == [6.0, [2.0, 2.0, 2.0], [0.0, 2.0, 2.0]]
+
+
 # What was used as a constant
 
 
