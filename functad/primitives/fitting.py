@@ -61,9 +61,19 @@ def _polysub(a1: Any, a2: Any) -> Any:
     return a1 - a2
 
 
-@composite(np.polymul, samples=_two, doc="a convolution of the coefficients")
+def _without_leading_zeros(c: Any, name: str) -> Any:
+    """Return coefficients from the first that is not zero, as `np.poly1d` keeps them."""
+    c = _coefficients(c, name)
+    value = concrete(c, f"np.{name}")
+    if type(value) is not np.ndarray:  # an array of another library, which keeps them
+        return c
+    found = np.flatnonzero(value)
+    return c[int(found[0]) if found.size else -1 :]
+
+
+@composite(np.polymul, samples=_two, value_dependent=True, doc="a convolution of the coefficients")
 def _polymul(a1: Any, a2: Any) -> Any:
-    return np.convolve(_coefficients(a1, "polymul"), _coefficients(a2, "polymul"))
+    return np.convolve(_without_leading_zeros(a1, "polymul"), _without_leading_zeros(a2, "polymul"))
 
 
 def _division_samples(array: Any) -> Calls:
