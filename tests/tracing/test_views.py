@@ -44,7 +44,7 @@ def test_results_of_functions(entry: Any) -> None:
 CORNERS = (
     """
 np.roll(a,0)|np.repeat(a,1,axis=0)|np.tile(a,1)|np.pad(a,0)|np.append(a,[])|np.concatenate([a])|np.stack([a])|np.hstack([a])
-np.block(a)|np.insert(a,0,[])|np.delete(a,[])|np.resize(a,a.shape)|np.sort(a[:1],axis=0)|np.clip(a,-9,9)|np.round(a)|np.fix(a)
+np.block(a)|np.insert(a,0,[])|np.delete(a,[])|np.resize(a,a.shape)|np.sort(a[:1],axis=0)|np.clip(a,-9,9)|np.round(a)
 np.cumsum(a[:1],axis=0)|np.maximum.accumulate(a[:1])|np.logaddexp.accumulate(a[:1])|np.logaddexp.reduce(a[:1])|np.sum(a,axis=())
 np.max(a,axis=())|np.nan_to_num(a)|np.nan_to_num(a,copy=False)|np.atleast_3d(a)|np.take(a,0,axis=0)|np.compress([True],a,axis=0)
 np.diff(a,n=0)|np.broadcast_arrays(a)[0]|np.array_split(a,1)[0]|np.rot90(np.atleast_2d(a),4)|np.rot90(np.atleast_2d(a))
