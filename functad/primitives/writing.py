@@ -6,6 +6,7 @@ views is recorded; `path` says how the view is read from that.
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -214,6 +215,22 @@ ADD_TO: Primitive = linear(
 
 for _entry in (WRITE, ADD_TO):
     _entry.broadcasts = _entry.writes = True
+
+
+def is_alone(values: list[Any], place: int) -> bool:
+    """Say whether nothing but a list holds one of its values, so that it may be written to in place."""
+    return _references(values, place) == _ALONE
+
+
+def _references(values: list[Any], place: int) -> int:
+    value, values[place] = values[place], None
+    count = sys.getrefcount(value)
+    values[place] = value
+    return count
+
+
+# What `_references` gives for a value that only the list holds; versions of Python count differently.
+_ALONE = _references([np.zeros(1)], 0)
 
 
 def constant_index(index: Any) -> Any:

@@ -17,20 +17,30 @@ SMALL = 1 << 10
 """Up to this number of bytes arrays are copied: NumPy has such memory at hand."""
 
 
+_FROZEN: dict[int, int] = {}
+"""By the identity of an array, how many open traces keep it read-only; one thaws only when the last of them has ended."""
+
+
 def held(a: Any, recorder: Any) -> Any:
     """Return what a record keeps of an array that belongs to the user."""
     if a.nbytes <= SMALL or recorder.lasting:
         return a.copy()
-    owner = a
-    while type(owner) is _ndarray and owner.flags.writeable:
-        owner.setflags(write=False)
-        recorder.frozen.append(owner)
+    frozen, owner = recorder.frozen, a
+    while type(owner) is _ndarray and id(owner) not in frozen:
+        known = _FROZEN.get(id(owner), 0)
+        if known or owner.flags.writeable:
+            owner.setflags(write=False)
+            _FROZEN[id(owner)] = known + 1
+            frozen[id(owner)] = owner
         owner = owner.base
     return a
 
 
 def thaw(recorder: Any) -> None:
-    """Make arrays writeable again; those that own memory before those that view it."""
-    for a in reversed(recorder.frozen):
-        a.setflags(write=True)
+    """Make arrays writeable again that no other trace keeps; those that own memory before those that view it."""
+    for key, a in reversed(recorder.frozen.items()):
+        _FROZEN[key] -= 1
+        if not _FROZEN[key]:
+            del _FROZEN[key]
+            a.setflags(write=True)
     recorder.frozen.clear()

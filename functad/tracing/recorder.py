@@ -79,7 +79,7 @@ class Recorder:
         self.mode = mode
         self.eager = mode == REVERSE
         self.closed = False
-        self.frozen: list[Any] = []
+        self.frozen: dict[int, Any] = {}
         self.equations: list[Any] = []
         self.inputs = 0
         self.specs: list[ArraySpec] = []

@@ -6,7 +6,6 @@ is written in place while nothing else holds it, so that a loop that fills it co
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -18,29 +17,11 @@ from functad.primitives.conversion import COPY
 from functad.primitives.indices import holds_tensors, plain_index
 from functad.primitives.operands import as_operand, innermost
 from functad.primitives.primitive import Primitive
-from functad.primitives.writing import ADD_TO, WRITE, Path, constant_index, put
+from functad.primitives.writing import ADD_TO, WRITE, Path, constant_index, is_alone, put
 from functad.tracing.recorder import ABSTRACT, STALE, Recorded, Recorder, append, append_abstract, escaped
 from functad.tracing.views import clone, make_stale, memory_of, origin_of, refresh
 
 _ndarray = np.ndarray
-
-
-def _references(tensor: Recorded) -> int:
-    """Return how many references to the value of a Tensor there are beside its own; the Tensor keeps it."""
-    value, tensor.value = tensor.value, None
-    count = sys.getrefcount(value)
-    tensor.value = value
-    return count
-
-
-def _calibrated() -> int:
-    tensor = Recorded()
-    tensor.value = np.zeros(1)
-    return _references(tensor)
-
-
-# What `_references` gives for a value that only its Tensor holds; versions of Python count differently.
-_ALONE = _calibrated()
 
 
 def write(tensor: Any, index: Any, v: Any, *, adds: bool = False) -> None:
@@ -113,8 +94,9 @@ def _write(root: Any, path: Path, index: Any, v: Any, primitive: Primitive) -> N
 
 def _written(root: Any, path: Path, index: Any, v: Any, primitive: Primitive) -> Any:
     """Return the value of a root after a write, in place if nothing else holds it."""
-    alone = _references(root) == _ALONE
-    value = root.value
+    cell, root.value = [root.value], None
+    alone = is_alone(cell, 0)
+    value = root.value = cell[0]
     if alone and (isinstance(value, Recorded) or (type(v) is not type(root) and value.base is None)):
         put(value, path, index, v, adds=primitive is ADD_TO)
         return value

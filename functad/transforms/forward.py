@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ from functad.errors import InputError, StructureError, here, name_of
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, shape_of
 from functad.primitives.operands import innermost, zeros_for
 from functad.primitives.primitive import KEEP_NOTHING, KEEP_ONE, Plan
-from functad.primitives.writing import ADD_TO, put
+from functad.primitives.writing import ADD_TO, is_alone, put
 from functad.tracing.recorder import FORWARD, REVERSE, Recorded, Recorder, new_input
 from functad.tracing.tensor import Tensor
 from functad.transforms.arguments import Selection, check_like, check_result, enter, lower, split_aux, traced
@@ -78,7 +77,8 @@ def _push_write(equation: Any, index: int, tangents: list[Any], last: dict[int, 
     """
     plan, slots, (_, params), _ = equation
     slot = slots if isinstance(slots, int) else slots[0]
-    if plan.active[0] != 0 or last[slot] != index or not _is_alone(tangents, slot):
+    held = type(tangents[slot]) is np.ndarray and tangents[slot].base is None and is_alone(tangents, slot)
+    if not held or plan.active[0] != 0 or last[slot] != index:
         return False
     t = tangents[slots[1]] if len(plan.active) == 2 else None
     if isinstance(t, Recorded):
@@ -88,24 +88,6 @@ def _push_write(equation: Any, index: int, tangents: list[Any], last: dict[int, 
         put(tangents[slot], params["path"], params["index"], 0.0 if t is None else t, adds=adds)
     tangents[index], tangents[slot] = tangents[slot], None
     return True
-
-
-def _is_alone(tangents: list[Any], slot: int) -> bool:
-    """Say whether a tangent is an array that only the list holds."""
-    if type(tangents[slot]) is not np.ndarray or tangents[slot].base is not None:
-        return False
-    return _references(tangents, slot) == _ALONE
-
-
-def _references(tangents: list[Any], slot: int) -> int:
-    value, tangents[slot] = tangents[slot], None
-    count = sys.getrefcount(value)
-    tangents[slot] = value
-    return count
-
-
-# What `_references` gives for an array that only the list holds; versions of Python count differently.
-_ALONE = _references([np.zeros(1)], 0)
 
 
 def _push_rules(plan: Plan, ts: Sequence[Any], saved: Any) -> Any:

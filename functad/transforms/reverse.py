@@ -234,7 +234,7 @@ def _pull_write(equation: Any, index: int, g: Any, cotangents: list[Any], owned:
         ct = buffer if position == 0 else piece if spec is None else fit(piece, spec)
         if cotangents[slot] is None:
             cotangents[slot] = ct
-            owned[slot] = type(ct) is _ndarray or (position == 0 and isinstance(ct, Recorded))
+            owned[slot] = type(ct) is _ndarray or (position == 0 and not number and isinstance(ct, Recorded))
         else:
             _accumulate(cotangents, owned, slot, ct)
 
