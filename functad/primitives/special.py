@@ -13,6 +13,7 @@ from functad.primitives.primitive import Primitive
 from functad.primitives.safe import has_nan, over_radius
 
 _LOG_2 = math.log(2.0)
+_ndarray = np.ndarray
 
 
 def softmax_first(x: Any, y: Any) -> Any:
@@ -24,7 +25,7 @@ def softmax_first(x: Any, y: Any) -> Any:
 
 def _softmax_first(x: Any, y: Any) -> Any:
     difference = y - x
-    if type(difference) is np.ndarray:
+    if type(difference) is _ndarray:
         if has_nan(difference):
             difference = np.where(x == y, np.zeros((), difference.dtype), difference)
         np.exp(difference, difference)
@@ -53,7 +54,11 @@ def _weighed(g: Any, x: Any, y: Any) -> Any:
     """`g exp(x) / (exp(x) + exp(y))`; on arrays `g / (1 + exp(y - x))` in one buffer, for it stands in every logistic loss."""
     if type(x) in PLAIN and type(y) in PLAIN:
         difference = y - x
-        if type(g) is type(difference) is np.ndarray and g.dtype is difference.dtype and not has_nan(difference):
+        if (
+            type(g) is type(difference) is _ndarray
+            and g.dtype is difference.dtype
+            and ((type(y) is _ndarray and not y.ndim and math.isfinite(y)) or not has_nan(difference))
+        ):  # only of two infinities the difference is not to be had; one is a finite number in most programs
             np.exp(difference, difference)
             difference += 1.0
             return np.divide(g, difference, difference)

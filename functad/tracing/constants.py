@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 _ndarray = np.ndarray
-SMALL = 1 << 10
-"""Up to this number of bytes arrays are copied: NumPy has such memory at hand."""
+SMALL = 1 << 13
+"""Up to this number of bytes arrays are copied: that takes 0.5 us, and to make one read-only and writeable again 3."""
 
 
 _FROZEN: dict[int, int] = {}

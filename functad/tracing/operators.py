@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.primitives import arithmetic, comparisons, contractions, selection
+from functad.primitives import arithmetic, comparisons, contractions, reductions, selection
 from functad.primitives.operands import innermost
 from functad.primitives.primitive import KEEP_NOTHING, Primitive, names_read
 from functad.tracing.constants import SMALL, held
@@ -27,6 +27,9 @@ _FLOAT64 = np.dtype(np.float64)
 _FOREIGN = (str, bytes, dict, set, type(None))
 
 Method = Callable[..., Any]
+
+WHOLE: dict[Any, Method] = {}
+"""The short way for reductions over all axes."""
 
 UNARY: dict[Any, Method] = {}
 """The short way for each ufunc of one argument that has been called."""
@@ -110,13 +113,24 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
             value = x.value
             kind = type(y)
             specs = None
-            if kind is float or kind is int:
+            used, slots = plan, x.slot
+            if kind is type(x) and y.recorder is recorder and not flipped:
+                used, slots = both, (slots, y.slot)
+                y = y.value
+                out = compute(value, y)
+                saved = nothing or pick_both((value, y), out, None)
+                own, others = type(value), type(y)
+                if (
+                    value.dtype is not y.dtype or (value.ndim > 2 or y.ndim > 2 if contracts else value.shape != y.shape)
+                    if own is _ndarray and others is _ndarray
+                    else own not in _NUMBERS or others not in _NUMBERS
+                ):
+                    specs = reverse_specs(primitive, [value, y], (0, 1), out)
+            elif kind is float or kind is int:
                 if convert and type(value) is _ndarray and value.dtype is _FLOAT64:
                     known = _CONSTANTS.get(y) if y else _ZEROS.get(str(y))
                     y = _constant_array(y) if known is None else known
                 out = compute(y, value) if flipped else compute(value, y)
-            elif kind is type(x) and y.recorder is recorder and not flipped:
-                return _record_both(x, y, compute(value, y.value), depth + 1)
             elif kind is _ndarray or kind is _float64:
                 out = compute(y, value) if flipped else compute(value, y)
                 if (
@@ -129,7 +143,9 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                     y = y.copy() if y.nbytes <= SMALL else held(y, recorder)
             else:
                 return _slow(primitive, y, x) if flipped else _slow(primitive, x, y)
-            if reads_other:
+            if used is both:
+                pass
+            elif reads_other:
                 saved = y
             elif keep == KEEP_NOTHING:
                 saved = None
@@ -147,34 +163,10 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
             frame = _getframe(depth)
             tensor.code = frame.f_code
             tensor.instruction = frame.f_lasti
-            equations.append((plan, x.slot, saved, specs))
+            equations.append((used, slots, saved, specs))
             return tensor
 
         return method
-
-    def _record_both(x: Any, y: Any, out: Any, depth: int) -> Any:
-        value, other = x.value, y.value
-        own, others = type(value), type(other)
-        specs = None
-        if own is _ndarray and others is _ndarray:
-            if value.dtype is not other.dtype or (
-                value.ndim > 2 or other.ndim > 2 if contracts else value.shape != other.shape
-            ):
-                specs = reverse_specs(primitive, [value, other], (0, 1), out)
-        elif own not in _NUMBERS or others not in _NUMBERS:
-            specs = reverse_specs(primitive, [value, other], (0, 1), out)
-        recorder = x.recorder
-        equations = recorder.equations
-        tensor = type(x)()
-        tensor.value = out
-        tensor.recorder = recorder
-        tensor.slot = len(equations)
-        frame = _getframe(depth)
-        tensor.code = frame.f_code
-        tensor.instruction = frame.f_lasti
-        saved = nothing or pick_both((value, other), out, None)
-        equations.append((both, (x.slot, y.slot), saved, specs))
-        return tensor
 
     pair = one_way(0), one_way(1)
     BINARY[primitive.function] = pair
@@ -215,6 +207,31 @@ def unary(primitive: Primitive) -> Method:
         return tensor
 
     UNARY[primitive.function] = method
+    return method
+
+
+def whole(primitive: Primitive) -> Method:
+    """Return the method for a reduction over all axes: it saves 4 us of the 11 that `np.mean` of a Tensor otherwise takes."""
+    compute, plan = primitive.compute, primitive.reverse_plan((0,))
+    params = {"axis": None, "keepdims": False}
+
+    def method(x: Any, depth: int = 2) -> Any:
+        recorder, value = x.recorder, x.value
+        if not recorder.eager or type(value) is not _ndarray or value.dtype is not _FLOAT64:
+            return record(primitive, (x,), params)
+        out = compute(value, axis=None, keepdims=False)
+        equations = recorder.equations
+        tensor = type(x)()
+        tensor.value = out
+        tensor.recorder = recorder
+        tensor.slot = len(equations)
+        frame = _getframe(depth)
+        tensor.code = frame.f_code
+        tensor.instruction = frame.f_lasti
+        equations.append((plan, x.slot, plan.pick((value,), out, params), None))
+        return tensor
+
+    WHOLE[primitive.function] = method
     return method
 
 
@@ -278,6 +295,8 @@ class Operators:
     # No operators, but no less frequent.
     binary(selection.MAXIMUM)
     binary(selection.MINIMUM)
+    whole(reductions.SUM)
+    whole(reductions.MEAN)
 
     def __divmod__(self, other: Any) -> tuple[Any, Any]:
         return self // other, self % other

@@ -20,7 +20,7 @@ from functad.primitives.ufunc_methods import METHODS, call_with_keywords
 from functad.tracing import choosing, conversions  # noqa: F401 # choosing enters the short way of np.where
 from functad.tracing.memory import ArrayMemory
 from functad.tracing.methods import ArrayMethods
-from functad.tracing.operators import BINARY, UNARY, Operators, binary, unary
+from functad.tracing.operators import BINARY, UNARY, WHOLE, Operators, binary, unary
 from functad.tracing.reading import Reading
 from functad.tracing.recorder import ABSTRACT, Recorded, escaped, record
 from functad.tracing.views import note_read_only, refresh
@@ -78,6 +78,10 @@ class Tensor(Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded):
         return handler(ufunc, *inputs, **kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if len(args) == 1 and not kwargs and type(args[0]) is Tensor:
+            short = WHOLE.get(function)
+            if short is not None:
+                return short(args[0])
         if len(types) > 1 and not all(issubclass(kind, _KNOWN) or _holds(self, kind) for kind in types):
             return NotImplemented
         if isinstance(kwargs.get("out"), Recorded):

@@ -326,7 +326,8 @@ def derivatives(inputs: Inputs, found: list[Any], foreign: Sequence[Any] = ()) -
     if len(inputs.structures) == len(inputs.primals) == len(found) == 1 and not foreign:
         ct, primal = found[0], inputs.primals[0]  # the usual case: one array, and the walk made its cotangent
         if type(ct) is type(primal) is _ndarray and ct.base is None and ct.dtype is primal.dtype:
-            return [inputs.structures[0].unflatten([ct])]
+            structure = inputs.structures[0]
+            return [ct] if structure is LEAF else [structure.unflatten([ct])]
     bases = {id(_base(value)) for value in foreign if type(value) is _ndarray}
     waiting = iter(found)
     leaves = []

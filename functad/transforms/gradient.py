@@ -195,7 +195,8 @@ def _pull_scalar(recorder: Recorder, out: Any, selection: Selection, holomorphic
     """Return the value of a scalar result, and the cotangents of the inputs for the cotangent 1."""
     recorded = isinstance(out, Recorded) and out.recorder is recorder
     value = out.value if recorded else out
-    _check_scalar(value, selection, holomorphic)
+    if type(value) is not np.float64 or holomorphic:
+        _check_scalar(value, selection, holomorphic)
     inputs = recorder.inputs
     if not recorded:
         return value, [None] * inputs
@@ -207,8 +208,6 @@ def _pull_scalar(recorder: Recorder, out: Any, selection: Selection, holomorphic
 
 
 def _check_scalar(value: Any, selection: Selection, holomorphic: bool) -> None:
-    if type(value) is np.float64 and not holomorphic:
-        return
     if type(value) not in PYTHON_SCALARS and not (hasattr(value, "dtype") and hasattr(value, "shape")):
         raise NonScalarError(
             f"{selection.transform} needs a function that returns one number, but {name_of(selection.function)}, called at "
