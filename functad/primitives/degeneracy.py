@@ -8,14 +8,19 @@ Two things cannot be known from the cotangents of eigenvalues and vectors, and a
 - a function that joins eigenvalues and vectors, like `v diag(f(w)) v^T`, and every second derivative, contain divided
   differences `(f_i - f_j) / (w_i - w_j)`. Where both differences are zero the limit is `f'`, of which no cotangent tells.
 
-Reverse mode raises `DegenerateError` in both cases. Forward mode knows only the tangent of the vectors, not what is made of
-it: there the vectors of a block do not turn into each other, and only second derivatives raise.
+Reverse mode raises `DegenerateError` in both cases. In forward mode the vectors of a block do not turn into each other, and the
+tangent of a function that joins values and vectors is right only in directions that do not mix the vectors of a block. What is
+made of the tangents is not known until the walk has passed: `functad.transforms.doubts` then asks the VJP rule, for each array
+of the result by itself, and so raises where reverse mode would, but for functions that join in a direction that does not mix.
+It costs a walk, and only where there are equal values; but the expression list of a forward derivative always asks.
 
 First derivatives of functions of the eigenvalues alone (`eigvalsh`, `svdvals`) that treat equal ones alike are right. Their
 second derivatives are, too, forward over reverse or forward over forward: they are taken in a basis that fits the direction,
 in which the matrix of the perturbation is diagonal within the block, so that nothing is lost. Reverse over reverse knows no
-direction, and raises. Sums and extremes of singular values (norms, condition numbers) have rules of their own, and lose
-nothing in any mode.
+direction, and raises; reverse over forward knows one only in the inner walk, and raises if it asks for another basis.
+
+Sums and extremes of singular values (norms, condition numbers) have rules of their own, and lose nothing in second order in any
+mode.
 
 Values are equal if they differ by what LAPACK makes of equal ones: 16 n roundings of the largest.
 """
@@ -110,9 +115,14 @@ def others(same: Any) -> Any:
     return same & ~np.eye(shape_of(same)[-1], dtype=bool)
 
 
-def _any(same: Any) -> bool:
+def are_tied(same: Any) -> bool:
     """Say whether there are equal values: other pairs than those of each value with itself."""
     return bool(np.count_nonzero(same) * same.shape[-1] > same.size)
+
+
+def mixes(x: Any, places: Any, whole: Any) -> bool:
+    """Say whether a direction, in the basis of the vectors, has elements at places of which a tangent tells nothing."""
+    return not _negligible(np.where(places, x, 0), whole)
 
 
 def _raise(what: str) -> None:
@@ -135,7 +145,7 @@ def turning(k: Any, m: Any, same: Any) -> Any:
 
 
 def _turning(k: Any, m: Any, same: Any) -> Any:
-    if _any(same) and not _negligible(np.where(others(same), k, 0), m):
+    if are_tied(same) and not _negligible(np.where(others(same), k, 0), m):
         _raise(_SINGLE)
     return np.where(same, 0, k)
 
@@ -166,7 +176,7 @@ def unjoined(of_w: Any, m: Any, same: Any, null: Any) -> Any:
 def _unjoined(of_w: Any, m: Any, same: Any, null: Any) -> Any:
     if np.any(null) and not _negligible(np.where(null, of_w, 0)[..., None], of_w[..., None]):
         _raise(_JOINT)
-    if not _any(same):
+    if not are_tied(same):
         return of_w
     difference = np.where(same, of_w[..., :, None] - of_w[..., None, :], 0)
     diagonal = np.diagonal(m, 0, -2, -1).real
@@ -259,7 +269,7 @@ def aligned(x: Any, same: Any) -> Any:
 
 def _aligned(x: Any, same: Any) -> Any:
     n = x.shape[-1]
-    if not _any(same):
+    if not are_tied(same):
         return np.broadcast_to(np.eye(n, dtype=x.dtype), x.shape)
     blocks = np.where(same, x + np.conjugate(x.mT), 0) / 2
     number = np.cumsum(np.insert(~np.diagonal(same, 1, -2, -1), 0, False, axis=-1), axis=-1)
@@ -274,4 +284,42 @@ ALIGNED = constant(
     samples=lambda array: [((array(3, 3), np.eye(3, dtype=bool)), {})],
     internal=True,
     doc="a constant: that of the direction counts",
+)
+
+
+def forwards(v: Any, x: Any, turn: Any, same: Any) -> Any:
+    """Return the vectors `v`, turned to fit the direction `x`: they may not be pulled back through, if the turn matters.
+
+    What is pulled back reaches the eigenvalues too, whose cotangents then are those of the vectors before the turn.
+    """
+    return FORWARDS(v, MISFIT(x, turn, same))
+
+
+def _misfit(x: Any, turn: Any, same: Any) -> Any:
+    """Return where a direction has other elements between equal values than the turn gives it, in its order."""
+    values = np.diagonal(np.conjugate(turn.mT) @ x @ turn, 0, -2, -1)
+    size = np.abs(x).max((-2, -1), keepdims=True, initial=0)
+    change = x - values[..., None] * np.eye(x.shape[-1])
+    return same & (np.abs(change) > float(np.finfo(x.dtype).eps) ** (2 / 3) * size)
+
+
+MISFIT = constant(
+    _misfit,
+    spec=lambda x, turn, same: spec_of(same),
+    samples=lambda array: [((array(3, 3), np.eye(3), np.eye(3, dtype=bool)), {})],
+    name="misfit",
+    internal=True,
+    doc="the result is boolean",
+)
+
+FORWARDS = general(
+    forwards,
+    lambda g, misfit: guarded(g, 1.0 * misfit, misfit),
+    None,
+    jvps=(lambda t: t, None),
+    compute=lambda v, misfit: v,
+    spec=lambda v, misfit: spec_of(v),
+    samples=lambda array: [((array(3, 3), np.zeros((3, 3), bool)), {})],
+    internal=True,
+    doc="the identity of v",
 )

@@ -18,7 +18,21 @@ import numpy as np
 
 from functad.errors import DegenerateError, here
 from functad.expressions.spec import ArraySpec, dtype_of, spec_of
-from functad.primitives.degeneracy import TIED, aligned, fixed, gaps, guarded, held, others, tied, turning, unjoined
+from functad.primitives.degeneracy import (
+    TIED,
+    aligned,
+    are_tied,
+    fixed,
+    forwards,
+    gaps,
+    guarded,
+    held,
+    mixes,
+    others,
+    tied,
+    turning,
+    unjoined,
+)
 from functad.primitives.kinds import composite, constant, general
 from functad.primitives.linalg import (
     SOLVE,
@@ -114,6 +128,16 @@ def eigh(a: Any, UPLO: str = "L") -> Any:
 
 
 EIGH.front = eigh
+EIGH.lost = lambda t, a, out: _lost(out, lambda v: adjoint(v) @ t @ v)
+
+
+def _lost(out: Any, transformed: Any) -> tuple[bool, ...]:
+    """Say that vectors are to be looked at where values are equal, and values too if the direction mixes those."""
+    same = tied(out[0])
+    if not are_tied(same):
+        return ()
+    x = transformed(out[1])
+    return (mixes(x, others(same), x), True) if x.any() else ()
 
 
 def _vectors_along(t: Any, a: Any) -> Any:
@@ -121,8 +145,10 @@ def _vectors_along(t: Any, a: Any) -> Any:
     out = EIGH(a, uplo="L")
     w, v = out
     same = tied(w)
-    v = v @ aligned(held(adjoint(v) @ t @ v), same)
-    return _held_fast(a, (w, v))
+    x = held(adjoint(v) @ t @ v)
+    turn = aligned(x, same)
+    v = v @ turn
+    return _held_fast(a, (w, forwards(v, x, turn, same) if is_traced(a) else v))
 
 
 def _eigvalsh_jvp(t: Any, a: Any) -> Any:
@@ -349,6 +375,7 @@ def eig(a: Any) -> Any:
 
 
 EIG.front = eig
+EIG.lost = lambda t, a, out: _lost(out, lambda v: np.linalg.solve(v, t @ v))
 EIG.value_dependent = True
 
 

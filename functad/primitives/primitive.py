@@ -237,9 +237,12 @@ class Primitive(Entry):
         selects: some elements of an argument do not reach the result, and get a cotangent of exactly zero.
         derived: by name, what rules read that is made of the array arguments.
         partial: by some argument the derivative is not known.
+        lost: `lost(t, *saved)`, with what both rules read, says for each result whether its cotangent is to be looked at: the
+            VJP rule can find there that the tangents lack something in the direction `t`. Empty if they lack nothing.
     """
 
     status = "primitive"
+    lost: Callable[..., tuple[bool, ...]] | None = None
 
     def __init__(
         self,

@@ -16,7 +16,21 @@ from typing import Any
 import numpy as np
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
-from functad.primitives.degeneracy import aligned, fixed, gaps, guarded, held, others, tied, turning, unjoined, zero
+from functad.primitives.degeneracy import (
+    aligned,
+    are_tied,
+    fixed,
+    forwards,
+    gaps,
+    guarded,
+    held,
+    mixes,
+    others,
+    tied,
+    turning,
+    unjoined,
+    zero,
+)
 from functad.primitives.kinds import constant, general
 from functad.primitives.linalg import Calls, adjoint, conjugate, inexact, matrix, real_dtype, same_inexact
 from functad.primitives.linalg_decompositions import complement, real_samples, spread
@@ -145,6 +159,23 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
 SVD.front = svd
 
 
+def _svd_lost(t: Any, a: Any, out: Any) -> tuple[bool, ...]:
+    """Say that vectors are to be looked at where values are equal or zero, and values too if the direction mixes those."""
+    u, s, vh = out
+    same, null = tied(s), zero(s)
+    if not (are_tied(same) or null.any()) or not t.any():
+        return ()
+    below, beside = t @ adjoint(vh), adjoint(u) @ t
+    x = adjoint(u) @ below
+    h, k = _parts(x)
+    row, column = null[..., None, :], null[..., :, None]
+    missed = (h, others(same)), (k, row & column), (below - u @ x, row), (beside - x @ vh, column)
+    return True, any(mixes(part, places, t) for part, places in missed), True
+
+
+SVD.lost = _svd_lost
+
+
 def _svd_of_hermitian(a: Any, compute_uv: bool) -> Any:
     """Return the decomposition as NumPy makes it of eigenvalues and eigenvectors."""
     if not compute_uv:
@@ -166,9 +197,10 @@ def _along(t: Any, a: Any) -> tuple[Any, Any, Any, Any]:
     """Return the decomposition of `a + h t` for small `h`, whose vectors differ from those of `a` where values are equal."""
     u, s, vh = SVD(a, full=False)
     same = tied(s)
-    x = adjoint(u) @ t @ adjoint(vh)
-    turn = aligned(held(-_parts(x)[0]), same)  # singular values descend
-    return _held_fast(a, (u @ turn, s, adjoint(turn) @ vh))
+    x = held(-_parts(adjoint(u) @ t @ adjoint(vh))[0])  # singular values descend
+    turn = aligned(x, same)
+    u, vh = u @ turn, adjoint(turn) @ vh
+    return _held_fast(a, (forwards(u, x, turn, same) if is_traced(a) else u, s, vh))
 
 
 def _svdvals_jvp(t: Any, a: Any) -> Any:

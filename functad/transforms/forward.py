@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from functad.errors import InputError, StructureError, here, name_of
-from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, shape_of
-from functad.primitives.operands import innermost, zeros_for
+from functad.expressions.spec import PLAIN, PYTHON_SCALARS, ArraySpec, dtype_of, shape_of
+from functad.primitives.operands import innermost, is_traced, zeros_for
 from functad.primitives.primitive import KEEP_NOTHING, KEEP_ONE, Plan
 from functad.primitives.writing import ADD_TO, is_alone, put
 from functad.tracing.recorder import FORWARD, REVERSE, Recorded, Recorder, new_input
@@ -24,9 +24,23 @@ def push_forward(equations: Sequence[Any], tangents: list[Any], outputs: Collect
     """Return the tangents of all slots, given those of the inputs, which have the first slots; `None` stands for zero.
 
     Where there are writes, those of what was overwritten are lost, except in the slots `outputs`.
+
+    Raises:
+        DegenerateError: the tangent of a slot of `outputs` cannot be found from those of equal eigenvalues and their vectors.
     """
+    doubts = push_all(equations, tangents, outputs)
+    if doubts and outputs:
+        from functad.transforms.doubts import settle  # noqa: PLC0415 - few programs meet equal eigenvalues
+
+        settle(equations, doubts, outputs)
+    return tangents
+
+
+def push_all(equations: Sequence[Any], tangents: list[Any], outputs: Collection[int]) -> list[tuple[int, tuple[bool, ...]]]:
+    """Push tangents through all records, and return which have lost something, with what their `Primitive.lost` says."""
     token = silence()
     last: dict[int, int] = {}
+    doubts = []
     try:
         for index in range(len(tangents), len(equations)):
             equation = equations[index]
@@ -37,27 +51,48 @@ def push_forward(equations: Sequence[Any], tangents: list[Any], outputs: Collect
                 last = last or _last_readers(equations) | dict.fromkeys(outputs, len(equations))
                 if _push_write(equation, index, tangents, last):
                     continue
-            _push(equation, index, tangents)
+            if lost := _push(equation, index, tangents):
+                doubts.append((index, lost))
             if last and equation[0].primitive.views and type(tangents[index]) is np.ndarray:
                 tangents[index] = tangents[index].copy()  # what it views can then be written to
     finally:
         restore(token)
-    return tangents
+    return doubts
 
 
-def _push(equation: Any, index: int, tangents: list[Any]) -> None:
+def _push(equation: Any, index: int, tangents: list[Any]) -> tuple[bool, ...] | None:
     plan, slots, saved, (specs, transposed) = equation
     if len(plan.active) == 1:
         slots = (slots,)
     ts = [tangents[slot] for slot in slots]
     if all(t is None for t in ts):
-        return
+        return None
     out = _push_transposed(plan, ts, saved, specs) if transposed else _push_rules(plan, ts, saved)
     if plan.primitive.multiple:
         first = index + 1 - len(specs)
         tangents[first : index + 1] = [_fit(t, spec) for t, spec in zip(out, specs, strict=True)]
-    else:
-        tangents[index] = _fit(out, specs)
+        return lost_in(equation, ts) if plan.primitive.lost is not None else None
+    tangents[index] = _fit(out, specs)
+    return None
+
+
+def lost_in(equation: Any, ts: Sequence[Any]) -> tuple[bool, ...]:
+    """Return what `Primitive.lost` says of a record with one input; where values are not known, that everything may be lost."""
+    plan, _, saved, (specs, _) = equation
+    t, read = lowered(ts[0]), lowered(saved[0])
+    if any(map(is_traced, flatten((t, read))[0])):
+        return (True,) * len(specs)
+    found: tuple[bool, ...] = plan.primitive.lost(t, *read)
+    return found
+
+
+def lowered(saved: Any) -> Any:
+    """Return what a record keeps with the values below all traces in place of Tensors, where they are known."""
+    if isinstance(saved, tuple):
+        parts = [lowered(part) for part in saved]
+        return type(saved)(*parts) if hasattr(saved, "_fields") else tuple(parts)
+    value = innermost(saved)
+    return saved if isinstance(value, ArraySpec) else value
 
 
 def _last_readers(equations: Sequence[Any]) -> dict[int, int]:

@@ -22,6 +22,7 @@ from functad.primitives import vocabulary
 from functad.primitives.operands import innermost
 from functad.primitives.primitive import ENTRIES, Composite, Primitive
 from functad.tracing.recorder import Recorded, Recorder
+from functad.transforms.doubts import doubts_in, settle
 from functad.transforms.forward import push_forward
 from functad.transforms.origins import (
     NAN,
@@ -141,7 +142,10 @@ class Watch:
 
             flow.pass_on(index, count, ts, push, (slots,) if m == 1 else slots)
         self._check_derivatives(flow, own, "The tangent of result {}" if len(own) > 1 else "The tangent")
-        return [flow.ways.get(slot) for slot in range(len(self.recorder.equations))]
+        pushed = [flow.ways.get(slot) for slot in range(len(self.recorder.equations))]
+        if doubts := doubts_in(self.recorder.equations, pushed):
+            settle(self.recorder.equations, doubts, own)
+        return pushed
 
     def _flow(self, what: str, given: list[Any]) -> Flow:
         return Flow(what, self.notes, self.quiet or _INSIDE.get(), _belonging_to, dict(enumerate(given)))
