@@ -107,7 +107,10 @@ def test_section_says_what_the_class_says(code):
 
 
 def test_beginning_of_the_page_prints_what_it_says(names):
-    for block in examples(PAGE.read_text().partition(f"\n{HEADING}")[0]):
+    blocks = examples(PAGE.read_text().partition(f"\n{HEADING}")[0])
+    assert blocks
+    assert any(example.want for block in blocks for example in block)
+    for block in blocks:
         run(block, names)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.kinds import composite, constant, general
-from functad.primitives.operands import refuse_out
+from functad.primitives.operands import as_operand, refuse_out, stored
 from functad.primitives.primitive import Primitive
 from functad.primitives.reductions import (
     Axes,
@@ -105,7 +105,8 @@ def _enter_extreme(function: Any, ufunc: np.ufunc, doc: str) -> Primitive:
     def front(
         a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = _NoValue, where: Any = True
     ) -> Any:
-        refuse_out(out, entry.name)
+        if out is not None:
+            return stored(out, front, a, axis, keepdims=keepdims, initial=initial, where=where)
         if axis is None and keepdims is False and initial is _NoValue and where is True:
             return reduce_all(entry, a)
         shape = shape_of(a)
@@ -121,6 +122,7 @@ def _enter_extreme(function: Any, ufunc: np.ufunc, doc: str) -> Primitive:
             return np.broadcast_to(initial, reduced_shape(shape, axes, keepdims)).copy()[()]
         return ufunc(entry(a, axis=axes, keepdims=keepdims), initial)
 
+    front.__name__ = entry.name
     entry.front = front
     return entry
 
@@ -146,8 +148,8 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any
 # Positions
 
 
-def _enter_position(function: Any) -> Primitive:
-    """Enter `np.argmax` or `np.argmin`."""
+def enter_position(function: Any, *samples: Callable[[Any], tuple[tuple[Any, ...], dict[str, Any]]]) -> Primitive:
+    """Enter `np.argmax` or one of its relatives; each of `samples` makes one more sample call from a source of arrays."""
 
     def compute(a: Any, *, axis: Axes, keepdims: bool) -> Any:
         return function(a, None if axis is None else axis[0], keepdims=keepdims)
@@ -162,21 +164,22 @@ def _enter_position(function: Any) -> Primitive:
             ((array(2, 3), 0), {"keepdims": True}),
             ((array(2, 3),), {"keepdims": True}),
             ((array(),), {}),
+            *[sample(array) for sample in samples],
         ],
         doc="positions have no derivative",
     )
 
     def front(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
         refuse_out(out, entry.name)
-        keepdims = keepdims is not _NoValue and bool(keepdims)
+        a, keepdims = as_operand(a), keepdims is not _NoValue and bool(keepdims)
         return entry(a, axis=reduced_axes(axis, len(shape_of(a))), keepdims=keepdims)
 
     entry.front = front
     return entry
 
 
-ARGMAX = _enter_position(np.argmax)
-ARGMIN = _enter_position(np.argmin)
+ARGMAX = enter_position(np.argmax)
+ARGMIN = enter_position(np.argmin)
 
 for _selecting in (MAX, MIN):
     _selecting.selects = True

@@ -12,7 +12,7 @@ import numpy as np
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.conversion import astype
-from functad.primitives.extremes import MAX, MIN
+from functad.primitives.extremes import MAX, MIN, enter_position
 from functad.primitives.kinds import composite, constant, general
 from functad.primitives.operands import as_operand, refuse_out
 from functad.primitives.primitive import Primitive
@@ -26,12 +26,11 @@ from functad.primitives.reductions import (
     reduced_axes,
     reduced_shape,
     reduction_samples,
-    spec_of_dtype,
     sum,  # noqa: A004
 )
 from functad.primitives.scans import cumprod, cumsum
 from functad.primitives.shaping import Calls
-from functad.primitives.statistics import root, var
+from functad.primitives.statistics import correction_of, root, var
 
 _NoValue = np._NoValue
 _INTP = np.dtype(np.intp)
@@ -219,10 +218,7 @@ def nanvar(
     if dtype_of(a).kind not in "fc":
         return var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)
     _inexact(dtype)
-    if correction is not _NoValue:
-        if ddof != 0:
-            raise ValueError("ddof and correction can't be provided simultaneously.")
-        ddof = correction
+    ddof = correction_of(ddof, correction)
     valid = (a == a) & where
     number = _number(valid, axis, True)
     if mean is _NoValue:
@@ -324,37 +320,14 @@ NANMAX = _enter_extreme(np.nanmax, np.fmax, MAX, -np.inf)
 NANMIN = _enter_extreme(np.nanmin, np.fmin, MIN, np.inf)
 
 
-def _enter_position(function: Any) -> Primitive:
-    """Enter `np.nanargmax` or `np.nanargmin`."""
-
-    def compute(a: Any, *, axis: Axes, keepdims: bool) -> Any:
-        return function(a, None if axis is None else axis[0], keepdims=keepdims)
-
-    entry = constant(
-        function,
-        compute=compute,
-        spec=spec_of_dtype(_INTP),
-        samples=lambda array: [
-            ((array(2, 3), 0), {"keepdims": True}),
-            ((_with_nans(array(3)),), {}),
-            ((_with_nans(array(2, 3)),), {"axis": -1}),
-            ((array(2, 3),), {"keepdims": True}),
-            ((array(),), {}),
-        ],
-        doc="positions have no derivative",
+def _nan_position(function: Any) -> Primitive:
+    return enter_position(
+        function, lambda array: ((_with_nans(array(3)),), {}), lambda array: ((_with_nans(array(2, 3)),), {"axis": -1})
     )
 
-    def front(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = _NoValue) -> Any:
-        refuse_out(out, entry.name)
-        a, keepdims = as_operand(a), keepdims is not _NoValue and bool(keepdims)
-        return entry(a, axis=reduced_axes(axis, len(shape_of(a))), keepdims=keepdims)
 
-    entry.front = front
-    return entry
-
-
-NANARGMAX = _enter_position(np.nanargmax)
-NANARGMIN = _enter_position(np.nanargmin)
+NANARGMAX = _nan_position(np.nanargmax)
+NANARGMIN = _nan_position(np.nanargmin)
 
 
 # Medians and quantiles

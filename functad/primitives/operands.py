@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -81,14 +82,30 @@ def read_only_view(a: Any, out: Any, entry: Any, params: dict[str, Any]) -> Any:
     return out
 
 
+class TensorGivenError(UnsupportedError):
+    """A front was given a Tensor as `out`; what called it, and knows how to write into Tensors, does so."""
+
+
 def refuse_out(out: Any, name: str) -> None:
-    """Raise if the keyword `out` is given.
+    """Raise if the argument `out` is given.
 
     Raises:
-        UnsupportedError: `out` is not `None`.
+        TensorGivenError: `out` is a Tensor.
+        UnsupportedError: it is a plain array.
     """
     if out is not None:
-        raise UnsupportedError(
-            f"np.{name} of a Tensor cannot write to out=, at {here()}, unless that is a Tensor given by name to the "
-            f"function: np.{name}(..., out=t). Assign the result instead: y = np.{name}(...)."
+        raise (TensorGivenError if is_traced(out) else UnsupportedError)(
+            f"np.{name} of a Tensor cannot write to out=, at {here()}, unless that is a Tensor too, such as "
+            f"np.zeros(shape, like=t). Assign the result instead: y = np.{name}(...)."
         )
+
+
+def stored(out: Any, front: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a front, write the result into `out` and return that: for fronts that methods of Tensors are, without a wrapper.
+
+    Raises:
+        UnsupportedError: `out` is a plain array.
+    """
+    if not is_traced(out):
+        refuse_out(out, front.__name__)
+    return type(out).__functad_overwrite__(out, front(*args, **kwargs))

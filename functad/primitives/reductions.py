@@ -18,7 +18,7 @@ from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of, spec_
 from functad.primitives.broadcasting import BROADCAST_TO
 from functad.primitives.conversion import astype
 from functad.primitives.kinds import constant, general, linear
-from functad.primitives.operands import as_operand, refuse_out
+from functad.primitives.operands import as_operand, refuse_out, stored
 from functad.primitives.primitive import Primitive
 from functad.primitives.scans import EXCLUSIVE, summed_dtype
 from functad.primitives.shaping import RESHAPE, Calls
@@ -175,7 +175,8 @@ def sum(  # noqa: A001 # NumPy's name
 ) -> Any:
     """`np.sum`."""
     if out is not None or dtype is not None or where is not True:
-        refuse_out(out, "sum")
+        if out is not None:
+            return stored(out, sum, a, axis, dtype, keepdims=keepdims, initial=initial, where=where)
         a = masked(a if dtype is None else astype(a, dtype, copy=False), where, 0)
     axes = None if axis is None else reduced_axes(axis, len(shape_of(a)))
     if axes is None and keepdims is False:
@@ -226,7 +227,8 @@ MEAN = linear(
 def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
     """`np.mean`."""
     if out is not None or dtype is not None:
-        refuse_out(out, "mean")
+        if out is not None:
+            return stored(out, mean, a, axis, dtype, keepdims=keepdims, where=where)
         a = a if dtype is None else astype(a, dtype, copy=False)
     if axis is None and keepdims is False and where is True:
         return reduce_all(MEAN, a)
@@ -304,7 +306,8 @@ def prod(
     where: Any = True,
 ) -> Any:
     """`np.prod`; several axes are made one first."""
-    refuse_out(out, "prod")
+    if out is not None:
+        return stored(out, prod, a, axis, dtype, keepdims=keepdims, initial=initial, where=where)
     a = masked(a if dtype is None else astype(a, dtype, copy=False), where, 1)
     shape = shape_of(a)
     axes, keepdims = reduced_axes(axis, len(shape)), keepdims is not _NoValue and bool(keepdims)

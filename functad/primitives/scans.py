@@ -17,7 +17,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.conversion import astype
 from functad.primitives.kinds import composite, general, linear
-from functad.primitives.operands import as_operand, refuse_out
+from functad.primitives.operands import as_operand, refuse_out, stored
 from functad.primitives.primitive import Primitive
 from functad.primitives.shaping import RESHAPE, Calls, ravel, same_spec
 
@@ -85,7 +85,8 @@ CUMSUM: Primitive = linear(
 
 def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """`np.cumsum`."""
-    refuse_out(out, "cumsum")
+    if out is not None:
+        return stored(out, cumsum, a, axis, dtype)
     a, axis = _scanned(a, axis, dtype)
     return CUMSUM(a, axis=axis, reverse=False)
 
@@ -259,7 +260,8 @@ CUMPROD = general(
 
 def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """`np.cumprod`."""
-    refuse_out(out, "cumprod")
+    if out is not None:
+        return stored(out, cumprod, a, axis, dtype)
     a, axis = _scanned(a, axis, dtype)
     return CUMPROD(a, axis=axis)
 

@@ -9,7 +9,7 @@ import numpy as np
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.conversion import astype
 from functad.primitives.kinds import composite, elementwise, general, linear
-from functad.primitives.operands import as_operand, is_traced, refuse_out
+from functad.primitives.operands import as_operand, is_traced, refuse_out, stored
 from functad.primitives.primitive import Primitive
 from functad.primitives.reductions import (
     Axes,
@@ -151,11 +151,9 @@ def var(
     correction: Any = _NoValue,
 ) -> Any:
     """`np.var`."""
-    refuse_out(out, "var")
-    if correction is not _NoValue:
-        if ddof != 0:
-            raise ValueError("ddof and correction can't be provided simultaneously.")
-        ddof = correction
+    if out is not None:
+        return stored(out, var, a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)
+    ddof = correction_of(ddof, correction)
     if dtype is not None or dtype_of(a).kind in "biu":
         a = astype(a, np.float64 if dtype is None else dtype, copy=False)
     shape = shape_of(a)
@@ -165,6 +163,15 @@ def var(
     else:
         result = _var_about(a, axes, ddof, keepdims, where, mean)
     return result if dtype is None else astype(result, dtype, copy=False)
+
+
+def correction_of(ddof: Any, correction: Any) -> Any:
+    """Return what is subtracted from the number of elements: two keywords mean the same."""
+    if correction is _NoValue:
+        return ddof
+    if ddof != 0:
+        raise ValueError("ddof and correction can't be provided simultaneously.")
+    return correction
 
 
 def _var_about(a: Any, axis: Axes, ddof: Any, keepdims: bool, where: Any, middle: Any) -> Any:

@@ -29,12 +29,14 @@ class Step(NamedTuple):
         params: its parameters.
         number: which of its results, if there are several.
         writeable: whether NumPy lets one write into it.
+        copied: whether what is read from it is a copy and no further view, as with `t.flat`.
     """
 
     primitive: Any
     params: dict[str, Any]
     number: int | None = None
     writeable: bool = True
+    copied: bool = False
 
     def read(self, a: Any) -> Any:
         """Return the view of an array or a Tensor."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.primitives import vocabulary
 from functad.primitives.primitive import ENTRIES, Entry, Primitive
 from functad.testing.programs import Draft, Impossible, broadcasts, line, literal
 from functad.testing.sample_calls import InputSource, is_constant
@@ -32,7 +33,8 @@ class _Recording:
 
 @cache
 def _paths() -> dict[Any, str]:
-    """Return under what name a program finds each function."""
+    """Return under what name a program finds each function: of all families, so that it depends on no earlier program."""
+    vocabulary.complete()
     found = {}
     for prefix, module in (("np.fft", np.fft), ("np.linalg", np.linalg), ("np", np)):
         for name, value in vars(module).items():
@@ -44,9 +46,9 @@ def _paths() -> dict[Any, str]:
 @cache
 def _sampled() -> list[tuple[str, list[Any], Any, dict[int, tuple[Any, float, float]]]]:
     """Return the sample calls of all entries whose result can have a derivative: name, leaves, structure, ranges."""
-    result = []
+    result, paths = [], _paths()
     for entry in ENTRIES.values():
-        if entry.function not in _paths() or is_constant(entry) or entry.samples is None:
+        if entry.function not in paths or is_constant(entry) or entry.samples is None:
             continue
         recording = _Recording()
         for call in entry.samples(recording):
@@ -55,20 +57,20 @@ def _sampled() -> list[tuple[str, list[Any], Any, dict[int, tuple[Any, float, fl
             ):  # of a program's values, one that stands for a constant is a plain array, and dispatches nothing
                 continue
             leaves, structure = flatten(call)
-            result.append((_paths()[entry.function], leaves, structure, recording.ranges))
+            result.append((paths[entry.function], leaves, structure, recording.ranges))
     return result
 
 
 @cache
 def _elementwise() -> list[tuple[str, list[tuple[float, float]]]]:
     """Return the elementwise functions, and for each argument the interval from which it may be."""
-    result = []
+    result, paths = [], _paths()
     for entry in ENTRIES.values():
-        if not isinstance(entry, Primitive) or entry.kind != "elementwise" or entry.function not in _paths():
+        if not isinstance(entry, Primitive) or entry.kind != "elementwise" or entry.function not in paths:
             continue
         ranges = _ranges(entry)
         if len(ranges) == len(entry.names):
-            result.append((_paths()[entry.function], ranges))
+            result.append((paths[entry.function], ranges))
     return sorted(result)
 
 

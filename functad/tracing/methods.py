@@ -15,6 +15,7 @@ from functad.errors import UnsupportedError, here
 from functad.primitives import extremes, reductions, scans, statistics, vocabulary
 from functad.primitives.broadcasting import as_shape
 from functad.primitives.conversion import COPY, astype
+from functad.primitives.operands import TensorGivenError
 from functad.primitives.primitive import ENTRIES
 from functad.primitives.shaping import (
     RESHAPE,
@@ -27,8 +28,10 @@ from functad.primitives.shaping import (
     swapaxes,
     transpose,
 )
+from functad.primitives.writing import Step
 from functad.tracing.recorder import record
-from functad.tracing.views import note_view
+from functad.tracing.views import enter, origin_of
+from functad.tracing.writing import by_name, into
 
 Method = Callable[..., Any]
 
@@ -45,11 +48,20 @@ def _front(function: Any) -> Method:
     return entry.front
 
 
+def _called(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call what is called in place of a NumPy function; its `out` may be a Tensor."""
+    front = _front(function)
+    try:
+        return front(*args, **kwargs)
+    except TensorGivenError:
+        return into(function, *by_name(front, args, kwargs))
+
+
 def _method(function: Any) -> Method:
     """Return the method that calls a NumPy function with the Tensor as its first argument."""
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return _front(function)(self, *args, **kwargs)
+        return _called(function, self, *args, **kwargs)
 
     method.__name__ = function.__name__
     method.__doc__ = f"As `np.{function.__name__}`."
@@ -99,11 +111,11 @@ class ArrayMethods:
 
     @property
     def flat(self: Any) -> Any:
-        """All elements in C order, as a Tensor with one axis; what is written there is written to this one."""
+        """All elements in C order, on one axis: what is written there is written to this Tensor, what is read is a copy."""
         params = {"shape": (self.size,)}
         out = record(RESHAPE, (self,), params)
-        if getattr(out, "origin", None) is None:
-            note_view(self, out, RESHAPE, params)
+        root, path = origin_of(self)
+        enter(root, (*path, Step(RESHAPE, params, copied=True)), out)
         return out
 
     @flat.setter
@@ -153,7 +165,7 @@ class ArrayMethods:
 
     def clip(self, min: Any = None, max: Any = None, out: Any = None) -> Any:
         """As `np.clip`."""
-        return _front(np.clip)(self, min, max, out)
+        return _called(np.clip, self, min, max, out)
 
     # Fronts that have the signature of the method: no look-up, which would be a fifth of the time of t.sum().
     sum = reductions.sum
@@ -184,11 +196,11 @@ class ArrayMethods:
 
     def compress(self, condition: Any, axis: Any = None, out: Any = None) -> Any:
         """As `np.compress`."""
-        return _front(np.compress)(condition, self, axis, out)
+        return _called(np.compress, condition, self, axis, out)
 
     def choose(self, choices: Any, out: Any = None, mode: str = "raise") -> Any:
         """As `np.choose`."""
-        return _front(np.choose)(self, choices, out, mode)
+        return _called(np.choose, self, choices, out, mode)
 
     resize = _in_place("resize", "np.resize(t, shape)")
     setfield = _in_place("setfield", "np.where(mask, new, t)")

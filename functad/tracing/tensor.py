@@ -14,7 +14,7 @@ from functad.errors import AbstractValueError, UnsupportedError, here
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives import vocabulary
 from functad.primitives.names import shown_name
-from functad.primitives.operands import innermost
+from functad.primitives.operands import TensorGivenError, innermost
 from functad.primitives.primitive import ENTRIES, Composite, Primitive
 from functad.primitives.ufunc_methods import METHODS, call_with_keywords
 from functad.tracing import choosing, conversions  # noqa: F401 # choosing enters the short way of np.where
@@ -24,7 +24,7 @@ from functad.tracing.operators import BINARY, UNARY, WHOLE, Operators, binary, u
 from functad.tracing.reading import Reading
 from functad.tracing.recorder import ABSTRACT, Recorded, escaped, record
 from functad.tracing.views import note_read_only, refresh
-from functad.tracing.writing import Writing, buffer_like, into, write
+from functad.tracing.writing import Writing, buffer_like, by_name, into, overwrite, write
 
 _KNOWN = (Recorded, np.ndarray, np.generic, int, float, complex, list, tuple)
 
@@ -49,6 +49,7 @@ class Tensor(Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded):
 
     __functad_record__ = staticmethod(record)
     __functad_write__ = staticmethod(write)
+    __functad_overwrite__ = staticmethod(overwrite)
     __functad_view__ = staticmethod(note_read_only)
     __functad_buffer__ = staticmethod(buffer_like)
 
@@ -87,7 +88,10 @@ class Tensor(Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded):
         if isinstance(kwargs.get("out"), Recorded):
             return into(function, args, kwargs)
         entry = ENTRIES.get(function) or _entry_of(function)
-        out = entry.front(*args, **kwargs)
+        try:
+            out = entry.front(*args, **kwargs)
+        except TensorGivenError:
+            return into(function, *by_name(entry.front, args, kwargs))
         return buffer_like(self, out) if entry.creates and type(out) is np.ndarray else out
 
     def current(self) -> Any:

@@ -14,6 +14,7 @@ from weakref import ref
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
+from functad.expressions.spec import ArraySpec
 from functad.primitives.primitive import Primitive
 from functad.primitives.writing import Path, Step
 
@@ -74,16 +75,20 @@ def would_share(base: Any, primitive: Primitive, params: dict[str, Any]) -> bool
 def note_view(base: Any, view: Any, primitive: Primitive, params: dict[str, Any], number: int | None = None) -> None:
     """Let a Tensor that was just made stand for a view of another."""
     root, path = getattr(base, "origin", None) or (base, ())
-    _enter(root, (*path, Step(primitive, params, number)), view)
+    if path and path[-1].copied:
+        view.value = view.value if isinstance(view.value, ArraySpec) else np.copy(view.value)
+    else:
+        enter(root, (*path, Step(primitive, params, number)), view)
 
 
 def note_read_only(base: Any, view: Any, entry: Any, params: dict[str, Any]) -> None:
     """Let the result of a composite stand for a view that NumPy makes read-only, however it was computed."""
     root, path = getattr(base, "origin", None) or (base, ())
-    _enter(root, (*path, Step(entry, params, writeable=False)), view)
+    enter(root, (*path, Step(entry, params, writeable=False)), view)
 
 
-def _enter(root: Any, path: Path, view: Any) -> None:
+def enter(root: Any, path: Path, view: Any) -> None:
+    """Let a Tensor stand for the view at the end of a path."""
     view.origin = root, path
     memory = memory_of(root)
     views = memory.views
@@ -139,4 +144,4 @@ def refresh(view: Any) -> None:
         new = step.read(new)
     view.value, view.recorder, view.slot = new.value, new.recorder, new.slot
     view.code, view.instruction = new.code, new.instruction
-    _enter(root, path, view)
+    enter(root, path, view)

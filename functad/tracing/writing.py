@@ -6,6 +6,7 @@ is written in place while nothing else holds it, so that a loop that fills it co
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -85,6 +86,8 @@ def _write(root: Any, path: Path, index: Any, v: Any, primitive: Primitive) -> N
         own = isinstance(v, Recorded) and v.recorder is recorder
         given = v.value if own else v
         make_stale(root, STALE)
+        if recorder.watch is not None:
+            recorder.watch.keep(root)
         out = _written(root, path, index, given, primitive)
         new = append(type(root), recorder, primitive, (root, v), (out, given), (0, 1) if own else (0,), params, out)
         if recorder.watch is not None:
@@ -159,6 +162,14 @@ def into(call: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
             raise ConversionError(f"out= with both Tensors and plain arrays, at {here()}, would lose derivatives.")
     given = tuple([result if out is None else out for out, result in zip(several, results, strict=True)])
     return given if len(given) > 1 else given[0]
+
+
+def by_name(front: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of a front with `out` among the keywords, where it was given by its place."""
+    if "out" in kwargs:
+        return args, kwargs
+    place = list(inspect.signature(front).parameters).index("out")
+    return (*args[:place], None, *args[place + 1 :]), kwargs | {"out": args[place]}
 
 
 def overwrite(tensor: Any, result: Any, casting: Any = "same_kind") -> Any:

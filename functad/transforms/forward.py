@@ -48,8 +48,8 @@ def push_all(equations: Sequence[Any], tangents: list[Any], outputs: Collection[
             if equation is None:
                 continue
             if equation[0].primitive.writes:
-                last = last or _last_readers(equations) | dict.fromkeys(outputs, len(equations))
-                if _push_write(equation, index, tangents, last):
+                last = last or last_readers(equations) | dict.fromkeys(outputs, len(equations))
+                if push_write(equation, index, tangents, last):
                     continue
             if lost := _push(equation, index, tangents):
                 doubts.append((index, lost))
@@ -95,7 +95,7 @@ def lowered(saved: Any) -> Any:
     return saved if isinstance(value, ArraySpec) else value
 
 
-def _last_readers(equations: Sequence[Any]) -> dict[int, int]:
+def last_readers(equations: Sequence[Any]) -> dict[int, int]:
     """Return for each slot the last record that reads it."""
     last: dict[int, int] = {}
     for index, equation in enumerate(equations):
@@ -105,7 +105,7 @@ def _last_readers(equations: Sequence[Any]) -> dict[int, int]:
     return last
 
 
-def _push_write(equation: Any, index: int, tangents: list[Any], last: dict[int, int]) -> bool:
+def push_write(equation: Any, index: int, tangents: list[Any], last: dict[int, int]) -> bool:
     """Push through a write in place, if nothing else needs the tangent of what was written to; say whether that was so.
 
     A loop that fills an array then costs time linear in its length.

@@ -77,11 +77,11 @@ def pull_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consu
         restore(token)
     found = [g.total() if type(g) is Scattered else g for g in cotangents[:inputs]]
     if guard:
-        _guard_outer(found)
+        guard_outer(found)
     return found
 
 
-def _guard_outer(found: list[Any]) -> None:
+def guard_outer(found: list[Any]) -> None:
     """Tell the traces that recorded this walk that there are exact zeros in it, for when it is pulled back itself."""
     for g in found:
         while isinstance(g, Recorded):
@@ -132,9 +132,9 @@ def _walk(equations: list[Any], cotangents: list[Any], inputs: int, consume: boo
                         if plan.fresh and type(ct) is _ndarray:
                             owned[slot] = True
                     else:
-                        _accumulate(cotangents, owned, slot, ct)
+                        accumulate(cotangents, owned, slot, ct)
             elif plan.primitive.writes:
-                _pull_write(equation, index, g, cotangents, owned)
+                pull_write(equation, index, g, cotangents, owned)
             elif plan.contracts:
                 _pull_product(equation, index, g, cotangents, owned, equations)
             else:
@@ -142,7 +142,7 @@ def _walk(equations: list[Any], cotangents: list[Any], inputs: int, consume: boo
             continue
         keep = plan.keep
         if keep == KEEP_GATHER:
-            _add_piece(cotangents, owned, slots, g, saved)
+            add_piece(cotangents, owned, slots, g, saved)
             continue
         if specs is None and not by_array:
             ct = single(g, saved) if keep == KEEP_ONE else single(g) if keep == KEEP_NOTHING else single(g, *saved)
@@ -154,7 +154,7 @@ def _walk(equations: list[Any], cotangents: list[Any], inputs: int, consume: boo
             if plan.fresh and type(ct) is _ndarray:
                 owned[slots] = True
         else:
-            _accumulate(cotangents, owned, slots, ct)
+            accumulate(cotangents, owned, slots, ct)
     return guard
 
 
@@ -177,7 +177,7 @@ def _pull_several(equation: Any, index: int, g: Any, cotangents: list[Any], owne
         if cotangents[slot] is None:
             cotangents[slot] = ct
         else:
-            _accumulate(cotangents, owned, slot, ct)
+            accumulate(cotangents, owned, slot, ct)
 
 
 def _pull_product(equation: Any, index: int, g: Any, cotangents: list[Any], owned: bytearray, equations: list[Any]) -> None:
@@ -205,10 +205,10 @@ def _pull_product(equation: Any, index: int, g: Any, cotangents: list[Any], owne
         if cotangents[slot] is None:
             cotangents[slot] = ct
         else:
-            _accumulate(cotangents, owned, slot, ct)
+            accumulate(cotangents, owned, slot, ct)
 
 
-def _pull_write(equation: Any, index: int, g: Any, cotangents: list[Any], owned: bytearray) -> None:
+def pull_write(equation: Any, index: int, g: Any, cotangents: list[Any], owned: bytearray) -> None:
     """Pull back through a write: take out what belongs to the elements written, and hand the rest on in the same buffer.
 
     So a loop that writes one element at a time costs time linear in its length, where the rule makes an array for each.
@@ -236,7 +236,7 @@ def _pull_write(equation: Any, index: int, g: Any, cotangents: list[Any], owned:
             cotangents[slot] = ct
             owned[slot] = type(ct) is _ndarray or (position == 0 and not number and isinstance(ct, Recorded))
         else:
-            _accumulate(cotangents, owned, slot, ct)
+            accumulate(cotangents, owned, slot, ct)
 
 
 def _sums_over(equation: Any, axis: int) -> bool:
@@ -268,7 +268,7 @@ def _total(part: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     return part.total() if type(part) is Scattered else part
 
 
-def _accumulate(cotangents: list[Any], owned: bytearray, slot: int, ct: Any) -> None:
+def accumulate(cotangents: list[Any], owned: bytearray, slot: int, ct: Any) -> None:
     """Add a cotangent to the one that a slot already has, in place if the walk owns that buffer."""
     held = cotangents[slot]
     if type(held) is Scattered:
@@ -285,7 +285,7 @@ def _accumulate(cotangents: list[Any], owned: bytearray, slot: int, ct: Any) -> 
         owned[slot] = type(total) is _ndarray
 
 
-def _add_piece(cotangents: list[Any], owned: bytearray, slot: int, g: Any, saved: tuple[Any, ...]) -> None:
+def add_piece(cotangents: list[Any], owned: bytearray, slot: int, g: Any, saved: tuple[Any, ...]) -> None:
     """Add the cotangent of something read by indexing to the place it was read from."""
     held = cotangents[slot]
     if owned[slot] and type(held) is Scattered and type(g) in PLAIN:

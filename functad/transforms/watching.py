@@ -17,24 +17,22 @@ from contextvars import ContextVar
 from types import FrameType
 from typing import Any
 
+import numpy as np
+
 from functad.errors import NotFiniteError, here, line_of, name_of, user_frame
+from functad.expressions.spec import spec_of
 from functad.primitives import vocabulary
 from functad.primitives.operands import innermost
-from functad.primitives.primitive import ENTRIES, Composite, Primitive
+from functad.primitives.primitive import ENTRIES, KEEP_GATHER, Composite, Primitive
 from functad.tracing.recorder import Recorded, Recorder
 from functad.transforms.doubts import doubts_in, settle
-from functad.transforms.forward import push_forward
-from functad.transforms.origins import (
-    NAN,
-    NOT_FINITE,
-    Flow,
-    Note,
-    Offence,
-    count_offending,
-    origin_of_derivative,
-    origin_of_value,
-)
-from functad.transforms.reverse import pull_back
+from functad.transforms.flow import Flow
+from functad.transforms.forward import last_readers, push_forward
+from functad.transforms.notes import NAN, NOT_FINITE, Note, Notes, Offence
+from functad.transforms.origins import count_offending, origin_of_derivative, origin_of_value
+from functad.transforms.reverse import guard_outer, pull_back
+from functad.transforms.routes import is_route
+from functad.transforms.silence import restore, silence
 
 _INSIDE: ContextVar[bool] = ContextVar("inside_watched", default=False)
 """Whether a watched transform runs its function now: transforms called there leave it to that one to look at results."""
@@ -55,14 +53,14 @@ class Watch:
         recorder: the recorder of the trace.
         offence: what counts as an error.
         quiet: another watched transform is running its function, and will look at what comes out of it.
-        notes: by slot, the operation that made it, and which of its results it is.
+        notes: what is known of its operations.
     """
 
     def __init__(self, recorder: Recorder, *, offence: Offence) -> None:
         self.recorder = recorder
         self.offence = offence
         self.quiet = _INSIDE.get()
-        self.notes: dict[int, tuple[Note, int]] = {}
+        self.notes = Notes()
 
     def run(self, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Return `f(*args, **kwargs)`."""
@@ -72,6 +70,11 @@ class Watch:
         finally:
             _INSIDE.reset(token)
 
+    def keep(self, root: Any) -> None:
+        """Keep the value of a Tensor that is about to be written to in place, if no operation made it."""
+        if root.slot not in self.notes and root.slot not in self.notes.bases:
+            self.notes.bases[root.slot] = np.copy(innermost(root.value))
+
     def note(
         self, primitive: Primitive, arrays: Sequence[Any], values: Sequence[Any], params: dict[str, Any], result: Any
     ) -> None:
@@ -80,7 +83,13 @@ class Watch:
         slots = tuple([a.slot if isinstance(a, Recorded) and a.recorder is self.recorder else None for a in arrays])
         line = line_of(results[-1].code, results[-1].instruction)
         known = tuple(map(innermost, values))
-        out = tuple([innermost(t.value) for t in results])
+        out: tuple[Any, ...] = tuple([innermost(t.value) for t in results])
+        if slots[0] is not None and is_route(primitive):
+            if primitive.writes:
+                out = (None,)
+                if slots[0] not in self.notes:
+                    self.notes.bases.setdefault(slots[0], known[0])
+            known = (spec_of(known[0]), *known[1:])
         note = Note(primitive, _called(primitive), line, known, slots, params, out, _BELONGS_TO.get())
         for i, t in enumerate(results):
             self.notes[t.slot] = note, i
@@ -91,73 +100,101 @@ class Watch:
             return
         for slot in slots:
             if slot is not None and slot in self.notes:
-                note, i = self.notes[slot]
-                if self.offence.found(note.out[i]):
-                    raise self._error("The value", note.out[i], self._origin(slot, note.out[i]))
+                value = self.notes.value(slot)
+                if self.offence.found(value):
+                    raise self._error("The value", value, self._origin(slot, value))
 
     def pull_back(self, cotangents: list[Any], *, guard: bool) -> list[Any]:
         """Pull cotangents back as `reverse.pull_back` does, and raise if value or derivatives are not as they should be."""
         self.check_values([slot for slot, g in enumerate(cotangents) if g is not None])
-        flow = self._flow("cotangent", cotangents)
         equations, inputs = self.recorder.equations, self.recorder.inputs
-        for index in range(len(equations) - 1, inputs - 1, -1):
-            if equations[index] is None:
-                continue
-            plan, slots, saved, specs = equations[index]
-            count = len(specs[1]) if plan.primitive.multiple else 1
-            gs = [flow.ways.get(index + 1 - count + k) for k in range(count)]
-            if all(g is None for g in gs):
-                continue
-            m = len(plan.active)
+        flow = self._flow("cotangent", [*cotangents, *[None] * (len(equations) - len(cotangents))])
+        token = silence()
+        try:
+            for index in range(len(equations) - 1, inputs - 1, -1):
+                if equations[index] is not None and self._pull(flow, index, equations[index], guard):
+                    guard = guard or equations[index][0].selects
+            found = [flow.take(slot) for slot in range(inputs)]
+        finally:
+            restore(token)
+        if guard:
+            guard_outer(found)
+        self._check_derivatives(flow, found, range(inputs), "The derivative by input {}" if inputs > 1 else "The derivative")
+        return found
+
+    def _pull(self, flow: Flow, index: int, equation: Any, guard: bool) -> bool:
+        """Pull back through one record; say whether there was anything to pull."""
+        plan, slots, saved, specs = equation
+        count = len(specs[1]) if plan.primitive.multiple else 1
+        gs = [flow.take(index + 1 - count + k) for k in range(count)]
+        if all(g is None for g in gs):
+            return False
+        m = len(plan.active)
+        if plan.keep == KEEP_GATHER:
+            flow.pull_read(index, gs[0], slots, saved)
+        elif plan.primitive.writes:
+            flow.pull_write(index, gs[0], equation)
+        else:
             local: Any = 0 if m == 1 else tuple(range(m))
 
-            def pull(*gs: Any, m: int = m, record: Any = (plan, local, saved, specs), guard: bool = guard) -> list[Any]:
+            def pull(*gs: Any) -> list[Any]:
                 blanks: list[Any] = [None] * (m + len(gs) - 1)
+                record = plan, local, saved, specs
                 return pull_back([*blanks, record], [*[None] * m, *gs], m, consume=False, guard=guard)
 
-            flow.pass_back(index, count, gs, pull, (slots,) if m == 1 else slots)
-            guard = guard or plan.selects
-        found = [flow.ways.get(slot) for slot in range(inputs)]
-        self._check_derivatives(flow, range(inputs), "The derivative by input {}" if inputs > 1 else "The derivative")
-        return found
+            flow.pull(index, gs, pull, (slots,) if m == 1 else slots)
+        return True
 
     def push_forward(self, tangents: list[Any], results: Sequence[Any]) -> list[Any]:
         """Push tangents forward as `forward.push_forward` does, and raise if results are not as they should be."""
         own = [t.slot for t in results if isinstance(t, Recorded) and t.recorder is self.recorder]
         self.check_values(own)
-        flow = self._flow("tangent", tangents)
-        for index, equation in enumerate(self.recorder.equations):
-            if equation is None:
-                continue
-            plan, slots, saved, rest = equation
-            ts = [flow.ways.get(slot) for slot in ((slots,) if len(plan.active) == 1 else slots)]
-            if all(t is None for t in ts):
-                continue
-            m, count = len(plan.active), len(rest[0]) if plan.primitive.multiple else 1
-            local: Any = 0 if m == 1 else tuple(range(m))
+        equations = self.recorder.equations
+        flow = self._flow("tangent", [*tangents, *[None] * (len(equations) - len(tangents))])
+        last: dict[int, int] = {}
+        if any(equation is not None and equation[0].primitive.writes for equation in equations):
+            last = last_readers(equations) | dict.fromkeys(own, len(equations))
+        token = silence()
+        try:
+            for index, equation in enumerate(equations):
+                if equation is not None:
+                    self._push(flow, index, equation, last)
+        finally:
+            restore(token)
+        pushed = [flow.ways[slot] for slot in own]
+        self._check_derivatives(flow, pushed, own, "The tangent of result {}" if len(own) > 1 else "The tangent")
+        if doubts := doubts_in(equations, flow.ways):
+            settle(equations, doubts, own)
+        return flow.ways
 
-            def push(*ts: Any, record: Any = (plan, local, saved, rest), count: int = count) -> list[Any]:
-                blanks: list[Any] = [None] * (len(ts) + count - 1)
-                return push_forward([*blanks, record], list(ts))[len(ts) :]
+    def _push(self, flow: Flow, index: int, equation: Any, last: dict[int, int]) -> None:
+        """Push forward through one record; in a trace with writes, `last` says which record reads a slot last."""
+        plan, slots, saved, rest = equation
+        if plan.primitive.writes and flow.push_write(index, equation, last):
+            return
+        m, count = len(plan.active), len(rest[0]) if plan.primitive.multiple else 1
+        slots = (slots,) if m == 1 else slots
+        ts = [flow.ways[slot] for slot in slots]
+        if all(t is None for t in ts):
+            return
+        local: Any = 0 if m == 1 else tuple(range(m))
 
-            flow.pass_on(index, count, ts, push, (slots,) if m == 1 else slots)
-        self._check_derivatives(flow, own, "The tangent of result {}" if len(own) > 1 else "The tangent")
-        pushed = [flow.ways.get(slot) for slot in range(len(self.recorder.equations))]
-        if doubts := doubts_in(self.recorder.equations, pushed):
-            settle(self.recorder.equations, doubts, own)
-        return pushed
+        def push(*ts: Any) -> list[Any]:
+            blanks: list[Any] = [None] * (len(ts) + count - 1)
+            return push_forward([*blanks, (plan, local, saved, rest)], list(ts))[len(ts) :]
+
+        flow.push(index, ts, push, slots, copies=bool(last) and plan.primitive.views)
 
     def _flow(self, what: str, given: list[Any]) -> Flow:
-        return Flow(what, self.notes, self.quiet or _INSIDE.get(), _belonging_to, dict(enumerate(given)))
+        return Flow(what, self.notes, self.quiet or _INSIDE.get(), _belonging_to, given)
 
     def _origin(self, slot: int, value: Any) -> str:
         return origin_of_value(self.notes, slot, self.offence.mask(value), self.offence)
 
-    def _check_derivatives(self, flow: Flow, slots: Sequence[int], what: str) -> None:
+    def _check_derivatives(self, flow: Flow, found: Sequence[Any], slots: Sequence[int], what: str) -> None:
         if flow.quiet:
             return
-        for number, slot in enumerate(slots):
-            value = innermost(flow.ways.get(slot))
+        for number, (value, slot) in enumerate(zip(map(innermost, found), slots, strict=True)):
             if self.offence.found(value):
                 origin = origin_of_derivative(flow, slot, self.offence.mask(value), self.offence)
                 raise self._error(what.format(number), value, origin)

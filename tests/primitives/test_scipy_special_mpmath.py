@@ -16,6 +16,14 @@ def _incomplete_beta(a, b, x):
     return mp.betainc(a, b, 0, x, regularized=True)
 
 
+def _lower_gamma(a, x):
+    return mp.gammainc(a, 0, x, regularized=True)
+
+
+def _student(v, t):
+    return mp.mpf(1) / 2 + mp.sign(t) * (1 - _incomplete_beta(v / 2, mp.mpf(1) / 2, v / (v + t * t))) / 2
+
+
 def _carlson_c(x, y):
     return mp.elliprc(x, y)
 
@@ -115,7 +123,18 @@ FUNCTIONS = [
     *[("gammainc", lambda x, a=a: mp.gammainc(a, 0, x, regularized=True), [(0.25,), (6.0,)], a) for a in (0.5, 1.0, 4.5)],
     *[("gammaincc", lambda x, a=a: mp.gammainc(a, x, regularized=True), [(0.25,), (20.0,)], a) for a in (0.5, 1.0, 4.5)],
     ("betainc", lambda x: _incomplete_beta(1.5, 0.75, x), [(0.25,), (0.01,), (0.95,)], 1.5, 0.75),
-    ("zeta", lambda q: mp.zeta(mp.mpf(2.5), q), [(0.5,), (3.0,)], 2.5),
+    ("gammainc", _lower_gamma, [(0.3, 0.1), (0.01, 1e-10), (0.3, 5.0), (2.5, 1.0), (2.5, 4.0), (100.0, 90.0), (1e4, 10100.0)]),
+    ("gammaincc", lambda a, x: mp.gammainc(a, x, regularized=True), [(0.3, 0.1), (2.5, 40.0), (1e-3, 1.5), (60.0, 90.0)]),
+    ("betainc", _incomplete_beta, [(2.5, 1.0, 0.3), (2.5, 4.0, 0.9), (0.3, 0.1, 0.5), (0.01, 0.02, 1e-10), (100.0, 90.0, 0.5)]),
+    ("betainc", _incomplete_beta, [(0.3, 5.0, 0.2), (5.0, 0.25, 0.99), (40.0, 0.5, 0.97), (0.5, 300.0, 0.002)]),
+    ("betaincc", lambda a, b, x: 1 - _incomplete_beta(a, b, x), [(2.5, 1.0, 0.3), (0.3, 0.1, 0.5)]),
+    ("chdtr", lambda v, x: _lower_gamma(v / 2, x / 2), [(2.5, 1.75), (0.5, 0.25), (30.0, 22.0)]),
+    ("gdtr", lambda a, b, x: _lower_gamma(b, a * x), [(0.5, 2.5, 4.0)]),
+    ("stdtr", _student, [(2.5, 0.5), (2.5, -4.0), (30.0, 0.01), (1.0, 50.0), (0.75, -1.0)]),
+    ("fdtr", lambda m, n, x: _incomplete_beta(m / 2, n / 2, m * x / (n + m * x)), [(2.5, 4.0, 1.75), (1.0, 30.0, 0.01)]),
+    ("zeta", mp.zeta, [(2.5, 0.5), (1.01, 3.0), (12.0, 0.25), (30.0, 2.0)]),
+    ("zeta", mp.zeta, [(2.0,), (1.001,), (0.5,), (0.0,), (20.0,), (-0.5,), (-3.25,), (-8.0,)]),
+    ("zetac", lambda x: mp.zeta(x) - 1, [(2.0,), (1.1,), (0.25,), (35.0,), (-1.5,)]),
     ("ellipk", mp.ellipk, [(0.0,), (0.1,), (0.149,), (0.151,), (-0.151,), (0.5,), (0.99,), (-8.0,)]),
     ("ellipkm1", lambda p: mp.ellipk(1 - p), [(1.0,), (0.5,), (1e-6,), (1.9,)]),
     ("ellipe", mp.ellipe, [(0.0,), (0.149,), (-0.151,), (0.5,), (0.99,), (-8.0,)]),

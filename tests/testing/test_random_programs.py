@@ -47,11 +47,19 @@ def same(found: Any, expected: Any, tolerance: float) -> None:
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
 
 
-def differentiates(program: Program, order: int, modes: Any = ("rev", "fwd")) -> None:
+def differentiates(program: Program, order: int, modes: Any = ("rev", "fwd")) -> bool:
+    """Check the derivatives of a program; return whether there was anything to compare."""
     try:
         check_grads(program, program.inputs, order, modes)
     except NothingComparedError:  # it ends at a kink everywhere: the sign of a difference of equals
-        return
+        return False
+    return True
+
+
+def assert_most(compared: list[bool]) -> None:
+    """Check that derivatives of nearly all programs were compared with something."""
+    assert len(compared) >= 100
+    assert sum(compared) > 0.9 * len(compared)
 
 
 def test_there_is_a_group_for_every_family():
@@ -61,26 +69,41 @@ def test_there_is_a_group_for_every_family():
 
 @pytest.mark.parametrize("group", GROUPS, ids="-".join)
 def test_first_derivatives_within_families(group):
+    compared = []
+
     @many
     @given(programs(families=group))
     def check(program):
         agrees_with_numpy(program)
-        differentiates(program, 1)
+        compared.append(differentiates(program, 1))
 
     check()
+    assert_most(compared)
 
 
-@many
-@given(programs())
-def test_first_derivatives_of_mixed_programs(program):
-    agrees_with_numpy(program)
-    differentiates(program, 1)
+def test_first_derivatives_of_mixed_programs():
+    compared = []
+
+    @many
+    @given(programs())
+    def check(program):
+        agrees_with_numpy(program)
+        compared.append(differentiates(program, 1))
+
+    check()
+    assert_most(compared)
 
 
-@some
-@given(programs(max_operations=5))
-def test_second_derivatives_of_mixed_programs(program):
-    differentiates(program, 2)
+def test_second_derivatives_of_mixed_programs():
+    compared = []
+
+    @some
+    @given(programs(max_operations=5))
+    def check(program):
+        compared.append(differentiates(program, 2))
+
+    check()
+    assert_most(compared)
 
 
 @some
@@ -104,32 +127,21 @@ def test_programs_have_expression_lists(program):
     same(cotangents, pullback(g), 1e-9)
 
 
-def tensors_can_be_written_into() -> bool:
-    def f(x):
-        y = x * 1.0
-        y[0] = 0.0
-        return y.sum()
-
-    try:
-        functad.grad(f)(np.ones(2))
-    except functad.errors.UnsupportedError:
-        return False
-    return True
-
-
-@pytest.mark.skipif(not tensors_can_be_written_into(), reason="elements of a Tensor cannot be assigned to yet")
 @pytest.mark.parametrize("part", range(2))
 def test_programs_that_write(part):
+    compared = []
+
     @many
     @given(programs(mutation=True))
     def check(program):
         inputs = [np.copy(x) for x in program.inputs]
         agrees_with_numpy(program)
-        differentiates(program, 1 + part, ("rev",) if part else ("rev", "fwd"))
+        compared.append(differentiates(program, 1 + part, ("rev",) if part else ("rev", "fwd")))
         for before, after in zip(inputs, program.inputs, strict=True):
             assert np.array_equal(before, after)
 
     check()
+    assert_most(compared)
 
 
 # The programs themselves

@@ -216,6 +216,33 @@ def test_a_view_of_a_constant_is_frozen_with_its_owner() -> None:
     whole[:] = 2.0
 
 
+@pytest.mark.parametrize("inner_first", [True, False])
+def test_an_array_frozen_by_two_traces_thaws_with_the_last(inner_first: bool) -> None:
+    constant, x, writeable = np.ones(20_000), np.full(20_000, 0.5), []
+
+    def inner(y: Any) -> Any:
+        return np.sum(np.sin(y) * constant)
+
+    def f(x: Any) -> Any:
+        total = 0.0 if inner_first else np.sum(x * constant)
+        total += np.sum(functad.grad(inner)(x * 2.0))
+        if inner_first:
+            writeable.append(constant.flags.writeable)
+            total += np.sum(x * constant)
+            functad.grad(inner)(np.ones(20_000))
+        with pytest.raises(ValueError, match="read-only"):
+            constant[0] = 7.0
+        with pytest.raises(ValueError, match="read-only"):
+            constant[:] = 7.0
+        return total
+
+    assert np.allclose(functad.grad(f)(x), 1.0 - 2.0 * np.sin(1.0))
+    assert not any(writeable)
+    assert constant.flags.writeable
+    constant[:] = 3.0
+    assert np.allclose(functad.grad(inner)(x), 3.0 * np.cos(0.5))
+
+
 @pytest.mark.parametrize("size", [3, 20_000])
 def test_a_pullback_stays_what_it_was(size: int) -> None:
     constant, x = np.ones(size), np.full(size, 0.5)

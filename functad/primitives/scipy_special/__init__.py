@@ -16,13 +16,18 @@ FAMILIES: dict[str, str] = {
     "struve modstruve besselpoly wright_bessel",
     "airy": "airy airye itairy itj0y0 iti0k0 it2j0y0 it2i0k0 itstruve0 it2struve0 itmodstruve0 ber bei ker kei berp beip kerp "
     "keip kelvin pbdv pbvv pbwa",
-    "incomplete": "beta betaln betainc betaincc betaincinv betainccinv gammainc gammaincc gammaincinv gammainccinv _zeta",
+    "incomplete": "beta betaln betainc betaincc betaincinv betainccinv gammainc gammaincc gammaincinv gammainccinv",
     "elliptic": "ellipk ellipkm1 ellipe ellipkinc ellipeinc ellipj elliprf elliprg elliprc elliprd elliprj agm",
     "hypergeometric": "hyp0f1 hyp1f1 hyp2f1 hyperu",
     "orthogonal": "eval_legendre eval_jacobi eval_chebyt eval_chebyu eval_chebyc eval_chebys eval_gegenbauer eval_laguerre "
     "eval_genlaguerre eval_hermite eval_hermitenorm eval_sh_legendre eval_sh_chebyt eval_sh_chebyu eval_sh_jacobi lpmv",
     "distributions": "bdtr bdtrc bdtri chdtr chdtrc chdtri fdtr fdtrc fdtri gdtr gdtrc gdtria gdtrix nbdtr nbdtrc nbdtri pdtr "
     "pdtrc pdtri stdtr stdtrit nrdtrimn nrdtrisd kolmogorov kolmogi",
+    "parameter_inverses": "bdtrik bdtrin btdtria btdtrib chdtriv fdtridfd gdtrib nbdtrik nbdtrin pdtrik stdtridf",
+    "zeta": "_zeta _riemann_zeta zetac",
+    "mathieu": "mathieu_a mathieu_b mathieu_cem mathieu_sem mathieu_modcem1 mathieu_modcem2 mathieu_modsem1 mathieu_modsem2 "
+    "pro_cv pro_ang1 pro_ang1_cv pro_rad1 pro_rad1_cv pro_rad2 pro_rad2_cv "
+    "obl_cv obl_ang1 obl_ang1_cv obl_rad1 obl_rad1_cv obl_rad2 obl_rad2_cv",
     "elementary": "cbrt exp2 exp10 expm1 log1p cosm1 powm1 exprel sindg cosdg tandg cotdg radian round expit log_expit logit "
     "xlogy xlog1py entr rel_entr kl_div huber pseudo_huber boxcox boxcox1p inv_boxcox inv_boxcox1p",
 }

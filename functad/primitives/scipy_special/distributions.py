@@ -1,7 +1,7 @@
 """Distribution functions of statistics with their complements and inverses, differentiated in their continuous variables.
 
-All are incomplete gamma or beta functions of transformed arguments; the derivative is the density. Counts and degrees of
-freedom are parameters, in which there is no closed form.
+All are incomplete gamma or beta functions of transformed arguments; by the variable the derivative is the density. Degrees of
+freedom and shapes are continuous too; counts are not.
 """
 
 from __future__ import annotations
@@ -15,50 +15,71 @@ from scipy import special
 from functad.primitives.primitive import Rule
 from functad.primitives.safe import product, quotient
 from functad.primitives.scipy_special.declaration import special_function, unknown
-from functad.primitives.scipy_special.incomplete import beta_density, gamma_density
+from functad.primitives.scipy_special.densities import beta_density, betainc_by_a, betainc_by_b, gamma_density, gammainc_by_a
 
 _UNIT = (0.15, 0.85)
 _POSITIVE = (0.5, 3.0)
 _COUNTS = [2, 0, 1]
 _TRIALS = [np.int64(5), np.int64(4), np.int64(6)]  # SciPy warns of a Python number among float32
-_FREEDOM = [2.5, 4.0, 3.0]
-_MORE_FREEDOM = [3.0, 5.0, 2.5]
+_FREEDOM = (1.5, 5.0)
 
 
-def _enter(name: str, parameters: str, density: Any, arguments: Any, doc: str, *, complement: bool = False) -> None:
+def _enter(
+    name: str, parameters: str, slopes: Any, density: Any, arguments: Any, doc: str, *, complement: bool = False
+) -> None:
     """Enter a distribution function of parameters and a variable, or its complement.
 
     Args:
         name: of the function.
         parameters: one parameter or two.
-        density: `density(*parameters, x)`, the derivative.
+        slopes: for each the derivative by it, `slope(*parameters, x)`; none if it is a count.
+        density: `density(*parameters, x)`, the derivative by the variable.
         arguments: where samples are drawn from.
         doc: the density.
         complement: the function is one minus that of the density.
     """
     sign = -1 if complement else 1
-    one: Rule = lambda g, a, x: product(g, density(a, x)) * sign  # noqa: E731 - the signature says what is read
-    two: Rule = lambda g, a, b, x: product(g, density(a, b, x)) * sign  # noqa: E731
-    _enter_rule(name, parameters, one, two, arguments, f"{'minus ' if complement else ''}{doc} dx")
+    rules = [_forward(slope, sign, len(arguments)) for slope in (*slopes, density)]
+    _enter_rules(name, parameters, rules, arguments, f"{'minus ' if complement else ''}{doc} dx")
 
 
-def _enter_inverse(name: str, parameters: str, density: Any, arguments: Any, doc: str, *, complement: bool = False) -> None:
-    """Enter the inverse of such a function in its variable."""
+def _forward(slope: Any, sign: int, count: int) -> Rule:
+    """Return the rule with a slope; its signature says what is read."""
+    if count == 2:
+        return lambda g, a, x: product(g, slope(a, x)) * sign
+    return lambda g, a, b, x: product(g, slope(a, b, x)) * sign
+
+
+def _enter_inverse(
+    name: str, parameters: str, slopes: Any, density: Any, arguments: Any, doc: str, *, complement: bool = False
+) -> None:
+    """Enter the inverse of such a function in its variable: `dx = (dy - the slopes by parameters) / density`."""
     sign = -1 if complement else 1
-    one: Rule = lambda g, a, out: quotient(g, density(a, out)) * sign  # noqa: E731
-    two: Rule = lambda g, a, b, out: quotient(g, density(a, b, out)) * sign  # noqa: E731
-    _enter_rule(name, parameters, one, two, arguments, f"the inverse in x: dy / ({'minus ' if complement else ''}{doc})")
+    rules = [_backward(slope, density, len(arguments)) for slope in slopes]
+    if len(arguments) == 2:
+        rules.append(lambda g, a, out: quotient(g, density(a, out)) * sign)
+    else:
+        rules.append(lambda g, a, b, out: quotient(g, density(a, b, out)) * sign)
+    _enter_rules(name, parameters, rules, arguments, f"the inverse in x: dy / ({'minus ' if complement else ''}{doc})")
 
 
-def _enter_rule(name: str, parameters: str, one: Rule, two: Rule, arguments: Any, doc: str) -> None:
+def _backward(slope: Any, density: Any, count: int) -> Rule:
+    if count == 2:
+        return lambda g, a, out: -quotient(product(g, slope(a, out)), density(a, out))
+    return lambda g, a, b, out: -quotient(product(g, slope(a, b, out)), density(a, b, out))
+
+
+def _enter_rules(name: str, parameters: str, rules: list[Rule], arguments: Any, doc: str) -> None:
+    """Enter the rules, of which those by counts are unknown."""
     named = parameters.split()
+    continuous = len(rules) > 1
     special_function(
         name,
-        *[unknown(name, parameter) for parameter in named],
-        one if len(named) == 1 else two,
+        *([] if continuous else [unknown(name, parameter, "It is a count") for parameter in named]),
+        *rules,
         arguments=arguments,
         names=("a", "x") if len(named) == 1 else ("a", "b", "x"),
-        doc=doc,
+        doc=f"{doc}; by {', '.join(named)} an integral over a tail" if continuous else doc,
     )
 
 
@@ -70,7 +91,8 @@ def _negative_binomial_density(k: Any, n: Any, p: Any) -> Any:
     return beta_density(n, k + 1, p)
 
 
-def _chi_square_density(v: Any, x: Any) -> Any:
+def chi_square_density(v: Any, x: Any) -> Any:
+    """Return the derivative of `chdtr` by x."""
     return gamma_density(v / 2, x / 2) / 2
 
 
@@ -78,20 +100,60 @@ def _poisson_density(k: Any, m: Any) -> Any:
     return -gamma_density(k + 1, m)
 
 
-def _f_density(dfn: Any, dfd: Any, x: Any) -> Any:
-    """The beta density at `u = dfn x / (dfd + dfn x)` times `du/dx`."""
+def f_density(dfn: Any, dfd: Any, x: Any) -> Any:
+    """Return the derivative of `fdtr` by x, the beta density at `u = dfn x / (dfd + dfn x)` times `du/dx`."""
     whole = dfd + dfn * x
     return beta_density(dfn / 2, dfd / 2, dfn * x / whole) * (dfn * dfd / (whole * whole))
 
 
-def _student_density(v: Any, t: Any) -> Any:
+def student_density(v: Any, t: Any) -> Any:
+    """Return the derivative of `stdtr` by t."""
     return np.exp(np.log1p(t * t / v) * (-(v + 1) / 2) - special.betaln(0.5, v / 2)) / np.sqrt(v)
 
 
-for _names, _parameters, _density, _arguments, _doc in (
+def chi_square_by_freedom(v: Any, x: Any) -> Any:
+    """Return the derivative of `chdtr` by v."""
+    return gammainc_by_a(v / 2, x / 2) / 2
+
+
+def _beta_slope(a: Any, b: Any, x: Any, y: Any) -> Any:
+    """Return the derivative of `I_x(a, b)` by a for `y = 1 - x`, by the smaller of the two, which is the more exact."""
+    below = x < 0.5
+    return np.where(below, betainc_by_a(a, b, np.where(below, x, 0.25)), -betainc_by_b(b, a, np.where(below, 0.25, y)))
+
+
+def f_by_numerator(dfn: Any, dfd: Any, x: Any) -> Any:
+    """Return the derivative of `fdtr` by dfn: that of the incomplete beta function, and the density times `x / dfn`.
+
+    For u is a function of `dfn x / dfd`.
+    """
+    whole = dfd + dfn * x
+    slope = _beta_slope(dfn / 2, dfd / 2, dfn * x / whole, dfd / whole)
+    return slope / 2 + f_density(dfn, dfd, x) * x / dfn
+
+
+def f_by_denominator(dfn: Any, dfd: Any, x: Any) -> Any:
+    """Return the derivative of `fdtr` by dfd, likewise."""
+    whole = dfd + dfn * x
+    slope = _beta_slope(dfd / 2, dfn / 2, dfd / whole, dfn * x / whole)
+    return slope / -2 - f_density(dfn, dfd, x) * x / dfd
+
+
+def student_by_freedom(v: Any, t: Any) -> Any:
+    """Return the derivative of `stdtr` by df, which is `1 - I_u(v/2, 1/2) / 2` with `u = v / (v + t^2)` for t > 0.
+
+    The incomplete beta function has a root of `1 - u` at t = 0; a distance that no sum notices keeps its slope finite there.
+    """
+    square = (t + (t == 0) * 1e-18) ** 2
+    slope = _beta_slope(v / 2, 0.5, v / (v + square), square / (v + square))
+    return np.where(t < 0, slope, -slope) / 4 - student_density(v, t) * t / (2 * v)
+
+
+for _names, _parameters, _slopes, _density, _arguments, _doc in (
     (
         "bdtr bdtrc bdtri",
         "k n",
+        (),
         _binomial_density,
         [[np.int64(2), np.int64(0)], _TRIALS, _UNIT],
         "(-p^k (1-p)^(n-k-1) / B(k+1, n-k))",
@@ -99,20 +161,35 @@ for _names, _parameters, _density, _arguments, _doc in (
     (
         "nbdtr nbdtrc nbdtri",
         "k n",
+        (),
         _negative_binomial_density,
         [_COUNTS, _TRIALS, _UNIT],
         "p^(n-1) (1-p)^k / B(n, k+1)",
     ),
-    ("fdtr fdtrc fdtri", "dfn dfd", _f_density, [_FREEDOM, _MORE_FREEDOM, _POSITIVE], "the density of F"),
-    ("pdtr pdtrc pdtri", "k", _poisson_density, [_COUNTS, _POSITIVE], "(-m^k exp(-m) / k!)"),
-    ("chdtr chdtrc chdtri", "v", _chi_square_density, [_FREEDOM, _POSITIVE], "the density of chi squared"),
-    ("stdtr - stdtrit", "df", _student_density, [_FREEDOM, (-2.0, 2.0)], "the density of t"),
+    (
+        "fdtr fdtrc fdtri",
+        "dfn dfd",
+        (f_by_numerator, f_by_denominator),
+        f_density,
+        [_FREEDOM, _FREEDOM, _POSITIVE],
+        "the density of F",
+    ),
+    ("pdtr pdtrc pdtri", "k", (), _poisson_density, [_COUNTS, _POSITIVE], "(-m^k exp(-m) / k!)"),
+    (
+        "chdtr chdtrc chdtri",
+        "v",
+        (chi_square_by_freedom,),
+        chi_square_density,
+        [_FREEDOM, _POSITIVE],
+        "the density of chi squared",
+    ),
+    ("stdtr - stdtrit", "df", (student_by_freedom,), student_density, [_FREEDOM, (-2.0, 2.0)], "the density of t"),
 ):
     _function, _complement, _inverse = _names.split()
-    _enter(_function, _parameters, _density, _arguments, _doc)
-    _enter(_complement, _parameters, _density, _arguments, _doc, complement=True)
+    _enter(_function, _parameters, _slopes, _density, _arguments, _doc)
+    _enter(_complement, _parameters, _slopes, _density, _arguments, _doc, complement=True)
     _enter_inverse(
-        _inverse, _parameters, _density, [*_arguments[:-1], _UNIT], _doc, complement=_inverse == "chdtri"
+        _inverse, _parameters, _slopes, _density, [*_arguments[:-1], _UNIT], _doc, complement=_inverse == "chdtri"
     )  # fmt: skip
 
 # The gamma distribution, with a rate
@@ -120,38 +197,38 @@ for _names, _parameters, _density, _arguments, _doc in (
 special_function(
     "gdtr",
     lambda g, a, b, x: product(g, gamma_density(b, a * x) * x),
-    unknown("gdtr", "b"),
+    lambda g, a, b, x: product(g, gammainc_by_a(b, a * x)),
     lambda g, a, b, x: product(g, gamma_density(b, a * x) * a),
     arguments=[_POSITIVE, _FREEDOM, _POSITIVE],
     names=("a", "b", "x"),
-    doc="f(b, a x) (x da + a dx) with f(b, u) = u^(b-1) exp(-u) / gamma(b)",
+    doc="f(b, a x) (x da + a dx) + dP(b, a x)/db db with f(b, u) = u^(b-1) exp(-u) / gamma(b)",
 )
 special_function(
     "gdtrc",
     lambda g, a, b, x: -product(g, gamma_density(b, a * x) * x),
-    unknown("gdtrc", "b"),
+    lambda g, a, b, x: -product(g, gammainc_by_a(b, a * x)),
     lambda g, a, b, x: -product(g, gamma_density(b, a * x) * a),
     arguments=[_POSITIVE, _FREEDOM, _POSITIVE],
     names=("a", "b", "x"),
-    doc="-f(b, a x) (x da + a dx) with f(b, u) = u^(b-1) exp(-u) / gamma(b)",
+    doc="-f(b, a x) (x da + a dx) - dP(b, a x)/db db with f(b, u) = u^(b-1) exp(-u) / gamma(b)",
 )
 special_function(
     "gdtria",
     lambda g, p, b, x, out: quotient(g, gamma_density(b, out * x) * x),
-    unknown("gdtria", "b"),
+    lambda g, b, x, out: -quotient(product(g, gammainc_by_a(b, out * x)), gamma_density(b, out * x) * x),
     lambda g, x, out: -product(g, out / x),
     arguments=[_UNIT, _FREEDOM, _POSITIVE],
     names=("p", "b", "x"),
-    doc="the inverse of gdtr in a: da = dp / (x f(b, a x)) - a/x dx",
+    doc="the inverse of gdtr in a: da = (dp - dP/db db) / (x f(b, a x)) - a/x dx",
 )
 special_function(
     "gdtrix",
     lambda g, a, out: -product(g, out / a),
-    unknown("gdtrix", "b"),
+    lambda g, a, b, out: -quotient(product(g, gammainc_by_a(b, a * out)), gamma_density(b, a * out) * a),
     lambda g, a, b, out: quotient(g, gamma_density(b, a * out) * a),
     arguments=[_POSITIVE, _FREEDOM, _UNIT],
     names=("a", "b", "p"),
-    doc="the inverse of gdtr in x: dx = dp / (a f(b, a x)) - x/a da",
+    doc="the inverse of gdtr in x: dx = (dp - dP/db db) / (a f(b, a x)) - x/a da",
 )
 
 # The normal distribution with mean and standard deviation: x = mean + std ndtri(p)

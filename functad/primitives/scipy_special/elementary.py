@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from functad.expressions.spec import spec_of
+from functad.expressions.spec import dtype_of, spec_of
 from functad.primitives.kinds import constant, elementwise, linear
 from functad.primitives.safe import inverse, product, quotient
 from functad.primitives.scipy_special.declaration import samples_of, special_function
@@ -52,7 +52,7 @@ def _exprel_derivative(x: Any, *, order: int) -> Any:
     series = small * 0
     for m in range(30 + 4 * order, -1, -1):
         series = series * small + 1 / (math.factorial(m) * (m + order + 1))
-    return np.where(near, series, recursive).astype(np.asarray(x).dtype)[()]
+    return np.where(near, series, recursive).astype(dtype_of(x))[()]
 
 
 EXPREL_DERIVATIVE = elementwise(

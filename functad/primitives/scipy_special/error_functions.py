@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from functad.expressions.spec import dtype_of
 from functad.primitives.kinds import elementwise, ufunc_spec
 from functad.primitives.primitive import Primitive
 from functad.primitives.safe import product
@@ -54,7 +55,7 @@ def _derivatives(
 
     def compute(x: Any, *, order: int) -> Any:
         out = function(x)
-        wide = np.asarray(x, np.complex128 if np.asarray(x).dtype.kind == "c" else np.float64)
+        wide = np.positive(x, dtype=np.complex128 if dtype_of(x).kind == "c" else np.float64)
         distant = far(wide)
         near = np.where(distant, 1.0, wide)
         result = _from_equation(function(near), near, slope, constant, order)

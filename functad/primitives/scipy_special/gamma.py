@@ -26,13 +26,12 @@ def polygamma(x: Any, order: int) -> Any:
 
 def _polygamma(x: Any, *, order: int) -> Any:
     if dtype_of(x).kind == "c":
-        return _complex_polygamma(np.asarray(x), order).astype(x.dtype)[()]
+        return _complex_polygamma(np.positive(x, dtype=np.complex128), order).astype(dtype_of(x))[()]
     return special._ufuncs._zeta(order + 1.0, x) * ((-1.0) ** (order + 1) * math.factorial(order))
 
 
 def _complex_polygamma(z: Any, order: int) -> Any:
     """Return `psi^(n)(z)` by the reflection formula, the recurrence and the asymptotic series (DLMF 5.15)."""
-    z = z.astype(np.complex128)
     reflected = z.real < 0.5
     w = np.where(reflected, 1 - z, z)
     total: Any = sum((w + k) ** -(order + 1) for k in range(_SHIFT)) * math.factorial(order)

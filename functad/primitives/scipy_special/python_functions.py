@@ -14,6 +14,8 @@ FORMULAS: dict[str, str] = {
     "polygamma": "(-1.0) ** (n + 1) * special.gamma(n + 1.0) * special.zeta(n + 1, t)",
     "multigammaln": "d * (d - 1) / 4 * np.log(np.pi) + np.sum(special.gammaln(t - np.arange(d) / 2))",
     "comb": "special.binom(t, k)",
+    "factorial": "special.gamma(t + 1)",
+    "diric": "np.sin(n * t / 2) / (n * np.sin(t / 2))",
     "perm": "special.poch(t - k + 1, k)",
     "spherical_jn": "np.sqrt(np.pi / (2 * t)) * special.jv(n + 0.5, t)",
     "spherical_yn": "np.sqrt(np.pi / (2 * t)) * special.yv(n + 0.5, t)",
