@@ -1,6 +1,19 @@
 """functad: functional, transform-based automatic differentiation for plain NumPy code."""
 
 from functad import errors
+from functad.eager.custom import custom_gradient, grad_pass_through, recompute_grad
+from functad.eager.forward_accumulator import ForwardAccumulator
+from functad.eager.gradient_functions import (
+    gradients_function,
+    implicit_gradients,
+    implicit_value_and_gradients,
+    make_vjp,
+    value_and_gradients_function,
+)
+from functad.eager.graph import AggregationMethod, gradients, graph, hessians
+from functad.eager.recording import constant
+from functad.eager.tape import GradientTape, UnconnectedGradients
+from functad.eager.variable import Variable
 from functad.expressions.expressions import Expressions
 from functad.expressions.spec import ArraySpec
 from functad.primitives.coverage import coverage
@@ -21,22 +34,39 @@ __version__ = "0.1.0"
 _keep_freed_memory()
 
 __all__ = [
+    "AggregationMethod",
     "ArraySpec",
     "Expressions",
+    "ForwardAccumulator",
+    "GradientTape",
     "Tensor",
+    "UnconnectedGradients",
+    "Variable",
+    "constant",
     "coverage",
+    "custom_gradient",
     "debug_nans",
     "errors",
     "eval_shape",
     "explain",
     "grad",
+    "grad_pass_through",
+    "gradients",
+    "gradients_function",
+    "graph",
+    "hessians",
+    "implicit_gradients",
+    "implicit_value_and_gradients",
     "jacobian",
     "jvp",
     "make_expressions",
+    "make_vjp",
+    "recompute_grad",
     "register_tree",
     "stop_gradient",
     "strict_derivatives",
     "tree_map",
     "value_and_grad",
+    "value_and_gradients_function",
     "vjp",
 ]

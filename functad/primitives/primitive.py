@@ -264,6 +264,7 @@ class Primitive(Entry):
         broadcasts: bool = False,
         derived: Mapping[str, Callable[..., Any]] | None = None,
         internal: bool = False,
+        registered: bool = True,
     ) -> None:
         super().__init__(function, doc=doc, samples=samples, name=name)
         self.kind = kind
@@ -286,7 +287,7 @@ class Primitive(Entry):
         self.forward_plans: dict[tuple[int, ...], Plan] = {}
         if internal:
             INTERNAL.append(self)
-        else:
+        elif registered:
             ENTRIES[function] = self
 
     def __call__(self, *arrays: Any, **params: Any) -> Any:

@@ -24,7 +24,7 @@ _FROZEN: dict[int, int] = {}
 def held(a: Any, recorder: Any) -> Any:
     """Return what a record keeps of an array that belongs to the user."""
     if a.nbytes <= SMALL or recorder.lasting:
-        return a.copy()
+        return a if a.base is None and not a.flags.writeable else a.copy()
     frozen, owner = recorder.frozen, a
     while type(owner) is _ndarray and id(owner) not in frozen:
         known = _FROZEN.get(id(owner), 0)

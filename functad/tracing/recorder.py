@@ -42,6 +42,10 @@ WATCHER: ContextVar[Callable[[Recorder], Any] | None] = ContextVar("watcher", de
 """Makes what follows the records of a concrete trace while they are made: `debug_nans` sets it."""
 
 
+ONLOOKER: ContextVar[Callable[[Sequence[Recorded]], bool] | None] = ContextVar("onlooker", default=None)
+"""Is told which Tensors of sleeping recorders an operation takes, and says whether they are awake now: `graph` wakes them."""
+
+
 OPEN: ContextVar[Recorder | None] = ContextVar("open", default=None)
 """The recorder whose function is running, in this thread or coroutine; only `functad.numpy` asks."""
 
@@ -63,6 +67,8 @@ class Recorder:
         transform, function: names for messages.
         guard: some numbers of the trace are cotangents of what an inner transform did not select, and exactly zero.
         watch: what `WATCHER` made; `None` if nothing did, which is the usual case.
+        sleeps: its Tensors are constants now, and may become plain arrays: that of a tape which does not record.
+        reassigns: `t += v` makes a new Tensor and leaves the old one what it was, as sources of a tape must stay.
     """
 
     follow: ClassVar[Callable[..., Any] | None] = None
@@ -71,6 +77,8 @@ class Recorder:
     # No slots: what few traces need stands here, and making a recorder is a third of what a trace costs beside its operations.
     guard = False
     lasting = False
+    sleeps = False
+    reassigns = False
     watch: Any = None
     written = False
 
@@ -90,6 +98,14 @@ class Recorder:
             self.watch = watcher(self)
             self.eager = False  # the short ways do not tell what they record
 
+    def keeps(self, tensor: Recorded) -> bool:
+        """Say whether a Tensor must stay what it is, because a derivative by it may be asked for."""
+        return False
+
+    def leave(self, tensor: Recorded) -> Any:
+        """Return the plain value of a Tensor that leaves a tape, if no other trace follows it; otherwise a Tensor."""
+        return awake(tensor)
+
     def close(self) -> None:
         """End the trace: from now on its Tensors raise when they are used."""
         self.closed = True
@@ -101,6 +117,11 @@ class Recorder:
 STALE = Recorder(REVERSE, "a write", None)
 """The recorder of views that are to be read anew before they are used: see `functad.tracing.views`."""
 STALE.eager = False
+
+IDLE = Recorder(REVERSE, "no transform", None)
+"""The recorder of Tensors that no trace follows: of `functad.constant`, and of what is computed from them outside tapes."""
+IDLE.eager = False
+IDLE.sleeps = IDLE.reassigns = True
 
 
 class Recorded:
@@ -161,10 +182,13 @@ def record(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]
         return _record_one(primitive, arrays[0], params)
     newest: Recorded | None = None
     for a in arrays:
-        if isinstance(a, Recorded) and a.recorder is STALE:
-            refresh(a)
-        if isinstance(a, Recorded) and (newest is None or a.recorder.serial > newest.recorder.serial):
-            newest = a
+        if isinstance(a, Recorded):
+            if a.recorder is STALE:
+                refresh(a)
+            if a.recorder.sleeps:
+                return _record_awake(primitive, arrays, params)
+            if newest is None or a.recorder.serial > newest.recorder.serial:
+                newest = a
     if newest is None:
         return primitive.compute(*arrays, **params)
     recorder = newest.recorder
@@ -184,6 +208,43 @@ def record(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]
     if recorder.watch is not None:
         recorder.watch.note(primitive, arrays, values, params, made)
     return made
+
+
+def awake(value: Any) -> Any:
+    """Return what a Tensor stands for in the traces that record now: a Tensor of one of them, or a plain value."""
+    while isinstance(value, Recorded) and (value.recorder.sleeps or value.recorder is STALE):
+        if value.recorder is STALE:
+            refresh(value)
+        else:
+            value = value.value
+    return value
+
+
+def idle(cls: type[Recorded], value: Any) -> Any:
+    """Return a plain value as a Tensor that is in no trace; an array must be one that nobody else writes into."""
+    tensor = cls()
+    if type(value) is _ndarray:
+        value.setflags(write=False)
+    tensor.value, tensor.recorder, tensor.slot = value, IDLE, 0
+    tensor.code, tensor.instruction = None, 0
+    return tensor
+
+
+def _record_awake(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    """Record a call that some Tensors of sleeping recorders take part in, as constants; the result is a Tensor all the same."""
+    sleeping = [a for a in arrays if isinstance(a, Recorded) and a.recorder.sleeps]
+    onlooker = ONLOOKER.get()
+    if onlooker is not None and onlooker(sleeping):
+        return record(primitive, arrays, params)
+    cls = type(sleeping[0])
+    values = tuple(map(awake, arrays))
+    out = primitive(*values, **params)
+    if primitive.kind == "constant" or out is NotImplemented or any(isinstance(value, Recorded) for value in values):
+        return out
+    if not primitive.multiple:
+        return idle(cls, out)
+    results = [idle(cls, value) for value in out]
+    return type(out)(*results) if hasattr(out, "_fields") else tuple(results)
 
 
 def _record_one(primitive: Primitive, x: Recorded, params: dict[str, Any]) -> Any:
@@ -364,6 +425,8 @@ def is_inexact(value: Any) -> bool:
 __all__ = [
     "ABSTRACT",
     "FORWARD",
+    "IDLE",
+    "ONLOOKER",
     "OPEN",
     "REVERSE",
     "STALE",
@@ -371,7 +434,9 @@ __all__ = [
     "Recorder",
     "append",
     "append_abstract",
+    "awake",
     "escaped",
+    "idle",
     "new_input",
     "record",
 ]

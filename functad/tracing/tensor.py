@@ -22,7 +22,7 @@ from functad.tracing.memory import ArrayMemory
 from functad.tracing.methods import ArrayMethods
 from functad.tracing.operators import BINARY, UNARY, WHOLE, Operators, binary, unary
 from functad.tracing.reading import Reading
-from functad.tracing.recorder import ABSTRACT, Recorded, escaped, record
+from functad.tracing.recorder import ABSTRACT, Recorded, awake, escaped, idle, record
 from functad.tracing.views import note_read_only, refresh
 from functad.tracing.writing import Writing, buffer_like, by_name, into, overwrite, write
 
@@ -166,6 +166,9 @@ class Tensor(Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded):
         self.current()
         if self.recorder.closed:
             raise escaped(self, wanted)
+        if self.recorder.sleeps:
+            value = awake(self)
+            return value._concrete(wanted) if isinstance(value, Tensor) else value
         if self.recorder.mode is ABSTRACT:
             raise AbstractValueError(
                 f"{conversions.asked(wanted)} of a Tensor of which only {self.spec} is known, at {here()}: an abstract trace "
@@ -173,42 +176,59 @@ class Tensor(Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded):
             )
         return self.value
 
-    def _refuse(self, wanted: str) -> Any:
-        """Raise: a plain value would lose the derivative."""
-        self._concrete(wanted)
+    def _plain(self, wanted: str) -> Any:
+        """Return the value if no trace follows the Tensor; otherwise a plain value would lose the derivative."""
+        value = awake(self) if self.recorder.sleeps else self
+        if not isinstance(value, Tensor):
+            return value
+        value._concrete(wanted)
         raise conversions.refusal(wanted)
+
+    def numpy(self) -> Any:
+        """Return the value as an array or number that is the caller's own; a tape does not follow what is done with it.
+
+        Raises:
+            ConversionError: the Tensor is an argument of a transform such as `grad`, whose derivative would be lost.
+        """
+        value = self.recorder.leave(self) if self.recorder.reassigns else self
+        return np.copy(value)[()] if not isinstance(value, Tensor) else value._plain("numpy()")
 
     def __float__(self) -> float:
         if conversions.formatting() and self.recorder.mode is not ABSTRACT:
             return float(self.value)
-        return self._refuse("float()")  # type: ignore[no-any-return]
+        return float(self._plain("float()"))
 
     def __complex__(self) -> complex:
-        return self._refuse("complex()")  # type: ignore[no-any-return]
+        return complex(self._plain("complex()"))
 
     def __int__(self) -> int:
-        return self._refuse("int()")  # type: ignore[no-any-return]
+        return int(self._plain("int()"))
 
     def __index__(self) -> int:
         if self.dtype.kind in "iu":
             return int(self._concrete("index").__index__())
-        return self._refuse("Use as an integer")  # type: ignore[no-any-return]
+        return self._plain("Use as an integer").__index__()  # type: ignore[no-any-return]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return self._refuse("Pickling")
+        return idle_tensor, (np.copy(self._plain("Pickling"))[()],)
 
     def item(self, *args: int) -> Any:
-        """Refuse: a Python number has no derivative."""
-        return self._refuse("item()")
+        """Return an element as a Python number, unless it is being differentiated: that has no derivative."""
+        return self._plain("item()").item(*args)
 
     def tolist(self) -> Any:
-        """Refuse: a list of Python numbers has no derivative."""
-        return self._refuse("tolist()")
+        """Return the elements as Python numbers, unless they are being differentiated."""
+        return self._plain("tolist()").tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if conversions.testing():
             return np.asarray(self._concrete("array"), dtype)
-        return self._refuse("Conversion to an array")
+        return np.array(self._plain("Conversion to an array"), dtype, copy=copy)
+
+
+def idle_tensor(value: Any) -> Tensor:
+    """Return a value as a Tensor that is in no trace: a copy of an array."""
+    return idle(Tensor, np.copy(value)[()])  # type: ignore[no-any-return]
 
 
 def _holds(tensor: Tensor, kind: type) -> bool:

@@ -40,6 +40,11 @@ def write(tensor: Any, index: Any, v: Any, *, adds: bool = False) -> None:
     root, path = origin_of(tensor)
     if root.recorder.closed:
         raise escaped(root, "assignment")
+    if root.recorder.sleeps or root.recorder.keeps(root):
+        raise TypeError(
+            f"a Tensor that no tape records, or that a tape watches, cannot be assigned to, at {here()}. Assign to a copy "
+            f"inside the tape (t = t.copy()), make a new array (np.where, np.concatenate), or use a Variable: v[i].assign(...)."
+        )
     _check(tensor, root, index, v)
     if isinstance(v, Recorded) and v.recorder.serial > root.recorder.serial:
         _promote(root, v.recorder)
@@ -136,7 +141,7 @@ def buffer_like(tensor: Any, value: Any) -> Any:
     """Return a constant as a Tensor of the trace that another one belongs to; integers and booleans as they are."""
     if tensor.recorder is STALE:
         refresh(tensor)
-    if tensor.recorder.closed or value.dtype.kind not in "fc":
+    if tensor.recorder.closed or tensor.recorder.sleeps or value.dtype.kind not in "fc":
         return value
     return buffer(type(tensor), tensor.recorder, value)
 
@@ -207,7 +212,7 @@ def _in_place(symbol: str) -> Callable[[Any, Any], Any]:
 
     def method(self: Any, other: Any) -> Any:
         result = getattr(self, name)(other)
-        if result is NotImplemented or _is_number(self):
+        if result is NotImplemented or self.recorder.reassigns or _is_number(self):
             return result
         return overwrite(self, result)
 

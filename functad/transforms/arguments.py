@@ -22,7 +22,7 @@ from functad.errors import (
 )
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, shape_of, spec_of
 from functad.primitives.operands import zeros_for
-from functad.tracing.recorder import OPEN, Recorded, Recorder, new_input
+from functad.tracing.recorder import OPEN, Recorded, Recorder, awake, new_input
 from functad.tracing.tensor import Tensor
 from functad.tracing.views import clone
 from functad.trees import LEAF, Structure, flatten
@@ -156,7 +156,8 @@ def enter(
             leaves, structure = flatten(value)
             inputs.structures.append(structure)
             tensors: list[Any] = []
-            for i, leaf in enumerate(leaves):
+            for i, given in enumerate(leaves):
+                leaf = plain(given)
                 reason = undifferentiable(leaf, holomorphic)
                 if reason == _INTEGER and allow_int:
                     inputs.skipped.add(len(inputs.primals))
@@ -217,7 +218,9 @@ def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwarg
     token = OPEN.set(recorder)
     try:
         out = f(*args, **kwargs) if recorder.watch is None else recorder.watch.run(f, args, kwargs)
-        return _read_anew(out) if recorder.written else out
+        if type(out) is Tensor and out.recorder is recorder and not recorder.written:
+            return out
+        return _settled(out)
     except ValueError as error:
         if isinstance(error.__cause__, ConversionError):
             raise error.__cause__ from None
@@ -229,12 +232,22 @@ def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwarg
         recorder.close()
 
 
-def _read_anew(out: Any) -> Any:
-    """Return a result in which no view is stale."""
-    for leaf in flatten(out)[0]:
-        if isinstance(leaf, Tensor):
-            leaf.current()
-    return out
+def _settled(out: Any) -> Any:
+    """Return a result in which no view is stale, and Tensors of tapes that do not record are plain values."""
+    if type(out) in PLAIN:
+        return out
+    if isinstance(out, Tensor):
+        out.current()
+        return plain(out)
+    leaves, structure = flatten(out)
+    settled = [leaf if type(leaf) in PLAIN else _settled(leaf) if isinstance(leaf, Tensor) else plain(leaf) for leaf in leaves]
+    return out if all(a is b for a, b in zip(leaves, settled, strict=True)) else structure.unflatten(settled)
+
+
+def plain(leaf: Any) -> Any:
+    """Return what an argument or result stands for: Variables are read, Tensors of tapes that do not record are values."""
+    read = getattr(type(leaf), "__functad_read__", None)
+    return awake(leaf if read is None else read(leaf))
 
 
 def overwritten(error: ValueError, recorder: Recorder) -> ConstantError:

@@ -1,0 +1,1 @@
+"""The TensorFlow-style layer: tapes, variables and the implicit gradient functions, over the same tracer as the transforms."""

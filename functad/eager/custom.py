@@ -1,0 +1,287 @@
+"""Functions whose derivative the user gives: `custom_gradient`, `recompute_grad`, `grad_pass_through`.
+
+A call is recorded as one operation, whose rule is what the user's function returned beside its value. The function runs with
+no tape recording. The rule is run on what the walk gives it; where that is to be differentiated in turn, the function runs
+again on Tensors, so that what its rule closes over is followed.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from functad.eager.readable import Readable, read
+from functad.eager.recording import ACTIVE, Stamp
+from functad.eager.tape import GradientTape
+from functad.eager.variable import Variable, reading
+from functad.errors import here, name_of
+from functad.expressions.spec import PLAIN, dtype_of, shape_of
+from functad.primitives.primitive import Primitive
+from functad.tracing.recorder import ONLOOKER, Recorded, awake, idle
+from functad.tracing.tensor import Tensor
+from functad.trees import Structure, flatten, tree_map
+
+
+def custom_gradient(f: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    """Give a function a gradient of its own: `f` returns its value and the function that pulls cotangents back.
+
+    Args:
+        f: returns `(y, grad_fn)`. `y` is a Tensor, or a structure of them; `grad_fn(*dys)`, with one cotangent for each of
+            them, returns one for each positional argument (a structure is flattened; `None` stands for zero). If `f` reads
+            trainable Variables that are no arguments, `grad_fn` must accept `variables=`, and return
+            `(grads, grads_of_variables)`.
+
+    Returns:
+        A function that returns `y`. Its derivatives in reverse mode, in tapes and transforms, are what `grad_fn` gives; those
+        of second order are the derivatives of what `grad_fn` computes.
+
+    Raises:
+        TypeError: `f` does not return a pair, or reads Variables and `grad_fn` takes no `variables`.
+        ValueError: (when a gradient is taken) `grad_fn` returned another number of gradients, or one of another shape; (when
+            called) `f` uses a Tensor that is followed and is no argument, so that its gradient would be lost.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> @functad.custom_gradient
+        ... def log1pexp(x):
+        ...     e = np.exp(x)
+        ...     return np.log(1 + e), lambda dy: dy * (1 - 1 / (1 + e))
+        >>> float(functad.grad(log1pexp)(100.0))
+        1.0
+    """
+    if f is None:
+        return custom_gradient
+
+    @functools.wraps(f)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        bound, rest = _bound(f, args, kwargs)
+        return _Call(f, bound, rest).run()
+
+    return wrapper
+
+
+def _bound(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments with Tensors that were given by name in their places, so that they have gradients too."""
+    if not any(isinstance(leaf, (Recorded, Readable)) for leaf in flatten(kwargs)[0]):
+        return args, kwargs
+    bound = inspect.signature(f).bind(*args, **kwargs)
+    return bound.args, bound.kwargs
+
+
+class _Call:
+    """One call of a function with a gradient of its own."""
+
+    def __init__(self, f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.f = f
+        self.kwargs = kwargs
+        self.leaves, self.structure = flatten(args)
+        self.places = [i for i, leaf in enumerate(self.leaves) if isinstance(leaf, (Recorded, Readable))]
+        self.variables: list[Variable] = []
+        self.result: Structure | None = None
+        self.known: tuple[Any, Any] | None = None
+
+    def run(self) -> Any:
+        """Return the value, recorded if an argument is followed."""
+        arguments = [read(self.leaves[i]) for i in self.places]
+        if any(isinstance(awake(a), Recorded) for a in arguments) or ACTIVE.get():
+            self._evaluate([_lowest(a) for a in arguments])
+            arguments += [read(variable) for variable in self.variables]
+        primitive = Primitive(
+            self.f,
+            kind="general",
+            names=(),
+            compute=self._compute,
+            vjps=(lambda g, arrays: self._rule(g, arrays),),
+            doc="",
+            samples=None,
+            joint=True,
+            multiple=True,
+            registered=False,
+        )
+        outs = primitive(*arguments) if arguments else self._compute()
+        assert self.result is not None
+        return self.result.unflatten([out if isinstance(out, Recorded) else idle(Tensor, np.copy(out)[()]) for out in outs])
+
+    def _compute(self, *arrays: Any) -> tuple[Any, ...]:
+        known = self.known
+        if known is None or len(known[0]) > len(arrays) or any(a is not b for a, b in zip(known[0], arrays, strict=False)):
+            return self._evaluate(arrays[: len(self.places)])
+        return known[1][0]  # type: ignore[no-any-return]
+
+    def _evaluate(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
+        """Run the function on plain values, while nothing records, and keep its rule."""
+        with _unrecorded(self.f), reading() as found:
+            outs, grad_fn = self._call([idle(Tensor, np.copy(a)[()]) if type(a) in PLAIN else a for a in arrays])
+        own = [leaf for leaf in self.leaves if isinstance(leaf, Variable)]
+        self.variables = [v for v in found if v.trainable and not any(v is given for given in own)]
+        if self.variables and not _takes_variables(grad_fn):
+            names = ", ".join(repr(v.name) for v in self.variables)
+            raise TypeError(
+                f"{name_of(self.f)}, called at {here()}, reads the Variables {names}, which are no arguments, so its "
+                f"gradient function must accept them: def grad_fn(*dys, variables): return grads, grads_of_variables."
+            )
+        values = []
+        for out in outs:
+            value = awake(out)
+            if isinstance(value, Recorded):
+                raise ValueError(  # noqa: TRY004 - the type is not what is wrong
+                    f"{name_of(self.f)}, called at {here()}, uses a Tensor that is followed and is no argument: the gradient "
+                    f"by it would be lost. Make it an argument."
+                )
+            values.append(value)
+        self.known = tuple(arrays), (tuple(values), grad_fn)
+        return tuple(values)
+
+    def _call(self, arguments: Sequence[Any]) -> tuple[list[Any], Callable[..., Any]]:
+        leaves = list(self.leaves)
+        for i, argument in zip(self.places, arguments, strict=True):
+            leaves[i] = argument
+        pair = self.f(*self.structure.unflatten(leaves), **self.kwargs)
+        if not isinstance(pair, tuple) or len(pair) != 2 or not callable(pair[1]):
+            raise TypeError(f"{name_of(self.f)}, called at {here()}, must return a pair: its value, and the gradient function.")
+        outs, self.result = flatten(pair[0])
+        return [read(out) for out in outs], pair[1]
+
+    def _rule(self, g: Any, arrays: Sequence[Any]) -> list[Any]:
+        """Return the cotangents of the arguments and Variables."""
+        known, count = self.known, len(self.places)
+        own = arrays[:count]
+        if known is not None and len(known[0]) == count and all(a is b for a, b in zip(known[0], own, strict=True)):
+            grad_fn = known[1][1]
+        else:
+            grad_fn = self._call([a if isinstance(a, Recorded) else idle(Tensor, np.copy(a)[()]) for a in own])[1]
+        dys = [dy if isinstance(dy, Recorded) else idle(Tensor, np.copy(dy)[()]) for dy in (g if type(g) is tuple else (g,))]
+        of_variables: Sequence[Any] = ()
+        if self.variables:
+            found, of_variables = grad_fn(*dys, variables=list(self.variables))
+            of_variables = _listed(of_variables)
+            self._check_count(of_variables, len(self.variables), "Variables")
+        else:
+            found = grad_fn(*dys)
+        grads = _listed(found)
+        if len(grads) == count != len(self.leaves):
+            picked = grads
+        else:
+            self._check_count(grads, len(self.leaves), "arguments")
+            picked = [grads[i] for i in self.places]
+        return [self._fitting(ct, array) for ct, array in zip([*picked, *of_variables], arrays, strict=True)]
+
+    def _check_count(self, grads: Sequence[Any], wanted: int, what: str) -> None:
+        if len(grads) != wanted:
+            raise ValueError(
+                f"the gradient function of {name_of(self.f)} returned {len(grads)} gradients for {wanted} {what}, at {here()}: "
+                f"return one for each, None for zero."
+            )
+
+    def _fitting(self, ct: Any, array: Any) -> Any:
+        shape, dtype = shape_of(array), dtype_of(array)
+        if ct is None:
+            return np.zeros(shape, dtype if dtype.kind in "fc" else np.float64)[()]
+        ct = awake(read(ct))
+        if shape_of(ct) != shape:
+            raise ValueError(
+                f"the gradient function of {name_of(self.f)} returned a gradient of shape {shape_of(ct)} for an argument of "
+                f"shape {shape}, at {here()}."
+            )
+        return ct if type(ct) not in (float, int) else np.float64(ct)
+
+
+def _lowest(tensor: Any) -> Any:
+    """Return the plain value of a Tensor, or what stands for it in an abstract trace."""
+    value = awake(tensor)
+    while isinstance(value, Recorded):
+        value = value.value
+    return value
+
+
+def _listed(found: Any) -> list[Any]:
+    """Return gradients as a list, with `None` where they are."""
+    if isinstance(found, (list, tuple)):
+        return [part for item in found for part in ([item] if item is None else _listed(item))]
+    return [found] if found is None else flatten(found)[0]
+
+
+def _takes_variables(grad_fn: Callable[..., Any]) -> bool:
+    parameters = inspect.signature(grad_fn).parameters
+    return "variables" in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+
+@contextmanager
+def _unrecorded(f: Callable[..., Any]) -> Iterator[None]:
+    """Let no tape record, and refuse Tensors that were recorded until now: they are closed over."""
+    before = ACTIVE.get()
+
+    def refuse(tensors: Sequence[Recorded]) -> bool:
+        if any(tensor.recorder in before for tensor in tensors):
+            raise ValueError(
+                f"{name_of(f)} uses a Tensor that is followed and is no argument, at {here()}: the gradient by it would be "
+                f"lost. Make it an argument, or a constant by functad.stop_gradient."
+            )
+        return False
+
+    active, onlooker = ACTIVE.set(()), ONLOOKER.set(refuse)
+    Stamp.renew()
+    try:
+        yield
+    finally:
+        ONLOOKER.reset(onlooker)
+        ACTIVE.reset(active)
+        Stamp.renew()
+
+
+def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that computes `f`, keeps nothing but its arguments, and computes it again for its gradient.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> float(functad.grad(recompute_grad(lambda x: np.sin(np.sin(x))))(0.0))
+        1.0
+    """
+
+    @custom_gradient
+    @functools.wraps(f)
+    def recomputed(*args: Any, **kwargs: Any) -> Any:
+        def grad_fn(*dys: Any, variables: Sequence[Variable] = ()) -> Any:
+            sources = [leaf for leaf in flatten(args)[0] if isinstance(leaf, Recorded) and dtype_of(leaf).kind in "fc"]
+            with GradientTape(watch_accessed_variables=False) as tape:
+                copies: dict[int, Any] = {id(t): np.copy(t) for t in sources}  # type: ignore[call-overload]
+                own = tree_map(lambda leaf: copies.get(id(leaf), leaf) if isinstance(leaf, Recorded) else leaf, args)
+                tape.watch([*copies.values(), *variables])
+                y = f(*own, **kwargs)
+            leaves = flatten(y)[0]
+            targets = [(leaf, dy) for leaf, dy in zip(leaves, dys, strict=True) if isinstance(leaf, (Recorded, Readable))]
+            asked = [*copies.values(), *variables]
+            found = tape.gradient([t for t, _ in targets], asked, [dy for _, dy in targets], "zero")
+            by_source = dict(zip(copies, found, strict=False))
+            grads = [by_source.get(id(leaf)) for leaf in flatten(args)[0]]
+            return (grads, found[len(copies) :]) if variables else grads
+
+        return f(*args, **kwargs), grad_fn
+
+    recomputed.__wrapped__ = f  # type: ignore[attr-defined]
+    return recomputed
+
+
+def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function with the value of `f` and the derivative of the identity: for rounding and the like.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> float(functad.grad(grad_pass_through(np.round))(2.6))
+        1.0
+    """
+
+    @custom_gradient
+    @functools.wraps(f)
+    def passing(*args: Any, **kwargs: Any) -> Any:
+        def grad_fn(*dys: Any, variables: Sequence[Variable] = ()) -> Any:
+            return (list(dys), [None] * len(variables)) if variables else list(dys)
+
+        return f(*args, **kwargs), grad_fn
+
+    return passing

@@ -1,0 +1,72 @@
+"""Why a gradient is `None`: what `tape.explain` says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from functad.eager.readable import read
+from functad.eager.variable import Variable
+from functad.expressions.spec import dtype_of, shape_of
+from functad.primitives.operands import innermost
+
+if TYPE_CHECKING:
+    from functad.eager.tape import GradientTape
+
+
+def explain_missing(tape: GradientTape, targets: Sequence[Any], source: Any) -> str:
+    """Return why there is no gradient of the targets by a source, in a sentence or two; or that there is one."""
+    dtype = dtype_of(source)
+    if dtype.kind not in "fc":
+        return f"the source is {dtype}: integers have no derivative. Make it floats before it is used."
+    own = tape.slots_of(source)
+    if not own:
+        return _not_followed(tape, source)
+    for target in targets:
+        if dtype_of(target).kind not in "fc":
+            return f"the target is {dtype_of(target)}: a cast to integers or a comparison has cut the path."
+    places = [slot for target in targets for slot in tape.slots_of(read(target))]
+    if not places:
+        return _made_outside(tape, own)
+    if min(own) > max(places):
+        return "the source was watched, or made, after the target: watch it before it is used."
+    used = tape.depend_on(set(own))
+    if used & set(places):
+        return "the tape does record a path, so there is a gradient."
+    if len(used) == len(own):
+        return "nothing that the tape records uses the source." + _cuts(tape, used)
+    return "the source is used, but not in what leads to the target." + _cuts(tape, used)
+
+
+def _not_followed(tape: GradientTape, source: Any) -> str:
+    if isinstance(source, Variable):
+        if not source.trainable:
+            return "the Variable is not trainable, so the tape did not follow it: tape.watch(v) inside the `with` block."
+        return "the Variable was not read while the tape recorded."
+    value = innermost(read(source))
+    for tensor, _ in tape.sources():
+        if tensor.shape == shape_of(value) and np.array_equal(tensor, value):
+            return (
+                "the tape watches another Tensor, of equal value. It knows them by what they are: ask for the very object "
+                "that was watched."
+            )
+    return (
+        "the Tensor was never watched, and was not made from anything that is: tape.watch(x) inside the `with` block, before "
+        "x is used, or use functad.grad, which needs no watching."
+    )
+
+
+def _made_outside(tape: GradientTape, own: Sequence[int]) -> str:
+    used = tape.depend_on(set(own))
+    return (
+        "the target was not made by anything that the tape recorded: it was computed outside the `with` block, or from "
+        "constants." + _cuts(tape, used)
+    )
+
+
+def _cuts(tape: GradientTape, used: set[int]) -> str:
+    """Return where values that depend on the source left the tape."""
+    left = [line for slot, line in tape.left().items() if slot in used]
+    return f" What depends on it left the tape by {left[0]}." if left else ""

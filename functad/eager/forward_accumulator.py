@@ -1,0 +1,187 @@
+"""`ForwardAccumulator`: tangents of what is done to given Tensors and Variables inside a context."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from functad.eager import requests
+from functad.eager.readable import Readable, read
+from functad.eager.recording import EagerRecorder, Stamp, lift
+from functad.eager.tape import UnconnectedGradients
+from functad.eager.variable import Variable
+from functad.errors import here, warn
+from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
+from functad.tracing.recorder import FORWARD, Recorded
+from functad.transforms.forward import push_forward
+from functad.trees import flatten
+
+
+class ForwardAccumulator:
+    """Carry tangents along with what is computed inside the context: forward-mode derivatives, `J t`.
+
+    Accumulators nest, with each other (ask the inner one first) and with tapes: a `gradient` inside an accumulator gives a
+    product of the Hessian with the tangent.
+
+    Args:
+        primals: a Tensor or Variable, or a nested structure of them.
+        tangents: arrays, numbers or Tensors in the same structure, of the shapes of the primals.
+
+    Raises:
+        ValueError: numbers or shapes do not match, or a primal is there twice.
+        TypeError: the structures are of different types, or a primal is no Tensor or Variable.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> x = functad.constant([0.0, 1.0])
+        >>> with functad.ForwardAccumulator(x, [1.0, 2.0]) as accumulator:
+        ...     y = np.sin(x)
+        >>> accumulator.jvp(y).numpy().round(4)
+        array([1.    , 1.0806])
+    """
+
+    def __init__(self, primals: Any, tangents: Any) -> None:
+        pairs = requests.sources_of(primals, "primals")
+        given = _matched(primals, tangents, "tangents")
+        self._primals = [primal for primal, _ in pairs]
+        if len({id(primal) for primal in self._primals}) < len(self._primals):
+            raise ValueError(f"a primal is there twice, at {here()}: give it once, with the sum of its tangents.")
+        self._tangents = [_tangent(t, primal, path) for (t, path), primal in zip(given, self._primals, strict=True)]
+        self._recorder: EagerRecorder | None = None
+        self._inputs: dict[int, Any] = {}
+        self._pushed: list[Any] = []
+        self._recording = False
+
+    def __enter__(self) -> Self:
+        if self._recording:
+            raise ValueError(f"the accumulator is recording already, at {here()}: make another one.")
+        if self._recorder is None:
+            self._recorder = EagerRecorder("a ForwardAccumulator", FORWARD)
+        self._recording = True
+        self._recorder.start(self)
+        for primal, t in zip(self._primals, self._tangents, strict=True):
+            if t is not None and not isinstance(primal, Variable):
+                tensor = read(primal)
+                lift(tensor, self._recorder)
+                self._inputs[tensor_slot(self._recorder, tensor)] = t
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        recorder = self._recorder
+        assert recorder is not None
+        self._recording = False
+        recorder.stop(self)
+        self._push()  # while outer accumulators and tapes still see it
+        Stamp.renew()
+
+    def wants(self, variable: Variable) -> bool:
+        """Say whether a Variable is among the primals."""
+        for primal, t in zip(self._primals, self._tangents, strict=True):
+            if primal is variable and t is not None:
+                self._reading = t
+                return True
+        return False
+
+    def follow(self, slot: int) -> None:
+        """Take note of the slot of a Variable that was just read."""
+        self._inputs[slot] = self._reading
+
+    def _push(self) -> None:
+        """Bring the tangents up to date."""
+        recorder = self._recorder
+        assert recorder is not None
+        for slot in sorted(slot for slot in self._inputs if slot >= len(self._pushed)):
+            push_forward(recorder.equations[:slot], self._pushed, ())
+            self._pushed.append(self._inputs[slot])
+        push_forward(recorder.equations, self._pushed, range(len(recorder.equations)))
+
+    def jvp(self, primals: Any, unconnected_gradients: Any = UnconnectedGradients.NONE) -> Any:
+        """Return the tangents of what was computed from the primals.
+
+        Args:
+            primals: a Tensor or Variable that was computed, or a nested structure of them.
+            unconnected_gradients: `"none"` or `"zero"`: what stands where no recorded path leads from the primals.
+
+        Returns:
+            Tensors in the structure of `primals`. They may be asked for any number of times, inside the context and after it.
+
+        Raises:
+            ValueError: the option is unknown.
+            TypeError: something else than Tensors and Variables is asked for.
+        """
+        zero = requests.zero_wanted(unconnected_gradients)
+        pairs = requests.sources_of(primals, "primals")
+        structure = flatten(primals)[1]
+        if self._recorder is not None and self._recording:
+            self._push()
+        return structure.unflatten([requests.finished(self._of(leaf), leaf, zero) for leaf, _ in pairs])
+
+    def _of(self, leaf: Any) -> Any:
+        for primal, t in zip(self._primals, self._tangents, strict=True):
+            if primal is leaf:
+                return t
+        slot = None if self._recorder is None else self._recorder.slot_of(read(leaf))
+        return self._pushed[slot] if slot is not None and slot < len(self._pushed) else None
+
+
+def tensor_slot(recorder: EagerRecorder, tensor: Any) -> int:
+    """Return the slot of a Tensor that is in the list of a recorder."""
+    slot = recorder.slot_of(tensor)
+    assert slot is not None
+    return slot
+
+
+def _matched(primals: Any, tangents: Any, path: str) -> list[tuple[Any, str]]:
+    """Return the tangent for each primal of a nested structure, and the expression that reads it.
+
+    Raises:
+        ValueError: their numbers differ.
+        TypeError: the structures are of different types.
+    """
+    if isinstance(primals, (Recorded, Readable)):
+        return [(tangents, path)]
+    if type(primals) is not type(tangents):
+        raise TypeError(
+            f"primals are a {type(primals).__name__} and {path} a {type(tangents).__name__}, at {here()}: both must have "
+            f"the same structure."
+        )
+    parts, structure = _children(primals)
+    given, other = _children(tangents)
+    if structure != other:
+        raise ValueError(
+            f"{len(parts)} primals but {len(given)} {path}, or other keys, at {here()}: give one tangent for each primal."
+        )
+    return [
+        pair
+        for i, (p, t) in zip(structure, zip(parts, given, strict=True), strict=True)
+        for pair in _matched(p, t, f"{path}[{i!r}]")
+    ]
+
+
+def _children(tree: Any) -> tuple[list[Any], list[Any]]:
+    """Return the parts of a container, and what they are read by."""
+    if isinstance(tree, dict):
+        return list(tree.values()), list(tree)
+    if isinstance(tree, (list, tuple)):
+        return list(tree), list(range(len(tree)))
+    leaves, structure = flatten(tree)
+    return leaves, structure.paths("")
+
+
+def _tangent(t: Any, primal: Any, path: str) -> Any:
+    """Return a tangent in the dtype of its primal; `None` for a primal of integers, with a warning."""
+    shape, dtype = shape_of(primal), dtype_of(primal)
+    if dtype.kind not in "fc":
+        warn(RuntimeWarning(f"{path} belongs to a primal of {dtype}, which has no derivative: it is left out."))
+        return None
+    t = read(t)
+    if not isinstance(t, Recorded) and type(t) not in PYTHON_SCALARS:
+        t = np.asarray(t)[()]
+    if shape_of(t) != shape:
+        raise ValueError(f"{path} has shape {shape_of(t)}, and its primal {shape}, at {here()}: they must be equal.")
+    if dtype_of(t).kind == "c" and dtype.kind != "c":
+        raise ValueError(f"{path} is complex, and its primal is {dtype}, at {here()}.")
+    if type(t) in PYTHON_SCALARS:
+        return dtype.type(t)
+    return t if dtype_of(t) == dtype else t.astype(dtype)

@@ -1,0 +1,248 @@
+"""The functional forms of TensorFlow's first eager interface: derivatives by arguments, and by the Variables that are read."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.eager.readable import Readable, read
+from functad.eager.recording import constant
+from functad.eager.tape import GradientTape
+from functad.errors import here, name_of
+from functad.expressions.spec import PYTHON_SCALARS, dtype_of
+from functad.primitives.conversion import COPY
+from functad.tracing.recorder import Recorded, awake, idle
+from functad.tracing.tensor import Tensor
+from functad.trees import flatten, tree_map
+
+Params = Sequence[str] | Sequence[int] | str | int | None
+
+
+def gradients_function(f: Callable[..., Any], params: Params = None) -> Callable[..., list[Any]]:
+    """Return a function that gives the gradients of `f` by its arguments, as a list.
+
+    Args:
+        f: a function of Tensors; its results are summed.
+        params: names, or positions, of the parameters to differentiate by; all positional ones that a call gives if left out.
+
+    Returns:
+        A function with the arguments of `f`, and the keyword `dy`: a seed in the structure of the result. Arguments that are
+        differentiated are made Tensors; others reach `f` as they are. What the result does not depend on has gradient `None`.
+
+    Raises:
+        ValueError: `params` mixes names and positions, or names no parameter; `f` returned `None`.
+        IndexError: a call does not give an argument that is to be differentiated.
+
+    Example:
+        >>> f = lambda x, y: x * x * x * y - x * y * y
+        >>> [float(g) for g in gradients_function(f)(2.0, 3.0)]
+        [27.0, -4.0]
+    """
+    both = value_and_gradients_function(f, params)
+
+    @functools.wraps(f)
+    def gradients(*args: Any, **kwargs: Any) -> list[Any]:
+        return both(*args, **kwargs)[1]
+
+    return gradients
+
+
+def value_and_gradients_function(f: Callable[..., Any], params: Params = None) -> Callable[..., tuple[Any, list[Any]]]:
+    """Return a function that gives the value of `f` and its gradients by its arguments, as a list.
+
+    The arguments are those of `gradients_function`.
+
+    Example:
+        >>> value, (g,) = value_and_gradients_function(lambda x: x * x)(3.0)
+        >>> float(value), float(g)
+        (9.0, 6.0)
+    """
+    chosen = _Parameters(f, params)
+
+    @functools.wraps(f)
+    def value_and_gradients(*args: Any, dy: Any = None, **kwargs: Any) -> tuple[Any, list[Any]]:
+        value, vjp = _run(f, chosen, args, kwargs, persistent=False)
+        return value, vjp(dy)
+
+    return value_and_gradients
+
+
+def make_vjp(f: Callable[..., Any], params: Params = None, persistent: bool = True) -> Callable[..., Any]:
+    """Return a function that gives the value of `f` and the function from its cotangent to those of the arguments.
+
+    Args:
+        f: a function of Tensors.
+        params: as for `gradients_function`.
+        persistent: the second function may be called more than once.
+
+    Example:
+        >>> value, vjp = make_vjp(lambda x: x * x)(3.0)
+        >>> float(vjp()[0]), float(vjp(10.0)[0])
+        (6.0, 60.0)
+    """
+    chosen = _Parameters(f, params)
+
+    @functools.wraps(f)
+    def value_and_vjp(*args: Any, **kwargs: Any) -> tuple[Any, Callable[..., list[Any]]]:
+        return _run(f, chosen, args, kwargs, persistent=persistent)
+
+    return value_and_vjp
+
+
+def implicit_gradients(f: Callable[..., Any]) -> Callable[..., list[tuple[Any, Any]]]:
+    """Return a function that gives the gradients of `f` by the trainable Variables that it reads.
+
+    Args:
+        f: a function whose results, Tensors or numbers in any structure, are summed.
+
+    Returns:
+        A function with the arguments of `f` that returns pairs `(gradient, variable)`, in the order in which the Variables were
+        created; the gradient is `None` where a Variable was read and not used.
+
+    Raises:
+        ValueError: `f` reads no trainable Variable, or returned `None`.
+
+    Example:
+        >>> import functad
+        >>> w = functad.Variable(2.0, name="w")
+        >>> ((g, variable),) = implicit_gradients(lambda x: w * w * x)(3.0)
+        >>> float(g), variable.name
+        (12.0, 'w')
+    """
+    both = implicit_value_and_gradients(f)
+
+    @functools.wraps(f)
+    def gradients(*args: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
+        return both(*args, **kwargs)[1]
+
+    return gradients
+
+
+def implicit_value_and_gradients(f: Callable[..., Any]) -> Callable[..., tuple[Any, list[tuple[Any, Any]]]]:
+    """Return a function that gives the value of `f` and its gradients by the trainable Variables that it reads.
+
+    The arguments and errors are those of `implicit_gradients`; the function returns `(value, pairs)`.
+
+    Example:
+        >>> import functad
+        >>> w = functad.Variable(2.0)
+        >>> value, pairs = implicit_value_and_gradients(lambda: w * w)()
+        >>> float(value), float(pairs[0][0])
+        (4.0, 4.0)
+    """
+
+    @functools.wraps(f)
+    def value_and_gradients(*args: Any, **kwargs: Any) -> tuple[Any, list[tuple[Any, Any]]]:
+        with GradientTape() as tape:
+            value = _as_tensors(f(*args, **kwargs), f)
+        variables = tape.watched_variables()
+        if not variables:
+            raise ValueError(
+                f"{name_of(f)}, called at {here()}, reads no trainable Variable, so there is nothing to differentiate by. Use "
+                f"functad.grad or gradients_function for derivatives by arguments."
+            )
+        found = tape.gradient(value, list(variables))
+        return value, list(zip(found, variables, strict=True))
+
+    return value_and_gradients
+
+
+class _Parameters:
+    """Which arguments of a function are differentiated."""
+
+    def __init__(self, f: Callable[..., Any], params: Params) -> None:
+        self.f = f
+        self.chosen: list[Any] | None = [params] if isinstance(params, (str, int)) else None if params is None else list(params)
+        try:
+            self.names = [
+                p.name
+                for p in inspect.signature(f).parameters.values()
+                if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+            ]
+        except (TypeError, ValueError):
+            self.names = []
+        if self.chosen is None:
+            return
+        if len({type(param) is str for param in self.chosen}) > 1:
+            raise ValueError(
+                f"params of {name_of(f)} mix names and positions, at {here()}: {self.chosen}. Use one or the other."
+            )
+        for param in self.chosen:
+            if isinstance(param, str) and param not in self.names:
+                raise ValueError(
+                    f"{name_of(f)} has no parameter {param!r}, at {here()}: it has {', '.join(self.names) or 'none'}."
+                )
+
+    def positions(self, count: int) -> list[int]:
+        """Return the positions of the arguments, given how many a call has.
+
+        Raises:
+            IndexError: one is not there.
+        """
+        if self.chosen is None:
+            return list(range(min(count, len(self.names)) if self.names else count))
+        result = []
+        for param in self.chosen:
+            place = self.names.index(param) if isinstance(param, str) else param
+            if not -count <= place < count:
+                raise IndexError(
+                    f"{name_of(self.f)} is to be differentiated by parameter {param!r}, but the call at {here()} has {count} "
+                    f"positional arguments."
+                )
+            result.append(place % count)
+        return result
+
+
+def _run(
+    f: Callable[..., Any], chosen: _Parameters, args: tuple[Any, ...], kwargs: dict[str, Any], *, persistent: bool
+) -> tuple[Any, Callable[..., list[Any]]]:
+    """Return the value of `f`, and the function from a seed to the gradients by the chosen arguments."""
+    positions = chosen.positions(len(args))
+    given = list(args)
+    tape = GradientTape(persistent=persistent, watch_accessed_variables=False)
+    with tape:
+        for position in dict.fromkeys(positions):
+            given[position] = tree_map(_own_tensor, _arrays(args[position]))
+            inexact = [leaf for leaf in flatten(given[position])[0] if dtype_of(leaf).kind in "fc"]
+            tape.watch(inexact)
+        value = _as_tensors(f(*given, **kwargs), f)
+
+    def vjp(dy: Any = None) -> list[Any]:
+        sources = [given[position] for position in positions]
+        return tape.gradient(value, sources, output_gradients=dy) if sources else []
+
+    return value, vjp
+
+
+def _arrays(argument: Any) -> Any:
+    """Return an argument with a nested list of numbers as an array; other structures stay what they are."""
+    if isinstance(argument, (list, tuple)) and all(type(leaf) in PYTHON_SCALARS for leaf in flatten(argument)[0]):
+        return np.asarray(argument)
+    return argument
+
+
+def _own_tensor(leaf: Any) -> Any:
+    """Return an argument as a Tensor of its own, so that one given twice counts as two; outer traces still see it."""
+    value = awake(read(leaf))
+    if isinstance(value, Recorded):
+        return COPY(value)
+    return constant(value)
+
+
+def _as_tensors(value: Any, f: Callable[..., Any]) -> Any:
+    """Return the result of a function with Tensors in place of Variables and numbers.
+
+    Raises:
+        ValueError: there is no result.
+    """
+    if value is None:
+        raise ValueError(f"{name_of(f)}, called at {here()}, returned None: it must return Tensors or numbers.")
+    return tree_map(lambda leaf: leaf if isinstance(leaf, Recorded) else _tensor(leaf), value)
+
+
+def _tensor(leaf: Any) -> Any:
+    return read(leaf) if isinstance(leaf, Readable) else idle(Tensor, constant(leaf).value)

@@ -1,0 +1,186 @@
+"""`graph()`: a scope that records all that is done with Tensors in it, and `gradients`, which looks back from results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+from functad.eager import requests
+from functad.eager.readable import Readable, read
+from functad.eager.recording import ACTIVE, EagerRecorder, lift
+from functad.eager.tape import GradientTape, UnconnectedGradients
+from functad.eager.variable import Variable
+from functad.errors import here
+from functad.expressions.spec import dtype_of, shape_of
+from functad.tracing.recorder import ONLOOKER, Recorded
+
+
+class AggregationMethod:
+    """How gradients that meet are added in TensorFlow: names that code written for it gives; here it makes no difference."""
+
+    ADD_N = 0
+    DEFAULT = 0
+    EXPERIMENTAL_TREE = 1
+    EXPERIMENTAL_ACCUMULATE_N = 2
+
+
+class graph(GradientTape):  # noqa: N801 - it is used as a function: `with functad.graph():`
+    """Record everything that is done with Tensors and Variables in the scope, so that `gradients` can look back from results.
+
+    Nothing has to be watched: constants, intermediate results and Variables, trainable or not, may be asked for. All is kept
+    as long as something that was made in the scope lives.
+
+    Example:
+        >>> import functad
+        >>> with functad.graph():
+        ...     x = functad.constant(3.0)
+        ...     y = x * x
+        ...     (g,) = functad.gradients(y, x)
+        ...     (h,) = functad.gradients(g, x)
+        >>> float(g), float(h)
+        (6.0, 2.0)
+    """
+
+    _warned = True  # gradients inside the scope are what it is for
+
+    def __init__(self) -> None:
+        super().__init__(persistent=True)
+        self._tokens: list[Any] = []
+
+    def __enter__(self) -> Self:
+        if self._recorder is None:
+            self._recorder = EagerRecorder("graph")
+            self._recorder.scope = self
+        super().__enter__()
+        self._tokens.append(ONLOOKER.set(self._wake))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        ONLOOKER.reset(self._tokens.pop())
+        super().__exit__(*exception)
+
+    def wants(self, variable: Variable) -> bool:
+        """Say that all Variables are followed."""
+        self._variables[id(variable)] = variable
+        return True
+
+    def _wake(self, tensors: Sequence[Recorded]) -> bool:
+        """Put Tensors that are constants so far into the list."""
+        if not self._recording or self._recorder not in ACTIVE.get():
+            return False
+        for tensor in tensors:
+            if tensor.recorder.sleeps and dtype_of(tensor).kind in "fc":
+                assert self._recorder is not None
+                lift(tensor, self._recorder)
+                self.follow(tensor.slot)
+        return not any(tensor.recorder.sleeps for tensor in tensors)
+
+
+def gradients(
+    ys: Any,
+    xs: Any,
+    grad_ys: Any = None,
+    name: str = "gradients",
+    gate_gradients: bool = False,
+    aggregation_method: int | None = None,
+    stop_gradients: Any = None,
+    unconnected_gradients: Any = UnconnectedGradients.NONE,
+) -> list[Any]:
+    """Return the gradients of the sum of `ys` by each of `xs`, of what was computed in a scope `functad.graph()`.
+
+    Args:
+        ys: a Tensor or Variable, or a list of them.
+        xs: likewise; intermediate results and constants too.
+        grad_ys: seeds, one for each of `ys`, of its shape; `None` stands for ones.
+        name: has no meaning here.
+        gate_gradients: has no meaning here.
+        aggregation_method: one of `AggregationMethod`; has no meaning here.
+        stop_gradients: Tensors that count as constants: nothing flows on through them.
+        unconnected_gradients: `"none"` or `"zero"`.
+
+    Returns:
+        A list of Tensors, one for each of `xs`.
+
+    Raises:
+        RuntimeError: `ys` were not computed in a scope.
+        TypeError: something is no Tensor or Variable; `ys` are complex and there are no seeds.
+        ValueError: an option is unknown, or seeds do not fit.
+    """
+    if aggregation_method not in (None, 0, 1, 2):
+        raise ValueError(f"aggregation_method is {aggregation_method!r}, at {here()}: use one of AggregationMethod.")
+    zero = requests.zero_wanted(unconnected_gradients)
+    targets = _listed(ys, "ys")
+    sources = [leaf for leaf, _ in _listed(xs, "xs")]
+    cuts = [] if stop_gradients is None else [leaf for leaf, _ in _listed(stop_gradients, "stop_gradients")]
+    given = grad_ys if grad_ys is None or isinstance(grad_ys, (list, tuple)) else [grad_ys]
+    if given is None and any(dtype_of(y).kind == "c" for y, _ in targets):
+        raise TypeError(f"gradients() of complex ys needs grad_ys, at {here()}: the gradient depends on the direction.")
+    seeds = requests.seeds_for(targets, given)
+    if not targets:
+        return [requests.finished(None, source, zero) for source in sources]
+    found = requests.gradients_of(_scope_of(targets), targets, seeds, sources, cuts, last=False)
+    return [requests.finished(g, source, zero) for g, source in zip(found, sources, strict=True)]
+
+
+def hessians(ys: Any, xs: Any) -> list[Any]:
+    """Return the Hessian of the sum of `ys` by each of `xs`, in a scope `functad.graph()`.
+
+    Args:
+        ys: a scalar Tensor, or a list of them.
+        xs: a Tensor or Variable, or a list of them.
+
+    Returns:
+        A list of Tensors of shape `x.shape + x.shape`; `None` for one that `ys` do not depend on.
+
+    Raises:
+        RuntimeError, TypeError: as `gradients`.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> with functad.graph():
+        ...     x = functad.constant([1.0, 2.0])
+        ...     (h,) = functad.hessians(np.sum(x**3), x)
+        >>> h.numpy()
+        array([[ 6.,  0.],
+               [ 0., 12.]])
+    """
+    scope = _scope_of(_listed(ys, "ys"))
+    result: list[Any] = []
+    for (x, _), g in zip(_listed(xs, "xs"), gradients(ys, xs), strict=True):
+        if g is None:
+            result.append(None)
+        elif scope.slots_of(g):
+            result.append(scope.jacobian(g, x, UnconnectedGradients.ZERO))
+        else:
+            shape = (*shape_of(x), *shape_of(x))
+            result.append(requests.finished(None, requests.Like(shape, dtype_of(x)), True))
+    return result
+
+
+def _listed(given: Any, what: str) -> list[tuple[Any, str]]:
+    """Return the Tensors in a list, or the one given."""
+    if isinstance(given, dict):
+        raise TypeError(f"{what} is a dict, at {here()}: give a Tensor or a list of them.")
+    return requests.sources_of(given if isinstance(given, (Recorded, Readable)) or given is None else list(given), what)
+
+
+def _scope_of(targets: Sequence[tuple[Any, str]]) -> Any:
+    """Return the scope in which Tensors were computed, or the one that is open.
+
+    Raises:
+        RuntimeError: there is none.
+    """
+    for target, _ in targets:
+        tensor = read(target)
+        while isinstance(tensor, Recorded):
+            scope = getattr(tensor.recorder, "scope", None)
+            if scope is not None:
+                return scope
+            tensor = tensor.value
+    for recorder in reversed(ACTIVE.get()):
+        if recorder.scope is not None:
+            return recorder.scope
+    raise RuntimeError(
+        f"gradients() at {here()} looks back at what was recorded, and nothing was: compute inside `with functad.graph():`, "
+        f"use a GradientTape, or functad.grad, which takes a function."
+    )

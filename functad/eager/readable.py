@@ -1,0 +1,105 @@
+"""What can be used like a Tensor because a Tensor can be read from it: Variables and parts of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from functad.tracing.tensor import Tensor
+
+
+def read(value: Any) -> Any:
+    """Return the Tensor that a Variable, or a part of one, stands for now; anything else as it is."""
+    reader = getattr(type(value), "__functad_read__", None)
+    return value if reader is None else reader(value)
+
+
+def _read_inside(value: Any) -> Any:
+    """Read what stands in lists, tuples and dicts too, as arguments of NumPy functions may."""
+    if isinstance(value, list):
+        return [_read_inside(part) for part in value]
+    if type(value) is tuple:
+        return tuple([_read_inside(part) for part in value])
+    if type(value) is dict:
+        return {key: _read_inside(part) for key, part in value.items()}
+    return read(value)
+
+
+def _operator(name: str) -> Callable[..., Any]:
+    def method(self: Any, *others: Any) -> Any:
+        return getattr(self.__functad_read__(), name)(*[read(other) for other in others])
+
+    method.__name__ = name
+    return method
+
+
+class Readable:
+    """Operators, NumPy's protocols and the attributes of arrays, all of them of the Tensor that is read."""
+
+    __slots__ = ("__weakref__",)
+    __array_priority__ = 2000.0
+    __hash__ = None  # type: ignore[assignment]  # equality is elementwise, as for arrays
+
+    def __functad_read__(self) -> Tensor:
+        raise TypeError(f"{type(self).__name__} cannot be read")  # every subclass replaces it
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return getattr(ufunc, method)(*map(_read_inside, inputs), **_read_inside(kwargs))
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return function(*_read_inside(args), **_read_inside(kwargs))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return self.__functad_read__().__array__(dtype, copy)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        return getattr(self.__functad_read__(), name)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the axes."""
+        return self.__functad_read__().shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the elements."""
+        return self.__functad_read__().dtype
+
+    def numpy(self) -> Any:
+        """Return the value as an array or number that is the caller's own."""
+        return self.__functad_read__().numpy()
+
+    def __len__(self) -> int:
+        return len(self.__functad_read__())
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.__functad_read__())
+
+    def __bool__(self) -> bool:
+        return bool(self.__functad_read__())
+
+    def __float__(self) -> float:
+        return float(self.__functad_read__())
+
+    def __int__(self) -> int:
+        return int(self.__functad_read__())
+
+    def __complex__(self) -> complex:
+        return complex(self.__functad_read__())
+
+    def __index__(self) -> int:
+        return self.__functad_read__().__index__()
+
+    def __format__(self, spec: str) -> str:
+        return format(self.__functad_read__(), spec)
+
+
+_PLAIN = ["neg", "pos", "abs", "invert", "round", "contains", "lt", "le", "gt", "ge", "eq", "ne"]
+_BINARY = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "divmod", "and", "or", "xor", "lshift", "rshift"]
+
+for _name in (*_PLAIN, *_BINARY, *("r" + _name for _name in _BINARY)):
+    setattr(Readable, f"__{_name}__", _operator(f"__{_name}__"))

@@ -1,0 +1,320 @@
+"""What is asked of a tape, checked before anything is spent: targets, sources, seeds, and what stands for no path."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from functad.eager.explaining import explain_missing
+from functad.eager.readable import Readable, read
+from functad.errors import here
+from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
+from functad.primitives.broadcasting import BROADCAST_TO
+from functad.primitives.operands import innermost
+from functad.tracing.recorder import Recorded, awake, idle
+from functad.tracing.tensor import Tensor
+from functad.trees import Structure, flatten
+
+if TYPE_CHECKING:
+    from functad.eager.tape import GradientTape
+
+
+def sources_of(tree: Any, what: str) -> list[tuple[Any, str]]:
+    """Return the Tensors and Variables in a nested structure, each with the expression that reads it.
+
+    Raises:
+        TypeError: something else is in it.
+    """
+    return _leaves(tree, what)[0]
+
+
+def _leaves(tree: Any, what: str) -> tuple[list[tuple[Any, str]], Structure]:
+    if tree is None:
+        raise TypeError(f"{what} is None, at {here()}: a Tensor or Variable is needed.")
+    leaves, structure = flatten(tree)
+    _refuse_none(structure, what)
+    pairs = list(zip(leaves, structure.paths(what), strict=True))
+    for leaf, path in pairs:
+        if not isinstance(leaf, (Recorded, Readable)):
+            raise TypeError(
+                f"{path} is a {type(leaf).__name__}, at {here()}: a tape knows Tensors and Variables by what they are, not by "
+                f"their value. Make it one first: x = functad.constant(value), and use x in what follows."
+            )
+    return pairs, structure
+
+
+def _refuse_none(structure: Structure, path: str) -> None:
+    if structure.kind is type(None):
+        raise TypeError(f"there is None in {path}, at {here()}: a Tensor or Variable is needed there.")
+    for child in structure.children:
+        _refuse_none(child, path)
+
+
+def zero_wanted(option: Any) -> bool:
+    """Say whether zeros are wanted where nothing is connected.
+
+    Raises:
+        ValueError: the option is unknown.
+    """
+    text = getattr(option, "value", option)
+    if text not in ("none", "zero"):
+        raise ValueError(f"unconnected_gradients is {option!r}, at {here()}: it must be 'none' or 'zero'.")
+    return bool(text == "zero")
+
+
+def seeds_for(targets: Sequence[tuple[Any, str]], given: Any) -> list[Any]:
+    """Return a seed for each target: what was given, checked, and ones where nothing was.
+
+    Raises:
+        ValueError: the number of seeds or a shape does not fit.
+        TypeError: a seed is no array, or complex where the target is real.
+    """
+    if given is None or (isinstance(given, (list, tuple)) and not given):
+        seeds: list[Any] = [None] * len(targets)
+    elif isinstance(given, (list, tuple)) and any(part is None for part in given):
+        seeds = list(given)
+    else:
+        seeds = flatten(given)[0]
+    if len(seeds) != len(targets):
+        raise ValueError(
+            f"output_gradients holds {len(seeds)} seeds for {len(targets)} targets, at {here()}: "
+            f"give one for each, None for ones."
+        )
+    return [_seed(seed, target, path) for seed, (target, path) in zip(seeds, targets, strict=True)]
+
+
+def _seed(seed: Any, target: Any, path: str) -> Any:
+    shape, dtype = shape_of(target), dtype_of(target)
+    if seed is None:
+        return np.ones(shape, dtype)[()]
+    seed = read(seed)
+    if not isinstance(seed, Recorded) and type(seed) not in PYTHON_SCALARS:
+        seed = np.asarray(seed)[()]
+    if shape_of(seed) != shape:
+        raise ValueError(
+            f"the output gradient for {path} has shape {shape_of(seed)}, at {here()}; the target has shape {shape}. "
+            f"Give one of that shape: np.full(shape, seed)."
+        )
+    own = dtype_of(seed)
+    if own.kind not in "biufc" or (own.kind == "c" and dtype.kind != "c"):
+        raise TypeError(f"the output gradient for {path} is {own}, at {here()}; the target is {dtype}.")
+    if type(seed) in PYTHON_SCALARS:
+        return dtype.type(seed)
+    return seed if own == dtype else seed.astype(dtype)
+
+
+class Request:
+    """A gradient that is asked for."""
+
+    def __init__(self, target: Any, sources: Any, seeds: Any, unconnected: Any, missing: str | None) -> None:
+        self.zero = zero_wanted(unconnected)
+        if missing not in (None, "raise"):
+            raise ValueError(f"missing is {missing!r}, at {here()}: it must be None or 'raise'.")
+        self.missing = missing
+        self.targets = _leaves(target, "target")[0]
+        self.sources, self.structure = _leaves(sources, "sources")
+        self.seeds = seeds_for(self.targets, seeds)
+
+    def answer(self, tape: GradientTape) -> Any:
+        """Return the gradients in the structure of the sources."""
+        found = gradients_of(tape, self.targets, self.seeds, [source for source, _ in self.sources], last=True)
+        if self.missing == "raise":
+            for g, (source, path) in zip(found, self.sources, strict=True):
+                if g is None:
+                    raise ValueError(
+                        f"there is no gradient by {path}, at {here()}: {explain_missing(tape, self.targets, source)}"
+                    )
+        return self.structure.unflatten(
+            [finished(g, source, self.zero) for g, (source, _) in zip(found, self.sources, strict=True)]
+        )
+
+
+def gradients_of(
+    tape: GradientTape,
+    targets: Sequence[tuple[Any, str]],
+    seeds: Sequence[Any],
+    sources: Sequence[Any],
+    cuts: Sequence[Any] = (),
+    *,
+    last: bool,
+) -> list[Any]:
+    """Return the cotangents of the sources, `None` where no path leads to them."""
+    by_slot: dict[int, Any] = {}
+    direct: list[Any] = [None] * len(sources)
+    for (target, _), seed in zip(targets, seeds, strict=True):
+        slots = tape.slots_of(read(target))
+        if slots and dtype_of(target).kind in "fc":
+            seed = _conjugate(seed)
+            by_slot[slots[-1]] = seed if slots[-1] not in by_slot else by_slot[slots[-1]] + seed
+        else:
+            for i, source in enumerate(sources):
+                if source is target:
+                    direct[i] = seed if direct[i] is None else direct[i] + seed
+    places = [tape.slots_of(source) for source in sources]
+    cut = {slot for tensor in cuts for slot in tape.slots_of(tensor)}
+    found = tape.pull(by_slot, {slot for slots in places for slot in slots}, cut, last=last)
+    result = []
+    for slots, own in zip(places, direct, strict=True):
+        parts = [_conjugate(found[slot]) for slot in slots if slot in found]
+        result.append(_total([*parts, *([] if own is None else [own])]))
+    return result
+
+
+def _total(parts: list[Any]) -> Any:
+    total = None
+    for part in parts:
+        total = part if total is None else total + part
+    return total
+
+
+def _conjugate(g: Any) -> Any:
+    """Return the conjugate: inside, cotangents are those of `functad.grad`; TensorFlow's are the conjugates."""
+    return g.conjugate() if dtype_of(g).kind == "c" else g
+
+
+def finished(g: Any, source: Any, zero: bool) -> Any:
+    """Return a gradient as a Tensor of the dtype of its source; `None`, or zeros, if there is none."""
+    shape, dtype = shape_of(source), dtype_of(source)
+    if g is None:
+        return idle(Tensor, np.zeros(shape, dtype)[()]) if zero else None
+    if dtype_of(g) != dtype:
+        g = g.real if dtype_of(g).kind == "c" and dtype.kind != "c" else g
+        g = dtype.type(g) if type(g) in PYTHON_SCALARS else g.astype(dtype)
+    if shape_of(g) != shape:
+        g = BROADCAST_TO(g, shape=shape)
+    if isinstance(g, Recorded):
+        return g
+    return idle(Tensor, g.copy()[()] if type(g) is np.ndarray and (g.base is not None or not g.flags.writeable) else g)
+
+
+class JacobianRequest:
+    """A Jacobian that is asked for."""
+
+    def __init__(self, target: Any, sources: Any, unconnected: Any) -> None:
+        self.zero = zero_wanted(unconnected)
+        targets, structure = _leaves(target, "target")
+        if structure.kind is not None:
+            raise TypeError(f"jacobian() needs one Tensor as its target, not a {type(target).__name__}, at {here()}.")
+        self.targets = targets
+        self.sources, self.structure = _leaves(sources, "sources")
+
+    def answer(self, tape: GradientTape) -> Any:
+        """Return the Jacobians in the structure of the sources."""
+        target = self.targets[0][0]
+        shape, dtype = shape_of(target), dtype_of(target)
+        sources = [source for source, _ in self.sources]
+        size = int(np.prod(shape))
+        rows = []
+        for i in range(size):
+            seed = np.zeros(size, dtype)
+            seed[i] = 1
+            rows.append(gradients_of(tape, self.targets, [seed.reshape(shape)[()]], sources, last=i == size - 1))
+        found = []
+        for j, source in enumerate(sources):
+            parts = [row[j] for row in rows]
+            whole = (*shape, *shape_of(source))
+            if not size:
+                found.append(idle(Tensor, np.zeros(whole, dtype_of(source))))
+            elif all(part is None for part in parts):
+                found.append(idle(Tensor, np.zeros(whole, dtype_of(source))[()]) if self.zero else None)
+            else:
+                filled = [np.zeros(shape_of(source), dtype_of(source)) if part is None else part for part in parts]
+                stacked = np.stack([awake(part) for part in filled]).reshape(whole)
+                found.append(finished(stacked, Like(whole, dtype_of(source)), False))
+        return self.structure.unflatten(found)
+
+
+class Like:
+    """Shape and dtype that a result is to have."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
+        self.shape = shape
+        self.dtype = dtype
+
+
+class BatchJacobianRequest:
+    """A Jacobian by row that is asked for."""
+
+    def __init__(self, target: Any, source: Any, unconnected: Any, check: bool) -> None:
+        self.zero = zero_wanted(unconnected)
+        self.targets, structure = _leaves(target, "target")
+        sources, own = _leaves(source, "source")
+        if structure.kind is not None or own.kind is not None:
+            raise TypeError(f"batch_jacobian() needs one Tensor as target and one as source, at {here()}.")
+        self.source = sources[0][0]
+        self.check = check
+        given, wanted = shape_of(target), shape_of(source)
+        if len(given) < 2 or len(wanted) < 2 or given[0] != wanted[0]:
+            raise ValueError(
+                f"batch_jacobian() of a target of shape {given} by a source of shape {wanted}, at {here()}: both need at least "
+                f"two axes, the first ones equally long."
+            )
+
+    def answer(self, tape: GradientTape) -> Any:
+        """Return the Jacobians of the rows."""
+        target, source = self.targets[0][0], self.source
+        shape, own = shape_of(target), shape_of(source)
+        batch, rest = shape[0], shape[1:]
+        whole = (batch, *rest, *own[1:])
+        size = int(np.prod(rest))
+        rows = []
+        for i in range(size):
+            seed = np.zeros((batch, size), dtype_of(target))
+            seed[:, i] = 1
+            last = i == size - 1 and not self.check
+            rows.append(gradients_of(tape, self.targets, [seed.reshape(shape)], [source], last=last)[0])
+        if not size or not batch:
+            return idle(Tensor, np.zeros(whole, dtype_of(source)))
+        if all(row is None for row in rows):
+            return idle(Tensor, np.zeros(whole, dtype_of(source))) if self.zero else None
+        filled = [np.zeros(own, dtype_of(source)) if row is None else awake(row) for row in rows]
+        stacked = np.stack(filled, axis=1).reshape(whole)
+        if self.check:
+            self._compare(tape, np.asarray(innermost(stacked)))
+        return finished(stacked, Like(whole, dtype_of(source)), False)
+
+    def _compare(self, tape: GradientTape, stacked: Any) -> None:
+        """Raise if rows depend on other rows.
+
+        Raises:
+            ValueError: they do.
+        """
+        target, source = self.targets[0][0], self.source
+        shape, own = shape_of(target), shape_of(source)
+        batch, size = shape[0], int(np.prod(shape[1:]))
+        blocks = stacked.reshape(batch, size, *own[1:])
+        for b in range(batch):
+            for i in range(size):
+                seed = np.zeros((batch, size), dtype_of(target))
+                seed[b, i] = 1
+                row = gradients_of(tape, self.targets, [seed.reshape(shape)], [source], last=False)[0]
+                alone = np.zeros(own) if row is None else np.array(innermost(awake(row)))
+                kept = alone[b].copy()
+                alone[b] = 0
+                if alone.any() or not np.allclose(kept, blocks[b, i], equal_nan=True):
+                    raise ValueError(
+                        f"batch_jacobian(check=True) at {here()}: row {b} of the target depends on other rows of the source. "
+                        f"Use jacobian()."
+                    )
+
+
+def stats(tape: GradientTape) -> dict[str, int]:
+    """Return the numbers of records and of bytes that a tape holds."""
+    records, arrays = 0, {}
+    for equation in tape.records():
+        records += 1
+        for value in _arrays_in(equation[2]):
+            while type(value.base) is np.ndarray:
+                value = value.base
+            arrays[id(value)] = value.nbytes
+    return {"records": records, "bytes": sum(arrays.values())}
+
+
+def _arrays_in(saved: Any) -> list[Any]:
+    if isinstance(saved, Recorded):
+        return _arrays_in(innermost(saved))
+    if type(saved) is np.ndarray:
+        return [saved]
+    return [a for part in saved for a in _arrays_in(part)] if isinstance(saved, (tuple, list)) else []

@@ -1,0 +1,426 @@
+"""`GradientTape`: what is done to watched Tensors and Variables is recorded, and gradients are asked for afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum
+from typing import Any, Self
+from weakref import ref
+
+import numpy as np
+
+from functad.eager import requests
+from functad.eager.explaining import explain_missing
+from functad.eager.readable import read
+from functad.eager.recording import ACTIVE, EagerRecorder, Stamp, lift, shared_recorder
+from functad.eager.variable import Variable
+from functad.eager.walks import cotangents_at, raised, reached
+from functad.errors import here, warn
+from functad.expressions.spec import dtype_of
+from functad.primitives.operands import innermost
+
+_SPENT = "this non-persistent tape has given its gradient already, or was never entered"
+
+
+class UnconnectedGradients(Enum):
+    """What stands for the derivative by a source that the target does not depend on by a recorded path."""
+
+    NONE = "none"
+    ZERO = "zero"
+
+
+class GradientTape:
+    """Record what is done to watched Tensors and to Variables, and give derivatives of the results.
+
+    A derivative is `None` where no recorded path leads from the source to the target; `explain` says why. Non-scalar targets,
+    and several targets, are summed. For complex sources the derivative is the conjugate of that of `functad.grad`, as in
+    TensorFlow.
+
+    Args:
+        persistent: any number of gradients may be asked for; otherwise one, after which everything is freed.
+        watch_accessed_variables: trainable Variables are watched when they are read.
+
+    Example:
+        >>> import functad
+        >>> x = functad.constant(3.0)
+        >>> with functad.GradientTape() as tape:
+        ...     tape.watch(x)
+        ...     y = x * x
+        >>> tape.gradient(y, x)
+        Tensor(np.float64(6.0))
+    """
+
+    _warned = False
+
+    def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True) -> None:
+        self._persistent = persistent
+        self._watch_accessed = watch_accessed_variables
+        self._recorder: EagerRecorder | None = None
+        self._recording = False
+        self._spent = False
+        self._paused = False
+        self._clear()
+
+    def _clear(self) -> None:
+        self._stretches: list[list[int]] = []
+        self._slots: set[int] = set()
+        self._variables: dict[int, Variable] = {}
+        self._explicit: set[int] = set()
+        self._marks = bytearray()
+        self._seen = 0
+        self._watched: list[Any] = []
+
+    # Life cycle
+
+    def __enter__(self) -> Self:
+        if self._recording:
+            raise ValueError(f"the tape is recording already, at {here()}: open another GradientTape inside it.")
+        if self._spent or self._recorder is None:
+            self._clear()
+            self._recorder, self._spent = shared_recorder("a GradientTape"), False
+        self._start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._recording or self._paused:
+            self._paused = False
+            self._stop()
+
+    def _start(self) -> None:
+        recorder = self._recorder
+        assert recorder is not None
+        self._stretches.append([len(recorder.equations), -1])
+        self._recording = True
+        recorder.start(self)
+
+    def _stop(self) -> None:
+        if not self._recording:
+            return
+        assert self._recorder is not None
+        self._recording = False
+        self._stretches[-1][1] = len(self._recorder.equations)
+        self._recorder.stop(self)
+
+    def __del__(self) -> None:
+        if getattr(self, "_recorder", None) is not None and not self._recording:
+            self._release()
+
+    def _release(self) -> None:
+        """Drop the records that no other tape needs."""
+        recorder, self._recorder = self._recorder, None
+        if recorder is None:
+            return
+        recorder.members.discard(self)
+        others = list(recorder.members)
+        if not others:
+            recorder.equations.clear()
+            recorder.variables.clear()
+            recorder.moved.clear()
+            return
+        for other in others:
+            other._mark()
+        for start, stop in self._stretches:
+            for index in range(start, stop):
+                if recorder.equations[index] is not None and not any(other._owns(index) for other in others):
+                    recorder.equations[index] = None
+
+    def _mark(self) -> None:
+        """Bring up to date which slots depend on what this tape watches."""
+        recorder = self._recorder
+        assert recorder is not None
+        count = len(recorder.equations)
+        self._marks.extend(bytes(count - len(self._marks)))
+        for slot in self._slots:
+            self._marks[slot] = 1
+        for start, stop in self._stretches:
+            end = count if stop < 0 else stop
+            reached(self._marks, recorder.equations, max(start, self._seen), end)
+        self._seen = count
+
+    def _owns(self, slot: int) -> bool:
+        inside = any(start <= slot and (stop < 0 or slot < stop) for start, stop in self._stretches)
+        return inside and bool(self._marks[slot])
+
+    # Watching
+
+    def wants(self, variable: Variable) -> bool:
+        """Say whether the tape follows a Variable that is read now, and remember that it was read."""
+        if id(variable) in self._explicit or (self._watch_accessed and variable.trainable):
+            self._variables[id(variable)] = variable
+            return True
+        return False
+
+    def watch(self, tensor: Any) -> None:
+        """Follow a Tensor or Variable, or all of a nested structure, from here on.
+
+        Raises:
+            RuntimeError: the tape is not recording.
+            TypeError: something in the structure is neither a Tensor nor a Variable, or holds integers.
+        """
+        if self._recorder is None or not self._recording:
+            state = "stopped" if self._paused else "not entered" if self._recorder is None else "left"
+            raise RuntimeError(
+                f"watch() on a tape that is {state}, at {here()}: what is watched now would not be recorded. "
+                f"Call it inside `with tape:`."
+            )
+        leaves = requests.sources_of(tensor, "tensor")
+        for leaf, path in leaves:
+            if dtype_of(leaf).kind not in "fc":
+                raise TypeError(
+                    f"watch() of {path} of {leaf.dtype}, at {here()}: only floating-point and complex numbers have "
+                    f"derivatives. Make it floats: functad.constant(value, dtype=float)."
+                )
+        for leaf, _ in leaves:
+            if isinstance(leaf, Variable):
+                self._explicit.add(id(leaf))
+                self._variables[id(leaf)] = leaf
+                Stamp.renew()
+                read(leaf)
+            else:
+                leaf = read(leaf)
+                if self._recorder.shared:
+                    self._mark()  # what was done before does not count
+                lift(leaf, self._recorder)
+                slot = self._recorder.slot_of(leaf)
+                assert slot is not None
+                self._recorder.watched.add(slot)
+                self.follow(slot)
+                self._watched.append(ref(leaf))
+
+    def sources(self) -> list[tuple[Any, str]]:
+        """Return the values of the Tensors that are watched, as long as they live, and what they are."""
+        alive = [weak() for weak in self._watched]
+        return [(np.asarray(innermost(tensor)), "tensor") for tensor in alive if tensor is not None]
+
+    def follow(self, slot: int) -> None:
+        """Take note of a slot that the tape watches."""
+        self._slots.add(slot)
+
+    def watched_variables(self) -> tuple[Variable, ...]:
+        """Return the Variables that the tape has followed, in the order in which they were created."""
+        return tuple(sorted(self._variables.values(), key=lambda variable: variable.number))
+
+    @contextmanager
+    def stop_recording(self) -> Iterator[None]:
+        """Return a context in which this tape records nothing.
+
+        Raises:
+            RuntimeError: the tape was never entered, or has given its gradient.
+            ValueError: it is not recording.
+        """
+        if self._recorder is None:
+            raise RuntimeError(f"stop_recording() at {here()}: {_SPENT}.")
+        if not self._recording:
+            raise ValueError(f"stop_recording() of a tape that is not recording, at {here()}.")
+        self._stop()
+        self._paused = True
+        try:
+            yield
+        finally:
+            if self._paused and self._recorder is not None:
+                self._paused = False
+                self._start()
+
+    def reset(self) -> None:
+        """Forget all that was recorded and watched, and go on recording.
+
+        Raises:
+            ValueError: the tape is not recording.
+        """
+        if not self._recording:
+            raise ValueError(f"reset() of a tape that is not recording, at {here()}: call it inside `with tape:`.")
+        self._stop()
+        self._release()
+        self._clear()
+        self._recorder = shared_recorder("a GradientTape")
+        self._start()
+
+    # Gradients
+
+    def gradient(
+        self,
+        target: Any,
+        sources: Any,
+        output_gradients: Any = None,
+        unconnected_gradients: Any = UnconnectedGradients.NONE,
+        missing: str | None = None,
+    ) -> Any:
+        """Return the derivatives of the sum of the targets by the sources: `seed^T J`.
+
+        Args:
+            target: a Tensor or Variable, or a nested structure of them.
+            sources: likewise.
+            output_gradients: the seed, one for each target, of its shape; `None` stands for ones.
+            unconnected_gradients: `"none"` or `"zero"`: what stands where no recorded path leads to a source.
+            missing: `"raise"`: raise there, with the text of `explain`.
+
+        Returns:
+            Tensors in the structure of `sources`.
+
+        Raises:
+            RuntimeError: the tape has given its gradient already, or was never entered.
+            TypeError: a target or a source is no Tensor or Variable.
+            ValueError: an option is unknown, or a seed does not fit; the tape can still be asked.
+        """
+        request = requests.Request(target, sources, output_gradients, unconnected_gradients, missing)
+        self._begin("gradient")
+        try:
+            found = request.answer(self)
+        finally:
+            self._finish()
+        return found
+
+    def jacobian(
+        self,
+        target: Any,
+        sources: Any,
+        unconnected_gradients: Any = UnconnectedGradients.NONE,
+    ) -> Any:
+        """Return the Jacobians of a target by the sources.
+
+        Args:
+            target: a Tensor or Variable.
+            sources: a Tensor or Variable, or a nested structure of them.
+            unconnected_gradients: as for `gradient`.
+
+        Returns:
+            In the structure of `sources`, Tensors of shape `target.shape + source.shape`.
+
+        Raises:
+            RuntimeError, TypeError, ValueError: as `gradient`.
+        """
+        request = requests.JacobianRequest(target, sources, unconnected_gradients)
+        self._begin("jacobian")
+        try:
+            found = request.answer(self)
+        finally:
+            self._finish()
+        return found
+
+    def batch_jacobian(
+        self, target: Any, source: Any, unconnected_gradients: Any = UnconnectedGradients.ZERO, *, check: bool = False
+    ) -> Any:
+        """Return, for each element of the first axis, the Jacobian of that row of the target by that row of the source.
+
+        Args:
+            target: a Tensor of shape `(b, ...)`.
+            source: a Tensor of shape `(b, ...)`, row `i` of which influences row `i` of the target only.
+            unconnected_gradients: as for `gradient`.
+            check: make sure that the rows are independent; takes `b` times as long.
+
+        Returns:
+            A Tensor of shape `(b, *target.shape[1:], *source.shape[1:])`.
+
+        Raises:
+            ValueError: the shapes do not fit, or `check` finds that rows depend on other rows.
+            RuntimeError, TypeError: as `gradient`.
+        """
+        request = requests.BatchJacobianRequest(target, source, unconnected_gradients, check)
+        self._begin("batch_jacobian")
+        try:
+            found = request.answer(self)
+        finally:
+            self._finish()
+        return found
+
+    def _begin(self, method: str) -> None:
+        if self._recorder is None:
+            raise RuntimeError(f"{method}() at {here()}: {_SPENT}. GradientTape(persistent=True) can be asked more than once.")
+        if self._recording and not self._persistent:
+            self._stop()
+        elif self._recording and not self._warned:
+            GradientTape._warned = True
+            warn(
+                RuntimeWarning(
+                    "a gradient is taken inside its own persistent tape, which records that too: memory grows with each call. "
+                    "Leave the `with` block first, unless second derivatives are wanted."
+                )
+            )
+
+    def _finish(self) -> None:
+        if not self._persistent:
+            self._paused = False
+            self._release()
+            self._spent = True
+
+    def slots_of(self, source: Any) -> list[int]:
+        """Return the slots that belong to a source: several for a Variable that was assigned to."""
+        recorder = self._recorder
+        assert recorder is not None
+        if isinstance(source, Variable):
+            return recorder.variables.get(id(source), (source, []))[1]
+        slot = recorder.slot_of(read(source))
+        return [] if slot is None else [slot]
+
+    def pull(self, seeds: dict[int, Any], wanted: set[int], cuts: set[int], *, last: bool) -> dict[int, Any]:
+        """Return the cotangents of some slots that this tape connects, given those of others."""
+        recorder = self._recorder
+        assert recorder is not None
+        records = bool(recorder.tapes) and recorder in ACTIVE.get()
+        consume = last and not records and not recorder.shared and not self._persistent
+        equations = recorder.equations
+        if recorder.shared:
+            self._mark()
+            equations = [None if e is None or not self._owns(i) else e for i, e in enumerate(equations)]
+        if records:
+            equations = [None if e is None else raised(recorder, i, e) for i, e in enumerate(equations)]
+        found = cotangents_at(recorder, equations, seeds, wanted, cuts, consume=consume)
+        if recorder.shared:
+            found = {slot: g for slot, g in found.items() if self._marks[slot] or slot in seeds}
+        return found
+
+    def records(self) -> list[Any]:
+        """Return the records that the tape holds."""
+        recorder = self._recorder
+        if recorder is None:
+            return []
+        if recorder.shared:
+            self._mark()
+        return [e for i, e in enumerate(recorder.equations) if e is not None and (not recorder.shared or self._owns(i))]
+
+    def depend_on(self, slots: set[int]) -> set[int]:
+        """Return the slots that depend on some, and these."""
+        if self._recorder is None:
+            return set(slots)
+        equations = self._recorder.equations
+        marks = bytearray(len(equations))
+        for slot in slots:
+            marks[slot] = 1
+        reached(marks, equations, 0, len(equations))
+        return {slot for slot, mark in enumerate(marks) if mark}
+
+    def left(self) -> dict[int, str]:
+        """Return by slot the lines where values left the tape."""
+        return {} if self._recorder is None else self._recorder.left
+
+    def explain(self, target: Any, source: Any) -> str:
+        """Return why the gradient of a target by a source is `None`, and what to do; or that there is a recorded path.
+
+        Args:
+            target: a Tensor or Variable, or a nested structure of them.
+            source: a Tensor or Variable.
+
+        Example:
+            >>> import functad
+            >>> x = functad.constant(3.0)
+            >>> with functad.GradientTape(persistent=True) as tape:
+            ...     y = x * x
+            >>> tape.explain(y, x).split(",")[0]
+            'the Tensor was never watched'
+        """
+        if self._recorder is None:
+            return _SPENT + ": what it recorded is gone. GradientTape(persistent=True) keeps it."
+        targets = [leaf for leaf, _ in requests.sources_of(target, "target")]
+        ((leaf, _),) = requests.sources_of(source, "source")
+        return explain_missing(self, targets, leaf)
+
+    def stats(self) -> dict[str, int]:
+        """Return how many records the tape holds, and how many bytes the arrays take that these keep alive."""
+        return requests.stats(self)
+
+    def __repr__(self) -> str:
+        state = (
+            "recording" if self._recording else "spent" if self._spent else "not entered" if self._recorder is None else "left"
+        )
+        return f"GradientTape({state}, {'persistent, ' if self._persistent else ''}{self.stats()['records']} records)"

@@ -1,0 +1,263 @@
+"""Variables: named values that change by assignment, and that tapes follow when they are read."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+
+from functad.eager.readable import Readable, read
+from functad.eager.recording import ACTIVE, Stamp
+from functad.errors import here
+from functad.expressions.spec import dtype_of, shape_of
+from functad.primitives.conversion import COPY
+from functad.primitives.operands import innermost
+from functad.tracing.recorder import Recorded, awake, idle
+from functad.tracing.tensor import Tensor
+from functad.tracing.views import clone
+
+_created = itertools.count()
+
+_READ: ContextVar[list[Any] | None] = ContextVar("read", default=None)
+
+
+@contextmanager
+def reading() -> Iterator[list[Any]]:
+    """Return a context in which the Variables that are read are listed, each once."""
+    found: list[Any] = []
+    token = _READ.set(found)
+    try:
+        yield found
+    finally:
+        _READ.reset(token)
+
+
+class Variable(Readable):
+    """A value that changes by assignment; tapes and the implicit gradient functions differentiate by it.
+
+    Wherever it is used it stands for a Tensor of its present value. What was computed from it before an assignment keeps the
+    old value.
+
+    Args:
+        initial: an array, a number, a nested list of numbers, a Tensor, another Variable, or a function without arguments that
+            returns one of these. It is copied.
+        trainable: tapes follow it without being told. `None` means that they do if it holds floating-point or complex numbers.
+        name: for messages and for saved files; `Variable` if not given.
+        dtype: type of the elements; that of the initial value if not given.
+
+    Raises:
+        TypeError: it is to be trainable and holds integers, or the initial value is not numeric.
+        ValueError: there is no initial value.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> v = functad.Variable([1.0, 2.0], name="v")
+        >>> (v * 3).numpy()
+        array([3., 6.])
+        >>> v.assign_add([1.0, 1.0]).numpy()
+        array([2., 3.])
+    """
+
+    __slots__ = ("__dict__",)
+
+    def __init__(self, initial: Any, trainable: bool | None = None, name: str | None = None, dtype: Any = None) -> None:
+        value = initial() if callable(initial) and not isinstance(initial, Readable) else initial
+        if value is None:
+            raise ValueError(f"a Variable needs an initial value, at {here()}: Variable(np.zeros(shape)).")
+        array = np.array(_plain(read(value)), dtype)
+        if array.dtype.kind not in "biufc":
+            raise TypeError(f"a Variable of {array.dtype}, at {here()}, cannot be: pass numbers.")
+        inexact = array.dtype.kind in "fc"
+        if trainable and not inexact:
+            raise TypeError(
+                f"a trainable Variable of {array.dtype}, at {here()}: integers have no derivative. Pass floats, "
+                f"dtype=float, or trainable=False."
+            )
+        self._trainable = inexact if trainable is None else bool(trainable)
+        self.name = "Variable" if name is None else name
+        self.number = next(_created)
+        self._value: Any = None
+        self._spec = (array.shape, array.dtype)
+        self._set(array)
+
+    @property
+    def trainable(self) -> bool:
+        """Whether tapes follow the Variable without being told."""
+        return self._trainable
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the axes."""
+        return self._spec[0]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the elements."""
+        return self._spec[1]
+
+    def _set(self, value: Any) -> None:
+        """Take a value that is nobody else's."""
+        if type(value) is np.ndarray:
+            value = value[()]
+            if type(value) is np.ndarray:
+                value.setflags(write=False)
+        self._value = value
+        self._stamp: Any = None
+
+    def __functad_read__(self) -> Tensor:
+        active = ACTIVE.get()
+        found = _READ.get()
+        if found is not None and not any(other is self for other in found):
+            found.append(self)
+        if self._stamp == (Stamp.current, active):
+            return self._tensor  # type: ignore[no-any-return]
+        value = self._value
+        tensor: Any = clone(value) if isinstance(value, Recorded) else idle(Tensor, value)
+        for recorder in active:
+            recorder.take(self, tensor)
+        self._tensor: Any = tensor
+        self._stamp = Stamp.current, active
+        return tensor  # type: ignore[no-any-return]
+
+    def read_value(self) -> Any:
+        """Return the present value as a Tensor of its own, which later assignments do not change."""
+        return COPY(self.__functad_read__())
+
+    value = read_value
+
+    def numpy(self) -> Any:
+        """Return the present value as an array or number that is the caller's own."""
+        return np.copy(innermost(self._value))[()]
+
+    def assign(self, value: Any, *, read_value: bool = True) -> Variable | None:
+        """Replace the value; tapes do not follow the assignment.
+
+        Args:
+            value: a value of exactly this shape, of a dtype that can be cast to this one.
+            read_value: return the Variable, so that calls can be chained.
+
+        Raises:
+            ValueError: the shape is another.
+            TypeError: floats would become integers, or complex numbers real.
+        """
+        self._set(self._checked(value, "assign"))
+        return self if read_value else None
+
+    def assign_add(self, delta: Any, *, read_value: bool = True) -> Variable | None:
+        """Add to the value, as `assign` does."""
+        return self.assign(self._value + self._checked(delta, "assign_add"), read_value=read_value)
+
+    def assign_sub(self, delta: Any, *, read_value: bool = True) -> Variable | None:
+        """Subtract from the value, as `assign` does."""
+        return self.assign(self._value - self._checked(delta, "assign_sub"), read_value=read_value)
+
+    def _checked(self, value: Any, method: str) -> Any:
+        """Return a value to be assigned, as an array of the Variable's dtype that is nobody else's."""
+        plain = _plain(read(value), keep_traced=isinstance(self._value, Recorded))
+        if not isinstance(plain, Recorded):
+            plain = np.array(plain)
+        shape, dtype = shape_of(plain), dtype_of(plain)
+        if shape != self.shape:
+            raise ValueError(
+                f"{method} of a value of shape {shape} to the Variable {self.name!r} of shape {self.shape}, at {here()}: "
+                f"the shapes must be equal. Use np.broadcast_to(value, v.shape) if it is to be repeated."
+            )
+        if not np.can_cast(dtype, self.dtype, "same_kind"):
+            raise TypeError(
+                f"{method} of {dtype} to the Variable {self.name!r} of {self.dtype}, at {here()}, would lose information. "
+                f"Cast it first: value.astype(v.dtype)."
+            )
+        return plain if dtype == self.dtype else plain.astype(self.dtype)
+
+    def __getitem__(self, index: Any) -> VariablePart:
+        return VariablePart(self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise TypeError(f"a Variable does not support item assignment, at {here()}: write v[i].assign(value).")
+
+    def __repr__(self) -> str:
+        return f"Variable({self._value!r}, name={self.name!r})"
+
+    def __copy__(self) -> Variable:
+        return Variable(self.numpy(), self.trainable, self.name)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Variable:
+        return self.__copy__()
+
+    def __reduce__(self) -> Any:
+        return Variable, (self.numpy(), self.trainable, self.name)
+
+
+def _refuse_in_place(symbol: str, method: str) -> Callable[[Any, Any], Any]:
+    def refuse(self: Any, other: Any) -> Any:
+        raise TypeError(
+            f"`v {symbol} x` on the Variable {self.name!r}, at {here()}, could mean an assignment or a new Tensor. "
+            f"Write {method} for the one, y = v {symbol[:-1]} x for the other."
+        )
+
+    return refuse
+
+
+for _name, _symbol, _method in (
+    ("iadd", "+=", "v.assign_add(x)"),
+    ("isub", "-=", "v.assign_sub(x)"),
+    ("imul", "*=", "v.assign(v * x)"),
+    ("itruediv", "/=", "v.assign(v / x)"),
+    ("ipow", "**=", "v.assign(v ** x)"),
+    ("imatmul", "@=", "v.assign(v @ x)"),
+):
+    setattr(Variable, f"__{_name}__", _refuse_in_place(_symbol, _method))
+
+
+class VariablePart(Readable):
+    """`v[i]`: the elements as a Tensor, and what assigns to them."""
+
+    __slots__ = ("_index", "_tensor", "_variable")
+
+    def __init__(self, variable: Variable, index: Any) -> None:
+        self._variable = variable
+        self._index = read(index)
+        self._tensor = variable.__functad_read__()[self._index]
+
+    def __functad_read__(self) -> Tensor:
+        return self._tensor  # type: ignore[no-any-return]
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._tensor[read(index)]
+
+    def __repr__(self) -> str:
+        return repr(self._tensor)
+
+    def _assign(self, value: Any, change: Callable[[Any, Any], Any]) -> Variable:
+        whole = self._variable.numpy()
+        array = np.array(whole)
+        index = _plain(self._index)
+        array[index] = change(array[index], _plain(read(value)))
+        self._variable.assign(array)
+        return self._variable
+
+    def assign(self, value: Any) -> Variable:
+        """Replace these elements of the Variable; return the Variable."""
+        return self._assign(value, lambda old, new: new)
+
+    def assign_add(self, delta: Any) -> Variable:
+        """Add to these elements of the Variable; return the Variable."""
+        return self._assign(delta, lambda old, new: old + new)
+
+    def assign_sub(self, delta: Any) -> Variable:
+        """Subtract from these elements of the Variable; return the Variable."""
+        return self._assign(delta, lambda old, new: old - new)
+
+
+def _plain(value: Any, *, keep_traced: bool = False) -> Any:
+    """Return the plain value that is assigned, or a Tensor where the Variable stands for one, as in `functional_call`."""
+    if isinstance(value, Recorded):
+        value = awake(value)
+        if keep_traced and isinstance(value, Recorded):
+            return clone(value)
+        return innermost(value)
+    return value
