@@ -1,5 +1,8 @@
 """functad: functional, transform-based automatic differentiation for plain NumPy code."""
 
+import typing as _typing
+from importlib import import_module as _import_module
+
 from functad import errors
 from functad.eager.custom import custom_gradient, grad_pass_through, recompute_grad
 from functad.eager.forward_accumulator import ForwardAccumulator
@@ -28,6 +31,17 @@ from functad.transforms.nans import debug_nans
 from functad.transforms.stop import stop_gradient
 from functad.transforms.strict import strict_derivatives
 from functad.trees import register_tree, tree_map
+
+if _typing.TYPE_CHECKING:
+    from functad import optimizers as optimizers
+else:
+
+    def __getattr__(name: str) -> object:
+        """Import what is public but not needed by every program, when it is first asked for."""
+        if name == "optimizers":
+            return _import_module("functad.optimizers")
+        raise AttributeError(f"module 'functad' has no attribute {name!r}")
+
 
 __version__ = "0.1.0"
 

@@ -211,6 +211,31 @@ class NothingComparedError(FunctadError, AssertionError):
     cure = "Pass floating-point arguments, away from kinks such as np.abs at 0."
 
 
+class OptimizerError(FunctadError, ValueError):
+    """An optimiser or a schedule was asked for something that has no meaning."""
+
+    code = "optimizer"
+    cause = (
+        "A setting is out of range, the state of another rule was passed, weight decay got no parameters, or apply_gradients "
+        "got something else than pairs (gradient, variable)."
+    )
+    cure = "The message names the setting, or the call to write; pairs are made by zip(gradients, variables)."
+
+
+class MissingGradientError(FunctadError, ValueError):
+    """An optimiser got no gradient for any of its variables."""
+
+    code = "missing-gradient"
+    cause = (
+        "Every gradient given to apply_gradients is None: the loss depends on none of the variables by recorded operations, "
+        "or it was computed outside the tape."
+    )
+    cure = (
+        "Compute the loss from the variables inside the tape; tape.explain(loss, variable) says where the path from a variable "
+        "ends."
+    )
+
+
 class UnconnectedWarning(_Coded, UserWarning):
     """The result of a function does not depend on an argument, or only where the derivative is cut.
 
@@ -223,6 +248,17 @@ class UnconnectedWarning(_Coded, UserWarning):
         "through a comparison, an integer, np.floor, stop_gradient or the like."
     )
     cure = "functad.explain(f, *args) shows where each path is cut. Leave the argument out of argnums if that is meant."
+
+
+class MissingGradientWarning(_Coded, UserWarning):
+    """An optimiser got no gradient for some of its variables, which stay where they are."""
+
+    code = "variable-not-moved"
+    cause = "A gradient given to apply_gradients is None: the loss does not depend on that variable by recorded operations."
+    cure = (
+        "tape.explain(loss, variable) says where the path ends. Leave the variable out of the pairs if it is not meant to be "
+        "trained."
+    )
 
 
 def catalogue() -> dict[str, type[Any]]:

@@ -28,6 +28,7 @@ LAYERS = (
     "functad.backends",
     "functad.transforms",
     "functad.eager",
+    "functad.optimizers",
     "functad",
     "functad.testing",
     "functad.tour",

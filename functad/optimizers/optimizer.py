@@ -1,0 +1,346 @@
+"""The optimiser as an object: it moves variables, and keeps for each of them the state of a pure transformation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from functad.eager.tape import GradientTape
+from functad.errors import (
+    InputError,
+    MissingGradientError,
+    MissingGradientWarning,
+    OptimizerError,
+    StructureError,
+    here,
+    warn,
+)
+from functad.expressions.spec import ArraySpec, spec_of
+from functad.optimizers.transformations import (
+    EmptyState,
+    GradientTransformation,
+    Schedule,
+    add_decayed_weights,
+    apply_updates,
+    chain,
+    clip_by_global_norm,
+    clip_by_norm,
+)
+from functad.trees import Structure, flatten
+
+
+class VariableLike(Protocol):
+    """What an optimiser asks of a variable."""
+
+    @property
+    def name(self) -> str:
+        """The name that messages show."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape, which stays."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype, which stays."""
+
+    def numpy(self) -> Any:
+        """Return a copy of the value."""
+
+    def assign(self, value: Any, /) -> Any:
+        """Take a new value."""
+
+
+class _Slot:
+    """A variable, and the state that belongs to it: leaves by name, and how they are put together."""
+
+    __slots__ = ("state", "variable")
+
+    def __init__(self, variable: Any, state: Any) -> None:
+        self.variable, self.state = variable, state
+
+    def entries(self, index: int) -> tuple[dict[str, Any], Structure]:
+        """Return the leaves of the state by path, and its structure."""
+        leaves, structure = flatten(self.state)
+        return dict(zip(structure.paths(f"variables[{index}]"), map(np.asarray, leaves), strict=True)), structure
+
+
+class Optimizer:
+    """An optimiser: `apply_gradients` moves variables by one step of a rule; `SGD`, `Adam` and others say which.
+
+    A subclass gives `rule(learning_rate)`, which returns a pure transformation.
+
+    Args:
+        learning_rate: a number, or a schedule: a function of the number of steps made.
+        weight_decay: moves each variable by `-learning_rate weight_decay value` beside its step, as in AdamW.
+        clipnorm: shrinks the gradient of each variable to a norm of at most this.
+        global_clipnorm: shrinks all gradients together to a norm, taken over all of them, of at most this.
+
+    Attributes:
+        iterations: the number of steps made.
+
+    Raises:
+        OptimizerError: both `clipnorm` and `global_clipnorm` are given.
+
+    Example:
+        >>> from functad.optimizers import scale
+        >>> class Halving(Optimizer):
+        ...     def rule(self, learning_rate):
+        ...         return scale(-learning_rate / 2)
+        >>> Halving(learning_rate=0.5)
+        Halving(learning_rate=0.5, iterations=0)
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        weight_decay: float | None = None,
+        clipnorm: float | None = None,
+        global_clipnorm: float | None = None,
+    ) -> None:
+        if clipnorm is not None and global_clipnorm is not None:
+            raise OptimizerError(
+                f"{type(self).__name__}, made at {here()}, got both clipnorm and global_clipnorm. Choose one: each variable's "
+                "gradient by itself, or all of them together."
+            )
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.clipnorm = clipnorm
+        self.global_clipnorm = global_clipnorm
+        self.iterations = 0
+        self._slots: list[_Slot] = []
+        self._waiting: dict[str, Any] = {}  # loaded before the variables they belong to are known
+
+    def rule(self, learning_rate: Any) -> GradientTransformation:
+        """Return the pure transformation that makes gradients into steps at a given learning rate."""
+        raise OptimizerError(
+            f"{type(self).__name__} has no rule, at {here()}. Use SGD, Adam, AdamW, RMSprop or Adagrad, or define `rule`."
+        )
+
+    @property
+    def learning_rate(self) -> Any:
+        """The learning rate of the next step; a number or a schedule can be assigned."""
+        return float(self._learning_rate(self.iterations)) if callable(self._learning_rate) else self._learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, value: float | Schedule) -> None:
+        self._learning_rate: Any = value if callable(value) else float(value)
+
+    def apply_gradients(self, pairs: Iterable[tuple[Any, VariableLike]]) -> None:
+        """Move variables by one step. If anything is wrong, no variable is moved.
+
+        Args:
+            pairs: `(gradient, variable)` for each variable, such as `zip(gradients, variables)`. A variable whose gradient is
+                `None` stays where it is, with a warning.
+
+        Raises:
+            MissingGradientError: there is no gradient at all.
+            StructureError: a gradient has not the shape of its variable.
+            InputError: a gradient is complex and its variable is not, or the variable is an integer.
+            OptimizerError: something is no pair of a gradient and a variable, or a variable is given twice.
+
+        Example:
+            See `functad.optimizers.SGD`.
+        """
+        listed = self._listed(pairs)
+        self.build([variable for _, variable in listed])
+        moving = [(self._array(gradient, v), v) for gradient, v in listed if gradient is not None]
+        gradients, _ = self._clipping().update([gradient for gradient, _ in moving], EmptyState())
+        slots = {id(slot.variable): slot for slot in self._slots}
+        rate = self.learning_rate
+        rule, decay = self.rule(rate), add_decayed_weights(-rate * (self.weight_decay or 0.0))
+        steps = []
+        for gradient, (_, variable) in zip(gradients, moving, strict=True):
+            slot, value = slots[id(variable)], variable.numpy()
+            update, after = rule.update(gradient, slot.state, value)
+            if self.weight_decay:
+                update, _ = decay.update(update, EmptyState(), value)
+            steps.append((slot, apply_updates(value, update), after))
+        for slot, value, after in steps:
+            slot.variable.assign(value)
+            slot.state = after
+        self.iterations += 1
+
+    def minimize(self, loss: Callable[[], Any], variables: Iterable[Any] | None = None) -> Any:
+        """Move variables by one step against the gradient of a loss, and return the loss.
+
+        Args:
+            loss: a function without arguments that computes the loss from the variables.
+            variables: Variables to move; the trainable ones that `loss` reads if left out.
+
+        Raises:
+            MissingGradientError, StructureError, InputError, OptimizerError: as `apply_gradients`.
+
+        Example:
+            >>> import functad
+            >>> w, optimizer = functad.Variable(1.0), functad.optimizers.SGD(0.1)
+            >>> float(optimizer.minimize(lambda: w * w)), float(w)
+            (1.0, 0.8)
+        """
+        with GradientTape() as tape:
+            chosen = None if variables is None else list(variables)
+            if chosen is not None:
+                tape.watch(chosen)
+            value = loss()
+        moved = list(tape.watched_variables()) if chosen is None else chosen
+        self.apply_gradients(zip(tape.gradient(value, moved), moved, strict=True))
+        return value
+
+    def build(self, variables: Iterable[VariableLike]) -> None:
+        """Make the state of variables that the optimiser has not met yet; `apply_gradients` does so by itself.
+
+        Args:
+            variables: in the order in which their state is saved.
+
+        Raises:
+            StructureError: state that was loaded does not fit a variable.
+        """
+        known = {id(slot.variable) for slot in self._slots}
+        rule = self.rule(self.learning_rate)
+        added: list[_Slot] = []
+        for variable in variables:
+            if id(variable) not in known:
+                known.add(id(variable))
+                slot = _Slot(variable, rule.init(variable.numpy()))
+                index = len(self._slots) + len(added)
+                if any(key.startswith(f"variables[{index}]") for key in self._waiting):
+                    slot.state = self._loaded(slot, index, self._waiting)
+                added.append(slot)
+        self._slots += added
+        self._waiting = {key: value for key, value in self._waiting.items() if _index(key) >= len(self._slots)}
+
+    @property
+    def variables(self) -> dict[str, Any]:
+        """Everything that the optimiser remembers, by name: what `load` takes, and a file can hold.
+
+        Variables are counted in the order in which the optimiser met them. A learning rate that is a schedule is no part of it.
+        """
+        found: dict[str, Any] = {"iterations": np.asarray(self.iterations)}
+        if not callable(self._learning_rate):
+            found["learning_rate"] = np.asarray(self._learning_rate)
+        for index, slot in enumerate(self._slots):
+            found.update({key: value.copy() for key, value in slot.entries(index)[0].items()})
+        return found | self._waiting
+
+    def load(self, entries: Mapping[str, Any]) -> None:
+        """Go on from what another optimiser of the same kind remembered.
+
+        Args:
+            entries: its `variables`, or arrays by the same names. What belongs to variables that this optimiser has not met yet
+                is kept until it meets them.
+
+        Raises:
+            StructureError: an entry is missing, unknown or of another shape; nothing has been changed then.
+        """
+        expected = {"iterations"} | (set() if callable(self._learning_rate) else {"learning_rate"})
+        given = {key: _plain(value) for key, value in entries.items()}
+        wrong = [f"{key!r} is missing" for key in sorted(expected - set(given))]
+        wrong += [f"{key!r} is unknown" for key in given if key not in expected and _index(key) < 0]
+        wrong += [f"{key!r} is {spec_of(given[key])}, no number" for key in expected & set(given) if given[key].shape != ()]
+        if wrong:
+            raise StructureError(f"{type(self).__name__}.load, called at {here()}, does not fit: {', '.join(wrong)}.")
+        states = [self._loaded(slot, index, given) for index, slot in enumerate(self._slots)]
+        for slot, state in zip(self._slots, states, strict=True):
+            slot.state = state
+        self._waiting = {key: value for key, value in given.items() if _index(key) >= len(self._slots)}
+        self.iterations = int(given["iterations"])
+        if "learning_rate" in expected:
+            self.learning_rate = float(given["learning_rate"])
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(learning_rate={self.learning_rate!r}, iterations={self.iterations})"
+
+    def _clipping(self) -> GradientTransformation:
+        if self.global_clipnorm is not None:
+            return clip_by_global_norm(self.global_clipnorm)
+        return clip_by_norm(self.clipnorm) if self.clipnorm is not None else chain()
+
+    def _listed(self, pairs: Iterable[tuple[Any, VariableLike]]) -> list[tuple[Any, VariableLike]]:
+        """Return the pairs as a list, after a look at what does not depend on values."""
+        listed: list[Any] = list(pairs)
+        for pair in listed:
+            if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not hasattr(pair[1], "assign"):
+                raise OptimizerError(
+                    f"{self._call()} needs pairs (gradient, variable), but got a {_described(pair)}. Write "
+                    "`optimizer.apply_gradients(zip(gradients, variables))`."
+                )
+        names: dict[int, str] = {}
+        for _, variable in listed:
+            if id(variable) in names:
+                raise OptimizerError(f"{self._call()} got {variable.name!r} twice. Pass the sum of its gradients once.")
+            names[id(variable)] = variable.name
+        missing = ", ".join([repr(variable.name) for gradient, variable in listed if gradient is None])
+        if all(gradient is None for gradient, _ in listed):
+            raise MissingGradientError(
+                f"{self._call()} got no gradient for any variable: {f'those of {missing} are None' if missing else 'no pair'}. "
+                "`tape.explain(loss, variable)` says where the path from a variable to the loss ends, and "
+                "`tape.gradient(loss, variables, missing='raise')` raises with that text."
+            )
+        if missing:
+            warn(
+                MissingGradientWarning(
+                    f"{self._call()} got None for the gradient of {missing}: not moved. "
+                    "`tape.explain(loss, variable)` says why."
+                )
+            )
+        return listed
+
+    def _array(self, gradient: Any, variable: VariableLike) -> Any:
+        """Return a gradient as an array that fits its variable."""
+        array, dtype = _plain(gradient), variable.dtype
+        if array.shape == tuple(variable.shape) and dtype.kind in "fc" and array.dtype.kind in _GRADIENTS[dtype.kind]:
+            return array.astype(dtype, copy=False)
+        own = f"{variable.name!r}, which is {ArraySpec(tuple(variable.shape), dtype)}"
+        what = f"{self._call()} got for {own}, a gradient that is {spec_of(array)}."
+        if array.shape != tuple(variable.shape):
+            raise StructureError(f"{what} Both must have one shape.")
+        if dtype.kind not in "fc":
+            raise InputError(f"{what} Only floating-point and complex variables can be trained.")
+        raise InputError(f"{what} Take its real part if that is meant.")
+
+    def _call(self) -> str:
+        """Return how a message begins."""
+        return f"{type(self).__name__}.apply_gradients, called at {here()},"
+
+    def _loaded(self, slot: _Slot, index: int, entries: Mapping[str, Any]) -> Any:
+        """Return the state that entries hold for a variable."""
+        own, structure = slot.entries(index)
+        given = {key for key in entries if _index(key) == index}
+        wrong = [f"{key!r} is missing" for key in own if key not in given]
+        wrong += [f"{key!r} is unknown" for key in sorted(given - set(own))]
+        for key in given & set(own):
+            if entries[key].shape != own[key].shape:
+                wrong.append(f"{key!r} is {spec_of(entries[key])} and should be {spec_of(own[key])}")
+            elif not np.can_cast(entries[key].dtype, own[key].dtype, "same_kind"):
+                wrong.append(f"{key!r} is {spec_of(entries[key])}, which is no {own[key].dtype.name}")
+        if wrong:
+            raise StructureError(
+                f"The state loaded into {type(self).__name__} does not fit {slot.variable.name!r}, at {here()}: "
+                f"{', '.join(wrong)}. It was saved by another optimiser, or for variables in another order."
+            )
+        return structure.unflatten([np.array(entries[key], dtype=leaf.dtype)[()] for key, leaf in own.items()])
+
+
+_GRADIENTS = {"f": "biuf", "c": "biufc"}
+"""The kinds of gradients that a variable can take, by its own kind."""
+
+
+def _index(key: str) -> int:
+    """Return the number of the variable that an entry belongs to; -1 if it belongs to none."""
+    match = re.match(r"variables\[(\d+)\]", key)
+    return int(match[1]) if match else -1
+
+
+def _plain(value: Any) -> Any:
+    """Return an array, or what a Tensor or a variable holds, as an array."""
+    numpy = getattr(value, "numpy", None)
+    return np.asarray(numpy() if callable(numpy) else value)
+
+
+def _described(pair: Any) -> str:
+    if isinstance(pair, (tuple, list)):
+        return f"{type(pair).__name__} of ({', '.join(type(part).__name__ for part in pair)})"
+    return type(pair).__name__

@@ -1,0 +1,228 @@
+"""The optimisers by the names, settings and defaults of Keras: `SGD`, `Adam`, `AdamW`, `RMSprop` and `Adagrad`.
+
+Each is a pure rule that is applied to variables, with the conventions of Keras where these differ from those of the pure
+functions: momentum sums steps with the learning rate included, which matters when that changes, and `epsilon` stands where
+Keras has it. One thing is better: Adam counts the steps of each variable by itself, so one that gets its first gradient late
+starts properly.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from functad.errors import OptimizerError, here
+from functad.optimizers.optimizer import Optimizer
+from functad.optimizers.rules import adagrad, rmsprop
+from functad.optimizers.scalings import scale_by_adam
+from functad.optimizers.transformations import GradientTransformation, chain, scale, trace
+
+
+def _between_zero_and_one(optimizer: Optimizer, **settings: float) -> None:
+    for name, value in settings.items():
+        if not 0 <= value < 1:
+            raise OptimizerError(f"{type(optimizer).__name__}, made at {here()}, needs {name} from 0 to below 1, got {value}.")
+
+
+class SGD(Optimizer):
+    """Gradient descent, with momentum if asked for.
+
+    `m -> momentum m - learning_rate g` and `p -> p + m`; with `nesterov`, `p -> p + momentum m - learning_rate g` (Sutskever,
+    Martens, Dahl and Hinton, On the importance of initialization and momentum in deep learning, ICML 2013). `sgd` sums
+    gradients and multiplies by the learning rate after; with a constant one that is the same.
+
+    Args:
+        learning_rate: a number or a schedule.
+        momentum: from 0 to below 1.
+        nesterov: look one step ahead.
+        weight_decay: see `Optimizer`.
+        clipnorm: see `Optimizer`.
+        global_clipnorm: see `Optimizer`.
+
+    Raises:
+        OptimizerError: `momentum` is out of range.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> w, optimizer = functad.Variable([0.0, 0.0]), SGD(0.1, momentum=0.5)
+        >>> for _ in range(30):
+        ...     with functad.GradientTape() as tape:
+        ...         loss = np.sum((w - 3.0) ** 2)
+        ...     optimizer.apply_gradients([(tape.gradient(loss, w), w)])
+        >>> w.numpy().round(3), optimizer.iterations
+        (array([3., 3.]), 30)
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.01,
+        momentum: float = 0.0,
+        nesterov: bool = False,
+        weight_decay: float | None = None,
+        clipnorm: float | None = None,
+        global_clipnorm: float | None = None,
+    ) -> None:
+        _between_zero_and_one(self, momentum=momentum)
+        super().__init__(learning_rate, weight_decay, clipnorm, global_clipnorm)
+        self.momentum, self.nesterov = momentum, nesterov
+
+    def rule(self, learning_rate: Any) -> GradientTransformation:
+        """Return the pure transformation."""
+        descent = scale(-learning_rate)
+        return chain(descent, trace(self.momentum, self.nesterov)) if self.momentum else descent
+
+
+class Adam(Optimizer):
+    """Adam: steps of the mean gradient over the root mean square, both running.
+
+    `m -> beta_1 m + (1 - beta_1) g`, `v -> beta_2 v + (1 - beta_2) g^2`, and in step `k`
+    `p -> p - learning_rate sqrt(1 - beta_2^k) / (1 - beta_1^k) m / (sqrt(v) + epsilon)` (Kingma and Ba, Adam: A method for
+    stochastic optimization, ICLR 2015, end of section 2). `epsilon` is the "epsilon hat" of the paper, as in Keras: it acts
+    like an `eps` of `adam`, PyTorch and algorithm 1 of the paper that is `epsilon / sqrt(1 - beta_2^k)`: 32 times as large in
+    the first step, and the same in the end.
+
+    Args:
+        learning_rate: a number or a schedule.
+        beta_1: decay of the mean of the gradients.
+        beta_2: decay of the mean of their squares.
+        epsilon: keeps the denominator from zero.
+        weight_decay: see `Optimizer`.
+        clipnorm: see `Optimizer`.
+        global_clipnorm: see `Optimizer`.
+
+    Raises:
+        OptimizerError: `beta_1` or `beta_2` is out of range.
+
+    Example:
+        >>> Adam(epsilon=1e-8)
+        Adam(learning_rate=0.001, iterations=0)
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-7,
+        weight_decay: float | None = None,
+        clipnorm: float | None = None,
+        global_clipnorm: float | None = None,
+    ) -> None:
+        _between_zero_and_one(self, beta_1=beta_1, beta_2=beta_2)
+        super().__init__(learning_rate, weight_decay, clipnorm, global_clipnorm)
+        self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
+
+    def rule(self, learning_rate: Any) -> GradientTransformation:
+        """Return the pure transformation."""
+        return chain(scale_by_adam(self.beta_1, self.beta_2, self.epsilon, eps_hat=True), scale(-learning_rate))
+
+
+class AdamW(Adam):
+    """Adam with decoupled weight decay: `p -> p - learning_rate weight_decay p` beside the step of `Adam`.
+
+    Loshchilov and Hutter, Decoupled weight decay regularization, ICLR 2019, algorithm 2.
+
+    Args:
+        learning_rate: a number or a schedule; it multiplies the decay too.
+        weight_decay: the strength of the decay.
+        beta_1: as for `Adam`.
+        beta_2: as for `Adam`.
+        epsilon: as for `Adam`.
+        clipnorm: see `Optimizer`.
+        global_clipnorm: see `Optimizer`.
+
+    Example:
+        >>> AdamW().weight_decay
+        0.004
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        weight_decay: float = 0.004,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-7,
+        clipnorm: float | None = None,
+        global_clipnorm: float | None = None,
+    ) -> None:
+        super().__init__(learning_rate, beta_1, beta_2, epsilon, weight_decay, clipnorm, global_clipnorm)
+
+
+class RMSprop(Optimizer):
+    """RMSprop: steps of the gradient over its running root mean square.
+
+    `v -> rho v + (1 - rho) g^2` and `p -> p - learning_rate g / sqrt(v + epsilon)` (Hinton, Neural networks for machine
+    learning, lecture 6e, 2012). PyTorch has `sqrt(v) + epsilon`, and sums before it multiplies by the learning rate.
+
+    Args:
+        learning_rate: a number or a schedule.
+        rho: decay of the mean of the squares.
+        momentum: from 0 to below 1; what is summed are the steps.
+        epsilon: keeps the denominator from zero.
+        centered: divide by the standard deviation in place of the root mean square.
+        weight_decay: see `Optimizer`.
+        clipnorm: see `Optimizer`.
+        global_clipnorm: see `Optimizer`.
+
+    Raises:
+        OptimizerError: `rho` or `momentum` is out of range.
+
+    Example:
+        >>> RMSprop(momentum=0.9)
+        RMSprop(learning_rate=0.001, iterations=0)
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        rho: float = 0.9,
+        momentum: float = 0.0,
+        epsilon: float = 1e-7,
+        centered: bool = False,
+        weight_decay: float | None = None,
+        clipnorm: float | None = None,
+        global_clipnorm: float | None = None,
+    ) -> None:
+        _between_zero_and_one(self, rho=rho, momentum=momentum)
+        super().__init__(learning_rate, weight_decay, clipnorm, global_clipnorm)
+        self.rho, self.momentum, self.epsilon, self.centered = rho, momentum, epsilon, centered
+
+    def rule(self, learning_rate: Any) -> GradientTransformation:
+        """Return the pure transformation."""
+        return rmsprop(learning_rate, self.rho, self.epsilon, centered=self.centered, momentum=self.momentum or None)
+
+
+class Adagrad(Optimizer):
+    """Adagrad: steps of the gradient over the root of the sum of all squares so far.
+
+    `s -> s + g^2` and `p -> p - learning_rate g / sqrt(s + epsilon)` (Duchi, Hazan and Singer, Adaptive subgradient methods for
+    online learning and stochastic optimization, JMLR 12, 2011). PyTorch has `sqrt(s) + epsilon`, and sums that begin at 0.
+
+    Args:
+        learning_rate: a number or a schedule.
+        initial_accumulator_value: what the sums begin with.
+        epsilon: keeps the denominator from zero.
+        weight_decay: see `Optimizer`.
+        clipnorm: see `Optimizer`.
+        global_clipnorm: see `Optimizer`.
+
+    Example:
+        >>> Adagrad().initial_accumulator_value
+        0.1
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        initial_accumulator_value: float = 0.1,
+        epsilon: float = 1e-7,
+        weight_decay: float | None = None,
+        clipnorm: float | None = None,
+        global_clipnorm: float | None = None,
+    ) -> None:
+        super().__init__(learning_rate, weight_decay, clipnorm, global_clipnorm)
+        self.initial_accumulator_value, self.epsilon = initial_accumulator_value, epsilon
+
+    def rule(self, learning_rate: Any) -> GradientTransformation:
+        """Return the pure transformation."""
+        return adagrad(learning_rate, self.initial_accumulator_value, self.epsilon)

@@ -1,0 +1,333 @@
+"""Gradient transformations: pairs of pure functions `(init, update)` over trees, and the parts that rules are chained from.
+
+A transformation turns gradients into updates, which `apply_updates` adds to the parameters; what it has to remember is a tree
+that the caller hands from step to step. Nothing is written in place, and every step is plain NumPy code, so a whole run of an
+optimiser can be differentiated: by its learning rate, say, or by the parameters it began with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from functad.errors import InputError, OptimizerError, StructureError, here
+from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
+from functad.trees import flatten, tree_map
+
+Schedule = Callable[[Any], Any]
+"""A function from the number of steps made to a number."""
+
+
+class Update(Protocol):
+    """`update(updates, state, params=None) -> (updates, state)`."""
+
+    def __call__(self, updates: Any, state: Any, params: Any = None, /) -> tuple[Any, Any]:
+        """Return the updates that the rule makes of these, and the next state."""
+
+
+class GradientTransformation(NamedTuple):
+    """A rule that turns gradients into updates.
+
+    Attributes:
+        init: `init(params)` returns the first state.
+        update: `update(gradients, state, params=None)` returns the updates and the next state; `params` is needed by rules
+            with weight decay only.
+
+    Example:
+        >>> from functad.optimizers import sgd
+        >>> halve = GradientTransformation(
+        ...     init=lambda params: EmptyState(),
+        ...     update=lambda updates, state, params=None: (tree_map(lambda u: u / 2, updates), state),
+        ... )
+        >>> rule = chain(halve, sgd(0.1))
+        >>> rule.update({"w": 3.0}, rule.init({"w": 1.0}))[0]
+        {'w': -0.15000000000000002}
+    """
+
+    init: Callable[[Any], Any]
+    update: Update
+
+
+class EmptyState(NamedTuple):
+    """The state of a transformation that remembers nothing."""
+
+
+class TraceState(NamedTuple):
+    """The state of `trace`: the decaying sum of the updates."""
+
+    trace: Any
+
+
+class ScaleByScheduleState(NamedTuple):
+    """The state of `scale_by_schedule`: the number of steps made."""
+
+    count: Any
+
+
+def map_alike(results: int, function: Callable[..., Any], *named: tuple[str, Any]) -> tuple[Any, ...]:
+    """Return the trees of the results of a function of leaves in the same places.
+
+    Args:
+        results: how many results the function returns, as a tuple.
+        function: takes one leaf of each tree.
+        named: the trees, each with the name that a message shows.
+
+    Raises:
+        StructureError: the trees differ from the first in structure or shapes, which broadcasting would hide.
+    """
+    (name, tree), *others = named
+    leaves, structure = flatten(tree)
+    columns = [leaves]
+    for other_name, other in others:
+        column = structure.flatten_like(other, other_name)
+        for i, (leaf, its) in enumerate(zip(leaves, column, strict=True)):
+            if shape_of(leaf) != shape_of(its):
+                expected, given = structure.paths(name)[i], structure.paths(other_name)[i]
+                raise StructureError(
+                    f"{given} is {spec_of(its)}, but {expected} is {spec_of(leaf)}, at {here()}. Both must have one shape."
+                )
+        columns.append(column)
+    rows = [function(*row) for row in zip(*columns, strict=True)]
+    return tuple([structure.unflatten([row[k] for row in rows]) for k in range(results)])
+
+
+def real_dtype(leaf: Any) -> np.dtype[Any]:
+    """Return the dtype of the magnitude of a leaf: float32 for float32 and complex64."""
+    dtype = dtype_of(leaf)
+    return np.finfo(dtype).dtype if dtype.kind in "fc" else dtype
+
+
+def fitted(number: Any, leaf: Any) -> Any:
+    """Return a real number in the precision of a leaf: a learning rate of float64 must not turn float32 into float64."""
+    if type(number) in PYTHON_SCALARS:
+        return number
+    dtype = real_dtype(leaf)
+    return number if dtype_of(number) == dtype or dtype.kind != "f" else number.astype(dtype)
+
+
+def init_empty(params: Any) -> EmptyState:
+    """Return the state of a transformation that remembers nothing."""
+    return EmptyState()
+
+
+def chain(*transformations: GradientTransformation) -> GradientTransformation:
+    """Return the transformation that applies the given ones in turn; its state is the tuple of theirs.
+
+    Raises:
+        OptimizerError: (by `update`) the state is not one of this chain.
+
+    Example:
+        >>> from functad.optimizers import sgd
+        >>> rule = chain(clip_by_global_norm(1.0), sgd(0.1, momentum=0.9))
+        >>> params = {"w": 1.0}
+        >>> updates, state = rule.update({"w": 20.0}, rule.init(params))
+        >>> updates
+        {'w': np.float64(-0.1)}
+    """
+
+    def init(params: Any) -> tuple[Any, ...]:
+        return tuple([transformation.init(params) for transformation in transformations])
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, tuple[Any, ...]]:
+        if not isinstance(state, tuple) or len(state) != len(transformations):
+            raise OptimizerError(
+                f"The state of a chain of {len(transformations)} transformations is a tuple of as many, but update, called at "
+                f"{here()}, got {type(state).__name__}. Pass on what `init` or the last `update` returned."
+            )
+        states = []
+        for transformation, its in zip(transformations, state, strict=True):
+            updates, after = transformation.update(updates, its, params)
+            states.append(after)
+        return updates, tuple(states)
+
+    return GradientTransformation(init, update)
+
+
+def apply_updates(params: Any, updates: Any) -> Any:
+    """Return `params + updates`, each leaf in the dtype of the parameter.
+
+    Raises:
+        StructureError: the two trees differ in structure or shapes.
+        InputError: a parameter is an integer or a flag, which no small step can move.
+
+    Example:
+        >>> apply_updates({"w": np.array([1.0, 2.0])}, {"w": np.array([0.5, -0.5])})
+        {'w': array([1.5, 1.5])}
+    """
+    (moved,) = map_alike(1, _moved, ("params", params), ("updates", updates))
+    return moved
+
+
+def _moved(parameter: Any, update: Any) -> tuple[Any]:
+    if dtype_of(parameter).kind not in "fc":
+        raise InputError(
+            f"apply_updates, called at {here()}, cannot move a parameter that is {spec_of(parameter)}: only floating-point "
+            "and complex numbers can be trained. Keep it outside the tree of parameters."
+        )
+    moved = parameter + update
+    same = type(parameter) in PYTHON_SCALARS or moved.dtype == parameter.dtype
+    return (moved if same else moved.astype(parameter.dtype),)
+
+
+def scale(factor: Any) -> GradientTransformation:
+    """Return the transformation `u -> factor u`.
+
+    Example:
+        >>> scale(-0.5).update([4.0], EmptyState())[0]
+        [-2.0]
+    """
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        return tree_map(lambda u: fitted(factor, u) * u, updates), state
+
+    return GradientTransformation(init_empty, update)
+
+
+def scale_by_schedule(schedule: Schedule) -> GradientTransformation:
+    """Return the transformation `u -> schedule(number of steps made) u`; the first step is multiplied by `schedule(0)`.
+
+    Example:
+        >>> rule = scale_by_schedule(lambda count: 1.0 / (1.0 + count))
+        >>> updates, state = rule.update([4.0], rule.init([1.0]))
+        >>> updates, rule.update([4.0], state)[0]
+        ([np.float64(4.0)], [np.float64(2.0)])
+    """
+
+    def init(params: Any) -> ScaleByScheduleState:
+        return ScaleByScheduleState(np.int64(0))
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, ScaleByScheduleState]:
+        factor = schedule(state.count)
+        return tree_map(lambda u: fitted(factor, u) * u, updates), ScaleByScheduleState(state.count + 1)
+
+    return GradientTransformation(init, update)
+
+
+def scale_by_learning_rate(learning_rate: Any) -> GradientTransformation:
+    """Return the transformation `u -> -learning_rate u`: the one that makes a rule go downhill.
+
+    Args:
+        learning_rate: a number, or a schedule.
+
+    Example:
+        >>> scale_by_learning_rate(0.5).update([4.0], EmptyState())[0]
+        [-2.0]
+    """
+    if callable(learning_rate):
+        return scale_by_schedule(lambda count: -learning_rate(count))
+    return scale(-learning_rate)
+
+
+def trace(decay: Any, nesterov: bool = False) -> GradientTransformation:
+    """Return the transformation that sums updates with decay: `t = u + decay t`, and `u -> t`.
+
+    With `nesterov` it is `u -> u + decay t`: the gradient as if it were taken one step ahead (Sutskever et al., On the
+    importance of initialization and momentum in deep learning, ICML 2013).
+
+    Example:
+        >>> rule = trace(0.5)
+        >>> updates, state = rule.update([4.0], rule.init([1.0]))
+        >>> rule.update([1.0], state)[0]
+        [np.float64(3.0)]
+    """
+
+    def init(params: Any) -> TraceState:
+        return TraceState(tree_map(np.zeros_like, params))
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, TraceState]:
+        def summed(u: Any, t: Any) -> tuple[Any, Any]:
+            kept = fitted(decay, t)
+            t = u + kept * t
+            return (u + kept * t if nesterov else t), t
+
+        updates, after = map_alike(2, summed, ("updates", updates), ("state.trace", state.trace))
+        return updates, TraceState(after)
+
+    return GradientTransformation(init, update)
+
+
+def add_decayed_weights(weight_decay: Any, mask: Any = None) -> GradientTransformation:
+    """Return the transformation `u -> u + weight_decay p` for parameters `p`.
+
+    Before a rule that divides by the size of gradients it is L2 regularisation, after it (as in `adamw`) true weight decay.
+
+    Args:
+        weight_decay: the strength.
+        mask: a tree of the structure of the parameters that holds `True` where they are to decay, or a function that makes
+            one of the parameters; often biases are left out.
+
+    Raises:
+        OptimizerError: (by `update`) no parameters were passed.
+        StructureError: (by `update`) the parameters or the mask do not fit the updates.
+
+    Example:
+        >>> rule = add_decayed_weights(0.1, mask={"w": True, "b": False})
+        >>> rule.update({"w": 0.5, "b": 0.5}, EmptyState(), {"w": 2.0, "b": 2.0})[0]
+        {'b': 0.5, 'w': 0.7}
+    """
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        if params is None:
+            raise OptimizerError(
+                f"Weight decay needs the parameters, but update, called at {here()}, got none. Write "
+                "`updates, state = rule.update(gradients, state, params)`."
+            )
+        (decayed,) = map_alike(1, lambda u, p: (u + fitted(weight_decay, p) * p,), ("updates", updates), ("params", params))
+        if mask is None:
+            return decayed, state
+        leaves, structure = flatten(updates)
+        flags = structure.flatten_like(mask(params) if callable(mask) else mask, "mask")
+        rows = zip(leaves, flatten(decayed)[0], flags, strict=True)
+        return structure.unflatten([after if flag else before for before, after, flag in rows]), state
+
+    return GradientTransformation(init_empty, update)
+
+
+def global_norm(tree: Any) -> Any:
+    """Return the Euclidean norm of all numbers of a tree taken as one vector; its derivative at zero is zero.
+
+    Example:
+        >>> float(global_norm({"w": np.array([3.0, 0.0]), "b": 4.0}))
+        5.0
+    """
+    norms = [np.linalg.norm(leaf) for leaf in flatten(tree)[0]]
+    return np.linalg.norm(np.stack(norms)) if norms else 0.0
+
+
+def clip_by_global_norm(max_norm: Any) -> GradientTransformation:
+    """Return the transformation that shrinks updates to a global norm of at most `max_norm`, keeping their direction.
+
+    `u -> u max_norm / norm` where `norm = global_norm(updates)` exceeds `max_norm` (Pascanu, Mikolov and Bengio, On the
+    difficulty of training recurrent neural networks, ICML 2013).
+
+    Example:
+        >>> clip_by_global_norm(1.0).update({"w": np.array([3.0, 0.0]), "b": 4.0}, EmptyState())[0]
+        {'b': np.float64(0.8), 'w': array([0.6, 0. ])}
+    """
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        norm = global_norm(updates)
+        if type(norm) is float:  # no leaf, nothing to shrink
+            return updates, state
+        limit = fitted(max_norm, norm)
+        factor = limit / np.where(norm > limit, norm, limit)
+        return tree_map(lambda u: fitted(factor, u) * u, updates), state
+
+    return GradientTransformation(init_empty, update)
+
+
+def clip_by_norm(max_norm: Any) -> GradientTransformation:
+    """Return the transformation that shrinks each leaf by itself to a norm of at most `max_norm`.
+
+    Example:
+        >>> clip_by_norm(1.0).update({"w": np.array([3.0, 4.0]), "b": 0.5}, EmptyState())[0]
+        {'b': np.float64(0.5), 'w': array([0.6, 0.8])}
+    """
+    one = clip_by_global_norm(max_norm)
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        return tree_map(lambda u: one.update(u, EmptyState())[0], updates), state
+
+    return GradientTransformation(init_empty, update)
