@@ -15,7 +15,7 @@ from functad.primitives.broadcasting import BROADCAST_TO
 from functad.primitives.operands import innermost
 from functad.tracing.recorder import Recorded, awake, idle
 from functad.tracing.tensor import Tensor
-from functad.trees import Structure, flatten
+from functad.trees import LEAF, Structure, flatten
 
 if TYPE_CHECKING:
     from functad.eager.tape import GradientTape
@@ -31,6 +31,8 @@ def sources_of(tree: Any, what: str) -> list[tuple[Any, str]]:
 
 
 def _leaves(tree: Any, what: str) -> tuple[list[tuple[Any, str]], Structure]:
+    if isinstance(tree, Recorded):
+        return [(tree, what)], LEAF
     if tree is None:
         raise TypeError(f"{what} is None, at {here()}: a Tensor or Variable is needed.")
     leaves, structure = flatten(tree)

@@ -16,13 +16,14 @@ from functad.primitives import arithmetic, comparisons, contractions, reductions
 from functad.primitives.operands import innermost
 from functad.primitives.primitive import KEEP_NOTHING, Primitive, names_read
 from functad.tracing.constants import SMALL, held
-from functad.tracing.recorder import Recorded, record, reverse_specs
+from functad.tracing.recorder import IDLE, ONLOOKER, Recorded, idle, record, reverse_specs
 
 _getframe = sys._getframe
 _float64 = np.float64
 _ndarray = np.ndarray
 _asarray = np.asarray
 _NUMBERS = (np.float64, float)
+_PLAIN = frozenset({np.ndarray, np.float64, np.float32, float, int})
 _FLOAT64 = np.dtype(np.float64)
 _FOREIGN = (str, bytes, dict, set, type(None))
 
@@ -109,6 +110,10 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
         def method(x: Any, y: Any, depth: int = 1) -> Any:
             recorder = x.recorder
             if not recorder.eager:
+                if recorder is IDLE and ONLOOKER.get() is None:
+                    other = y.value if type(y) is type(x) and y.recorder is IDLE else y
+                    if type(other) in _PLAIN:
+                        return idle(type(x), compute(other, x.value) if flipped else compute(x.value, other))
                 return _slow(primitive, y, x) if flipped else _slow(primitive, x, y)
             value = x.value
             kind = type(y)
@@ -182,6 +187,8 @@ def unary(primitive: Primitive) -> Method:
     def method(x: Any, depth: int = 1) -> Any:
         recorder = x.recorder
         if not recorder.eager:
+            if recorder is IDLE and ONLOOKER.get() is None and type(x.value) in _PLAIN:
+                return idle(type(x), compute(x.value))
             return record(primitive, (x,), {})
         value = x.value
         out = compute(value)

@@ -25,6 +25,7 @@ from functad.tracing.reading import Reading
 from functad.tracing.recorder import ABSTRACT, Recorded, awake, escaped, idle, record
 from functad.tracing.views import note_read_only, refresh
 from functad.tracing.writing import Writing, buffer_like, by_name, into, overwrite, write
+from functad.trees import LEAF_KINDS
 
 _KNOWN = (Recorded, np.ndarray, np.generic, int, float, complex, list, tuple)
 
@@ -224,6 +225,9 @@ class Tensor(Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded):
         if conversions.testing():
             return np.asarray(self._concrete("array"), dtype)
         return np.array(self._plain("Conversion to an array"), dtype, copy=copy)
+
+
+LEAF_KINDS.add(Tensor)
 
 
 def idle_tensor(value: Any) -> Tensor:

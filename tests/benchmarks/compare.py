@@ -98,21 +98,23 @@ def readable(seconds: float) -> str:
 
 def table(results: dict[str, dict[str, list[float]]], names: list[str], *, with_goals: bool) -> list[list[str]]:
     """Return the rows of the table; with goals, a ratio above what is aimed at is marked."""
-    others = [name for name in names if name != "functad"]
-    rows = [["value and gradient", "functad", *[TITLES[name] for name in others]]]
+    ours = names[0] if names[0] == "tape" else "functad"
+    others = [name for name in names if name != ours]
+    rows = [["value and gradient", TITLES[ours], *[TITLES[name] for name in others]]]
     for key, times in results.items():
         program = PROGRAMS[key]
         median = {name: statistics.median(values) for name, values in times.items()}
-        row = [program.title, readable(median["functad"]) if "functad" in median else "-"]
+        row = [program.title, readable(median[ours]) if ours in median else "-"]
         for name in others:
             if name not in median:
                 row.append("-")
                 continue
             cell = readable(median[name])
-            if "functad" in median:
-                pairs = zip(times["functad"], times[name], strict=False)
-                ratio = statistics.median([ours / theirs for ours, theirs in pairs])
-                goal = program.goals.get(name) if with_goals else None
+            if ours in median:
+                pairs = zip(times[ours], times[name], strict=False)
+                ratio = statistics.median([own / theirs for own, theirs in pairs])
+                goals = program.tape_goals if ours == "tape" else program.goals
+                goal = goals.get(name) if with_goals else None
                 cell += (
                     f" ({ratio:.2f}" + ("" if goal is None else f", at most {goal}{' MISSED' if ratio > goal else ''}") + ")"
                 )
@@ -175,7 +177,12 @@ def options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--peers-python", default=sys.executable, help="interpreter that can import the other libraries")
     parser.add_argument("--programs", nargs="+", choices=compared, default=compared, metavar="NAME", help=", ".join(compared))
     parser.add_argument(
-        "--frameworks", nargs="+", choices=list(MODULES), default=list(MODULES), metavar="NAME", help=", ".join(MODULES)
+        "--frameworks",
+        nargs="+",
+        choices=list(MODULES),
+        default=[name for name in MODULES if name not in ("tape", "tensorflow")],
+        metavar="NAME",
+        help=", ".join(MODULES) + "; what stands first, functad or tape, is what the others are compared with",
     )
     parser.add_argument("--rounds", type=int, default=21, help="rounds for each framework and program (default %(default)s)")
     parser.add_argument("--budget", type=float, default=8.0, help="seconds after which a slow framework gets no more rounds")

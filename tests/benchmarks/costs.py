@@ -54,6 +54,20 @@ def peak_arrays(size: int = 1_000_000) -> float:
     return peak_bytes(lambda: gradient(x, MEMORY_ITERATIONS)) / x.nbytes
 
 
+def tape_peak_arrays(f: Callable[[Any], Any], size: int = 1_000_000) -> float:
+    """Return the memory of a gradient by a tape that is asked once, in arrays of its size; the input is not counted."""
+    x = functad.constant(np.linspace(-1.0, 1.0, size))
+
+    def step() -> Any:
+        with functad.GradientTape() as tape:
+            tape.watch(x)
+            y = f(x)
+        return tape.gradient(y, x)
+
+    step()
+    return peak_bytes(step) / (8 * size)
+
+
 def unreachable_after(step: Callable[[], Any]) -> int:
     """Return how many objects only the cycle collector can free after `step`."""
     step()

@@ -13,23 +13,27 @@ ROOT = Path(__file__).resolve().parents[2]
 
 MODULES = {
     "functad": "functad_programs",
+    "tape": "tape_programs",
     "handwritten": "handwritten_programs",
     "autograd": "autograd_programs",
     "torch": "torch_programs",
     "jax": "jax_programs",
     "jax jit": "jax_jit_programs",
+    "tensorflow": "tensorflow_programs",
 }
-"""The module with the programs of each framework; the first two run under the interpreter of the comparison itself."""
+"""The module with the programs of each framework; those in `OURS` run under the interpreter of the comparison itself."""
 
 TITLES = {
     "functad": "functad",
+    "tape": "functad's tape",
     "handwritten": "hand-written NumPy",
     "autograd": "HIPS/autograd",
     "torch": "PyTorch eager",
     "jax": "JAX without jit",
     "jax jit": "JAX with jit",
+    "tensorflow": "TensorFlow's eager tape",
 }
-OURS = ("functad", "handwritten")
+OURS = ("functad", "tape", "handwritten")
 
 KEEP_MEMORY = {
     "MALLOC_TOP_PAD_": str(2**28),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 import functad
 
-from . import costs, functad_programs
+from . import costs, functad_programs, tape_programs
 from .programs import PROGRAMS
 
 
@@ -27,6 +28,45 @@ def test_a_record_gives_the_cycle_collector_little_to_look_at() -> None:
 
 def test_sixty_operations_on_a_large_array_need_at_most_18_arrays() -> None:
     assert costs.peak_arrays(100_000) <= 18
+
+
+def test_sixty_operations_under_a_tape_need_at_most_18_arrays() -> None:
+    assert costs.tape_peak_arrays(lambda x: functad_programs.chain(x, 15), 100_000) <= 18
+
+
+def test_a_tape_keeps_masks_of_rectified_values_and_nothing_of_sums() -> None:
+    def rectified(x: Any) -> Any:
+        for _ in range(30):
+            x = np.maximum(x, 0.0) + 1.0
+        return np.sum(x)
+
+    assert costs.tape_peak_arrays(rectified, 100_000) <= 8  # 30 masks of an eighth of the size
+
+
+@pytest.mark.parametrize("name", ["chain_scalar", "chain_vector", "logistic", "mixture", "lorenz"])
+def test_a_tape_leaves_nothing_to_the_cycle_collector(name: str) -> None:
+    program = PROGRAMS[name]
+    assert costs.unreachable_after(tape_programs.prepare(name, program.arguments(), program.argnums)) == 0
+
+
+def test_thousands_of_short_tapes_leave_nothing() -> None:
+    x = functad.constant(2.0)
+
+    def step() -> None:
+        for _ in range(2_000):
+            with functad.GradientTape() as tape:
+                tape.watch(x)
+                y = x * x
+            tape.gradient(y, x)
+
+    step()
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        step()
+        assert tracemalloc.get_traced_memory()[0] - before < 10_000
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("name", ["chain_scalar", "chain_vector", "logistic", "mixture", "lorenz"])
