@@ -14,6 +14,8 @@ from functad.primitives.safe import has_nan, over_radius
 
 _LOG_2 = math.log(2.0)
 _ndarray = np.ndarray
+_FLOAT64 = np.dtype(np.float64)
+_ONE = np.asarray(1.0)
 
 
 def softmax_first(x: Any, y: Any) -> Any:
@@ -60,7 +62,7 @@ def _weighed(g: Any, x: Any, y: Any) -> Any:
             and ((type(y) is _ndarray and not y.ndim and math.isfinite(y)) or not has_nan(difference))
         ):  # only of two infinities the difference is not to be had; one is a finite number in most programs
             np.exp(difference, difference)
-            difference += 1.0
+            difference += _ONE if difference.dtype is _FLOAT64 else 1.0  # a Python number has to be made an array first
             return np.divide(g, difference, difference)
     return g * softmax_first(x, y)
 

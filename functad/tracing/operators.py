@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from math import copysign
 from typing import Any
 
 import numpy as np
@@ -43,17 +44,22 @@ _CONSTANTS: dict[float, Any] = {}
 """Numbers that met an array lately, as arrays that nobody can write into."""
 
 
-_ZEROS: dict[str, Any] = {}
-"""Zeros likewise, by their text, for 0.0 and -0.0 are one key."""
+def _frozen(number: float) -> Any:
+    a = _asarray(float(number))
+    a.flags.writeable = False
+    return a
+
+
+_ZERO, _MINUS_ZERO = _frozen(0.0), _frozen(-0.0)
 
 
 def _constant_array(number: float) -> Any:
     """Return a Python number as an array, and keep that for the next time: programs use few numbers, often."""
-    a = _asarray(float(number))
-    a.flags.writeable = False
-    if number == 0:
-        _ZEROS[str(number)] = a
-    else:
+    if number == 0:  # 0.0 and -0.0 are one key
+        return _ZERO if copysign(1.0, number) > 0 else _MINUS_ZERO
+    a = _CONSTANTS.get(number)
+    if a is None:
+        a = _frozen(number)
         if len(_CONSTANTS) >= 256:
             _CONSTANTS.clear()
         _CONSTANTS[number] = a
@@ -133,7 +139,7 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                     specs = reverse_specs(primitive, [value, y], (0, 1), out)
             elif kind is float or kind is int:
                 if convert and type(value) is _ndarray and value.dtype is _FLOAT64:
-                    known = _CONSTANTS.get(y) if y else _ZEROS.get(str(y))
+                    known = _CONSTANTS.get(y)
                     y = _constant_array(y) if known is None else known
                 out = compute(y, value) if flipped else compute(value, y)
             elif kind is _ndarray or kind is _float64:
@@ -235,9 +241,10 @@ def whole(primitive: Primitive) -> Method:
         frame = _getframe(depth)
         tensor.code = frame.f_code
         tensor.instruction = frame.f_lasti
-        equations.append((plan, x.slot, plan.pick((value,), out, params), None))
+        equations.append((plan, x.slot, (value.shape, None, False), None))
         return tensor
 
+    assert names_read(plan.rules[0]) == ["a_shape", "axis", "keepdims"]
     WHOLE[primitive.function] = method
     return method
 
