@@ -16,7 +16,16 @@ from functad.tracing.recorder import ONLOOKER, Recorded
 
 
 class AggregationMethod:
-    """How gradients that meet are added in TensorFlow: names that code written for it gives; here it makes no difference."""
+    """How gradients that meet are added in TensorFlow: names that code written for it gives; here it makes no difference.
+
+    Example:
+        >>> import functad
+        >>> with functad.graph():
+        ...     x = functad.constant(3.0)
+        ...     (g,) = functad.gradients(x * x, x, aggregation_method=functad.AggregationMethod.ADD_N)
+        >>> float(g)
+        6.0
+    """
 
     ADD_N = 0
     DEFAULT = 0
@@ -105,6 +114,15 @@ def gradients(
         RuntimeError: `ys` were not computed in a scope.
         TypeError: something is no Tensor or Variable; `ys` are complex and there are no seeds.
         ValueError: an option is unknown, or seeds do not fit.
+
+    Example:
+        >>> import functad
+        >>> with functad.graph():
+        ...     a = functad.constant(1.0)
+        ...     b = 2 * a
+        ...     total, partial = functad.gradients(a + b, a), functad.gradients(a + b, a, stop_gradients=b)
+        >>> float(total[0]), float(partial[0])
+        (3.0, 1.0)
     """
     if aggregation_method not in (None, 0, 1, 2):
         raise ValueError(f"aggregation_method is {aggregation_method!r}, at {here()}: use one of AggregationMethod.")

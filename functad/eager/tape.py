@@ -24,7 +24,17 @@ _SPENT = "this non-persistent tape has given its gradient already, or was never 
 
 
 class UnconnectedGradients(Enum):
-    """What stands for the derivative by a source that the target does not depend on by a recorded path."""
+    """What stands for the derivative by a source that the target does not depend on by a recorded path.
+
+    Example:
+        >>> import functad
+        >>> x, other = functad.constant(3.0), functad.constant([1.0, 2.0])
+        >>> with functad.GradientTape() as tape:
+        ...     tape.watch([x, other])
+        ...     y = x * x
+        >>> tape.gradient(y, other, unconnected_gradients=UnconnectedGradients.ZERO).numpy()
+        array([0., 0.])
+    """
 
     NONE = "none"
     ZERO = "zero"
