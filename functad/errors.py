@@ -390,7 +390,10 @@ def scipy_functions() -> list[str]:
     while frame is not None and frame is not user:
         if frame.f_code.co_filename.startswith(_SCIPY):
             wrapped = [value.__name__ for value in frame.f_locals.values() if isinstance(value, FunctionType)]
-            names[:0] = [frame.f_code.co_name, *wrapped]  # a decorator holds what it decorates
+            name = frame.f_code.co_name
+            if name == "__call__":  # a function that is an object has its own name
+                name = getattr(frame.f_locals.get("self"), "__name__", None) or name
+            names[:0] = [name, *wrapped]  # a decorator holds what it decorates
         frame = frame.f_back
     return names
 

@@ -122,6 +122,11 @@ def _union1d(ar1: Any, ar2: Any) -> Any:
 def _intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
     ar1, ar2 = array_of(ar1), array_of(ar2)
     first, second = (concrete(a, "np.intersect1d") for a in (ar1, ar2))
+    if assume_unique and not return_indices:  # of values that repeat all the same, NumPy finds each beside its equal
+        both = concatenate((ar1, ar2), None)
+        values = np.concatenate((first, second), None)
+        order = np.argsort(values, kind="stable")
+        return get_item(both, order[:-1][values[order[1:]] == values[order[:-1]]])
     places = np.intersect1d(first, second, assume_unique, return_indices=True)[1:]
     picked = astype(get_item(ravel(ar1), places[0]), np.result_type(first, second), copy=False)
     return (picked, *places) if return_indices else picked

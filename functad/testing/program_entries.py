@@ -44,11 +44,14 @@ def _paths() -> dict[Any, str]:
 
 
 @cache
-def _sampled() -> list[tuple[str, list[Any], Any, dict[int, tuple[Any, float, float]]]]:
-    """Return the sample calls of all entries whose result can have a derivative: name, leaves, structure, ranges."""
+def _sampled() -> list[tuple[str, Entry, list[Any], Any, dict[int, tuple[Any, float, float]]]]:
+    """Return the sample calls of all entries whose result can have a derivative: name, entry, leaves, structure, ranges.
+
+    What is refused is not called even by NumPy alone, to see whether the line is possible: `np.save` would write a file.
+    """
     result, paths = [], _paths()
     for entry in ENTRIES.values():
-        if entry.function not in paths or is_constant(entry) or entry.samples is None:
+        if entry.function not in paths or is_constant(entry) or entry.status == "refused" or entry.samples is None:
             continue
         recording = _Recording()
         for call in entry.samples(recording):
@@ -57,7 +60,7 @@ def _sampled() -> list[tuple[str, list[Any], Any, dict[int, tuple[Any, float, fl
             ):  # of a program's values, one that stands for a constant is a plain array, and dispatches nothing
                 continue
             leaves, structure = flatten(call)
-            result.append((paths[entry.function], leaves, structure, recording.ranges))
+            result.append((paths[entry.function], entry, leaves, structure, recording.ranges))
     return result
 
 
@@ -85,14 +88,17 @@ def _ranges(entry: Entry) -> list[tuple[float, float]]:
 @line("registry")
 def registry(d: Draft) -> str:
     """A sample call of any entry."""
-    path, leaves, structure, ranges = d.one(_sampled())
+    path, entry, leaves, structure, ranges = d.one(_sampled())
     changed: list[Any] = []
     for leaf in leaves:
         inexact = isinstance(leaf, (np.ndarray, np.generic)) and leaf.dtype.kind == "f"
         changed.append(_Source(_input(d, leaf, ranges)) if inexact else _Source(literal(leaf)))
     if not any(name in part.text for name in d.names for part in changed):
         raise Impossible
+    d.value_dependent |= entry.value_dependent
     args, kwargs = structure.unflatten(changed)
+    if "mean" in kwargs and not any(name in _rendered(arg) for name in d.names for arg in args):
+        raise Impossible  # NumPy does not look for Tensors in mean=
     parts = [*map(_rendered, args), *[f"{key}={_rendered(value)}" for key, value in kwargs.items()]]
     return f"{path}({', '.join(parts)})"
 

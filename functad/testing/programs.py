@@ -32,7 +32,7 @@ class Program:
         lines: the assignments, in order; all values that no other line reads are returned.
         inputs: an array for each argument `x0`, `x1`, ...
         families: the families that its lines come from.
-        value_dependent: shapes depend on values, so it has no expression list.
+        value_dependent: shapes or dtypes may depend on values, so that it has no expression list.
         mutates: it assigns to elements of arrays.
 
     Example:

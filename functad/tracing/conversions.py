@@ -10,7 +10,7 @@ import sys
 from types import FrameType
 from typing import Any
 
-from functad.errors import ConversionError, assigning, here, instruction_of, running, user_frame
+from functad.errors import ConversionError, UnsupportedError, assigning, here, instruction_of, running, user_frame
 from functad.primitives.names import is_scipys, shown_name
 from functad.primitives.primitive import ENTRIES
 
@@ -121,6 +121,17 @@ def refusal(wanted: str) -> ConversionError:
     return ConversionError(
         f"{wanted} of a Tensor that is being differentiated, {shown}at {here()}, would lose its derivative. {cure}"
     )
+
+
+def unhashable() -> UnsupportedError:
+    """Return the error for a Tensor that would be looked up in a set or a dictionary."""
+    from functad.primitives.scipy_special.python_functions import cure  # noqa: PLC0415 - only here
+
+    instead = cure("looks its argument up in a set first") or (
+        "Arrays compare element by element. Use the name or the index of t as the key, or functad.stop_gradient(t).item() "
+        "where its value is meant."
+    )
+    return UnsupportedError(f"unhashable type: 'Tensor', at {here()}. {instead}")
 
 
 def _called(snippet: str) -> tuple[str, bool]:

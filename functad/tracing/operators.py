@@ -17,6 +17,7 @@ from functad.primitives import arithmetic, comparisons, contractions, reductions
 from functad.primitives.operands import innermost
 from functad.primitives.primitive import KEEP_NOTHING, Primitive, names_read
 from functad.tracing.constants import SMALL, held
+from functad.tracing.conversions import unhashable
 from functad.tracing.recorder import IDLE, ONLOOKER, Recorded, idle, record, reverse_specs
 
 _getframe = sys._getframe
@@ -304,7 +305,9 @@ class Operators:
     __lshift__, __rlshift__ = _comparison(comparisons.LEFT_SHIFT)
     __rshift__, __rrshift__ = _comparison(comparisons.RIGHT_SHIFT)
     __invert__ = _constant(comparisons.INVERT)
-    __hash__ = None  # type: ignore[assignment]  # equality is elementwise, as for arrays
+
+    def __hash__(self) -> int:
+        raise unhashable()
 
     # No operators, but no less frequent.
     binary(selection.MAXIMUM)

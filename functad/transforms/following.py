@@ -156,10 +156,8 @@ class Followed(Tensor):
         """Return the number, and note it."""
         return np.asarray(self._refuse("Conversion to an array")).item(*args)
 
-    def __hash__(self) -> int:  # type: ignore[override]
-        if self.alive:
-            raise TypeError("unhashable type: 'Tensor'")
-        return hash(self._concrete("hash()"))
+    def __hash__(self) -> int:
+        return super().__hash__() if self.alive else hash(self._concrete("hash()"))
 
     def __getitem__(self, index: Any) -> Any:
         return super().__getitem__(_plain_index(index))

@@ -80,10 +80,10 @@ def test_rules_leave_values_alone(entry: Entry) -> None:
     for call in [call for owner, call in SAMPLES if owner is entry]:
         if not call.smooth(*call.primals):
             continue
-        elsewhere = derivatives(moved(call), tuple, seed=1)
-        for found, expected, other in zip(derivatives(call, poisoned), derivatives(call, tuple), elsewhere, strict=True):
-            # What depends on no value, like a count of elements, may be an array of NumPy.
-            assert type(found) is Poison or np.array_equal(expected, other), f"{call}: a result is a {type(found).__name__}"
+        for i, (found, expected) in enumerate(zip(derivatives(call, poisoned), derivatives(call, tuple), strict=True)):
+            if type(found) is not Poison:  # what depends on no value, like a count of elements, may be an array of NumPy
+                other = derivatives(moved(call), tuple, seed=1)[i]
+                assert np.array_equal(expected, other), f"{call}: a result is a {type(found).__name__}"
             assert shape_of(unwrap(found)) == shape_of(expected), call
             assert dtype_of(unwrap(found)) == dtype_of(expected), call
             np.testing.assert_allclose(unwrap(found), expected, rtol=1e-9, atol=1e-11, err_msg=str(call))
@@ -140,15 +140,20 @@ def test_a_rule_that_converts_is_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_random_programs_over_foreign_values() -> None:
+    ran = 0
     for seed in range(200):
         rng = np.random.default_rng(seed)
         program = draw_program(lambda n, rng=rng: int(rng.integers(n)))
+        if any(f".{name}(" in program.source for name in EXCEPTIONS):
+            continue
+        ran += 1
         value, pullback = functad.vjp(program, *program.inputs)
         foreign, foreign_pullback = functad.vjp(program, *poisoned(program.inputs))
         found = foreign_pullback(functad.tree_map(np.ones_like, foreign))
         for a, b in zip(found, pullback(functad.tree_map(np.ones_like, value)), strict=True):
             assert type(a) is Poison, program
             np.testing.assert_allclose(a.inside, b, rtol=1e-9, atol=1e-9, err_msg=str(program))
+    assert ran > 190
 
 
 def test_grad_of_a_program_over_foreign_values() -> None:

@@ -147,7 +147,10 @@ ARGUMENTS = {
     "comb": ({"k": 2}, lambda f, t: f(t, 2)),
     "diric": ({"n": 3}, lambda f, t: f(t, 3)),
     "perm": ({"k": 2}, lambda f, t: f(t, 2)),
-    **{name: ({"n": 2}, lambda f, t: f(2, t)) for name in FORMULAS if name.startswith("spherical")},
+    **{name: ({"n": 2}, lambda f, t: f(2, t)) for name in FORMULAS if name.startswith("spherical") or name == "legendre_p"},
+    "assoc_legendre_p": ({"n": 3, "m": 2}, lambda f, t: f(3, 2, t)),
+    "sph_legendre_p": ({"n": 3, "m": 2}, lambda f, t: f(3, 2, t)),
+    "sph_harm_y": ({"n": 3, "m": 2, "phi": 0.3}, lambda f, t: f(3, 2, t, 0.3)),
 }
 
 
@@ -157,19 +160,38 @@ def test_python_function_is_refused_with_a_formula_that_is_right(name):
     if function is None:
         return  # SciPy is too old, or has dropped it
     constants, call = ARGUMENTS.get(name, ({}, lambda f, t: f(t)))
-    t = np.array([1.5, 2.5, 4.0]) if "soft" in name or name in ("logsumexp", "factorial") else np.float64(2.75)
+    t = np.array([1.5, 2.5, 4.0]) if "soft" in name or name == "logsumexp" else np.float64(0.75 if "_p" in name else 2.75)
     with pytest.raises((ConversionError, UnsupportedError)) as refused:
-        functad.grad(lambda t: np.sum(call(function, t)))(t)
+        functad.grad(lambda t: np.sum(np.real(call(function, t))))(t)
     assert f"scipy.special.{name}" in str(refused.value)
     assert FORMULAS[name] in str(refused.value)
     assert __file__ in str(refused.value)
     formula = eval(f"lambda t: {FORMULAS[name]}", {"np": np, "special": special, **constants})
-    gradient = functad.grad(lambda t: np.sum(formula(t) * np.arange(1.0, 1 + np.size(t))))(t)
+    weights = np.arange(1.0, 1 + np.size(t))
+    gradient = functad.grad(lambda t: np.sum(np.real(formula(t)) * weights))(t)
+    assert np.shape(formula(t)) == np.shape(call(function, t))
     assert formula(t) == pytest.approx(call(function, t), rel=1e-12)
     step = 1e-5
     direction = np.ones_like(t) * np.linspace(1, 2, np.size(t)).reshape(np.shape(t))
-    ahead, behind = (np.sum(call(function, t + s * step * direction) * np.arange(1.0, 1 + np.size(t))) for s in (1, -1))
+    ahead, behind = (np.sum(np.real(call(function, t + s * step * direction)) * weights) for s in (1, -1))
     assert np.sum(gradient * direction) == pytest.approx((ahead - behind) / (2 * step), rel=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda t: special.factorial(np.stack([t, t])), r"special.factorial makes a plain array.*special.gamma\(t \+ 1\)"),
+        (lambda t: special.factorial2(t), r"SciPy's factorial2 looks its argument up in a set first. Use ufuncs"),
+        (lambda t: special.legendre_p_all(2, t), r"scipy.special.legendre_p_all .*eval_legendre.* for each degree and order"),
+        (lambda t: special.lqn(2, t), r"SciPy's lqn makes a plain array of its argument first. Use ufuncs of scipy.special"),
+    ],
+)
+def test_python_function_names_itself(call, message):
+    if "legendre_p_all" in message and not hasattr(special, "legendre_p_all"):
+        return  # SciPy is older than 1.15
+    with pytest.raises((ConversionError, UnsupportedError), match=message) as refused:
+        functad.grad(call)(0.5)
+    assert __file__ in str(refused.value)
 
 
 def test_python_functions_that_hand_their_arguments_on():

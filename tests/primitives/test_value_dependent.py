@@ -77,6 +77,19 @@ def test_rows_that_occur_several_times():
     check(lambda x: np.unique(x[:, np.array([2, 0, 2])], axis=-1, return_counts=True), ROWS)
 
 
+@pytest.mark.parametrize("first", [[0, 0, 0], [2, 0, 1, 0], [3], []])
+@pytest.mark.parametrize("second", [[0, 0], [1, 1, 2], [3, 0], []])
+def test_values_that_repeat_although_they_are_said_to_be_unique(first, second):
+    """NumPy makes something of them, though it promises nothing, and so do its programs under a trace."""
+    i, j = np.array(first, int), np.array(second, int)
+    for f in (np.intersect1d, np.setdiff1d, np.setxor1d):
+        expected = f(X[i], X[j], assume_unique=True)
+        found, pullback = functad.vjp(lambda x, f=f: f(x[i], x[j], assume_unique=True), X)
+        assert np.array_equal(found, expected)
+        weights = np.arange(1.0, 1 + expected.size)
+        assert pullback(weights)[0].tolist() == [weights[expected == value].sum() for value in X]
+
+
 def test_unique_keeps_nans_apart_where_numpy_does():
     x = np.array([np.nan, 1.0, np.nan, 0.5])
     pullback = functad.vjp(lambda t: np.unique(t, equal_nan=False), x)[1]

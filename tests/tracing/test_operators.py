@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import functad
+from functad.errors import UnsupportedError
 from functad.testing.numerical import central_difference, error
 
 ARITHMETIC = [
@@ -212,8 +213,10 @@ def test_foreign_operands() -> None:
 
 def test_tensors_are_not_hashable() -> None:
     def f(x: Any) -> Any:
-        with pytest.raises(TypeError, match="unhashable"):
+        with pytest.raises(UnsupportedError, match=r"unhashable type: 'Tensor', at .*test_operators.py.*index of t as the key"):
             hash(x)
+        with pytest.raises(TypeError, match="unhashable"):
+            dict.fromkeys([x])
         return x * 1.0
 
     functad.grad(f)(1.0)

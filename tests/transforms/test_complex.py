@@ -283,7 +283,7 @@ def test_masked_logarithm() -> None:
 
 
 def test_what_numpy_computes_for_complex_numbers_is_differentiated() -> None:
-    """An entry refuses complex arguments only where NumPy does, and SciPy, but for one whose message names another."""
+    """An entry refuses complex arguments only where NumPy does, and SciPy, but for two that say so."""
     refusing = set()
     for entry in DIFFERENTIABLE:
         if getattr(entry, "complex", True) or not is_public(entry):
@@ -298,4 +298,6 @@ def test_what_numpy_computes_for_complex_numbers_is_differentiated() -> None:
             except (TypeError, ValueError, np.exceptions.ComplexWarning):
                 continue
             refusing.add(label(entry))
-    assert refusing <= {"special.airye"}  # part of it is scaled by exp(-|Re|); airy takes complex numbers
+    # Part of airye is scaled by exp(-|Re|), and airy takes complex numbers; the sum for the derivative of zeta needs a number
+    # of terms that grows with the imaginary part.
+    assert refusing <= {"special.airye", "special.riemann_zeta"}

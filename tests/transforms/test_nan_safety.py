@@ -352,6 +352,8 @@ FUNCTIONS = [
     entry
     for entry in every_entry()
     if isinstance(entry.function, np.ufunc) and entry.function.nout == 1 and getattr(entry, "kind", "elementwise") != "constant"
+    # Characteristic values have no known derivative at all.
+    if not all(isinstance(rule, UnknownRule) for rule in getattr(entry, "vjps", (None,)))
 ]
 
 
@@ -387,10 +389,12 @@ def test_unselected_values_of_every_ufunc(entry: Any) -> None:
         return y.real + y.imag if y.dtype.kind == "c" else y
 
     everything = tuple(range(count))
+    # The rules of SciPy's functions are slow for numbers: of the points that the array holds, some.
+    chosen = np.random.default_rng(0).permutation(points.shape[1])[: 16 if entry.name.startswith("special.") else None]
     slopes = functad.grad(lambda *xs: np.sum(masked(*xs)), argnums=everything)
     total = lambda *xs: sum(np.sum(ct * (i + 1)) for i, ct in enumerate(slopes(*xs)))  # noqa: E731
     with np.errstate(all="ignore"):
-        for xs in (tuple(points), *map(tuple, points.T)):
+        for xs in (tuple(points), *map(tuple, points.T[chosen])):
             ones = tuple([np.ones_like(x) for x in xs])
             assert not np.any(slopes(*xs)), xs
             assert not np.any(functad.jvp(masked, xs, ones)[1]), xs

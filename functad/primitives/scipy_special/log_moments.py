@@ -98,15 +98,19 @@ def _integral(integrand: Callable[[Any], Any], scale: Any, end: Any) -> Any:
 
 
 def _in_blocks(compute: Callable[..., Any], start: Callable[..., Any], dtype: Any, *arrays: Any) -> Any:
-    """Run `compute` on columns of the broadcast arrays, where `start` is 1; elsewhere the result is what `start` gives."""
+    """Run `compute` on columns of the broadcast arrays; where `start` is not 1, the result is what `start` gives.
+
+    Blocks have a length of their own, whatever the values: arrays of another library need not give away how many are inside.
+    """
     full = np.broadcast_arrays(*arrays)
-    columns = [np.asarray(a, np.float64).reshape(-1, 1) for a in full]
+    columns = [a.reshape(-1, 1).astype(np.float64) for a in full]
+    parts = []
     with np.errstate(all="ignore"):
-        out = np.asarray(start(*[a[:, 0] for a in columns]), np.float64)
-        inside = np.flatnonzero(out == 1)
-        for first in range(0, len(inside), _BLOCK):
-            block = inside[first : first + _BLOCK]
-            out[block] = compute(*[a[block] for a in columns])
+        for first in range(0, max(full[0].size, 1), _BLOCK):
+            block = [a[first : first + _BLOCK] for a in columns]
+            begun = start(*[a[:, 0] for a in block])
+            parts.append(np.where(begun == 1, compute(*block), begun))
+    out = parts[0] if len(parts) == 1 else np.concatenate(parts)
     return out.reshape(full[0].shape).astype(dtype)[()]
 
 

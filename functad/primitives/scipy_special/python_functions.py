@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from functad.errors import scipy_functions
 
+_SPHERICAL = "np.sqrt((2 * n + 1) / (4 * np.pi * special.poch(n - m + 1, 2 * m))) * special.lpmv(m, n, np.cos(t))"
+
 FORMULAS: dict[str, str] = {
     "logsumexp": "np.max(t) + np.log(np.sum(np.exp(t - np.max(t))))",
     "softmax": "np.exp(t - np.max(t)) / np.sum(np.exp(t - np.max(t)))",
@@ -17,20 +19,30 @@ FORMULAS: dict[str, str] = {
     "factorial": "special.gamma(t + 1)",
     "diric": "np.sin(n * t / 2) / (n * np.sin(t / 2))",
     "perm": "special.poch(t - k + 1, k)",
+    "legendre_p": "special.eval_legendre(n, t)[None]",
+    "assoc_legendre_p": "special.lpmv(m, n, t)[None]",
+    "sph_legendre_p": f"({_SPHERICAL})[None]",
+    "sph_harm_y": f"{_SPHERICAL} * np.exp(1j * m * phi)",
     "spherical_jn": "np.sqrt(np.pi / (2 * t)) * special.jv(n + 0.5, t)",
     "spherical_yn": "np.sqrt(np.pi / (2 * t)) * special.yv(n + 0.5, t)",
     "spherical_in": "np.sqrt(np.pi / (2 * t)) * special.iv(n + 0.5, t)",
     "spherical_kn": "np.sqrt(np.pi / (2 * t)) * special.kv(n + 0.5, t)",
 }
-"""By the name of the function, a formula for the argument t; n, k and d are its integer arguments."""
+"""By the name of the function, a formula for the argument t; n, m, k and d are its integer arguments, phi is an angle."""
 
 
-def cure() -> str | None:
-    """Return what to write instead, if a function of SciPy is running now on the user's behalf."""
+def cure(why: str = "makes a plain array of its argument first") -> str | None:
+    """Return what to write instead, if a function of SciPy is running now on the user's behalf.
+
+    Args:
+        why: what the function does, which a Tensor cannot do.
+    """
     names = scipy_functions()
     for name in names:
-        if name in FORMULAS:
-            return f"scipy.special.{name} makes a plain array of its argument first. Use {FORMULAS[name]}, which does not."
+        single = name.removesuffix("_all")
+        if single in FORMULAS:
+            every = "" if name == single else " for each degree and order"
+            return f"scipy.special.{name} {why}. Use {FORMULAS[single]}{every}, which does not."
     if not names:
         return None
-    return f"SciPy's {names[0]} makes a plain array of its argument first. Use ufuncs of scipy.special and functions of NumPy."
+    return f"SciPy's {names[0]} {why}. Use ufuncs of scipy.special and functions of NumPy."
