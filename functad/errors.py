@@ -310,7 +310,14 @@ def line_of(code: CodeType | None, instruction: int) -> str:
     for start, end, number in code.co_lines():
         if start <= instruction < end and number is not None:
             line = number
-    return f"{code.co_filename}:{line}"
+    return _place(code.co_filename, line)
+
+
+def _place(filename: str, line: int) -> str:
+    """Return `file:line`; for a notebook's cell its name, `In[3]:1`, in place of that of the temporary file it runs as."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    cell = shell.compile.format_code_name(filename) if shell is not None else None
+    return f"{cell[1] if cell else filename}:{line}"
 
 
 def here() -> str:
@@ -318,7 +325,7 @@ def here() -> str:
     frame = user_frame(sys._getframe(1))
     if frame is None:
         return "an unknown line"
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    return _place(frame.f_code.co_filename, frame.f_lineno)
 
 
 def line_of_error(error: BaseException) -> str:
@@ -327,7 +334,7 @@ def line_of_error(error: BaseException) -> str:
     trace = error.__traceback__
     while trace is not None:
         if user_frame(trace.tb_frame) is trace.tb_frame:
-            found = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+            found = _place(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
         trace = trace.tb_next
     return found
 

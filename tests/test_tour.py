@@ -10,7 +10,8 @@ import pytest
 
 import functad
 from functad import tour
-from functad.tour.network import Tour, loss, loss_and_gradient_by_hand
+from functad.tour.four_styles import RATE, STYLES
+from functad.tour.network import Tour, first_params, loss, loss_and_gradient_by_hand
 
 ROOT = Path(__file__).parents[1]
 
@@ -23,6 +24,13 @@ def test_learns_and_saves_a_picture(tmp_path, capsys):
     assert float(re.search(r"relative error +(\S+)", printed)[1]) < 1e-6
     assert float(re.search(r"test accuracy +(\S+)%", printed)[1]) > 95
     assert float(re.search(r"train accuracy +(\S+)%", printed)[1]) > 95
+    rows = re.findall(r"^(\w+) +(\d\S*) +(\S+)% +(\S+) +(\d+) us$", printed, re.MULTILINE)
+    assert [name for name, *_ in rows] == ["transforms", "tape", "gradients_function", "implicit_gradients"]
+    for _, last_loss, accuracy, difference, microseconds in rows:
+        assert (last_loss, accuracy) == rows[0][1:3]
+        assert float(accuracy) > 95
+        assert float(difference) < 1e-12
+        assert int(microseconds) > 0
     assert f"saved {picture}" in printed
     assert picture.read_bytes().startswith(b"\x89PNG")
 
@@ -49,6 +57,26 @@ def test_gradient_by_hand_is_that_of_functad(tmp_path):
     np.testing.assert_allclose(value, value_by_hand, rtol=1e-12)
     for name, expected in by_hand.items():
         np.testing.assert_allclose(gradient[name], expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_each_style_takes_the_steps_that_one_takes_by_hand(style, tmp_path):
+    data = Tour.load(steps=1, seed=2, out=tmp_path)
+    by_hand = first_params(np.random.default_rng(4))
+    start = {name: value.copy() for name, value in by_hand.items()}
+    params, step = style(start)
+    for _ in range(5):
+        batch = data.batch()
+        expected, slopes = loss_and_gradient_by_hand(by_hand, *batch)
+        value, gradient = step(*batch)
+        assert set(gradient) == set(slopes)
+        np.testing.assert_allclose(np.asarray(value), expected, rtol=1e-12)
+        for name, slope in slopes.items():
+            np.testing.assert_allclose(np.asarray(gradient[name]), slope, rtol=1e-9, atol=1e-12)
+            by_hand[name] = by_hand[name] - RATE * slope
+    for name, value in by_hand.items():
+        np.testing.assert_allclose(np.asarray(params[name]), value, rtol=1e-9, atol=1e-12)
+        np.testing.assert_array_equal(start[name], first_params(np.random.default_rng(4))[name])
 
 
 @pytest.mark.parametrize(("missing", "package"), tour.EXTRA.items())

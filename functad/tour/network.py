@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,21 @@ Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 Params = dict[str, Floats]
 
-HIDDEN, CLASSES, BATCH = 64, 10, 128
+PIXELS, HIDDEN, CLASSES, BATCH = 64, 64, 10, 128
 RATE, MOMENTUM = 0.1, 0.9
 
 
-def forward(params: Params, images: Floats) -> Floats:
+def first_params(rng: np.random.Generator) -> Params:
+    """Draw the parameters that training starts from."""
+    return {
+        "W1": rng.normal(0.0, np.sqrt(2.0 / PIXELS), (PIXELS, HIDDEN)),
+        "b1": np.zeros(HIDDEN),
+        "W2": rng.normal(0.0, np.sqrt(2.0 / HIDDEN), (HIDDEN, CLASSES)),
+        "b2": np.zeros(CLASSES),
+    }
+
+
+def forward(params: Mapping[str, Any], images: Floats) -> Floats:
     """Return the scores `(n, 10)` of images `(n, 64)`."""
     hidden = np.maximum(images @ params["W1"] + params["b1"], 0.0)
     scores: Floats = hidden @ params["W2"] + params["b2"]
@@ -34,7 +45,7 @@ def cross_entropy(scores: Floats, labels: Labels) -> Any:
     return np.mean(log_total - shifted[np.arange(len(labels)), labels])
 
 
-def loss(params: Params, images: Floats, labels: Labels) -> Any:
+def loss(params: Mapping[str, Any], images: Floats, labels: Labels) -> Any:
     """Return the loss that is minimised."""
     return cross_entropy(forward(params, images), labels)
 
@@ -99,13 +110,7 @@ class Tour:
         images, labels = digits.data / 16.0, digits.target.astype(np.int64)
         order = rng.permutation(len(labels))
         test, training = np.split(order, [len(labels) // 4])
-        pixels = images.shape[1]
-        params = {
-            "W1": rng.normal(0.0, np.sqrt(2.0 / pixels), (pixels, HIDDEN)),
-            "b1": np.zeros(HIDDEN),
-            "W2": rng.normal(0.0, np.sqrt(2.0 / HIDDEN), (HIDDEN, CLASSES)),
-            "b2": np.zeros(CLASSES),
-        }
+        params = first_params(rng)
         print(f"{len(labels)} handwritten digits of 8 x 8 pixels: {len(training)} for training, {len(test)} held out")
         return cls(images[training], labels[training], images[test], labels[test], params, steps, rng, out)
 
@@ -139,6 +144,6 @@ def train(tour: Tour) -> None:
     print(f"test accuracy   {tour.accuracy:.1%}")
 
 
-def accuracy(params: Params, images: Floats, labels: Labels) -> float:
+def accuracy(params: Mapping[str, Any], images: Floats, labels: Labels) -> float:
     """Return the share of images whose highest score is that of their label."""
     return float(np.mean(np.argmax(forward(params, images), axis=1) == labels))
