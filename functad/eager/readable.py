@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.tracing.operators import BINARY, UNARY
 from functad.tracing.tensor import Tensor
 
 
@@ -28,11 +29,28 @@ def _read_inside(value: Any) -> Any:
 
 
 def _operator(name: str) -> Callable[..., Any]:
-    def method(self: Any, *others: Any) -> Any:
-        return getattr(self.__functad_read__(), name)(*[read(other) for other in others])
+    """Return the operator of the Tensor that is read; the line that it is recorded with is the one that calls it."""
+    operator = getattr(Tensor, name)
+    counts_frames = "depth" in getattr(operator, "__code__", read.__code__).co_varnames
 
+    def unary(self: Any) -> Any:
+        return operator(self.__functad_read__(), 2) if counts_frames else operator(self.__functad_read__())
+
+    forward = getattr(Tensor, f"__{name[3:]}", None) if name.startswith("__r") else None
+
+    def binary(self: Any, other: Any) -> Any:
+        if type(other) not in _PLAIN_KINDS:
+            other = read(other)
+        if forward is not None and type(other) is Tensor and counts_frames:  # the short way is that of the first operand
+            return forward(other, self.__functad_read__(), 2)
+        return operator(self.__functad_read__(), other, 2) if counts_frames else operator(self.__functad_read__(), other)
+
+    method = unary if name in ("__neg__", "__pos__", "__abs__", "__invert__", "__round__") else binary
     method.__name__ = name
     return method
+
+
+_PLAIN_KINDS = frozenset({np.ndarray, np.float64, float, int, Tensor})
 
 
 class Readable:
@@ -46,6 +64,18 @@ class Readable:
         raise TypeError(f"{type(self).__name__} cannot be read")  # every subclass replaces it
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method == "__call__" and not kwargs and list not in map(type, inputs):
+            values = [value if type(value) in _PLAIN_KINDS else read(value) for value in inputs]
+            if len(values) == 1:
+                unary = UNARY.get(ufunc)
+                if unary is not None:
+                    return unary(values[0], 2)
+            else:
+                short = BINARY.get(ufunc)
+                if short is not None:
+                    x, y = values
+                    return short[0](x, y, 2) if type(x) is Tensor else short[1](y, x, 2)
+            return self.__functad_read__().__array_ufunc__(ufunc, method, *values)
         return getattr(ufunc, method)(*map(_read_inside, inputs), **_read_inside(kwargs))
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
