@@ -1,7 +1,8 @@
 """functad: functional, transform-based automatic differentiation for plain NumPy code."""
 
-import typing as _typing
 from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
 
 from functad import errors
 from functad.eager.custom import custom_gradient, grad_pass_through, recompute_grad
@@ -32,20 +33,40 @@ from functad.transforms.stop import stop_gradient
 from functad.transforms.strict import strict_derivatives
 from functad.trees import register_tree, tree_map
 
-if _typing.TYPE_CHECKING:
-    from functad import optimizers as optimizers
-else:
-
-    def __getattr__(name: str) -> object:
-        """Import what is public but not needed by every program, when it is first asked for."""
-        if name == "optimizers":
-            return _import_module("functad.optimizers")
-        raise AttributeError(f"module 'functad' has no attribute {name!r}")
-
+if _TYPE_CHECKING:
+    from functad import compat, nn, optimizers
+    from functad.eager.functional_call import functional_call, values_of
+    from functad.eager.module import Module
+    from functad.eager.saving import restore, save
 
 __version__ = "0.1.0"
 
 _keep_freed_memory()
+
+_LATER = {
+    "Module": "functad.eager.module",
+    "compat": "functad.compat",
+    "functional_call": "functad.eager.functional_call",
+    "nn": "functad.nn",
+    "optimizers": "functad.optimizers",
+    "restore": "functad.eager.saving",
+    "save": "functad.eager.saving",
+    "values_of": "functad.eager.functional_call",
+}
+"""Where names are that are imported when they are first asked for, so that `import functad` stays quick."""
+
+
+def __getattr__(name: str) -> _Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'functad' has no attribute {name!r}")
+    module = _import_module(_LATER[name])
+    found = globals()[name] = module if module.__name__ == f"functad.{name}" else getattr(module, name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
 
 __all__ = [
     "AggregationMethod",
@@ -53,9 +74,11 @@ __all__ = [
     "Expressions",
     "ForwardAccumulator",
     "GradientTape",
+    "Module",
     "Tensor",
     "UnconnectedGradients",
     "Variable",
+    "compat",
     "constant",
     "coverage",
     "custom_gradient",
@@ -63,6 +86,7 @@ __all__ = [
     "errors",
     "eval_shape",
     "explain",
+    "functional_call",
     "grad",
     "grad_pass_through",
     "gradients",
@@ -75,12 +99,17 @@ __all__ = [
     "jvp",
     "make_expressions",
     "make_vjp",
+    "nn",
+    "optimizers",
     "recompute_grad",
     "register_tree",
+    "restore",
+    "save",
     "stop_gradient",
     "strict_derivatives",
     "tree_map",
     "value_and_grad",
     "value_and_gradients_function",
+    "values_of",
     "vjp",
 ]

@@ -144,6 +144,20 @@ class StructureError(FunctadError, ValueError):
     cure = "Build it from the value itself: functad.tree_map(np.ones_like, value)."
 
 
+class StateError(FunctadError, ValueError):
+    """Values that are to stand for the Variables of a module do not fit it; the message names all that do not."""
+
+    code = "state"
+    cause = (
+        "A file that is restored, or the values that functional_call was given, differ from the Variables of the module in "
+        "their attribute paths, shapes or dtypes. Nothing has been changed."
+    )
+    cure = (
+        "Make the module as it was made when it was saved; layers that take their shape from the first call have to be called "
+        "once before, or made with `inputs=`. functad.values_of(module) shows the paths."
+    )
+
+
 class ConstantError(FunctadError, ValueError):
     """An array was overwritten whose values a derivative still needs."""
 

@@ -29,6 +29,7 @@ LAYERS = (
     "functad.transforms",
     "functad.eager",
     "functad.optimizers",
+    "functad.nn",
     "functad",
     "functad.testing",
     "functad.tour",

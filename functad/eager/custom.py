@@ -18,7 +18,7 @@ import numpy as np
 from functad.eager.readable import Readable, read
 from functad.eager.recording import ACTIVE, Stamp
 from functad.eager.tape import GradientTape
-from functad.eager.variable import Variable, reading
+from functad.eager.variable import GIVEN, Variable, reading, standing_in
 from functad.errors import here, name_of
 from functad.expressions.spec import PLAIN, dtype_of, shape_of
 from functad.primitives.primitive import Primitive
@@ -115,7 +115,8 @@ class _Call:
 
     def _evaluate(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """Run the function on plain values, while nothing records, and keep its rule."""
-        with _unrecorded(self.f), reading() as found:
+        lowered = [(given.variable, _lowest(given._value)) for given in GIVEN.get().values()]
+        with _unrecorded(self.f), standing_in(lowered), reading() as found:
             outs, grad_fn = self._call([idle(Tensor, np.copy(a)[()]) if type(a) in PLAIN else a for a in arrays])
         own = [leaf for leaf in self.leaves if isinstance(leaf, Variable)]
         self.variables = [v for v in found if v.trainable and not any(v is given for given in own)]
@@ -148,7 +149,14 @@ class _Call:
         return [read(out) for out in outs], pair[1]
 
     def _rule(self, g: Any, arrays: Sequence[Any]) -> list[Any]:
-        """Return the cotangents of the arguments and Variables."""
+        """Return the cotangents of the arguments and Variables.
+
+        The rule reads Variables as they were in the call, whatever was assigned since, or what functional_call gave them.
+        """
+        with standing_in(zip(self.variables, arrays[len(self.places) :], strict=True)):
+            return self._cotangents(g, arrays)
+
+    def _cotangents(self, g: Any, arrays: Sequence[Any]) -> list[Any]:
         known, count = self.known, len(self.places)
         own = arrays[:count]
         if known is not None and len(known[0]) == count and all(a is b for a, b in zip(known[0], own, strict=True)):

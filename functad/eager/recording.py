@@ -14,6 +14,7 @@ Which recorders are awake is a matter of the thread and the coroutine: `ACTIVE`.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet, ref
@@ -122,9 +123,9 @@ class EagerRecorder(Recorder):
             ACTIVE.set(tuple([recorder for recorder in ACTIVE.get() if recorder is not self]))
         Stamp.renew()
 
-    def take(self, variable: Variable, tensor: Any) -> None:
-        """Put the Tensor that is read from a variable now into the list, if a tape follows the variable."""
-        wanting = [tape for tape in self.tapes if tape.wants(variable)]
+    def take(self, variable: Variable, tensor: Any, besides: Sequence[Any] = ()) -> None:
+        """Put the Tensor that is read from a variable now into the list, if a tape, besides some, follows the variable."""
+        wanting = [tape for tape in self.tapes if tape not in besides and tape.wants(variable)]
         if not wanting:
             return
         lift(tensor, self)

@@ -359,7 +359,8 @@ class GradientTape:
         recorder = self._recorder
         assert recorder is not None
         if isinstance(source, Variable):
-            return recorder.variables.get(id(source), (source, []))[1]
+            # Some may be what `functional_call` gave the Variable while another tape was open.
+            return [slot for slot in recorder.variables.get(id(source), (source, ()))[1] if slot in self._slots]
         slot = recorder.slot_of(read(source))
         return [] if slot is None else [slot]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -23,6 +23,39 @@ from functad.tracing.views import clone
 _created = itertools.count()
 
 _READ: ContextVar[list[Any] | None] = ContextVar("read", default=None)
+
+SCOPE: ContextVar[str] = ContextVar("scope", default="")
+"""What stands before the names of Variables that are made now, such as `model/dense`."""
+
+GIVEN: ContextVar[dict[int, Given]] = ContextVar("given", default={})  # noqa: B039 - nobody writes into it
+"""By identity, the values that stand for those of Variables, in this thread or coroutine."""
+
+
+class Given:
+    """A value that stands for that of a Variable for a while, and what was read from it.
+
+    To tapes that are open already the value is what it is, and nothing of the Variable's. Those opened later follow it as they
+    follow Variables.
+    """
+
+    __slots__ = ("_besides", "_stamp", "_tensor", "_value", "variable")
+
+    def __init__(self, variable: Variable, value: Any, besides: Sequence[Any]) -> None:
+        self.variable = variable
+        self._value = value
+        self._besides = besides
+        self._stamp: Any = None
+
+
+@contextmanager
+def standing_in(values: Iterable[tuple[Variable, Any]]) -> Iterator[None]:
+    """Return a context in which each Variable has a given value instead of its own; arrays must be nobody else's."""
+    open_tapes = tuple([tape for recorder in ACTIVE.get() for tape in recorder.tapes])
+    token = GIVEN.set(GIVEN.get() | {id(variable): Given(variable, value, open_tapes) for variable, value in values})
+    try:
+        yield
+    finally:
+        GIVEN.reset(token)
 
 
 @contextmanager
@@ -46,7 +79,7 @@ class Variable(Readable):
         initial: an array, a number, a nested list of numbers, a Tensor, another Variable, or a function without arguments that
             returns one of these. It is copied.
         trainable: tapes follow it without being told. `None` means that they do if it holds floating-point or complex numbers.
-        name: for messages and for saved files; `Variable` if not given.
+        name: for messages; `Variable` if not given. The name scopes of modules stand before it.
         dtype: type of the elements; that of the initial value if not given.
 
     Raises:
@@ -63,6 +96,8 @@ class Variable(Readable):
     """
 
     __slots__ = ("__dict__",)
+    _frozen = False
+    _besides = ()
 
     def __init__(self, initial: Any, trainable: bool | None = None, name: str | None = None, dtype: Any = None) -> None:
         value = initial() if callable(initial) and not isinstance(initial, Readable) else initial
@@ -78,7 +113,8 @@ class Variable(Readable):
                 f"dtype=float, or trainable=False."
             )
         self._trainable = inexact if trainable is None else bool(trainable)
-        self.name = "Variable" if name is None else name
+        scope = SCOPE.get()
+        self.name = (f"{scope}/" if scope else "") + ("Variable" if name is None else name)
         self.number = next(_created)
         self._value: Any = None
         self._spec = (array.shape, array.dtype)
@@ -86,8 +122,14 @@ class Variable(Readable):
 
     @property
     def trainable(self) -> bool:
-        """Whether tapes follow the Variable without being told."""
-        return self._trainable
+        """Whether tapes follow the Variable without being told; `Module.trainable` can switch it off for a while."""
+        return self._trainable and not self._frozen
+
+    def freeze(self, frozen: bool) -> None:
+        """Let the Variable count as not trainable, or be again what it was made as: `Module.trainable` does that."""
+        if frozen != self._frozen:
+            self._frozen = frozen
+            Stamp.renew()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -97,7 +139,8 @@ class Variable(Readable):
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the elements."""
-        return self._spec[1]
+        given = GIVEN.get()
+        return dtype_of(given[id(self)]._value) if id(self) in given else self._spec[1]
 
     def _set(self, value: Any) -> None:
         """Take a value that is nobody else's."""
@@ -113,14 +156,16 @@ class Variable(Readable):
         found = _READ.get()
         if found is not None and not any(other is self for other in found):
             found.append(self)
-        if self._stamp == (Stamp.current, active):
-            return self._tensor  # type: ignore[no-any-return]
-        value = self._value
+        given = GIVEN.get()
+        holder: Any = given.get(id(self), self) if given else self
+        if holder._stamp == (Stamp.current, active):
+            return holder._tensor  # type: ignore[no-any-return]
+        value = holder._value
         tensor: Any = clone(value) if isinstance(value, Recorded) else idle(Tensor, value)
         for recorder in active:
-            recorder.take(self, tensor)
-        self._tensor: Any = tensor
-        self._stamp = Stamp.current, active
+            recorder.take(self, tensor, holder._besides)
+        holder._tensor = tensor
+        holder._stamp = Stamp.current, active
         return tensor  # type: ignore[no-any-return]
 
     def read_value(self) -> Any:
@@ -131,7 +176,7 @@ class Variable(Readable):
 
     def numpy(self) -> Any:
         """Return the present value as an array or number that is the caller's own."""
-        return np.copy(innermost(self._value))[()]
+        return self.__functad_read__().numpy() if id(self) in GIVEN.get() else np.copy(self._value)[()]
 
     def assign(self, value: Any, *, read_value: bool = True) -> Variable | None:
         """Replace the value; tapes do not follow the assignment.
@@ -143,23 +188,25 @@ class Variable(Readable):
         Raises:
             ValueError: the shape is another.
             TypeError: floats would become integers, or complex numbers real.
+            RuntimeError: `functional_call` gave the Variable a value.
         """
         self._set(self._checked(value, "assign"))
         return self if read_value else None
 
     def assign_add(self, delta: Any, *, read_value: bool = True) -> Variable | None:
         """Add to the value, as `assign` does."""
-        return self.assign(self._value + self._checked(delta, "assign_add"), read_value=read_value)
+        delta = self._checked(delta, "assign_add")
+        return self.assign(self._value + delta, read_value=read_value)
 
     def assign_sub(self, delta: Any, *, read_value: bool = True) -> Variable | None:
         """Subtract from the value, as `assign` does."""
-        return self.assign(self._value - self._checked(delta, "assign_sub"), read_value=read_value)
+        delta = self._checked(delta, "assign_sub")
+        return self.assign(self._value - delta, read_value=read_value)
 
     def _checked(self, value: Any, method: str) -> Any:
         """Return a value to be assigned, as an array of the Variable's dtype that is nobody else's."""
-        plain = _plain(read(value), keep_traced=isinstance(self._value, Recorded))
-        if not isinstance(plain, Recorded):
-            plain = np.array(plain)
+        self._refuse_given(method)
+        plain = np.array(_plain(read(value)))
         shape, dtype = shape_of(plain), dtype_of(plain)
         if shape != self.shape:
             raise ValueError(
@@ -173,6 +220,13 @@ class Variable(Readable):
             )
         return plain if dtype == self.dtype else plain.astype(self.dtype)
 
+    def _refuse_given(self, method: str) -> None:
+        if id(self) in GIVEN.get():
+            raise RuntimeError(
+                f"{method} to the Variable {self.name!r}, at {here()}, which functional_call has given a value, would be lost. "
+                f"Leave it out of the values, so that the Variable itself changes, or return the new value from the call."
+            )
+
     def __getitem__(self, index: Any) -> VariablePart:
         return VariablePart(self, index)
 
@@ -180,16 +234,19 @@ class Variable(Readable):
         raise TypeError(f"a Variable does not support item assignment, at {here()}: write v[i].assign(value).")
 
     def __repr__(self) -> str:
-        return f"Variable({self._value!r}, name={self.name!r})"
+        return f"Variable({GIVEN.get().get(id(self), self)._value!r}, name={self.name!r})"
 
     def __copy__(self) -> Variable:
-        return Variable(self.numpy(), self.trainable, self.name)
+        make, arguments, state = self.__reduce__()
+        copy: Variable = make(*arguments)
+        copy.__dict__.update(state)
+        return copy
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Variable:
         return self.__copy__()
 
     def __reduce__(self) -> Any:
-        return Variable, (self.numpy(), self.trainable, self.name)
+        return Variable, (self.numpy(), self._trainable), {"name": self.name, "_frozen": self._frozen}
 
 
 def _refuse_in_place(symbol: str, method: str) -> Callable[[Any, Any], Any]:
@@ -233,6 +290,7 @@ class VariablePart(Readable):
         return repr(self._tensor)
 
     def _assign(self, value: Any, change: Callable[[Any, Any], Any]) -> Variable:
+        self._variable._refuse_given("assign")
         whole = self._variable.numpy()
         array = np.array(whole)
         index = _plain(self._index)
@@ -253,11 +311,6 @@ class VariablePart(Readable):
         return self._assign(delta, lambda old, new: old - new)
 
 
-def _plain(value: Any, *, keep_traced: bool = False) -> Any:
-    """Return the plain value that is assigned, or a Tensor where the Variable stands for one, as in `functional_call`."""
-    if isinstance(value, Recorded):
-        value = awake(value)
-        if keep_traced and isinstance(value, Recorded):
-            return clone(value)
-        return innermost(value)
-    return value
+def _plain(value: Any) -> Any:
+    """Return the plain value that is assigned."""
+    return innermost(awake(value))

@@ -225,6 +225,12 @@ class Optimizer:
             found.update({key: value.copy() for key, value in slot.entries(index)[0].items()})
         return found | self._waiting
 
+    def __functad_state__(self) -> dict[str, Any]:
+        return self.variables  # so `functad.save` finds the state of an optimiser that a module holds
+
+    def __functad_load__(self, entries: Mapping[str, Any]) -> None:
+        self.load(entries)
+
     def load(self, entries: Mapping[str, Any]) -> None:
         """Go on from what another optimiser of the same kind remembered.
 
