@@ -34,7 +34,7 @@ from functad.transforms.strict import strict_derivatives
 from functad.trees import register_tree, tree_map
 
 if _TYPE_CHECKING:
-    from functad import compat, nn, optimizers
+    from functad import nn, optimizers
     from functad.eager.functional_call import functional_call, values_of
     from functad.eager.module import Module
     from functad.eager.saving import restore, save
@@ -78,7 +78,6 @@ __all__ = [
     "Tensor",
     "UnconnectedGradients",
     "Variable",
-    "compat",
     "constant",
     "coverage",
     "custom_gradient",

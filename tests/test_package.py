@@ -31,6 +31,7 @@ LAYERS = (
     "functad.optimizers",
     "functad.nn",
     "functad",
+    "functad.compat",
     "functad.testing",
     "functad.tour",
     "functad.__main__",

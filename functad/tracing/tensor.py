@@ -64,7 +64,7 @@ class Tensor(Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded):
             short = BINARY.get(ufunc) or _short_way(ufunc)
             if short is not None:
                 x, y = inputs
-                return short[0](x, y, 2) if type(x) is Tensor else short[1](y, x, 2)
+                return short[0](x, y, 2) if x is self else short[1](y, x, 2)
         if not all(isinstance(value, _KNOWN) or _holds(self, type(value)) for value in inputs):
             return NotImplemented
         if any(isinstance(out, Recorded) for out in kwargs.get("out", ())):
@@ -80,7 +80,7 @@ class Tensor(Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded):
         return handler(ufunc, *inputs, **kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        if len(args) == 1 and not kwargs and type(args[0]) is Tensor:
+        if len(args) == 1 and not kwargs and args[0] is self:
             short = WHOLE.get(function)
             if short is not None:
                 return short(args[0])

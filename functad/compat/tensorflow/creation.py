@@ -1,0 +1,103 @@
+"""Tensors that are made from shapes and numbers: `tf.zeros`, `tf.range`, `tf.one_hot` and the like."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functad.compat.tensorflow.dtypes import numpy_dtype
+from functad.compat.tensorflow.tensors import as_tensor, operands, operation
+from functad.expressions.spec import dtype_of, shape_of
+
+
+def plain(value: Any) -> Any:
+    """Return indices, shapes and the like as a plain array."""
+    return np.asarray(as_tensor(value).numpy())
+
+
+def shape_from(value: Any) -> tuple[int, ...]:
+    """Return a shape that was given as a list, a Tensor, or one length."""
+    return tuple(int(n) for n in np.atleast_1d(plain(value)))
+
+
+@operation("zeros")
+def zeros(shape: Any, dtype: Any = np.float32, name: str | None = None) -> Any:
+    """Return zeros, float32 if nothing else is said."""
+    return np.zeros(shape_from(shape), numpy_dtype(dtype))
+
+
+@operation("ones")
+def ones(shape: Any, dtype: Any = np.float32, name: str | None = None) -> Any:
+    """Return ones, float32 if nothing else is said."""
+    return np.ones(shape_from(shape), numpy_dtype(dtype))
+
+
+@operation("zeros_like")
+def zeros_like(input: Any, dtype: Any = None, name: str | None = None) -> Any:
+    """Return zeros of the shape of another Tensor; no derivative leads to that."""
+    x = as_tensor(input)
+    return np.zeros(shape_of(x), dtype_of(x) if dtype is None else numpy_dtype(dtype))
+
+
+@operation("ones_like")
+def ones_like(input: Any, dtype: Any = None, name: str | None = None) -> Any:
+    """Return ones of the shape of another Tensor; no derivative leads to that."""
+    x = as_tensor(input)
+    return np.ones(shape_of(x), dtype_of(x) if dtype is None else numpy_dtype(dtype))
+
+
+@operation("fill")
+def fill(dims: Any, value: Any, name: str | None = None) -> Any:
+    """Return one number, repeated to a shape."""
+    return np.broadcast_to(as_tensor(value), shape_from(dims))
+
+
+@operation("range")
+def range_(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str | None = None) -> Any:
+    """Return numbers from `start` up to, and without, `limit`; from 0 if only one is given."""
+    first, last = (0, start) if limit is None else (start, limit)
+    numbers = [plain(number) for number in operands(first, last, delta)]
+    own = np.result_type(*numbers)
+    return np.arange(*[number[()] for number in numbers], dtype=own if dtype is None else numpy_dtype(dtype))
+
+
+@operation("linspace")
+def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int = 0) -> Any:
+    """Return evenly spaced numbers, both ends included."""
+    first, last = operands(start, stop)
+    steps = np.linspace(0.0, 1.0, int(plain(num))).astype(np.result_type(dtype_of(first), np.float16))
+    steps = steps.reshape((-1,) + (1,) * len(shape_of(first)))
+    return np.moveaxis(first + (last - first) * steps, 0, axis)
+
+
+@operation("eye linalg.eye")
+def eye(
+    num_rows: Any, num_columns: Any = None, batch_shape: Any = None, dtype: Any = np.float32, name: str | None = None
+) -> Any:
+    """Return the identity matrix, or a batch of it."""
+    matrix = np.eye(int(plain(num_rows)), None if num_columns is None else int(plain(num_columns)), dtype=numpy_dtype(dtype))
+    return matrix if batch_shape is None else np.broadcast_to(matrix, (*shape_from(batch_shape), *matrix.shape))
+
+
+@operation("one_hot")
+def one_hot(
+    indices: Any,
+    depth: Any,
+    on_value: Any = 1,
+    off_value: Any = 0,
+    axis: int = -1,
+    dtype: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Return, for each integer, a row with `on_value` there; one outside the depth has no such place."""
+    kind = np.float32 if dtype is None else numpy_dtype(dtype)
+    chosen = plain(indices)[..., None] == np.arange(int(plain(depth)))
+    return np.moveaxis(np.where(chosen, as_tensor(on_value, kind), as_tensor(off_value, kind)), -1, axis)
+
+
+@operation("meshgrid")
+def meshgrid(*args: Any, indexing: str = "xy", name: str | None = None) -> list[Any]:
+    """Return coordinates on a grid."""
+    kind: Any = indexing
+    return list(np.meshgrid(*operands(*args), indexing=kind))

@@ -1,0 +1,111 @@
+"""TensorFlow's interfaces to derivatives: those of `functad`, whose results are Tensors of TensorFlow's kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import functad
+from functad.compat.tensorflow.names import enter, named
+from functad.compat.tensorflow.tensors import as_tensor, returning_tensors, tensors_of
+from functad.eager.tape import UnconnectedGradients
+from functad.errors import here
+from functad.trees import tree_map
+
+enter("custom_gradient", functad.custom_gradient)
+enter("recompute_grad", functad.recompute_grad)
+enter("grad_pass_through", functad.grad_pass_through)
+enter("UnconnectedGradients", UnconnectedGradients)
+enter("AggregationMethod", functad.AggregationMethod)
+enter("gradients", returning_tensors(functad.gradients))
+enter("hessians", returning_tensors(functad.hessians))
+
+
+@named("GradientTape")
+class GradientTape(functad.GradientTape):
+    """`functad.GradientTape`; TensorFlow's arguments that choose how Jacobians are computed change nothing.
+
+    Example:
+        >>> from functad.compat import tf
+        >>> x = tf.constant(3.0)
+        >>> with tf.GradientTape() as tape:
+        ...     tape.watch(x)
+        ...     y = x * x
+        >>> tape.gradient(y, x).numpy()
+        np.float32(6.0)
+    """
+
+    def gradient(self, target: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return derivatives as `functad.GradientTape.gradient` does; those of plain results, as of `x // 2`, are `None`."""
+        tensors = tree_map(lambda leaf: as_tensor(leaf) if isinstance(leaf, (np.ndarray, np.generic)) else leaf, target)
+        return tensors_of(super().gradient(tensors, *args, **kwargs))
+
+    def jacobian(
+        self,
+        target: Any,
+        sources: Any,
+        unconnected_gradients: Any = UnconnectedGradients.NONE,
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+    ) -> Any:
+        """Return Jacobians as `functad.GradientTape.jacobian` does."""
+        return tensors_of(super().jacobian(target, sources, unconnected_gradients))
+
+    def batch_jacobian(
+        self,
+        target: Any,
+        source: Any,
+        unconnected_gradients: Any = UnconnectedGradients.ZERO,
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+        *,
+        check: bool = False,
+    ) -> Any:
+        """Return Jacobians by row as `functad.GradientTape.batch_jacobian` does."""
+        return tensors_of(super().batch_jacobian(target, source, unconnected_gradients, check=check))
+
+
+@named("autodiff.ForwardAccumulator")
+class ForwardAccumulator(functad.ForwardAccumulator):
+    """`functad.ForwardAccumulator`.
+
+    Example:
+        >>> from functad.compat import tf
+        >>> x = tf.constant(3.0)
+        >>> with tf.autodiff.ForwardAccumulator(x, tf.constant(1.0)) as accumulator:
+        ...     y = x * x
+        >>> accumulator.jvp(y).numpy()
+        np.float32(6.0)
+    """
+
+    def jvp(self, primals: Any, unconnected_gradients: Any = UnconnectedGradients.NONE) -> Any:
+        """Return tangents as `functad.ForwardAccumulator.jvp` does."""
+        return tensors_of(super().jvp(primals, unconnected_gradients))
+
+
+named("autodiff.GradientTape")(GradientTape)
+
+
+@named("Graph")
+class Graph:
+    """What `tf.gradients` needs: a scope that records all that is done in it, `with tf.Graph().as_default():`.
+
+    Example:
+        >>> from functad.compat import tf
+        >>> with tf.Graph().as_default():
+        ...     x = tf.constant(3.0)
+        ...     (g,) = tf.gradients(x * x, x)
+        >>> g.numpy()
+        np.float32(6.0)
+    """
+
+    def __init__(self) -> None:
+        self._scope = functad.graph()
+
+    def as_default(self) -> functad.graph:
+        """Return the scope."""
+        return self._scope
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"tf.Graph has no {name!r} here, at {here()}: it is only a scope for tf.gradients.")

@@ -1,0 +1,210 @@
+"""TensorFlow's dtype objects and shapes, as thin clothes over `numpy.dtype` and `tuple`."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from functad.compat.tensorflow.names import enter, named
+from functad.errors import here
+
+
+@named("DType dtypes.DType")
+class DType:
+    """A type of elements, with TensorFlow's attributes; NumPy takes it wherever it takes a dtype.
+
+    Args:
+        dtype: what `numpy.dtype` accepts.
+
+    Example:
+        >>> from functad.compat import tf
+        >>> tf.float32.name, tf.float32.as_numpy_dtype is np.float32, np.zeros(2, tf.float32).dtype == tf.float32
+        ('float32', True, True)
+    """
+
+    __slots__ = ("dtype",)
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
+
+    @property
+    def name(self) -> str:
+        """The name, as of `numpy.dtype`."""
+        return self.dtype.name
+
+    @property
+    def as_numpy_dtype(self) -> type:
+        """NumPy's scalar type."""
+        return self.dtype.type
+
+    @property
+    def base_dtype(self) -> DType:
+        """The type itself: there are no references."""
+        return self
+
+    @property
+    def is_floating(self) -> bool:
+        """Whether the elements are real floating-point numbers."""
+        return self.dtype.kind == "f"
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether the elements are integers."""
+        return self.dtype.kind in "iu"
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether the elements are complex numbers."""
+        return self.dtype.kind == "c"
+
+    @property
+    def is_bool(self) -> bool:
+        """Whether the elements are truth values."""
+        return self.dtype.kind == "b"
+
+    @property
+    def real_dtype(self) -> DType:
+        """The type of real parts."""
+        return DType(np.zeros((), self.dtype).real.dtype)
+
+    @property
+    def size(self) -> int:
+        """Bytes of an element."""
+        return self.dtype.itemsize
+
+    @property
+    def min(self) -> Any:
+        """The lowest finite number."""
+        return (np.finfo(self.dtype) if self.dtype.kind in "fc" else np.iinfo(self.dtype)).min
+
+    @property
+    def max(self) -> Any:
+        """The highest finite number."""
+        return (np.finfo(self.dtype) if self.dtype.kind in "fc" else np.iinfo(self.dtype)).max
+
+    def __eq__(self, other: object) -> bool:
+        try:
+            return other is not None and self.dtype == numpy_dtype(other)
+        except TypeError:
+            return False
+
+    def __hash__(self) -> int:
+        return hash(self.dtype)
+
+    def __repr__(self) -> str:
+        return f"tf.{self.name}"
+
+
+def numpy_dtype(dtype: Any) -> np.dtype[Any]:
+    """Return NumPy's dtype for one of TensorFlow's, a name, or anything that `numpy.dtype` accepts."""
+    return dtype.dtype if isinstance(dtype, DType) else np.dtype(dtype)
+
+
+@named("as_dtype dtypes.as_dtype")
+def as_dtype(type_value: Any) -> DType:
+    """Return the dtype object for a NumPy dtype, or a name."""
+    return type_value if isinstance(type_value, DType) else DType(type_value)
+
+
+for _name in ("float16", "float32", "float64", "complex64", "complex128", "bool"):
+    enter(f"{_name} dtypes.{_name}", DType(_name))
+for _bits in (8, 16, 32, 64):
+    enter(f"int{_bits} dtypes.int{_bits}", DType(f"int{_bits}"))
+    enter(f"uint{_bits} dtypes.uint{_bits}", DType(f"uint{_bits}"))
+enter("double", DType("float64"))
+enter("half", DType("float16"))
+
+
+@named("TensorShape")
+class TensorShape(tuple[int, ...]):
+    """A shape: a tuple of the lengths of the axes, with TensorFlow's methods.
+
+    Args:
+        dims: the lengths, or one length.
+
+    Example:
+        >>> from functad.compat import tf
+        >>> tf.zeros([2, 3]).shape.as_list(), tf.zeros([2, 3]).shape == (2, 3)
+        ([2, 3], True)
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, dims: Any) -> Self:
+        """Return a shape; that of one axis for one number."""
+        if dims is None:
+            raise ValueError(f"a shape of unknown rank, at {here()}: shapes are always known here. Give the lengths.")
+        return super().__new__(cls, (int(dims),) if isinstance(dims, (int, np.integer)) else map(int, dims))
+
+    def as_list(self) -> list[int]:
+        """Return the lengths as a list."""
+        return list(self)
+
+    @property
+    def rank(self) -> int:
+        """Number of axes."""
+        return len(self)
+
+    ndims = rank
+
+    @property
+    def dims(self) -> list[int]:
+        """The lengths as a list."""
+        return list(self)
+
+    def num_elements(self) -> int:
+        """Return the number of elements."""
+        return int(np.prod(self, dtype=np.int64))
+
+    def is_fully_defined(self) -> bool:
+        """Return True: shapes are always known."""
+        return True
+
+    def is_compatible_with(self, other: Any) -> bool:
+        """Say whether another shape is equal, where `None` stands for any length."""
+        wanted = [None if n is None else int(n) for n in other]
+        return len(wanted) == len(self) and all(n in (None, own) for n, own in zip(wanted, self, strict=True))
+
+    def assert_is_compatible_with(self, other: Any) -> None:
+        """Raise ValueError if another shape is not compatible."""
+        if not self.is_compatible_with(other):
+            raise ValueError(f"shapes {self} and {tuple(other)} are not compatible, at {here()}.")
+
+    def concatenate(self, other: Any) -> TensorShape:
+        """Return this shape and another, one after the other."""
+        return TensorShape((*self, *TensorShape(other)))
+
+    def __getitem__(self, key: Any) -> Any:
+        found = super().__getitem__(key)
+        return TensorShape(found) if isinstance(key, slice) else found
+
+    def __add__(self, other: Any) -> TensorShape:
+        return self.concatenate(other)
+
+    def __eq__(self, other: object) -> bool:
+        return tuple(self) == (tuple(other) if isinstance(other, (list, tuple)) else other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = tuple.__hash__
+
+    def __repr__(self) -> str:
+        return f"TensorShape({list(self)})"
+
+    def __str__(self) -> str:
+        return tuple.__repr__(self)
+
+
+@named("TensorSpec")
+class TensorSpec:
+    """Shape and dtype of a Tensor, for `tf.function(input_signature=...)`; nothing is checked against it."""
+
+    def __init__(self, shape: Any, dtype: Any = np.float32, name: str | None = None) -> None:
+        self.shape = tuple(shape) if shape is not None else None
+        self.dtype = as_dtype(dtype)
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"TensorSpec(shape={self.shape}, dtype={self.dtype!r}, name={self.name!r})"

@@ -1,0 +1,101 @@
+"""`tf.keras.initializers`: the first values of Variables, as functions of a shape."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functad.compat.tensorflow.creation import fill, ones, shape_from, zeros
+from functad.compat.tensorflow.names import named
+from functad.compat.tensorflow.random_numbers import normal, truncated_normal, uniform
+from functad.compat.tensorflow.tensors import as_tensor
+from functad.errors import here
+
+Initializer = Callable[..., Any]
+NAMES: dict[str, Callable[..., Initializer]] = {}
+"""What makes initializers, by the names that layers take."""
+
+
+def _entered(name: str) -> Callable[[Callable[..., Initializer]], Callable[..., Initializer]]:
+    snake = "".join([f"_{c.lower()}" if c.isupper() and i else c.lower() for i, c in enumerate(name)])
+
+    def decorate(make: Callable[..., Initializer]) -> Callable[..., Initializer]:
+        NAMES[snake] = make
+        return named(f"keras.initializers.{name} keras.initializers.{snake} initializers.{name}")(make)
+
+    return decorate
+
+
+@_entered("Zeros")
+def zeros_initializer() -> Initializer:
+    """Return an initializer that gives zeros."""
+    return lambda shape, dtype=np.float32: zeros(shape, dtype)
+
+
+@_entered("Ones")
+def ones_initializer() -> Initializer:
+    """Return an initializer that gives ones."""
+    return lambda shape, dtype=np.float32: ones(shape, dtype)
+
+
+@_entered("Constant")
+def constant_initializer(value: Any = 0.0) -> Initializer:
+    """Return an initializer that repeats one number."""
+    return lambda shape, dtype=np.float32: fill(shape, as_tensor(value, dtype))
+
+
+@_entered("RandomNormal")
+def random_normal(mean: float = 0.0, stddev: float = 0.05, seed: int | None = None) -> Initializer:
+    """Return an initializer that gives normally distributed numbers."""
+    return lambda shape, dtype=np.float32: normal(shape, mean, stddev, dtype, seed)
+
+
+@_entered("TruncatedNormal")
+def truncated(mean: float = 0.0, stddev: float = 0.05, seed: int | None = None) -> Initializer:
+    """Return an initializer that gives normally distributed numbers within two standard deviations."""
+    return lambda shape, dtype=np.float32: truncated_normal(shape, mean, stddev, dtype, seed)
+
+
+@_entered("RandomUniform")
+def random_uniform(minval: float = -0.05, maxval: float = 0.05, seed: int | None = None) -> Initializer:
+    """Return an initializer that gives evenly distributed numbers."""
+    return lambda shape, dtype=np.float32: uniform(shape, minval, maxval, dtype, seed)
+
+
+@_entered("GlorotUniform")
+def glorot_uniform(seed: int | None = None) -> Initializer:
+    """Return an initializer that gives evenly distributed numbers up to `sqrt(6 / (inputs + outputs))`."""
+    return _scaled(lambda inputs, outputs: 6 / (inputs + outputs), uniform, seed)
+
+
+@_entered("HeUniform")
+def he_uniform(seed: int | None = None) -> Initializer:
+    """Return an initializer that gives evenly distributed numbers up to `sqrt(6 / inputs)`."""
+    return _scaled(lambda inputs, outputs: 6 / inputs, uniform, seed)
+
+
+def _scaled(square: Callable[[float, float], float], draw: Callable[..., Any], seed: int | None) -> Initializer:
+    def initialize(shape: Any, dtype: Any = np.float32) -> Any:
+        lengths = shape_from(shape)
+        inputs, outputs = (lengths[-2] if len(lengths) > 1 else lengths[-1]), lengths[-1]
+        limit = math.sqrt(square(inputs, outputs))
+        return draw(shape, -limit, limit, dtype, seed)
+
+    return initialize
+
+
+@named("keras.initializers.get")
+def initializer(identifier: Any) -> Initializer:
+    """Return the initializer of a name, or the function given.
+
+    Raises:
+        ValueError: there is none of that name.
+    """
+    if callable(identifier):
+        return identifier  # type: ignore[no-any-return]
+    if identifier not in NAMES:
+        raise ValueError(f"there is no initializer {identifier!r}, at {here()}: there are {', '.join(NAMES)}.")
+    return NAMES[identifier]()

@@ -1,0 +1,230 @@
+"""`tf.keras.layers`, `tf.keras.Sequential`, `tf.keras.Model`: modules of `functad`, float32, with the attributes of Keras."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.compat.tensorflow.dtypes import numpy_dtype
+from functad.compat.tensorflow.initializers import initializer
+from functad.compat.tensorflow.networks import activation, part_of_functad
+from functad.compat.tensorflow.tensors import as_tensor, tensor_of
+from functad.compat.tensorflow.variables import Variable
+from functad.expressions.spec import dtype_of, shape_of
+
+_Module: Any = part_of_functad("Module")
+_nn: Any = part_of_functad("nn")
+
+
+class Weights:
+    """The Variables of a module in the order in which they were created, as in Keras: the kernel before the bias."""
+
+    @property
+    def variables(self) -> list[Any]:
+        """All Variables."""
+        return _by_creation(super().variables)  # type: ignore[misc]
+
+    @property
+    def trainable_variables(self) -> list[Any]:
+        """Those that tapes follow without being told."""
+        return _by_creation(super().trainable_variables)  # type: ignore[misc]
+
+    @property
+    def non_trainable_variables(self) -> list[Any]:
+        """The others."""
+        return _by_creation(super().non_trainable_variables)  # type: ignore[misc]
+
+    weights = variables
+    trainable_weights = trainable_variables
+    non_trainable_weights = non_trainable_variables
+
+    def get_weights(self) -> list[Any]:
+        """Return the values of all Variables."""
+        return [variable.numpy() for variable in self.variables]
+
+    def set_weights(self, weights: Sequence[Any]) -> None:
+        """Assign values to all Variables."""
+        for variable, value in zip(self.variables, weights, strict=True):
+            variable.assign(value)
+
+    def count_params(self) -> int:
+        """Return how many numbers the Variables hold."""
+        return sum(int(np.prod(variable.shape)) for variable in self.variables)
+
+
+def _by_creation(variables: Sequence[Any]) -> list[Any]:
+    return sorted(variables, key=lambda variable: variable.number)
+
+
+def _input(x: Any, dtype: Any) -> Any:
+    """Return the input of a layer, which Keras casts to the dtype of the layer."""
+    x = as_tensor(x)
+    return x.astype(dtype) if dtype_of(x) != dtype and dtype_of(x).kind == "f" else x
+
+
+class Layer(Weights, _Module):  # type: ignore[misc]  # what is imported late has no type here
+    """A layer: derive from it, make Variables in `build`, and compute in `call`.
+
+    Args:
+        trainable: has no meaning here: make Variables that are not to be trained with `trainable=False`.
+        name: of the layer.
+        dtype: of its Variables and inputs.
+
+    Example:
+        >>> from functad.compat import tf
+        >>> class Scaling(tf.keras.layers.Layer):
+        ...     def build(self, input_shape):
+        ...         self.scale = self.add_weight(shape=input_shape[-1:], initializer="ones")
+        ...
+        ...     def call(self, inputs):
+        ...         return inputs * self.scale
+        >>> Scaling()([1.0, 2.0]).numpy()
+        array([1., 2.], dtype=float32)
+    """
+
+    built = False
+    _layer_dtype = np.dtype(np.float32)
+
+    def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None, **options: Any) -> None:
+        super().__init__(name)
+        if dtype is not None:
+            self._layer_dtype = numpy_dtype(dtype)
+
+    def build(self, input_shape: Any) -> None:
+        """Make the Variables; called once, with the shape of the first input."""
+
+    def call(self, inputs: Any) -> Any:
+        """Return what the layer computes."""
+        return inputs
+
+    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return what the layer computes; the first call makes its Variables."""
+        inputs = _input(inputs, self._layer_dtype)
+        if not self.built:
+            self.build(shape_of(inputs))
+            self.built = True
+        return self.call(inputs, *args, **kwargs)
+
+    def add_weight(
+        self,
+        shape: Any = (),
+        initializer: Any = "glorot_uniform",
+        dtype: Any = None,
+        trainable: bool = True,
+        name: str | None = None,
+    ) -> Variable:
+        """Return a new Variable."""
+        return Variable(_first(initializer)(shape, dtype or self._layer_dtype), trainable, name=name)
+
+
+_first = initializer
+
+
+class Model(Layer):
+    """A model: make layers in `__init__`, and use them in `call`."""
+
+
+class Dense(Weights, _nn.Dense):  # type: ignore[misc]
+    """`functad.nn.Dense` with the arguments of Keras.
+
+    Args:
+        units: the number of outputs.
+        activation: a function, or a name in `tf.keras.activations`.
+        use_bias: whether there is a bias.
+        kernel_initializer: a function of shape and dtype, or a name in `tf.keras.initializers`.
+        bias_initializer: likewise.
+        input_shape: that of one example, so that the Variables are made at once.
+        input_dim: its length, likewise.
+        dtype: of Variables and inputs.
+        name: of the layer.
+
+    Example:
+        >>> from functad.compat import tf
+        >>> layer = tf.keras.layers.Dense(2)
+        >>> layer(tf.ones([3, 4])).shape.as_list(), [v.shape.as_list() for v in layer.trainable_variables]
+        ([3, 2], [[4, 2], [2]])
+    """
+
+    def __init__(
+        self,
+        units: int,
+        activation: Any = None,
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        *,
+        input_shape: Sequence[int] | None = None,
+        input_dim: int | None = None,
+        dtype: Any = None,
+        name: str | None = None,
+    ) -> None:
+        self._layer_dtype = numpy_dtype(np.float32 if dtype is None else dtype)
+        self._initializers = initializer(kernel_initializer), initializer(bias_initializer)
+        super().__init__(
+            units,
+            None if activation is None else _activation(activation),
+            use_bias,
+            inputs=input_dim if input_shape is None else input_shape[-1],
+            dtype=self._layer_dtype,
+            name=name,
+        )
+
+    def _build(self, inputs: int, dtype: Any) -> None:
+        """Make the Variables: TensorFlow's, which draw from its random numbers."""
+        kernel, bias = self._initializers
+        with self.name_scope:
+            self.kernel = Variable(kernel((inputs, self.units), self._layer_dtype), name="kernel")
+            if self.use_bias:
+                self.bias = Variable(bias((self.units,), self._layer_dtype), name="bias")
+
+    def __call__(self, inputs: Any, **kwargs: Any) -> Any:
+        """Return the outputs, of shape `(..., units)`."""
+        return tensor_of(super().__call__(_input(inputs, self._layer_dtype)))
+
+
+_activation = activation
+
+
+class Activation(Layer):
+    """A layer that applies a function, or one named in `tf.keras.activations`."""
+
+    def __init__(self, activation: Any, name: str | None = None) -> None:
+        super().__init__(name=name)
+        self.activation: Callable[[Any], Any] = _activation(activation)
+
+    def call(self, inputs: Any) -> Any:
+        """Return the value of the function."""
+        return self.activation(inputs)
+
+
+class Flatten(Layer):
+    """A layer that makes one axis of all but the first."""
+
+    def call(self, inputs: Any) -> Any:
+        """Return the input with two axes."""
+        return np.reshape(inputs, (shape_of(inputs)[0], -1))
+
+
+class Sequential(Weights, _nn.Sequential):  # type: ignore[misc]
+    """Layers, each of which is called with the result of the one before.
+
+    Example:
+        >>> from functad.compat import tf
+        >>> layers = tf.keras.layers
+        >>> model = tf.keras.Sequential([layers.Dense(8, activation="relu"), layers.Dense(1)])
+        >>> model(tf.ones([5, 3])).shape.as_list(), len(model.trainable_variables)
+        ([5, 1], 4)
+    """
+
+    def __init__(self, layers: Sequence[Any] | None = None, name: str | None = None) -> None:
+        super().__init__(layers or [], name)
+
+    def add(self, layer: Any) -> None:
+        """Append a layer."""
+        self.layers.append(layer)
+
+    def __call__(self, inputs: Any, **kwargs: Any) -> Any:
+        """Return the result of the last layer."""
+        return tensor_of(super().__call__(as_tensor(inputs)))

@@ -1,0 +1,179 @@
+"""TensorFlow's products and `tf.linalg`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functad.compat.tensorflow.creation import plain
+from functad.compat.tensorflow.names import enter
+from functad.compat.tensorflow.reductions import axes_of
+from functad.compat.tensorflow.tensors import as_tensor, operands, operation, returning_tensors
+from functad.expressions.spec import shape_of
+
+
+def _turned(x: Any, transpose: bool, adjoint: bool) -> Any:
+    return np.conj(x.mT) if adjoint else x.mT if transpose else x
+
+
+@operation("matmul linalg.matmul")
+def matmul(
+    a: Any,
+    b: Any,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    adjoint_a: bool = False,
+    adjoint_b: bool = False,
+    name: str | None = None,
+) -> Any:
+    """Return products of matrices, of which each may be transposed first."""
+    a, b = operands(a, b)
+    return np.matmul(_turned(a, transpose_a, adjoint_a), _turned(b, transpose_b, adjoint_b))
+
+
+@operation("linalg.matvec")
+def matvec(a: Any, b: Any, transpose_a: bool = False, adjoint_a: bool = False, name: str | None = None) -> Any:
+    """Return products of matrices with vectors."""
+    a, b = operands(a, b)
+    return np.squeeze(np.matmul(_turned(a, transpose_a, adjoint_a), np.expand_dims(b, -1)), -1)
+
+
+@operation("tensordot linalg.tensordot")
+def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Any:
+    """Return the product summed over some axes."""
+    a, b = operands(a, b)
+    given = plain(axes)
+    return np.tensordot(a, b, int(given) if given.ndim == 0 else given.tolist())
+
+
+@operation("einsum linalg.einsum")
+def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Any:
+    """Return the sum of products that an equation such as `"ij,jk->ik"` describes."""
+    return np.einsum(equation, *operands(*inputs))
+
+
+def _slogdet(x: Any) -> tuple[Any, Any]:
+    found = np.linalg.slogdet(x)
+    return found[0], found[1]
+
+
+OF_ONE: dict[str, Any] = {
+    "linalg.cholesky": np.linalg.cholesky,
+    "linalg.det": np.linalg.det,
+    "linalg.diag_part": lambda x: np.diagonal(x, axis1=-2, axis2=-1),
+    "linalg.eigh": lambda x: tuple(np.linalg.eigh(x)),
+    "linalg.eigvalsh": np.linalg.eigvalsh,
+    "linalg.logdet": lambda x: np.linalg.slogdet(x)[1],
+    "linalg.matrix_transpose": lambda x: x.mT,
+    "linalg.adjoint": lambda x: np.conj(x.mT),
+    "linalg.pinv": np.linalg.pinv,
+    "linalg.slogdet": _slogdet,
+    "linalg.trace": lambda x: np.trace(x, axis1=-2, axis2=-1),
+}
+"""Functions of one matrix, or a batch of them."""
+
+
+def _of_one(function: Any, path: str) -> Any:
+    def apply(input: Any, name: str | None = None) -> Any:
+        return function(as_tensor(input))
+
+    apply.__name__ = apply.__qualname__ = path.rpartition(".")[2]
+    apply.__doc__ = f"TensorFlow's `tf.{path}`, of a matrix or a batch of them."
+    return returning_tensors(apply)
+
+
+for _path, _function in OF_ONE.items():
+    enter(_path, _of_one(_function, _path))
+
+
+@operation("linalg.inv")
+def inv(input: Any, adjoint: bool = False, name: str | None = None) -> Any:
+    """Return inverses."""
+    return _turned(np.linalg.inv(as_tensor(input)), False, adjoint)
+
+
+@operation("linalg.solve")
+def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None) -> Any:
+    """Return solutions of systems of equations; the right side is a matrix."""
+    a, b = operands(matrix, rhs)
+    return np.linalg.solve(_turned(a, False, adjoint), b)
+
+
+@operation("linalg.diag")
+def diag(diagonal: Any, name: str | None = None) -> Any:
+    """Return matrices with a given diagonal."""
+    d = as_tensor(diagonal)
+    return np.expand_dims(d, -1) * np.eye(shape_of(d)[-1], dtype=d.dtype)
+
+
+@operation("linalg.band_part")
+def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = None) -> Any:
+    """Return matrices with zeros outside a band of diagonals, where -1 stands for all on that side."""
+    x, lower, upper = as_tensor(input), int(plain(num_lower)), int(plain(num_upper))
+    below = np.subtract.outer(*map(np.arange, shape_of(x)[-2:]))
+    inside = ((lower < 0) | (below <= lower)) & ((upper < 0) | (-below <= upper))
+    return np.where(inside, x, np.zeros_like(x))
+
+
+@operation("linalg.svd")
+def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None) -> Any:
+    """Return `s, u, v`, in TensorFlow's order, with `a = u diag(s) v^H`; only `s` without `compute_uv`."""
+    x = as_tensor(tensor)
+    if not compute_uv:
+        return np.linalg.svd(x, compute_uv=False)
+    u, s, vh = np.linalg.svd(x, full_matrices=full_matrices)
+    return s, u, np.conj(vh.mT)
+
+
+@operation("linalg.qr")
+def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> Any:
+    """Return `q, r`."""
+    return tuple(np.linalg.qr(as_tensor(input), mode="complete" if full_matrices else "reduced"))
+
+
+@operation("norm linalg.norm")
+def norm(tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+    """Return norms of vectors, or of matrices if there are two axes; all elements are one vector if there is none."""
+    x = as_tensor(tensor)
+    if axis is None:
+        out = np.linalg.norm(np.reshape(x, -1), 2 if ord in ("euclidean", "fro") else ord)
+        return np.reshape(out, (1,) * len(shape_of(x))) if keepdims else out
+    places = axes_of(axis)
+    kind: Any = ord if ord != "euclidean" else "fro" if isinstance(places, tuple) and len(places) == 2 else 2
+    return np.linalg.norm(x, kind, axis=places, keepdims=keepdims)
+
+
+@operation("linalg.cross")
+def cross(a: Any, b: Any, name: str | None = None) -> Any:
+    """Return cross products along the last axis."""
+    return np.cross(*operands(a, b))
+
+
+@operation("linalg.global_norm")
+def global_norm(t_list: Any, name: str | None = None) -> Any:
+    """Return the norm of all elements of a list of Tensors together; `None` in it is left out."""
+    return np.sqrt(sum(np.sum(np.square(np.abs(as_tensor(t)))) for t in t_list if t is not None))
+
+
+@operation("clip_by_global_norm")
+def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name: str | None = None) -> Any:
+    """Return Tensors made smaller together, so that their common norm is at most `clip_norm`, and the norm they had."""
+    whole = global_norm(t_list) if use_norm is None else as_tensor(use_norm)
+    (limit,) = operands(whole, clip_norm)[1:]
+    scale = limit / np.maximum(whole, limit)
+    return [None if t is None else as_tensor(t) * scale for t in t_list], whole
+
+
+@operation("clip_by_norm")
+def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Any:
+    """Return a Tensor made smaller so that its norm is at most `clip_norm`."""
+    x, limit = operands(t, clip_norm)
+    return x * (limit / np.maximum(norm(x, axis=axes, keepdims=True), limit))
+
+
+@operation("math.l2_normalize linalg.l2_normalize nn.l2_normalize")
+def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None) -> Any:
+    """Return a Tensor divided by its norm along some axes."""
+    x = as_tensor(x)
+    return x / np.sqrt(np.maximum(np.sum(np.square(np.abs(x)), axis=axes_of(axis), keepdims=True), epsilon))

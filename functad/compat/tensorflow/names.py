@@ -1,0 +1,142 @@
+"""The table of names: each thing is entered once, under all the names that TensorFlow has for it.
+
+Namespaces such as `tf.math` are made from the table. A name that is not in it raises, with the NumPy spelling if there is one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, TypeVar
+
+import numpy as np
+
+from functad.errors import here
+
+F = TypeVar("F")
+
+ROOT = "functad.compat.tf"
+
+TABLE: dict[str, Any] = {}
+"""What each name stands for, by its path under `tf`: `math.exp`."""
+
+LATER: dict[str, tuple[str, str]] = {}
+"""Names that are imported when they are asked for: path, module, and the name there."""
+
+SPELLINGS = {
+    "cholesky": "np.linalg.cholesky(x)",
+    "compat": "functad.compat.tf",
+    "data": "a Python loop over arrays",
+    "io": "np.save and np.load",
+    "keras.Input": "keras.Sequential without it: layers are built at their first call",
+    "keras.layers.Dropout": "x * (rng.random(x.shape) < keep) / keep",
+    "linalg.expm": "scipy.linalg.expm(x), of constants",
+    "linalg.lstsq": "np.linalg.lstsq(a, b)",
+    "map_fn": "np.stack([f(x) for x in xs])",
+    "math.erf": "scipy.special.erf(x)",
+    "math.digamma": "scipy.special.digamma(x)",
+    "math.lgamma": "scipy.special.gammaln(x)",
+    "numpy_function": "the NumPy function itself",
+    "placeholder": "a parameter of a function",
+    "py_function": "the Python function itself",
+    "Session": "functad.graph()",
+    "scatter_nd": "np.add.at(out, indices, updates)",
+    "tensor_scatter_nd_update": "out = np.copy(x); out[indices] = updates",
+    "unique": "np.unique(x)",
+    "vectorized_map": "np.stack([f(x) for x in xs])",
+}
+"""What to write in place of names that are not in the table, where NumPy has no function of the same name."""
+
+
+def enter(paths: str, value: Any) -> None:
+    """Enter a thing under some names."""
+    for path in paths.split():
+        TABLE[path] = value
+
+
+def named(paths: str) -> Callable[[F], F]:
+    """Return a decorator that enters a function, or a class, under some names."""
+
+    def decorate(value: F) -> F:
+        enter(paths, value)
+        return value
+
+    return decorate
+
+
+def later(module: str, names: str) -> None:
+    """Enter names that are imported from a module when they are asked for: `path` or `path=name there`."""
+    for entry in names.split():
+        path, _, name = entry.partition("=")
+        LATER[path] = module, name or path.rpartition(".")[2]
+
+
+def find(path: str) -> Any:
+    """Return what a name stands for.
+
+    Raises:
+        AttributeError: there is no such name; the message says what to write instead.
+    """
+    if path in TABLE:
+        return TABLE[path]
+    if path in LATER:
+        module, name = LATER[path]
+        TABLE[path] = getattr(importlib.import_module(module), name)
+        return TABLE[path]
+    raise AttributeError(f"functad.compat.tf has no tf.{path}, asked for at {here()}. {_instead_of(path)}")
+
+
+def _instead_of(path: str) -> str:
+    import difflib  # noqa: PLC0415 - only an error needs it
+
+    last = path.rpartition(".")[2]
+    for known, spelling in SPELLINGS.items():
+        if known in (path, last) or known.rpartition(".")[2] == path:
+            return f"Write {spelling} instead."
+    elsewhere = sorted(known for known in (*TABLE, *LATER) if known.rpartition(".")[2] == last)
+    if elsewhere:
+        return f"Write tf.{elsewhere[0]} instead."
+    for module, spelling in ((np.linalg, "np.linalg"), (np.fft, "np.fft"), (np, "np")):
+        if callable(getattr(module, last, None)) and (module is np or spelling.rpartition(".")[2] in path):
+            return f"NumPy functions act on Tensors: write {spelling}.{last}."
+    near = difflib.get_close_matches(path, [*TABLE, *LATER], 1)
+    if near:
+        return f"The nearest name that it has is tf.{near[0]}."
+    return "NumPy functions act on Tensors: use the NumPy spelling."
+
+
+class Namespace(ModuleType):
+    """A part of TensorFlow's names, such as `tf.math`: its attributes are looked up in the table."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{ROOT}.{path}", f"TensorFlow's names in `tf.{path}`, of what functad has.")
+        self.__dict__["_path"] = path
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        return find(f"{self.__dict__['_path']}.{name}")
+
+    def __dir__(self) -> list[str]:
+        return names_in(self.__dict__["_path"])
+
+    def __repr__(self) -> str:
+        return f"<module {self.__name__!r}>"
+
+
+def names_in(path: str) -> list[str]:
+    """Return the names that stand directly in a namespace; those of `tf` itself for an empty path."""
+    start = f"{path}." if path else ""
+    return sorted({known[len(start) :].split(".")[0] for known in (*TABLE, *LATER) if known.startswith(start)})
+
+
+def make_namespaces() -> None:
+    """Enter a namespace for each path that names lie in, so that it can be imported as well."""
+    paths = {known.rpartition(".")[0] for known in (*TABLE, *LATER)} - {""}
+    paths |= {path.rpartition(".")[0] for path in paths} - {""}
+    for path in sorted(paths):
+        namespace = Namespace(path)
+        TABLE[path] = namespace
+        sys.modules[namespace.__name__] = namespace

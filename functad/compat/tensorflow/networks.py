@@ -1,0 +1,230 @@
+"""`tf.nn`, `tf.keras.activations` and `tf.keras.losses`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import functad
+from functad.compat.tensorflow.creation import plain
+from functad.compat.tensorflow.names import TABLE, enter, named
+from functad.compat.tensorflow.reductions import axes_of, log_sum_exp
+from functad.compat.tensorflow.shaping import gather
+from functad.compat.tensorflow.tensors import as_tensor, cast, operands, operation, returning_tensors
+from functad.errors import here
+from functad.expressions.spec import dtype_of
+
+
+def part_of_functad(name: str) -> Any:
+    """Return what is imported when it is first asked for: `functad.nn`."""
+    return getattr(functad, name)
+
+
+def _activation(name: str) -> Callable[..., Any]:
+    def apply(features: Any, *args: Any, **kwargs: Any) -> Any:
+        kwargs.pop("name", None)
+        return getattr(part_of_functad("nn"), name)(as_tensor(features), *args, **kwargs)
+
+    apply.__name__ = apply.__qualname__ = name
+    apply.__doc__ = f"`functad.nn.{name}`."
+    return returning_tensors(apply)
+
+
+for _name in ("relu", "sigmoid", "softmax", "log_softmax", "softplus", "elu"):
+    enter(f"nn.{_name} keras.activations.{_name}", _activation(_name))
+enter("sigmoid math.sigmoid", _activation("sigmoid"))
+enter("math.softplus", _activation("softplus"))
+
+
+@operation("nn.gelu keras.activations.gelu")
+def gelu(features: Any, approximate: bool = False, name: str | None = None) -> Any:
+    """Return the Gaussian error linear unit; exact, which needs SciPy, unless `approximate`."""
+    return part_of_functad("nn").gelu(as_tensor(features), approximate=approximate)
+
+
+@operation("nn.leaky_relu keras.activations.leaky_relu")
+def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Any:
+    """Return positive elements, and `alpha` times negative ones."""
+    x = as_tensor(features)
+    return np.where(x > 0, x, x * alpha)
+
+
+@operation("nn.silu nn.swish keras.activations.silu keras.activations.swish")
+def silu(features: Any, beta: float = 1.0) -> Any:
+    """Return `x sigmoid(beta x)`."""
+    x = as_tensor(features)
+    return x * part_of_functad("nn").sigmoid(x * beta)
+
+
+@operation("keras.activations.linear")
+def linear(x: Any) -> Any:
+    """Return the value as it is."""
+    return as_tensor(x)
+
+
+@named("keras.activations.get")
+def activation(identifier: Any) -> Callable[[Any], Any]:
+    """Return the activation of a name, or the function given; the identity for `None`.
+
+    Raises:
+        ValueError: there is none of that name.
+    """
+    if identifier is None:
+        return linear
+    if callable(identifier):
+        return identifier  # type: ignore[no-any-return]
+    found = TABLE.get(f"keras.activations.{identifier}")
+    if found is None:
+        raise ValueError(f"there is no activation {identifier!r}, at {here()}: pass a function of a Tensor.")
+    return found  # type: ignore[no-any-return]
+
+
+@operation("nn.softmax_cross_entropy_with_logits")
+def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: int = -1, name: str | None = None) -> Any:
+    """Return the cross-entropy of the distributions in `labels` with `softmax(logits)`."""
+    logits, p = operands(logits, labels)
+    return -np.sum(p * (logits - log_sum_exp(logits, axis, True)), axis=axis)
+
+
+@operation("nn.sparse_softmax_cross_entropy_with_logits")
+def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any, name: str | None = None) -> Any:
+    """Return the cross-entropy of the classes in `labels`, integers, with `softmax(logits)`."""
+    x, places = as_tensor(logits), plain(labels)
+    return log_sum_exp(x, -1, False) - np.squeeze(np.take_along_axis(x, places[..., None], -1), -1)
+
+
+@operation("nn.sigmoid_cross_entropy_with_logits")
+def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, name: str | None = None) -> Any:
+    """Return the cross-entropy of probabilities with `sigmoid(logits)`, element by element."""
+    x, p = operands(logits, labels)
+    return np.logaddexp(0, x) - x * p
+
+
+@operation("nn.l2_loss")
+def l2_loss(t: Any, name: str | None = None) -> Any:
+    """Return half the sum of squares."""
+    return np.sum(np.square(as_tensor(t))) / 2
+
+
+@operation("nn.bias_add")
+def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | None = None) -> Any:
+    """Return a Tensor with a vector added along its last axis."""
+    x, b = operands(value, bias)
+    return x + b
+
+
+@operation("nn.moments")
+def moments(x: Any, axes: Any, shift: Any = None, keepdims: bool = False, name: str | None = None) -> tuple[Any, Any]:
+    """Return mean and variance along some axes."""
+    x, along = as_tensor(x), axes_of(axes)
+    return np.mean(x, axis=along, keepdims=keepdims), np.var(x, axis=along, keepdims=keepdims)
+
+
+@operation("nn.embedding_lookup")
+def embedding_lookup(params: Any, ids: Any, max_norm: float | None = None, name: str | None = None) -> Any:
+    """Return the rows of a table."""
+    return gather(params, ids)
+
+
+# Losses of Keras: a mean over the last axis, and the classes over all examples
+
+
+def _mean_last(x: Any) -> Any:
+    return np.mean(x, axis=-1)
+
+
+@operation("keras.losses.mean_squared_error keras.losses.mse keras.losses.MSE")
+def mean_squared_error(y_true: Any, y_pred: Any) -> Any:
+    """Return the mean of squared differences along the last axis."""
+    prediction, truth = operands(y_pred, y_true)
+    return _mean_last(np.square(prediction - cast(truth, dtype_of(prediction))))
+
+
+@operation("keras.losses.mean_absolute_error keras.losses.mae keras.losses.MAE")
+def mean_absolute_error(y_true: Any, y_pred: Any) -> Any:
+    """Return the mean of absolute differences along the last axis."""
+    prediction, truth = operands(y_pred, y_true)
+    return _mean_last(np.abs(prediction - cast(truth, dtype_of(prediction))))
+
+
+@operation("keras.losses.sparse_categorical_crossentropy")
+def sparse_categorical_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False) -> Any:
+    """Return the cross-entropy of classes with probabilities, or logits, along the last axis."""
+    x = as_tensor(y_pred)
+    return sparse_softmax_cross_entropy_with_logits(plain(y_true).reshape(x.shape[:-1]).astype(int), _logits(x, from_logits))
+
+
+@operation("keras.losses.categorical_crossentropy")
+def categorical_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False) -> Any:
+    """Return the cross-entropy of distributions with probabilities, or logits, along the last axis."""
+    x = as_tensor(y_pred)
+    return softmax_cross_entropy_with_logits(cast(y_true, dtype_of(x)), _logits(x, from_logits))
+
+
+def _logits(x: Any, from_logits: bool) -> Any:
+    """Return logits: Keras makes probabilities sum to one, and keeps them from zero."""
+    if from_logits:
+        return x
+    return np.log(np.clip(x / np.sum(x, axis=-1, keepdims=True), 1e-7, 1 - 1e-7))
+
+
+@operation("keras.losses.binary_crossentropy")
+def binary_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False) -> Any:
+    """Return the mean cross-entropy of truths with probabilities, or logits, along the last axis."""
+    x = as_tensor(y_pred)
+    p = cast(y_true, dtype_of(x))
+    if from_logits:
+        return _mean_last(sigmoid_cross_entropy_with_logits(p, x))
+    x = np.clip(x, 1e-7, 1 - 1e-7)
+    return _mean_last(-(p * np.log(x) + (1 - p) * np.log(1 - x)))
+
+
+class Loss:
+    """A loss of Keras, to be called with truths and predictions: the mean over all examples.
+
+    Args:
+        from_logits: the predictions are logits.
+        reduction: `sum_over_batch_size`, `sum` or `none`.
+
+    Raises:
+        ValueError: the reduction is unknown.
+    """
+
+    function: Callable[..., Any]
+
+    def __init__(self, reduction: str | None = "sum_over_batch_size", name: str | None = None, **options: Any) -> None:
+        if reduction not in ("sum_over_batch_size", "sum", "none", "auto", None):
+            raise ValueError(f"reduction is {reduction!r}, at {here()}: it must be 'sum_over_batch_size', 'sum' or 'none'.")
+        self.reduction = reduction
+        self.name = name
+        self.options = options
+
+    def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+        """Return the loss; examples may be weighted."""
+        losses = type(self).function(y_true, y_pred, **self.options)
+        if sample_weight is not None:
+            losses = losses * cast(sample_weight, dtype_of(losses))
+        if self.reduction in ("none", None):
+            return losses
+        return np.sum(losses) if self.reduction == "sum" else np.mean(losses)
+
+
+class _FromLogits(Loss):
+    def __init__(
+        self, from_logits: bool = False, *, reduction: str | None = "sum_over_batch_size", name: str | None = None
+    ) -> None:
+        super().__init__(reduction, name, from_logits=from_logits)
+
+
+for _name, _base, _function in (
+    ("MeanSquaredError", Loss, mean_squared_error),
+    ("MeanAbsoluteError", Loss, mean_absolute_error),
+    ("SparseCategoricalCrossentropy", _FromLogits, sparse_categorical_crossentropy),
+    ("CategoricalCrossentropy", _FromLogits, categorical_crossentropy),
+    ("BinaryCrossentropy", _FromLogits, binary_crossentropy),
+):
+    _doc = f"`{_function.__name__}`, as an object with a reduction."
+    enter(f"keras.losses.{_name} losses.{_name}", type(_name, (_base,), {"function": staticmethod(_function), "__doc__": _doc}))
+enter("losses.mean_squared_error losses.mse", mean_squared_error)

@@ -1,0 +1,127 @@
+"""`tf.random`: NumPy's random numbers, with TensorFlow's arguments. Seeds give the same numbers again, not TensorFlow's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functad.compat.tensorflow.creation import plain, shape_from
+from functad.compat.tensorflow.dtypes import numpy_dtype
+from functad.compat.tensorflow.names import named
+from functad.compat.tensorflow.tensors import as_tensor, operation, tensor_of
+from functad.errors import here
+
+
+class _State:
+    """The generator that functions without a seed of their own draw from."""
+
+    generator = np.random.default_rng()
+
+
+def generator_for(seed: int | None) -> np.random.Generator:
+    """Return the common generator, or one of a seed."""
+    return _State.generator if seed is None else np.random.default_rng(seed)
+
+
+@named("random.set_seed set_random_seed")
+def set_seed(seed: int) -> None:
+    """Start the common generator anew."""
+    _State.generator = np.random.default_rng(seed)
+
+
+def _normal(rng: np.random.Generator, shape: Any, mean: Any, stddev: Any, dtype: Any) -> Any:
+    kind = numpy_dtype(dtype)
+    return rng.standard_normal(shape_from(shape)).astype(kind) * as_tensor(stddev, kind) + as_tensor(mean, kind)
+
+
+def _uniform(rng: np.random.Generator, shape: Any, minval: Any, maxval: Any, dtype: Any) -> Any:
+    kind = numpy_dtype(dtype)
+    if kind.kind in "iu":
+        if maxval is None:
+            raise ValueError(f"uniform random integers need maxval, at {here()}.")
+        return rng.integers(plain(minval), plain(maxval), shape_from(shape)).astype(kind)
+    low, high = as_tensor(minval, kind), as_tensor(1 if maxval is None else maxval, kind)
+    return low + (high - low) * rng.random(shape_from(shape)).astype(kind)
+
+
+@operation("random.normal random_normal")
+def normal(
+    shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = np.float32, seed: int | None = None, name: str | None = None
+) -> Any:
+    """Return normally distributed numbers; they can be differentiated by mean and standard deviation."""
+    return _normal(generator_for(seed), shape, mean, stddev, dtype)
+
+
+@operation("random.uniform random_uniform")
+def uniform(
+    shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = np.float32, seed: int | None = None, name: str | None = None
+) -> Any:
+    """Return evenly distributed numbers: from 0 to 1 if no ends are given, without the upper end."""
+    return _uniform(generator_for(seed), shape, minval, maxval, dtype)
+
+
+@operation("random.truncated_normal")
+def truncated_normal(
+    shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = np.float32, seed: int | None = None, name: str | None = None
+) -> Any:
+    """Return normally distributed numbers, drawn again where they are more than two standard deviations off."""
+    rng, kind = generator_for(seed), numpy_dtype(dtype)
+    z = rng.standard_normal(shape_from(shape))
+    while np.any(far := np.abs(z) > 2):
+        z = np.where(far, rng.standard_normal(z.shape), z)
+    return z.astype(kind) * as_tensor(stddev, kind) + as_tensor(mean, kind)
+
+
+@operation("random.shuffle")
+def shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Any:
+    """Return the parts along the first axis in random order."""
+    x = as_tensor(value)
+    return x[generator_for(seed).permutation(len(x))]
+
+
+@operation("nn.dropout")
+def dropout(x: Any, rate: Any, noise_shape: Any = None, seed: int | None = None, name: str | None = None) -> Any:
+    """Return a Tensor with a part of its elements zero, the others larger, so that the mean stays."""
+    x = as_tensor(x)
+    kept = generator_for(seed).random(tuple(x.shape) if noise_shape is None else shape_from(noise_shape)) >= float(rate)
+    return x * (kept / (1 - float(rate))).astype(x.dtype)
+
+
+@named("random.Generator")
+class Generator:
+    """A generator of random numbers of its own.
+
+    Example:
+        >>> from functad.compat import tf
+        >>> first, second = (tf.random.Generator.from_seed(1).normal([2]).numpy() for _ in range(2))
+        >>> bool((first == second).all())
+        True
+    """
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+
+    @classmethod
+    def from_seed(cls, seed: int, alg: Any = None) -> Generator:
+        """Return a generator that a seed determines."""
+        return cls(np.random.default_rng(seed))
+
+    @classmethod
+    def from_non_deterministic_state(cls, alg: Any = None) -> Generator:
+        """Return a generator that gives other numbers each time."""
+        return cls(np.random.default_rng())
+
+    def normal(self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = np.float32, name: str | None = None) -> Any:
+        """Return normally distributed numbers."""
+        return tensor_of(_normal(self._rng, shape, mean, stddev, dtype))
+
+    def uniform(self, shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = np.float32, name: str | None = None) -> Any:
+        """Return evenly distributed numbers."""
+        return tensor_of(_uniform(self._rng, shape, minval, maxval, dtype))
+
+
+@named("random.get_global_generator")
+def get_global_generator() -> Generator:
+    """Return the generator that functions without a seed of their own draw from."""
+    return Generator(_State.generator)

@@ -1,0 +1,142 @@
+"""What TensorFlow computes along axes: sums, extremes, positions, cumulative sums. Integers stay of their type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import functad
+from functad.compat.tensorflow.creation import plain
+from functad.compat.tensorflow.dtypes import numpy_dtype
+from functad.compat.tensorflow.names import named
+from functad.compat.tensorflow.tensors import as_tensor, operation, returning_tensors
+from functad.expressions.spec import dtype_of
+
+REDUCTIONS: dict[str, Any] = {
+    "reduce_all math.reduce_all": np.all,
+    "reduce_any math.reduce_any": np.any,
+    "reduce_max math.reduce_max": np.max,
+    "reduce_mean math.reduce_mean": np.mean,
+    "reduce_min math.reduce_min": np.min,
+    "reduce_prod math.reduce_prod": np.prod,
+    "math.reduce_std": np.std,
+    "reduce_sum math.reduce_sum": np.sum,
+    "math.reduce_variance": np.var,
+}
+"""NumPy's reductions, by TensorFlow's names."""
+
+
+def axes_of(axis: Any) -> Any:
+    """Return the axes that were given, as an integer or a tuple."""
+    if axis is None:
+        return None
+    given = plain(axis)
+    return int(given) if given.ndim == 0 else tuple(int(a) for a in given)
+
+
+def _reduction(function: Callable[..., Any], path: str) -> Callable[..., Any]:
+    def reduce(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+        x = as_tensor(input_tensor)
+        out = function(x, axis=axes_of(axis), keepdims=keepdims)
+        own = dtype_of(x)
+        return out.astype(own) if own.kind in "iu" and dtype_of(out) != own else out
+
+    reduce.__name__ = reduce.__qualname__ = path.partition(" ")[0]
+    reduce.__doc__ = f"`np.{function.__name__}` along some axes, or all; integers stay of their type."
+    return returning_tensors(reduce)
+
+
+for _paths, _function in REDUCTIONS.items():
+    named(_paths)(_reduction(_function, _paths))
+
+
+def log_sum_exp(x: Any, axis: Any, keepdims: bool) -> Any:
+    """Return `log(sum(exp(x)))`, computed from the differences to the largest element, which no derivative is taken of."""
+    largest = functad.stop_gradient(np.max(x, axis=axis, keepdims=True))
+    largest = np.where(np.isfinite(largest), largest, np.zeros_like(largest))
+    out = np.log(np.sum(np.exp(x - largest), axis=axis, keepdims=True)) + largest
+    return out if keepdims else np.squeeze(out, axis)
+
+
+@operation("reduce_logsumexp math.reduce_logsumexp")
+def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+    """Return `log(sum(exp(x)))` along some axes, without overflow."""
+    return log_sum_exp(as_tensor(input_tensor), axes_of(axis), keepdims)
+
+
+@operation("math.reduce_euclidean_norm")
+def reduce_euclidean_norm(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+    """Return the root of the sum of squares along some axes."""
+    return np.sqrt(np.sum(np.square(np.abs(as_tensor(input_tensor))), axis=axes_of(axis), keepdims=keepdims))
+
+
+@operation("argmax math.argmax")
+def argmax(input: Any, axis: Any = None, output_type: Any = np.int64, name: str | None = None) -> Any:
+    """Return positions of the largest elements along an axis, the first if none is given."""
+    return np.argmax(plain_of(input), axis=axes_of(axis) or 0).astype(numpy_dtype(output_type))
+
+
+@operation("argmin math.argmin")
+def argmin(input: Any, axis: Any = None, output_type: Any = np.int64, name: str | None = None) -> Any:
+    """Return positions of the smallest elements along an axis, the first if none is given."""
+    return np.argmin(plain_of(input), axis=axes_of(axis) or 0).astype(numpy_dtype(output_type))
+
+
+def plain_of(x: Any) -> Any:
+    """Return what positions are looked up in: they have no derivative."""
+    return functad.stop_gradient(as_tensor(x))
+
+
+@operation("math.count_nonzero")
+def count_nonzero(input: Any, axis: Any = None, keepdims: bool = False, dtype: Any = np.int64, name: str | None = None) -> Any:
+    """Return how many elements are not zero along some axes."""
+    return np.count_nonzero(plain_of(input), axis=axes_of(axis), keepdims=keepdims).astype(numpy_dtype(dtype))
+
+
+def _scan(function: Callable[..., Any], x: Any, axis: int, exclusive: bool, reverse: bool, first: int) -> Any:
+    x = np.moveaxis(as_tensor(x), axis, 0)
+    own = dtype_of(x)
+    x = x[::-1] if reverse else x
+    if exclusive:
+        x = np.concatenate([np.full((1, *tuple(x.shape)[1:]), first, own), x[:-1]])
+    out = function(x, axis=0)
+    out = out.astype(own) if dtype_of(out) != own else out
+    return np.moveaxis(out[::-1] if reverse else out, 0, axis)
+
+
+@operation("cumsum math.cumsum")
+def cumsum(x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Any:
+    """Return sums of all elements up to each; without its own if exclusive, from the end if reversed."""
+    return _scan(np.cumsum, x, axis, exclusive, reverse, 0)
+
+
+@operation("math.cumprod")
+def cumprod(x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Any:
+    """Return products of all elements up to each; without its own if exclusive, from the end if reversed."""
+    return _scan(np.cumprod, x, axis, exclusive, reverse, 1)
+
+
+@operation("sort")
+def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: str | None = None) -> Any:
+    """Return sorted elements along an axis."""
+    out = np.sort(as_tensor(values), axis=axis)
+    return np.flip(out, axis) if direction == "DESCENDING" else out
+
+
+@operation("argsort")
+def argsort(values: Any, axis: int = -1, direction: str = "ASCENDING", stable: bool = False, name: str | None = None) -> Any:
+    """Return the positions, int32, that sort the elements along an axis; equal ones stay in order."""
+    x = plain_of(values)
+    keys = np.flip(x, axis) if direction == "DESCENDING" else x
+    order = np.argsort(keys, axis=axis, stable=True).astype(np.int32)
+    return x.shape[axis] - 1 - np.flip(order, axis) if direction == "DESCENDING" else order
+
+
+@operation("math.top_k nn.top_k")
+def top_k(input: Any, k: int = 1, sorted: bool = True, index_type: Any = np.int32, name: str | None = None) -> tuple[Any, Any]:
+    """Return the k largest elements of the last axis, the largest first, and their positions."""
+    x = as_tensor(input)
+    places = plain(argsort(x, -1, "DESCENDING"))[..., :k]
+    return np.take_along_axis(x, places, -1), places.astype(numpy_dtype(index_type))

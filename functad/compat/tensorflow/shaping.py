@@ -1,0 +1,213 @@
+"""What TensorFlow does with axes and positions: reshaping, joining, gathering."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.compat.tensorflow.creation import plain, shape_from
+from functad.compat.tensorflow.dtypes import numpy_dtype
+from functad.compat.tensorflow.names import named
+from functad.compat.tensorflow.reductions import axes_of
+from functad.compat.tensorflow.tensors import as_tensor, operands, operation
+from functad.errors import here
+from functad.expressions.spec import dtype_of, shape_of
+
+
+@operation("reshape")
+def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
+    """Return the elements in another shape, where -1 stands for what is left."""
+    return np.reshape(as_tensor(tensor), shape_from(shape))
+
+
+@operation("transpose")
+def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: str | None = None) -> Any:
+    """Return the axes in another order: reversed if none is given."""
+    out = np.transpose(as_tensor(a), None if perm is None else shape_from(perm))
+    return np.conj(out) if conjugate else out
+
+
+@operation("concat")
+def concat(values: Any, axis: Any, name: str | None = None) -> Any:
+    """Return Tensors joined along an axis."""
+    return np.concatenate(operands(*_listed(values)), axis=int(plain(axis)))
+
+
+@operation("stack")
+def stack(values: Any, axis: int = 0, name: str | None = None) -> Any:
+    """Return Tensors joined along a new axis."""
+    return np.stack(operands(*_listed(values)), axis=axis)
+
+
+def _listed(values: Any) -> list[Any]:
+    return list(values) if isinstance(values, (list, tuple)) else [values]
+
+
+@operation("unstack")
+def unstack(value: Any, num: int | None = None, axis: int = 0, name: str | None = None) -> list[Any]:
+    """Return the parts of a Tensor along an axis, without that axis."""
+    x = np.moveaxis(as_tensor(value), axis, 0)
+    return [x[i] for i in range(len(x))]
+
+
+@operation("split")
+def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = None, name: str = "split") -> list[Any]:
+    """Return a Tensor in a number of equal parts, or in parts of given lengths, of which one may be -1.
+
+    Raises:
+        ValueError: the parts do not make up the whole.
+    """
+    x, sizes, place = as_tensor(value), plain(num_or_size_splits), int(plain(axis))
+    if sizes.ndim == 0:
+        return list(np.split(x, int(sizes), axis=place))
+    whole = shape_of(x)[place]
+    lengths = np.where(sizes < 0, whole - sizes[sizes >= 0].sum(), sizes)
+    if lengths.sum() != whole:
+        raise ValueError(f"parts of lengths {sizes.tolist()} do not make up {whole}, at {here()}.")
+    return list(np.split(x, np.cumsum(lengths)[:-1].tolist(), axis=place))
+
+
+@operation("squeeze")
+def squeeze(input: Any, axis: Any = None, name: str | None = None) -> Any:
+    """Return a Tensor without axes of length one: the given ones, or all."""
+    return np.squeeze(as_tensor(input), axes_of(axis))
+
+
+@operation("expand_dims")
+def expand_dims(input: Any, axis: Any, name: str | None = None) -> Any:
+    """Return a Tensor with a new axis of length one."""
+    return np.expand_dims(as_tensor(input), int(plain(axis)))
+
+
+@operation("tile")
+def tile(input: Any, multiples: Any, name: str | None = None) -> Any:
+    """Return a Tensor repeated along each axis."""
+    return np.tile(as_tensor(input), shape_from(multiples))
+
+
+@operation("repeat")
+def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None = None) -> Any:
+    """Return each element, or part along an axis, several times."""
+    return np.repeat(as_tensor(input), plain(repeats), axis)
+
+
+@operation("pad")
+def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: Any = 0, name: str | None = None) -> Any:
+    """Return a Tensor with margins: constant, or mirrored without (`REFLECT`) or with (`SYMMETRIC`) the edge."""
+    x, widths, kind = as_tensor(tensor), plain(paddings).tolist(), mode.lower()
+    options: dict[str, Any] = {"constant_values": constant_values} if kind == "constant" else {"mode": kind}
+    return np.pad(x, widths, **options)
+
+
+@operation("reverse")
+def reverse(tensor: Any, axis: Any, name: str | None = None) -> Any:
+    """Return a Tensor with some axes reversed."""
+    return np.flip(as_tensor(tensor), axes_of(axis))
+
+
+@operation("roll")
+def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Any:
+    """Return a Tensor shifted around along some axes."""
+    return np.roll(as_tensor(input), axes_of(shift), axes_of(axis))
+
+
+@operation("broadcast_to")
+def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Any:
+    """Return a Tensor repeated to a shape."""
+    return np.broadcast_to(as_tensor(input), shape_from(shape))
+
+
+@named("broadcast_static_shape")
+def broadcast_static_shape(shape_x: Any, shape_y: Any) -> tuple[int, ...]:
+    """Return the shape that two shapes are broadcast to."""
+    return np.broadcast_shapes(tuple(shape_x), tuple(shape_y))
+
+
+@operation("shape")
+def shape(input: Any, out_type: Any = np.int32, name: str | None = None) -> Any:
+    """Return the shape as a Tensor of integers."""
+    return np.array(shape_of(as_tensor(input)), numpy_dtype(out_type))
+
+
+@operation("size")
+def size(input: Any, out_type: Any = np.int32, name: str | None = None) -> Any:
+    """Return the number of elements."""
+    return numpy_dtype(out_type).type(np.prod(shape_of(as_tensor(input)), dtype=np.int64))
+
+
+@operation("rank")
+def rank(input: Any, name: str | None = None) -> Any:
+    """Return the number of axes."""
+    return np.int32(len(shape_of(as_tensor(input))))
+
+
+@operation("slice")
+def slice_(input_: Any, begin: Any, size: Any, name: str | None = None) -> Any:
+    """Return a part that begins somewhere and has some lengths, where -1 stands for all that is left."""
+    parts = zip(shape_from(begin), shape_from(size), strict=True)
+    return as_tensor(input_)[tuple([slice(first, None if count < 0 else first + count) for first, count in parts])]
+
+
+@operation("gather")
+def gather(
+    params: Any, indices: Any, validate_indices: Any = None, axis: Any = None, batch_dims: int = 0, name: str | None = None
+) -> Any:
+    """Return the parts of a Tensor at some positions along an axis.
+
+    Raises:
+        IndexError: a position is outside, also a negative one.
+    """
+    x, places = as_tensor(params), plain(indices)
+    along = batch_dims if axis is None else int(plain(axis))
+    along += len(shape_of(x)) if along < 0 else 0
+    length = shape_of(x)[along]
+    if places.size and (places.min() < 0 or places.max() >= length):
+        raise IndexError(f"positions from {places.min()} to {places.max()} on an axis of length {length}, at {here()}.")
+    if not batch_dims:
+        return np.take(x, places, axis=along)
+    rest = places.shape[batch_dims:]
+    grids = np.ogrid[tuple([slice(n) for n in places.shape[:batch_dims]])]
+    batch = tuple([grid.reshape(*grid.shape, *(1,) * len(rest)) for grid in grids])
+    moved = np.moveaxis(x, along, batch_dims)[(*batch, places)]
+    first = list(range(batch_dims, batch_dims + len(rest)))
+    return np.moveaxis(moved, first, [place + along - batch_dims for place in first])
+
+
+@operation("gather_nd")
+def gather_nd(params: Any, indices: Any, batch_dims: int = 0, name: str | None = None) -> Any:
+    """Return the elements, or parts, of a Tensor at positions given by the last axis of `indices`."""
+    x, places = as_tensor(params), plain(indices)
+    grids: Sequence[Any] = np.ogrid[tuple([slice(n) for n in places.shape[:batch_dims]])] if batch_dims else ()
+    extra = places.ndim - 1 - batch_dims
+    batch = [grid.reshape(*grid.shape, *(1,) * extra) for grid in grids]
+    return x[(*batch, *np.moveaxis(places, -1, 0))]
+
+
+@operation("boolean_mask")
+def boolean_mask(tensor: Any, mask: Any, axis: int | None = None, name: str = "boolean_mask") -> Any:
+    """Return the parts where a mask is true, along an axis or several from there on."""
+    x = as_tensor(tensor)
+    return x[(slice(None),) * (axis or 0) + (plain(mask).astype(bool),)]
+
+
+@operation("searchsorted")
+def searchsorted(
+    sorted_sequence: Any, values: Any, side: str = "left", out_type: Any = np.int32, name: str | None = None
+) -> Any:
+    """Return the positions at which values would keep a sequence sorted."""
+    keys, found = plain(sorted_sequence), plain(values)
+    return np.searchsorted(keys, found, side=side).astype(numpy_dtype(out_type))  # type: ignore[call-overload]
+
+
+@operation("math.bincount")
+def bincount(arr: Any, weights: Any = None, minlength: Any = None, dtype: Any = np.int32, name: str | None = None) -> Any:
+    """Return how often each integer is there, or the sums of its weights."""
+    count = 0 if minlength is None else int(plain(minlength))
+    if weights is None:
+        return np.bincount(plain(arr).ravel(), minlength=count).astype(numpy_dtype(dtype))
+    w = as_tensor(weights)
+    places = plain(arr).ravel()
+    chosen = places[:, None] == np.arange(max(count, int(places.max(initial=-1)) + 1))
+    return np.reshape(w, -1) @ chosen.astype(dtype_of(w))

@@ -1,0 +1,50 @@
+"""`IndexedSlices`: rows of a larger array. Gradients here are dense; code that makes or takes these runs all the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functad.compat.tensorflow.names import named
+from functad.errors import here
+
+
+@named("IndexedSlices")
+class IndexedSlices:
+    """Rows of an array, and where they stand; rows that are given twice count twice.
+
+    Args:
+        values: a Tensor of shape `(n, ...)`.
+        indices: n integers: the positions along the first axis.
+        dense_shape: the shape of the whole.
+
+    Example:
+        >>> from functad.compat import tf
+        >>> slices = tf.IndexedSlices(tf.constant([1.0, 2.0, 3.0]), [0, 2, 0], (3,))
+        >>> tf.convert_to_tensor(slices).numpy()
+        array([4., 0., 2.], dtype=float32)
+    """
+
+    def __init__(self, values: Any, indices: Any, dense_shape: Any = None) -> None:
+        self.values = values
+        self.indices = indices
+        self.dense_shape = dense_shape
+
+    def dense(self) -> Any:
+        """Return the whole, with zeros where there are no rows.
+
+        Raises:
+            ValueError: its shape was not given.
+        """
+        if self.dense_shape is None:
+            raise ValueError(f"IndexedSlices without dense_shape cannot be made dense, at {here()}: give the shape.")
+        shape = tuple(int(n) for n in self.dense_shape)
+        chosen = np.asarray(self.indices)[:, None] == np.arange(shape[0])
+        return np.tensordot(chosen.T.astype(self.values.dtype), self.values, 1)
+
+    def __neg__(self) -> IndexedSlices:
+        return IndexedSlices(-self.values, self.indices, self.dense_shape)
+
+    def __repr__(self) -> str:
+        return f"IndexedSlices(values={self.values!r}, indices={self.indices!r}, dense_shape={self.dense_shape!r})"

@@ -1,0 +1,188 @@
+"""Tensors as TensorFlow makes them: Python floats become float32, integers int32, and shapes have `as_list()`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+import functad
+from functad.compat.tensorflow.dtypes import TensorShape, numpy_dtype
+from functad.compat.tensorflow.names import named
+from functad.compat.tensorflow.slices import IndexedSlices
+from functad.eager.readable import Readable, read
+from functad.errors import here
+from functad.expressions.spec import dtype_of
+from functad.primitives.conversion import COPY
+from functad.tracing.recorder import Recorded, idle
+from functad.trees import tree_map
+
+_PYTHON = {float: np.dtype(np.float32), int: np.dtype(np.int32), bool: np.dtype(np.bool_), complex: np.dtype(np.complex128)}
+_INT32 = np.iinfo(np.int32)
+
+
+class Tensor(functad.Tensor):
+    """A `functad.Tensor` whose shape is a `TensorShape`; what NumPy and operators make of it is one too."""
+
+    __slots__ = ()
+
+    @property
+    def shape(self) -> TensorShape:
+        """Lengths of the axes."""
+        return TensorShape(functad.Tensor.shape.__get__(self))
+
+    def get_shape(self) -> TensorShape:
+        """Return the shape."""
+        return self.shape
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return tensor_of, super().__reduce_ex__(protocol)[1]
+
+
+def tensor_of(value: Any) -> Any:
+    """Return a result as a Tensor of TensorFlow's kind."""
+    if type(value) is functad.Tensor:
+        value.__class__ = Tensor  # the object stays the same: a tape knows it by that
+        return value
+    if isinstance(value, Recorded):
+        return value
+    return idle(Tensor, np.asarray(value)[()])
+
+
+def tensors_of(tree: Any) -> Any:
+    """Return a nested result with Tensors of TensorFlow's kind; `None` stays what it is."""
+    if isinstance(tree, (Recorded, np.ndarray, np.generic)):  # the usual case: a tree takes 6 us
+        return tensor_of(tree)
+    return tree_map(tensor_of, tree)
+
+
+def returning_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function whose result, whatever it computes, is a Tensor, or a structure of them."""
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return tensors_of(function(*args, **kwargs))
+
+    return wrapper
+
+
+def operation(paths: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that enters a function whose results are Tensors under some names."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        return named(paths)(returning_tensors(function))
+
+    return decorate
+
+
+def as_tensor(value: Any, dtype: Any = None) -> Any:
+    """Return what TensorFlow would convert a value to: the same object if it is a Tensor of the dtype.
+
+    Raises:
+        TypeError: it holds no numbers.
+    """
+    if dtype is None and isinstance(value, Recorded):
+        return value
+    value = read(value)
+    if isinstance(value, IndexedSlices):
+        value = value.dense()
+    wanted = None if dtype is None else numpy_dtype(dtype)
+    if isinstance(value, (list, tuple)) and any(map(_holds_tensor, value)):
+        return np.stack([as_tensor(part, _common_dtype(value) if wanted is None else wanted) for part in value])
+    if isinstance(value, Recorded):
+        return value if wanted is None or dtype_of(value) == wanted else cast(value, wanted)
+    array = np.asarray(value, wanted)
+    if array.dtype.kind not in "biufc":
+        raise TypeError(f"a {type(value).__name__}, at {here()}, is no array of numbers: pass numbers or Tensors.")
+    if wanted is None and not isinstance(value, (np.ndarray, np.generic)):
+        kind = _python_kind(value)
+        if kind is not None and not (kind is int and array.size and not _fits(array)):
+            array = array.astype(_PYTHON[kind])
+    return idle(Tensor, array.copy()[()])
+
+
+def _holds_tensor(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(map(_holds_tensor, value))
+    return isinstance(value, (Recorded, Readable))
+
+
+def _common_dtype(values: Iterable[Any]) -> Any:
+    """Return the dtype of the first Tensor in a list: Python numbers beside it take that."""
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            found = _common_dtype(value)
+            if found is not None:
+                return found
+        elif isinstance(value, (Recorded, Readable)):
+            return dtype_of(read(value))
+    return None
+
+
+def _fits(array: Any) -> bool:
+    return bool(array.min() >= _INT32.min and array.max() <= _INT32.max)
+
+
+def _python_kind(value: Any) -> type | None:
+    """Return the widest type among the Python numbers in a nested list; `None` if NumPy's own are among them."""
+    if isinstance(value, (list, tuple, range)):
+        kinds = [_python_kind(part) for part in value]
+        if None in kinds:
+            return None
+        return max(kinds, key=[bool, int, float, complex].index, default=float)  # type: ignore[arg-type]
+    return type(value) if type(value) in _PYTHON else None
+
+
+def operands(*values: Any) -> list[Any]:
+    """Return operands as Tensors, where numbers, lists and arrays take the dtype of the first Tensor among them."""
+    if all(isinstance(value, Recorded) for value in values):
+        return list(values)
+    dtype = _common_dtype(values)
+    return [as_tensor(v, None if dtype is None or isinstance(v, (Recorded, Readable)) else _taken(v, dtype)) for v in values]
+
+
+def _taken(value: Any, dtype: Any) -> Any:
+    """Return the dtype that an operand takes beside a Tensor: floats that meet integers keep their own."""
+    own = dtype_of(as_tensor(value))
+    return dtype if np.can_cast(own, dtype, "same_kind") else None
+
+
+@operation("convert_to_tensor")
+def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, name: str | None = None) -> Any:
+    """Return a value as a Tensor; a Tensor stays the object that it is."""
+    return as_tensor(value, dtype)
+
+
+@operation("constant")
+def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const") -> Any:
+    """Return a value as a Tensor, of a shape to which one number is repeated."""
+    out = as_tensor(value, dtype)
+    if shape is None:
+        return out
+    return np.broadcast_to(out, tuple(shape)) if out.size == 1 else np.reshape(out, tuple(shape))
+
+
+@operation("cast dtypes.cast")
+def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
+    """Return a Tensor with elements of another type; the imaginary part is dropped where that is real."""
+    x, wanted = as_tensor(x), numpy_dtype(dtype)
+    if dtype_of(x).kind == "c" and wanted.kind not in "cb":
+        x = x.real
+    return x if dtype_of(x) == wanted else x.astype(wanted)
+
+
+@operation("identity")
+def identity(input: Any, name: str | None = None) -> Any:
+    """Return a Tensor of the same value that is another object."""
+    return COPY(as_tensor(input))
+
+
+@named("is_tensor")
+def is_tensor(x: Any) -> bool:
+    """Say whether something is a Tensor or a Variable."""
+    return isinstance(x, (Recorded, Readable, IndexedSlices))
+
+
+named("Tensor")(functad.Tensor)  # `isinstance(x, tf.Tensor)` holds for every Tensor

@@ -1,0 +1,173 @@
+"""`tf.Variable`: a `functad.Variable` with TensorFlow's arguments, names and default dtypes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import functad
+from functad.compat.tensorflow.dtypes import TensorShape, numpy_dtype
+from functad.compat.tensorflow.names import named
+from functad.compat.tensorflow.slices import IndexedSlices
+from functad.compat.tensorflow.tensors import Tensor, as_tensor, tensor_of
+from functad.eager.readable import Readable, read
+
+
+@named("Variable")
+class Variable(functad.Variable):
+    """A value that changes by assignment, and that tapes follow.
+
+    Args:
+        initial_value: an array, a number, a nested list, a Tensor, or a function without arguments that returns one of these.
+            Python floats become float32, integers int32; arrays keep their dtype.
+        trainable: tapes follow it; `None` means that they do if it holds floating-point or complex numbers.
+        validate_shape, caching_device, variable_def, import_scope, synchronization, aggregation: have no meaning here.
+        name: `"w"` makes the name `w:0`.
+        dtype: type of the elements.
+        constraint: is kept as an attribute.
+        shape: must be that of the value, where it is given.
+
+    Example:
+        >>> from functad.compat import tf
+        >>> v = tf.Variable(3.0)
+        >>> v.name, v.dtype.name, float(v.assign_add(1.0))
+        ('Variable:0', 'float32', 4.0)
+    """
+
+    def __init__(
+        self,
+        initial_value: Any = None,
+        trainable: bool | None = None,
+        validate_shape: bool = True,
+        caching_device: Any = None,
+        name: str | None = None,
+        variable_def: Any = None,
+        dtype: Any = None,
+        import_scope: Any = None,
+        constraint: Callable[[Any], Any] | None = None,
+        synchronization: Any = None,
+        aggregation: Any = None,
+        shape: Any = None,
+    ) -> None:
+        given = initial_value() if callable(initial_value) and not isinstance(initial_value, Readable) else initial_value
+        value = None if given is None else as_tensor(given, None if dtype is None else numpy_dtype(dtype))
+        super().__init__(value, trainable, f"{name or 'Variable'}:0")
+        self.constraint = constraint
+        if shape is not None:
+            self.shape.assert_is_compatible_with(shape)
+
+    @property
+    def shape(self) -> TensorShape:
+        """Lengths of the axes."""
+        return TensorShape(super().shape)
+
+    def get_shape(self) -> TensorShape:
+        """Return the shape."""
+        return self.shape
+
+    def __functad_read__(self) -> Tensor:
+        return tensor_of(super().__functad_read__())  # type: ignore[no-any-return]
+
+    def value(self) -> Any:
+        """Return the present value as a Tensor of its own."""
+        return self.read_value()
+
+    def initialized_value(self) -> Any:
+        """Return the present value: there is no other."""
+        return self.read_value()
+
+    def ref(self) -> Reference:
+        """Return a hashable reference, for sets and dicts."""
+        return Reference(self)
+
+    experimental_ref = ref
+
+    def assign(
+        self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
+    ) -> functad.Variable | None:
+        """Replace the value, which must have this shape; tapes do not follow that."""
+        return super().assign(_plain(value), read_value=read_value)
+
+    def assign_add(
+        self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
+    ) -> functad.Variable | None:
+        """Add to the value."""
+        return super().assign_add(_plain(delta), read_value=read_value)
+
+    def assign_sub(
+        self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
+    ) -> functad.Variable | None:
+        """Subtract from the value."""
+        return super().assign_sub(_plain(delta), read_value=read_value)
+
+    def scatter_update(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Variable:
+        """Replace rows."""
+        return self._scatter(sparse_delta, lambda old, index, new: old.__setitem__(index, new))
+
+    def scatter_add(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Variable:
+        """Add to rows; one that is given twice is added to twice."""
+        return self._scatter(sparse_delta, np.add.at)
+
+    def scatter_sub(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Variable:
+        """Subtract from rows."""
+        return self._scatter(sparse_delta, np.subtract.at)
+
+    def scatter_nd_update(self, indices: Any, updates: Any, name: str | None = None) -> Variable:
+        """Replace the elements, or parts, at positions given by the last axis of `indices`."""
+        return self._scatter(_by_position(indices, updates), lambda old, index, new: old.__setitem__(index, new))
+
+    def scatter_nd_add(self, indices: Any, updates: Any, name: str | None = None) -> Variable:
+        """Add to the elements, or parts, at positions given by the last axis of `indices`."""
+        return self._scatter(_by_position(indices, updates), np.add.at)
+
+    def scatter_nd_sub(self, indices: Any, updates: Any, name: str | None = None) -> Variable:
+        """Subtract from the elements, or parts, at positions given by the last axis of `indices`."""
+        return self._scatter(_by_position(indices, updates), np.subtract.at)
+
+    def __copy__(self) -> Variable:
+        return self._remade(*self.__reduce__()[1:])
+
+    def __reduce__(self) -> Any:
+        return Variable, (self.numpy(), self._trainable), {"name": self.name, "constraint": self.constraint}
+
+    @staticmethod
+    def _remade(arguments: Any, state: dict[str, Any]) -> Variable:
+        variable = Variable(*arguments)
+        vars(variable).update(state)
+        return variable
+
+    def _scatter(self, slices: IndexedSlices, change: Callable[[Any, Any, Any], Any]) -> Variable:
+        array = np.array(self.numpy())
+        indices = slices.indices if isinstance(slices.indices, tuple) else np.asarray(as_tensor(slices.indices).numpy())
+        change(array, indices, np.asarray(as_tensor(slices.values, self.dtype).numpy()))
+        super().assign(array)
+        return self
+
+
+def _by_position(indices: Any, updates: Any) -> IndexedSlices:
+    index = np.asarray(as_tensor(indices).numpy())
+    return IndexedSlices(updates, tuple(np.moveaxis(index, -1, 0)))
+
+
+def _plain(value: Any) -> Any:
+    """Return what is assigned: numbers and nested lists as arrays of TensorFlow's default dtypes."""
+    return as_tensor(value) if isinstance(value, (list, tuple, IndexedSlices)) else read(value)
+
+
+class Reference:
+    """A hashable reference to a Variable."""
+
+    def __init__(self, variable: Variable) -> None:
+        self._variable = variable
+
+    def deref(self) -> Variable:
+        """Return the Variable."""
+        return self._variable
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Reference) and other._variable is self._variable
+
+    def __hash__(self) -> int:
+        return id(self._variable)

@@ -1,0 +1,79 @@
+"""TensorFlow's names for what functad has, so that code written for TensorFlow's eager interface runs with other imports.
+
+    import functad.compat.tf as tf          # in place of: import tensorflow as tf
+    from functad.compat.tf import keras     # in place of: from tensorflow import keras
+
+Everything acts on Tensors of `functad`, and NumPy functions act on these too. A name that is missing raises AttributeError with
+the NumPy spelling. What differs from TensorFlow is on the page `notebooks/tensorflow.md`.
+
+Example:
+    >>> import functad.compat.tf as tf
+    >>> w = tf.Variable([1.0, 2.0])
+    >>> with tf.GradientTape() as tape:
+    ...     loss = tf.reduce_sum(tf.square(w))
+    >>> tape.gradient(loss, w).numpy()
+    array([2., 4.], dtype=float32)
+"""
+
+from __future__ import annotations
+
+from importlib import import_module as _import_module
+from typing import Any as _Any
+
+from functad.compat.tensorflow import names as _names
+
+# Each of these modules enters its names into the table.
+for _module in (
+    "control",
+    "creation",
+    "derivatives",
+    "dtypes",
+    "elementwise",
+    "initializers",
+    "linear_algebra",
+    "nests",
+    "networks",
+    "random_numbers",
+    "reductions",
+    "shaping",
+    "slices",
+    "tensors",
+    "variables",
+):
+    _import_module(f"functad.compat.tensorflow.{_module}")
+
+# These need modules and optimisers, which programs without them do not load.
+_names.later("functad", "Module")
+_names.later(
+    "functad.optimizers",
+    """
+    keras.optimizers.Adagrad keras.optimizers.Adam keras.optimizers.AdamW keras.optimizers.RMSprop keras.optimizers.SGD
+    keras.optimizers.Optimizer optimizers.Adagrad optimizers.Adam optimizers.AdamW optimizers.RMSprop optimizers.SGD
+    optimizers.Optimizer
+    """,
+)
+_names.later(
+    "functad.compat.tensorflow.layers",
+    """
+    keras.Model keras.Sequential keras.layers.Activation keras.layers.Dense keras.layers.Flatten keras.layers.Layer
+    keras.models.Model keras.models.Sequential
+    """,
+)
+_names.later(
+    "functad.compat.tensorflow.trainers",
+    """
+    train.AdamOptimizer=adam_optimizer
+    train.GradientDescentOptimizer=gradient_descent_optimizer train.MomentumOptimizer=momentum_optimizer
+    """,
+)
+_names.make_namespaces()
+
+
+def __getattr__(name: str) -> _Any:
+    if name.startswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _names.find(name)
+
+
+def __dir__() -> list[str]:
+    return _names.names_in("")

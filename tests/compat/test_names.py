@@ -1,0 +1,98 @@
+"""The table of names: what is there has a text, and what is not says what to write instead."""
+
+import importlib
+import inspect
+
+import pytest
+
+from functad.compat import tf, tfe
+from functad.compat.tensorflow.names import LATER, SPELLINGS, TABLE
+
+WANTED = """
+    Variable constant convert_to_tensor GradientTape zeros ones zeros_like ones_like fill range linspace eye random.normal
+    random.uniform random.set_seed reduce_sum reduce_mean reduce_max reduce_min reduce_prod reduce_logsumexp matmul tensordot
+    einsum sin cos tan exp log sqrt square tanh abs sign pow add subtract multiply divide maximum minimum clip_by_value
+    math.log math.exp math.reduce_sum math.sigmoid nn.relu nn.sigmoid nn.softmax nn.log_softmax nn.softplus nn.elu nn.gelu
+    nn.softmax_cross_entropy_with_logits nn.sparse_softmax_cross_entropy_with_logits nn.sigmoid_cross_entropy_with_logits
+    nn.l2_loss linalg.inv linalg.solve
+    cast reshape transpose concat stack unstack split squeeze expand_dims tile pad where gather
+    gather_nd one_hot argmax equal greater less cumsum identity nest.flatten nest.map_structure nest.pack_sequence_as
+    nest.assert_same_structure float32 float64 int32 int64 complex64 complex128 bool keras.activations.relu
+    keras.losses.MeanSquaredError custom_gradient recompute_grad grad_pass_through stop_gradient gradients hessians
+    autodiff.ForwardAccumulator UnconnectedGradients AggregationMethod function debugging.assert_near Tensor TensorShape
+""".split()  # noqa: SIM905 (a table reads better than quoted names)
+
+
+def find(path):
+    found = tf
+    for name in path.split("."):
+        found = getattr(found, name)
+    return found
+
+
+@pytest.mark.parametrize("path", WANTED)
+def test_name_is_there(path):
+    assert find(path) is TABLE[path]
+
+
+def test_names_that_come_late_point_somewhere_else():
+    assert {"Module", "keras.layers.Dense", "keras.Sequential", "keras.optimizers.SGD", "keras.optimizers.Adam"} <= set(LATER)
+
+
+@pytest.mark.parametrize("path", sorted(path for path, value in TABLE.items() if callable(value)))
+def test_callable_has_a_text(path):
+    assert inspect.getdoc(TABLE[path])
+
+
+def test_namespaces_can_be_imported():
+    assert importlib.import_module("functad.compat.tf.keras.losses") is tf.keras.losses
+    from functad.compat.tf.keras.losses import MeanSquaredError
+
+    import functad.compat.tf as again
+    from functad.compat.tf import nest
+
+    assert again is tf
+    assert nest is tf.nest
+    assert MeanSquaredError is tf.keras.losses.MeanSquaredError
+    assert repr(tf.math) == "<module 'functad.compat.tf.math'>"
+
+
+def test_names_are_listed():
+    assert {"sin", "math", "keras", "Module", "Variable"} <= set(dir(tf))
+    assert {"sin", "log1p"} <= set(dir(tf.math))
+    assert {"Dense", "Layer"} <= set(dir(tf.keras.layers))
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("sinc", r"tf\.sinc, asked for at .*test_names.py:\d+\. .* write np\.sinc\."),
+        ("unique", r"Write np\.unique\(x\) instead"),
+        ("erf", r"scipy\.special\.erf"),
+        ("math.erf", r"scipy\.special\.erf"),
+        ("reduce_euclidean_norm", r"Write tf\.math\.reduce_euclidean_norm instead"),
+        ("linalg.matrix_rank", r"write np\.linalg\.matrix_rank"),
+        ("reduce_summ", r"nearest name that it has is tf\.reduce_sum"),
+        ("zzzzzz", "use the NumPy spelling"),
+        ("keras.layers.Dropout", "rng.random"),
+    ],
+)
+def test_missing_name_says_what_to_write(path, text):
+    with pytest.raises(AttributeError, match=text):
+        find(path)
+
+
+def test_spellings_are_of_names_that_are_missing():
+    assert not set(SPELLINGS) & (set(TABLE) | set(LATER))
+
+
+def test_special_names_are_those_of_a_module():
+    assert not hasattr(tf, "__path__")
+    assert not hasattr(tf.math, "__path__")
+    assert not hasattr(tfe, "__path__")
+    assert tf.math.__name__ == "functad.compat.tf.math"
+
+
+def test_missing_name_of_the_first_interface():
+    with pytest.raises(AttributeError, match=r"no 'Iterator', asked for at .*test_names.py.* it has GradientTape"):
+        tfe.Iterator  # noqa: B018
