@@ -16,7 +16,8 @@ from functad.eager.gradient_functions import (
 )
 from functad.eager.graph import AggregationMethod, gradients, graph, hessians
 from functad.eager.recording import constant
-from functad.eager.tape import GradientTape, UnconnectedGradients
+from functad.eager.requests import UnconnectedGradients
+from functad.eager.tape import GradientTape
 from functad.eager.variable import Variable
 from functad.expressions.expressions import Expressions
 from functad.expressions.spec import ArraySpec

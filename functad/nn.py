@@ -15,8 +15,8 @@ import numpy as np
 from functad.eager.module import Module
 from functad.eager.readable import read
 from functad.eager.variable import Variable
-from functad.errors import here, name_of
 from functad.expressions.spec import dtype_of, shape_of
+from functad.places import here, name_of
 from functad.primitives.operands import as_operand
 from functad.primitives.special import softmax_first
 from functad.transforms.stop import stop_gradient

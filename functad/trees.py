@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from functad.errors import StructureError, here
+from functad.errors import StructureError
+from functad.places import here
 
 C = TypeVar("C")
 Children = tuple[Sequence[Any], Any]

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad import errors
+from functad import errors, places
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "notebooks" / "errors.md"
@@ -145,7 +145,7 @@ def test_first_example_raises_exactly_this_error(code, names):
 def user_line(call: Any) -> str:
     """Return the line that `here` names when something calls back into functad."""
     found: list[str] = []
-    call(lambda *args: found.append(errors.here()) or 1.0)
+    call(lambda *args: found.append(places.here()) or 1.0)
     return found[0]
 
 
@@ -174,13 +174,13 @@ def test_callback_is_code_of_the_user(through):
 
 def test_installed_packages_are_code_of_the_user(tmp_path):
     standard = Path(statistics.__file__).parent
-    assert errors._looks_internal(statistics.__file__)
-    assert errors._looks_internal(np.__file__)
-    assert errors._looks_internal(functad.__file__)
-    assert not errors._looks_internal(str(standard / "site-packages" / "somebody" / "model.py"))
-    assert not errors._looks_internal(pytest.__file__)
-    assert not errors._looks_internal(str(tmp_path / "model.py"))
-    assert not errors._looks_internal(functad.__file__.replace("__init__", "tour/network"))
+    assert places._looks_internal(statistics.__file__)
+    assert places._looks_internal(np.__file__)
+    assert places._looks_internal(functad.__file__)
+    assert not places._looks_internal(str(standard / "site-packages" / "somebody" / "model.py"))
+    assert not places._looks_internal(pytest.__file__)
+    assert not places._looks_internal(str(tmp_path / "model.py"))
+    assert not places._looks_internal(functad.__file__.replace("__init__", "tour/network"))
 
 
 def test_expression_that_runs_is_known():
@@ -188,16 +188,16 @@ def test_expression_that_runs_is_known():
         return running.__globals__["errors"].running()
 
     def running() -> Any:
-        return [errors.running(), 1 + len(errors.running())]
+        return [places.running(), 1 + len(places.running())]
 
-    assert running() == ["errors.running()", 17]
+    assert running() == ["places.running()", 17]
     source = "value = ask(\n    1,\n)"
-    names = {"ask": lambda *args: errors.running(), "__name__": "no_source"}
+    names = {"ask": lambda *args: places.running(), "__name__": "no_source"}
     exec(compile(source, "<nowhere>", "exec"), names)
-    assert "errors.running()" in names["value"]  # the lambda stands in this file
+    assert "places.running()" in names["value"]  # the lambda stands in this file
 
 
 def test_line_of_a_warning_is_that_of_the_user():
     with pytest.warns(errors.UnconnectedWarning) as caught:
-        errors.warn(errors.UnconnectedWarning("Nothing."))
+        places.warn(errors.UnconnectedWarning("Nothing."))
     assert (caught[0].filename, caught[0].lineno) == (__file__, sys._getframe().f_lineno - 1)

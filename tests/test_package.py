@@ -18,6 +18,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 # The order of the design: a module imports from its own layer and from those before it.
 LAYERS = (
+    "functad.places",
     "functad.errors",
     "functad.trees",
     "functad.expressions.spec",

@@ -20,8 +20,8 @@ from functad.compat.tensorflow.tensors import as_tensor, tensors_of
 from functad.compat.tensorflow.variables import Variable
 from functad.eager.gradient_functions import Params, _Parameters
 from functad.eager.readable import Readable
-from functad.errors import here
 from functad.expressions.spec import PYTHON_SCALARS
+from functad.places import here
 from functad.tracing.recorder import Recorded
 from functad.trees import flatten, tree_map
 

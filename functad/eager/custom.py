@@ -17,11 +17,13 @@ import numpy as np
 
 from functad.eager.readable import Readable, read
 from functad.eager.recording import ACTIVE, Stamp
+from functad.eager.requests import conjugated
 from functad.eager.tape import GradientTape
 from functad.eager.variable import GIVEN, Variable, reading, standing_in
-from functad.errors import here, name_of
+from functad.errors import CustomGradientError
 from functad.expressions.spec import PLAIN, dtype_of, shape_of
-from functad.primitives.primitive import Primitive
+from functad.places import here, name_of
+from functad.primitives.primitive import Plan, Primitive
 from functad.tracing.recorder import ONLOOKER, Recorded, awake, idle
 from functad.tracing.tensor import Tensor
 from functad.trees import Structure, flatten, tree_map
@@ -34,7 +36,8 @@ def custom_gradient(f: Callable[..., Any] | None = None) -> Callable[..., Any]:
         f: returns `(y, grad_fn)`. `y` is a Tensor, or a structure of them; `grad_fn(*dys)`, with one cotangent for each of
             them, returns one for each positional argument (a structure is flattened; `None` stands for zero). If `f` reads
             trainable Variables that are no arguments, `grad_fn` must accept `variables=`, and return
-            `(grads, grads_of_variables)`.
+            `(grads, grads_of_variables)`. For complex numbers cotangents and gradients are those of tapes, also if the function
+            is used under `functad.grad`: the derivative of `z * z` is `dy * np.conj(2 * z)`.
 
     Returns:
         A function that returns `y`. Its derivatives in reverse mode, in tapes and transforms, are what `grad_fn` gives; those
@@ -65,6 +68,22 @@ def custom_gradient(f: Callable[..., Any] | None = None) -> Callable[..., Any]:
     return wrapper
 
 
+class _OneCall(Primitive):
+    """The primitive of one call. Nothing in it refers back to it, so what its rule closes over dies with the record."""
+
+    def __init__(self, function: Any, **about: Any) -> None:
+        super().__init__(function, **about)
+        del self.front, self.spec  # bound methods of its own; it is called directly
+
+    def spec(self, *specs: Any, **params: Any) -> Any:
+        return self.spec_by_stand_in(*specs, **params)
+
+    def reverse_plan(self, active: tuple[int, ...]) -> Plan:
+        plan = super().reverse_plan(active)
+        self.reverse_plans.clear()
+        return plan
+
+
 def _bound(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments with Tensors that were given by name in their places, so that they have gradients too."""
     if not any(isinstance(leaf, (Recorded, Readable)) for leaf in flatten(kwargs)[0]):
@@ -91,7 +110,7 @@ class _Call:
         if any(isinstance(awake(a), Recorded) for a in arguments) or ACTIVE.get():
             self._evaluate([_lowest(a) for a in arguments])
             arguments += [read(variable) for variable in self.variables]
-        primitive = Primitive(
+        primitive = _OneCall(
             self.f,
             kind="general",
             names=(),
@@ -130,7 +149,7 @@ class _Call:
         for out in outs:
             value = awake(out)
             if isinstance(value, Recorded):
-                raise ValueError(  # noqa: TRY004 - the type is not what is wrong
+                raise CustomGradientError(
                     f"{name_of(self.f)}, called at {here()}, uses a Tensor that is followed and is no argument: the gradient "
                     f"by it would be lost. Make it an argument."
                 )
@@ -163,7 +182,8 @@ class _Call:
             grad_fn = known[1][1]
         else:
             grad_fn = self._call([a if isinstance(a, Recorded) else idle(Tensor, np.copy(a)[()]) for a in own])[1]
-        dys = [dy if isinstance(dy, Recorded) else idle(Tensor, np.copy(dy)[()]) for dy in (g if type(g) is tuple else (g,))]
+        dys = [conjugated(dy) for dy in (g if type(g) is tuple else (g,))]
+        dys = [dy if isinstance(dy, Recorded) else idle(Tensor, np.copy(dy)[()]) for dy in dys]
         of_variables: Sequence[Any] = ()
         if self.variables:
             found, of_variables = grad_fn(*dys, variables=list(self.variables))
@@ -181,7 +201,7 @@ class _Call:
 
     def _check_count(self, grads: Sequence[Any], wanted: int, what: str) -> None:
         if len(grads) != wanted:
-            raise ValueError(
+            raise CustomGradientError(
                 f"the gradient function of {name_of(self.f)} returned {len(grads)} gradients for {wanted} {what}, at {here()}: "
                 f"return one for each, None for zero."
             )
@@ -192,11 +212,11 @@ class _Call:
             return np.zeros(shape, dtype if dtype.kind in "fc" else np.float64)[()]
         ct = awake(read(ct))
         if shape_of(ct) != shape:
-            raise ValueError(
+            raise CustomGradientError(
                 f"the gradient function of {name_of(self.f)} returned a gradient of shape {shape_of(ct)} for an argument of "
                 f"shape {shape}, at {here()}."
             )
-        return ct if type(ct) not in (float, int) else np.float64(ct)
+        return conjugated(ct) if type(ct) not in (float, int) else np.float64(ct)
 
 
 def _lowest(tensor: Any) -> Any:
@@ -226,7 +246,7 @@ def _unrecorded(f: Callable[..., Any]) -> Iterator[None]:
 
     def refuse(tensors: Sequence[Recorded]) -> bool:
         if any(tensor.recorder in before for tensor in tensors):
-            raise ValueError(
+            raise CustomGradientError(
                 f"{name_of(f)} uses a Tensor that is followed and is no argument, at {here()}: the gradient by it would be "
                 f"lost. Make it an argument, or a constant by functad.stop_gradient."
             )

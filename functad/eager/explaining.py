@@ -10,6 +10,7 @@ import numpy as np
 from functad.eager.readable import read
 from functad.eager.variable import Variable
 from functad.expressions.spec import dtype_of, shape_of
+from functad.places import line_of
 from functad.primitives.operands import innermost
 
 if TYPE_CHECKING:
@@ -24,9 +25,9 @@ def explain_missing(tape: GradientTape, targets: Sequence[Any], source: Any) -> 
     own = tape.slots_of(source)
     if not own:
         return _not_followed(tape, source)
-    for target in targets:
-        if dtype_of(target).kind not in "fc":
-            return f"the target is {dtype_of(target)}: a cast to integers or a comparison has cut the path."
+    whole = [target for target in targets if dtype_of(target).kind not in "fc"]
+    if len(whole) == len(targets) > 0:
+        return f"the target is {dtype_of(whole[0])}: a cast to integers or a comparison has cut the path."
     places = [slot for target in targets for slot in tape.slots_of(read(target))]
     if not places:
         return _made_outside(tape, own)
@@ -44,6 +45,8 @@ def _not_followed(tape: GradientTape, source: Any) -> str:
     if isinstance(source, Variable):
         if not source.trainable:
             return "the Variable is not trainable, so the tape did not follow it: tape.watch(v) inside the `with` block."
+        if not tape._watch_accessed:
+            return "the tape has watch_accessed_variables=False: tape.watch(v) inside the `with` block."
         return "the Variable was not read while the tape recorded."
     value = innermost(read(source))
     for tensor, _ in tape.sources():
@@ -61,12 +64,15 @@ def _not_followed(tape: GradientTape, source: Any) -> str:
 def _made_outside(tape: GradientTape, own: Sequence[int]) -> str:
     used = tape.depend_on(set(own))
     return (
-        "the target was not made by anything that the tape recorded: it was computed outside the `with` block, or from "
-        "constants." + _cuts(tape, used)
+        "the target was not made by anything that the tape recorded: it was computed outside the `with` block, before the "
+        "source was watched, or from constants." + _cuts(tape, used)
     )
 
 
 def _cuts(tape: GradientTape, used: set[int]) -> str:
     """Return where values that depend on the source left the tape."""
-    left = [line for slot, line in tape.left().items() if slot in used]
-    return f" What depends on it left the tape by {left[0]}." if left else ""
+    left = [place for slot, place in tape.recorder.left.items() if slot in used] if tape.recorder is not None else []
+    if not left:
+        return ""
+    name, code, instruction = left[0]
+    return f" What depends on it left the tape by {name} at {line_of(code, instruction)}."

@@ -9,10 +9,11 @@ import numpy as np
 from functad.eager import requests
 from functad.eager.readable import Readable, read
 from functad.eager.recording import EagerRecorder, Stamp, lift
-from functad.eager.tape import UnconnectedGradients
+from functad.eager.requests import UnconnectedGradients
 from functad.eager.variable import Variable
-from functad.errors import here, warn
+from functad.errors import StructureError, TapeStateError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
+from functad.places import here, warn
 from functad.tracing.recorder import FORWARD, Recorded
 from functad.transforms.forward import push_forward
 from functad.trees import flatten
@@ -48,6 +49,7 @@ class ForwardAccumulator:
         if len({id(primal) for primal in self._primals}) < len(self._primals):
             raise ValueError(f"a primal is there twice, at {here()}: give it once, with the sum of its tangents.")
         self._tangents = [_tangent(t, primal, path) for (t, path), primal in zip(given, self._primals, strict=True)]
+        self._values = [primal.held if isinstance(primal, Variable) else None for primal in self._primals]
         self._recorder: EagerRecorder | None = None
         self._inputs: dict[int, Any] = {}
         self._pushed: list[Any] = []
@@ -55,7 +57,7 @@ class ForwardAccumulator:
 
     def __enter__(self) -> Self:
         if self._recording:
-            raise ValueError(f"the accumulator is recording already, at {here()}: make another one.")
+            raise TapeStateError(f"the accumulator is recording already, at {here()}: make another one.")
         if self._recorder is None:
             self._recorder = EagerRecorder("a ForwardAccumulator", FORWARD)
         self._recording = True
@@ -76,9 +78,9 @@ class ForwardAccumulator:
         Stamp.renew()
 
     def wants(self, variable: Variable) -> bool:
-        """Say whether a Variable is among the primals."""
-        for primal, t in zip(self._primals, self._tangents, strict=True):
-            if primal is variable and t is not None:
+        """Say whether a Variable is among the primals, and has not been assigned to since."""
+        for primal, t, held in zip(self._primals, self._tangents, self._values, strict=True):
+            if primal is variable and t is not None and held is variable.held:
                 self._reading = t
                 return True
         return False
@@ -149,7 +151,7 @@ def _matched(primals: Any, tangents: Any, path: str) -> list[tuple[Any, str]]:
     parts, structure = _children(primals)
     given, other = _children(tangents)
     if structure != other:
-        raise ValueError(
+        raise StructureError(
             f"{len(parts)} primals but {len(given)} {path}, or other keys, at {here()}: give one tangent for each primal."
         )
     return [
@@ -176,12 +178,14 @@ def _tangent(t: Any, primal: Any, path: str) -> Any:
         warn(RuntimeWarning(f"{path} belongs to a primal of {dtype}, which has no derivative: it is left out."))
         return None
     t = read(t)
+    if t is None:
+        raise StructureError(f"{path} is None, at {here()}: give zeros where nothing changes.")
     if not isinstance(t, Recorded) and type(t) not in PYTHON_SCALARS:
         t = np.asarray(t)[()]
     if shape_of(t) != shape:
-        raise ValueError(f"{path} has shape {shape_of(t)}, and its primal {shape}, at {here()}: they must be equal.")
+        raise StructureError(f"{path} has shape {shape_of(t)}, and its primal {shape}, at {here()}: they must be equal.")
     if dtype_of(t).kind == "c" and dtype.kind != "c":
-        raise ValueError(f"{path} is complex, and its primal is {dtype}, at {here()}.")
+        raise StructureError(f"{path} is complex, and its primal is {dtype}, at {here()}.")
     if type(t) in PYTHON_SCALARS:
         return dtype.type(t)
     return t if dtype_of(t) == dtype else t.astype(dtype)

@@ -10,8 +10,9 @@ import numpy as np
 from functad.eager.module import Module, walk
 from functad.eager.readable import read
 from functad.eager.variable import Variable, standing_in
-from functad.errors import StateError, here, name_of
+from functad.errors import StateError
 from functad.expressions.spec import shape_of
+from functad.places import here, name_of
 from functad.primitives.operands import as_operand
 from functad.tracing.recorder import Recorded, awake
 

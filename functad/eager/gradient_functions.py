@@ -12,11 +12,12 @@ import numpy as np
 from functad.eager.readable import Readable, read
 from functad.eager.recording import constant
 from functad.eager.tape import GradientTape
-from functad.errors import here, name_of
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of
+from functad.places import here, name_of
 from functad.primitives.conversion import COPY
-from functad.tracing.recorder import Recorded, awake, idle
+from functad.tracing.recorder import Recorded, idle
 from functad.tracing.tensor import Tensor
+from functad.transforms.arguments import plain
 from functad.trees import flatten, tree_map
 
 Params = Sequence[str] | Sequence[int] | str | int | None
@@ -227,7 +228,7 @@ def _arrays(argument: Any) -> Any:
 
 def _own_tensor(leaf: Any) -> Any:
     """Return an argument as a Tensor of its own, so that one given twice counts as two; outer traces still see it."""
-    value = awake(read(leaf))
+    value = plain(leaf)
     if isinstance(value, Recorded):
         return COPY(value)
     return constant(value)

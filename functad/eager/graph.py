@@ -7,11 +7,13 @@ from typing import Any, Self
 
 from functad.eager import requests
 from functad.eager.readable import Readable, read
-from functad.eager.recording import ACTIVE, EagerRecorder, lift
-from functad.eager.tape import GradientTape, UnconnectedGradients
+from functad.eager.recording import ACTIVE, EagerRecorder, lift, shared_recorder
+from functad.eager.requests import UnconnectedGradients
+from functad.eager.tape import GradientTape
 from functad.eager.variable import Variable
-from functad.errors import here
+from functad.errors import SourceError, TapeError
 from functad.expressions.spec import dtype_of, shape_of
+from functad.places import here
 from functad.tracing.recorder import ONLOOKER, Recorded
 
 
@@ -37,7 +39,8 @@ class graph(GradientTape):  # noqa: N801 - it is used as a function: `with funct
     """Record everything that is done with Tensors and Variables in the scope, so that `gradients` can look back from results.
 
     Nothing has to be watched: constants, intermediate results and Variables, trainable or not, may be asked for. All is kept
-    as long as something that was made in the scope lives.
+    as long as something that was made in the scope lives. The argument of a function under a transform, such as
+    `functad.grad`, is made a source by `x = functad.constant(x)` in the scope.
 
     Example:
         >>> import functad
@@ -58,7 +61,9 @@ class graph(GradientTape):  # noqa: N801 - it is used as a function: `with funct
 
     def __enter__(self) -> Self:
         if self._recorder is None:
-            self._recorder = EagerRecorder("graph")
+            self._recorder = shared_recorder("graph")
+            if self._recorder.scope is not None:  # of an outer graph, which must be found from what is made in it
+                self._recorder = EagerRecorder("graph")
             self._recorder.scope = self
         super().__enter__()
         self._tokens.append(ONLOOKER.set(self._wake))
@@ -73,15 +78,22 @@ class graph(GradientTape):  # noqa: N801 - it is used as a function: `with funct
         self._variables[id(variable)] = variable
         return True
 
+    def _mark(self) -> None:
+        """Let everything in the list count, whether or not this scope put it there."""
+        assert self._recorder is not None
+        self._seen = len(self._recorder.equations)
+        self._marks = bytearray(b"\x01") * self._seen
+
     def _wake(self, tensors: Sequence[Recorded]) -> bool:
         """Put Tensors that are constants so far into the list."""
-        if not self._recording or self._recorder not in ACTIVE.get():
+        if not self._recording or self._recorder is None or self._recorder not in ACTIVE.get():
             return False
+        outer = self._tokens[-1].old_value
+        if callable(outer):  # an outer scope records it as well
+            outer(tensors)
         for tensor in tensors:
-            if tensor.recorder.sleeps and dtype_of(tensor).kind in "fc":
-                assert self._recorder is not None
+            if dtype_of(tensor).kind in "fc":
                 lift(tensor, self._recorder)
-                self.follow(tensor.slot)
         return not any(tensor.recorder.sleeps for tensor in tensors)
 
 
@@ -178,7 +190,7 @@ def hessians(ys: Any, xs: Any) -> list[Any]:
 def _listed(given: Any, what: str) -> list[tuple[Any, str]]:
     """Return the Tensors in a list, or the one given."""
     if isinstance(given, dict):
-        raise TypeError(f"{what} is a dict, at {here()}: give a Tensor or a list of them.")
+        raise SourceError(f"{what} is a dict, at {here()}: give a Tensor or a list of them.")
     return requests.sources_of(given if isinstance(given, (Recorded, Readable)) or given is None else list(given), what)
 
 
@@ -188,17 +200,20 @@ def _scope_of(targets: Sequence[tuple[Any, str]]) -> Any:
     Raises:
         RuntimeError: there is none.
     """
+    found: list[Any] = []
     for target, _ in targets:
         tensor = read(target)
         while isinstance(tensor, Recorded):
-            scope = getattr(tensor.recorder, "scope", None)
-            if scope is not None:
-                return scope
+            if getattr(tensor.recorder, "scope", None) is not None:
+                found.append(tensor.recorder)
             tensor = tensor.value
+    found.sort(key=lambda recorder: recorder not in ACTIVE.get())  # what is open comes first
+    if found:
+        return found[0].scope
     for recorder in reversed(ACTIVE.get()):
         if recorder.scope is not None:
             return recorder.scope
-    raise RuntimeError(
+    raise TapeError(
         f"gradients() at {here()} looks back at what was recorded, and nothing was: compute inside `with functad.graph():`, "
         f"use a GradientTape, or functad.grad, which takes a function."
     )

@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import Any
 
 from functad.eager.variable import SCOPE, Variable
-from functad.errors import here
+from functad.places import here
 from functad.trees import _ordered as ordered_keys
 
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")

@@ -14,17 +14,21 @@ Which recorders are awake is a matter of the thread and the coroutine: `ACTIVE`.
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Sequence
 from contextvars import ContextVar
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet, ref
 
 import numpy as np
 
-from functad.errors import here
+from functad.expressions.spec import is_float_array
+from functad.places import here, user_frame
 from functad.tracing.recorder import IDLE, OPEN, REVERSE, STALE, Recorded, Recorder, _serials, awake, idle
 from functad.tracing.tensor import Tensor
 from functad.tracing.views import clone, refresh
+from functad.transforms.arguments import plain
 
 if TYPE_CHECKING:
     from functad.eager.variable import Variable
@@ -33,6 +37,7 @@ ACTIVE: ContextVar[tuple[EagerRecorder, ...]] = ContextVar("active", default=())
 """The recorders that record now, in this thread or coroutine, by their serial numbers."""
 
 _stamps = itertools.count(1)
+_lifting = Lock()
 
 
 class Stamp:
@@ -53,11 +58,12 @@ class EagerRecorder(Recorder):
         members: the tapes that own stretches of the list, as long as they may be asked for gradients.
         tapes: those that record now; each has a method `wants` for variables that are read.
         variables: by identity, the variables that were read, and the slots of what was read.
+        aliases: by identity, Tensors that another thread or coroutine follows, and what stands for them in this list.
         moved: Tensors of the list that were put into the list of another recorder, and their slots.
         watched: slots of Tensors that were put into the list by `lift`.
         shared: there has been more than one tape.
         scope: the `graph` that records everything in the list, if there is one.
-        left: by slot, where the values of Tensors left the trace: `tape.explain` tells.
+        left: by slot, what took the value of a Tensor from the trace first, and where: `tape.explain` tells.
     """
 
     lasting = True
@@ -78,8 +84,9 @@ class EagerRecorder(Recorder):
         self.tapes: list[Any] = []
         self.variables: dict[int, tuple[Variable, list[int]]] = {}
         self.moved: dict[int, tuple[ref[Any], int]] = {}
+        self.aliases: dict[int, tuple[ref[Any], Any]] = {}
         self.watched: set[int] = set()
-        self.left: dict[int, str] = {}
+        self.left: dict[int, tuple[str, Any, int]] = {}
         self.shared = False
         self.scope: Any = None
 
@@ -99,12 +106,38 @@ class EagerRecorder(Recorder):
 
     def leave(self, tensor: Recorded) -> Any:
         """Return the value of a Tensor one level lower, and note the line where the user asked for it."""
-        if len(self.left) < 1000:
-            self.left[tensor.slot] = f"numpy() at {here()}"
+        self.note(tensor, "numpy()")
         value = tensor.value if self in ACTIVE.get() else awake(tensor)
         while isinstance(value, Recorded) and value.recorder.reassigns:
             value = value.recorder.leave(value)
         return value
+
+    def wake(self, tensor: Recorded) -> Any:
+        """Return what a Tensor stands for while the recorder sleeps: another one in a list of this thread, or its value."""
+        for recorder in reversed(ACTIVE.get()):
+            entry = recorder.aliases.get(id(tensor)) if recorder.aliases else None
+            if entry is not None and entry[0]() is tensor:
+                return entry[1]
+        return tensor.value
+
+    def note(self, tensor: Recorded, what: str) -> None:
+        """Remember that the value of a Tensor leaves the trace, and the user's line."""
+        if len(self.left) < 1000 and tensor.slot not in self.left:
+            frame = user_frame(sys._getframe(1))
+            if frame is not None:
+                self.left[tensor.slot] = what, frame.f_code, frame.f_lasti
+
+    def underived(self, primitive: Any, arrays: Sequence[Any], params: dict[str, Any], out: Any) -> Any:
+        """Return what a call gives that no derivative flows through: floats as a Tensor; masks and positions as they are.
+
+        Where the derivative is zero and not absent, as that of the sign is to be, the call is recorded.
+        """
+        if primitive.flat is not None:
+            return primitive.flat(*arrays, **params)
+        for a in arrays:
+            if isinstance(a, Recorded) and a.recorder is self:
+                self.note(a, primitive.name)
+        return idle(Tensor, out) if is_float_array(out) else out
 
     def start(self, tape: Any) -> None:
         """Let a tape record."""
@@ -145,7 +178,8 @@ class EagerRecorder(Recorder):
             entry = self.moved.get(id(tensor))
             if entry is not None and entry[0]() is tensor:
                 return entry[1]
-            tensor = tensor.value
+            entry = self.aliases.get(id(tensor))
+            tensor = entry[1] if entry is not None and entry[0]() is tensor else tensor.value
         return None
 
     def tensor_at(self, slot: int, value: Any) -> Any:
@@ -154,6 +188,14 @@ class EagerRecorder(Recorder):
         tensor.value, tensor.recorder, tensor.slot = value, self, slot
         tensor.code, tensor.instruction = None, 0
         return tensor
+
+
+def note_assigned(value: Any, method: str) -> None:
+    """Let the recorders that a Tensor belongs to remember that its value is assigned to a Variable."""
+    while isinstance(value, Recorded):
+        if isinstance(value.recorder, EagerRecorder):
+            value.recorder.note(value, method)
+        value = value.value
 
 
 def shared_recorder(transform: str) -> EagerRecorder:
@@ -168,22 +210,32 @@ def shared_recorder(transform: str) -> EagerRecorder:
 
 def lift(tensor: Any, recorder: EagerRecorder) -> None:
     """Put a Tensor into the list of a recorder, as an input, if it is not there: the object stays the same."""
+    with _lifting:
+        _lift(tensor, recorder)
+
+
+def _lift(tensor: Any, recorder: EagerRecorder) -> None:
     if tensor.recorder is STALE:
         refresh(tensor)
     home = tensor.recorder
     if home is recorder:
         return
     if home.sleeps:
+        value = awake(tensor)
+        if home is not IDLE and home.tapes:  # another thread or coroutine follows it now, and must not be disturbed
+            alias = clone(value) if isinstance(value, Recorded) else idle(Tensor, value)
+            _lift(alias, recorder)
+            recorder.aliases[id(tensor)] = ref(tensor), alias
+            return
         if home is not IDLE:
             home.moved[id(tensor)] = ref(tensor), tensor.slot
-        value = awake(tensor)
         if isinstance(value, Recorded):
             tensor.value, tensor.recorder, tensor.slot = value.value, value.recorder, value.slot
-            lift(tensor, recorder)
+            _lift(tensor, recorder)
             return
     elif home.serial > recorder.serial:
         inner = clone(tensor.value) if isinstance(tensor.value, Recorded) else idle(Tensor, tensor.value)
-        lift(inner, recorder)
+        _lift(inner, recorder)
         tensor.value = inner
         return
     else:
@@ -197,6 +249,15 @@ def lift(tensor: Any, recorder: EagerRecorder) -> None:
     tensor.slot = len(recorder.equations)
     recorder.equations.append(None)
     recorder.watched.add(tensor.slot)
+
+
+def _in_scope(tensor: Any) -> Any:
+    """Return a Tensor of another trace as one that the `graph` that is open records too."""
+    for recorder in ACTIVE.get():
+        if recorder.scope is not None and tensor.recorder is not recorder:
+            tensor = clone(tensor)
+            lift(tensor, recorder)
+    return tensor
 
 
 def constant(value: Any, dtype: Any = None, shape: Any = None) -> Tensor:
@@ -216,16 +277,13 @@ def constant(value: Any, dtype: Any = None, shape: Any = None) -> Tensor:
         >>> (x * 2).numpy()
         array([2., 4.])
     """
-    read = getattr(type(value), "__functad_read__", None)
-    if read is not None:
-        value = read(value)
-    plain: Any = awake(value)
-    if isinstance(plain, Tensor):
-        out: Any = plain.astype(dtype) if dtype is not None else plain
+    own: Any = plain(value)
+    if isinstance(own, Tensor):
+        out: Any = own.astype(dtype) if dtype is not None else own
         if shape is not None:
             out = np.broadcast_to(out, shape) if out.size == 1 else out.reshape(shape)
-        return out  # type: ignore[no-any-return]
-    array = np.array(plain, dtype)
+        return _in_scope(out)  # type: ignore[no-any-return]
+    array = np.array(own, dtype)
     if array.dtype.kind == "O":
         raise TypeError(f"constant() of Python objects, at {here()}: pass numbers, or np.stack the Tensors in a list.")
     if shape is not None:

@@ -13,8 +13,9 @@ import numpy as np
 
 from functad.eager.module import walk
 from functad.eager.variable import Variable
-from functad.errors import StateError, here
+from functad.errors import StateError
 from functad.expressions.spec import dtype_of, shape_of
+from functad.places import here
 
 State = dict[str, Any]
 

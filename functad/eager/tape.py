@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import Enum
 from typing import Any, Self
 from weakref import ref
 
@@ -12,32 +11,18 @@ import numpy as np
 
 from functad.eager import requests
 from functad.eager.explaining import explain_missing
+from functad.eager.listing import ListingRecorder, expressions
 from functad.eager.readable import read
 from functad.eager.recording import ACTIVE, EagerRecorder, Stamp, lift, shared_recorder
+from functad.eager.requests import UnconnectedGradients
 from functad.eager.variable import Variable
 from functad.eager.walks import cotangents_at, raised, reached
-from functad.errors import here, warn
+from functad.errors import InputError, NoPathError, TapeError, TapeStateError
 from functad.expressions.spec import dtype_of
+from functad.places import here, warn
 from functad.primitives.operands import innermost
 
 _SPENT = "this non-persistent tape has given its gradient already, or was never entered"
-
-
-class UnconnectedGradients(Enum):
-    """What stands for the derivative by a source that the target does not depend on by a recorded path.
-
-    Example:
-        >>> import functad
-        >>> x, other = functad.constant(3.0), functad.constant([1.0, 2.0])
-        >>> with functad.GradientTape() as tape:
-        ...     tape.watch([x, other])
-        ...     y = x * x
-        >>> tape.gradient(y, other, unconnected_gradients=UnconnectedGradients.ZERO).numpy()
-        array([0., 0.])
-    """
-
-    NONE = "none"
-    ZERO = "zero"
 
 
 class GradientTape:
@@ -50,6 +35,7 @@ class GradientTape:
     Args:
         persistent: any number of gradients may be asked for; otherwise one, after which everything is freed.
         watch_accessed_variables: trainable Variables are watched when they are read.
+        keep_expressions: what is called is kept too, for `expressions`; takes several times as long.
 
     Example:
         >>> import functad
@@ -63,7 +49,10 @@ class GradientTape:
 
     _warned = False
 
-    def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True) -> None:
+    def __init__(
+        self, persistent: bool = False, watch_accessed_variables: bool = True, *, keep_expressions: bool = False
+    ) -> None:
+        self._keep_expressions = keep_expressions
         self._persistent = persistent
         self._watch_accessed = watch_accessed_variables
         self._recorder: EagerRecorder | None = None
@@ -85,10 +74,10 @@ class GradientTape:
 
     def __enter__(self) -> Self:
         if self._recording:
-            raise ValueError(f"the tape is recording already, at {here()}: open another GradientTape inside it.")
+            raise TapeStateError(f"the tape is recording already, at {here()}: open another GradientTape inside it.")
         if self._spent or self._recorder is None:
             self._clear()
-            self._recorder, self._spent = shared_recorder("a GradientTape"), False
+            self._recorder, self._spent = self._new_recorder(), False
         self._start()
         return self
 
@@ -96,6 +85,9 @@ class GradientTape:
         if self._recording or self._paused:
             self._paused = False
             self._stop()
+
+    def _new_recorder(self) -> EagerRecorder:
+        return (ListingRecorder if self._keep_expressions else shared_recorder)("a GradientTape")
 
     def _start(self) -> None:
         recorder = self._recorder
@@ -127,6 +119,8 @@ class GradientTape:
             recorder.equations.clear()
             recorder.variables.clear()
             recorder.moved.clear()
+            recorder.aliases.clear()
+            recorder.left.clear()
             return
         for other in others:
             other._mark()
@@ -170,14 +164,14 @@ class GradientTape:
         """
         if self._recorder is None or not self._recording:
             state = "stopped" if self._paused else "not entered" if self._recorder is None else "left"
-            raise RuntimeError(
+            raise TapeError(
                 f"watch() on a tape that is {state}, at {here()}: what is watched now would not be recorded. "
                 f"Call it inside `with tape:`."
             )
         leaves = requests.sources_of(tensor, "tensor")
         for leaf, path in leaves:
             if dtype_of(leaf).kind not in "fc":
-                raise TypeError(
+                raise InputError(
                     f"watch() of {path} of {leaf.dtype}, at {here()}: only floating-point and complex numbers have "
                     f"derivatives. Make it floats: functad.constant(value, dtype=float)."
                 )
@@ -220,9 +214,9 @@ class GradientTape:
             ValueError: it is not recording.
         """
         if self._recorder is None:
-            raise RuntimeError(f"stop_recording() at {here()}: {_SPENT}.")
+            raise TapeError(f"stop_recording() at {here()}: {_SPENT}.")
         if not self._recording:
-            raise ValueError(f"stop_recording() of a tape that is not recording, at {here()}.")
+            raise TapeStateError(f"stop_recording() of a tape that is not recording, at {here()}.")
         self._stop()
         self._paused = True
         try:
@@ -239,11 +233,11 @@ class GradientTape:
             ValueError: the tape is not recording.
         """
         if not self._recording:
-            raise ValueError(f"reset() of a tape that is not recording, at {here()}: call it inside `with tape:`.")
+            raise TapeStateError(f"reset() of a tape that is not recording, at {here()}: call it inside `with tape:`.")
         self._stop()
         self._release()
         self._clear()
-        self._recorder = shared_recorder("a GradientTape")
+        self._recorder = self._new_recorder()
         self._start()
 
     # Gradients
@@ -274,18 +268,15 @@ class GradientTape:
             ValueError: an option is unknown, or a seed does not fit; the tape can still be asked.
         """
         request = requests.Request(target, sources, output_gradients, unconnected_gradients, missing)
-        self._begin("gradient")
-        try:
-            found = request.answer(self)
-        finally:
-            self._finish()
-        return found
+        return self._answered(request, "gradient")
 
     def jacobian(
         self,
         target: Any,
         sources: Any,
         unconnected_gradients: Any = UnconnectedGradients.NONE,
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
     ) -> Any:
         """Return the Jacobians of a target by the sources.
 
@@ -293,6 +284,8 @@ class GradientTape:
             target: a Tensor or Variable.
             sources: a Tensor or Variable, or a nested structure of them.
             unconnected_gradients: as for `gradient`.
+            parallel_iterations: has no meaning here.
+            experimental_use_pfor: has no meaning here.
 
         Returns:
             In the structure of `sources`, Tensors of shape `target.shape + source.shape`.
@@ -300,16 +293,19 @@ class GradientTape:
         Raises:
             RuntimeError, TypeError, ValueError: as `gradient`.
         """
+        requests.check_iterations(parallel_iterations)
         request = requests.JacobianRequest(target, sources, unconnected_gradients)
-        self._begin("jacobian")
-        try:
-            found = request.answer(self)
-        finally:
-            self._finish()
-        return found
+        return self._answered(request, "jacobian")
 
     def batch_jacobian(
-        self, target: Any, source: Any, unconnected_gradients: Any = UnconnectedGradients.ZERO, *, check: bool = False
+        self,
+        target: Any,
+        source: Any,
+        unconnected_gradients: Any = UnconnectedGradients.ZERO,
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+        *,
+        check: bool = False,
     ) -> Any:
         """Return, for each element of the first axis, the Jacobian of that row of the target by that row of the source.
 
@@ -317,6 +313,8 @@ class GradientTape:
             target: a Tensor of shape `(b, ...)`.
             source: a Tensor of shape `(b, ...)`, row `i` of which influences row `i` of the target only.
             unconnected_gradients: as for `gradient`.
+            parallel_iterations: has no meaning here.
+            experimental_use_pfor: has no meaning here.
             check: make sure that the rows are independent; takes `b` times as long.
 
         Returns:
@@ -326,17 +324,26 @@ class GradientTape:
             ValueError: the shapes do not fit, or `check` finds that rows depend on other rows.
             RuntimeError, TypeError: as `gradient`.
         """
+        requests.check_iterations(parallel_iterations)
         request = requests.BatchJacobianRequest(target, source, unconnected_gradients, check)
-        self._begin("batch_jacobian")
+        return self._answered(request, "batch_jacobian")
+
+    def _answered(self, request: Any, method: str) -> Any:
+        """Return the answer to a request; after that a tape that is not persistent is spent."""
+        self._begin(method)
         try:
             found = request.answer(self)
-        finally:
+        except NoPathError:
+            raise  # nothing was given, so the tape can still be asked
+        except BaseException:
             self._finish()
+            raise
+        self._finish()
         return found
 
     def _begin(self, method: str) -> None:
         if self._recorder is None:
-            raise RuntimeError(f"{method}() at {here()}: {_SPENT}. GradientTape(persistent=True) can be asked more than once.")
+            raise TapeError(f"{method}() at {here()}: {_SPENT}. GradientTape(persistent=True) can be asked more than once.")
         if self._recording and not self._persistent:
             self._stop()
         elif self._recording and not self._warned:
@@ -401,9 +408,12 @@ class GradientTape:
         reached(marks, equations, 0, len(equations))
         return {slot for slot, mark in enumerate(marks) if mark}
 
-    def left(self) -> dict[int, str]:
-        """Return by slot the lines where values left the tape."""
-        return {} if self._recorder is None else self._recorder.left
+    expressions = expressions
+
+    @property
+    def recorder(self) -> EagerRecorder | None:
+        """The list that the tape writes into."""
+        return self._recorder
 
     def explain(self, target: Any, source: Any) -> str:
         """Return why the gradient of a target by a source is `None`, and what to do; or that there is a recorded path.

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from functad.eager.readable import Readable, read
-from functad.eager.recording import ACTIVE, Stamp
-from functad.errors import here
+from functad.eager.recording import ACTIVE, Stamp, note_assigned
+from functad.errors import AssignmentError, InputError
 from functad.expressions.spec import dtype_of, shape_of
+from functad.places import here
 from functad.primitives.conversion import COPY
 from functad.primitives.operands import innermost
 from functad.tracing.recorder import Recorded, awake, idle
@@ -38,13 +39,13 @@ class Given:
     follow Variables.
     """
 
-    __slots__ = ("_besides", "_stamp", "_tensor", "_value", "variable")
+    __slots__ = ("_besides", "_latest", "_value", "variable")
 
     def __init__(self, variable: Variable, value: Any, besides: Sequence[Any]) -> None:
         self.variable = variable
         self._value = value
         self._besides = besides
-        self._stamp: Any = None
+        self._latest: Any = None
 
 
 @contextmanager
@@ -108,7 +109,7 @@ class Variable(Readable):
             raise TypeError(f"a Variable of {array.dtype}, at {here()}, cannot be: pass numbers.")
         inexact = array.dtype.kind in "fc"
         if trainable and not inexact:
-            raise TypeError(
+            raise InputError(
                 f"a trainable Variable of {array.dtype}, at {here()}: integers have no derivative. Pass floats, "
                 f"dtype=float, or trainable=False."
             )
@@ -142,6 +143,11 @@ class Variable(Readable):
         given = GIVEN.get()
         return dtype_of(given[id(self)]._value) if id(self) in given else self._spec[1]
 
+    @property
+    def held(self) -> Any:
+        """The present value, another object after each assignment; nobody may write into it."""
+        return self._value
+
     def _set(self, value: Any) -> None:
         """Take a value that is nobody else's."""
         if type(value) is np.ndarray:
@@ -149,7 +155,7 @@ class Variable(Readable):
             if type(value) is np.ndarray:
                 value.setflags(write=False)
         self._value = value
-        self._stamp: Any = None
+        self._latest: Any = None  # stamp, recorders and Tensor of the last read: in one tuple, for threads read too
 
     def __functad_read__(self) -> Tensor:
         active = ACTIVE.get()
@@ -158,14 +164,14 @@ class Variable(Readable):
             found.append(self)
         given = GIVEN.get()
         holder: Any = given.get(id(self), self) if given else self
-        if holder._stamp == (Stamp.current, active):
-            return holder._tensor  # type: ignore[no-any-return]
+        stamp, latest = Stamp.current, holder._latest
+        if latest is not None and latest[0] == stamp and latest[1] == active:
+            return latest[2]  # type: ignore[no-any-return]
         value = holder._value
         tensor: Any = clone(value) if isinstance(value, Recorded) else idle(Tensor, value)
         for recorder in active:
             recorder.take(self, tensor, holder._besides)
-        holder._tensor = tensor
-        holder._stamp = Stamp.current, active
+        holder._latest = stamp, active, tensor
         return tensor  # type: ignore[no-any-return]
 
     def read_value(self) -> Any:
@@ -206,10 +212,12 @@ class Variable(Readable):
     def _checked(self, value: Any, method: str) -> Any:
         """Return a value to be assigned, as an array of the Variable's dtype that is nobody else's."""
         self._refuse_given(method)
-        plain = np.array(_plain(read(value)))
+        value = read(value)
+        note_assigned(value, method)
+        plain = np.array(_plain(value))
         shape, dtype = shape_of(plain), dtype_of(plain)
         if shape != self.shape:
-            raise ValueError(
+            raise AssignmentError(
                 f"{method} of a value of shape {shape} to the Variable {self.name!r} of shape {self.shape}, at {here()}: "
                 f"the shapes must be equal. Use np.broadcast_to(value, v.shape) if it is to be repeated."
             )

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import CheckError, here
+from functad.errors import CheckError
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
+from functad.places import here
 from functad.primitives.primitive import Primitive
 from functad.trees import Structure
 

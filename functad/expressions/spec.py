@@ -91,3 +91,8 @@ def shape_of(value: Any) -> tuple[int, ...]:
 def dtype_of(value: Any) -> np.dtype[Any]:
     """Return the dtype of an array, Tensor or scalar (that of a Python scalar is its widest)."""
     return PYTHON_SCALARS[type(value)] if type(value) in PYTHON_SCALARS else value.dtype
+
+
+def is_float_array(value: Any) -> bool:
+    """Say whether a value is a plain array or number of NumPy, floating point or complex."""
+    return isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "fc"

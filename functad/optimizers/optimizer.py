@@ -9,15 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from functad.eager.tape import GradientTape
-from functad.errors import (
-    InputError,
-    MissingGradientError,
-    MissingGradientWarning,
-    OptimizerError,
-    StructureError,
-    here,
-    warn,
-)
+from functad.errors import InputError, MissingGradientError, MissingGradientWarning, OptimizerError, StructureError
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.optimizers.transformations import (
     EmptyState,
@@ -29,6 +21,7 @@ from functad.optimizers.transformations import (
     clip_by_global_norm,
     clip_by_norm,
 )
+from functad.places import here, warn
 from functad.trees import Structure, flatten
 
 

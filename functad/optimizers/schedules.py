@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import OptimizerError, here
+from functad.errors import OptimizerError
 from functad.optimizers.transformations import Schedule
+from functad.places import here
 
 
 def _check_steps(schedule: str, **settings: Any) -> None:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from functad.errors import OptimizerError, here
+from functad.errors import OptimizerError
 from functad.optimizers.optimizer import Optimizer
 from functad.optimizers.rules import adagrad, rmsprop
 from functad.optimizers.scalings import scale_by_adam
 from functad.optimizers.transformations import GradientTransformation, chain, scale, trace
+from functad.places import here
 
 
 def _between_zero_and_one(optimizer: Optimizer, **settings: float) -> None:

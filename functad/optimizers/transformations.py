@@ -12,8 +12,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from functad.errors import InputError, OptimizerError, StructureError, here
+from functad.errors import InputError, OptimizerError, StructureError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
+from functad.places import here
 from functad.trees import flatten, tree_map
 
 Schedule = Callable[[Any], Any]

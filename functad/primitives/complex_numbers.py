@@ -82,6 +82,18 @@ REAL_SIGN = Primitive(
     internal=True,
     doc="piecewise constant: the derivative is 0, at x = 0 too",
 )
+REAL_SIGN.flat = Primitive(
+    np.sign,
+    kind="elementwise",
+    names=("x",),
+    compute=np.sign,
+    vjps=(lambda g: g * 0,),
+    spec=spec_of,
+    samples=_ONE,
+    complex=False,
+    registered=False,
+    doc="as the sign; the derivative is a zero that is computed",
+)
 
 
 @composite(np.sign, doc="real: piecewise constant, the derivative is 0, at 0 too; complex: that of x / |x|", samples=_ONE)

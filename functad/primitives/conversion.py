@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import ConversionError, here
+from functad.errors import ConversionError
 from functad.expressions.spec import ArraySpec, dtype_of, spec_of
+from functad.places import here
 from functad.primitives.kinds import composite, linear
 from functad.primitives.operands import is_traced
 from functad.primitives.primitive import Primitive

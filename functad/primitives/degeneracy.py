@@ -31,8 +31,9 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import DegenerateError, here
+from functad.errors import DegenerateError
 from functad.expressions.spec import ArraySpec, shape_of, spec_of
+from functad.places import here
 from functad.primitives.kinds import constant, general
 from functad.primitives.operands import is_traced
 

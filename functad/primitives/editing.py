@@ -10,8 +10,9 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from numpy.lib.stride_tricks import sliding_window_view
 
-from functad.errors import UnsupportedError, here
+from functad.errors import UnsupportedError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.places import here
 from functad.primitives.calculus import array_of
 from functad.primitives.conversion import astype
 from functad.primitives.indexing import get_item, scatter

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import AbstractValueError, here
+from functad.errors import AbstractValueError
 from functad.expressions.spec import dtype_of, shape_of, spec_of
+from functad.places import here
 from functad.primitives.calculus import array_of
 from functad.primitives.conversion import astype
 from functad.primitives.joining import concatenate

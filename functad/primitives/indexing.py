@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import UnsupportedError, here
+from functad.errors import UnsupportedError
 from functad.expressions.spec import ArraySpec, dtype_of, spec_of
+from functad.places import here
 from functad.primitives.indices import Shape, add_at, holds_tensors, indexed_shape, plain_index
 from functad.primitives.kinds import general, linear
 from functad.primitives.operands import as_operand, zeros_for

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import AbstractValueError, here
+from functad.errors import AbstractValueError
 from functad.expressions.spec import ArraySpec, dtype_of, stand_in
+from functad.places import here
 from functad.primitives.operands import as_operand, is_traced
 
 Shape = tuple[int, ...]

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import UnsupportedError, here
+from functad.errors import UnsupportedError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.places import here
 from functad.primitives.kinds import general
 from functad.primitives.linalg import (
     SOLVE,

@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import DegenerateError, here
+from functad.errors import DegenerateError
 from functad.expressions.spec import ArraySpec, dtype_of, spec_of
+from functad.places import here
 from functad.primitives.degeneracy import (
     TIED,
     aligned,

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import UnsupportedError, here
+from functad.errors import UnsupportedError
 from functad.expressions.spec import ArraySpec, spec_of
+from functad.places import here
 
 
 def is_traced(value: Any) -> bool:

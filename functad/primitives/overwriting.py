@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from functad.errors import ConversionError, here
+from functad.errors import ConversionError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
+from functad.places import here
 from functad.primitives.indices import plain_index
 from functad.primitives.kinds import composite
 from functad.primitives.operands import as_operand, concrete, is_traced

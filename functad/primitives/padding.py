@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import UnsupportedError, here
+from functad.errors import UnsupportedError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.places import here
 from functad.primitives.indexing import get_item
 from functad.primitives.kinds import linear
 from functad.primitives.operands import is_traced, zeros_for

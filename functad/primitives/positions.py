@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import AbstractValueError, here
+from functad.errors import AbstractValueError
 from functad.expressions.spec import ArraySpec, spec_of
+from functad.places import here
 from functad.primitives.kinds import constant
 from functad.primitives.operands import as_operand
 

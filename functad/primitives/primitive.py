@@ -26,8 +26,9 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import UnsupportedError, here
+from functad.errors import UnsupportedError
 from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of, spec_of, stand_in
+from functad.places import here
 from functad.primitives.names import shown_name
 
 Rule = Callable[..., Any]
@@ -236,12 +237,14 @@ class Primitive(Entry):
         contracts: it is the product of matrices, the sums of whose cotangents may be taken before they are multiplied.
         selects: some elements of an argument do not reach the result, and get a cotangent of exactly zero.
         derived: by name, what rules read that is made of the array arguments.
+        flat: of a constant one, the primitive with derivative zero that tapes record in its place: to these zero is not `None`.
         partial: by some argument the derivative is not known.
         lost: `lost(t, *saved)`, with what both rules read, says for each result whether its cotangent is to be looked at: the
             VJP rule can find there that the tangents lack something in the direction `t`. Empty if they lack nothing.
     """
 
     status = "primitive"
+    flat: Primitive | None = None
     lost: Callable[..., tuple[bool, ...]] | None = None
 
     def __init__(

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from functad.errors import UnsupportedError, here
+from functad.errors import UnsupportedError
 from functad.expressions.spec import ArraySpec, shape_of, spec_of
+from functad.places import here
 from functad.primitives.broadcasting import as_shape
 from functad.primitives.kinds import composite, linear
 from functad.primitives.operands import as_operand, innermost

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from functad.errors import ConversionError, UnsupportedError, augmented_assignment, here
+from functad.errors import ConversionError, UnsupportedError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
+from functad.places import augmented_assignment, here
 from functad.primitives import extremes, reductions, scans
 from functad.primitives.conversion import COPY, astype
 from functad.primitives.indexing import get_item, scatter

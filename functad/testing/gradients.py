@@ -13,8 +13,9 @@ from typing import Any, Literal
 import numpy as np
 
 import functad
-from functad.errors import NothingComparedError, WrongDerivativeError, name_of
+from functad.errors import NothingComparedError, WrongDerivativeError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
+from functad.places import name_of
 from functad.testing.differences import Measured, measure
 from functad.testing.numerical import random_like
 from functad.trees import Structure, flatten

@@ -10,7 +10,8 @@ import sys
 from types import FrameType
 from typing import Any
 
-from functad.errors import ConversionError, UnsupportedError, assigning, here, instruction_of, running, user_frame
+from functad.errors import ConversionError, UnsupportedError
+from functad.places import assigning, here, instruction_of, running, user_frame
 from functad.primitives.names import is_scipys, shown_name
 from functad.primitives.primitive import ENTRIES
 

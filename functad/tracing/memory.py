@@ -8,8 +8,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from functad.errors import ConversionError, NoBufferError, UnsupportedError, here
+from functad.errors import ConversionError, NoBufferError, UnsupportedError
 from functad.expressions.spec import ArraySpec
+from functad.places import here
 from functad.primitives.operands import concrete, innermost
 
 

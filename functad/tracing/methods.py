@@ -11,7 +11,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from functad.errors import UnsupportedError, here
+from functad.errors import UnsupportedError
+from functad.places import here
 from functad.primitives import extremes, reductions, scans, statistics, vocabulary
 from functad.primitives.broadcasting import as_shape
 from functad.primitives.conversion import COPY, astype

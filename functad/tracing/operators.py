@@ -257,6 +257,18 @@ def _constant(primitive: Primitive) -> Method:
     return method
 
 
+def _unfollowed(primitive: Primitive) -> tuple[Method, Method]:
+    """Return `x.__op__(y)` and `x.__rop__(y)` for a primitive without derivative whose result may be floats."""
+
+    def method(x: Any, y: Any, depth: int = 1) -> Any:
+        return _slow(primitive, x, y)
+
+    def swapped(x: Any, y: Any, depth: int = 1) -> Any:
+        return _slow(primitive, y, x)
+
+    return method, swapped
+
+
 def _comparison(primitive: Primitive, *, reflected: Primitive | None = None) -> tuple[Method, Method]:
     """Return `x.__op__(y)` and `x.__rop__(y)` for a primitive without derivative: concrete values give a plain result."""
     compute = primitive.compute
@@ -287,7 +299,7 @@ class Operators:
     __pow__, __rpow__ = binary(arithmetic.POWER, convert=False)
     __mod__, __rmod__ = binary(arithmetic.REMAINDER)
     __matmul__, __rmatmul__ = binary(contractions.MATMUL, convert=False)
-    __floordiv__, __rfloordiv__ = _comparison(comparisons.FLOOR_DIVIDE)
+    __floordiv__, __rfloordiv__ = _unfollowed(comparisons.FLOOR_DIVIDE)
 
     __neg__ = unary(arithmetic.NEGATIVE)
     __pos__ = unary(arithmetic.POSITIVE)

@@ -23,9 +23,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from functad.errors import ConversionError, EscapedTensorError, here, line_of, name_of, user_frame
+from functad.errors import ConversionError, EscapedTensorError
 from functad.expressions.expressions import Constant, Equation
-from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.expressions.spec import ArraySpec, dtype_of, is_float_array, shape_of, spec_of
+from functad.places import here, line_of, name_of, user_frame
 from functad.primitives.kinds import forward_plan
 from functad.primitives.primitive import KEEP_NOTHING, Primitive
 from functad.tracing.constants import held, thaw
@@ -40,7 +41,6 @@ REVERSE, FORWARD, ABSTRACT = "reverse", "forward", "abstract"
 
 WATCHER: ContextVar[Callable[[Recorder], Any] | None] = ContextVar("watcher", default=None)
 """Makes what follows the records of a concrete trace while they are made: `debug_nans` sets it."""
-
 
 ONLOOKER: ContextVar[Callable[[Sequence[Recorded]], bool] | None] = ContextVar("onlooker", default=None)
 """Is told which Tensors of sleeping recorders an operation takes, and says whether they are awake now: `graph` wakes them."""
@@ -105,6 +105,16 @@ class Recorder:
     def leave(self, tensor: Recorded) -> Any:
         """Return the plain value of a Tensor that leaves a tape, if no other trace follows it; otherwise a Tensor."""
         return awake(tensor)
+
+    def wake(self, tensor: Recorded) -> Any:
+        """Return what a Tensor stands for while the recorder sleeps; read anew if it is a view that was written to."""
+        if self is STALE:
+            refresh(tensor)
+        return tensor if self is STALE else tensor.value
+
+    def underived(self, primitive: Primitive, arrays: Sequence[Any], params: dict[str, Any], out: Any) -> Any:
+        """Return what a call gives that no derivative flows through: its value."""
+        return out
 
     def close(self) -> None:
         """End the trace: from now on its Tensors raise when they are used."""
@@ -201,7 +211,7 @@ def record(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]
     values, active, nested = _lower(recorder, primitive, arrays)
     out = primitive(*values, **params) if nested else primitive.compute(*values, **params)
     if not active or out is NotImplemented:
-        return out
+        return recorder.underived(primitive, arrays, params, out)
     made = append(type(newest), recorder, primitive, arrays, values, active, params, out)
     if primitive.views and shares(out, values[0]):
         note_view(newest, made, primitive, params)
@@ -213,10 +223,7 @@ def record(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]
 def awake(value: Any) -> Any:
     """Return what a Tensor stands for in the traces that record now: a Tensor of one of them, or a plain value."""
     while isinstance(value, Recorded) and (value.recorder.sleeps or value.recorder is STALE):
-        if value.recorder is STALE:
-            refresh(value)
-        else:
-            value = value.value
+        value = value.recorder.wake(value)
     return value
 
 
@@ -239,8 +246,10 @@ def _record_awake(primitive: Primitive, arrays: tuple[Any, ...], params: dict[st
     cls = type(sleeping[0])
     values = tuple(map(awake, arrays))
     out = primitive(*values, **params)
-    if primitive.kind == "constant" or out is NotImplemented or any(isinstance(value, Recorded) for value in values):
+    if out is NotImplemented or any(isinstance(value, Recorded) for value in values):
         return out
+    if primitive.kind == "constant" and not is_float_array(out):
+        return out  # masks, positions and counts are plain: nothing can be differentiated by them
     if not primitive.multiple:
         return idle(cls, out)
     results = [idle(cls, value) for value in out]
@@ -254,7 +263,7 @@ def _record_one(primitive: Primitive, x: Recorded, params: dict[str, Any]) -> An
     out = primitive(value, **params) if issubclass(kind, Recorded) else primitive.compute(value, **params)
     plan = primitive.unary_plan
     if plan is None or out is NotImplemented:
-        return out
+        return x.recorder.underived(primitive, (x,), params, out)
     own = value.dtype if kind is _ndarray else dtype_of(value)
     equations = x.recorder.equations
     tensor = type(x)()
@@ -420,23 +429,3 @@ def escaped(tensor: Recorded, operation: str) -> EscapedTensorError:
 def is_inexact(value: Any) -> bool:
     """Say whether a value can carry a derivative: floating point or complex."""
     return dtype_of(value).kind in "fc"
-
-
-__all__ = [
-    "ABSTRACT",
-    "FORWARD",
-    "IDLE",
-    "ONLOOKER",
-    "OPEN",
-    "REVERSE",
-    "STALE",
-    "Recorded",
-    "Recorder",
-    "append",
-    "append_abstract",
-    "awake",
-    "escaped",
-    "idle",
-    "new_input",
-    "record",
-]

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import AbstractValueError, UnsupportedError, here
+from functad.errors import AbstractValueError, UnsupportedError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.places import here
 from functad.primitives import vocabulary
 from functad.primitives.names import shown_name
 from functad.primitives.operands import TensorGivenError, innermost

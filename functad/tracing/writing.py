@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import ConversionError, UnsupportedError, here
+from functad.errors import ConversionError, UnsupportedError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
+from functad.places import here
 from functad.primitives.conversion import COPY
 from functad.primitives.indices import holds_tensors, plain_index
 from functad.primitives.operands import as_operand, innermost

@@ -7,9 +7,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any, ParamSpec
 
-from functad.errors import InputError, here, name_of
+from functad.errors import InputError
 from functad.expressions.expressions import Constant, Expressions
 from functad.expressions.spec import ArraySpec, spec_of
+from functad.places import here, name_of
 from functad.tracing.recorder import ABSTRACT, Recorded, Recorder, new_input
 from functad.tracing.tensor import Tensor
 from functad.transforms.arguments import check_result, traced

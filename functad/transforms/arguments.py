@@ -10,19 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import (
-    ConstantError,
-    ConversionError,
-    InputError,
-    OutputError,
-    StructureError,
-    here,
-    line_of_error,
-    name_of,
-)
+from functad.errors import ConstantError, ConversionError, InputError, OutputError, StructureError
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, shape_of, spec_of
+from functad.places import here, line_of_error, name_of
 from functad.primitives.operands import zeros_for
-from functad.tracing.recorder import OPEN, Recorded, Recorder, awake, new_input
+from functad.tracing.recorder import ONLOOKER, OPEN, Recorded, Recorder, awake, new_input
 from functad.tracing.tensor import Tensor
 from functad.tracing.views import clone
 from functad.trees import LEAF, Structure, flatten
@@ -247,7 +239,15 @@ def _settled(out: Any) -> Any:
 def plain(leaf: Any) -> Any:
     """Return what an argument or result stands for: Variables are read, Tensors of tapes that do not record are values."""
     read = getattr(type(leaf), "__functad_read__", None)
-    return awake(leaf if read is None else read(leaf))
+    return awake(shown(leaf if read is None else read(leaf)))
+
+
+def shown(value: Any) -> Any:
+    """Return an argument after a `graph` has seen it, which follows what transforms do to constants too."""
+    onlooker = ONLOOKER.get()
+    if onlooker is not None and isinstance(value, Recorded) and value.recorder.sleeps:
+        onlooker([value])
+    return value
 
 
 def overwritten(error: ValueError, recorder: Recorder) -> ConstantError:

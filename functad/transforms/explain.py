@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import UnconnectedWarning, here, name_of, warn
+from functad.errors import UnconnectedWarning
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
+from functad.places import here, name_of, warn
 from functad.primitives.operands import innermost
 from functad.primitives.safe import mended
 from functad.transforms.arguments import (

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import here
 from functad.expressions.spec import dtype_of
+from functad.places import here
 from functad.primitives.names import shown_name
 from functad.primitives.primitive import INTERNAL, Primitive
 from functad.tracing import recorder as recording
@@ -137,7 +137,7 @@ class Followed(Tensor):
         self._note(wanted)
         return value
 
-    def _refuse(self, wanted: str) -> Any:
+    def _plain(self, wanted: str) -> Any:
         """Let the conversion through, and note it."""
         value = Tensor._concrete(self, wanted)
         convert: Any = {
@@ -147,14 +147,15 @@ class Followed(Tensor):
             "Conversion to an array": np.asarray,
             "tolist()": lambda v: np.asarray(v).tolist(),
             "Use as an integer": operator.index,
-            "Pickling": lambda v: np.asarray(v).__reduce_ex__(2),
+            "Pickling": np.asarray,
+            "numpy()": np.copy,
         }
         self._note(wanted, refused=self.alive)
         return convert[wanted](value)
 
     def item(self, *args: int) -> Any:
         """Return the number, and note it."""
-        return np.asarray(self._refuse("Conversion to an array")).item(*args)
+        return np.asarray(self._plain("Conversion to an array")).item(*args)
 
     def __hash__(self) -> int:
         return super().__hash__() if self.alive else hash(self._concrete("hash()"))

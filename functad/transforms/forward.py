@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import InputError, StructureError, here, name_of
+from functad.errors import InputError, StructureError
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, ArraySpec, dtype_of, shape_of
+from functad.places import here, name_of
 from functad.primitives.operands import innermost, is_traced, zeros_for
 from functad.primitives.primitive import KEEP_NOTHING, KEEP_ONE, Plan
 from functad.primitives.writing import ADD_TO, is_alone, put

@@ -8,8 +8,9 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 import numpy as np
 
-from functad.errors import NonScalarError, here, name_of
+from functad.errors import NonScalarError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
+from functad.places import here, name_of
 from functad.tracing.recorder import REVERSE, Recorded, Recorder
 from functad.tracing.views import clone
 from functad.transforms.arguments import (
@@ -23,6 +24,7 @@ from functad.transforms.arguments import (
     derivatives,
     enter,
     lower,
+    shown,
     split_aux,
     traced,
 )
@@ -279,7 +281,7 @@ def _copied(leaf: Any) -> Any:
     """Return what the user cannot reach by writing into the original, between the calls of a pullback."""
     if type(leaf) is np.ndarray:
         return leaf.copy()
-    return clone(leaf) if isinstance(leaf, Recorded) else leaf
+    return clone(shown(leaf)) if isinstance(leaf, Recorded) else leaf
 
 
 def pullback_of(recorder: Recorder, inputs: Inputs, out: Any, selection: Selection) -> tuple[Any, Callable[[Any], list[Any]]]:

@@ -38,4 +38,9 @@ def stop_gradient(x: Any) -> Any:
         >>> float(functad.grad(lambda x: x * stop_gradient(x))(3.0))
         3.0
     """
-    return tree_map(_STOP, x)
+    return tree_map(_stopped, x)
+
+
+def _stopped(leaf: Any) -> Any:
+    read = getattr(type(leaf), "__functad_read__", None)  # a Variable stands for its value
+    return _STOP(leaf if read is None else read(leaf))

@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import NotFiniteError, here, line_of, name_of, user_frame
+from functad.errors import NotFiniteError
 from functad.expressions.spec import spec_of
+from functad.places import here, line_of, name_of, user_frame
 from functad.primitives import vocabulary
 from functad.primitives.operands import innermost
 from functad.primitives.primitive import ENTRIES, KEEP_GATHER, Composite, Primitive

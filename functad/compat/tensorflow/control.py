@@ -11,7 +11,7 @@ import numpy as np
 from functad.compat.tensorflow.creation import plain
 from functad.compat.tensorflow.names import enter, named
 from functad.compat.tensorflow.tensors import as_tensor
-from functad.errors import here
+from functad.places import here
 
 
 @named("errors.InvalidArgumentError")

@@ -9,8 +9,8 @@ import numpy as np
 import functad
 from functad.compat.tensorflow.names import enter, named
 from functad.compat.tensorflow.tensors import as_tensor, returning_tensors, tensors_of
-from functad.eager.tape import UnconnectedGradients
-from functad.errors import here
+from functad.eager.requests import UnconnectedGradients
+from functad.places import here
 from functad.trees import tree_map
 
 enter("custom_gradient", functad.custom_gradient)

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from functad.compat.tensorflow.names import enter, named
-from functad.errors import here
+from functad.places import here
 
 
 @named("DType dtypes.DType")

@@ -12,7 +12,7 @@ from functad.compat.tensorflow.creation import fill, ones, shape_from, zeros
 from functad.compat.tensorflow.names import named
 from functad.compat.tensorflow.random_numbers import normal, truncated_normal, uniform
 from functad.compat.tensorflow.tensors import as_tensor
-from functad.errors import here
+from functad.places import here
 
 Initializer = Callable[..., Any]
 NAMES: dict[str, Callable[..., Initializer]] = {}

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from functad.errors import here
+from functad.places import here
 
 F = TypeVar("F")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from functad.compat.tensorflow.names import named
-from functad.errors import here
+from functad.places import here
 
 
 @named("nest.is_nested")

@@ -13,8 +13,8 @@ from functad.compat.tensorflow.names import TABLE, enter, named
 from functad.compat.tensorflow.reductions import axes_of, log_sum_exp
 from functad.compat.tensorflow.shaping import gather
 from functad.compat.tensorflow.tensors import as_tensor, cast, operands, operation, returning_tensors
-from functad.errors import here
 from functad.expressions.spec import dtype_of
+from functad.places import here
 
 
 def part_of_functad(name: str) -> Any:

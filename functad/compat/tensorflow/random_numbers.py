@@ -10,7 +10,7 @@ from functad.compat.tensorflow.creation import plain, shape_from
 from functad.compat.tensorflow.dtypes import numpy_dtype
 from functad.compat.tensorflow.names import named
 from functad.compat.tensorflow.tensors import as_tensor, operation, tensor_of
-from functad.errors import here
+from functad.places import here
 
 
 class _State:

@@ -12,8 +12,8 @@ from functad.compat.tensorflow.dtypes import numpy_dtype
 from functad.compat.tensorflow.names import named
 from functad.compat.tensorflow.reductions import axes_of
 from functad.compat.tensorflow.tensors import as_tensor, operands, operation
-from functad.errors import here
 from functad.expressions.spec import dtype_of, shape_of
+from functad.places import here
 
 
 @operation("reshape")

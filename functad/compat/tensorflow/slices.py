@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from functad.compat.tensorflow.names import named
-from functad.errors import here
+from functad.places import here
 
 
 @named("IndexedSlices")

@@ -13,8 +13,8 @@ from functad.compat.tensorflow.dtypes import TensorShape, numpy_dtype
 from functad.compat.tensorflow.names import named
 from functad.compat.tensorflow.slices import IndexedSlices
 from functad.eager.readable import Readable, read
-from functad.errors import here
 from functad.expressions.spec import dtype_of
+from functad.places import here
 from functad.primitives.conversion import COPY
 from functad.tracing.recorder import Recorded, idle
 from functad.trees import tree_map

@@ -5,7 +5,7 @@ NumPy never tells a Tensor of such a call, so it raises; each of these formulas 
 
 from __future__ import annotations
 
-from functad.errors import scipy_functions
+from functad.places import scipy_functions
 
 _SPHERICAL = "np.sqrt((2 * n + 1) / (4 * np.pi * special.poch(n - m + 1, 2 * m))) * special.lpmv(m, n, np.cos(t))"
 

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from functad.errors import UnsupportedError, here
+from functad.errors import UnsupportedError
 from functad.expressions.spec import dtype_of
+from functad.places import here
 from functad.primitives.primitive import Primitive
 from functad.primitives.safe import product
 from functad.primitives.scipy_special.declaration import special_function

@@ -1,0 +1,156 @@
+"""Where in the user's code something happens: the lines and expressions that messages show."""
+
+from __future__ import annotations
+
+import os.path
+import sys
+from itertools import islice
+from opcode import opname
+from types import CodeType, FrameType, FunctionType
+
+import numpy as np
+
+# pathlib would be a quarter of the time that `import functad` takes.
+_PACKAGE = os.path.dirname(__file__)  # noqa: PTH120
+_TOUR = os.path.join(_PACKAGE, "tour")  # noqa: PTH118 - a program that uses functad, not a part of it
+_NUMPY = os.path.dirname(np.__file__)  # noqa: PTH120
+_SCIPY = os.path.join(os.path.dirname(_NUMPY), "scipy")  # noqa: PTH118, PTH120 - where it is if it is installed
+_PYTHON = os.path.dirname(os.__file__)  # noqa: PTH120 - of the standard library: json, statistics, functools
+_INTERNAL = (_PACKAGE + os.sep, _NUMPY + os.sep, _SCIPY + os.sep, "<__array_function__", "<frozen ")
+_INSTALLED = ("site-packages", "dist-packages")
+
+# Whether a file is functad's, NumPy's or Python's own; filled as files are met, since a look at a path per frame and operation
+# is dear. (Code objects as keys would be dearer: their hash is computed anew each time.)
+_is_internal: dict[str, bool] = {}
+
+
+def user_frame(frame: FrameType | None) -> FrameType | None:
+    """Return the innermost frame, from `frame` outwards, that runs no code of functad, NumPy, SciPy or the standard library."""
+    while frame is not None:
+        filename = frame.f_code.co_filename
+        internal = _is_internal.get(filename)
+        if internal is None:
+            internal = _is_internal[filename] = _looks_internal(filename)
+        if not internal:
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def _looks_internal(filename: str) -> bool:
+    if filename.startswith(_PYTHON + os.sep) and not filename[len(_PYTHON) + 1 :].startswith(_INSTALLED):
+        return True
+    return filename.startswith(_INTERNAL) and not filename.startswith(_TOUR)
+
+
+def line_of(code: CodeType | None, instruction: int) -> str:
+    """Return `file:line` of an instruction of a code object, as recorded by the tracer."""
+    if code is None:
+        return "an unknown line"
+    line = code.co_firstlineno
+    for start, end, number in code.co_lines():
+        if start <= instruction < end and number is not None:
+            line = number
+    return _place(code.co_filename, line)
+
+
+def _place(filename: str, line: int) -> str:
+    """Return `file:line`; for a notebook's cell its name, `In[3]:1`, in place of that of the temporary file it runs as."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    cell = shell.compile.format_code_name(filename) if shell is not None else None
+    return f"{cell[1] if cell else filename}:{line}"
+
+
+def here() -> str:
+    """Return `file:line` of the user's code that is running now."""
+    frame = user_frame(sys._getframe(1))
+    if frame is None:
+        return "an unknown line"
+    return _place(frame.f_code.co_filename, frame.f_lineno)
+
+
+def line_of_error(error: BaseException) -> str:
+    """Return `file:line` of the innermost line of the user's code that an error came from."""
+    found = "an unknown line"
+    trace = error.__traceback__
+    while trace is not None:
+        if user_frame(trace.tb_frame) is trace.tb_frame:
+            found = _place(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+        trace = trace.tb_next
+    return found
+
+
+def running() -> str:
+    """Return the text of the user's expression that is running now, such as `np.array([t, 1.0])`; empty if it is unknown."""
+    frame = user_frame(sys._getframe(1))
+    if frame is None:
+        return ""
+    import linecache  # noqa: PLC0415 - only an error needs it
+
+    position = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
+    if any(part is None for part in position):
+        return ""
+    line, last, start, end = (part or 0 for part in position)
+    text = b"".join(linecache.getline(frame.f_code.co_filename, i, frame.f_globals).encode() for i in range(line, last + 1))
+    *whole, tail = text.splitlines(keepends=True) or [b""]  # columns count bytes
+    return b"".join([*whole, tail[:end]])[start:].decode(errors="replace")
+
+
+def instruction_of(frame: FrameType | None) -> tuple[str, int]:
+    """Return name and argument of the instruction that a frame is at; `("", 0)` if there is no frame."""
+    if frame is None:
+        return "", 0
+    code = frame.f_code.co_code
+    return opname[code[frame.f_lasti]], code[frame.f_lasti + 1]
+
+
+def assigning() -> bool:
+    """Say whether the user's code that is running now assigns to an element, as in `a[0] = t`."""
+    return instruction_of(user_frame(sys._getframe(1)))[0] in ("STORE_SUBSCR", "STORE_SLICE")
+
+
+def augmented_assignment() -> str:
+    """Return the text of the user's statement that is running now if it is one like `a += t`; else nothing."""
+    name, argument = instruction_of(user_frame(sys._getframe(1)))
+    return " ".join(running().split()) or "a += t" if name == "BINARY_OP" and argument in _IN_PLACE else ""
+
+
+_IN_PLACE = range(13, 26)  # among the arguments of BINARY_OP, from `+=` to `^=`
+
+
+def warn(warning: Warning) -> None:
+    """Give a warning that names the user's line."""
+    import warnings  # noqa: PLC0415 - only a warning needs it
+
+    frame = user_frame(sys._getframe(1))
+    if frame is None:
+        warnings.warn(warning, stacklevel=2)
+        return
+    registry = frame.f_globals.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(warning, None, frame.f_code.co_filename, frame.f_lineno, registry=registry)
+
+
+def scipy_functions() -> list[str]:
+    """Return the names of SciPy's functions that the user's code is calling now, the outermost first."""
+    frame: FrameType | None = sys._getframe(1)
+    user = user_frame(frame)
+    names: list[str] = []
+    while frame is not None and frame is not user:
+        if frame.f_code.co_filename.startswith(_SCIPY):
+            wrapped = [value.__name__ for value in frame.f_locals.values() if isinstance(value, FunctionType)]
+            name = frame.f_code.co_name
+            if name == "__call__":  # a function that is an object has its own name
+                name = getattr(frame.f_locals.get("self"), "__name__", None) or name
+            names[:0] = [name, *wrapped]  # a decorator holds what it decorates
+        frame = frame.f_back
+    return names
+
+
+def name_of(function: object) -> str:
+    """Return the best name for a function that a message can show."""
+    for attribute in ("__qualname__", "__name__"):
+        name = getattr(function, attribute, None)
+        if isinstance(name, str):
+            return name.replace("<locals>.", "")
+    inner = getattr(function, "func", None)
+    return name_of(inner) if inner is not None else repr(function)
