@@ -145,7 +145,7 @@ class Followed(Tensor):
             "complex()": complex,
             "int()": int,
             "Conversion to an array": np.asarray,
-            "tolist()": lambda v: np.asarray(v).tolist(),
+            "tolist()": np.asarray,
             "Use as an integer": operator.index,
             "Pickling": np.asarray,
             "numpy()": np.copy,
