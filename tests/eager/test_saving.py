@@ -318,3 +318,32 @@ def test_link_stays_a_link_and_permissions_are_the_usual_ones(path):
     mask = os.umask(0)
     os.umask(mask)
     assert target.stat().st_mode & 0o777 == 0o666 & ~mask
+
+
+def test_training_goes_on_from_a_file_as_if_it_had_not_stopped(tmp_path):
+    """The state of an optimiser that a module holds is saved with it: moments and step count too."""
+
+    class Learner(functad.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = functad.nn.Dense(2, inputs=3, rng=0)
+            self.optimizer = functad.optimizers.Adam(0.1)
+
+        def step(self):
+            with functad.GradientTape() as tape:
+                loss = np.sum((self.layer(np.arange(12.0).reshape(4, 3)) - 1.0) ** 2)
+            variables = self.layer.trainable_variables
+            self.optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+
+    first = Learner()
+    for _ in range(3):
+        first.step()
+    functad.save(first, tmp_path / "learner.npz")
+    second = Learner()
+    functad.restore(second, tmp_path / "learner.npz")
+    assert second.optimizer.iterations == 3
+    for learner in (first, second):
+        for _ in range(3):
+            learner.step()
+    np.testing.assert_array_equal(second.layer.kernel.numpy(), first.layer.kernel.numpy())
+    np.testing.assert_array_equal(second.layer.bias.numpy(), first.layer.bias.numpy())
