@@ -106,17 +106,17 @@ def _walk(equations: list[Any], cotangents: list[Any], inputs: int, consume: boo
         if type(g) is Scattered:
             g = g.total()
         plan, slots, saved, specs = equation
-        if plan.selects and not guard:
-            guard = True
-            dense = bytearray([ct is not None for ct in cotangents])
-        careful = False
-        if guard:
+        careful = by_array = False
+        if guard or plan.selects:
+            if not guard:
+                guard = True
+                dense = bytearray([ct is not None for ct in cotangents])
             flows_all = not plan.selects and dense[index] and not plan.primitive.multiple
             careful = not flows_all and plan.fresh
+            by_array = careful and type(g) is not _float64
             if flows_all:
                 for slot in (slots,) if type(slots) is int else slots:
                     dense[slot] = 1
-        by_array = careful and type(g) is not _float64
         single = plan.single
         if single is None:
             if plan.separate:
@@ -146,7 +146,10 @@ def _walk(equations: list[Any], cotangents: list[Any], inputs: int, consume: boo
             continue
         if specs is None and not by_array:
             ct = single(g, saved) if keep == KEEP_ONE else single(g) if keep == KEEP_NOTHING else single(g, *saved)
-        if specs is not None or by_array or (careful and (type(ct) is not _float64 or ct != ct)):
+            fitted = careful and (type(ct) is not _float64 or ct != ct)
+        else:
+            fitted = True
+        if fitted:
             args = (saved,) if keep == KEEP_ONE else () if keep == KEEP_NOTHING else saved
             ct = _pull_fitted(plan, single, g, args, specs, careful)
         if cotangents[slots] is None:
