@@ -93,7 +93,12 @@ def _by_name(names: Any) -> list[Any]:
     return [pytest.param(entry, id=entry.name) for entry in every_entry() if names(entry)]
 
 
-@pytest.mark.parametrize("entry", _by_name(lambda entry: entry.name in EXCEPTIONS))
+def _is_needed_here(entry: Entry) -> bool:
+    """Say whether an exception is needed with this NumPy: older ones give the rank of `lstsq` as a number of Python's."""
+    return entry.name in EXCEPTIONS and (entry.name != "lstsq" or np.lib.NumpyVersion(np.__version__) >= "2.4.0")
+
+
+@pytest.mark.parametrize("entry", _by_name(_is_needed_here))
 def test_exceptions_are_needed(entry: Entry) -> None:
     def run() -> None:
         for call in calls(entry, np.float64):
