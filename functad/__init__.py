@@ -5,20 +5,6 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from functad import errors
-from functad.eager.custom import custom_gradient, grad_pass_through, recompute_grad
-from functad.eager.forward_accumulator import ForwardAccumulator
-from functad.eager.gradient_functions import (
-    gradients_function,
-    implicit_gradients,
-    implicit_value_and_gradients,
-    make_vjp,
-    value_and_gradients_function,
-)
-from functad.eager.graph import AggregationMethod, gradients, graph, hessians
-from functad.eager.recording import constant
-from functad.eager.requests import UnconnectedGradients
-from functad.eager.tape import GradientTape
-from functad.eager.variable import Variable
 from functad.expressions.expressions import Expressions
 from functad.expressions.spec import ArraySpec
 from functad.primitives.coverage import coverage
@@ -36,22 +22,53 @@ from functad.trees import register_tree, tree_map
 
 if _TYPE_CHECKING:
     from functad import nn, optimizers
+    from functad.eager.custom import custom_gradient, grad_pass_through, recompute_grad
+    from functad.eager.forward_accumulator import ForwardAccumulator
     from functad.eager.functional_call import functional_call, values_of
+    from functad.eager.gradient_functions import (
+        gradients_function,
+        implicit_gradients,
+        implicit_value_and_gradients,
+        make_vjp,
+        value_and_gradients_function,
+    )
+    from functad.eager.graph import AggregationMethod, gradients, graph, hessians
     from functad.eager.module import Module
+    from functad.eager.recording import constant
+    from functad.eager.requests import UnconnectedGradients
     from functad.eager.saving import restore, save
+    from functad.eager.tape import GradientTape
+    from functad.eager.variable import Variable
 
 __version__ = "0.1.0"
 
 _keep_freed_memory()
 
 _LATER = {
+    "AggregationMethod": "functad.eager.graph",
+    "ForwardAccumulator": "functad.eager.forward_accumulator",
+    "GradientTape": "functad.eager.tape",
     "Module": "functad.eager.module",
+    "UnconnectedGradients": "functad.eager.requests",
+    "Variable": "functad.eager.variable",
     "compat": "functad.compat",
+    "constant": "functad.eager.recording",
+    "custom_gradient": "functad.eager.custom",
     "functional_call": "functad.eager.functional_call",
+    "grad_pass_through": "functad.eager.custom",
+    "gradients": "functad.eager.graph",
+    "gradients_function": "functad.eager.gradient_functions",
+    "graph": "functad.eager.graph",
+    "hessians": "functad.eager.graph",
+    "implicit_gradients": "functad.eager.gradient_functions",
+    "implicit_value_and_gradients": "functad.eager.gradient_functions",
+    "make_vjp": "functad.eager.gradient_functions",
     "nn": "functad.nn",
     "optimizers": "functad.optimizers",
+    "recompute_grad": "functad.eager.custom",
     "restore": "functad.eager.saving",
     "save": "functad.eager.saving",
+    "value_and_gradients_function": "functad.eager.gradient_functions",
     "values_of": "functad.eager.functional_call",
 }
 """Where names are that are imported when they are first asked for, so that `import functad` stays quick."""

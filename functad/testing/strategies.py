@@ -57,8 +57,9 @@ def arrays(
 
     Example:
         >>> from hypothesis import find
-        >>> find(arrays(np.float32, (2,), low=0.5), lambda x: x[0] < x[1])
-        array([1., 2.], dtype=float32)
+        >>> x = find(arrays(np.float32, (2,), low=0.5), lambda x: x[0] < x[1])
+        >>> bool(0.5 <= x[0] < x[1]), x.dtype
+        (True, dtype('float32'))
     """
     wanted = np.dtype(dtype)
     if wanted.kind not in "fc":
