@@ -49,7 +49,7 @@ def _not_followed(tape: GradientTape, source: Any) -> str:
             return "the tape has watch_accessed_variables=False: tape.watch(v) inside the `with` block."
         return "the Variable was not read while the tape recorded."
     value = innermost(read(source))
-    for tensor, _ in tape.sources():
+    for tensor in tape.sources():
         if tensor.shape == shape_of(value) and np.array_equal(tensor, value):
             return (
                 "the tape watches another Tensor, of equal value. It knows them by what they are: ask for the very object "

@@ -192,10 +192,10 @@ class GradientTape:
                 self.follow(slot)
                 self._watched.append(ref(leaf))
 
-    def sources(self) -> list[tuple[Any, str]]:
-        """Return the values of the Tensors that are watched, as long as they live, and what they are."""
+    def sources(self) -> list[Any]:
+        """Return the values of the Tensors that are watched, as long as they live."""
         alive = [weak() for weak in self._watched]
-        return [(np.asarray(innermost(tensor)), "tensor") for tensor in alive if tensor is not None]
+        return [np.asarray(innermost(tensor)) for tensor in alive if tensor is not None]
 
     def follow(self, slot: int) -> None:
         """Take note of a slot that the tape watches."""

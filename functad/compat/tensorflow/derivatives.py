@@ -41,29 +41,13 @@ class GradientTape(functad.GradientTape):
         tensors = tree_map(lambda leaf: as_tensor(leaf) if isinstance(leaf, (np.ndarray, np.generic)) else leaf, target)
         return tensors_of(super().gradient(tensors, *args, **kwargs))
 
-    def jacobian(
-        self,
-        target: Any,
-        sources: Any,
-        unconnected_gradients: Any = UnconnectedGradients.NONE,
-        parallel_iterations: int | None = None,
-        experimental_use_pfor: bool = True,
-    ) -> Any:
+    def jacobian(self, *args: Any, **kwargs: Any) -> Any:
         """Return Jacobians as `functad.GradientTape.jacobian` does."""
-        return tensors_of(super().jacobian(target, sources, unconnected_gradients))
+        return tensors_of(super().jacobian(*args, **kwargs))
 
-    def batch_jacobian(
-        self,
-        target: Any,
-        source: Any,
-        unconnected_gradients: Any = UnconnectedGradients.ZERO,
-        parallel_iterations: int | None = None,
-        experimental_use_pfor: bool = True,
-        *,
-        check: bool = False,
-    ) -> Any:
+    def batch_jacobian(self, *args: Any, **kwargs: Any) -> Any:
         """Return Jacobians by row as `functad.GradientTape.batch_jacobian` does."""
-        return tensors_of(super().batch_jacobian(target, source, unconnected_gradients, check=check))
+        return tensors_of(super().batch_jacobian(*args, **kwargs))
 
 
 @named("autodiff.ForwardAccumulator")
