@@ -267,15 +267,12 @@ def _refuse_in_place(symbol: str, method: str) -> Callable[[Any, Any], Any]:
     return refuse
 
 
-for _name, _symbol, _method in (
-    ("iadd", "+=", "v.assign_add(x)"),
-    ("isub", "-=", "v.assign_sub(x)"),
-    ("imul", "*=", "v.assign(v * x)"),
-    ("itruediv", "/=", "v.assign(v / x)"),
-    ("ipow", "**=", "v.assign(v ** x)"),
-    ("imatmul", "@=", "v.assign(v @ x)"),
+for _name, _symbol in (
+    *(("add", "+="), ("sub", "-="), ("mul", "*="), ("truediv", "/="), ("floordiv", "//="), ("mod", "%="), ("pow", "**=")),
+    *(("matmul", "@="), ("and", "&="), ("or", "|="), ("xor", "^="), ("lshift", "<<="), ("rshift", ">>=")),
 ):
-    setattr(Variable, f"__{_name}__", _refuse_in_place(_symbol, _method))
+    _method = f"v.assign_{_name}(x)" if _name in ("add", "sub") else f"v.assign(v {_symbol[:-1]} x)"
+    setattr(Variable, f"__i{_name}__", _refuse_in_place(_symbol, _method))
 
 
 class VariablePart(Readable):

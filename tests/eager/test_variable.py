@@ -137,7 +137,9 @@ def test_parts_are_assigned_by_index():
     assert np.array_equal(np.asarray(v[0] * 2), [2, 4, 26])
 
 
-@pytest.mark.parametrize("statement", ["v += 1.0", "v -= 1.0", "v *= 2.0", "v /= 2.0", "v **= 2"])
+@pytest.mark.parametrize(
+    "statement", ["v += 1.0", "v -= 1.0", "v *= 2.0", "v /= 2.0", "v **= 2", "v //= 2.0", "v %= 2.0", "v @= 2.0"]
+)
 def test_in_place_operators_are_refused(statement):
     names = {"v": Variable(1.0)}
     with pytest.raises(TypeError, match="could mean an assignment or a new Tensor"):
