@@ -110,6 +110,8 @@ class _Call:
         if any(isinstance(awake(a), Recorded) for a in arguments) or ACTIVE.get():
             self._evaluate([_lowest(a) for a in arguments])
             arguments += [read(variable) for variable in self.variables]
+            for recorder in ACTIVE.get():
+                recorder.fallible = True
         primitive = _OneCall(
             self.f,
             kind="general",

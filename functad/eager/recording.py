@@ -62,6 +62,7 @@ class EagerRecorder(Recorder):
         moved: Tensors of the list that were put into the list of another recorder, and their slots.
         watched: slots of Tensors that were put into the list by `lift`.
         shared: there has been more than one tape.
+        fallible: there are rules of the user's in the list, which may raise; a walk then drops nothing as it passes.
         scope: the `graph` that records everything in the list, if there is one.
         left: by slot, what took the value of a Tensor from the trace first, and where: `tape.explain` tells.
     """
@@ -69,6 +70,7 @@ class EagerRecorder(Recorder):
     lasting = True
     reassigns = True
     follow = None
+    fallible = False
 
     def __init__(self, transform: str, mode: str = REVERSE) -> None:
         self.serial = next(_serials)

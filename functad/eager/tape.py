@@ -17,7 +17,7 @@ from functad.eager.recording import ACTIVE, EagerRecorder, Stamp, lift, shared_r
 from functad.eager.requests import UnconnectedGradients
 from functad.eager.variable import Variable
 from functad.eager.walks import cotangents_at, raised, reached
-from functad.errors import InputError, NoPathError, TapeError, TapeStateError
+from functad.errors import InputError, TapeError, TapeStateError
 from functad.expressions.spec import dtype_of
 from functad.places import here, warn
 from functad.primitives.operands import innermost
@@ -48,6 +48,7 @@ class GradientTape:
     """
 
     _warned = False
+    _consumed = False
 
     def __init__(
         self, persistent: bool = False, watch_accessed_variables: bool = True, *, keep_expressions: bool = False
@@ -97,12 +98,10 @@ class GradientTape:
         recorder.start(self)
 
     def _stop(self) -> None:
-        if not self._recording:
-            return
-        assert self._recorder is not None
-        self._recording = False
-        self._stretches[-1][1] = len(self._recorder.equations)
-        self._recorder.stop(self)
+        if self._recording and self._recorder is not None:
+            self._recording = False
+            self._stretches[-1][1] = len(self._recorder.equations)
+            self._recorder.stop(self)
 
     def __del__(self) -> None:
         if getattr(self, "_recorder", None) is not None and not self._recording:
@@ -116,11 +115,8 @@ class GradientTape:
         recorder.members.discard(self)
         others = list(recorder.members)
         if not others:
-            recorder.equations.clear()
-            recorder.variables.clear()
-            recorder.moved.clear()
-            recorder.aliases.clear()
-            recorder.left.clear()
+            for kept in (recorder.equations, recorder.variables, recorder.moved, recorder.aliases, recorder.left):
+                kept.clear()
             return
         for other in others:
             other._mark()
@@ -329,14 +325,20 @@ class GradientTape:
         return self._answered(request, "batch_jacobian")
 
     def _answered(self, request: Any, method: str) -> Any:
-        """Return the answer to a request; after that a tape that is not persistent is spent."""
+        """Return the answer to a request; after that a tape that is not persistent is spent.
+
+        Where none can be given, because there is no path or the user's gradient function fails, the tape is as it was, unless
+        the walk has dropped records.
+        """
+        recording, self._consumed = self._recording, False
         self._begin(method)
         try:
             found = request.answer(self)
-        except NoPathError:
-            raise  # nothing was given, so the tape can still be asked
         except BaseException:
-            self._finish()
+            if self._consumed:
+                self._finish()
+            elif recording and not self._recording:
+                self._start()
             raise
         self._finish()
         return found
@@ -376,7 +378,8 @@ class GradientTape:
         recorder = self._recorder
         assert recorder is not None
         records = bool(recorder.tapes) and recorder in ACTIVE.get()
-        consume = last and not records and not recorder.shared and not self._persistent
+        consume = last and not (records or recorder.shared or recorder.fallible or self._persistent)
+        self._consumed = self._consumed or consume
         equations = recorder.equations
         if recorder.shared:
             self._mark()
@@ -441,7 +444,6 @@ class GradientTape:
         return requests.stats(self)
 
     def __repr__(self) -> str:
-        state = (
-            "recording" if self._recording else "spent" if self._spent else "not entered" if self._recorder is None else "left"
-        )
+        left = "left" if self._recorder is not None else "spent" if self._spent else "not entered"
+        state = "recording" if self._recording else left
         return f"GradientTape({state}, {'persistent, ' if self._persistent else ''}{self.stats()['records']} records)"

@@ -15,6 +15,7 @@ def debug_nans(infinities: bool = False) -> Iterator[None]:
     The message names the operation, its arguments, and the line of your code where the first NaN was made: in the function
     itself or in its derivative. A NaN that does not reach the result, as behind the branch that `np.where` did not take, is no
     error. Everything recorded is kept and slow ways are taken, so use it to look for a NaN, not to run a program.
+    Tapes and the functions that use them are not looked into.
 
     Args:
         infinities: infinities are errors too.

@@ -428,3 +428,26 @@ def test_grad_pass_through():
         y = grad_pass_through(lambda x: x * v)(functad.constant(2.0))
     assert float(y) == 6
     assert float(tape.gradient(y, v, unconnected_gradients="zero")) == 0
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["after", "inside"])
+def test_a_gradient_function_that_fails_leaves_the_tape_as_it_was(inside):
+    wrong = [True]
+
+    @functad.custom_gradient
+    def square(x):
+        return x * x, lambda dy: np.zeros(7) if wrong[0] else dy * 2 * x
+
+    x = functad.constant([1.0, 2.0])
+    with functad.GradientTape() as tape:
+        tape.watch(x)
+        y = np.sin(square(x))
+        if inside:
+            with pytest.raises(errors.CustomGradientError, match="shape"):
+                tape.gradient(y, x)
+            y = y * 3.0  # is recorded still
+    if not inside:
+        with pytest.raises(errors.CustomGradientError, match="shape"):
+            tape.gradient(y, x)
+    wrong[0] = False
+    np.testing.assert_allclose(tape.gradient(y, x).numpy(), (3 if inside else 1) * np.cos([1.0, 4.0]) * [2.0, 4.0])
