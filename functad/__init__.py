@@ -39,6 +39,7 @@ if _TYPE_CHECKING:
     from functad.eager.saving import restore, save
     from functad.eager.tape import GradientTape
     from functad.eager.variable import Variable
+    from functad.transforms.batch import vmap
 
 __version__ = "0.1.0"
 
@@ -70,6 +71,7 @@ _LATER = {
     "save": "functad.eager.saving",
     "value_and_gradients_function": "functad.eager.gradient_functions",
     "values_of": "functad.eager.functional_call",
+    "vmap": "functad.transforms.batch",
 }
 """Where names are that are imported when they are first asked for, so that `import functad` stays quick."""
 
@@ -129,4 +131,5 @@ __all__ = [
     "value_and_gradients_function",
     "values_of",
     "vjp",
+    "vmap",
 ]

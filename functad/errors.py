@@ -318,6 +318,14 @@ class MissingGradientWarning(_Coded, UserWarning):
     )
 
 
+class LoopWarning(_Coded, UserWarning):
+    """`vmap` calls a primitive without a batching rule for one example after the other. Given once for each primitive."""
+
+    code = "loop"
+    cause = "The primitive was registered without a batching rule, so it is not known how to compute it for a whole batch."
+    cure = "Give it one, functad.primitive(..., batch=rule), or leave it at that: the result is right, but takes its time."
+
+
 def catalogue() -> dict[str, type[Any]]:
     """Return every error and warning by its code.
 

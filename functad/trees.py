@@ -228,3 +228,30 @@ def tree_map(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
     leaves, structure = flatten(tree)
     columns = [structure.flatten_like(other, f"others[{i}]") for i, other in enumerate(others)]
     return structure.unflatten([function(*row) for row in zip(leaves, *columns, strict=True)])
+
+
+def prefix_leaves(prefix: Any, tree: Structure, what: str, of: str) -> list[Any]:
+    """Return for each leaf of a tree the value that a tree which begins like it, and may end earlier, has there.
+
+    `None` counts as a value of the prefix, not as a tree without leaves.
+
+    Args:
+        prefix: the tree of values.
+        tree: the structure of the whole tree.
+        what: the name of the prefix for the message.
+        of: the name of the tree for the message.
+
+    Raises:
+        StructureError: the prefix has another structure.
+    """
+    parts = None if prefix is None or tree.kind is None else _split(prefix)
+    if parts is None:
+        return [prefix] * tree.leaves
+    kind, data, children = parts
+    if kind is not tree.kind or data != tree.data:
+        found = _describe(Structure(kind, data, tuple([LEAF for _ in children]), len(children)))
+        raise StructureError(f"{what} is {found}, but {of} is {_describe(tree)}. It must begin like it.")
+    leaves: list[Any] = []
+    for child, below, step in zip(children, tree.children, _steps(tree), strict=True):
+        leaves += prefix_leaves(child, below, what + step, of + step)
+    return leaves

@@ -57,7 +57,7 @@ def spec_of(value: Any) -> ArraySpec:
         TypeError: `value` is none of these.
     """
     if isinstance(value, ArraySpec):
-        return value
+        return value if type(value) is ArraySpec else ArraySpec(value.shape, value.dtype, value.weak)
     dtype = PYTHON_SCALARS.get(type(value))
     if dtype is not None:
         return ArraySpec((), dtype, weak=True)

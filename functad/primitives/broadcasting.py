@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from functad.expressions.spec import ArraySpec, shape_of, spec_of
+from functad.primitives.batching import padded
 from functad.primitives.kinds import composite, linear
 from functad.primitives.operands import as_operand, is_traced
+from functad.primitives.primitive import Primitive
 
 _ndarray = np.ndarray
 
@@ -92,6 +94,16 @@ BROADCAST_TO = linear(
     doc="linear; the cotangent is summed over the new axes",
 )
 BROADCAST_TO.views = True
+
+
+def _broadcast_to_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    shape = params["shape"]
+    return primitive(padded(values[0], len(shape)), shape=(size, *shape))
+
+
+BROADCAST_TO.batch = _broadcast_to_batch
 
 
 def _broadcast_to_front(array: Any, shape: Any, subok: bool = False) -> Any:

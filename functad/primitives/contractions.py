@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from functad.expressions.spec import ArraySpec, spec_of
+from functad.primitives.arithmetic import MULTIPLY
+from functad.primitives.batching import aligned, elementwise, example_ndim
 from functad.primitives.einsum import einsum
 from functad.primitives.kinds import composite, multilinear
 from functad.primitives.operands import refuse_out, strong
+from functad.primitives.primitive import Primitive
 
 _ndarray = np.ndarray
 
@@ -91,6 +95,32 @@ MATMUL = multilinear(
 MATMUL.contracts = True
 
 
+def _matmul_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    """Products of vectors with one matrix are one product of matrices; other vectors are matrices with one row or column."""
+    (a, b), (a_batched, b_batched) = values, batched
+    m, n = example_ndim(a, a_batched), example_ndim(b, b_batched)
+    if m == 1 and n == 2 and not b_batched:
+        return a @ b
+    if n == 1 and m == 2 and not a_batched:
+        return b @ a.mT
+    if m > 1 and n == 2 and not b_batched:
+        shape = a.shape
+        return (a.reshape(math.prod(shape[:-1]), shape[-1]) @ b).reshape((*shape[:-1], b.shape[-1]))
+    if m == n == 1:
+        return SUM_OF_PRODUCTS(a, b)
+    if m == 1:
+        a = a[..., None, :]
+    if n == 1:
+        b = b[..., None]
+    out = primitive(*aligned((a, b), batched))
+    return out[..., 0, :] if m == 1 else out[..., 0] if n == 1 else out
+
+
+MATMUL.batch = _matmul_batch
+
+
 @composite(np.linalg.matmul, samples=_pairs(((2, 3), (3, 2)), ((2, 2, 3), (3, 2))), doc="as matmul")
 def matmul(x1: Any, x2: Any, /) -> Any:
     """Return the matrix product."""
@@ -162,6 +192,23 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
 DOT.front = dot
 
 
+def _dot_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    m, n = map(example_ndim, values, batched)
+    if not m or not n:
+        return elementwise(MULTIPLY, size, values, batched, params)
+    if n <= 2:
+        return _matmul_batch(MATMUL, size, values, batched, params)
+    a_axes, b_axes = list(range(1, m + 1)), [*range(m + 1, m + n - 1), m, m + n]
+    result = [0, *a_axes[:-1], *b_axes[:-2], b_axes[-1]]
+    (a, b), (a_batched, b_batched) = values, batched
+    return einsum(a, [0] * a_batched + a_axes, b, [0] * b_batched + b_axes, result, optimize=True)
+
+
+DOT.batch = _dot_batch
+
+
 def _conjugate(a: Any) -> Any:
     return a.conjugate() if a.dtype.kind == "c" else a
 
@@ -210,6 +257,16 @@ OUTER = multilinear(
     internal=True,
     doc="d(a b^T) = da b^T + a db^T",
 )
+
+
+def _outer_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    a, b = values
+    return a[..., None] * b[..., None, :]
+
+
+OUTER.batch = _outer_batch
 
 
 @composite(np.outer, samples=_pairs(((2,), (3,)), ((2, 2), (3,)), ((), (2,)), ((0,), (2,))), doc="d(a b^T) = da b^T + a db^T")
@@ -313,6 +370,7 @@ SUM_OF_PRODUCTS = multilinear(
     internal=True,
     doc="d(sum a b) = sum(da b) + sum(a db)",
 )
+SUM_OF_PRODUCTS.batch = elementwise
 
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 from functad.errors import ConversionError
 from functad.expressions.spec import ArraySpec, dtype_of, spec_of
 from functad.places import here
+from functad.primitives.batching import elementwise
 from functad.primitives.kinds import composite, linear
 from functad.primitives.operands import is_traced
 from functad.primitives.primitive import Primitive
@@ -61,6 +62,9 @@ ASTYPE_INTEGER = Primitive(
 )
 
 
+ASTYPE.batch = ASTYPE_INTEGER.batch = elementwise
+
+
 def astype(a: Any, dtype: Any, casting: Any = "unsafe", copy: bool = True) -> Any:
     """Return an array or Tensor in another dtype; to an integer or boolean one the result is a constant.
 
@@ -106,6 +110,9 @@ COPY = linear(
     samples=lambda array: [((array(3),), {}), ((array(),), {}), ((array(2, 3), "F"), {}), ((array(0),), {})],
     doc="linear; the cotangent passes",
 )
+
+
+COPY.batch = elementwise
 
 
 def _copy_front(a: Any, order: str = "K", subok: bool = False) -> Any:

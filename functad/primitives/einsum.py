@@ -9,13 +9,14 @@ from __future__ import annotations
 import inspect
 import operator
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 
 from functad.expressions.spec import ArraySpec, spec_of, stand_in
+from functad.primitives.batching import one_by_one
 from functad.primitives.kinds import composite, linear
 from functad.primitives.operands import is_traced, refuse_out, strong, zeros_for
 from functad.primitives.primitive import Primitive, Rule, Samples
@@ -143,7 +144,22 @@ def _primitive(count: int) -> Primitive:
         doc="linear in each operand",
     )
     entry.views = count == 1  # transposes and diagonals
+    entry.batch = _einsum_batch
     return entry
+
+
+def _einsum_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    """The batch axis gets a letter of its own, or if all are taken, one after the other is computed."""
+    subscripts = params["subscripts"]
+    terms, result = _terms(subscripts)
+    letter = next((symbol for symbol in _SYMBOLS if symbol not in subscripts), None)
+    if letter is None:
+        return one_by_one(primitive, size, values, batched, params)
+    given = [letter * own + term for term, own in zip(terms, batched, strict=True)]
+    optimize = params["optimize"] if isinstance(params["optimize"], (bool, str)) else "greedy"
+    return primitive(*values, subscripts=f"{','.join(given)}->{letter}{result}", optimize=optimize)
 
 
 for _count in (1, 2, 3):
@@ -174,6 +190,19 @@ SPREAD = linear(
     internal=True,
     doc="lays an array on a diagonal of zeros; the transpose of reading the diagonal",
 )
+
+
+def _spread_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    (own,), result = _terms(params["subscripts"])
+    letter = next((symbol for symbol in _SYMBOLS if symbol not in own), None)
+    if letter is None:
+        return one_by_one(primitive, size, values, batched, params)
+    return primitive(values[0], subscripts=f"{letter}{own}->{letter}{result}", shape=(size, *params["shape"]))
+
+
+SPREAD.batch = _spread_batch
 
 
 def _letters(sublist: Iterable[Any]) -> str:

@@ -6,14 +6,16 @@ Arrays of integers that are Tensors themselves (those of an abstract trace) are 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from functad.errors import UnsupportedError
-from functad.expressions.spec import ArraySpec, dtype_of, spec_of
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.places import here
-from functad.primitives.indices import Shape, add_at, holds_tensors, indexed_shape, plain_index
+from functad.primitives.batching import everywhere, example_ndim, padded, spread_out
+from functad.primitives.indices import Shape, add_at, array_axes, holds_tensors, indexed_shape, is_basic, plain_index
 from functad.primitives.kinds import general, linear
 from functad.primitives.operands import as_operand, zeros_for
 from functad.primitives.primitive import Primitive
@@ -87,6 +89,26 @@ GETITEM = linear(
 GETITEM.views = True
 
 
+def _behind(index: Any) -> tuple[Any, ...]:
+    """Return an index of one example as one of the whole batch."""
+    return (slice(None), *(index if type(index) is tuple else (index,)))
+
+
+def _getitem_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    """The batch axis stays in front, unless arrays in the index that do not stand side by side put theirs there."""
+    (a,), index = values, params["index"]
+    out = primitive(a, index=_behind(index))
+    if is_basic(index):
+        return out
+    _, count, separate = array_axes(index, len(shape_of(a)) - 1)
+    return np.moveaxis(out, count, 0) if separate else out
+
+
+GETITEM.batch = _getitem_batch
+
+
 def scatter(*pieces: Any, indices: tuple[Any, ...], shape: Shape, dtype: Any) -> Any:
     """Return zeros of a shape and dtype to which each piece has been added at its index."""
     return SCATTER(*pieces, indices=indices, shape=shape, dtype=dtype)
@@ -123,6 +145,20 @@ SCATTER = linear(
     internal=True,
     doc="zeros to which pieces are added; the transpose of reading by index",
 )
+
+
+def _scatter_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    indices, shape = params["indices"], params["shape"]
+    pieces = []
+    for piece, index in zip(everywhere(values, batched, size), indices, strict=True):
+        _, count, separate = (0, 0, False) if is_basic(index) else array_axes(index, len(shape))
+        pieces.append(np.moveaxis(piece, 0, count) if separate else piece)
+    return primitive(*pieces, indices=tuple(map(_behind, indices)), shape=(size, *shape), dtype=params["dtype"])
+
+
+SCATTER.batch = _scatter_batch
 
 
 # Reading at places that are Tensors
@@ -225,3 +261,59 @@ ADD_PIECE: Primitive = general(
     internal=True,
     doc="the transpose of gather",
 )
+
+
+class _BatchedIndex:
+    """How an index with arrays that may differ from example to example reads from a batch.
+
+    Attributes:
+        indices, template: the index into the array with the batch axis in front, if it is batched.
+        to_front: brings the batch axis of what is read to the front, and what the arrays read to its place.
+        back: the same for a piece to be added there.
+    """
+
+    def __init__(
+        self, size: int, arrays: Sequence[Any], batched: Sequence[bool], template: Template, ndim: int, *, whole: bool
+    ) -> None:
+        examples = [ArraySpec(shape_of(v)[b:], dtype_of(v)) for v, b in zip(arrays, batched, strict=True)]
+        first, count, separate = array_axes(_fill(template, tuple(examples)), ndim)
+        self.indices, self.template = tuple(arrays), template
+        if not any(batched):
+            self.template = (":", *template)
+            self.moves: tuple[Any, Any] = (count if separate else 0, 0)
+            return
+        self.indices = tuple([padded(v, count) if b else v for v, b in zip(arrays, batched, strict=True)])
+        if not whole:
+            self.moves = (first, 0)
+            return
+        self.template = ("i", *template)
+        self.indices = (np.arange(size).reshape(size, *(1,) * count), *self.indices)
+        self.moves = (tuple(range(1, 1 + count)), tuple(range(1 + first, 1 + first + count)))
+
+    def to_front(self, out: Any) -> Any:
+        return np.moveaxis(out, *self.moves)
+
+    def back(self, piece: Any) -> Any:
+        return np.moveaxis(piece, *self.moves[::-1])
+
+
+def _gather_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    (a, *arrays), template = values, params["template"]
+    ndim = example_ndim(a, batched[0])
+    index = _BatchedIndex(size, arrays, batched[1:], template, ndim, whole=batched[0])
+    return index.to_front(primitive(a, *index.indices, template=index.template))
+
+
+def _add_piece_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    (piece, *arrays), shape = values, params["shape"]
+    index = _BatchedIndex(size, arrays, batched[1:], params["template"], len(shape), whole=True)
+    piece = index.back(spread_out(piece, batched[0], size))
+    return primitive(piece, *index.indices, template=index.template, shape=(size, *shape), dtype=params["dtype"])
+
+
+GATHER.batch = _gather_batch
+ADD_PIECE.batch = _add_piece_batch

@@ -212,6 +212,26 @@ def _check_bounds(part: Any, shape: Shape, axis: int) -> None:
         raise IndexError(f"index {most if most >= n else least} is out of bounds for axis {axis} with size {n}")
 
 
+def array_axes(index: Any, ndim: int) -> tuple[int, int, bool]:
+    """Return where the axes lie that the arrays in an index make, in what it reads from an array with so many axes.
+
+    Returns:
+        The first of these axes, how many there are, and whether they come first because the arrays do not stand side by side.
+    """
+    place = before = 0
+    places: list[int] = []
+    shapes: list[Shape] = []
+    for number, part in enumerate(_complete(index, ndim)):
+        if part is None or type(part) is slice:
+            before += 1
+        elif part is not Ellipsis:
+            place = place if places else before
+            places.append(number)
+            shapes.append((1,) * len(_shape_read(part)))
+    separate = bool(places) and places[-1] - places[0] >= len(places)
+    return 0 if separate else place, max(map(len, shapes), default=0), separate
+
+
 # Adding pieces
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from functad.expressions.spec import ArraySpec, shape_of, spec_of
+from functad.primitives.batching import along_axis
 from functad.primitives.conversion import COPY
 from functad.primitives.indexing import get_item
 from functad.primitives.kinds import composite, linear
@@ -112,6 +113,7 @@ def concatenate(
 
 
 CONCATENATE.front = concatenate
+CONCATENATE.batch = along_axis
 
 
 def _stack(*arrays: Any, axis: int) -> Any:
@@ -168,6 +170,7 @@ def stack(arrays: Iterable[Any], axis: int = 0, out: Any = None, *, dtype: Any =
 
 
 STACK.front = stack
+STACK.batch = along_axis
 
 
 @composite(

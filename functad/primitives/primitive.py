@@ -241,11 +241,14 @@ class Primitive(Entry):
         partial: by some argument the derivative is not known.
         lost: `lost(t, *saved)`, with what both rules read, says for each result whether its cotangent is to be looked at: the
             VJP rule can find there that the tangents lack something in the direction `t`. Empty if they lack nothing.
+        batch: computes it for all examples of a batch at once (see `functad.primitives.batching`); `None` if that follows
+            from the kind.
     """
 
     status = "primitive"
     flat: Primitive | None = None
     lost: Callable[..., tuple[bool, ...]] | None = None
+    batch: Callable[..., Any] | None = None
 
     def __init__(
         self,

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives.batching import along_axes, along_axis
 from functad.primitives.broadcasting import BROADCAST_TO
 from functad.primitives.conversion import astype
 from functad.primitives.kinds import constant, general, linear
@@ -187,6 +188,7 @@ def sum(  # noqa: A001 # NumPy's name
 
 
 SUM.front = sum
+SUM.batch = along_axes
 
 
 # NumPy sums others in a wider dtype; dtypes of the other byte order are unequal to these.
@@ -249,6 +251,7 @@ def number_of(where: Any, a: Any, axis: Axes, keepdims: bool) -> Any:
 
 
 MEAN.front = mean
+MEAN.batch = along_axes
 
 
 # Product
@@ -326,6 +329,7 @@ def prod(
 
 
 PROD.front = prod
+PROD.batch = along_axis
 
 
 # Truth
@@ -354,6 +358,7 @@ def _enter_truth(function: Any, ufunc: np.ufunc) -> Primitive:
         return entry(a, axis=reduced_axes(axis, len(shape_of(a))), keepdims=keepdims)
 
     entry.front = front
+    entry.batch = along_axes
     return entry
 
 
@@ -388,3 +393,4 @@ def _count_nonzero_front(a: Any, axis: Any = None, *, keepdims: bool = False) ->
 
 
 COUNT_NONZERO.front = _count_nonzero_front
+COUNT_NONZERO.batch = along_axes

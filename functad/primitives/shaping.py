@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,11 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from functad.errors import UnsupportedError
 from functad.expressions.spec import ArraySpec, shape_of, spec_of
 from functad.places import here
+from functad.primitives.batching import shaped
 from functad.primitives.broadcasting import as_shape
 from functad.primitives.kinds import composite, linear
 from functad.primitives.operands import as_operand, innermost
+from functad.primitives.primitive import Primitive
 
 Calls = list[tuple[tuple[Any, ...], dict[str, Any]]]
 
@@ -51,6 +54,7 @@ RESHAPE = linear(
     doc="linear; the cotangent is reshaped back",
 )
 RESHAPE.views = True
+RESHAPE.batch = shaped("shape")
 
 
 def reshape(a: Any, shape: Any = None, order: str | None = "C", *, newshape: Any = None, copy: bool | None = None) -> Any:
@@ -147,6 +151,15 @@ TRANSPOSE = linear(
     doc="linear; the cotangent is transposed back",
 )
 TRANSPOSE.views = True
+
+
+def _transpose_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    return primitive(values[0], axes=(0, *[i + 1 for i in params["axes"]]))
+
+
+TRANSPOSE.batch = _transpose_batch
 
 
 def permuted(a: Any, axes: tuple[int, ...]) -> Any:

@@ -18,6 +18,7 @@ and the numbers that disagree.
 | `check_complex_refused` | a function that does not take complex numbers raises, traced or not |
 | `check_integers_refused` | `grad` by integers raises |
 | `check_refused` | a refused function raises, with its name, the reason and what to write instead |
+| `check_batches` | `vmap` of the call, its pull-back and its push-forward with a loop over examples |
 | `check_constant` | a function without derivative records nothing and has derivative zero |
 """
 
@@ -35,6 +36,7 @@ from functad.errors import AbstractValueError, InputError, UnsupportedError
 from functad.expressions.spec import dtype_of, shape_of
 from functad.primitives.names import shown_name
 from functad.primitives.primitive import Entry, Primitive, Refused
+from functad.testing.batch_checks import check_batches
 from functad.testing.numerical import (
     DIFFERENCE_TOLERANCE,
     EXACT_TOLERANCE,
@@ -79,6 +81,8 @@ def check_primitive(entry: Entry, *, seed: int = 0) -> None:
         doubles = calls(entry, np.float64 if np.dtype(dtype).kind == "f" else np.complex128, seed)
         for call, double in zip(calls(entry, dtype, seed), doubles, strict=True):
             check_call(call, np.random.default_rng(seed), double)
+        if dtype in DOUBLE_TYPES:
+            check_batches(entry, dtype, seed)
     for call in calls(entry, np.float64, seed)[:1]:
         check_integers_refused(call)
 

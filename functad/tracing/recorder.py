@@ -23,13 +23,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from functad.errors import ConversionError, EscapedTensorError
+from functad.errors import AbstractValueError, ConversionError, EscapedTensorError
 from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import ArraySpec, dtype_of, is_float_array, shape_of, spec_of
 from functad.places import here, line_of, name_of, user_frame
 from functad.primitives.kinds import forward_plan
 from functad.primitives.primitive import KEEP_NOTHING, Primitive
 from functad.tracing.constants import held, thaw
+from functad.tracing.conversions import abstract_cure, asked
 from functad.tracing.views import clone, note_view, refresh, shares, would_share
 
 _serials = itertools.count()
@@ -115,6 +116,17 @@ class Recorder:
     def underived(self, primitive: Primitive, arrays: Sequence[Any], params: dict[str, Any], out: Any) -> Any:
         """Return what a call gives that no derivative flows through: its value."""
         return out
+
+    def abstract(self, cls: type[Recorded], primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """Record a call of an abstract trace."""
+        return append_abstract(cls, self, primitive, arrays, params)
+
+    def unknown(self, tensor: Recorded, wanted: str) -> AbstractValueError:
+        """Return the error for the value of a Tensor of an abstract trace."""
+        return AbstractValueError(
+            f"{asked(wanted)} of a Tensor of which only {spec_of(tensor)} is known, at {here()}: an abstract trace "
+            f"has no values. {abstract_cure(wanted)}"
+        )
 
     def close(self) -> None:
         """End the trace: from now on its Tensors raise when they are used."""
@@ -205,7 +217,7 @@ def record(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]
     if recorder.closed:
         raise escaped(newest, primitive.name)
     if recorder.mode is ABSTRACT:
-        return append_abstract(type(newest), recorder, primitive, arrays, params)
+        return recorder.abstract(type(newest), primitive, arrays, params)
     if recorder.follow is not None:
         return recorder.follow(primitive, arrays, params)
     values, active, nested = _lower(recorder, primitive, arrays)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import AbstractValueError, UnsupportedError
+from functad.errors import UnsupportedError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.places import here
 from functad.primitives import vocabulary
@@ -172,10 +172,7 @@ class Tensor(Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded):
             value = awake(self)
             return value._concrete(wanted) if isinstance(value, Tensor) else value
         if self.recorder.mode is ABSTRACT:
-            raise AbstractValueError(
-                f"{conversions.asked(wanted)} of a Tensor of which only {self.spec} is known, at {here()}: an abstract trace "
-                f"has no values. {conversions.abstract_cure(wanted)}"
-            )
+            raise self.recorder.unknown(self, wanted)
         return self.value
 
     def _plain(self, wanted: str) -> Any:

@@ -20,7 +20,7 @@ from functad.primitives.indices import holds_tensors, plain_index
 from functad.primitives.operands import as_operand, innermost
 from functad.primitives.primitive import Primitive
 from functad.primitives.writing import ADD_TO, WRITE, Path, constant_index, is_alone, put
-from functad.tracing.recorder import ABSTRACT, STALE, Recorded, Recorder, append, append_abstract, escaped
+from functad.tracing.recorder import ABSTRACT, STALE, Recorded, Recorder, append, escaped
 from functad.tracing.views import clone, make_stale, memory_of, origin_of, refresh
 
 _ndarray = np.ndarray
@@ -87,7 +87,7 @@ def _write(root: Any, path: Path, index: Any, v: Any, primitive: Primitive) -> N
     if recorder.follow is not None:
         new = recorder.follow(primitive, (root, v), params)
     elif recorder.mode is ABSTRACT:
-        new = append_abstract(type(root), recorder, primitive, (root, v), params)
+        new = recorder.abstract(type(root), primitive, (root, v), params)
     else:
         own = isinstance(v, Recorded) and v.recorder is recorder
         given = v.value if own else v
@@ -128,7 +128,7 @@ def _promote(root: Any, recorder: Recorder) -> None:
 def buffer(cls: type[Recorded], recorder: Recorder, value: Any) -> Any:
     """Return a constant as a Tensor of a trace, so that Tensors can be written into it."""
     if recorder.mode is ABSTRACT:
-        return append_abstract(cls, recorder, COPY, (value,), {})
+        return recorder.abstract(cls, COPY, (value,), {})
     if recorder.follow is not None:
         return recorder.made(value)  # type: ignore[attr-defined]
     tensor = cls()

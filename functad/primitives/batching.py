@@ -1,0 +1,166 @@
+"""How a primitive is computed for all examples of a batch at once: the rule of every kind, and patterns for the others.
+
+A batching rule is called as `rule(primitive, size, values, batched, params)`. A value has the batch axis in front where
+`batched` says so, and otherwise is the same for all examples; values may be Tensors of older traces. The rule returns the
+result, or the tuple of results, with the batch axis in front of each. Rules call primitives, so what they do is recorded,
+differentiated and batched again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.errors import LoopWarning
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of
+from functad.places import here, warn
+from functad.primitives.primitive import Primitive
+
+Batch = Callable[[Primitive, int, Sequence[Any], Sequence[bool], Mapping[str, Any]], Any]
+
+_WARNED: set[str] = set()
+
+
+def batch_call(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    """Call a primitive for all examples of a batch; see the module for the arguments.
+
+    Raises:
+        AbstractValueError: the shape of the result depends on values, and so may differ from example to example.
+    """
+    if primitive.value_dependent:  # the shape rule refuses
+        primitive.spec(*[_example(v) if b else v for v, b in zip(values, batched, strict=True)], **params)
+    rule = primitive.batch
+    if rule is None:
+        ufunc = isinstance(primitive.function, np.ufunc) and primitive.function.signature is None
+        rule = elementwise if primitive.kind == "elementwise" or ufunc else loop
+    return rule(primitive, size, values, batched, params)
+
+
+def _example(value: Any) -> ArraySpec:
+    return ArraySpec(shape_of(value)[1:], dtype_of(value))
+
+
+def example_ndim(value: Any, batched: bool) -> int:
+    """Return the number of axes of one example."""
+    return len(shape_of(value)) - batched
+
+
+def aligned(values: Sequence[Any], batched: Sequence[bool]) -> list[Any]:
+    """Return values that broadcast as those of one example do: axes of length 1 are put behind the batch axis where needed."""
+    ndim = max(map(example_ndim, values, batched))
+    return [padded(v, ndim) if b else v for v, b in zip(values, batched, strict=True)]
+
+
+def padded(value: Any, ndim: int) -> Any:
+    """Return a batched value whose examples have at least `ndim` axes."""
+    shape = shape_of(value)
+    return value if len(shape) > ndim else value.reshape((shape[0], *(1,) * (ndim + 1 - len(shape)), *shape[1:]))
+
+
+def spread_out(value: Any, batched: bool, size: int) -> Any:
+    """Return a value with a batch axis in front: one that is the same for all examples is broadcast."""
+    if batched:
+        return value
+    return np.broadcast_to(value, (size, *shape_of(value)))
+
+
+def everywhere(values: Sequence[Any], batched: Sequence[bool], size: int) -> list[Any]:
+    """Return all values with a batch axis in front."""
+    return [spread_out(v, b, size) for v, b in zip(values, batched, strict=True)]
+
+
+def elementwise(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    """The rule of functions that broadcast: the axes are aligned."""
+    if len(values) == 1:
+        return primitive(values[0], **params)
+    return primitive(*aligned(values, batched), **params)
+
+
+def along_axes(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    """The rule of functions of one array over the axes in the parameter `axis`, which are all axes if it is `None`."""
+    (a,) = values
+    axis = params["axis"]
+    axes = tuple(range(1, len(shape_of(a)))) if axis is None else tuple([i + 1 for i in axis])
+    return primitive(a, **{**params, "axis": axes})
+
+
+def along_axis(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    """The rule of functions that act along the one axis in the parameter `axis`, and whose arrays have the same axes."""
+    axis = params["axis"]
+    shifted = axis + 1 if axis >= 0 else axis
+    return primitive(*everywhere(values, batched, size), **{**params, "axis": shifted})
+
+
+def on_last_axes(*core: int) -> Batch:
+    """Return the rule of functions that act on so many last axes of each argument, and broadcast or repeat over the others."""
+
+    def rule(primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]) -> Any:
+        outer = max([example_ndim(v, b) - n for v, b, n in zip(values, batched, core, strict=True)])
+        given = [padded(v, outer + n) if b else v for v, b, n in zip(values, batched, core, strict=True)]
+        return primitive(*given, **params)
+
+    return rule
+
+
+def shaped(name: str) -> Batch:
+    """Return the rule of functions of one array that take the shape of the result as a parameter."""
+
+    def rule(primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]) -> Any:
+        return primitive(values[0], **{**params, name: (size, *params[name])})
+
+    return rule
+
+
+def loop(primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]) -> Any:
+    """Call a primitive without a rule for one example after the other; that it does so is said once."""
+    if primitive.name not in _WARNED:
+        _WARNED.add(primitive.name)
+        warn(
+            LoopWarning(
+                f"{primitive.name} has no batching rule, so vmap calls it for one example after the other, {size} here, at "
+                f"{here()}. Give it one: functad.primitive(..., batch=rule)."
+            )
+        )
+    return one_by_one(primitive, size, values, batched, params)
+
+
+def one_by_one(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    """Call a primitive for one example after the other, and stack the results."""
+    rows = [primitive(*[v[i] if b else v for v, b in zip(values, batched, strict=True)], **params) for i in range(size)]
+    if not rows:
+        spec = primitive.spec(*[_example(v) if b else v for v, b in zip(values, batched, strict=True)], **params)
+        empty = [np.zeros((0, *s.shape), s.dtype) for s in (spec if primitive.multiple else (spec,))]
+        return tuple(empty) if primitive.multiple else empty[0]
+    if primitive.multiple:
+        return tuple([np.stack(column) for column in zip(*rows, strict=True)])
+    return np.stack(rows)
+
+
+__all__ = [
+    "Batch",
+    "aligned",
+    "along_axes",
+    "along_axis",
+    "batch_call",
+    "elementwise",
+    "everywhere",
+    "example_ndim",
+    "loop",
+    "on_last_axes",
+    "one_by_one",
+    "padded",
+    "shaped",
+    "spread_out",
+]

@@ -1,0 +1,80 @@
+"""The checks of a batching rule: a call for a batch at once against a loop over its examples, the derivatives too."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+import functad
+from functad.errors import AbstractValueError, LoopWarning
+from functad.expressions.spec import dtype_of, shape_of
+from functad.primitives.primitive import Entry
+from functad.testing.numerical import EXACT_TOLERANCE, error, random_like
+from functad.testing.sample_calls import Call, calls, is_constant
+
+SIZE = 5
+"""Examples in a batch; no sample has an axis of this length, so that axes that are mixed up have the wrong one."""
+
+
+def check_batches(entry: Entry, dtype: Any, seed: int = 0) -> None:
+    """Check every sample call of an entry under `vmap`, with all its inputs batched, and with each of them alone.
+
+    Args:
+        entry: a primitive, composite or constant.
+        dtype: of the inputs.
+        seed: of the random inputs.
+
+    Raises:
+        AssertionError: a result or a derivative differs from that of the loop, or the rule is a loop itself.
+    """
+    for examples in zip(*[calls(entry, dtype, seed + i) for i in range(SIZE)], strict=True):
+        if examples[0].primals:
+            check_batch(examples, np.random.default_rng(seed))
+
+
+def check_batch(examples: Sequence[Call], generator: np.random.Generator) -> None:
+    """Check one sample call, given with the inputs of each example."""
+    call = examples[0]
+    try:
+        for chosen in _choices(len(call.primals)):
+            _compare(call.arrays, examples, chosen, "result")
+    except AbstractValueError:
+        allowed = is_constant(call.entry) or call.entry.value_dependent
+        assert allowed, f"{call} asks for values that a batch does not have"
+        return
+    if is_constant(call.entry) or not call.smooth(*call.primals):
+        return
+    seeds = tuple([random_like(value, generator) for value in call.smooth(*call.primals)])
+    tangents = tuple([random_like(primal, generator) for primal in call.primals])
+    every = set(range(len(call.primals)))
+    _compare(lambda *primals: functad.vjp(call.smooth, *primals)[1](seeds), examples, every, "cotangent")
+    _compare(lambda *primals: functad.jvp(call.smooth, primals, tangents)[1], examples, every, "tangent")
+
+
+def _choices(count: int) -> Iterator[set[int]]:
+    """Yield which inputs are batched: all, and if there are several, each of the first alone."""
+    yield set(range(count))
+    if count > 1:
+        yield from ({i} for i in range(min(count, 3)))
+
+
+def _compare(function: Callable[..., Any], examples: Sequence[Call], chosen: set[int], what: str) -> None:
+    """Compare a function of the inputs under `vmap` with the loop over the examples."""
+    call = examples[0]
+    rows = [[example.primals[i] if i in chosen else primal for i, primal in enumerate(call.primals)] for example in examples]
+    given = [np.stack(column) if i in chosen else column[0] for i, column in enumerate(zip(*rows, strict=True))]
+    axes = tuple([0 if i in chosen else None for i in range(len(given))])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LoopWarning)
+        found = functad.vmap(function, in_axes=axes)(*given)
+    expected = [function(*row) for row in rows]
+    for i, (a, column) in enumerate(zip(found, zip(*expected, strict=True), strict=True)):
+        b = np.stack(column)
+        where = f"{call}: {what} {i} of a batch with inputs {sorted(chosen)} batched"
+        alike = (shape_of(a), dtype_of(a)) == (shape_of(b), dtype_of(b))
+        assert alike, f"{where} is {dtype_of(a)}{shape_of(a)}, not {dtype_of(b)}{shape_of(b)}"
+        wrong = error(a, b)
+        assert wrong <= EXACT_TOLERANCE, f"{where} is off by {wrong:.1e}:\n{a}\nand not\n{b}"
