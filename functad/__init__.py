@@ -14,7 +14,6 @@ from functad.transforms.abstract import eval_shape, make_expressions
 from functad.transforms.explain import explain
 from functad.transforms.forward import jvp
 from functad.transforms.gradient import grad, value_and_grad, vjp
-from functad.transforms.jacobian import jacobian
 from functad.transforms.nans import debug_nans
 from functad.transforms.stop import stop_gradient
 from functad.transforms.strict import strict_derivatives
@@ -40,6 +39,19 @@ if _TYPE_CHECKING:
     from functad.eager.tape import GradientTape
     from functad.eager.variable import Variable
     from functad.transforms.batch import vmap
+    from functad.transforms.jacobian import jacfwd, jacobian, jacrev, value_and_jacobian
+    from functad.transforms.linear import linear_transpose, linearize
+    from functad.transforms.pointwise import elementwise_grad
+    from functad.transforms.second_order import (
+        divergence,
+        gauss_newton_product,
+        hessian,
+        hessian_diagonal,
+        hvp,
+        laplacian,
+        value_grad_and_hessian,
+    )
+    from functad.transforms.taylor import deriv, taylor
 
 __version__ = "0.1.0"
 
@@ -47,30 +59,46 @@ _keep_freed_memory()
 
 _LATER = {
     "AggregationMethod": "functad.eager.graph",
-    "ForwardAccumulator": "functad.eager.forward_accumulator",
-    "GradientTape": "functad.eager.tape",
-    "Module": "functad.eager.module",
-    "UnconnectedGradients": "functad.eager.requests",
-    "Variable": "functad.eager.variable",
     "compat": "functad.compat",
     "constant": "functad.eager.recording",
     "custom_gradient": "functad.eager.custom",
+    "deriv": "functad.transforms.taylor",
+    "divergence": "functad.transforms.second_order",
+    "elementwise_grad": "functad.transforms.pointwise",
+    "ForwardAccumulator": "functad.eager.forward_accumulator",
     "functional_call": "functad.eager.functional_call",
+    "gauss_newton_product": "functad.transforms.second_order",
     "grad_pass_through": "functad.eager.custom",
     "gradients": "functad.eager.graph",
     "gradients_function": "functad.eager.gradient_functions",
+    "GradientTape": "functad.eager.tape",
     "graph": "functad.eager.graph",
+    "hessian": "functad.transforms.second_order",
+    "hessian_diagonal": "functad.transforms.second_order",
     "hessians": "functad.eager.graph",
+    "hvp": "functad.transforms.second_order",
     "implicit_gradients": "functad.eager.gradient_functions",
     "implicit_value_and_gradients": "functad.eager.gradient_functions",
+    "jacfwd": "functad.transforms.jacobian",
+    "jacobian": "functad.transforms.jacobian",
+    "jacrev": "functad.transforms.jacobian",
+    "laplacian": "functad.transforms.second_order",
+    "linear_transpose": "functad.transforms.linear",
+    "linearize": "functad.transforms.linear",
     "make_vjp": "functad.eager.gradient_functions",
+    "Module": "functad.eager.module",
     "nn": "functad.nn",
     "optimizers": "functad.optimizers",
     "recompute_grad": "functad.eager.custom",
     "restore": "functad.eager.saving",
     "save": "functad.eager.saving",
+    "taylor": "functad.transforms.taylor",
+    "UnconnectedGradients": "functad.eager.requests",
     "value_and_gradients_function": "functad.eager.gradient_functions",
+    "value_and_jacobian": "functad.transforms.jacobian",
+    "value_grad_and_hessian": "functad.transforms.second_order",
     "values_of": "functad.eager.functional_call",
+    "Variable": "functad.eager.variable",
     "vmap": "functad.transforms.batch",
 }
 """Where names are that are imported when they are first asked for, so that `import functad` stays quick."""
@@ -102,20 +130,32 @@ __all__ = [
     "coverage",
     "custom_gradient",
     "debug_nans",
+    "deriv",
+    "divergence",
+    "elementwise_grad",
     "errors",
     "eval_shape",
     "explain",
     "functional_call",
+    "gauss_newton_product",
     "grad",
     "grad_pass_through",
     "gradients",
     "gradients_function",
     "graph",
+    "hessian",
+    "hessian_diagonal",
     "hessians",
+    "hvp",
     "implicit_gradients",
     "implicit_value_and_gradients",
+    "jacfwd",
     "jacobian",
+    "jacrev",
     "jvp",
+    "laplacian",
+    "linear_transpose",
+    "linearize",
     "make_expressions",
     "make_vjp",
     "nn",
@@ -126,9 +166,12 @@ __all__ = [
     "save",
     "stop_gradient",
     "strict_derivatives",
+    "taylor",
     "tree_map",
     "value_and_grad",
     "value_and_gradients_function",
+    "value_and_jacobian",
+    "value_grad_and_hessian",
     "values_of",
     "vjp",
     "vmap",

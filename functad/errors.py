@@ -293,6 +293,17 @@ class MissingGradientError(FunctadError, ValueError):
     )
 
 
+class NotLinearError(FunctadError, ValueError):
+    """A function that should be linear is not."""
+
+    code = "not-linear"
+    cause = (
+        "linear_transpose needs a function f with f(a x + b y) = a f(x) + b f(y); an operation in it multiplies what depends "
+        "on the arguments with itself, bends it, or adds a constant."
+    )
+    cure = "Use vjp(f, x), or linearize(f, x), for the derivative at a point, which is linear."
+
+
 class UnconnectedWarning(_Coded, UserWarning):
     """The result of a function does not depend on an argument, or only where the derivative is cut.
 

@@ -347,6 +347,11 @@ def derivatives(inputs: Inputs, found: list[Any], foreign: Sequence[Any] = ()) -
     for i, primal in enumerate(inputs.primals):
         ct = None if i in inputs.skipped else next(waiting)
         leaves.append(_own(ct, primal, bases))
+    return by_argument(inputs, leaves)
+
+
+def by_argument(inputs: Inputs, leaves: list[Any]) -> list[Any]:
+    """Return what belongs to the leaves of the selected arguments as one tree for each argument."""
     if len(inputs.structures) == 1 and inputs.structures[0].kind is None:
         return leaves
     remaining = iter(leaves)

@@ -68,12 +68,12 @@ def _push(equation: Any, index: int, tangents: list[Any]) -> tuple[bool, ...] | 
     ts = [tangents[slot] for slot in slots]
     if all(t is None for t in ts):
         return None
-    out = _push_transposed(plan, ts, saved, specs) if transposed else _push_rules(plan, ts, saved)
+    out = push_transposed(plan, ts, saved, specs) if transposed else push_rules(plan, ts, saved)
     if plan.primitive.multiple:
         first = index + 1 - len(specs)
-        tangents[first : index + 1] = [_fit(t, spec) for t, spec in zip(out, specs, strict=True)]
+        tangents[first : index + 1] = [fit(t, spec) for t, spec in zip(out, specs, strict=True)]
         return lost_in(equation, ts) if plan.primitive.lost is not None else None
-    tangents[index] = _fit(out, specs)
+    tangents[index] = fit(out, specs)
     return None
 
 
@@ -126,7 +126,7 @@ def push_write(equation: Any, index: int, tangents: list[Any], last: dict[int, i
     return True
 
 
-def _push_rules(plan: Plan, ts: Sequence[Any], saved: Any) -> Any:
+def push_rules(plan: Plan, ts: Sequence[Any], saved: Any) -> Any:
     """Return the sum over the inputs of what the JVP rules give, or what the joint rule gives."""
     if plan.joint:
         return plan.rules[0](ts, *saved)
@@ -145,7 +145,7 @@ def _push_rules(plan: Plan, ts: Sequence[Any], saved: Any) -> Any:
     return total
 
 
-def _push_transposed(plan: Plan, ts: Sequence[Any], saved: Any, specs: Any) -> Any:
+def push_transposed(plan: Plan, ts: Sequence[Any], saved: Any, specs: Any) -> Any:
     """Return the JVP as the transpose of the VJP, which is linear in its cotangent: `J t = (g -> g^T J)^T t`."""
     multiple = plan.primitive.multiple
     recorder = Recorder(REVERSE, "jvp", plan.primitive)
@@ -157,14 +157,14 @@ def _push_transposed(plan: Plan, ts: Sequence[Any], saved: Any, specs: Any) -> A
     cotangents: list[Any] = [None] * len(recorder.equations)
     for t, ct in zip(ts, cts, strict=True):
         if t is not None and isinstance(ct, Recorded) and ct.recorder is recorder:
-            t = _unfit(t, ct)
+            t = unfit(t, ct)
             cotangents[ct.slot] = t if cotangents[ct.slot] is None else cotangents[ct.slot] + t
     found = pull_back(recorder.equations, cotangents, recorder.inputs, consume=True)
     result = [zero if t is None else t for t, zero in zip(found, zeros, strict=True)]
     return tuple(result) if multiple else result[0]
 
 
-def _unfit(t: Any, ct: Recorded) -> Any:
+def unfit(t: Any, ct: Recorded) -> Any:
     """Bring a tangent to the shape and dtype of what a VJP rule returns, which the backward walk would sum and cast."""
     shape, dtype = shape_of(ct.value), dtype_of(ct.value)
     if shape_of(t) != shape:
@@ -172,7 +172,7 @@ def _unfit(t: Any, ct: Recorded) -> Any:
     return t if dtype_of(t) == dtype else t.astype(dtype)
 
 
-def _fit(t: Any, spec: Any) -> Any:
+def fit(t: Any, spec: Any) -> Any:
     """Bring a tangent to the shape and dtype of the result it belongs to."""
     shape, dtype = spec
     own = dtype_of(t)
@@ -230,12 +230,13 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
         pushed = push_forward(recorder.equations, given, outputs)
     found = [pushed[leaf.slot] if isinstance(leaf, Recorded) and leaf.recorder is recorder else None for leaf in leaves]
     values = [lower(leaf, recorder) for leaf in leaves]
-    zeros = [_zero(value) if t is None else t for t, value in zip(found, values, strict=True)]
+    zeros = [zero_tangent(value) if t is None else t for t, value in zip(found, values, strict=True)]
     result = structure.unflatten(values), structure.unflatten(zeros)
     return (*result, lower(aux, recorder)) if has_aux else result
 
 
-def _zero(value: Any) -> Any:
+def zero_tangent(value: Any) -> Any:
+    """Return the tangent of a result that does not depend on the inputs."""
     dtype = dtype_of(value) if dtype_of(value).kind in "fc" else np.dtype(np.float64)
     if type(value) not in PLAIN and not isinstance(value, Recorded):
         return zeros_for(shape_of(value), dtype, value)

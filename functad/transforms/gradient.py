@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar, overload
 
 import numpy as np
@@ -264,48 +264,68 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, warn_unconn
     selection = Selection("vjp", f, tuple(range(len(primals))), None)
     recorder = Recorder(REVERSE, "vjp", f)
     recorder.lasting = True
-    inputs = enter(recorder, selection, tuple([tree_map(_copied, primal) for primal in primals]), {})
+    inputs = enter(recorder, selection, tuple([tree_map(copied, primal) for primal in primals]), {})
     out, aux = split_aux(traced(recorder, f, inputs.args, {}), has_aux, selection)
-    value, pull = pullback_of(recorder, inputs, out, selection)
+    pull = Pullback(recorder, inputs, out, selection)
     if warn_unconnected:
         warn_of_unconnected(selection, primals, {}, has_aux)
 
     def pullback(g: Any) -> tuple[Any, ...]:
         return tuple(pull(g))
 
-    value = tree_map(_copied, value)
-    return (value, pullback, tree_map(_copied, lower(aux, recorder))) if has_aux else (value, pullback)
+    value = tree_map(copied, pull.value())
+    return (value, pullback, tree_map(copied, lower(aux, recorder))) if has_aux else (value, pullback)
 
 
-def _copied(leaf: Any) -> Any:
+def copied(leaf: Any) -> Any:
     """Return what the user cannot reach by writing into the original, between the calls of a pullback."""
     if type(leaf) is np.ndarray:
         return leaf.copy()
     return clone(shown(leaf)) if isinstance(leaf, Recorded) else leaf
 
 
-def pullback_of(recorder: Recorder, inputs: Inputs, out: Any, selection: Selection) -> tuple[Any, Callable[[Any], list[Any]]]:
-    """Return the value of a traced result, and the function from its cotangent to those of the selected arguments."""
-    leaves, structure = flatten(out)
-    for leaf, path in zip(leaves, structure.paths("result"), strict=True):
-        check_result(leaf, path, selection.transform, selection.function)
-    slots = [leaf.slot if isinstance(leaf, Recorded) and leaf.recorder is recorder else None for leaf in leaves]
-    values = [leaf if slot is None else leaf.value for leaf, slot in zip(leaves, slots, strict=True)]
-    top = max([slot for slot in slots if slot is not None], default=-1)
-    if recorder.watch is not None:
-        recorder.watch.check_values(slots)
+class Pullback:
+    """The function from the cotangent of a traced result to those of the selected arguments; it may be called repeatedly.
 
-    def pull(g: Any) -> list[Any]:
-        seeds = check_like(g, structure, values, "g", "value")
+    Attributes:
+        recorder: the trace.
+        inputs: the selected arguments.
+        values: the leaves of the result.
+        structure: how they are put together.
+        slots: where they stand in the list; `None` for what no operation on the arguments made.
+    """
+
+    def __init__(self, recorder: Recorder, inputs: Inputs, out: Any, selection: Selection) -> None:
+        leaves, self.structure = flatten(out)
+        for leaf, path in zip(leaves, self.structure.paths("result"), strict=True):
+            check_result(leaf, path, selection.transform, selection.function)
+        self.recorder = recorder
+        self.inputs = inputs
+        self.slots = [leaf.slot if isinstance(leaf, Recorded) and leaf.recorder is recorder else None for leaf in leaves]
+        self.values = [leaf if slot is None else leaf.value for leaf, slot in zip(leaves, self.slots, strict=True)]
+        if recorder.watch is not None:
+            recorder.watch.check_values(self.slots)
+
+    def value(self) -> Any:
+        """Return the result."""
+        return self.structure.unflatten(self.values)
+
+    def __call__(self, g: Any) -> list[Any]:
+        """Return the cotangents of the selected arguments, for one of the result that must match it."""
+        seeds = check_like(g, self.structure, self.values, "g", "value")
+        return derivatives(self.inputs, self.leaves(seeds), seeds)
+
+    def leaves(self, seeds: Sequence[Any]) -> list[Any]:
+        """Return the cotangents of the inputs for those of the leaves of the result; `None` stands for zero in both."""
+        recorder = self.recorder
+        top = max([slot for slot in self.slots if slot is not None], default=-1)
         cotangents: list[Any] = [None] * max(top + 1, recorder.inputs)
-        for slot, seed in zip(slots, seeds, strict=True):
-            if slot is not None:
+        for slot, seed in zip(self.slots, seeds, strict=True):
+            if slot is not None and seed is not None:
                 held = cotangents[slot]
                 cotangents[slot] = seed if held is None else held + seed
         if recorder.watch is not None:
-            found = recorder.watch.pull_back(cotangents, guard=True)
-        else:  # seeds are often rows of an identity matrix
-            found = pull_back(recorder.equations, cotangents, recorder.inputs, consume=False, guard=True)
-        return derivatives(inputs, found, seeds)
-
-    return structure.unflatten(values), pull
+            found: list[Any] = recorder.watch.pull_back(cotangents, guard=True)
+            return found
+        # Seeds are often rows of an identity matrix.
+        return pull_back(recorder.equations, cotangents, recorder.inputs, consume=False, guard=True)

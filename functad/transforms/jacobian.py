@@ -1,21 +1,43 @@
-"""`jacobian`: all rows of the derivative of a function that returns arrays."""
+"""`jacobian` and its forms: all rows, or all columns, of the derivative of a function that returns arrays.
+
+The function runs once, on concrete values; only cotangents or tangents are batched (see `functad.transforms.seeds`), so masks
+and branches on values work inside of it. Reverse mode costs a row for each element of the result, forward mode a column for
+each of the arguments. `mode="auto"` records for reverse mode, and where there are more results than arguments it takes columns
+from that same trace, by pulling back through a backward walk: no second run of the function, whatever the shapes are.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any, ParamSpec, overload
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, ParamSpec, overload
 
 import numpy as np
 
-from functad.expressions.spec import dtype_of, shape_of
-from functad.tracing.recorder import REVERSE, Recorded, Recorder
-from functad.transforms.arguments import ArgNames, ArgNums, Selection, enter, lower, split_aux, traced
+from functad.errors import InputError
+from functad.expressions.spec import dtype_of, shape_of, spec_of
+from functad.places import here, name_of
+from functad.tracing.recorder import FORWARD, REVERSE, Recorder
+from functad.transforms.arguments import (
+    ArgNames,
+    ArgNums,
+    Inputs,
+    Selection,
+    by_argument,
+    enter,
+    lower,
+    split_aux,
+    traced,
+)
 from functad.transforms.explain import warn_of_unconnected
-from functad.transforms.gradient import pullback_of
-from functad.trees import flatten, tree_map
+from functad.transforms.forward import push_forward
+from functad.transforms.gradient import Pullback
+from functad.transforms.linear import Pushforward
+from functad.transforms.seeds import chunks, identity_rows, in_batch, inexact, joined, size_of, widest
+from functad.trees import flatten
 
 P = ParamSpec("P")
+Mode = Literal["auto", "forward", "reverse"]
 
 
 @overload
@@ -27,6 +49,8 @@ def jacobian(
     holomorphic: bool = False,
     allow_int: bool = False,
     warn_unconnected: bool = False,
+    mode: Mode = "auto",
+    chunk_size: int | None = None,
 ) -> Callable[P, Any]: ...
 @overload
 def jacobian(
@@ -37,6 +61,8 @@ def jacobian(
     holomorphic: bool = False,
     allow_int: bool = False,
     warn_unconnected: bool = False,
+    mode: Mode = "auto",
+    chunk_size: int | None = None,
 ) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
 def jacobian(
     f: Callable[..., Any] | None = None,
@@ -46,27 +72,32 @@ def jacobian(
     holomorphic: bool = False,
     allow_int: bool = False,
     warn_unconnected: bool = False,
+    mode: Mode = "auto",
+    chunk_size: int | None = None,
 ) -> Any:
     """Return a function that gives the Jacobian of `f`: `J[i, j] = d f(x)[i] / d x[j]`.
 
-    The function is run once, on concrete values; each element of its result costs one backward pass.
+    The function is run once, on concrete values; many rows or columns are computed at a time.
 
     Args:
-        f: a function of NumPy code that returns an array, or a tree of arrays.
+        f: a function of NumPy code that returns an array, or a tree of arrays; without it a decorator is returned.
         argnums: position, or positions, of the arguments to differentiate.
         argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
         has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
         holomorphic: arguments and values are complex, and the complex derivative is meant.
         allow_int: integers among the selected arguments are let through.
         warn_unconnected: as for `grad`, but `f` is always run a second time.
+        mode: `"reverse"` computes rows, `"forward"` columns, `"auto"` what there are fewer of.
+        chunk_size: so many rows or columns, at most, are computed at a time; by default as many as take some 100 MB.
 
     Returns:
         A function with the signature of `f`. For an array result and an array argument it returns an array of shape
         `value.shape + argument.shape`; in general the structure of the result, at each leaf of which is that of the argument.
+        It has the dtype of the argument; for complex results of real arguments the complex one of that precision.
         With `has_aux` it returns `(jacobian, aux)`.
 
     Raises:
-        InputError: an argument cannot be differentiated.
+        InputError: an argument cannot be differentiated; or arguments and results are complex, and not `holomorphic`.
         OutputError: `f` returned something that is no tree of arrays.
 
     Example:
@@ -75,56 +106,253 @@ def jacobian(
         array([[3., 2.],
                [4., 0.]])
     """
+    options = {
+        "argnums": argnums,
+        "argnames": argnames,
+        "has_aux": has_aux,
+        "holomorphic": holomorphic,
+        "allow_int": allow_int,
+        "mode": mode,
+        "chunk_size": chunk_size,
+    }
     if f is None:
-        return functools.partial(
-            jacobian,
-            argnums=argnums,
-            argnames=argnames,
-            has_aux=has_aux,
-            holomorphic=holomorphic,
-            allow_int=allow_int,
-            warn_unconnected=warn_unconnected,
-        )
-    selection = Selection("jacobian", f, argnums, argnames)
+        return functools.partial(jacobian, warn_unconnected=warn_unconnected, **options)
+    return _jacobian_function("jacobian", f, options, warn_unconnected=warn_unconnected)
+
+
+def jacrev(
+    f: Callable[P, Any],
+    argnums: ArgNums = 0,
+    argnames: ArgNames | None = None,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    chunk_size: int | None = None,
+) -> Callable[P, Any]:
+    """Return a function that gives the Jacobian of `f` by reverse mode, row by row: `jacobian` with `mode="reverse"`.
+
+    Arguments, results and errors are those of `jacobian`.
+
+    Example:
+        >>> import numpy as np
+        >>> jacrev(lambda x: np.sum(x**2, keepdims=True))(np.array([1.0, 2.0]))
+        array([[2., 4.]])
+    """
+    options = {"argnums": argnums, "argnames": argnames, "has_aux": has_aux, "holomorphic": holomorphic}
+    return _jacobian_function("jacrev", f, {**options, "allow_int": allow_int, "mode": "reverse", "chunk_size": chunk_size})
+
+
+def jacfwd(
+    f: Callable[P, Any],
+    argnums: ArgNums = 0,
+    argnames: ArgNames | None = None,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    chunk_size: int | None = None,
+) -> Callable[P, Any]:
+    """Return a function that gives the Jacobian of `f` by forward mode, column by column: `jacobian` with `mode="forward"`.
+
+    Arguments, results and errors are those of `jacobian`.
+
+    Example:
+        >>> import numpy as np
+        >>> jacfwd(lambda t: np.stack([np.cos(t), np.sin(t)]))(0.0)
+        array([-0.,  1.])
+    """
+    options = {"argnums": argnums, "argnames": argnames, "has_aux": has_aux, "holomorphic": holomorphic}
+    return _jacobian_function("jacfwd", f, {**options, "allow_int": allow_int, "mode": "forward", "chunk_size": chunk_size})
+
+
+def value_and_jacobian(
+    f: Callable[P, Any],
+    argnums: ArgNums = 0,
+    argnames: ArgNames | None = None,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    mode: Mode = "auto",
+    chunk_size: int | None = None,
+) -> Callable[P, Any]:
+    """Return a function that gives the value of `f` and its Jacobian, from one evaluation.
+
+    Arguments and errors are those of `jacobian`.
+
+    Returns:
+        A function with the signature of `f` that returns `(value, jacobian)`, or `((value, aux), jacobian)`.
+
+    Example:
+        >>> import numpy as np
+        >>> value_and_jacobian(lambda x: x**2)(np.array([1.0, 3.0]))
+        (array([1., 9.]), array([[2., 0.],
+               [0., 6.]]))
+    """
+    options = {"argnums": argnums, "argnames": argnames, "has_aux": has_aux, "holomorphic": holomorphic}
+    rest = {"allow_int": allow_int, "mode": mode, "chunk_size": chunk_size}
+    return _jacobian_function("value_and_jacobian", f, {**options, **rest}, with_value=True)
+
+
+def _jacobian_function(
+    transform: str,
+    f: Callable[..., Any],
+    options: dict[str, Any],
+    *,
+    warn_unconnected: bool = False,
+    with_value: bool = False,
+) -> Callable[..., Any]:
+    selection = Selection(transform, f, options["argnums"], options["argnames"])
+    mode, chunk_size, has_aux = options["mode"], options["chunk_size"], options["has_aux"]
+    if mode not in ("auto", "forward", "reverse"):
+        raise InputError(f"{transform} of {name_of(f)}, at {here()}: mode is {mode!r}; it is 'auto', 'forward' or 'reverse'.")
+    if chunk_size is not None and chunk_size < 1:
+        raise InputError(f"{transform} of {name_of(f)}, at {here()}: chunk_size is {chunk_size}; it must be at least 1.")
 
     @functools.wraps(f)
-    def rows(*args: Any, **kwargs: Any) -> Any:
-        recorder = Recorder(REVERSE, "jacobian", f)
-        inputs = enter(recorder, selection, args, kwargs, holomorphic=holomorphic, allow_int=allow_int)
-        out, aux = split_aux(traced(recorder, f, inputs.args, inputs.kwargs), has_aux, selection)
-        value, pull = pullback_of(recorder, inputs, out, selection)
+    def derivative(*args: Any, **kwargs: Any) -> Any:
+        trace = _Trace(selection, options, args, kwargs)
         if warn_unconnected:
             warn_of_unconnected(selection, args, kwargs, has_aux)
-        leaves, structure = flatten(value)
-        result = structure.unflatten([_rows_of_leaf(leaves, i, structure, pull, selection) for i in range(len(leaves))])
-        return (result, lower(aux, recorder)) if has_aux else result
+        blocks = trace.columns() if trace.forward else trace.rows()
+        result = trace.pull.structure.unflatten([selection.pack(by_argument(trace.inputs, row)) for row in blocks])
+        aux = lower(trace.aux, trace.recorder) if has_aux else None
+        if with_value:
+            value = trace.pull.value()
+            return ((value, aux), result) if has_aux else (value, result)
+        return (result, aux) if has_aux else result
 
-    return rows
-
-
-def _rows_of_leaf(
-    leaves: list[Any], position: int, structure: Any, pull: Callable[[Any], list[Any]], selection: Selection
-) -> Any:
-    """Return the Jacobian of one leaf of the result: one backward pass for each of its elements."""
-    seeds = [np.zeros(shape_of(leaf), _inexact(leaf)) for leaf in leaves]
-    shape = shape_of(leaves[position])
-    rows = []
-    for index in np.ndindex(shape):
-        seeds[position] = np.zeros(shape, _inexact(leaves[position]))
-        seeds[position][index] = 1
-        rows.append(selection.pack(pull(structure.unflatten(seeds))))
-    if not rows:
-        template = selection.pack(pull(structure.unflatten(seeds)))
-        return tree_map(lambda t: np.zeros(shape + shape_of(t), dtype_of(t)), template)
-    return tree_map(lambda *parts: _stack(parts, shape), *rows)
+    return derivative
 
 
-def _inexact(leaf: Any) -> Any:
-    return dtype_of(leaf) if dtype_of(leaf).kind in "fc" else np.float64
+class _Trace:
+    """One evaluation of a function, and the blocks of its Jacobian: one for each leaf of the result and of the arguments.
+
+    Attributes:
+        forward: whether columns are to be computed.
+    """
+
+    def __init__(self, selection: Selection, options: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        f, mode = selection.function, options["mode"]
+        self.selection = selection
+        self.chunk_size: int | None = options["chunk_size"]
+        self.recorder = Recorder(FORWARD if mode == "forward" else REVERSE, selection.transform, f)
+        holomorphic, allow_int = options["holomorphic"], options["allow_int"]
+        self.inputs: Inputs = enter(self.recorder, selection, args, kwargs, holomorphic=holomorphic, allow_int=allow_int)
+        out = traced(self.recorder, f, self.inputs.args, self.inputs.kwargs)
+        out, self.aux = split_aux(out, options["has_aux"], selection)
+        self.pull = Pullback(self.recorder, self.inputs, out, selection)
+        self.results = flatten(out)[0]
+        self.primals = [primal for i, primal in enumerate(self.inputs.primals) if i not in self.inputs.skipped]
+        self.forward = mode == "forward" or (
+            mode == "auto"
+            and sum(map(size_of, self.pull.values)) > 2 * sum(map(size_of, self.primals))
+            and not any(dtype_of(primal).kind == "c" for primal in self.primals)
+            and self.recorder.watch is None
+        )
+        if not holomorphic:
+            self._check_real()
+        if self.recorder.watch is not None:
+            self.chunk_size = 1
+
+    def _check_real(self) -> None:
+        """Raise where no one complex number is the derivative."""
+        leaves, structure = self.inputs.primals, self.pull.structure
+        complex_leaf = next((leaf for leaf in leaves if dtype_of(leaf).kind == "c"), None)
+        if complex_leaf is None:
+            return
+        for value, path in zip(self.pull.values, structure.paths("result"), strict=True):
+            if dtype_of(value).kind == "c" or self.forward:
+                what = f"and {path} is {spec_of(value)}" if dtype_of(value).kind == "c" else "and columns are asked for"
+                raise InputError(
+                    f"{self.selection.transform} of {name_of(self.selection.function)}, called at {here()}: an argument is "
+                    f"{spec_of(complex_leaf)} {what}. Pass holomorphic=True if f is holomorphic; otherwise differentiate real "
+                    f"and imaginary parts, as two real arguments and two real results."
+                )
+
+    def rows(self) -> list[list[Any]]:
+        """Return the blocks by reverse mode."""
+        width = widest(self.recorder, *self.primals, *self.pull.values)
+        blocks = []
+        for i, value in enumerate(self.pull.values):
+            found = self._rows_of(i, value, 1, width)
+            if dtype_of(value).kind == "c" and not any(dtype_of(primal).kind == "c" for primal in self.primals):
+                imaginary = self._rows_of(i, value, -1j, width)  # real arguments get real cotangents
+                found = [a if b is None else 1j * b + (0 if a is None else a) for a, b in zip(found, imaginary, strict=True)]
+            blocks.append(self._block(value, found))
+        return blocks
+
+    def _rows_of(self, position: int, value: Any, factor: Any, width: int) -> list[Any]:
+        before, after = [None] * position, [None] * (len(self.pull.values) - position - 1)
+        parts = [
+            in_batch(
+                self.selection.transform,
+                self.selection.function,
+                factor * identity_rows(value, part),
+                lambda seed: self.pull.leaves([*before, seed, *after]),
+            )
+            for part in chunks(size_of(value), self.chunk_size, width)
+        ]
+        return [joined(column) for column in zip(*parts, strict=True)] or [None] * len(self.primals)
+
+    def columns(self) -> list[list[Any]]:
+        """Return the blocks by forward mode."""
+        if self.recorder.mode is FORWARD:
+            push: Callable[[Sequence[Any]], list[Any]] = self._push
+            width = pushed_size(self.recorder) // 4
+        else:
+            push = Pushforward(self.pull).leaves
+            width = widest(self.recorder, *self.primals, *self.pull.values)
+        found = []
+        for j, primal in enumerate(self.primals):
+            before, after = [None] * j, [None] * (len(self.primals) - j - 1)
+            parts = [
+                in_batch(
+                    self.selection.transform,
+                    self.selection.function,
+                    identity_rows(primal, part),
+                    lambda seed, before=before, after=after: push([*before, seed, *after]),  # type: ignore[misc]
+                )
+                for part in chunks(size_of(primal), self.chunk_size, width)
+            ]
+            columns = [joined(column) for column in zip(*parts, strict=True)] or [None] * len(self.pull.values)
+            found.append([None if column is None else np.moveaxis(column, 0, -1) for column in columns])
+        return [self._block(value, [columns[i] for columns in found]) for i, value in enumerate(self.pull.values)]
+
+    def _push(self, tangents: Sequence[Any]) -> list[Any]:
+        slots = [slot for slot in self.pull.slots if slot is not None]
+        given = list(tangents)
+        if self.recorder.watch is not None:
+            pushed = self.recorder.watch.push_forward(given, self.results)
+        else:
+            pushed = push_forward(self.recorder.equations, given, slots)
+        return [None if slot is None else pushed[slot] for slot in self.pull.slots]
+
+    def _block(self, value: Any, found: list[Any]) -> list[Any]:
+        """Return what belongs to one leaf of the result: an array for each leaf of the arguments."""
+        waiting = iter(found)
+        blocks = []
+        for i, primal in enumerate(self.inputs.primals):
+            rows = None if i in self.inputs.skipped else next(waiting)
+            shape = shape_of(value) + shape_of(primal)
+            dtype = inexact(primal)
+            if dtype_of(value).kind == "c" and dtype.kind != "c":
+                dtype = np.result_type(dtype, np.complex64)
+            if rows is None:
+                blocks.append(np.zeros(shape, dtype)[()])
+                continue
+            rows = rows.reshape(shape)
+            rows = rows if dtype_of(rows) == dtype else rows.astype(dtype)
+            if type(rows) is np.ndarray and not rows.flags.writeable:
+                rows = rows.copy()
+            blocks.append(rows if shape else rows[()])
+        return blocks
 
 
-def _stack(parts: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
-    if not shape:
-        return parts[0]
-    whole = np.stack(parts) if any(isinstance(part, Recorded) for part in parts) else np.array(parts)
-    return whole.reshape(shape + whole.shape[1:])
+def pushed_size(recorder: Recorder) -> int:
+    """Return how many numbers the tangents of all values of a forward trace have together: the walk holds them all."""
+    total = 1
+    for equation in recorder.equations:
+        if equation is not None:
+            specs = equation[3][0]
+            for shape, _ in specs if equation[0].primitive.multiple else (specs,):
+                total += int(np.prod(shape, dtype=int))
+    return total

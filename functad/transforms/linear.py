@@ -1,0 +1,190 @@
+"""The derivative at a point as a linear function, and its transpose: `linearize` and `linear_transpose`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.errors import NotLinearError, StructureError
+from functad.expressions.spec import ArraySpec, shape_of
+from functad.places import here, name_of
+from functad.primitives.operands import innermost, zeros_for
+from functad.primitives.primitive import Plan, names_read
+from functad.tracing.recorder import REVERSE, Recorded, Recorder, new_input
+from functad.tracing.tensor import Tensor
+from functad.transforms.arguments import Selection, check_like, enter, lower, split_aux, traced
+from functad.transforms.forward import unfit, zero_tangent
+from functad.transforms.gradient import Pullback, copied
+from functad.transforms.reverse import pull_back
+from functad.transforms.seeds import inexact
+from functad.trees import tree_map
+
+
+class Pushforward:
+    """The transpose of a pullback: `t -> J t`, from the same trace, by a walk through the records of one backward walk.
+
+    A pullback is linear in its cotangent, so it is pulled back itself (as `functad.transforms.forward` does with single
+    primitives). It costs about two forward walks, and no second run of the function.
+    """
+
+    def __init__(self, pull: Pullback) -> None:
+        recorder = Recorder(REVERSE, "linearize", pull.recorder.function)
+        self.zeros = [zeros_for(shape_of(v), inexact(v), innermost(v)) for v in pull.values]
+        seeds = [new_input(Tensor, recorder, zero) for zero in self.zeros]
+        self.found = pull.leaves(seeds)
+        recorder.close()
+        self.recorder = recorder
+
+    def leaves(self, tangents: Sequence[Any]) -> list[Any]:
+        """Return the tangents of the leaves of the result for those of the inputs; `None` stands for zero in both."""
+        cotangents: list[Any] = [None] * len(self.recorder.equations)
+        for t, ct in zip(tangents, self.found, strict=True):
+            if t is not None and isinstance(ct, Recorded) and ct.recorder is self.recorder:
+                t = unfit(t, ct)
+                cotangents[ct.slot] = t if cotangents[ct.slot] is None else cotangents[ct.slot] + t
+        return pull_back(self.recorder.equations, cotangents, self.recorder.inputs, consume=False, guard=True)
+
+
+class LinearFunction:
+    """The derivative of a function at a point: called with tangents it gives `J t`, its `transpose` with a cotangent `g^T J`.
+
+    Made by `functad.linearize`; both may be called any number of times, also with Tensors, under `vmap` and in other traces.
+    """
+
+    def __init__(self, pull: Pullback) -> None:
+        self._pull = pull
+        self._push: Pushforward | None = None
+
+    def __call__(self, *tangents: Any) -> Any:
+        """Return `J t`, with the structure of the value; there is one tangent for each primal, of its structure and shapes.
+
+        Raises:
+            StructureError: the tangents do not match the primals.
+        """
+        inputs = self._pull.inputs
+        if len(tangents) != len(inputs.structures):
+            raise StructureError(
+                f"a linear function of {len(inputs.structures)} arguments was called with {len(tangents)}, at {here()}."
+            )
+        given: list[Any] = []
+        for i, (structure, tangent) in enumerate(zip(inputs.structures, tangents, strict=True)):
+            primals = inputs.primals[len(given) : len(given) + structure.leaves]
+            given.extend(check_like(tangent, structure, primals, f"tangents[{i}]", "primal"))
+        if self._push is None:
+            self._push = Pushforward(self._pull)
+        found = self._push.leaves(given)
+        values = self._pull.values
+        return self._pull.structure.unflatten(
+            [zero_tangent(value) if t is None else t for t, value in zip(found, values, strict=True)]
+        )
+
+    def transpose(self, g: Any) -> tuple[Any, ...]:
+        """Return `g^T J`: a tuple with one cotangent for each primal; `g` has the structure and shapes of the value.
+
+        Raises:
+            StructureError: `g` does not match the value.
+        """
+        return tuple(self._pull(g))
+
+
+def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """Evaluate `f` once and return its value and its derivative there, as a function to be called repeatedly: `t -> J(x) t`.
+
+    Args:
+        f: a function of NumPy code.
+        primals: its arguments, all of which are differentiated: arrays, numbers or trees of them.
+        has_aux: `f` returns a pair `(value, aux)`.
+
+    Returns:
+        `(value, linear)`, or `(value, linear, aux)`. `linear(*tangents)` takes a tangent for each argument and returns that of
+        the value; `linear.transpose(g)` takes a cotangent of the value and returns a tuple with those of the arguments.
+
+    Raises:
+        InputError: an argument cannot be differentiated.
+
+    Example:
+        >>> import numpy as np
+        >>> value, linear = linearize(lambda x: x**2, np.array([1.0, 2.0]))
+        >>> linear(np.array([1.0, 1.0])), linear(np.array([0.0, 3.0]))
+        (array([2., 4.]), array([ 0., 12.]))
+        >>> linear.transpose(np.array([1.0, 10.0]))
+        (array([ 2., 40.]),)
+    """
+    selection = Selection("linearize", f, tuple(range(len(primals))), None)
+    recorder = Recorder(REVERSE, "linearize", f)
+    recorder.lasting = True
+    inputs = enter(recorder, selection, tuple([tree_map(copied, primal) for primal in primals]), {})
+    out, aux = split_aux(traced(recorder, f, inputs.args, {}), has_aux, selection)
+    pull = Pullback(recorder, inputs, out, selection)
+    result = tree_map(copied, pull.value()), LinearFunction(pull)
+    return (*result, tree_map(copied, lower(aux, recorder))) if has_aux else result
+
+
+def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[[Any], tuple[Any, ...]]:
+    """Return the transpose of a linear function: `g -> g^T A` for `f(x) = A x`.
+
+    Args:
+        f: a function of NumPy code that is linear in all its arguments together.
+        primals: arrays, numbers, `ArraySpec`s or trees of them: only shapes and dtypes matter.
+
+    Returns:
+        A function from the cotangent of the result to a tuple with those of the arguments.
+
+    Raises:
+        NotLinearError: `f` is not linear; the message names the operation.
+        InputError: an argument cannot be differentiated.
+
+    Example:
+        >>> import numpy as np
+        >>> transpose = linear_transpose(lambda x: np.cumsum(2 * x), np.zeros(3))
+        >>> transpose(np.array([1.0, 0.0, 1.0]))
+        (array([4., 2., 2.]),)
+    """
+    selection = Selection("linear_transpose", f, tuple(range(len(primals))), None)
+    recorder = Recorder(REVERSE, "linear_transpose", f)
+    recorder.lasting = True
+    inputs = enter(recorder, selection, tuple([tree_map(_zeros, primal) for primal in primals]), {})
+    with np.errstate(all="ignore"):  # what is not linear may be infinite at zero
+        out = traced(recorder, f, inputs.args, {})
+    _check_linear(recorder, f)
+    pull = Pullback(recorder, inputs, out, selection)
+    for value, path in zip(pull.values, pull.structure.paths("result"), strict=True):
+        value = innermost(value)
+        if not isinstance(value, ArraySpec) and np.any(value != 0):
+            raise NotLinearError(
+                f"linear_transpose of {name_of(f)}, called at {here()}: {path} is not zero where all arguments are, so a "
+                f"constant is added. Take it out, or use vjp."
+            )
+
+    def transposed(g: Any) -> tuple[Any, ...]:
+        return tuple(pull(g))
+
+    return transposed
+
+
+def _zeros(leaf: Any) -> Any:
+    if isinstance(leaf, ArraySpec):
+        return np.zeros(leaf.shape, leaf.dtype)[()]
+    return zeros_for(shape_of(leaf), inexact(leaf), leaf)[()]
+
+
+def _check_linear(recorder: Recorder, f: Callable[..., Any]) -> None:
+    """Raise unless no rule of a trace reads what depends on the arguments."""
+    for equation in recorder.equations:
+        if equation is not None and not is_linear(equation[0]):
+            raise NotLinearError(
+                f"linear_transpose of {name_of(f)}, called at {here()}: {equation[0].primitive.name} is not linear in what "
+                f"it is given. Use vjp(f, x) for the transpose of the derivative at a point."
+            )
+
+
+def is_linear(plan: Plan) -> bool:
+    """Say whether a call is linear in its active inputs together: then its rules read none of them, nor the result."""
+    primitive = plan.primitive
+    if primitive.kind == "linear":
+        return True
+    own = {primitive.names[i] for i in plan.active if i < len(primitive.names)} | {"out", "arrays", *primitive.derived}
+    own |= {"rest"} if max(plan.active) > 0 else set()
+    return all(own.isdisjoint(names_read(rule)) for rule in plan.rules)

@@ -1,0 +1,332 @@
+"""Derivatives of high order along a path: truncated power series pushed through a function.
+
+A Tensor of such a trace has a value and the further coefficients of its power series in one number t. Calls that are linear
+in what they are given act on each coefficient, products convolve them, quotients are a recurrence. Everything else follows from
+its JVP rule: `y = f(x(t))` has `y' = J(x(t)) x'(t)`, so the coefficients of order k of y are those of order k - 1 of the right
+side, over k, and the right side is the rule itself, run on series that are one term shorter (Griewank and Walther, Evaluating
+Derivatives, 2008, section 13.2). So every primitive has a series rule without one being written.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec
+
+import numpy as np
+
+from functad.errors import InputError, StructureError
+from functad.expressions.spec import dtype_of, shape_of
+from functad.places import here, name_of
+from functad.primitives.arithmetic import DIVIDE, MULTIPLY
+from functad.primitives.kinds import forward_plan
+from functad.primitives.primitive import Plan, Primitive, names_read
+from functad.primitives.safe import PRODUCT, QUOTIENT
+from functad.tracing.recorder import FORWARD, Recorded, Recorder
+from functad.tracing.tensor import Tensor
+from functad.tracing.views import clone, note_view, shares
+from functad.transforms.arguments import Selection, check_like, check_result, plain, traced, undifferentiable
+from functad.transforms.forward import fit, push_rules, push_transposed, zero_tangent
+from functad.transforms.linear import is_linear
+from functad.trees import flatten
+
+P = ParamSpec("P")
+Coefficients = list[Any]
+"""What a series has beside its value, from order 1 on; `None` is zero."""
+
+
+class SeriesRecorder(Recorder):
+    """A trace on concrete values whose Tensors carry power series.
+
+    Attributes:
+        order: the highest order that is kept.
+        series: by slot, the coefficients from order 1 on.
+    """
+
+    def __init__(self, function: object, order: int) -> None:
+        super().__init__(FORWARD, "taylor", function)
+        self.order = order
+        self.series: list[Coefficients] = []
+
+    def tensor(self, value: Any, coefficients: Coefficients) -> Tensor:
+        """Return the Tensor of a power series."""
+        tensor = Tensor()
+        tensor.value, tensor.recorder, tensor.slot = value, self, len(self.series)
+        tensor.code, tensor.instruction = None, 0
+        self.series.append(coefficients)
+        return tensor
+
+    def made(self, value: Any) -> Tensor:
+        """Return a new array as a Tensor, into which others can be written."""
+        return self.tensor(value, [None] * self.order)
+
+    def coefficients(self, value: Any, order: int) -> Coefficients:
+        """Return the coefficients of a Tensor from order 1 up to an order; those of anything else are zero."""
+        if isinstance(value, Recorded) and value.recorder is self:
+            return self.series[value.slot][:order]
+        return [None] * order
+
+    def follow(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """Compute a call on power series."""
+        own = [isinstance(a, Recorded) and a.recorder is self for a in arrays]
+        values = [a.value if mine else clone(a) if isinstance(a, Recorded) else a for a, mine in zip(arrays, own, strict=True)]
+        out = primitive(*values, **params)
+        active = tuple([i for i, mine in enumerate(own) if mine and (primitive.joint or primitive.differentiable(i))])
+        if not active or out is NotImplemented:
+            return out
+        order = min(len(self.series[arrays[i].slot]) for i in active)
+        call = _Call(self, primitive, arrays, values, active, params, out)
+        if primitive.multiple:
+            columns = list(zip(*call.coefficients(order), strict=True)) or [()] * len(out)
+            results = [self.tensor(value, list(column)) for value, column in zip(out, columns, strict=True)]
+            return type(out)(*results) if hasattr(out, "_fields") else tuple(results)
+        made = self.tensor(out, call.coefficients(order))
+        if primitive.views and shares(out, values[0]):
+            note_view(arrays[0], made, primitive, params)
+        return made
+
+
+class _Call:
+    """One call of a primitive on power series.
+
+    Attributes:
+        arrays: the arguments: Tensors of this trace, and others.
+        values: the arguments one level lower.
+        active: positions of those with a series.
+        out: the value of the result.
+    """
+
+    def __init__(
+        self,
+        recorder: SeriesRecorder,
+        primitive: Primitive,
+        arrays: Sequence[Any],
+        values: Sequence[Any],
+        active: tuple[int, ...],
+        params: dict[str, Any],
+        out: Any,
+    ) -> None:
+        self.recorder = recorder
+        self.primitive = primitive
+        self.arrays = arrays
+        self.values = values
+        self.active = active
+        self.params = params
+        self.out = out
+        forward = forward_plan(primitive, active)
+        self.transposed = forward is None
+        self.plan: Plan = forward or primitive.reverse_plan(active)
+
+    def coefficients(self, order: int) -> Coefficients:
+        """Return the coefficients of the result from order 1 up to an order; tuples if there are several results."""
+        if not order:
+            return []
+        if is_linear(self.plan) and not self.transposed:
+            return self._linear(order)
+        if self.primitive in (MULTIPLY, PRODUCT) or self.primitive.kind == "multilinear":
+            return self._product(order)
+        if self.primitive in (DIVIDE, QUOTIENT):
+            return self._quotient(order)
+        return self._by_rule(order)
+
+    def _linear(self, order: int) -> Coefficients:
+        saved = self.plan.pick(self.values, self.out, self.params)
+        columns = [self.recorder.coefficients(self.arrays[i], order) for i in self.active]
+        return [self._pushed(list(ts), saved) for ts in zip(*columns, strict=True)]
+
+    def _pushed(self, ts: list[Any], saved: Any) -> Any:
+        outs = self.out if self.primitive.multiple else (self.out,)
+        if all(t is None for t in ts):
+            return (None,) * len(outs) if self.primitive.multiple else None
+        specs = tuple([(shape_of(out), dtype_of(out)) for out in outs])
+        if self.transposed:
+            found = push_transposed(self.plan, ts, saved, specs if self.primitive.multiple else specs[0])
+        else:
+            found = push_rules(self.plan, ts, saved)
+        if self.primitive.multiple:
+            return tuple([fit(t, spec) for t, spec in zip(found, specs, strict=True)])
+        return fit(found, specs[0])
+
+    def _product(self, order: int) -> Coefficients:
+        """Convolve: `c_k` is the sum of the products of coefficients whose orders add up to k."""
+        series = [
+            [value, *(self.recorder.coefficients(a, order) if i in self.active else [None] * order)]
+            for i, (a, value) in enumerate(zip(self.arrays, self.values, strict=True))
+        ]
+        result = []
+        for k in range(1, order + 1):
+            terms = [self.primitive(*factors, **self.params) for factors in _factors(series, k)]
+            result.append(functools.reduce(lambda a, b: a + b, terms) if terms else None)
+        return result
+
+    def _quotient(self, order: int) -> Coefficients:
+        """Solve `c b = a` for c: `c_k = (a_k - sum_j b_j c_(k-j)) / b_0`."""
+        tops, bottoms = [
+            self.recorder.coefficients(a, order) if i in self.active else [None] * order for i, a in enumerate(self.arrays)
+        ]
+        found = [self.out]
+        for k in range(1, order + 1):
+            total = tops[k - 1]
+            for j in range(1, k + 1):
+                if bottoms[j - 1] is not None and found[k - j] is not None:
+                    part = bottoms[j - 1] * found[k - j]
+                    total = -part if total is None else total - part
+            found.append(None if total is None else self.primitive(total, self.values[1], **self.params))
+        return found[1:]
+
+    def _by_rule(self, order: int) -> Coefficients:
+        """Run the JVP rule on series that are one term shorter."""
+        recorder = self.recorder
+        values, slopes = list(self.values), []
+        for i in self.active:
+            own = recorder.coefficients(self.arrays[i], order)
+            values[i] = recorder.tensor(self.values[i], own[: order - 1])
+            rising = [None if c is None else c * (k + 1.0) for k, c in enumerate(own)]
+            first = zero_tangent(self.values[i]) if rising[0] is None else rising[0]
+            slopes.append(recorder.tensor(first, rising[1:]))
+        out = self.out
+        if any("out" in names_read(rule) for rule in self.plan.rules):
+            shorter = self.coefficients(order - 1)
+            if self.primitive.multiple:
+                columns = list(zip(*shorter, strict=True)) or [()] * len(out)
+                parts = [recorder.tensor(value, list(column)) for value, column in zip(out, columns, strict=True)]
+                out = type(out)(*parts) if hasattr(out, "_fields") else tuple(parts)
+            else:
+                out = recorder.tensor(out, shorter)
+        found = self._pushed(slopes, self.plan.pick(values, out, self.params))
+        if not self.primitive.multiple:
+            return self._integrated(found, order)
+        return list(zip(*[self._integrated(part, order) for part in found], strict=True))
+
+    def _integrated(self, slope: Any, order: int) -> Coefficients:
+        """Return the coefficients from order 1 on of a series with the given derivative."""
+        if not isinstance(slope, Recorded) or slope.recorder is not self.recorder:
+            return [slope, *[None] * (order - 1)]
+        terms = [slope.value, *self.recorder.coefficients(slope, order - 1)]
+        return [None if term is None else term if k == 0 else term / (k + 1.0) for k, term in enumerate(terms)]
+
+
+def _factors(series: Sequence[Sequence[Any]], k: int) -> list[list[Any]]:
+    """Return the factors, none of which is zero, of all products whose orders add up to k."""
+    found = []
+    for orders in itertools.product(range(k + 1), repeat=len(series) - 1):
+        last = k - sum(orders)
+        if last >= 0:
+            factors = [terms[j] for terms, j in zip(series, (*orders, last), strict=True)]
+            if all(factor is not None for factor in factors):
+                found.append(factors)
+    return found
+
+
+def taylor(
+    f: Callable[..., Any], primals: Sequence[Any], series: Sequence[Sequence[Any]], order: int | None = None
+) -> list[Any]:
+    """Return the Taylor coefficients of `f` along a path: `f(x(t)) = c_0 + c_1 t + c_2 t^2 + ...`.
+
+    The path is `x(t) = x_0 + x_1 t + x_2 t^2 + ...`; a straight line through `x_0` has the one coefficient `x_1`. The function
+    is run once, on concrete values; the cost of products grows with the square of the order.
+
+    Args:
+        f: a function of NumPy code.
+        primals: the tuple of its arguments `x_0`: floating-point arrays, numbers or trees of them.
+        series: for each argument the sequence of coefficients `x_1, x_2, ...` of its path, each like the argument.
+        order: the order of the last coefficient wanted; by default that of the longest path.
+
+    Returns:
+        The list `[c_0, c_1, ..., c_order]`, each like the result of `f`. The k-th derivative by t at 0 is `k! c_k`.
+
+    Raises:
+        InputError: an argument cannot be differentiated, or the order is not positive.
+        StructureError: coefficients do not match the argument.
+
+    Example:
+        >>> import numpy as np
+        >>> [round(float(c), 4) for c in taylor(np.exp, (0.0,), ([1.0],), order=4)]
+        [1.0, 1.0, 0.5, 0.1667, 0.0417]
+    """
+    if not isinstance(primals, (tuple, list)) or not isinstance(series, (tuple, list)) or len(primals) != len(series):
+        raise InputError(
+            f"taylor of {name_of(f)}, called at {here()}: primals is the tuple of all arguments, series that of the sequences "
+            f"of their coefficients; write taylor(f, (x,), ([x1, x2],)) for one."
+        )
+    order = max(map(len, series), default=0) if order is None else order
+    if order < 1:
+        raise InputError(f"taylor of {name_of(f)}, called at {here()}: the order is {order}; it must be at least 1.")
+    recorder = SeriesRecorder(f, order)
+    args = [_entered(recorder, f, i, primal, path) for i, (primal, path) in enumerate(zip(primals, series, strict=True))]
+    leaves, structure = flatten(traced(recorder, f, args, {}))
+    for leaf, place in zip(leaves, structure.paths("result"), strict=True):
+        check_result(leaf, place, "taylor", f)
+    columns = [_terms(recorder, leaf, order) for leaf in leaves]
+    return [structure.unflatten([column[k] for column in columns]) for k in range(order + 1)]
+
+
+def _entered(recorder: SeriesRecorder, f: Callable[..., Any], position: int, primal: Any, path: Sequence[Any]) -> Any:
+    """Return an argument with Tensors of power series in place of its leaves."""
+    leaves, structure = flatten(primal)
+    leaves = [plain(leaf) for leaf in leaves]
+    for leaf, place in zip(leaves, structure.paths(f"primals[{position}]"), strict=True):
+        reason = undifferentiable(leaf)
+        if reason is not None:
+            raise InputError(f"taylor of {name_of(f)}, called at {here()}: {place} cannot be differentiated. {reason}")
+    if not isinstance(path, (tuple, list)):
+        raise StructureError(f"series[{position}] is a {type(path).__name__}, not a list of coefficients, at {here()}.")
+    terms = [
+        check_like(term, structure, leaves, f"series[{position}][{k}]", "argument")
+        for k, term in enumerate(path[: recorder.order])
+    ]
+    missing = [None] * (recorder.order - len(terms))
+    columns = zip(*terms, strict=True) if terms else [()] * len(leaves)
+    return structure.unflatten(
+        [recorder.tensor(leaf, [*column, *missing]) for leaf, column in zip(leaves, columns, strict=True)]
+    )
+
+
+def _terms(recorder: SeriesRecorder, leaf: Any, order: int) -> list[Any]:
+    own = isinstance(leaf, Recorded) and leaf.recorder is recorder
+    value = leaf.value if own else leaf
+    spec = (shape_of(value), dtype_of(value) if dtype_of(value).kind in "fc" else np.dtype(np.float64))
+    return [value, *[zero_tangent(value) if c is None else fit(c, spec) for c in recorder.coefficients(leaf, order)]]
+
+
+def deriv(f: Callable[..., Any], n: int = 1) -> Callable[..., Any]:
+    """Return a function that gives the n-th derivative of a function of one number: `d^n f(x) / dx^n`.
+
+    It is found from a Taylor series, whose cost grows far slower with n than that of nested gradients.
+
+    Args:
+        f: a function of NumPy code whose first argument is a real number; it may return arrays or trees.
+        n: the order; 0 gives the value.
+
+    Returns:
+        A function with the arguments of `f`; its result is like that of `f`.
+
+    Raises:
+        InputError: the first argument is not one number, or n is negative.
+
+    Example:
+        >>> import numpy as np
+        >>> deriv(np.exp, 5)(0.0), float(deriv(lambda x: x**3, 2)(2.0))
+        (np.float64(1.0), 12.0)
+    """
+    Selection("deriv", f, 0, None)
+    if n < 0:
+        raise InputError(f"deriv of {name_of(f)}, at {here()}: the order is {n}; it must not be negative.")
+
+    @functools.wraps(f)
+    def derivative(x: Any, *args: Any, **kwargs: Any) -> Any:
+        if shape_of(plain(x)) != ():
+            raise InputError(
+                f"deriv of {name_of(f)}, called at {here()}: the first argument has shape {shape_of(plain(x))}, and should "
+                f"be one number. Use elementwise_grad for a function of arrays that acts on each element, or taylor along a direction."
+            )
+        if n == 0:
+            return f(x, *args, **kwargs)
+        one = dtype_of(plain(x)).type(1)
+        coefficient = taylor(lambda x: f(x, *args, **kwargs), (x,), ([one],), order=n)[n]
+        leaves, structure = flatten(coefficient)
+        return structure.unflatten([leaf * float(math.factorial(n)) for leaf in leaves])
+
+    return derivative
