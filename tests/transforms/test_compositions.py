@@ -1,0 +1,173 @@
+"""Transforms of transforms: every ordered pair, against loops and differences of the inner one, and triples that users write.
+
+Each transform is written as an operator on functions from R^3 to R^3, beside what it should give by numbers alone. For a pair the
+inner transform is applied by functad in both, the outer one by functad on one side and by differences or a loop on the other; that
+the inner one is right alone is the row of the identity.
+"""
+
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import functad
+
+Function = Callable[[np.ndarray], np.ndarray]
+
+RNG = np.random.default_rng(11)
+X = np.array([0.4, -0.7, 1.1])
+V = np.array([0.5, 1.0, -0.8])
+W = np.array([1.0, -0.3, 0.6])
+A = RNG.normal(size=(3, 3)) * 0.6
+
+
+def base(x):
+    """Return a smooth function with elementwise, indexed, matrix and reduced parts."""
+    return np.sin(A @ x) + x[::-1] * np.exp(-0.5 * np.sum(x * x)) + np.concatenate([x[:1] ** 2, x[1:] * x[0]])
+
+
+def total(f):
+    """Return the sum of a function, with weights, so that its gradient is not symmetric by accident."""
+    return lambda x: np.sum(W * f(x))
+
+
+def slope(f, x, v, step=1e-4):
+    """Return the derivative along a direction by central differences of fourth order."""
+    near, far = f(x + step * v) - f(x - step * v), f(x + 2 * step * v) - f(x - 2 * step * v)
+    return (8 * near - far) / (12 * step)
+
+
+def matrix(f, x):
+    """Return the Jacobian by differences."""
+    return np.stack([slope(f, x, e) for e in np.eye(3)], -1)
+
+
+def second(f, x, u, v, step=2e-3):
+    """Return a second derivative along two directions by differences of fourth order."""
+    return slope(lambda y: slope(f, y, u, step), x, v, step)
+
+
+def _second_rows(f, x):
+    return np.array([[second(total(f), x, d, e) for e in np.eye(3)] for d in np.eye(3)])
+
+
+def _batch(f):
+    """Return what `vmap` gives for three multiples of a point, in one array."""
+    return lambda x: functad.vmap(lambda s: f(s * x), out_axes=1)(np.array([0.5, 1.0, -0.3])) @ W
+
+
+def _loop(f):
+    return lambda x: np.stack([f(s * x) for s in (0.5, 1.0, -0.3)], 1) @ W
+
+
+def _tape(f):
+    def gradient(x):
+        with functad.GradientTape() as tape:
+            t = functad.constant(x) if isinstance(x, np.ndarray) else x
+            tape.watch(t)
+            value = total(f)(t)
+        return tape.gradient(value, t)
+
+    return gradient
+
+
+def _implicit(f):
+    def gradient(x):
+        variable = functad.Variable(np.zeros(3))
+        return functad.implicit_gradients(lambda: total(f)(x + variable))()[0][0]
+
+    return gradient
+
+
+def _accumulator(f):
+    def pushed(x):
+        t = functad.constant(x) if isinstance(x, np.ndarray) else x
+        with functad.ForwardAccumulator(t, V) as accumulator:
+            out = f(t)
+        return accumulator.jvp(out)
+
+    return pushed
+
+
+def _listed(f):
+    return lambda x: functad.make_expressions(f)(X)(x)
+
+
+OPERATORS: dict[str, tuple[Callable[[Function], Function], Callable[[Function], Function]]] = {
+    "grad": (lambda f: functad.grad(total(f)), lambda f: lambda x: matrix(f, x).T @ W),
+    "value_and_grad": (
+        lambda f: lambda x: functad.value_and_grad(total(f))(x)[1],
+        lambda f: lambda x: matrix(f, x).T @ W,
+    ),
+    "jvp": (lambda f: lambda x: functad.jvp(f, (x,), (V,))[1], lambda f: lambda x: slope(f, x, V)),
+    "vjp": (lambda f: lambda x: functad.vjp(f, x)[1](W)[0], lambda f: lambda x: matrix(f, x).T @ W),
+    "jacfwd": (lambda f: lambda x: functad.jacfwd(f)(x) @ V, lambda f: lambda x: slope(f, x, V)),
+    "jacrev": (lambda f: lambda x: W @ functad.jacrev(f)(x), lambda f: lambda x: matrix(f, x).T @ W),
+    "jacobian in chunks": (
+        lambda f: lambda x: functad.jacobian(f, chunk_size=2)(x) @ V,
+        lambda f: lambda x: slope(f, x, V),
+    ),
+    "hessian": (lambda f: lambda x: functad.hessian(total(f))(x) @ V, lambda f: lambda x: _second_rows(f, x) @ V),
+    "hvp": (lambda f: lambda x: functad.hvp(total(f), (x,), (V,)), lambda f: lambda x: _second_rows(f, x) @ V),
+    "hessian_diagonal": (
+        lambda f: functad.hessian_diagonal(total(f)),
+        lambda f: lambda x: np.diag(_second_rows(f, x)),
+    ),
+    "gauss_newton_product": (
+        lambda f: lambda x: functad.gauss_newton_product(f, (x,), (V,)),
+        lambda f: lambda x: matrix(f, x).T @ slope(f, x, V),
+    ),
+    "linearize": (lambda f: lambda x: functad.linearize(f, x)[1](V), lambda f: lambda x: slope(f, x, V)),
+    "elementwise_grad": (functad.elementwise_grad, lambda f: lambda x: np.sum(matrix(f, x), axis=0)),
+    "taylor": (
+        lambda f: lambda x: functad.taylor(f, (x,), ([V],), order=2)[2],
+        lambda f: lambda x: second(f, x, V, V) / 2,
+    ),
+    "deriv": (
+        lambda f: lambda x: functad.deriv(lambda t: f(x + t * V), 2)(0.0),
+        lambda f: lambda x: second(f, x, V, V),
+    ),
+    "vmap": (_batch, _loop),
+    "make_expressions": (_listed, lambda f: f),
+    "GradientTape": (_tape, lambda f: lambda x: matrix(f, x).T @ W),
+    "gradients_function": (
+        lambda f: lambda x: functad.gradients_function(total(f))(x)[0],
+        lambda f: lambda x: matrix(f, x).T @ W,
+    ),
+    "implicit_gradients": (_implicit, lambda f: lambda x: matrix(f, x).T @ W),
+    "ForwardAccumulator": (_accumulator, lambda f: lambda x: slope(f, x, V)),
+}
+SECOND_ORDER = {"hessian", "hvp", "hessian_diagonal", "taylor", "deriv"}
+
+
+def plain(value):
+    """Return an array of what the TensorFlow-style layer returns as a Tensor."""
+    return value.numpy() if isinstance(value, functad.Tensor) else value
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_alone(name):
+    transform, expected = OPERATORS[name]
+    np.testing.assert_allclose(plain(transform(base)(X)), expected(base)(X), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(("outer", "inner"), list(itertools.product(OPERATORS, repeat=2)))
+def test_pair(outer, inner):
+    f = OPERATORS[inner][0](base)
+    transform, expected = OPERATORS[outer]
+    tolerance = 2e-5 if outer in SECOND_ORDER else 1e-7
+    wanted = expected(lambda x: plain(f(x)))(X)
+    np.testing.assert_allclose(plain(transform(f)(X)), wanted, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("outer", OPERATORS)
+def test_outer_values_are_not_confused_with_inner_ones(outer):
+    """A function that closes over the argument of the transform around it, and is differentiated by another one."""
+
+    def f(x):
+        return functad.grad(lambda y: np.sum(np.sin(y) * x * x))(x) + functad.vmap(lambda y: y * np.sum(x))(x)
+
+    transform, expected = OPERATORS[outer]
+    tolerance = 2e-5 if outer in SECOND_ORDER else 1e-7
+    np.testing.assert_allclose(plain(transform(f)(X)), expected(f)(X), rtol=tolerance, atol=tolerance)
