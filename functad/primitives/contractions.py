@@ -93,6 +93,7 @@ MATMUL = multilinear(
     doc="d(a @ b) = da @ b + a @ db",
 )
 MATMUL.contracts = True
+MATMUL.pushes = (lambda t, b, a_shape: t @ b, lambda t, a, b_shape: a @ t)
 
 
 def _matmul_batch(

@@ -87,6 +87,7 @@ GETITEM = linear(
     doc="d(x[i]) = dx[i]; the cotangents of an element that is read repeatedly add up",
 )
 GETITEM.views = True
+GETITEM.pushes = (lambda t, index, a_shape, a_dtype: t[index],)
 
 
 def _behind(index: Any) -> tuple[Any, ...]:

@@ -113,12 +113,16 @@ class Plan:
         holds: positions of the array arguments that some rule reads as they are.
         reads: the only name that the only rule reads, if there is just one.
         elementwise: the primitive is of that kind.
+        pushes: JVP rules for the active inputs that read the same as the VJP rules, so that the record of a forward trace can be
+            made by the short ways of reverse ones; `None` if there are none.
+        careful: the same, for where the product of a zero and an infinity may be among them.
         selects: the primitive is one that selects.
         fresh: the rules make new arrays, which nobody else holds: so do elementwise rules that compute with some value.
     """
 
     __slots__ = (
         "active",
+        "careful",
         "contracts",
         "elementwise",
         "fresh",
@@ -127,6 +131,7 @@ class Plan:
         "keep",
         "pick",
         "primitive",
+        "pushes",
         "reads",
         "rules",
         "selects",
@@ -150,6 +155,11 @@ class Plan:
         every = range(max(len(primitive.names), *active, 63) + 1 if "arrays" in read or "rest" in read else 0)
         self.holds = frozenset(every) | {i for i, name in enumerate(primitive.names) if name in read}
         values = {"out", *primitive.names}
+        self.pushes = self.careful = None
+        if not joint and not primitive.multiple:
+            self.careful = primitive.like_the_rules(primitive.jvps, active, wants)
+            self.pushes = primitive.like_the_rules(primitive.pushes, active, wants) or self.careful
+            self.careful = self.careful or self.pushes
         self.selects = primitive.selects
         self.elementwise = primitive.kind == "elementwise"
         self.fresh = self.elementwise and all(not values.isdisjoint(names) for names in wants)
@@ -239,6 +249,8 @@ class Primitive(Entry):
         derived: by name, what rules read that is made of the array arguments.
         flat: of a constant one, the primitive with derivative zero that tapes record in its place: to these zero is not `None`.
         partial: by some argument the derivative is not known.
+        pushes: JVP rules, one for each array argument, that read the same as the VJP rules, where these are other formulas; or
+            that are quicker than `jvps`, where no zero meets an infinity.
         lost: `lost(t, *saved)`, with what both rules read, says for each result whether its cotangent is to be looked at: the
             VJP rule can find there that the tangents lack something in the direction `t`. Empty if they lack nothing.
         batch: computes it for all examples of a batch at once (see `functad.primitives.batching`); `None` if that follows
@@ -249,6 +261,7 @@ class Primitive(Entry):
     flat: Primitive | None = None
     lost: Callable[..., tuple[bool, ...]] | None = None
     batch: Callable[..., Any] | None = None
+    pushes: tuple[Rule, ...] | None = None
 
     def __init__(
         self,
@@ -320,6 +333,17 @@ class Primitive(Entry):
             wants = [names_read(rule) for rule in named]  # raises if one is not known
             plan = self.reverse_plans[active] = Plan(self, active, tuple(named), wants, self.joint)  # type: ignore[arg-type]
         return plan
+
+    def like_the_rules(self, given: Any, active: tuple[int, ...], wants: list[list[str]]) -> tuple[Rule, ...] | None:
+        """Return those of some JVP rules that are for the active inputs, if they read given names; otherwise `None`."""
+        if given is None and self.kind == "elementwise" and self.jvps is None:
+            given = self.vjps
+        if given is None or max(active, default=0) >= len(given):
+            return None
+        rules = [given[i] for i in active]
+        if any(rule is None or isinstance(rule, UnknownRule) for rule in rules):
+            return None
+        return tuple(rules) if [names_read(rule) for rule in rules] == wants else None
 
     @cached_property
     def unary_plan(self) -> Plan | None:

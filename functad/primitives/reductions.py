@@ -189,6 +189,7 @@ def sum(  # noqa: A001 # NumPy's name
 
 SUM.front = sum
 SUM.batch = along_axes
+SUM.pushes = (lambda t, a_shape, axis, keepdims: SUM(t, axis=axis, keepdims=keepdims),)
 
 
 # NumPy sums others in a wider dtype; dtypes of the other byte order are unequal to these.
@@ -252,6 +253,7 @@ def number_of(where: Any, a: Any, axis: Axes, keepdims: bool) -> Any:
 
 MEAN.front = mean
 MEAN.batch = along_axes
+MEAN.pushes = (lambda t, a_shape, axis, keepdims: MEAN(t, axis=axis, keepdims=keepdims),)
 
 
 # Product

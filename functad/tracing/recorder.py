@@ -57,7 +57,7 @@ class Recorder:
     Attributes:
         serial: increases from recorder to recorder; the newest among the arguments of an operation records it.
         mode: what the records are for: `reverse`, `forward` or `abstract`.
-        eager: open, concrete and in reverse mode, so that operators may take their short way.
+        eager: open and concrete, so that operators may take their short way.
         closed: the trace has ended; its Tensors are of no more use.
         lasting: the records stay when the trace has ended, and with them the arrays of the user that they keep.
         frozen: such arrays as are read-only while the trace is open.
@@ -86,7 +86,7 @@ class Recorder:
     def __init__(self, mode: str, transform: str, function: object) -> None:
         self.serial = next(_serials)
         self.mode = mode
-        self.eager = mode == REVERSE
+        self.eager = mode is not ABSTRACT
         self.closed = False
         self.frozen: dict[int, Any] = {}
         self.equations: list[Any] = []
@@ -201,7 +201,8 @@ def _tensor(cls: type[Recorded], recorder: Recorder, value: Any, equation: Any) 
 def record(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """Call a primitive with Tensors among its arrays: compute the result one level lower, and record the call."""
     if len(arrays) == 1 and arrays[0].recorder.eager and not primitive.multiple:
-        return _record_one(primitive, arrays[0], params)
+        if arrays[0].recorder.mode is REVERSE or (primitive.unary_plan is not None and primitive.unary_plan.pushes is not None):
+            return _record_one(primitive, arrays[0], params)
     newest: Recorded | None = None
     for a in arrays:
         if isinstance(a, Recorded):
@@ -269,7 +270,7 @@ def _record_awake(primitive: Primitive, arrays: tuple[Any, ...], params: dict[st
 
 
 def _record_one(primitive: Primitive, x: Recorded, params: dict[str, Any]) -> Any:
-    """The usual case, an open reverse trace and one array: what `record` does otherwise, in 60 % of the time."""
+    """The usual case, an open concrete trace and one array: what `record` does otherwise, in 60 % of the time."""
     value = x.value
     kind = type(value)
     out = primitive(value, **params) if issubclass(kind, Recorded) else primitive.compute(value, **params)
@@ -289,7 +290,8 @@ def _record_one(primitive: Primitive, x: Recorded, params: dict[str, Any]) -> An
     else:
         tensor.code, tensor.instruction = None, 0
     saved = None if plan.keep == KEEP_NOTHING else plan.pick((value,), out, params)
-    equations.append((plan, x.slot, saved, None if own is dtype_of(out) else (None, own)))
+    specs = None if own is dtype_of(out) else specs_for(x.recorder, primitive, (value,), (0,), out)
+    equations.append((plan, x.slot, saved, specs))
     if primitive.views and shares(out, value):
         note_view(x, tensor, primitive, params)
     return tensor
@@ -362,6 +364,17 @@ def _results(cls: type[Recorded], recorder: Recorder, out: Any, equation: Any) -
     results = [_tensor(cls, recorder, value, None) for value in out]
     recorder.equations[-1] = equation
     return type(out)(*results) if hasattr(out, "_fields") else tuple(results)
+
+
+def specs_for(recorder: Recorder, primitive: Primitive, values: Sequence[Any], active: tuple[int, ...], out: Any) -> Any:
+    """Return what a record made by a short way says of shapes and dtypes: what derivatives must be brought to, if they may differ.
+
+    In a forward trace that is the spec of the result, and `None` where other records say whether the VJP is to be transposed: the
+    tangent is found by `Plan.pushes`.
+    """
+    if recorder.mode is REVERSE:
+        return reverse_specs(primitive, values, active, out)
+    return (shape_of(out), dtype_of(out)), None
 
 
 def reverse_specs(primitive: Primitive, values: Sequence[Any], active: tuple[int, ...], out: Any) -> Any:

@@ -9,6 +9,7 @@ from that same trace, by pulling back through a backward walk: no second run of 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, ParamSpec, overload
 
@@ -352,7 +353,16 @@ def pushed_size(recorder: Recorder) -> int:
     total = 1
     for equation in recorder.equations:
         if equation is not None:
+            if equation[3] is None:  # as large as what it keeps, if it keeps anything
+                total += _kept_size(equation[2])
+                continue
             specs = equation[3][0]
             for shape, _ in specs if equation[0].primitive.multiple else (specs,):
-                total += int(np.prod(shape, dtype=int))
+                total += math.prod(shape)
     return total
+
+
+def _kept_size(saved: Any) -> int:
+    if isinstance(saved, tuple):
+        return max(map(_kept_size, saved), default=1)
+    return int(getattr(saved, "size", 1))

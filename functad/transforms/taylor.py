@@ -47,6 +47,7 @@ class SeriesRecorder(Recorder):
 
     def __init__(self, function: object, order: int) -> None:
         super().__init__(FORWARD, "taylor", function)
+        self.eager = False  # so that everything goes through `record`, which calls `follow`
         self.order = order
         self.series: list[Coefficients] = []
 
