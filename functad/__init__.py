@@ -17,10 +17,18 @@ from functad.transforms.gradient import grad, value_and_grad, vjp
 from functad.transforms.nans import debug_nans
 from functad.transforms.stop import stop_gradient
 from functad.transforms.strict import strict_derivatives
-from functad.trees import register_tree, tree_map
+from functad.trees import (
+    register_tree,
+    static_field,
+    tree_flatten,
+    tree_leaves,
+    tree_map,
+    tree_structure,
+    tree_unflatten,
+)
 
 if _TYPE_CHECKING:
-    from functad import nn, optimizers
+    from functad import nn, optimize, optimizers
     from functad.eager.custom import custom_gradient, grad_pass_through, recompute_grad
     from functad.eager.forward_accumulator import ForwardAccumulator
     from functad.eager.functional_call import functional_call, values_of
@@ -42,6 +50,7 @@ if _TYPE_CHECKING:
     from functad.transforms.jacobian import jacfwd, jacobian, jacrev, value_and_jacobian
     from functad.transforms.linear import linear_transpose, linearize
     from functad.transforms.pointwise import elementwise_grad
+    from functad.transforms.ravel import ravel
     from functad.transforms.second_order import (
         divergence,
         gauss_newton_product,
@@ -88,7 +97,9 @@ _LATER = {
     "make_vjp": "functad.eager.gradient_functions",
     "Module": "functad.eager.module",
     "nn": "functad.nn",
+    "optimize": "functad.optimize",
     "optimizers": "functad.optimizers",
+    "ravel": "functad.transforms.ravel",
     "recompute_grad": "functad.eager.custom",
     "restore": "functad.eager.saving",
     "save": "functad.eager.saving",
@@ -159,15 +170,22 @@ __all__ = [
     "make_expressions",
     "make_vjp",
     "nn",
+    "optimize",
     "optimizers",
+    "ravel",
     "recompute_grad",
     "register_tree",
     "restore",
     "save",
+    "static_field",
     "stop_gradient",
     "strict_derivatives",
     "taylor",
+    "tree_flatten",
+    "tree_leaves",
     "tree_map",
+    "tree_structure",
+    "tree_unflatten",
     "value_and_grad",
     "value_and_gradients_function",
     "value_and_jacobian",

@@ -130,6 +130,20 @@ class StructureError(FunctadError, ValueError):
     cure = "Build it from the value itself: functad.tree_map(np.ones_like, value)."
 
 
+class RegistrationError(FunctadError, TypeError):
+    """A class cannot be made a container of trees, or an object of it cannot be taken apart."""
+
+    code = "registration"
+    cause = (
+        "register_tree got something that is no class, a class that does not say which parts it has, or a name that is none of "
+        "its fields; or a static field holds a value that cannot be compared and hashed, such as an array."
+    )
+    cure = (
+        "Put @functad.register_tree above @dataclass, give the class methods tree_flatten and tree_unflatten, or pass two "
+        "functions; leave arrays among the leaves."
+    )
+
+
 class StateError(FunctadError, ValueError):
     """Values that are to stand for the Variables of a module do not fit it; the message names all that do not."""
 

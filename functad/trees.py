@@ -7,38 +7,63 @@ if the keys can be sorted, else in the order of insertion; those of an `OrderedD
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
-from functad.errors import StructureError
+from functad.errors import RegistrationError, StructureError
 from functad.places import here
+from functad.tree_classes import Children, FieldData, Registration, put_together, read_fields, registration_of, take_apart
 
 C = TypeVar("C")
-Children = tuple[Sequence[Any], Any]
 
-_REGISTERED: dict[type, tuple[Callable[[Any], Children], Callable[[Any, Sequence[Any]], Any]]] = {}
+_REGISTERED: dict[type, Registration] = {}
+_FIELDS: dict[type, tuple[tuple[str, ...], tuple[str, ...]]] = {}  # of dataclasses met so far: to look them up takes 3 us
 
 LEAF_KINDS: set[type] = {np.ndarray, np.float64, np.float32, float, int, complex, bool, str}
 """Types known to be no containers, which saves 1.5 us for each leaf."""
 
 
+@overload
 def register_tree(
     cls: type[C],
-    flatten: Callable[[C], Children],
-    unflatten: Callable[[Any, Sequence[Any]], C],
-) -> type[C]:
-    """Make a class a container of trees.
+    flatten: Callable[[C], Children] | None = None,
+    unflatten: Callable[[Any, Sequence[Any]], C] | None = None,
+    *,
+    static: Iterable[str] = (),
+) -> type[C]: ...
+@overload
+def register_tree(cls: None = None, *, static: Iterable[str] = ()) -> Callable[[type[C]], type[C]]: ...
+def register_tree(
+    cls: Any = None,
+    flatten: Callable[[Any], Children] | None = None,
+    unflatten: Callable[[Any, Sequence[Any]], Any] | None = None,
+    *,
+    static: Iterable[str] = (),
+) -> Any:
+    """Make a class a container of trees: as a decorator, or as a call with two functions.
+
+    Without the functions, the class says itself how it is taken apart: by methods `tree_flatten(self)` and
+    `tree_unflatten(cls, data, children)`, which are those of JAX, or by the fields of a dataclass or an attrs class. A field
+    is static, part of the structure and no leaf, if it is named in `static` or was made by `static_field()`.
+
+    Dataclasses are containers without being registered; then this is for `static`. What JAX or optree were told of a class
+    holds here too, as soon as they are imported.
 
     Args:
         cls: the class.
-        flatten: returns the children and hashable extra data.
+        flatten: returns the children and extra data, which can be hashed and compared.
         unflatten: makes an object from the extra data and the children.
+        static: names of fields that are no leaves.
 
     Returns:
-        The class itself.
+        The class itself; without it, a decorator.
+
+    Raises:
+        RegistrationError: the class does not say how it is taken apart, or has no such fields.
 
     Example:
         >>> class Interval:
@@ -47,10 +72,55 @@ def register_tree(
         >>> _ = register_tree(Interval, lambda i: ((i.low, i.high), None), lambda _, children: Interval(*children))
         >>> flatten({"a": Interval(1.0, 2.0)})[0]
         [1.0, 2.0]
+        >>> @register_tree(static=["activation"])
+        ... @dataclasses.dataclass
+        ... class Layer:
+        ...     weight: float
+        ...     activation: str = "tanh"
+        >>> tree_map(lambda leaf: 2 * leaf, Layer(3.0))
+        Layer(weight=6.0, activation='tanh')
     """
-    _REGISTERED[cls] = (flatten, unflatten)
+    names = (static,) if isinstance(static, str) else tuple(static)
+    if cls is None:
+        return lambda decorated: register_tree(decorated, static=names)
+    if not isinstance(cls, type):
+        raise RegistrationError(f"register_tree, called at {here()}, makes a class a container; {cls!r} is none.")
+    if (flatten is None) != (unflatten is None):
+        raise RegistrationError(
+            f"register_tree of {cls.__name__}, called at {here()}, needs flatten and unflatten, or neither of them if the "
+            f"class says itself how it is taken apart."
+        )
+    if flatten is not None and unflatten is not None:
+        if names:
+            raise RegistrationError(
+                f"register_tree of {cls.__name__}, called at {here()}: what flatten does not return among the children is "
+                f"static already; leave static= out."
+            )
+        _REGISTERED[cls] = Registration(flatten, unflatten)
+    else:
+        _REGISTERED[cls] = registration_of(cls, names)
     LEAF_KINDS.discard(cls)
     return cls
+
+
+def static_field(**options: Any) -> Any:
+    """Return a dataclass field that is no leaf of the tree but part of its structure: a size, a name, a function.
+
+    It is `dataclasses.field(metadata={"static": True})`, which JAX reads too.
+
+    Args:
+        options: those of `dataclasses.field`: `default`, `default_factory`, `repr`, ...
+
+    Example:
+        >>> @dataclasses.dataclass
+        ... class Layer:
+        ...     weight: float
+        ...     activation: str = static_field(default="tanh")
+        >>> flatten(Layer(3.0))[0]
+        [3.0]
+    """
+    metadata = {**(options.pop("metadata", None) or {}), "static": True}
+    return dataclasses.field(metadata=metadata, **options)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -139,14 +209,23 @@ def _split(tree: Any) -> tuple[type, Any, Sequence[Any]] | None:
         extra = tree.default_factory if kind is defaultdict else None
         return kind, (keys, extra), [tree[key] for key in keys]
     registered = _REGISTERED.get(kind)
+    if registered is None and ("jax.tree_util" in sys.modules or "optree" in sys.modules):
+        from functad.foreign_trees import adopted  # noqa: PLC0415 - few programs import these
+
+        registered = adopted(tree)
+        if registered is not None:
+            _REGISTERED[kind] = registered
     if registered is not None:
-        children, data = registered[0](tree)
+        children, data = registered.flatten(tree)
         return kind, data, children
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         return kind, len(tree), tree
-    if dataclasses.is_dataclass(tree) and not isinstance(tree, type) and not getattr(kind, "is_tree_leaf", False):
-        names = tuple(field.name for field in dataclasses.fields(tree))
-        return kind, names, [getattr(tree, name) for name in names]
+    if hasattr(kind, "__dataclass_fields__") and not getattr(kind, "is_tree_leaf", False):
+        fields = _FIELDS.get(kind)
+        if fields is None:
+            fields = _FIELDS[kind] = read_fields(kind, ())
+        children, data = take_apart(tree, *fields)
+        return kind, data, children
     return None
 
 
@@ -171,13 +250,10 @@ def _build(structure: Structure, leaves: Any) -> Any:
     if kind is defaultdict:
         return defaultdict(structure.data[1], zip(structure.data[0], children, strict=True))
     if kind in _REGISTERED:
-        return _REGISTERED[kind][1](structure.data, children)
+        return _REGISTERED[kind].unflatten(structure.data, children)
     if issubclass(kind, tuple):
         return kind(*children)
-    made = object.__new__(kind)
-    for name, child in zip(structure.data, children, strict=True):
-        object.__setattr__(made, name, child)
-    return made
+    return put_together(kind, structure.data, children)
 
 
 def _steps(structure: Structure) -> list[str]:
@@ -185,11 +261,13 @@ def _steps(structure: Structure) -> list[str]:
     if kind in (dict, OrderedDict, defaultdict):
         return [f"[{key!r}]" for key in structure.data[0]]
     if kind in _REGISTERED:
-        return [f".children[{i}]" for i in range(len(structure.children))]
+        steps = _REGISTERED[kind].steps
+        named = None if steps is None else steps(structure.data)
+        return [f".children[{i}]" for i in range(len(structure.children))] if named is None else named
     if kind is not None and issubclass(kind, tuple) and hasattr(kind, "_fields"):
         return [f".{name}" for name in kind._fields]
     if kind is not None and dataclasses.is_dataclass(kind):
-        return [f".{name}" for name in structure.data]
+        return [f".{name}" for name in structure.data[0]]
     return [f"[{i}]" for i in range(len(structure.children))]
 
 
@@ -212,11 +290,101 @@ def _describe(structure: Structure) -> str:
         return f"a {structure.kind.__name__} with keys {list(structure.data[0])}"
     if structure.kind in (list, tuple):
         return f"a {structure.kind.__name__} of {len(structure.children)}"
+    if structure.kind in _REGISTERED or dataclasses.is_dataclass(structure.kind):
+        return f"a {structure.kind.__name__}{_described_data(structure.data)}"
     return f"a {structure.kind.__name__}"
 
 
-def tree_map(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
+def _described_data(data: Any) -> str:
+    """Return what a message says of the data that two objects of one class may differ in: static fields, or anything else."""
+    if isinstance(data, FieldData):
+        return f" with {', '.join(f'{name}={value!r}' for name, value in data.static)}" if data.static else ""
+    return "" if data is None else f" with {data!r}"
+
+
+def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], Structure]:
+    """Return the leaves of a tree, from left to right, and its structure.
+
+    Args:
+        tree: nested dicts, lists, tuples, namedtuples, dataclasses, registered classes and `None`, which has no leaves.
+        is_leaf: says of a container, or of `None`, that it is to be taken as a leaf.
+
+    Returns:
+        The list of leaves, and what `tree_unflatten` makes a tree of.
+
+    Example:
+        >>> leaves, structure = tree_flatten({"b": [1, 2], "a": None})
+        >>> leaves
+        [1, 2]
+        >>> tree_unflatten(structure, ["one", "two"])
+        {'a': None, 'b': ['one', 'two']}
+        >>> tree_flatten({"b": [1, 2], "a": None}, is_leaf=lambda t: t is None or isinstance(t, list))[0]
+        [None, [1, 2]]
+    """
+    if is_leaf is None:
+        return flatten(tree)
+    leaves: list[Any] = []
+    return leaves, _flatten_until(tree, leaves, is_leaf)
+
+
+def _flatten_until(tree: Any, leaves: list[Any], is_leaf: Callable[[Any], bool]) -> Structure:
+    parts = None if tree is None else _split(tree)
+    if is_leaf(tree) or (tree is not None and parts is None):
+        leaves.append(tree)
+        return LEAF
+    if parts is None:
+        return _NONE
+    kind, data, children = parts
+    structures = tuple([_flatten_until(child, leaves, is_leaf) for child in children])
+    return Structure(kind, data, structures, sum([s.leaves for s in structures]))
+
+
+def tree_unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
+    """Return the tree with a structure and leaves: the inverse of `tree_flatten`.
+
+    Raises:
+        StructureError: there are more or fewer leaves than the structure has.
+
+    Example:
+        >>> tree_unflatten(tree_structure({"w": 0, "b": [0, 0]}), [1, 2, 3])
+        {'b': [1, 2], 'w': 3}
+    """
+    given = list(leaves)
+    if len(given) != structure.leaves:
+        raise StructureError(
+            f"tree_unflatten, called at {here()}, got {len(given)} leaves for {structure!r}, which has {structure.leaves}."
+        )
+    return structure.unflatten(given)
+
+
+def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
+    """Return the leaves of a tree, from left to right; `is_leaf` as for `tree_flatten`.
+
+    Example:
+        >>> tree_leaves({"b": [1, 2], "a": (3, None)})
+        [3, 1, 2]
+    """
+    return tree_flatten(tree, is_leaf)[0]
+
+
+def tree_structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> Structure:
+    """Return the structure of a tree, which two trees have in common if they differ in their leaves only.
+
+    Example:
+        >>> tree_structure((1.0, [2.0])) == tree_structure(("a", ["b"]))
+        True
+    """
+    return tree_flatten(tree, is_leaf)[1]
+
+
+def tree_map(function: Callable[..., Any], tree: Any, *others: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
     """Return the tree whose leaves are `function` of the leaves of `tree`, and of those of `others` in the same places.
+
+    Args:
+        function: takes a leaf of each tree.
+        tree: the tree that gives the structure.
+        others: trees of the same structure.
+        is_leaf: as for `tree_flatten`.
 
     Raises:
         StructureError: the trees have different structures.
@@ -225,8 +393,13 @@ def tree_map(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
         >>> tree_map(lambda a, b: a + 10 * b, {"x": 1, "y": [2]}, {"x": 3, "y": [4]})
         {'x': 31, 'y': [42]}
     """
-    leaves, structure = flatten(tree)
-    columns = [structure.flatten_like(other, f"others[{i}]") for i, other in enumerate(others)]
+    leaves, structure = tree_flatten(tree, is_leaf)
+    columns = []
+    for i, other in enumerate(others):
+        column, found = tree_flatten(other, is_leaf)
+        if found != structure:
+            raise StructureError(f"{difference(structure, found, f'others[{i}]')}, at {here()}")
+        columns.append(column)
     return structure.unflatten([function(*row) for row in zip(leaves, *columns, strict=True)])
 
 

@@ -20,6 +20,8 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = (
     "functad.places",
     "functad.errors",
+    "functad.tree_classes",
+    "functad.foreign_trees",
     "functad.trees",
     "functad.expressions.spec",
     "functad.primitives",
@@ -30,6 +32,7 @@ LAYERS = (
     "functad.transforms",
     "functad.eager",
     "functad.optimizers",
+    "functad.optimize",
     "functad.nn",
     "functad",
     "functad.compat",

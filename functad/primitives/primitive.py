@@ -113,8 +113,8 @@ class Plan:
         holds: positions of the array arguments that some rule reads as they are.
         reads: the only name that the only rule reads, if there is just one.
         elementwise: the primitive is of that kind.
-        pushes: JVP rules for the active inputs that read the same as the VJP rules, so that the record of a forward trace can be
-            made by the short ways of reverse ones; `None` if there are none.
+        pushes: JVP rules for the active inputs that read the same as the VJP rules, so that the short ways of reverse traces
+            can make the records of forward ones; `None` if there are none.
         careful: the same, for where the product of a zero and an infinity may be among them.
         selects: the primitive is one that selects.
         fresh: the rules make new arrays, which nobody else holds: so do elementwise rules that compute with some value.

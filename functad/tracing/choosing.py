@@ -13,7 +13,8 @@ import numpy as np
 from functad.primitives import selection
 from functad.primitives.selection import WHERE
 from functad.tracing.constants import held
-from functad.tracing.recorder import Recorded, specs_for
+from functad.tracing.fitting import specs_for
+from functad.tracing.recorder import Recorded
 
 _getframe = sys._getframe
 _ndarray = np.ndarray
@@ -41,7 +42,7 @@ def _choose(condition: Any, one: Recorded, x: Any, y: Any, active: tuple[int, ..
     for i in active:
         value = x if i == 1 else y
         if type(value) is not _ndarray or value.shape != out.shape or value.dtype is not out.dtype:
-            specs = specs_for(one.recorder, WHERE, (condition, x, y), active, out)
+            specs = specs_for(one.recorder.mode, WHERE, (condition, x, y), active, out)
     recorder = one.recorder
     condition = held(condition, recorder)
     equations = recorder.equations

@@ -18,7 +18,8 @@ from functad.primitives.operands import innermost
 from functad.primitives.primitive import KEEP_NOTHING, Primitive, names_read
 from functad.tracing.constants import SMALL, held
 from functad.tracing.conversions import unhashable
-from functad.tracing.recorder import FORWARD, IDLE, ONLOOKER, Recorded, idle, record, specs_for
+from functad.tracing.fitting import specs_for
+from functad.tracing.recorder import FORWARD, IDLE, ONLOOKER, Recorded, idle, record
 
 _getframe = sys._getframe
 _float64 = np.float64
@@ -138,7 +139,7 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                     if own is _ndarray and others is _ndarray
                     else own not in _NUMBERS or others not in _NUMBERS
                 ):
-                    specs = specs_for(recorder, primitive, [value, y], (0, 1), out)
+                    specs = specs_for(recorder.mode, primitive, [value, y], (0, 1), out)
             elif kind is float or kind is int:
                 if convert and type(value) is _ndarray and value.dtype is _FLOAT64:
                     known = _CONSTANTS.get(y)
@@ -151,7 +152,7 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                     or value.dtype is not y.dtype
                     or (value.ndim > 2 or y.ndim > 2 if contracts else value.shape != y.shape)
                 ):
-                    specs = specs_for(recorder, primitive, [y, value] if flipped else [value, y], (position,), out)
+                    specs = specs_for(recorder.mode, primitive, [y, value] if flipped else [value, y], (position,), out)
                 if holds_other and kind is _ndarray:
                     y = y.copy() if y.nbytes <= SMALL else held(y, recorder)
             else:
@@ -210,7 +211,7 @@ def unary(primitive: Primitive) -> Method:
         specs = None
         kind = type(out)
         if kind is not type(value) or (out.dtype is not value.dtype if kind is _ndarray else kind is type(x)):
-            specs = specs_for(recorder, primitive, [value], (0,), out)
+            specs = specs_for(recorder.mode, primitive, [value], (0,), out)
         equations = recorder.equations
         tensor = type(x)()
         tensor.value = out

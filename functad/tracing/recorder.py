@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from functad.errors import AbstractValueError, ConversionError, EscapedTensorError
+from functad.errors import AbstractValueError, EscapedTensorError
 from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import ArraySpec, dtype_of, is_float_array, shape_of, spec_of
 from functad.places import here, line_of, name_of, user_frame
@@ -31,6 +31,7 @@ from functad.primitives.kinds import forward_plan
 from functad.primitives.primitive import KEEP_NOTHING, Primitive
 from functad.tracing.constants import held, thaw
 from functad.tracing.conversions import abstract_cure, asked
+from functad.tracing.fitting import reverse_specs, specs_for
 from functad.tracing.views import clone, note_view, refresh, shares, would_share
 
 _serials = itertools.count()
@@ -200,9 +201,8 @@ def _tensor(cls: type[Recorded], recorder: Recorder, value: Any, equation: Any) 
 
 def record(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """Call a primitive with Tensors among its arrays: compute the result one level lower, and record the call."""
-    if len(arrays) == 1 and arrays[0].recorder.eager and not primitive.multiple:
-        if arrays[0].recorder.mode is REVERSE or (primitive.unary_plan is not None and primitive.unary_plan.pushes is not None):
-            return _record_one(primitive, arrays[0], params)
+    if len(arrays) == 1 and not primitive.multiple and _short(arrays[0].recorder, primitive):
+        return _record_one(primitive, arrays[0], params)
     newest: Recorded | None = None
     for a in arrays:
         if isinstance(a, Recorded):
@@ -231,6 +231,14 @@ def record(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]
     if recorder.watch is not None:
         recorder.watch.note(primitive, arrays, values, params, made)
     return made
+
+
+def _short(recorder: Recorder, primitive: Primitive) -> bool:
+    """Say whether the short way can record a call of one array."""
+    if recorder.mode is REVERSE or not recorder.eager:
+        return recorder.eager
+    plan = primitive.unary_plan
+    return plan is not None and plan.pushes is not None
 
 
 def awake(value: Any) -> Any:
@@ -290,7 +298,7 @@ def _record_one(primitive: Primitive, x: Recorded, params: dict[str, Any]) -> An
     else:
         tensor.code, tensor.instruction = None, 0
     saved = None if plan.keep == KEEP_NOTHING else plan.pick((value,), out, params)
-    specs = None if own is dtype_of(out) else specs_for(x.recorder, primitive, (value,), (0,), out)
+    specs = None if own is dtype_of(out) else specs_for(x.recorder.mode, primitive, (value,), (0,), out)
     equations.append((plan, x.slot, saved, specs))
     if primitive.views and shares(out, value):
         note_view(x, tensor, primitive, params)
@@ -364,51 +372,6 @@ def _results(cls: type[Recorded], recorder: Recorder, out: Any, equation: Any) -
     results = [_tensor(cls, recorder, value, None) for value in out]
     recorder.equations[-1] = equation
     return type(out)(*results) if hasattr(out, "_fields") else tuple(results)
-
-
-def specs_for(recorder: Recorder, primitive: Primitive, values: Sequence[Any], active: tuple[int, ...], out: Any) -> Any:
-    """Return what a record made by a short way says of shapes and dtypes: what derivatives must be brought to, if they may differ.
-
-    In a forward trace that is the spec of the result, and `None` where other records say whether the VJP is to be transposed: the
-    tangent is found by `Plan.pushes`.
-    """
-    if recorder.mode is REVERSE:
-        return reverse_specs(primitive, values, active, out)
-    return (shape_of(out), dtype_of(out)), None
-
-
-def reverse_specs(primitive: Primitive, values: Sequence[Any], active: tuple[int, ...], out: Any) -> Any:
-    """Return the shape and dtype that the cotangent of each active input must be brought to, or `None`.
-
-    `None` stands for what cannot differ: the shape unless the primitive broadcasts, the dtype if it is that of the result.
-    """
-    dtype = None if primitive.multiple else dtype_of(out)
-    if dtype is not _FLOAT64 and dtype is not None and dtype.kind == "O":
-        raise ConversionError(
-            f"{primitive.name} of a Tensor and an array of Python objects, at {here()}, would give an array of objects. "
-            f"Make the other array one of numbers: a.astype(float), or np.stack(list(a)) if there are Tensors in it."
-        )
-    broadcasts = primitive.broadcasts and len(values) > 1
-    if not broadcasts and len(active) == 1:
-        own = dtype_of(values[active[0]])
-        return None if own is dtype else (None, own)
-    if not broadcasts and not primitive.multiple:
-        for i in active:
-            if dtype_of(values[i]) is not dtype:
-                break
-        else:
-            return None
-    result = []
-    for i in active:
-        value = values[i]
-        shape = shape_of(value) if broadcasts else None
-        if shape is not None and primitive.kind == "elementwise" and shape == shape_of(out):
-            shape = None
-        own = dtype_of(value)
-        result.append(None if shape is None and own is dtype else (shape, own))
-    if not any(result):
-        return None
-    return result[0] if len(result) == 1 else tuple(result)
 
 
 def append_abstract(

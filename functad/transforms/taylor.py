@@ -321,7 +321,7 @@ def deriv(f: Callable[..., Any], n: int = 1) -> Callable[..., Any]:
         if shape_of(plain(x)) != ():
             raise InputError(
                 f"deriv of {name_of(f)}, called at {here()}: the first argument has shape {shape_of(plain(x))}, and should "
-                f"be one number. Use elementwise_grad for a function of arrays that acts on each element, or taylor along a direction."
+                f"be one number. Use elementwise_grad for functions of arrays that act on each element, or taylor along a path."
             )
         if n == 0:
             return f(x, *args, **kwargs)

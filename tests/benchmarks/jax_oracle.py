@@ -1,8 +1,8 @@
 """JAX as an oracle: transforms of random NumPy programs, by functad and, the same source on `jax.numpy`, by JAX.
 
-Run with an interpreter that has JAX, from a checkout: `python -m tests.benchmarks.jax_oracle --programs 300`. Programs are drawn
-by `functad.testing.draw_program`; one that JAX cannot run, or for which it gives another value, is counted and left out. For the
-others value, Jacobian in both modes, a product with the Hessian, and `vmap` of the gradient are compared.
+Run with an interpreter that has JAX, from a checkout: `python -m tests.benchmarks.jax_oracle --programs 300`. Programs are
+drawn by `functad.testing.draw_program`; one that JAX cannot run, or for which it gives another value, is counted and left out.
+For the others value, Jacobian in both modes, a product with the Hessian, and `vmap` of the gradient are compared.
 """
 
 from __future__ import annotations

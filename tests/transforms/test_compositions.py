@@ -1,8 +1,8 @@
 """Transforms of transforms: every ordered pair, against loops and differences of the inner one, and triples that users write.
 
-Each transform is written as an operator on functions from R^3 to R^3, beside what it should give by numbers alone. For a pair the
-inner transform is applied by functad in both, the outer one by functad on one side and by differences or a loop on the other; that
-the inner one is right alone is the row of the identity.
+Each transform is written as an operator on functions from R^3 to R^3, beside what it should give by numbers alone. For a pair
+the inner transform is applied by functad in both, the outer one by functad on one side and by differences or a loop on the
+other; that the inner one is right is `test_alone`.
 """
 
 import itertools

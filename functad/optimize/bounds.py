@@ -1,0 +1,120 @@
+"""Bounds on trees, as SciPy has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functad.errors import StructureError
+from functad.optimize.extras import scipy_optimize
+from functad.optimize.unknowns import Unknowns
+from functad.places import here
+from functad.trees import LEAF, Structure, _split, _steps
+
+Sides = tuple[Any, Any]
+
+
+def flat_bounds(bounds: Any, unknowns: Unknowns) -> Any:
+    """Return `scipy.optimize.Bounds` on the flat unknowns.
+
+    Args:
+        bounds: SciPy's `Bounds`; for an array as start, a pair `(low, high)` for each number; for a tree, a tree like it with a
+            pair at each leaf. A pair stands for all leaves below it, and `None` for no bound.
+        unknowns: the start.
+
+    Raises:
+        StructureError: the bounds do not fit the start; the message names the place.
+    """
+    scipy_bounds = scipy_optimize().Bounds
+    if isinstance(bounds, scipy_bounds):
+        size = unknowns.flat.shape
+        shape = unknowns.shapes[0] if unknowns.structure is LEAF else size
+        low, high = _fit(bounds.lb, shape, "bounds.lb"), _fit(bounds.ub, shape, "bounds.ub")
+        feasible = np.broadcast_to(bounds.keep_feasible, size if np.ndim(bounds.keep_feasible) == 1 else shape)
+        return scipy_bounds(low, high, feasible.reshape(-1))
+    if unknowns.structure is LEAF and unknowns.shapes[0] and not _is_pair_for(bounds, unknowns.shapes[0]):
+        pairs = _pairs(bounds, len(unknowns.flat))
+    else:
+        pairs = []
+        shapes = iter(unknowns.shapes)
+        for (low, high), path in _leaf_pairs(unknowns.structure, bounds, "bounds"):
+            shape = next(shapes)
+            pairs.append((_fit(low, shape, f"{path}[0]", -np.inf), _fit(high, shape, f"{path}[1]", np.inf)))
+    lows, highs = ([np.reshape(pair[side], -1) for pair in pairs] for side in (0, 1))
+    return scipy_bounds(np.concatenate(lows), np.concatenate(highs))
+
+
+def _is_pair_for(bounds: Any, shape: tuple[int, ...]) -> bool:
+    """Say whether bounds on an array with more or fewer than one axis are one pair, not a pair for each number."""
+    return len(shape) != 1 and isinstance(bounds, (tuple, list)) and len(bounds) == 2 and np.ndim(bounds[0]) != 1
+
+
+def _pairs(bounds: Any, size: int) -> list[Sides]:
+    pairs = [_pair(pair) for pair in bounds]
+    if len(pairs) != size or None in pairs:
+        raise StructureError(
+            f"bounds should be {size} pairs (low, high), one for each number of x0, or scipy.optimize.Bounds(low, high), at "
+            f"{here()}; they are {bounds!r}."
+        )
+    return [
+        (-np.inf if low is None else low, np.inf if high is None else high)
+        for low, high in (pair for pair in pairs if pair is not None)
+    ]
+
+
+def _pair(given: Any) -> Sides | None:
+    if given is None:
+        return None, None
+    if isinstance(given, (tuple, list, np.ndarray)) and len(given) == 2:
+        return given[0], given[1]
+    return None
+
+
+def _leaf_pairs(structure: Structure, bounds: Any, path: str) -> list[tuple[Sides, str]]:
+    """Return for each leaf of the start the pair of its bounds, and the expression that reads it."""
+    if bounds is None:
+        return [((None, None), path)] * structure.leaves
+    if structure.kind is type(None):
+        raise StructureError(f"{path} bounds None, which holds no unknowns, at {here()}.")
+    if structure.kind is None or (isinstance(bounds, tuple) and structure.kind not in (tuple, list) and _is_flat(bounds)):
+        pair = _pair(bounds)
+        if pair is None:
+            raise StructureError(f"{path} should be a pair (low, high) or None, at {here()}; it is {bounds!r}.")
+        return [(pair, path)] * structure.leaves
+    parts = _split(bounds)
+    steps = _steps(structure)
+    given = dict(zip(_steps(_of(parts)), parts[2], strict=True)) if parts is not None else {}
+    complete = isinstance(bounds, dict) or list(given) == steps
+    if parts is None or parts[0] is not structure.kind or not complete or not set(given) <= set(steps):
+        raise StructureError(
+            f"{path} should be like x0 there, which is {structure!r}, with a pair (low, high) for each leaf, at {here()}; "
+            f"it is {bounds!r}."
+        )
+    found = []
+    for step, child in zip(steps, structure.children, strict=True):
+        found += _leaf_pairs(child, given.get(step), path + step)
+    return found
+
+
+def _is_flat(bounds: tuple[Any, ...]) -> bool:
+    return len(bounds) == 2 and all(_split(side) is None for side in bounds)
+
+
+def _of(parts: Any) -> Structure:
+    """Return the structure of a container whose children are taken as leaves."""
+    kind, data, children = parts
+    return Structure(kind, data, (LEAF,) * len(children), len(children))
+
+
+def _fit(side: Any, shape: tuple[int, ...], path: str, unbounded: float = 0.0) -> Any:
+    """Return one side of the bounds on a leaf in its shape, flat."""
+    side = np.asarray(unbounded if side is None else side, np.float64)
+    if side.shape != shape and side.shape == (int(np.prod(shape)),):
+        return side
+    try:
+        return np.broadcast_to(side, shape).reshape(-1)
+    except ValueError:
+        raise StructureError(
+            f"{path} has shape {side.shape}, which does not fit the shape {shape} in x0, at {here()}."
+        ) from None

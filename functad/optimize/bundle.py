@@ -1,0 +1,108 @@
+"""`scipy_bundle`: all that SciPy can be handed of a function, for those who call it themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from functad.optimize.bounds import flat_bounds
+from functad.optimize.derivatives import Array, Objective
+from functad.optimize.unknowns import Unknowns
+
+
+class ScipyBundle:
+    """A function of a tree as functions of a flat float64 array, with exact derivatives: what `scipy_bundle` returns.
+
+    Value and gradient at a point share one run of the function, and all products of the Hessian at a point share another.
+
+    Attributes:
+        x0: the start, shape `(n,)`.
+        fun: `fun(x) -> float`.
+        jac: `jac(x) -> (n,)`, the gradient.
+        hess: `hess(x) -> (n, n)`.
+        hessp: `hessp(x, p) -> (n,)`, the product of the Hessian with a vector.
+        unravel: makes a tree of a flat array.
+
+    Example:
+        >>> import numpy as np
+        >>> bundle = ScipyBundle(lambda p: (p["a"] - 1) ** 2 + p["b"] ** 4, {"a": 0.0, "b": 1.0})
+        >>> bundle.jac(bundle.x0)
+        array([-2.,  4.])
+    """
+
+    def __init__(
+        self,
+        f: Callable[..., Any],
+        x0: Any,
+        args: Any = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        transform: str = "scipy_bundle",
+        differentiate: bool = True,
+    ) -> None:
+        self.unknowns = Unknowns(x0, transform, f)
+        rest = args if isinstance(args, tuple) else (args,)
+        named, tree = dict(kwargs or {}), self.unknowns.tree
+
+        def flat(x: Any) -> Any:
+            return f(tree(x), *rest, **named)
+
+        self.flat = flat
+        objective = Objective(flat, f, transform, differentiate=differentiate)
+        self.x0: Array = self.unknowns.flat
+        self.unravel: Callable[[Any], Any] = self.unknowns.restore
+        self.fun, self.jac = objective.fun, objective.jac
+        self.hess, self.hessp = objective.hess, objective.hessp
+
+    def value_and_grad(self, x: Any) -> tuple[float, Array]:
+        """Return value and gradient at a point, as SciPy wants them with `jac=True`."""
+        return self.fun(x), self.jac(x)
+
+    def ravel(self, tree: Any) -> Array:
+        """Return a tree like the start as a flat array.
+
+        Raises:
+            StructureError: it has another structure, or other shapes.
+        """
+        return self.unknowns.flatten(tree, "tree")
+
+    def bounds(self, bounds: Any) -> Any:
+        """Return bounds on the tree as `scipy.optimize.Bounds`: a pair `(low, high)` for each leaf, `None` for no bound.
+
+        Raises:
+            StructureError: they do not fit the start.
+        """
+        return flat_bounds(bounds, self.unknowns)
+
+    def __repr__(self) -> str:
+        return f"ScipyBundle(n={np.size(self.x0)}, x0={self.unknowns.structure!r})"
+
+
+def scipy_bundle(f: Callable[..., Any], x0: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None) -> ScipyBundle:
+    """Return what SciPy's minimisers can be handed of a function: value, gradient, Hessian and its products, of flat arrays.
+
+    Args:
+        f: a function of NumPy code that returns one real number.
+        x0: its first argument: an array, number, or tree of them; leaves of any floating-point dtype are float64 inside.
+        args: its further arguments, which stay what they are.
+        kwargs: those that are passed by name.
+
+    Returns:
+        A `ScipyBundle` with `fun`, `jac`, `hess`, `hessp`, `value_and_grad`, `x0`, `ravel`, `unravel` and `bounds`.
+
+    Raises:
+        InputError: a leaf of `x0` is no floating-point number.
+        NonScalarError: (by `fun`) the function returns something else than one real number.
+
+    Example:
+        >>> import numpy as np
+        >>> import functad
+        >>> from scipy import optimize
+        >>> b = scipy_bundle(lambda p: np.sum((p["w"] - 3.0) ** 2) + p["c"] ** 2, {"w": np.zeros(2), "c": 1.0})
+        >>> result = optimize.minimize(b.value_and_grad, b.x0, jac=True, method="L-BFGS-B")
+        >>> functad.tree_map(lambda leaf: np.round(leaf, 6) + 0.0, b.unravel(result.x))
+        {'c': np.float64(0.0), 'w': array([3., 3.])}
+    """
+    return ScipyBundle(f, x0, args, kwargs)

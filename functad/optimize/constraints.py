@@ -1,0 +1,107 @@
+"""Constraints given as functions of the tree, as SciPy has them: functions of a flat array with exact Jacobians."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functad.optimize.derivatives import Linearised, Residuals
+from functad.optimize.extras import scipy_optimize
+from functad.optimize.unknowns import Unknowns
+from functad.places import here
+from functad.transforms.gradient import grad
+
+
+def flat_constraints(constraints: Any, unknowns: Unknowns, *, derivatives: bool, curvature: bool) -> list[Any]:
+    """Return constraints on the flat unknowns.
+
+    Args:
+        constraints: one, or a sequence, of SciPy's: dicts with `type` and `fun`, `NonlinearConstraint`, `LinearConstraint`.
+        unknowns: the start.
+        derivatives: the method uses Jacobians.
+        curvature: it uses Hessians too.
+    """
+    optimize = scipy_optimize()
+    kinds = (dict, optimize.NonlinearConstraint, optimize.LinearConstraint, optimize.Bounds)
+    made = []
+    for i, constraint in enumerate([constraints] if isinstance(constraints, kinds) else constraints):
+        if not isinstance(constraint, kinds) or (isinstance(constraint, dict) and not _is_complete(constraint)):
+            raise ValueError(
+                f"minimize, called at {here()}: constraints[{i}] should be {{'type': 'eq', 'fun': c}} for c(x) = 0, "
+                f"{{'type': 'ineq', 'fun': c}} for c(x) >= 0, or scipy.optimize.NonlinearConstraint(c, low, high); it is "
+                f"{constraint!r}."
+            )
+        if isinstance(constraint, dict) and curvature:
+            made.append(_of_dict_with_curvature(constraint, unknowns))
+        elif isinstance(constraint, dict):
+            made.append(_of_dict(constraint, unknowns, derivatives))
+        elif isinstance(constraint, optimize.NonlinearConstraint):
+            made.append(_nonlinear(constraint, unknowns, derivatives, curvature))
+        else:  # of flat unknowns already
+            made.append(constraint)
+    return made
+
+
+def _is_complete(constraint: dict[str, Any]) -> bool:
+    kind = constraint.get("type")
+    return isinstance(kind, str) and kind.lower() in ("eq", "ineq") and callable(constraint.get("fun"))
+
+
+def _of_dict(constraint: dict[str, Any], unknowns: Unknowns, derivatives: bool) -> dict[str, Any]:
+    args = tuple(constraint.get("args", ()))
+    residuals = _residuals(constraint["fun"], args, unknowns, derivatives)
+    flat: dict[str, Any] = {"type": constraint["type"], "fun": residuals.fun}
+    if derivatives:
+        flat["jac"] = _jacobian(constraint.get("jac"), residuals, args, unknowns)
+    return flat
+
+
+def _of_dict_with_curvature(constraint: dict[str, Any], unknowns: Unknowns) -> Any:
+    """Return what SciPy would make of the dict, which has no place for a Hessian."""
+    args = tuple(constraint.get("args", ()))
+    residuals = _residuals(constraint["fun"], args, unknowns, derivatives=True)
+    high = 0.0 if constraint["type"].lower() == "eq" else np.inf
+    jac = _jacobian(constraint.get("jac"), residuals, args, unknowns)
+    hess = _curvature(residuals, len(unknowns.flat))
+    return scipy_optimize().NonlinearConstraint(residuals.fun, 0.0, high, jac=jac, hess=hess)
+
+
+def _nonlinear(constraint: Any, unknowns: Unknowns, derivatives: bool, curvature: bool) -> Any:
+    residuals = _residuals(constraint.fun, (), unknowns, derivatives)
+    hess = _given(constraint.hess, (), unknowns) if callable(constraint.hess) else constraint.hess
+    if curvature and isinstance(hess, scipy_optimize().BFGS):  # which is the default
+        hess = _curvature(residuals, len(unknowns.flat))
+    options = {"hess": hess, "keep_feasible": constraint.keep_feasible}
+    if derivatives:
+        options["jac"] = _jacobian(constraint.jac, residuals, (), unknowns)
+    return scipy_optimize().NonlinearConstraint(residuals.fun, constraint.lb, constraint.ub, **options)
+
+
+def _jacobian(given: Any, residuals: Residuals, args: tuple[Any, ...], unknowns: Unknowns) -> Callable[..., Any]:
+    return _given(given, args, unknowns) if callable(given) else residuals.jac
+
+
+def _residuals(f: Callable[..., Any], args: tuple[Any, ...], unknowns: Unknowns, derivatives: bool) -> Residuals:
+    tree = unknowns.tree
+    return Residuals(lambda x: f(tree(x), *args), f, "constraint", differentiate=derivatives)
+
+
+def _given(derivative: Callable[..., Any], args: tuple[Any, ...], unknowns: Unknowns) -> Callable[..., Any]:
+    """Return a derivative that the user has written, of the tree, as a function of the flat unknowns."""
+    return lambda x, *rest: derivative(unknowns.tree(x), *rest, *args)
+
+
+def _curvature(residuals: Residuals, size: int) -> Callable[[Any, Any], Any]:
+    """Return the function that gives the Hessian of `v . c(x)` as a linear operator."""
+
+    def hess(x: Any, v: Any) -> Any:
+        from scipy.sparse.linalg import LinearOperator
+
+        weights = np.array(v, np.float64)
+        gradient = grad(lambda point: np.sum(weights * residuals.flat(point)))
+        push = Linearised(gradient, np.asarray(x, np.float64))
+        return LinearOperator((size, size), matvec=lambda p: push(np.reshape(p, -1)), dtype=np.float64)
+
+    return hess

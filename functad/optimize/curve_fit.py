@@ -1,0 +1,102 @@
+"""`curve_fit`: `scipy.optimize.curve_fit` with the exact Jacobian of the model, and parameters that may be a tree."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functad.optimize.bounds import flat_bounds
+from functad.optimize.derivatives import Residuals
+from functad.optimize.extras import scipy_optimize
+from functad.optimize.unknowns import Unknowns
+from functad.trees import LEAF
+
+
+def curve_fit(
+    f: Callable[..., Any],
+    xdata: Any,
+    ydata: Any,
+    p0: Any = None,
+    sigma: Any = None,
+    absolute_sigma: bool = False,
+    *,
+    bounds: Any = None,
+    method: str | None = None,
+    **options: Any,
+) -> Any:
+    """Fit a model to data by least squares: `min sum_i ((f(x_i, p) - y_i) / sigma_i)^2`.
+
+    Args:
+        f: the model, in NumPy code: `f(xdata, a, b, ...)` with a number for each parameter, or `f(xdata, p)` if `p0` is a tree.
+        xdata: where the data were taken; it is handed to `f` as it is, but for lists, which become arrays.
+        ydata: the data, shape `(m,)`.
+        p0: the start: a number for each parameter, or a tree such as a dict. By default ones, as many as `f` has parameters.
+        sigma: the standard deviations of the data, shape `(m,)`, or their covariances, shape `(m, m)`.
+        absolute_sigma: these are absolute; otherwise only their ratios count.
+        bounds: a pair `(low, high)` of numbers or arrays, or SciPy's `Bounds`; if `p0` is a tree, a tree with a pair at each
+            leaf.
+        method: `"lm"`, `"trf"` or `"dogbox"`; by default the second if there are bounds, else the first.
+        options: SciPy's further ones: `check_finite`, `full_output`, `nan_policy`, `maxfev`, `ftol`, ...
+
+    Returns:
+        `(p, covariance)`, with `p` an array, or a tree like `p0`, and the covariance of its numbers, shape `(n, n)`; with
+        `full_output` SciPy's three further results.
+
+    Raises:
+        InputError: a leaf of `p0` is no floating-point number.
+        StructureError: the bounds do not fit `p0`.
+        ImportError: SciPy is not installed.
+
+    Example:
+        >>> import numpy as np
+        >>> t = np.linspace(0.0, 4.0, 50)
+        >>> p, _ = curve_fit(lambda t, height, rate: height * np.exp(-rate * t), t, 2.5 * np.exp(-1.3 * t))
+        >>> p.round(6)
+        array([2.5, 1.3])
+    """
+    unknowns = None if p0 is None else Unknowns(p0, "curve_fit", f)
+    is_tree = unknowns is not None and unknowns.structure is not LEAF
+    model = _Model(f, unknowns.tree if unknowns is not None and is_tree else None)
+    start = None if unknowns is None else unknowns.flat
+    if bounds is not None:
+        options["bounds"] = flat_bounds(bounds, unknowns) if unknowns is not None and is_tree else bounds
+
+    @functools.wraps(f)  # SciPy takes the number of parameters from the signature
+    def value(xdata: Any, *parameters: Any) -> Any:
+        return model.at(xdata).fun(np.array(parameters))
+
+    def jac(xdata: Any, *parameters: Any) -> Any:
+        return model.at(xdata).jac(np.array(parameters))
+
+    found = scipy_optimize().curve_fit(
+        value,
+        xdata,
+        ydata,
+        p0=start,
+        sigma=sigma,
+        absolute_sigma=absolute_sigma,
+        method=method,
+        jac=jac,
+        **options,
+    )
+    return (unknowns.restore(found[0]), *found[1:]) if unknowns is not None and is_tree else found
+
+
+class _Model:
+    """A model as a function of its parameters, at the data that SciPy hands on."""
+
+    def __init__(self, f: Callable[..., Any], tree: Callable[[Any], Any] | None) -> None:
+        self._f, self._tree = f, tree
+        self._xdata: Any = None
+        self._residuals: Residuals | None = None
+
+    def at(self, xdata: Any) -> Residuals:
+        """Return the model as a function of the parameters; SciPy may leave out data that are not numbers."""
+        if self._residuals is None or xdata is not self._xdata:
+            f, tree = self._f, self._tree
+            self._xdata = xdata
+            self._residuals = Residuals(lambda p: f(xdata, *p) if tree is None else f(xdata, tree(p)), f, "curve_fit")
+        return self._residuals

@@ -1,0 +1,218 @@
+"""Functions of flat arrays with their derivatives, each evaluated once at a point, however often SciPy asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functad.errors import NonScalarError, OutputError
+from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
+from functad.places import here, name_of
+from functad.tracing.recorder import FORWARD, Recorded, Recorder
+from functad.transforms.arguments import Selection, enter, lower, traced
+from functad.transforms.forward import push_forward
+from functad.transforms.gradient import grad, vjp
+from functad.transforms.jacobian import pushed_size
+from functad.transforms.ravel import ravel
+from functad.transforms.seeds import chunks, in_batch
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+Linear = Callable[[Any], Any]
+
+
+class Linearised:
+    """A function from a flat array to an array at one point, and `t -> J t` there, from one run.
+
+    Attributes:
+        value: the value at the point.
+        width: how many numbers a walk with one direction holds.
+        watched: the walk looks at every number, so that it takes one direction at a time.
+    """
+
+    def __init__(self, f: Callable[[Any], Any], x: Array) -> None:
+        self._recorder = recorder = Recorder(FORWARD, "linearize", f)
+        recorder.lasting = True  # what the user overwrites between two directions does not change them
+        inputs = enter(recorder, Selection("linearize", f, 0, None), (x.copy(),), {})
+        self._out = traced(recorder, f, inputs.args, {})
+        self.value = lower(self._out, recorder)
+        self.width = pushed_size(recorder) // 4
+        self.watched = recorder.watch is not None
+
+    def __call__(self, t: Any) -> Any:
+        """Return `J t`."""
+        recorder, out = self._recorder, self._out
+        if not isinstance(out, Recorded) or out.recorder is not recorder:
+            return np.zeros(shape_of(self.value))
+        if recorder.watch is not None:
+            found = recorder.watch.push_forward([t], [out])[out.slot]
+        else:
+            found = push_forward(recorder.equations, [t], [out.slot])[out.slot]
+        if found is None:
+            return np.zeros(shape_of(self.value))
+        return found if isinstance(found, Recorded) else np.array(found, np.float64)
+
+    def matrix(self, n: int) -> Array:
+        """Return `J`, with many directions in one walk."""
+        return np.ascontiguousarray(_all_rows(self, n, np.size(self.value), self.width, watched=self.watched).T)
+
+
+def _all_rows(walk: Linear, count: int, length: int, width: int, *, watched: bool = False) -> Array:
+    """Return what a linear function from `count` to `length` numbers gives for each row of the identity."""
+    parts = [
+        in_batch("linearize", walk, np.eye(part.stop - part.start, count, part.start), lambda seed: [walk(seed)])[0]
+        for part in chunks(count, 1 if watched else None, width)
+    ]
+    return np.concatenate([np.zeros((0, length)), *[np.reshape(part, (-1, length)) for part in parts]])
+
+
+class Objective:
+    """A function from a flat array to a number, with its gradient, Hessian and products of the Hessian with vectors.
+
+    The value and the gradient at a point come from one run of the function: the pass forward is kept until the next point.
+    """
+
+    def __init__(self, f: Callable[[Any], Any], function: object, transform: str, *, differentiate: bool = True) -> None:
+        self._f = _returning_a_number(f, function, transform)
+        self._differentiate = differentiate
+        self._gradient = grad(self._f)
+        self._at: Array | None = None
+        self._value = 0.0
+        self._pull: Any = None
+        self._grad: Array | None = None
+        self._line: Linearised | None = None
+
+    def _go_to(self, x: Any) -> None:
+        x = np.asarray(x, np.float64)
+        if self._at is not None and (x == self._at).all():
+            return
+        x = x.copy()  # SciPy writes the next point into the same memory
+        self._at = self._grad = self._line = self._pull = None
+        value, self._pull = vjp(self._f, x) if self._differentiate else (self._f(x.copy()), None)
+        self._value = float(value)
+        self._at = x
+
+    def fun(self, x: Any) -> float:
+        """Return the value at a point."""
+        self._go_to(x)
+        return self._value
+
+    def jac(self, x: Any) -> Array:
+        """Return the gradient at a point, shape `(n,)`."""
+        self._go_to(x)
+        if self._grad is None:
+            pull, self._pull = self._pull, None  # the pass forward is of no more use
+            self._grad = self._gradient(self._at) if pull is None else pull(1.0)[0]
+        return self._grad.copy()
+
+    def _direction(self, x: Any) -> Linearised:
+        self._go_to(x)
+        if self._line is None:
+            assert self._at is not None
+            self._line = Linearised(self._gradient, self._at)
+        return self._line
+
+    def hess(self, x: Any) -> Array:
+        """Return the Hessian at a point, shape `(n, n)`."""
+        return self._direction(x).matrix(np.shape(x)[0])
+
+    def hessp(self, x: Any, p: Any) -> Array:
+        """Return the product of the Hessian at a point with a vector `p`; further vectors there cost one pass each."""
+        product: Array = self._direction(x)(np.asarray(p, np.float64).reshape(-1))
+        return product
+
+
+def _returning_a_number(f: Callable[[Any], Any], function: object, transform: str) -> Callable[[Any], Any]:
+    """Return a function that checks the result of another one, before a transform meets it."""
+
+    def checked(x: Any) -> Any:
+        value = f(x)
+        numeric = type(value) in PYTHON_SCALARS or (hasattr(value, "dtype") and hasattr(value, "shape"))
+        if numeric and shape_of(value) == () and dtype_of(value).kind in "biuf":
+            return value
+        found = spec_of(value) if numeric else f"a {type(value).__name__}"
+        raise NonScalarError(
+            f"{transform} needs a function that returns one real number, but {name_of(function)}, called at {here()}, "
+            f"returned {found}. Reduce it (np.sum, np.mean); for residuals whose squares are to be small, use "
+            f"functad.optimize.least_squares."
+        )
+
+    return checked
+
+
+class Residuals:
+    """A function from a flat array to an array, or a tree of arrays, which is taken as flat, with its Jacobian."""
+
+    def __init__(self, f: Callable[[Any], Any], function: object, transform: str, *, differentiate: bool = True) -> None:
+        self._function = function
+        self._transform = transform
+        self._differentiate = differentiate
+        self._raw = f
+        self._at: Array | None = None
+        self._value: Any = None
+        self._forward: Linearised | None = None
+        self._pull: Any = None
+        self._jac: Array | None = None
+
+    def flat(self, x: Any) -> Any:
+        """Return what the function gives as a flat array: a Tensor if `x` is one."""
+        return ravel(self._raw(x))[0]
+
+    def _go_to(self, x: Any) -> None:
+        x = np.asarray(x, np.float64)
+        if self._at is not None and (x == self._at).all():
+            return
+        x = x.copy()
+        wide = self._value is not None and len(self._value) < len(x)
+        self._at = self._jac = self._forward = self._pull = None
+        if not self._differentiate:
+            value = self.flat(x.copy())
+        elif wide:  # fewer results than unknowns: a pass backward for each
+            value, self._pull = vjp(self.flat, x)
+        else:
+            self._forward = Linearised(self.flat, x)
+            value = self._forward.value
+        if dtype_of(value).kind == "c":
+            raise OutputError(
+                f"{self._transform} of {name_of(self._function)}, called at {here()}: the result is complex, but SciPy's "
+                f"methods know real numbers only. Return its real and imaginary parts: (z.real, z.imag)."
+            )
+        self._value = np.array(value, np.float64)
+        self._at = x
+
+    def fun(self, x: Any) -> Array:
+        """Return the values at a point, shape `(m,)`."""
+        self._go_to(x)
+        value: Array = self._value.copy()
+        return value
+
+    def jac(self, x: Any) -> Array:
+        """Return the Jacobian at a point, shape `(m, n)`."""
+        self._go_to(x)
+        if self._jac is None:
+            m, n = len(self._value), np.shape(x)[0]
+            if self._pull is None and m < n:
+                self._pull = vjp(self.flat, self._at)[1]
+            if self._pull is not None:
+                pull = self._pull
+                self._jac = np.concatenate([np.zeros((0, n)), *[pull(row)[0][None] for row in np.eye(m)]])
+            else:
+                self._jac = self.forward(x).matrix(n)
+        return self._jac.copy()
+
+    def forward(self, x: Any) -> Linearised:
+        """Return `t -> J t` at a point."""
+        self._go_to(x)
+        if self._forward is None:
+            assert self._at is not None
+            self._forward = Linearised(self.flat, self._at)
+        return self._forward
+
+    def backward(self, x: Any) -> Linear:
+        """Return `g -> J^T g` at a point."""
+        self._go_to(x)
+        if self._pull is None:
+            self._pull = vjp(self.flat, self._at)[1]
+        pull = self._pull
+        return lambda g: pull(np.asarray(g, np.float64).reshape(-1))[0]

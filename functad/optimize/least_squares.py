@@ -1,0 +1,130 @@
+"""`least_squares`: `scipy.optimize.least_squares` with exact Jacobians, for residuals and unknowns that are trees."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+
+from functad.errors import StructureError
+from functad.optimize.bounds import flat_bounds
+from functad.optimize.derivatives import Residuals
+from functad.optimize.extras import scipy_optimize
+from functad.optimize.reporting import Reporter
+from functad.optimize.sparse import sparse_jacobian
+from functad.optimize.unknowns import Unknowns
+from functad.places import here
+from functad.trees import LEAF
+
+
+def least_squares(
+    f: Callable[..., Any],
+    x0: Any,
+    args: Any = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    jac: str = "dense",
+    bounds: Any = None,
+    method: str = "trf",
+    callback: Callable[[Any], Any] | None = None,
+    progress: bool = False,
+    sparse: Any = False,
+    **options: Any,
+) -> Any:
+    """Minimise the sum of squares of residuals: `min 1/2 sum_i rho(f_i(x)^2)`, subject to bounds.
+
+    The residuals and their Jacobian at a point come from one run of `f`; the Jacobian takes a pass for each unknown, or for
+    each residual if these are fewer.
+
+    Args:
+        f: a function of NumPy code that returns the residuals: an array, or a tree of arrays.
+        x0: the start, the first argument of `f`: an array, number, or tree of them. A list of numbers is an array.
+        args: further arguments of `f`.
+        kwargs: those that are passed by name.
+        jac: `"dense"`, or `"product"`, which builds no matrix: products with it are computed where they are needed, by the
+            solver lsmr of the methods trf and dogbox.
+        bounds: SciPy's `Bounds`; for an array a pair `(low, high)` of numbers or arrays; for a tree, a tree with a pair at each
+            leaf. `None` is no bound.
+        method: `"trf"`, `"dogbox"` or `"lm"`.
+        callback: as for `minimize`; the state has `cost` too.
+        progress: show a bar (tqdm).
+        sparse: build the Jacobian as a sparse matrix, with its pattern found if this is True, or given by it.
+        options: SciPy's further ones: `ftol`, `xtol`, `gtol`, `x_scale`, `loss`, `f_scale`, `max_nfev`, `tr_solver`, ...
+
+    Returns:
+        SciPy's `OptimizeResult`; `x`, and the gradient `grad`, are trees like `x0`. `fun` is flat, and `jac` of shape `(m, n)`.
+
+    Raises:
+        InputError: a leaf of `x0` is no floating-point number.
+        OutputError: the residuals are no real arrays.
+        StructureError: the bounds do not fit `x0`.
+        ValueError: the method does not take what was asked for.
+        ImportError: SciPy is not installed, or tqdm for `progress`.
+
+    Example:
+        >>> import numpy as np
+        >>> t = np.linspace(0.0, 2.0, 20)
+        >>> data = 3.0 * np.exp(-1.5 * t)
+        >>> result = least_squares(lambda p: p["height"] * np.exp(-p["rate"] * t) - data, {"height": 1.0, "rate": 1.0})
+        >>> round(float(result.x["rate"]), 6)
+        1.5
+    """
+    unknowns = Unknowns(x0, "least_squares", f)
+    if jac not in ("dense", "product") or (jac == "product" and (method == "lm" or sparse is not False)):
+        raise ValueError(
+            f"least_squares, called at {here()}: jac is 'dense', or 'product' for the methods trf and dogbox without sparse=, "
+            f"not {jac!r}; functad computes the Jacobian itself."
+        )
+    if sparse is not False and method == "lm":
+        raise ValueError(f"least_squares, called at {here()}: the method lm takes no sparse Jacobian; trf and dogbox do.")
+    rest, named, tree = args if isinstance(args, tuple) else (args,), dict(kwargs or {}), unknowns.tree
+    residuals = Residuals(lambda x: f(tree(x), *rest, **named), f, "least_squares")
+    derivative: Any = residuals.jac
+    if sparse is not False:
+        derivative = sparse_jacobian(residuals.flat, sparse)
+    elif jac == "product":
+        derivative = _operator(residuals)
+    reporter = Reporter.of(callback, progress, "least_squares", options.get("max_nfev"), unknowns.restore, residuals.fun)
+    if reporter is not None:
+        _check_callback()
+        options["callback"] = reporter.with_state()
+    if bounds is not None:
+        options["bounds"] = _flat_bounds(bounds, unknowns)
+    with nullcontext() if reporter is None else reporter:
+        result = scipy_optimize().least_squares(residuals.fun, unknowns.flat, jac=derivative, method=method, **options)
+    for name in ("x", "grad"):
+        result[name] = unknowns.restore(result[name])
+    return result
+
+
+def _operator(residuals: Residuals) -> Callable[[Any], Any]:
+    def jac(x: Any) -> Any:
+        from scipy.sparse.linalg import LinearOperator
+
+        shape = len(residuals.fun(x)), len(x)
+        push, pull = residuals.forward(x), residuals.backward(x)
+        return LinearOperator(shape, matvec=lambda t: push(np.reshape(t, -1)), rmatvec=pull, dtype=np.float64)
+
+    return jac
+
+
+def _flat_bounds(bounds: Any, unknowns: Unknowns) -> Any:
+    """Return bounds on the flat unknowns: those on an array are one pair of numbers or arrays, as for SciPy."""
+    optimize = scipy_optimize()
+    if unknowns.structure is LEAF and not isinstance(bounds, optimize.Bounds):
+        if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
+            raise StructureError(
+                f"bounds on an array should be a pair (low, high) of numbers or arrays, or scipy.optimize.Bounds(low, high), "
+                f"at {here()}; they are {bounds!r}."
+            )
+        low, high = bounds
+        bounds = optimize.Bounds(-np.inf if low is None else low, np.inf if high is None else high)
+    return flat_bounds(bounds, unknowns)
+
+
+def _check_callback() -> None:
+    if "callback" not in inspect.signature(scipy_optimize().least_squares).parameters:
+        raise ImportError("callback and progress of least_squares need SciPy 1.16 or newer.")

@@ -1,0 +1,146 @@
+"""`minimize`: `scipy.optimize.minimize` with exact gradients, Hessians and products with them, for functions of trees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+
+from functad.optimize.bundle import ScipyBundle
+from functad.optimize.constraints import flat_constraints
+from functad.optimize.extras import scipy_optimize
+from functad.optimize.reporting import Reporter
+from functad.optimize.sparse import sparse_hessian
+from functad.places import here
+
+# Which derivatives each method takes.
+_NONE = ("nelder-mead", "powell", "cobyla", "cobyqa")
+_GRADIENT = ("cg", "bfgs", "l-bfgs-b", "tnc", "slsqp")
+_MATRIX = ("dogleg", "trust-exact")
+_EITHER = ("newton-cg", "trust-ncg", "trust-krylov", "trust-constr")
+_SPARSE = ("newton-cg", "trust-constr")
+_UNKNOWNS_ONLY = ("tnc", "cobyla")  # what their callbacks are given
+
+
+def minimize(
+    f: Callable[..., Any],
+    x0: Any,
+    args: Any = (),
+    method: Any = None,
+    *,
+    hess: Any = "auto",
+    bounds: Any = None,
+    constraints: Any = (),
+    tol: float | None = None,
+    callback: Callable[[Any], Any] | None = None,
+    progress: bool = False,
+    sparse: Any = False,
+    options: Mapping[str, Any] | None = None,
+) -> Any:
+    """Minimise a function of a tree by one of SciPy's methods: `min f(x)`, subject to bounds and constraints.
+
+    The gradient is exact, and costs no second run of `f`; methods that use curvature get the exact Hessian or, if they take
+    it, products of it with vectors, for which no matrix is built. Inside, all unknowns are float64.
+
+    Args:
+        f: a function of NumPy code that returns one real number.
+        x0: the start, the first argument of `f`: an array, number, or tree of them. A list of numbers is an array.
+        args: further arguments of `f`.
+        method: the name of a method of `scipy.optimize.minimize`, or a function like these; by default BFGS, L-BFGS-B if there
+            are bounds, SLSQP if there are constraints.
+        hess: `"product"`, `"dense"`, or `"auto"`, which is the first where the method takes it; or a quasi-Newton strategy
+            such as `scipy.optimize.BFGS()` for trust-constr.
+        bounds: SciPy's `Bounds`; for an array a pair `(low, high)` for each number; for a tree, a tree with a pair at each
+            leaf. `None` is no bound, and the entries of a dict that have none may be left out.
+        constraints: one or several of SciPy's: dicts with `type` and `fun`, `NonlinearConstraint`, whose functions of the tree
+            get exact derivatives unless they bring their own; `LinearConstraint`, of the unknowns as one flat array.
+        tol: SciPy's tolerance.
+        callback: called after each step with a state that has `x` (the tree), `fun` and `nit`; `StopIteration` or the result
+            True stops.
+        progress: show a bar (tqdm).
+        sparse: build the Hessian as a sparse matrix, with its pattern found if this is True, or given by it: Newton-CG
+            and trust-constr take one.
+        options: SciPy's options of the method.
+
+    Returns:
+        SciPy's `OptimizeResult`; `x`, and the gradient `jac`, are trees like `x0`.
+
+    Raises:
+        NonScalarError: `f` returned something else than one real number.
+        InputError: a leaf of `x0` is no floating-point number.
+        StructureError: the bounds do not fit `x0`.
+        ValueError: the method does not take what was asked for.
+        ImportError: SciPy is not installed, or tqdm for `progress`.
+
+    Example:
+        >>> import numpy as np
+        >>> result = minimize(lambda p: np.sum((p["w"] - 1.0) ** 2) + (p["c"] + 2.0) ** 4, {"w": np.zeros(3), "c": 0.0})
+        >>> result.x["w"].round(4)
+        array([1., 1., 1.])
+    """
+    optimize = scipy_optimize()
+    several = not isinstance(constraints, (tuple, list)) or len(constraints) > 0
+    if method is None:
+        method = "SLSQP" if several else "BFGS" if bounds is None else "L-BFGS-B"
+    name = "custom" if callable(method) else method.lower()
+    bundle = ScipyBundle(f, x0, args, transform="minimize", differentiate=name not in _NONE)
+    given = _derivatives(bundle, name, method, hess, sparse)
+    if bounds is not None:
+        given["bounds"] = bundle.bounds(bounds)
+    if several:
+        curvature = name == "trust-constr" and isinstance(hess, str)
+        given["constraints"] = flat_constraints(
+            constraints, bundle.unknowns, derivatives=name not in _NONE, curvature=curvature
+        )
+    options = dict(options or {})
+    reporter = Reporter.of(callback, progress, "minimize", options.get("maxiter"), bundle.unravel, bundle.fun)
+    if reporter is not None:
+        given["callback"] = reporter.with_unknowns() if name in _UNKNOWNS_ONLY else reporter.with_state()
+    with nullcontext() if reporter is None else reporter:
+        try:
+            result = optimize.minimize(bundle.fun, bundle.x0, method=method, tol=tol, options=options, **given)
+        except StopIteration:  # some methods leave it to their caller
+            if reporter is None or reporter.last is None:
+                raise
+            result = reporter.stopped()
+    return _restored(result, bundle)
+
+
+def _derivatives(bundle: ScipyBundle, name: str, method: Any, hess: Any, sparse: Any) -> dict[str, Any]:
+    """Return the derivatives that a method takes, and no others, of which SciPy would warn."""
+    is_strategy = isinstance(hess, scipy_optimize().HessianUpdateStrategy)
+    if not is_strategy and hess not in ("auto", "product", "dense"):
+        raise ValueError(
+            f"minimize, called at {here()}: hess is 'auto', 'product', 'dense' or a quasi-Newton strategy such as "
+            f"scipy.optimize.BFGS(), not {hess!r}; functad computes the Hessian itself."
+        )
+    if sparse is not False and name not in _SPARSE:
+        raise ValueError(f"minimize, called at {here()}: {method} takes no sparse Hessian; Newton-CG and trust-constr do.")
+    takes = ["auto", *["product"] * (name in _EITHER), *["dense"] * (name in _EITHER + _MATRIX)]
+    if name != "custom" and not (is_strategy and name == "trust-constr") and (is_strategy or hess not in takes):
+        others = f"it takes {' or '.join(map(repr, takes[1:]))}" if takes[1:] else "it takes no Hessian"
+        raise ValueError(f"minimize, called at {here()}: {method} does not take hess={hess!r}; {others}.")
+    if name == "custom":
+        return {"jac": bundle.jac, "hess": bundle.hess, "hessp": bundle.hessp}
+    if name in _NONE:
+        return {}
+    if is_strategy:
+        return {"jac": bundle.jac, "hess": hess}
+    if sparse is not False:
+        return {"jac": bundle.jac, "hess": sparse_hessian(bundle.flat, sparse)}
+    if name in _MATRIX or (name in _EITHER and hess == "dense"):
+        return {"jac": bundle.jac, "hess": bundle.hess}
+    return {"jac": bundle.jac, "hessp": bundle.hessp} if name in _EITHER else {"jac": bundle.jac}
+
+
+def _restored(result: Any, bundle: ScipyBundle) -> Any:
+    """Put trees in the place of flat arrays: of the unknowns, of the gradient, of the unknowns of all steps."""
+    shape = np.shape(bundle.x0)
+    for name in ("x", "jac", "grad"):
+        if isinstance(result.get(name), np.ndarray) and result[name].shape == shape:
+            result[name] = bundle.unravel(result[name])
+    if "allvecs" in result:
+        result["allvecs"] = [bundle.unravel(np.asarray(x)) for x in result["allvecs"]]
+    return result

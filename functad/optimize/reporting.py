@@ -1,0 +1,90 @@
+"""What a callback is told after each step, and the bar of progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from types import TracebackType
+from typing import Any, Self
+
+from functad.optimize.extras import progress_bar, scipy_optimize
+
+
+class Reporter(AbstractContextManager["Reporter"]):
+    """Tells a callback and a bar of each step of a method.
+
+    Attributes:
+        last: what was told last, with flat unknowns; `None` before the first step.
+    """
+
+    def __init__(
+        self,
+        callback: Callable[[Any], Any] | None,
+        restore: Callable[[Any], Any],
+        value: Callable[[Any], Any],
+        bar: Any = None,
+    ) -> None:
+        self._callback, self._restore, self._value = callback, restore, value
+        self._bar: Any = nullcontext() if bar is None else bar
+        self._steps = 0
+        self.last: Any = None
+
+    @classmethod
+    def of(cls, callback: Any, progress: bool, name: str, total: int | None, restore: Any, value: Any) -> Reporter | None:
+        """Return a reporter if there is something to report to."""
+        if callback is None and not progress:
+            return None
+        return cls(callback, restore, value, progress_bar(name, total) if progress else None)
+
+    def __enter__(self) -> Self:
+        self._bar.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._bar.__exit__(kind, error, trace)
+
+    def report(self, found: Any) -> None:
+        """Tell of a step: of SciPy's state, or of the flat unknowns, which is all that some methods give.
+
+        Raises:
+            StopIteration: the callback says that it is enough, by raising it or by returning True.
+        """
+        self._steps += 1
+        fields = dict(found) if isinstance(found, dict) else {"x": found}
+        x = fields["x"]
+        if "fun" not in fields:
+            fields["fun"] = self._value(x)
+        self.last = scipy_optimize().OptimizeResult(fields | {"nit": self._steps})
+        if not isinstance(self._bar, nullcontext):
+            self._bar.set_postfix({"value": f"{_scalar(fields):.6g}"}, refresh=False)
+            self._bar.update()
+        if self._callback is not None:
+            state = scipy_optimize().OptimizeResult(self.last | {"x": self._restore(x)})
+            if self._callback(state) is True:
+                raise StopIteration
+
+    def with_state(self) -> Callable[..., None]:
+        """Return what SciPy is handed for methods that give their state; it goes by the name of the parameter."""
+
+        def callback(intermediate_result: Any) -> None:
+            self.report(intermediate_result)
+
+        return callback
+
+    def with_unknowns(self) -> Callable[..., None]:
+        """Return what SciPy is handed for methods that give the unknowns alone."""
+
+        def callback(xk: Any) -> None:
+            self.report(xk)
+
+        return callback
+
+    def stopped(self) -> Any:
+        """Return the result of a method that the callback has stopped and that does not see to it itself."""
+        message = "`callback` raised `StopIteration`."
+        return scipy_optimize().OptimizeResult(self.last | {"success": False, "status": 99, "message": message})
+
+
+def _scalar(fields: dict[str, Any]) -> float:
+    """Return the number that a bar shows: the value, or half the sum of the squared residuals."""
+    return float(fields["cost"] if "cost" in fields else fields["fun"])

@@ -1,0 +1,122 @@
+"""`ravel`: a tree of arrays as one flat array, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from functad.errors import InputError, StructureError
+from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
+from functad.places import here
+from functad.tracing.recorder import Recorded
+from functad.transforms.arguments import plain
+from functad.trees import Structure, flatten
+
+
+def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """Return all numbers of a tree as one flat array, and the function that makes a tree of such an array.
+
+    Both directions are linear and made of NumPy calls, so they can be differentiated, batched and traced.
+
+    Args:
+        tree: an array, number, or tree of them, of any dtypes.
+
+    Returns:
+        `(flat, unravel)`. `flat` has shape `(n,)` and the dtype that NumPy promotes those of the leaves to; the leaves follow
+        each other from left to right. `unravel(flat)` returns a tree with the structure, shapes and dtypes of the given one,
+        in memory of its own.
+
+    Raises:
+        InputError: a leaf is no array and no number, or a large integer that the common dtype cannot hold.
+        StructureError: (by `unravel`) the array has another shape, or is complex where the tree is real.
+
+    Example:
+        >>> import numpy as np
+        >>> flat, unravel = ravel({"w": np.array([[1.0, 2.0], [3.0, 4.0]]), "b": 5.0})
+        >>> flat
+        array([5., 1., 2., 3., 4.])
+        >>> unravel(10 * flat)
+        {'b': np.float64(50.0), 'w': array([[10., 20.],
+               [30., 40.]])}
+    """
+    given, structure = flatten(tree)
+    leaves = [plain(leaf) for leaf in given]
+    for i, leaf in enumerate(leaves):
+        if not _is_numeric(leaf):
+            raise InputError(
+                f"ravel, called at {here()}: {structure.paths('tree')[i]} is {_described(leaf)}, not an array of numbers. Make "
+                f"it a static field, or leave it out of the tree."
+            )
+    dtype = np.result_type(*[dtype_of(leaf) for leaf in leaves]) if leaves else np.dtype(np.float64)
+    parts = [_flat(leaf, dtype) for leaf in leaves]
+    for i, (leaf, part) in enumerate(zip(leaves, parts, strict=True)):
+        if dtype_of(leaf).kind in "iu" and dtype_of(leaf).itemsize == 8 and dtype.kind in "fc" and _loses(leaf, part):
+            raise InputError(
+                f"ravel, called at {here()}: {structure.paths('tree')[i]} holds an integer too large for {dtype}, which the "
+                f"flat array has. Make it a static field, or leave it out of the tree."
+            )
+    flat = np.concatenate(parts) if parts else np.zeros(0)
+    specs = [(shape_of(leaf), dtype_of(leaf), isinstance(leaf, np.ndarray)) for leaf in leaves]
+    return flat, _unraveller(structure, specs, dtype)
+
+
+def _is_numeric(leaf: Any) -> bool:
+    if type(leaf) in PYTHON_SCALARS:
+        return True
+    dtype = dtype_of(leaf) if hasattr(leaf, "dtype") and hasattr(leaf, "shape") else None
+    return isinstance(dtype, np.dtype) and dtype.kind in "biufc"
+
+
+def _described(leaf: Any) -> str:
+    dtype = getattr(leaf, "dtype", None)
+    return f"a {type(leaf).__name__}" if dtype is None else f"a {type(leaf).__name__} of dtype {dtype}"
+
+
+def _flat(leaf: Any, dtype: np.dtype[Any]) -> Any:
+    part = np.asarray(leaf).reshape(-1) if type(leaf) in PYTHON_SCALARS else np.reshape(leaf, (-1,))
+    return part if dtype_of(part) == dtype else part.astype(dtype)
+
+
+def _loses(leaf: Any, part: Any) -> bool:
+    """Say whether integers have changed on their way to another dtype; of a trace without values this is not known."""
+    if isinstance(leaf, Recorded):
+        return False
+    with np.errstate(invalid="ignore"):  # 2**63 as a float is out of range on its way back
+        back = part.real.astype(dtype_of(leaf))
+    return bool(np.any(back != np.reshape(leaf, (-1,))))
+
+
+def _unraveller(
+    structure: Structure, specs: list[tuple[tuple[int, ...], np.dtype[Any], bool]], dtype: np.dtype[Any]
+) -> Callable[[Any], Any]:
+    ends = list(accumulate(int(np.prod(shape)) for shape, _, _ in specs))
+    size = ends[-1] if ends else 0
+
+    def unravel(flat: Any) -> Any:
+        flat = plain(flat)
+        if not hasattr(flat, "dtype"):
+            flat = np.asarray(flat)
+        if shape_of(flat) != (size,) or dtype_of(flat).kind not in "biufc":
+            raise StructureError(f"unravel, called at {here()}, needs {dtype}[{size}], not {spec_of(flat)}.")
+        if dtype_of(flat).kind == "c" and dtype.kind != "c":
+            raise StructureError(f"unravel, called at {here()}, got {spec_of(flat)} for a tree of {dtype}: take its real part.")
+        leaves = []
+        for (shape, own, is_array), start, end in zip(specs, [0, *ends], ends, strict=False):
+            leaf = flat[start:end].reshape(shape) if shape or is_array or isinstance(flat, Recorded) else flat[start]
+            leaves.append(_cast(leaf, own))
+        return structure.unflatten(leaves)
+
+    return unravel
+
+
+def _cast(leaf: Any, dtype: np.dtype[Any]) -> Any:
+    """Return a part of a flat array in its own dtype, and in memory of its own."""
+    own = dtype_of(leaf)
+    if own == dtype:
+        return leaf.copy() if type(leaf) is np.ndarray else leaf
+    if own.kind == "c" and dtype.kind != "c":
+        leaf = leaf.real
+    return leaf.astype(dtype)
