@@ -28,7 +28,7 @@ from functad.trees import (
 )
 
 if _TYPE_CHECKING:
-    from functad import nn, optimize, optimizers
+    from functad import compat, nn, optimize, optimizers
     from functad.eager.custom import custom_gradient, grad_pass_through, recompute_grad
     from functad.eager.forward_accumulator import ForwardAccumulator
     from functad.eager.functional_call import functional_call, values_of
@@ -47,10 +47,17 @@ if _TYPE_CHECKING:
     from functad.eager.tape import GradientTape
     from functad.eager.variable import Variable
     from functad.transforms.batch import vmap
+    from functad.transforms.checkpoint import checkpoint, checkpoint_name
+    from functad.transforms.checkpoint_sequence import checkpoint_sequence
+    from functad.transforms.custom import custom_jvp, custom_vjp
+    from functad.transforms.implicit import argmin, custom_fixed_point, custom_root
     from functad.transforms.jacobian import jacfwd, jacobian, jacrev, value_and_jacobian
     from functad.transforms.linear import linear_transpose, linearize
+    from functad.transforms.linear_solve import custom_linear_solve
+    from functad.transforms.ode import odeint
     from functad.transforms.pointwise import elementwise_grad
     from functad.transforms.ravel import ravel
+    from functad.transforms.registering import numerical_primitive, primitive
     from functad.transforms.second_order import (
         divergence,
         gauss_newton_product,
@@ -60,6 +67,9 @@ if _TYPE_CHECKING:
         laplacian,
         value_grad_and_hessian,
     )
+    from functad.transforms.sparse import sparse_hessian, sparse_jacobian
+    from functad.transforms.sparse_patterns import hessian_sparsity, jacobian_sparsity
+    from functad.transforms.sparsity import SparsityPattern
     from functad.transforms.taylor import deriv, taylor
 
 __version__ = "0.1.0"
@@ -68,9 +78,18 @@ _keep_freed_memory()
 
 _LATER = {
     "AggregationMethod": "functad.eager.graph",
+    "argmin": "functad.transforms.implicit",
+    "checkpoint": "functad.transforms.checkpoint",
+    "checkpoint_name": "functad.transforms.checkpoint",
+    "checkpoint_sequence": "functad.transforms.checkpoint_sequence",
     "compat": "functad.compat",
     "constant": "functad.eager.recording",
+    "custom_fixed_point": "functad.transforms.implicit",
     "custom_gradient": "functad.eager.custom",
+    "custom_jvp": "functad.transforms.custom",
+    "custom_linear_solve": "functad.transforms.linear_solve",
+    "custom_root": "functad.transforms.implicit",
+    "custom_vjp": "functad.transforms.custom",
     "deriv": "functad.transforms.taylor",
     "divergence": "functad.transforms.second_order",
     "elementwise_grad": "functad.transforms.pointwise",
@@ -84,12 +103,14 @@ _LATER = {
     "graph": "functad.eager.graph",
     "hessian": "functad.transforms.second_order",
     "hessian_diagonal": "functad.transforms.second_order",
+    "hessian_sparsity": "functad.transforms.sparse_patterns",
     "hessians": "functad.eager.graph",
     "hvp": "functad.transforms.second_order",
     "implicit_gradients": "functad.eager.gradient_functions",
     "implicit_value_and_gradients": "functad.eager.gradient_functions",
     "jacfwd": "functad.transforms.jacobian",
     "jacobian": "functad.transforms.jacobian",
+    "jacobian_sparsity": "functad.transforms.sparse_patterns",
     "jacrev": "functad.transforms.jacobian",
     "laplacian": "functad.transforms.second_order",
     "linear_transpose": "functad.transforms.linear",
@@ -97,12 +118,18 @@ _LATER = {
     "make_vjp": "functad.eager.gradient_functions",
     "Module": "functad.eager.module",
     "nn": "functad.nn",
+    "numerical_primitive": "functad.transforms.registering",
+    "odeint": "functad.transforms.ode",
     "optimize": "functad.optimize",
     "optimizers": "functad.optimizers",
+    "primitive": "functad.transforms.registering",
     "ravel": "functad.transforms.ravel",
     "recompute_grad": "functad.eager.custom",
     "restore": "functad.eager.saving",
     "save": "functad.eager.saving",
+    "sparse_hessian": "functad.transforms.sparse",
+    "sparse_jacobian": "functad.transforms.sparse",
+    "SparsityPattern": "functad.transforms.sparsity",
     "taylor": "functad.transforms.taylor",
     "UnconnectedGradients": "functad.eager.requests",
     "value_and_gradients_function": "functad.eager.gradient_functions",
@@ -134,12 +161,23 @@ __all__ = [
     "ForwardAccumulator",
     "GradientTape",
     "Module",
+    "SparsityPattern",
     "Tensor",
     "UnconnectedGradients",
     "Variable",
+    "argmin",
+    "checkpoint",
+    "checkpoint_name",
+    "checkpoint_sequence",
+    "compat",
     "constant",
     "coverage",
+    "custom_fixed_point",
     "custom_gradient",
+    "custom_jvp",
+    "custom_linear_solve",
+    "custom_root",
+    "custom_vjp",
     "debug_nans",
     "deriv",
     "divergence",
@@ -156,12 +194,14 @@ __all__ = [
     "graph",
     "hessian",
     "hessian_diagonal",
+    "hessian_sparsity",
     "hessians",
     "hvp",
     "implicit_gradients",
     "implicit_value_and_gradients",
     "jacfwd",
     "jacobian",
+    "jacobian_sparsity",
     "jacrev",
     "jvp",
     "laplacian",
@@ -170,13 +210,18 @@ __all__ = [
     "make_expressions",
     "make_vjp",
     "nn",
+    "numerical_primitive",
+    "odeint",
     "optimize",
     "optimizers",
+    "primitive",
     "ravel",
     "recompute_grad",
     "register_tree",
     "restore",
     "save",
+    "sparse_hessian",
+    "sparse_jacobian",
     "static_field",
     "stop_gradient",
     "strict_derivatives",

@@ -237,6 +237,31 @@ class CustomGradientError(FunctadError, ValueError):
     cure = "Return one gradient for each argument, None for zero, and pass what is to be differentiated as an argument."
 
 
+class CustomRuleError(FunctadError, ValueError):
+    """A rule of `custom_vjp`, `custom_jvp` or `primitive` is missing, gives what does not fit, or would lose a derivative."""
+
+    code = "custom-rule"
+    cause = (
+        "A derivative rule must give one cotangent for each argument, or one tangent for each result, of its structure, shape "
+        "and dtype; a Tensor that is followed and is used without being an argument would have none."
+    )
+    cure = "The message names the place; return None for a derivative that is zero, and pass what is to be differentiated."
+
+
+class ImplicitError(FunctadError, ArithmeticError):
+    """The solution of a solver has no derivative, or it cannot be found."""
+
+    code = "implicit"
+    cause = (
+        "By the implicit function theorem the derivative of a solution is itself the solution of a linear system. That is "
+        "singular, or has not as many equations as unknowns, or was not solved; or the solver itself found no solution."
+    )
+    cure = (
+        "Make the solution isolated (a regularisation, a fixed gauge); choose a linear solver with solve=, such as 'dense', "
+        "and its options; look at what the solver returned."
+    )
+
+
 class CheckError(FunctadError, ValueError):
     """An expression list is not well formed."""
 
@@ -249,7 +274,7 @@ class NotFiniteError(FunctadError, FloatingPointError):
     """A value or a derivative is NaN, or infinite, under `debug_nans`."""
 
     code = "not-finite"
-    cause = "Under functad.debug_nans() a NaN, or an infinity if these are looked for, reached the result of a transform."
+    cause = "Under functad.debug_nans() a NaN, or an infinity if these are looked for, reached what a transform or tape gave."
     cure = "The message names the operation and the line where it was born: keep its argument away from there by np.where."
 
 
@@ -280,6 +305,25 @@ class NothingComparedError(FunctadError, AssertionError):
     code = "nothing-compared"
     cause = "functad.testing.check_grads found no derivative to compare: no argument is floating point, or each is at a kink."
     cure = "Pass floating-point arguments, away from kinks such as np.abs at 0."
+
+
+class SparsityError(FunctadError, ValueError):
+    """A sparse derivative that was computed with a pattern is not the derivative: with `check=True`.
+
+    Attributes:
+        row, column: an entry that is wrong.
+    """
+
+    code = "sparsity"
+    cause = (
+        "The pattern given as sparsity= lacks an entry that is not zero: it was made for another function, or at a point where "
+        "the function takes another branch."
+    )
+    cure = "Leave sparsity= out, or pass jacobian_sparsity(f, x) or hessian_sparsity(f, x) of this point."
+
+    def __init__(self, message: str, row: int = 0, column: int = 0) -> None:
+        super().__init__(message)
+        self.row, self.column = row, column
 
 
 class OptimizerError(FunctadError, ValueError):
@@ -349,6 +393,20 @@ class LoopWarning(_Coded, UserWarning):
     code = "loop"
     cause = "The primitive was registered without a batching rule, so it is not known how to compute it for a whole batch."
     cure = "Give it one, functad.primitive(..., batch=rule), or leave it at that: the result is right, but takes its time."
+
+
+class ImplicitWarning(_Coded, UserWarning):
+    """A solver returned something that does not solve its equation, so its derivative is not what it should be."""
+
+    code = "not-a-solution"
+    cause = (
+        "The derivative of a solver is that of an exact solution. A Newton step from what it returned moves it by more than "
+        "the given tolerance, so it stopped early, or solved another equation than the one that was given."
+    )
+    cure = (
+        "Let the solver run further, or correct the equation; check=None says that the derivative is wanted as it is, "
+        "check='raise' makes an error of it."
+    )
 
 
 def catalogue() -> dict[str, type[Any]]:

@@ -21,11 +21,11 @@ from functad.eager.requests import conjugated
 from functad.eager.tape import GradientTape
 from functad.eager.variable import GIVEN, Variable, reading, standing_in
 from functad.errors import CustomGradientError
-from functad.expressions.spec import PLAIN, dtype_of, shape_of
+from functad.expressions.spec import PLAIN, dtype_of, shape_of, stand_in
 from functad.places import here, name_of
-from functad.primitives.primitive import Plan, Primitive
 from functad.tracing.recorder import ONLOOKER, Recorded, awake, idle
 from functad.tracing.tensor import Tensor
+from functad.transforms.one_call import OneCall, Rules, apply
 from functad.trees import Structure, flatten, tree_map
 
 
@@ -68,22 +68,6 @@ def custom_gradient(f: Callable[..., Any] | None = None) -> Callable[..., Any]:
     return wrapper
 
 
-class _OneCall(Primitive):
-    """The primitive of one call. Nothing in it refers back to it, so what its rule closes over dies with the record."""
-
-    def __init__(self, function: Any, **about: Any) -> None:
-        super().__init__(function, **about)
-        del self.front, self.spec  # bound methods of its own; it is called directly
-
-    def spec(self, *specs: Any, **params: Any) -> Any:
-        return self.spec_by_stand_in(*specs, **params)
-
-    def reverse_plan(self, active: tuple[int, ...]) -> Plan:
-        plan = super().reverse_plan(active)
-        self.reverse_plans.clear()
-        return plan
-
-
 def _bound(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments with Tensors that were given by name in their places, so that they have gradients too."""
     if not any(isinstance(leaf, (Recorded, Readable)) for leaf in flatten(kwargs)[0]):
@@ -107,23 +91,14 @@ class _Call:
     def run(self) -> Any:
         """Return the value, recorded if an argument is followed."""
         arguments = [read(self.leaves[i]) for i in self.places]
+        for i in self.places:
+            self.leaves[i] = None  # the record, which holds this call, is not to keep Tensors alive
         if any(isinstance(awake(a), Recorded) for a in arguments) or ACTIVE.get():
-            self._evaluate([_lowest(a) for a in arguments])
+            self._evaluate([stand_in(_lowest(a)) for a in arguments])
             arguments += [read(variable) for variable in self.variables]
             for recorder in ACTIVE.get():
                 recorder.fallible = True
-        primitive = _OneCall(
-            self.f,
-            kind="general",
-            names=(),
-            compute=self._compute,
-            vjps=(lambda g, arrays: self._rule(g, arrays),),
-            doc="",
-            samples=None,
-            joint=True,
-            multiple=True,
-            registered=False,
-        )
+        primitive = OneCall(self.f, self._compute, self._rule, batch=None if self.variables else self._batch)
         outs = primitive(*arguments) if arguments else self._compute()
         assert self.result is not None
         return self.result.unflatten([out if isinstance(out, Recorded) else idle(Tensor, np.copy(out)[()]) for out in outs])
@@ -184,6 +159,25 @@ class _Call:
             grad_fn = known[1][1]
         else:
             grad_fn = self._call([a if isinstance(a, Recorded) else idle(Tensor, np.copy(a)[()]) for a in own])[1]
+        return self._pulled(grad_fn, g, arrays)
+
+    def _batch(self, primitive: Any, size: int, values: Sequence[Any], batched: Sequence[bool], params: Any) -> Any:
+        """Return the results for all examples of a batch, by a call whose rule is that of all of them."""
+        from functad.transforms.batched_rules import batched_rules  # noqa: PLC0415 - few programs use vmap
+
+        def forward(*arrays: Any) -> tuple[tuple[Any, ...], Any]:
+            outs, grad_fn = self._call(arrays)
+            return tuple(map(awake, outs)), (grad_fn, arrays)
+
+        def backward(kept: Any, gs: Sequence[Any]) -> list[Any]:
+            return self._pulled(kept[0], tuple(gs), kept[1])
+
+        rules = Rules(self.f, lambda *arrays: forward(*arrays)[0], forward, backward, name=primitive.name)
+        return apply(batched_rules(rules, size, tuple(batched)), values)
+
+    def _pulled(self, grad_fn: Callable[..., Any], g: Any, arrays: Sequence[Any]) -> list[Any]:
+        """Return what a gradient function gives for a cotangent."""
+        count = len(self.places)
         dys = [conjugated(dy) for dy in (g if type(g) is tuple else (g,))]
         dys = [dy if isinstance(dy, Recorded) else idle(Tensor, np.copy(dy)[()]) for dy in dys]
         of_variables: Sequence[Any] = ()

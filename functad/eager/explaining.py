@@ -47,6 +47,8 @@ def _not_followed(tape: GradientTape, source: Any) -> str:
             return "the Variable is not trainable, so the tape did not follow it: tape.watch(v) inside the `with` block."
         if not tape._watch_accessed:
             return "the tape has watch_accessed_variables=False: tape.watch(v) inside the `with` block."
+        if any(variable is source for variable in tape.watched_variables()):
+            return "nothing that the tape still holds uses the Variable: the results that did are gone."
         return "the Variable was not read while the tape recorded."
     value = innermost(read(source))
     for tensor in tape.sources():

@@ -42,6 +42,8 @@ class ForwardAccumulator:
         array([1.    , 1.0806])
     """
 
+    lists = False
+
     def __init__(self, primals: Any, tangents: Any) -> None:
         pairs = requests.sources_of(primals, "primals")
         given = _matched(primals, tangents, "tangents")
@@ -54,6 +56,7 @@ class ForwardAccumulator:
         self._inputs: dict[int, Any] = {}
         self._pushed: list[Any] = []
         self._recording = False
+        self._flow: Any = None
 
     def __enter__(self) -> Self:
         if self._recording:
@@ -93,6 +96,9 @@ class ForwardAccumulator:
         """Bring the tangents up to date."""
         recorder = self._recorder
         assert recorder is not None
+        if recorder.watch is not None:
+            self._pushed, self._flow = recorder.watch.push(self, self._inputs)
+            return
         for slot in sorted(slot for slot in self._inputs if slot >= len(self._pushed)):
             push_forward(recorder.equations[:slot], self._pushed, ())
             self._pushed.append(self._inputs[slot])
@@ -123,8 +129,13 @@ class ForwardAccumulator:
         for primal, t in zip(self._primals, self._tangents, strict=True):
             if primal is leaf:
                 return t
-        slot = None if self._recorder is None else self._recorder.slot_of(read(leaf))
-        return self._pushed[slot] if slot is not None and slot < len(self._pushed) else None
+        recorder = self._recorder
+        slot = None if recorder is None else recorder.slot_of(read(leaf))
+        if recorder is None or slot is None or slot >= len(self._pushed):
+            return None
+        if recorder.watch is not None:
+            recorder.watch.check_tangent(self, self._flow, slot)
+        return self._pushed[slot]
 
 
 def tensor_slot(recorder: EagerRecorder, tensor: Any) -> int:

@@ -139,7 +139,7 @@ def implicit_value_and_gradients(f: Callable[..., Any]) -> Callable[..., tuple[A
     @functools.wraps(f)
     def value_and_gradients(*args: Any, **kwargs: Any) -> tuple[Any, list[tuple[Any, Any]]]:
         with GradientTape() as tape:
-            value = _as_tensors(f(*args, **kwargs), f)
+            value = _as_tensors(tape.run(f, args, kwargs), f)
         variables = tape.watched_variables()
         if not variables:
             raise ValueError(
@@ -210,7 +210,7 @@ def _run(
             given[position] = tree_map(_own_tensor, _arrays(args[position]))
             inexact = [leaf for leaf in flatten(given[position])[0] if dtype_of(leaf).kind in "fc"]
             tape.watch(inexact)
-        value = _as_tensors(f(*given, **kwargs), f)
+        value = _as_tensors(tape.run(f, given, kwargs), f)
 
     def vjp(dy: Any = None) -> list[Any]:
         sources = [given[position] for position in positions]

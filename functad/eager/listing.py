@@ -1,12 +1,12 @@
 """A tape as an expression list: what leads from the sources to the target, printed, checked, and called again.
 
-The records of a tape keep only what rules read, not what was called. A tape made with `keep_expressions=True` notes that too,
-in equations beside its records.
+Records keep only what rules read, which is often all of a call: the primitive, and the slots or values of its arguments. What
+is missing, a recorder notes beside the records while a persistent tape records: see `functad.eager.calls`.
 """
 
 from __future__ import annotations
 
-import weakref
+import gc
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.places import here
 from functad.primitives.operands import innermost
-from functad.primitives.primitive import Primitive
+from functad.primitives.primitive import KEEP_GATHER
 from functad.tracing.recorder import Recorded
 from functad.trees import flatten
 
@@ -29,61 +29,11 @@ if TYPE_CHECKING:
     from functad.eager.tape import GradientTape
 
 
-class ListingRecorder(EagerRecorder):
-    """A recorder that notes each call beside its record, which takes the long way.
-
-    Attributes:
-        notes: equations by the slot of their last result.
-        values: by slot, the values of inputs.
-        known: by slot, the specs of what the equations read and make.
-    """
-
-    eager = False
-
-    def __init__(self, transform: str) -> None:
-        super().__init__(transform)
-        self.notes: dict[int, Equation] = {}
-        self.values: dict[int, Any] = {}
-        self.known: dict[int, ArraySpec] = {}
-        self.watch = _Notes(self)
-
-    def add(self, primitive: Primitive, arrays: Sequence[Any], params: dict[str, Any], made: Any) -> None:
-        """Keep the equation of a call."""
-        inputs: list[int | Constant] = []
-        for a in arrays:
-            if isinstance(a, Recorded) and a.recorder is self:
-                inputs.append(a.slot)
-                if a.slot not in self.known:
-                    self.known[a.slot], self.values[a.slot] = spec_of(a.value), innermost(a)
-            else:
-                value = innermost(a)
-                inputs.append(Constant(value.copy() if isinstance(value, np.ndarray) else value))
-        results = made if primitive.multiple else (made,)
-        self.known.update({out.slot: spec_of(out.value) for out in results})
-        self.notes[results[-1].slot] = Equation(primitive, tuple(inputs), params, tuple([out.slot for out in results]))
-
-
-class _Notes:
-    """What the tracer tells of each call, as it does to `debug_nans`."""
-
-    def __init__(self, recorder: ListingRecorder) -> None:
-        self._recorder = weakref.ref(recorder)
-
-    def note(self, primitive: Primitive, arrays: Sequence[Any], values: Any, params: dict[str, Any], made: Any) -> None:
-        """Keep the equation of a call."""
-        recorder = self._recorder()
-        if recorder is not None:
-            recorder.add(primitive, arrays, params, made)
-
-    def keep(self, root: Any) -> None:
-        """Do nothing: a write is told of by `note`."""
-
-
 def expressions(tape: GradientTape, target: Any, sources: Any) -> Expressions:
     """Return what a tape recorded on the way from sources to a target, as an expression list.
 
     Args:
-        tape: made with `keep_expressions=True`, and not spent.
+        tape: a persistent one.
         target: a Tensor, or a nested structure of them.
         sources: Tensors and Variables that the tape follows; those of a list are arguments of the expression list one by one.
 
@@ -91,13 +41,14 @@ def expressions(tape: GradientTape, target: Any, sources: Any) -> Expressions:
         An `Expressions`, as of `functad.make_expressions`: it prints, and computes the target from other values of the sources.
 
     Raises:
-        TapeError: the tape does not keep expressions, or is spent.
+        TapeError: the tape is not persistent, or was never entered; or a value is needed that another tape followed, which is
+            gone.
         TypeError: a target or a source is no Tensor or Variable.
 
     Example:
         >>> import numpy as np, functad
         >>> w = functad.Variable([1.0, 2.0], name="w")
-        >>> with functad.GradientTape(persistent=True, keep_expressions=True) as tape:
+        >>> with functad.GradientTape(persistent=True) as tape:
         ...     y = np.sum(np.sin(w) * w)
         >>> tape.expressions(y, w)
         { lambda w:float64[2].
@@ -107,60 +58,128 @@ def expressions(tape: GradientTape, target: Any, sources: Any) -> Expressions:
           return c }
     """
     recorder = tape.recorder
-    if not isinstance(recorder, ListingRecorder):
+    if not tape.lists or recorder is None:
         raise TapeError(
-            f"expressions() at {here()}: the tape is spent, or does not know them. Use GradientTape(persistent=True, "
-            f"keep_expressions=True)."
+            f"expressions() at {here()}: the tape is not persistent, or was never entered, and does not hold the calls. Use "
+            f"GradientTape(persistent=True)."
         )
     targets = [leaf for leaf, _ in requests.sources_of(target, "target")]
     pairs = requests.sources_of(sources, "sources")
-    number: dict[int, int] = {}
-    specs = []
-    for i, (source, _) in enumerate(pairs):
-        number.update(dict.fromkeys(tape.slots_of(source), i))
-        specs.append(spec_of(read(source)))
-    wanted = [recorder.slot_of(read(leaf)) for leaf in targets]
-    chosen = _leading_to([slot for slot in wanted if slot is not None], recorder, number)
-    equations = []
-    for note in chosen:
-        inputs = tuple([_input(source, recorder, number) for source in note.inputs])
-        for slot in note.outputs:
-            number[slot] = len(specs)
-            specs.append(recorder.known[slot])
-        equations.append(Equation(note.primitive, inputs, note.params, tuple([number[slot] for slot in note.outputs])))
-    outputs = [
-        Constant(innermost(read(t))) if s is None else _input(s, recorder, number) for t, s in zip(targets, wanted, strict=True)
-    ]
+    with recorder.still():
+        listing = _Listing(tape, recorder)
+        for source, _ in pairs:
+            listing.enter(tape.slots_of(source), spec_of(read(source)))
+        wanted = [recorder.slot_of(read(leaf)) for leaf in targets]
+        listing.add([slot for slot in wanted if slot is not None])
+        outputs = [
+            Constant(innermost(read(t))) if s is None else listing.place(s) for t, s in zip(targets, wanted, strict=True)
+        ]
     arguments = tuple(sources) if type(sources) in (list, tuple) else (sources,)
     return Expressions(
         tuple(_names([source for source, _ in pairs])),
-        tuple(equations),
+        tuple(listing.equations),
         tuple(outputs),
-        tuple(specs),
+        tuple(listing.specs),
         flatten((arguments, {}))[1],
         flatten(target)[1],
     )
 
 
-def _leading_to(wanted: list[int], recorder: ListingRecorder, known: dict[int, int]) -> list[Equation]:
-    """Return the equations that targets need, in the order in which they were recorded; not those before the sources."""
-    makers = {slot: last for last, note in recorder.notes.items() for slot in note.outputs}
-    found: set[int] = set()
-    waiting = list(wanted)
-    while waiting:
-        slot = waiting.pop()
-        last = makers.get(slot)
-        if slot not in known and last is not None and last not in found:
-            found.add(last)
-            waiting += [source for source in recorder.notes[last].inputs if not isinstance(source, Constant)]
-    return [recorder.notes[last] for last in sorted(found)]
+class _Listing:
+    """An expression list that is made of records.
+
+    Attributes:
+        specs: those of its inputs and results.
+        equations: those that were added.
+    """
+
+    def __init__(self, tape: GradientTape, recorder: EagerRecorder) -> None:
+        self.specs: list[ArraySpec] = []
+        self.equations: list[Equation] = []
+        self._recorder = recorder
+        self._makers = tape.makers()
+        self._number: dict[int, int] = {}
+
+    def enter(self, slots: Sequence[int], spec: ArraySpec) -> None:
+        """Let some slots be an input."""
+        self._number.update(dict.fromkeys(slots, len(self.specs)))
+        self.specs.append(spec)
+
+    def add(self, wanted: Sequence[int]) -> None:
+        """Add the equations that some slots need, in the order in which they were recorded; not those before the inputs."""
+        found: dict[int, tuple[Any, Any]] = {}
+        waiting = list(wanted)
+        while waiting:
+            slot = waiting.pop()
+            last = self._makers.get(slot)
+            if slot not in self._number and last is not None and last not in found:
+                found[last] = self._call(last)
+                waiting += [source for source in found[last][0] if type(source) is int]
+        for last in sorted(found):
+            self._append(last, *found[last])
+
+    def place(self, source: int | Constant) -> int | Constant:
+        """Return where a value stands in the list; the value itself if it is that of another source."""
+        if isinstance(source, Constant):
+            return source
+        return self._number[source] if source in self._number else self._constant(source)
+
+    def _call(self, index: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return inputs and parameters of the call that was recorded at an index."""
+        plan, slots, saved, _ = self._recorder.equations[index]
+        note = self._recorder.noted.get(index)
+        if type(note) is tuple:
+            return note[0], note[1]
+        primitive, count = plan.primitive, len(plan.primitive.names)
+        if plan.keep == KEEP_GATHER:
+            return (slots,), {"index": saved[0]}
+        if len(plan.active) == 2:
+            return ((Constant(saved[0][0]),) if count > 2 else ()) + slots, {}  # with the mask of np.where
+        if count == 1:
+            return (slots,), {} if primitive.kind == "elementwise" else {"axis": None, "keepdims": False}
+        inputs: list[Any] = [None] * count
+        if count > 2:
+            inputs[0] = Constant(saved)
+        inputs[plan.active[0]] = slots
+        return tuple([Constant(note if index in self._recorder.noted else saved) if i is None else i for i in inputs]), {}
+
+    def _append(self, last: int, sources: tuple[Any, ...], params: dict[str, Any]) -> None:
+        primitive = self._recorder.equations[last][0].primitive
+        inputs = [self.place(source) for source in sources]
+        known = [self.specs[source] if type(source) is int else source.value for source in inputs]  # type: ignore[union-attr]
+        note = self._recorder.noted.get(last)
+        if type(note) is tuple:
+            specs = note[2]
+        else:
+            if len(inputs) == 2 and spec_of(known[0]).dtype == spec_of(known[1]).dtype == np.float64:
+                inputs = [_as_written(source) for source in inputs]
+            specs = (primitive.spec(*known, **params),)
+        first = last + 1 - len(specs)
+        outputs = tuple(range(len(self.specs), len(self.specs) + len(specs)))
+        self._number.update(zip(range(first, last + 1), outputs, strict=True))
+        self.specs.extend(specs)
+        self.equations.append(Equation(primitive, tuple(inputs), params, outputs))
+
+    def _constant(self, slot: int) -> Constant:
+        """Return the value of a slot that is neither an input nor made by what the tape recorded."""
+        noted = self._recorder.noted.get(slot)
+        if isinstance(noted, Constant):
+            return noted
+        for t in gc.get_referrers(self._recorder):
+            if issubclass(type(t), Recorded) and t.recorder is self._recorder and t.slot == slot:
+                return Constant(innermost(t))
+        raise TapeError(
+            f"expressions() at {here()}: the target was made of a value that another tape had followed before this one was "
+            f"opened, and which is gone. Keep it, or open the persistent tape first."
+        )
 
 
-def _input(source: int | Constant, recorder: ListingRecorder, number: dict[int, int]) -> int | Constant:
-    """Return where a value stands in the list; the value itself if it is that of another source."""
-    if isinstance(source, Constant):
-        return source
-    return number[source] if source in number else Constant(recorder.values[source])
+def _as_written(source: Any) -> Any:
+    """Return a number that the tracer had made an array as the number it was."""
+    value = source.value if isinstance(source, Constant) else None
+    if type(value) is np.ndarray and value.shape == () and not value.flags.writeable:
+        return Constant(float(value))
+    return source
 
 
 def _names(sources: Sequence[Any]) -> list[str]:

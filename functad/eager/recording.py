@@ -15,17 +15,23 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
+from math import inf
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet, ref
 
 import numpy as np
 
+from functad.eager.calls import Calls
+from functad.eager.pruning import STEP, Schedule, still_there
+from functad.expressions.expressions import Constant
 from functad.expressions.spec import is_float_array
 from functad.places import here, user_frame
-from functad.tracing.recorder import IDLE, OPEN, REVERSE, STALE, Recorded, Recorder, _serials, awake, idle
+from functad.primitives.operands import innermost
+from functad.tracing.recorder import IDLE, OPEN, REVERSE, STALE, WATCHER, Recorded, Recorder, _serials, awake, idle
 from functad.tracing.tensor import Tensor
 from functad.tracing.views import clone, refresh
 from functad.transforms.arguments import plain
@@ -36,6 +42,7 @@ if TYPE_CHECKING:
 ACTIVE: ContextVar[tuple[EagerRecorder, ...]] = ContextVar("active", default=())
 """The recorders that record now, in this thread or coroutine, by their serial numbers."""
 
+_active = ACTIVE.get
 _stamps = itertools.count(1)
 _lifting = Lock()
 
@@ -65,6 +72,11 @@ class EagerRecorder(Recorder):
         fallible: there are rules of the user's in the list, which may raise; a walk then drops nothing as it passes.
         scope: the `graph` that records everything in the list, if there is one.
         left: by slot, what took the value of a Tensor from the trace first, and where: `tape.explain` tells.
+        debugs: it was made under `debug_nans`, and has a watch.
+        noted: by slot, what the records leave out of the calls; added to as long as a persistent tape records.
+        short: operators may take their short way, which tells nobody what they do.
+        limit: at this number of records it is time to think of those that nobody can ask for.
+        schedule: when they are looked for.
     """
 
     lasting = True
@@ -91,16 +103,66 @@ class EagerRecorder(Recorder):
         self.left: dict[int, tuple[str, Any, int]] = {}
         self.shared = False
         self.scope: Any = None
+        watcher = WATCHER.get()
+        if watcher is not None:
+            from functad.eager.watched import TapeWatch  # noqa: PLC0415 - few programs look for NaN
+
+            self.watch = TapeWatch(self, offence=watcher(self).offence)
+        self.debugs = watcher is not None
+        self.short = mode is REVERSE and watcher is None
+        self.noted = Calls()
+        self.limit: float = STEP if mode is REVERSE else inf
+        self.schedule = Schedule()
 
     @property
     def eager(self) -> bool:  # type: ignore[override]
-        """Awake, and in reverse mode, so that operators may take their short way."""
-        return self.mode is REVERSE and self in ACTIVE.get()
+        """Awake, and nothing else is to be told, so that operators may take their short way."""
+        return self in _active() and (self.short if len(self.equations) < self.limit else self.prune())
 
     @property
     def sleeps(self) -> bool:  # type: ignore[override]
         """No tape records in this thread or coroutine."""
-        return self not in ACTIVE.get()
+        if self not in _active():
+            return True
+        if len(self.equations) >= self.limit:
+            self.prune()
+        return False
+
+    def prune(self) -> bool:
+        """Let go of what nobody can ask for, if it is time, and return whether operators may take their short way.
+
+        That is at the start of an operation, when nothing holds on to slots.
+        """
+        if _lifting.acquire(blocking=False):
+            try:
+                self.schedule.prune(self)
+            finally:
+                _lifting.release()
+        return self.short
+
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """Return a context in which slots stay what they are."""
+        limit, self.limit = self.limit, inf
+        try:
+            yield
+        finally:
+            self.limit = limit
+
+    def clear(self) -> None:
+        """Drop all that is known of the list, which no tape will ask for."""
+        for kept in (self.equations, self.variables, self.moved, self.aliases, self.left, self.noted):
+            kept.clear()
+        self.watch = None
+
+    def renumber(self, places: dict[int, int]) -> None:
+        """Take note of the new numbers of slots; those that are not there are gone."""
+        self.moved = {key: (weak, places[slot]) for key, (weak, slot) in self.moved.items()}
+        self.watched = set(still_there(self.watched, places))
+        self.noted.renumber(places)
+        self.left = {places[slot]: where for slot, where in self.left.items() if slot in places}
+        read = {key: (variable, still_there(slots, places)) for key, (variable, slots) in self.variables.items()}
+        self.variables = {key: entry for key, entry in read.items() if entry[1]}
 
     def keeps(self, tensor: Recorded) -> bool:
         """Say whether a Tensor is watched, so that it must stay what it is."""
@@ -146,6 +208,7 @@ class EagerRecorder(Recorder):
         self.tapes.append(tape)
         self.members.add(tape)
         self.shared = self.shared or len(self.members) > 1
+        self._note_calls()
         active = ACTIVE.get()
         if self not in active:
             ACTIVE.set(tuple(sorted((*active, self), key=lambda recorder: recorder.serial)))
@@ -154,9 +217,13 @@ class EagerRecorder(Recorder):
     def stop(self, tape: Any) -> None:
         """Let a tape record no more."""
         self.tapes = [other for other in self.tapes if other is not tape]
+        self._note_calls()
         if not self.tapes:
             ACTIVE.set(tuple([recorder for recorder in ACTIVE.get() if recorder is not self]))
         Stamp.renew()
+
+    def _note_calls(self) -> None:
+        self.calls = self.noted if any(tape.lists for tape in self.tapes) else None
 
     def take(self, variable: Variable, tensor: Any, besides: Sequence[Any] = ()) -> None:
         """Put the Tensor that is read from a variable now into the list, if a tape, besides some, follows the variable."""
@@ -205,7 +272,8 @@ def shared_recorder(transform: str) -> EagerRecorder:
     active, running = ACTIVE.get(), OPEN.get()
     if active:
         newest = active[-1]
-        if newest.mode is REVERSE and (running is None or running.closed or running.serial < newest.serial):
+        alike = newest.debugs == (WATCHER.get() is not None)  # of what was recorded before `debug_nans` too little is known
+        if alike and newest.mode is REVERSE and (running is None or running.closed or running.serial < newest.serial):
             return newest
     return EagerRecorder(transform)
 
@@ -249,6 +317,8 @@ def _lift(tensor: Any, recorder: EagerRecorder) -> None:
     tensor.value = value
     tensor.recorder = recorder
     tensor.slot = len(recorder.equations)
+    if recorder.calls is not None:
+        recorder.calls[tensor.slot] = Constant(innermost(value))
     recorder.equations.append(None)
     recorder.watched.add(tensor.slot)
 

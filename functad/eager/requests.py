@@ -177,6 +177,20 @@ def gradients_of(
     last: bool,
 ) -> list[Any]:
     """Return the cotangents of the sources, `None` where no path leads to them."""
+    assert tape.recorder is not None
+    with tape.recorder.still():
+        return _gradients_of(tape, targets, seeds, sources, cuts, last=last)
+
+
+def _gradients_of(
+    tape: GradientTape,
+    targets: Sequence[tuple[Any, str]],
+    seeds: Sequence[Any],
+    sources: Sequence[Any],
+    cuts: Sequence[Any],
+    *,
+    last: bool,
+) -> list[Any]:
     by_slot: dict[int, Any] = {}
     direct: list[Any] = [None] * len(sources)
     for (target, _), seed in zip(targets, seeds, strict=True):
@@ -336,14 +350,13 @@ class BatchJacobianRequest:
 
 def stats(tape: GradientTape) -> dict[str, int]:
     """Return the numbers of records and of bytes that a tape holds."""
-    records, arrays = 0, {}
-    for equation in tape.records():
-        records += 1
-        for value in _arrays_in(equation[2]):
-            while type(value.base) is np.ndarray:
-                value = value.base
-            arrays[id(value)] = value.nbytes
-    return {"records": records, "bytes": sum(arrays.values())}
+    records = tape.records()
+    arrays = {}
+    for value in _arrays_in([*[equation[2] for equation in records], *tape.operands()]):
+        while type(value.base) is np.ndarray:
+            value = value.base
+        arrays[id(value)] = value.nbytes
+    return {"records": len(records), "bytes": sum(arrays.values())}
 
 
 def _arrays_in(saved: Any) -> list[Any]:

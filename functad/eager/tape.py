@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
 from weakref import ref
@@ -11,12 +11,13 @@ import numpy as np
 
 from functad.eager import requests
 from functad.eager.explaining import explain_missing
-from functad.eager.listing import ListingRecorder, expressions
+from functad.eager.listing import expressions
+from functad.eager.portion import Portion
 from functad.eager.readable import read
 from functad.eager.recording import ACTIVE, EagerRecorder, Stamp, lift, shared_recorder
 from functad.eager.requests import UnconnectedGradients
 from functad.eager.variable import Variable
-from functad.eager.walks import cotangents_at, raised, reached
+from functad.eager.walks import cotangents_at, raised
 from functad.errors import InputError, TapeError, TapeStateError
 from functad.expressions.spec import dtype_of
 from functad.places import here, warn
@@ -25,7 +26,7 @@ from functad.primitives.operands import innermost
 _SPENT = "this non-persistent tape has given its gradient already, or was never entered"
 
 
-class GradientTape:
+class GradientTape(Portion):
     """Record what is done to watched Tensors and to Variables, and give derivatives of the results.
 
     A derivative is `None` where no recorded path leads from the source to the target; `explain` says why. Non-scalar targets,
@@ -33,9 +34,9 @@ class GradientTape:
     TensorFlow.
 
     Args:
-        persistent: any number of gradients may be asked for; otherwise one, after which everything is freed.
+        persistent: any number of gradients may be asked for, and `expressions`, for which constants that are used are kept too;
+            otherwise one gradient, after which everything is freed.
         watch_accessed_variables: trainable Variables are watched when they are read.
-        keep_expressions: what is called is kept too, for `expressions`; takes several times as long.
 
     Example:
         >>> import functad
@@ -50,10 +51,7 @@ class GradientTape:
     _warned = False
     _consumed = False
 
-    def __init__(
-        self, persistent: bool = False, watch_accessed_variables: bool = True, *, keep_expressions: bool = False
-    ) -> None:
-        self._keep_expressions = keep_expressions
+    def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True) -> None:
         self._persistent = persistent
         self._watch_accessed = watch_accessed_variables
         self._recorder: EagerRecorder | None = None
@@ -63,12 +61,9 @@ class GradientTape:
         self._clear()
 
     def _clear(self) -> None:
-        self._stretches: list[list[int]] = []
-        self._slots: set[int] = set()
+        super()._clear()
         self._variables: dict[int, Variable] = {}
         self._explicit: set[int] = set()
-        self._marks = bytearray()
-        self._seen = 0
         self._watched: list[Any] = []
 
     # Life cycle
@@ -88,7 +83,7 @@ class GradientTape:
             self._stop()
 
     def _new_recorder(self) -> EagerRecorder:
-        return (ListingRecorder if self._keep_expressions else shared_recorder)("a GradientTape")
+        return shared_recorder("a GradientTape")
 
     def _start(self) -> None:
         recorder = self._recorder
@@ -115,8 +110,7 @@ class GradientTape:
         recorder.members.discard(self)
         others = list(recorder.members)
         if not others:
-            for kept in (recorder.equations, recorder.variables, recorder.moved, recorder.aliases, recorder.left):
-                kept.clear()
+            recorder.clear()
             return
         for other in others:
             other._mark()
@@ -124,23 +118,6 @@ class GradientTape:
             for index in range(start, stop):
                 if recorder.equations[index] is not None and not any(other._owns(index) for other in others):
                     recorder.equations[index] = None
-
-    def _mark(self) -> None:
-        """Bring up to date which slots depend on what this tape watches."""
-        recorder = self._recorder
-        assert recorder is not None
-        count = len(recorder.equations)
-        self._marks.extend(bytes(count - len(self._marks)))
-        for slot in self._slots:
-            self._marks[slot] = 1
-        for start, stop in self._stretches:
-            end = count if stop < 0 else stop
-            reached(self._marks, recorder.equations, max(start, self._seen), end)
-        self._seen = count
-
-    def _owns(self, slot: int) -> bool:
-        inside = any(start <= slot and (stop < 0 or slot < stop) for start, stop in self._stretches)
-        return inside and bool(self._marks[slot])
 
     # Watching
 
@@ -193,9 +170,10 @@ class GradientTape:
         alive = [weak() for weak in self._watched]
         return [np.asarray(innermost(tensor)) for tensor in alive if tensor is not None]
 
-    def follow(self, slot: int) -> None:
-        """Take note of a slot that the tape watches."""
-        self._slots.add(slot)
+    def renumber(self, places: dict[int, int], starts: Sequence[int]) -> None:
+        """Take note of new numbers of slots."""
+        super().renumber(places, starts)
+        self._watched = [weak for weak in self._watched if weak() is not None]
 
     def watched_variables(self) -> tuple[Variable, ...]:
         """Return the Variables that the tape has followed, in the order in which they were created."""
@@ -386,32 +364,30 @@ class GradientTape:
             equations = [None if e is None or not self._owns(i) else e for i, e in enumerate(equations)]
         if records:
             equations = [None if e is None else raised(recorder, i, e) for i, e in enumerate(equations)]
-        found = cotangents_at(recorder, equations, seeds, wanted, cuts, consume=consume)
+        flow: Any = None
+        found: dict[int, Any]
+        if recorder.debugs:
+            found, flow = recorder.watch.cotangents_at(self, equations, seeds, wanted, cuts)
+        else:
+            found = cotangents_at(recorder, equations, seeds, wanted, cuts, consume=consume)
         if recorder.shared:
             found = {slot: g for slot, g in found.items() if self._marks[slot] or slot in seeds}
+        if flow is not None:
+            recorder.watch.check_gradients(flow, found)
         return found
 
-    def records(self) -> list[Any]:
-        """Return the records that the tape holds."""
-        recorder = self._recorder
-        if recorder is None:
-            return []
-        if recorder.shared:
-            self._mark()
-        return [e for i, e in enumerate(recorder.equations) if e is not None and (not recorder.shared or self._owns(i))]
-
-    def depend_on(self, slots: set[int]) -> set[int]:
-        """Return the slots that depend on some, and these."""
-        if self._recorder is None:
-            return set(slots)
-        equations = self._recorder.equations
-        marks = bytearray(len(equations))
-        for slot in slots:
-            marks[slot] = 1
-        reached(marks, equations, 0, len(equations))
-        return {slot for slot, mark in enumerate(marks) if mark}
+    def run(self, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Return `f(*args, **kwargs)`; what counts of it will be asked of this tape, so `debug_nans` is to wait for that."""
+        assert self._recorder is not None
+        watch = self._recorder.watch
+        return f(*args, **kwargs) if watch is None else watch.run(f, args, kwargs)
 
     expressions = expressions
+
+    @property
+    def lists(self) -> bool:
+        """Whether all of a call is kept, so that it can be listed: a persistent tape does so."""
+        return self._persistent
 
     @property
     def recorder(self) -> EagerRecorder | None:

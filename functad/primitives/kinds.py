@@ -291,7 +291,9 @@ def forward_plan(primitive: Primitive, active: tuple[int, ...]) -> Plan | None:
     rules: list[Any]
     wants: list[list[str]] | None = None
     joint = False
-    if primitive.jvps is not None:
+    if primitive.jvps is not None and primitive.joint and not primitive.names:
+        rules, joint = [primitive.jvps[0]], True
+    elif primitive.jvps is not None:
         rules = [rule for i in active if (rule := primitive.jvps[i]) is not None]
     elif primitive.kind == "elementwise":
         rules = [rule for i in active if (rule := primitive.vjps[i]) is not None]

@@ -236,7 +236,7 @@ class Primitive(Entry):
         names: names of the array arguments; empty if there may be any number of them.
         compute: `compute(*arrays, **params)`, the value.
         vjps: VJP rules, one per array argument (`None`: derivative zero), or one joint rule.
-        jvps: JVP rules likewise, or `None` if they follow from the kind.
+        jvps: JVP rules likewise, or `None` if they follow; one for any number of arrays gets the tangents of all active ones.
         spec: `spec(*specs, **params)`, shape and dtype of the result.
         multiple: the result is a tuple.
         gather: the cotangent of the first argument is added into the place it was read from.

@@ -12,6 +12,7 @@ from functad.testing.gradients import check_grads
 from functad.testing.numerical import central_difference, complex_step, directional_derivative
 from functad.testing.primitive_checks import check_complete, check_primitive
 from functad.testing.programs import Program, draw_program
+from functad.testing.rule_checks import check_rules
 from functad.testing.sample_calls import Call, InputSource, calls, every_entry
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "check_complete",
     "check_grads",
     "check_primitive",
+    "check_rules",
     "complex_step",
     "directional_derivative",
     "draw_program",

@@ -46,6 +46,9 @@ def _choose(condition: Any, one: Recorded, x: Any, y: Any, active: tuple[int, ..
     recorder = one.recorder
     condition = held(condition, recorder)
     equations = recorder.equations
+    if recorder.calls is not None and len(active) == 1:
+        other = y if active[0] == 1 else x
+        recorder.calls[len(equations)] = other.copy() if type(other) is _ndarray else other
     tensor = type(one)()
     tensor.value = out
     tensor.recorder = recorder

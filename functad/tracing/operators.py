@@ -161,14 +161,17 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                 pass
             elif reads_other:
                 saved = y
-            elif keep == KEEP_NOTHING:
-                saved = None
-            elif reads_own:
-                saved = value
-            elif reads_out:
-                saved = out
             else:
-                saved = pick((y, value) if flipped else (value, y), out, None)
+                if keep == KEEP_NOTHING:
+                    saved = None
+                elif reads_own:
+                    saved = value
+                elif reads_out:
+                    saved = out
+                else:
+                    saved = pick((y, value) if flipped else (value, y), out, None)
+                if recorder.calls is not None:
+                    recorder.calls[len(recorder.equations)] = y if kind is not _ndarray or holds_other else y.copy()
             equations = recorder.equations
             tensor = type(x)()
             tensor.value = out

@@ -68,6 +68,7 @@ class Recorder:
         specs: in an abstract trace, the spec of each slot.
         transform, function: names for messages.
         guard: some numbers of the trace are cotangents of what an inner transform did not select, and exactly zero.
+        calls: by slot, what the records leave out of the calls; `None` if nobody will ask, which is the usual case.
         watch: what `WATCHER` made; `None` if nothing did, which is the usual case.
         sleeps: its Tensors are constants now, and may become plain arrays: that of a tape which does not record.
         reassigns: `t += v` makes a new Tensor and leaves the old one what it was, as sources of a tape must stay.
@@ -81,6 +82,7 @@ class Recorder:
     lasting = False
     sleeps = False
     reassigns = False
+    calls: Any = None
     watch: Any = None
     written = False
 
@@ -228,6 +230,8 @@ def record(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]
     made = append(type(newest), recorder, primitive, arrays, values, active, params, out)
     if primitive.views and shares(out, values[0]):
         note_view(newest, made, primitive, params)
+    if recorder.calls is not None:
+        recorder.calls.note(primitive, arrays, params, made)
     if recorder.watch is not None:
         recorder.watch.note(primitive, arrays, values, params, made)
     return made
@@ -300,6 +304,8 @@ def _record_one(primitive: Primitive, x: Recorded, params: dict[str, Any]) -> An
     saved = None if plan.keep == KEEP_NOTHING else plan.pick((value,), out, params)
     specs = None if own is dtype_of(out) else specs_for(x.recorder.mode, primitive, (value,), (0,), out)
     equations.append((plan, x.slot, saved, specs))
+    if x.recorder.calls is not None:
+        x.recorder.calls.note(primitive, (x,), params, tensor)
     if primitive.views and shares(out, value):
         note_view(x, tensor, primitive, params)
     return tensor

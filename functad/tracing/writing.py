@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import ConversionError, UnsupportedError
+from functad.expressions.expressions import Constant
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here
 from functad.primitives.conversion import COPY
@@ -96,6 +97,8 @@ def _write(root: Any, path: Path, index: Any, v: Any, primitive: Primitive) -> N
             recorder.watch.keep(root)
         out = _written(root, path, index, given, primitive)
         new = append(type(root), recorder, primitive, (root, v), (out, given), (0, 1) if own else (0,), params, out)
+        if recorder.calls is not None:
+            recorder.calls.note(primitive, (root, v), params, new)
         if recorder.watch is not None:
             recorder.watch.note(primitive, (root, v), (out, given), params, new)
     adopt(root, new)
@@ -132,6 +135,8 @@ def buffer(cls: type[Recorded], recorder: Recorder, value: Any) -> Any:
     if recorder.follow is not None:
         return recorder.made(value)  # type: ignore[attr-defined]
     tensor = cls()
+    if recorder.calls is not None:
+        recorder.calls[len(recorder.equations)] = Constant(np.copy(innermost(value)))
     tensor.value, tensor.recorder, tensor.slot = value, recorder, len(recorder.equations)
     tensor.code, tensor.instruction = None, 0
     recorder.equations.append(None)

@@ -176,7 +176,8 @@ class _Analysis:
         if slot in self.connected:
             if not _is_zero(self.gradients[slot]):
                 partly = [f"but another path is {cut}" for cut in cuts]
-                return Finding(path, "connected", True, _distinct([*partly, *refusals]))
+                rough = [f"approximate by {steps[s].text}" for s in sorted(reached) if "[approximate=" in steps[s].text]
+                return Finding(path, "connected", True, _distinct([*rough, *partly, *refusals]))
             places = [f"at these values by {steps[s].text}" for s, parent in self.vanished if parent in reached]
             return Finding(path, "zero", True, _distinct([*(places or ["its contributions cancel"]), *cuts, *refusals]))
         if slot in self.used:

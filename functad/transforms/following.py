@@ -215,6 +215,8 @@ def _plain_index(index: Any) -> Any:
 def _described(primitive: Primitive, params: dict[str, Any]) -> str:
     if primitive.name == "astype_integer":
         return f"astype({params['dtype']})"
+    if "[approximate=" in primitive.name:  # that of numerical_primitive says how its derivative is found
+        return primitive.name
     if primitive in INTERNAL:
         return f"np.{primitive.name}" if hasattr(np, primitive.name) else primitive.name
     return shown_name(primitive.function)

@@ -10,12 +10,13 @@ from functad.tracing.recorder import WATCHER
 
 @contextmanager
 def debug_nans(infinities: bool = False) -> Iterator[None]:
-    """Make every transform raise if its value or derivatives hold a NaN, and say where that was born.
+    """Make every transform and tape raise if its value or derivatives hold a NaN, and say where that was born.
 
     The message names the operation, its arguments, and the line of your code where the first NaN was made: in the function
     itself or in its derivative. A NaN that does not reach the result, as behind the branch that `np.where` did not take, is no
     error. Everything recorded is kept and slow ways are taken, so use it to look for a NaN, not to run a program.
-    Tapes and the functions that use them are not looked into.
+    Tapes, graphs and forward accumulators that are opened inside raise when they are asked, and so do the functions that use
+    them; while another tape records, or under a transform, it is left to that one to look at its result.
 
     Args:
         infinities: infinities are errors too.
@@ -24,7 +25,7 @@ def debug_nans(infinities: bool = False) -> Iterator[None]:
         A context manager, which is a decorator too. Each thread and coroutine has its own setting.
 
     Raises:
-        NotFiniteError: (by transforms called inside, and by pullbacks made inside) a result is NaN.
+        NotFiniteError: (by transforms called inside, and by pullbacks made and tapes opened inside) a result is NaN.
 
     Example:
         >>> import numpy as np, functad

@@ -78,11 +78,20 @@ class Notes(dict[int, tuple[Note, int]]):
 
     Attributes:
         bases: by slot, the values before the first write of what no operation made.
+        followed: what constants do not depend on, in messages.
+        asked: what was asked for derivatives, in messages.
     """
+
+    followed = "the arguments of the function"
+    asked = "the transform"
 
     def __init__(self) -> None:
         super().__init__()
         self.bases: dict[int, Any] = {}
+
+    def name_of(self, slot: int) -> str:
+        """Return what a slot is that no operation made."""
+        return f"input {slot} of the function"
 
     def value(self, slot: int | None) -> Any:
         """Return the value of a slot: of an array that was written to, by doing so again."""

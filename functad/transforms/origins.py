@@ -83,11 +83,11 @@ def origin_of_value(notes: Notes, slot: int, mask: Any, offence: Offence) -> str
         if parent is None:
             name = note.primitive.names[i] if i < len(note.primitive.names) else f"argument {i}"
             return (
-                f"was given to {note.place()} as a constant, one that does not depend on the arguments of the function: "
+                f"was given to {note.place()} as a constant, one that does not depend on {notes.followed}: "
                 f"{shown(name, note.values[i], mask)}. Look where that was computed."
             )
         slot = parent
-    return f"is in input {slot} of the function already."
+    return f"is in {notes.name_of(slot)} already."
 
 
 _CURE = " Keep its arguments away from there, as in np.where(mask, x, 1.0) before the operation."
@@ -107,7 +107,7 @@ def origin_of_derivative(flow: Flow, slot: int, mask: Any, offence: Offence) -> 
     while (found := flow.behind(slot, mask, offence)) is not None:
         arrival, mask = found
         if arrival is None:
-            return f"was handed in with the {flow.what} that the transform was given."
+            return f"was handed in with the {flow.what} that {flow.notes.asked} was given."
 
         def call(given: Sequence[Any], arrival: Arrival = arrival) -> Any:
             return arrival.call(*given)[arrival.position]

@@ -22,6 +22,7 @@ _STOP = constant(
     internal=True,
     doc="the value; the derivative is cut",
 )
+_STOP.batch = lambda primitive, size, values, batched, params: primitive(values[0])  # type: ignore[attr-defined, unused-ignore]
 
 
 def stop_gradient(x: Any) -> Any:

@@ -55,13 +55,20 @@ class Watch:
         offence: what counts as an error.
         quiet: another watched transform is running its function, and will look at what comes out of it.
         notes: what is known of its operations.
+        value_name: the result of the trace, in messages.
     """
+
+    value_name = "The value"
 
     def __init__(self, recorder: Recorder, *, offence: Offence) -> None:
         self.recorder = recorder
         self.offence = offence
         self.quiet = _INSIDE.get()
         self.notes = Notes()
+
+    def silent(self) -> bool:
+        """Say whether somebody else will look at results."""
+        return self.quiet or _INSIDE.get()
 
     def run(self, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Return `f(*args, **kwargs)`."""
@@ -97,13 +104,13 @@ class Watch:
 
     def check_values(self, slots: Sequence[int | None]) -> None:
         """Raise if one of the values in some slots is not as it should be."""
-        if self.quiet or _INSIDE.get():
+        if self.silent():
             return
         for slot in slots:
             if slot is not None and slot in self.notes:
                 value = self.notes.value(slot)
                 if self.offence.found(value):
-                    raise self._error("The value", value, self._origin(slot, value))
+                    raise self._error(self.value_name, value, self._origin(slot, value))
 
     def pull_back(self, cotangents: list[Any], *, guard: bool) -> list[Any]:
         """Pull cotangents back as `reverse.pull_back` does, and raise if value or derivatives are not as they should be."""
@@ -187,7 +194,7 @@ class Watch:
         flow.push(index, ts, push, slots, copies=bool(last) and plan.primitive.views)
 
     def _flow(self, what: str, given: list[Any]) -> Flow:
-        return Flow(what, self.notes, self.quiet or _INSIDE.get(), _belonging_to, given)
+        return Flow(what, self.notes, self.silent(), _belonging_to, given)
 
     def _origin(self, slot: int, value: Any) -> str:
         return origin_of_value(self.notes, slot, self.offence.mask(value), self.offence)
@@ -201,9 +208,11 @@ class Watch:
                 raise self._error(what.format(number), value, origin)
 
     def _error(self, what: str, value: Any, origin: str) -> NotFiniteError:
-        recorder = self.recorder
-        where = f"{recorder.transform} of {name_of(recorder.function)}, called at {here()}"
-        return NotFiniteError(f"{what}, in {where}, is {count_offending(value, self.offence)}. It {origin}")
+        return NotFiniteError(f"{what}, {self._asked()}, is {count_offending(value, self.offence)}. It {origin}")
+
+    def _asked(self) -> str:
+        """Return what gave the result, and where it was called."""
+        return f"in {self.recorder.transform} of {name_of(self.recorder.function)}, called at {here()}"
 
 
 @contextmanager

@@ -1,0 +1,92 @@
+"""What of a list of records belongs to one tape: the stretches in which it recorded, and what there depends on its sources."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from functad.eager.pruning import still_there
+from functad.eager.recording import EagerRecorder
+from functad.eager.walks import reached
+from functad.expressions.expressions import Constant
+
+
+class Portion:
+    """The part of a list, which several tapes share, that one of them may ask for."""
+
+    _recorder: EagerRecorder | None
+
+    def _clear(self) -> None:
+        self._stretches: list[list[int]] = []
+        self._slots: set[int] = set()
+        self._marks = bytearray()
+        self._seen = 0
+
+    def _mark(self) -> None:
+        """Bring up to date which slots depend on what this tape watches."""
+        recorder = self._recorder
+        assert recorder is not None
+        count = len(recorder.equations)
+        self._marks.extend(bytes(count - len(self._marks)))
+        for slot in self._slots:
+            self._marks[slot] = 1
+        for start, stop in self._stretches:
+            end = count if stop < 0 else stop
+            reached(self._marks, recorder.equations, max(start, self._seen), end)
+        self._seen = count
+
+    def _owns(self, slot: int) -> bool:
+        inside = any(start <= slot and (stop < 0 or slot < stop) for start, stop in self._stretches)
+        return inside and bool(self._marks[slot])
+
+    def follow(self, slot: int) -> None:
+        """Take note of a slot that the tape watches."""
+        self._slots.add(slot)
+
+    def renumber(self, places: dict[int, int], starts: Sequence[int]) -> None:
+        """Take note of new numbers of slots; `starts` says how many slots before one are kept."""
+        self._stretches = [[starts[start], stop if stop < 0 else starts[stop]] for start, stop in self._stretches]
+        self._slots = set(still_there(self._slots, places))
+        self._marks = bytearray([self._marks[slot] for slot in places if slot < len(self._marks)])
+        self._seen = starts[self._seen]
+
+    def records(self) -> list[Any]:
+        """Return the records that the tape holds."""
+        recorder = self._recorder
+        if recorder is None:
+            return []
+        if recorder.shared:
+            self._mark()
+        return [e for i, e in enumerate(recorder.equations) if e is not None and (not recorder.shared or self._owns(i))]
+
+    def operands(self) -> list[Any]:
+        """Return the values that are kept besides, of the tape's own calls, so that they can be listed."""
+        recorder = self._recorder
+        if recorder is None:
+            return []
+        own = [note for slot, note in recorder.noted.items() if not recorder.shared or self._owns(slot)]
+        plain = [note for note in own if type(note) not in (tuple, Constant)]
+        return plain + [a.value for note in own if type(note) is tuple for a in note[0] if isinstance(a, Constant)]
+
+    def depend_on(self, slots: set[int]) -> set[int]:
+        """Return the slots that depend on some, and these."""
+        if self._recorder is None:
+            return set(slots)
+        equations = self._recorder.equations
+        marks = bytearray(len(equations))
+        for slot in slots:
+            marks[slot] = 1
+        reached(marks, equations, 0, len(equations))
+        return {slot for slot, mark in enumerate(marks) if mark}
+
+    def makers(self) -> dict[int, int]:
+        """Return, for each slot that was made while this tape recorded, where the record stands."""
+        found: dict[int, int] = {}
+        equations = self._recorder.equations if self._recorder is not None else []
+        for start, stop in self._stretches:
+            for index in range(start, len(equations) if stop < 0 else stop):
+                record = equations[index]
+                if record is not None:
+                    count = len(record[3][1]) if record[0].primitive.multiple else 1
+                    found |= dict.fromkeys(range(index + 1 - count, index + 1), index)
+        return found

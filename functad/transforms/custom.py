@@ -1,0 +1,403 @@
+"""Functions whose derivatives the user gives: `custom_vjp` and `custom_jvp`.
+
+A call is recorded as one operation with the rules given. These are ordinary NumPy code, so what they compute is recorded in
+turn where a derivative of higher order is taken.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+
+import numpy as np
+
+from functad.errors import CustomRuleError, InputError
+from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
+from functad.places import here, name_of
+from functad.tracing.recorder import Recorded
+from functad.transforms.arguments import check_result, plain
+from functad.transforms.one_call import Rules, apply
+from functad.transforms.rule_results import cotangents_of, filled, tangents_of
+from functad.trees import Structure, flatten
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class CustomFunction(Generic[P, R]):
+    """A function with derivative rules of its own, as `custom_vjp` and `custom_jvp` make it.
+
+    Called with arrays it is the function; called with Tensors, or Variables, it is recorded as one operation.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> @functad.custom_jvp
+        ... def f(x):
+        ...     return np.sin(x)
+        >>> @f.defjvp
+        ... def f_jvp(primals, tangents):
+        ...     (x,), (t,) = primals, tangents
+        ...     return f(x), 100.0 * t
+        >>> type(f).__name__, float(functad.grad(f)(0.0))
+        ('CustomFunction', 100.0)
+    """
+
+    def __init__(self, f: Callable[P, R], nondiff_argnums: int | Sequence[int], transform: str) -> None:
+        if not callable(f):
+            raise InputError(f"{transform} needs a function, not a {type(f).__name__}, at {here()}.")
+        functools.update_wrapper(self, f)
+        self.function = f
+        self.transform = transform
+        numbers = (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
+        self.nondiff = tuple(sorted(set(numbers)))
+        self.fwd: Callable[..., Any] | None = None
+        self.bwd: Callable[..., Any] | None = None
+        self.jvp: Callable[..., Any] | None = None
+        self.batch: Callable[..., Any] | None = None
+        try:
+            self.parameters: Mapping[str, inspect.Parameter] = inspect.signature(f).parameters
+        except (TypeError, ValueError):
+            self.parameters = {}
+
+    def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
+        """Give the rules of reverse mode.
+
+        Args:
+            fwd: `fwd(*args)` returns the value and what `bwd` needs, a tree of anything.
+            bwd: `bwd(*nondiff, kept, g)`, with the cotangent `g` of the value, returns a tuple with the cotangent of each
+                argument that is not among `nondiff_argnums`; `None`, also within, stands for zero. Both must be linear in `g`.
+        """
+        self.fwd, self.bwd = fwd, bwd
+
+    def defjvp(self, jvp: Callable[..., Any]) -> Callable[..., Any]:
+        """Give the rule of forward mode; also a decorator.
+
+        Args:
+            jvp: `jvp(*nondiff, primals, tangents)`, with a tuple of arguments and one of their tangents, returns the value and
+                its tangent, and is linear in the tangents. The tangent of what is no number is `None`.
+
+        Returns:
+            The rule.
+        """
+        self.jvp = jvp
+        return jvp
+
+    def defjvps(self, *jvps: Callable[..., Any] | None) -> None:
+        """Give a rule of forward mode for each argument: `jvp(t, out, *args)`; `None` stands for zero."""
+
+        def joint(*given: Any) -> tuple[Any, Any]:
+            *nondiff, primals, tangents = given
+            args = self._merged(nondiff, primals)
+            out: Any = self(*args)  # type: ignore[call-arg]
+            if len(jvps) != len(primals):
+                raise CustomRuleError(
+                    f"defjvps of {name_of(self.function)} got {len(jvps)} rules for {len(primals)} arguments, at {here()}: "
+                    f"give one for each, None for zero."
+                )
+            parts = [rule(t, out, *args) for rule, t in zip(jvps, tangents, strict=True) if rule is not None]
+            leaves = [flatten(part)[0] for part in parts]
+            zero, structure = flatten(out)
+            sums = [sum(column[1:], column[0]) for column in zip(*leaves, strict=True)]
+            return out, structure.unflatten(sums or [np.zeros(shape_of(leaf)) for leaf in zero])
+
+        self.jvp = joint
+
+    def defbatch(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Give the rule of `vmap`; also a decorator.
+
+        Args:
+            rule: `rule(size, batched, *args)`. `batched` has the structure of `args` with `True` at each leaf that has the
+                batch axis in front, whose length is `size`; it returns the value and a tree like it of the same kind. The
+                derivatives of the batched function are the batched derivatives, whatever the rule computes.
+
+        Returns:
+            The rule.
+        """
+        self.batch = rule
+        return rule
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Return the value, recorded as one operation if there are Tensors that are followed among the arguments."""
+        bound, keywords = self._bound(args, kwargs)
+        call = _Arguments(self, bound, keywords)
+        if not any(isinstance(leaf, Recorded) for leaf in call.leaves):
+            return self.function(*args, **kwargs)
+        if self.bwd is None and self.jvp is None and self.batch is None:
+            raise CustomRuleError(
+                f"{name_of(self.function)}, called at {here()}, has no rule yet: {self._cure} before it is differentiated."
+            )
+        if self.bwd is None and self.jvp is None:
+            return self._batched_only(call)  # type: ignore[no-any-return]
+        call.refuse_undifferentiated()
+        outs = apply(call.rules(), [call.leaves[i] for i in call.places])
+        return call.structure_of_result().unflatten(outs)  # type: ignore[no-any-return]
+
+    @property
+    def _cure(self) -> str:
+        name = getattr(self.function, "__name__", "f")
+        return f"call {name}.defvjp(fwd, bwd)" if self.transform == "custom_vjp" else f"call {name}.defjvp(rule)"
+
+    def _batched_only(self, call: _Arguments) -> Any:
+        from functad.transforms.batched_rules import is_batch  # noqa: PLC0415 - it needs vmap
+
+        if not is_batch([call.leaves[i] for i in call.places]):
+            return self.function(*call.bound, **call.keywords)
+        outs = apply(call.rules(), [call.leaves[i] for i in call.places])
+        return call.structure_of_result().unflatten(outs)
+
+    def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the positional arguments, defaults included, and those that can be given by name only."""
+        if not kwargs and len(args) >= len(self.parameters):
+            return args, kwargs
+        if not self.parameters:
+            return args, kwargs
+        bound = inspect.signature(self.function).bind(*args, **kwargs)
+        bound.apply_defaults()
+        return bound.args, bound.kwargs
+
+    def _merged(self, nondiff: Sequence[Any], primals: Sequence[Any]) -> list[Any]:
+        """Return all arguments in their order."""
+        count = len(nondiff) + len(primals)
+        given, others = iter(primals), iter(nondiff)
+        return [next(others) if i in self.nondiff else next(given) for i in range(count)]
+
+
+class _Arguments:
+    """The arguments of one call: which of their leaves are arrays, and how rules of trees become rules of arrays.
+
+    Attributes:
+        leaves: all leaves of `(args, keywords)`, read if they are Variables.
+        places: which of them are arrays.
+        result: the structure of the value, when it is known.
+    """
+
+    def __init__(self, custom: CustomFunction[Any, Any], bound: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+        self.custom = custom
+        self.bound, self.keywords = bound, keywords
+        leaves, self.structure = flatten((bound, keywords))
+        self.leaves = [plain(leaf) for leaf in leaves]
+        self.places = [i for i, leaf in enumerate(self.leaves) if hasattr(leaf, "shape") and hasattr(leaf, "dtype")]
+        self.result: Structure | None = None
+
+    def structure_of_result(self) -> Structure:
+        """Return the structure of the value."""
+        assert self.result is not None
+        return self.result
+
+    @property
+    def per_argument(self) -> tuple[Structure, ...]:
+        """The structure of each positional argument."""
+        return self.structure.children[0].children
+
+    def refuse_undifferentiated(self) -> None:
+        """Refuse Tensors that are followed where no rule gives a derivative.
+
+        Raises:
+            CustomRuleError: one is among the arguments of `nondiff_argnums`, or can be given by name only.
+        """
+        f, position = self.custom.function, 0
+        for i, child in enumerate(self.per_argument):
+            for leaf in self.leaves[position : position + child.leaves]:
+                if i in self.custom.nondiff and isinstance(leaf, Recorded) and dtype_of(leaf).kind in "fc":
+                    raise CustomRuleError(
+                        f"{name_of(f)}, called at {here()}: args[{i}] is followed, but is among nondiff_argnums, so the "
+                        f"derivative by it would be lost. Take it out of nondiff_argnums, or pass functad.stop_gradient of it."
+                    )
+            position += child.leaves
+        for leaf, path in zip(self.leaves[position:], self.structure.children[1].paths("kwargs"), strict=True):
+            if isinstance(leaf, Recorded) and dtype_of(leaf).kind in "fc":
+                raise CustomRuleError(
+                    f"{name_of(f)}, called at {here()}: {path} is followed, but is given by name only, and rules give "
+                    f"derivatives of positional arguments. Let the function take it by position too."
+                )
+
+    def rules(self) -> Rules:
+        """Return the rules of the call as those of a function of arrays."""
+        custom = self.custom
+        return Rules(
+            function=custom.function,
+            value=self.value,
+            forward=None if custom.bwd is None else self.forward,
+            backward=None if custom.bwd is None else self.backward,
+            push=None if custom.jvp is None else self.push,
+            batch=None if custom.batch is None else self.batch,
+            name=getattr(custom.function, "__name__", "custom"),
+        )
+
+    def _tree(self, arrays: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        leaves = list(self.leaves)
+        for i, array in zip(self.places, arrays, strict=True):
+            leaves[i] = array
+        args, keywords = self.structure.unflatten(leaves)
+        return args, keywords
+
+    def _results(self, out: Any) -> tuple[Any, ...]:
+        leaves, structure = flatten(out)
+        for leaf, path in zip(leaves, structure.paths("result"), strict=True):
+            check_result(plain(leaf), path, self.custom.transform, self.custom.function)
+        self.result = structure
+        return tuple(map(plain, leaves))
+
+    def value(self, *arrays: Any) -> tuple[Any, ...]:
+        """Return the leaves of the value."""
+        args, keywords = self._tree(arrays)
+        return self._results(self.custom.function(*args, **keywords))
+
+    def forward(self, *arrays: Any) -> tuple[tuple[Any, ...], Any]:
+        """Return the leaves of the value, and what the backward rule needs."""
+        args, keywords = self._tree(arrays)
+        assert self.custom.fwd is not None
+        pair = self.custom.fwd(*args, **keywords)
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise CustomRuleError(
+                f"the forward rule of {name_of(self.custom.function)} must return a pair, the value and what the backward rule "
+                f"needs, not a {type(pair).__name__}, at {here()}."
+            )
+        return self._results(pair[0]), (pair[1], arrays)
+
+    def backward(self, kept: Any, gs: Sequence[Any]) -> list[Any]:
+        """Return the cotangent of each array."""
+        residuals, arrays = kept
+        args, _ = self._tree(arrays)
+        custom = self.custom
+        assert custom.bwd is not None
+        g = self.structure_of_result().unflatten(gs)
+        found = custom.bwd(*[args[i] for i in custom.nondiff], residuals, g)
+        by_leaf = cotangents_of(found, (custom.function, custom.bwd), self.per_argument, custom.nondiff, args)
+        by_leaf += [None] * self.structure.children[1].leaves
+        return [by_leaf[i] for i in self.places]
+
+    def push(self, arrays: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+        """Return the tangent of each leaf of the value."""
+        custom = self.custom
+        args, _ = self._tree(arrays)
+        tangents: list[Any] = [filled(None, leaf) if type(leaf) in PYTHON_SCALARS else None for leaf in self.leaves]
+        for i, array, t in zip(self.places, arrays, ts, strict=True):
+            tangents[i] = filled(t, array)
+        trees = self.structure.unflatten(tangents)[0]
+        differentiated = [i for i in range(len(args)) if i not in custom.nondiff]
+        assert custom.jvp is not None
+        pair = custom.jvp(
+            *[args[i] for i in custom.nondiff],
+            tuple([args[i] for i in differentiated]),
+            tuple([trees[i] for i in differentiated]),
+        )
+        return tangents_of(pair, (custom.function, custom.jvp), self.structure_of_result())
+
+    def batch(self, size: int, values: Sequence[Any], batched: Sequence[bool]) -> tuple[Any, ...]:
+        """Return the leaves of the value with the batch axis in front."""
+        args, _ = self._tree(values)
+        flags: list[Any] = [False] * len(self.leaves)
+        for i, flag in zip(self.places, batched, strict=True):
+            flags[i] = flag
+        assert self.custom.batch is not None
+        pair = self.custom.batch(size, self.structure.unflatten(flags)[0], *args)
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise CustomRuleError(
+                f"the batch rule of {name_of(self.custom.function)} must return a pair, the value and which of its leaves have "
+                f"the batch axis, not a {type(pair).__name__}, at {here()}."
+            )
+        outs = self._results(pair[0])
+        own = self.structure_of_result().flatten_like(pair[1], "the second result of the batch rule")
+        for out, flag, path in zip(outs, own, self.structure_of_result().paths("value"), strict=True):
+            if flag and (not shape_of(out) or shape_of(out)[0] != size):
+                raise CustomRuleError(
+                    f"the batch rule of {name_of(self.custom.function)}: {path} has shape {shape_of(out)}, but its first axis "
+                    f"should be the batch of {size}, at {here()}."
+                )
+        return tuple(
+            [out if flag else np.broadcast_to(out, (size, *shape_of(out))) for out, flag in zip(outs, own, strict=True)]
+        )
+
+
+@overload
+def custom_vjp(f: Callable[P, R], nondiff_argnums: int | Sequence[int] = ()) -> CustomFunction[P, R]: ...
+@overload
+def custom_vjp(
+    f: None = None, nondiff_argnums: int | Sequence[int] = ()
+) -> Callable[[Callable[P, R]], CustomFunction[P, R]]: ...
+def custom_vjp(f: Callable[..., Any] | None = None, nondiff_argnums: int | Sequence[int] = ()) -> Any:
+    """Give a function rules of its own for reverse mode: `g -> g^T J` is what they compute.
+
+    The rules are entered by `f.defvjp(fwd, bwd)`. If a rule for forward mode is entered too, by `f.defjvp`, each mode uses its
+    own; if not, forward mode transposes the backward rule, which must then be NumPy code. A rule for `vmap` may be entered by
+    `f.defbatch`; by default function and rules are computed on all examples at once.
+
+    Args:
+        f: a function of arrays, numbers and trees; without it a decorator is returned. It may be any code: it is called with
+            plain arrays, unless transforms are nested.
+        nondiff_argnums: positions of arguments by which nothing is differentiated, such as functions; they come first in calls
+            of `bwd`.
+
+    Returns:
+        The function, with the methods `defvjp`, `defjvp`, `defjvps` and `defbatch`. Arguments given by name are put in their
+        places. Those that can be given by name only are handed to `f`, `fwd` by name, and have no derivative.
+
+    Raises:
+        CustomRuleError: (when called) no rule was entered, or the function uses a Tensor of the same transform that is no
+            argument; (when differentiated) the result of a rule does not fit, with its place, such as `args[0]['w']`.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> @functad.custom_vjp
+        ... def clipped(x, low, high):
+        ...     return np.sin(x)
+        >>> def forward(x, low, high):
+        ...     return clipped(x, low, high), (np.cos(x), low, high)
+        >>> def backward(kept, g):
+        ...     slope, low, high = kept
+        ...     return np.clip(g * slope, low, high), None, None
+        >>> clipped.defvjp(forward, backward)
+        >>> functad.grad(lambda x: np.sum(clipped(x, -0.5, 0.5)))(np.array([0.0, 1.5, 3.0])).round(4)
+        array([ 0.5   ,  0.0707, -0.5   ])
+    """
+    if f is None:
+        return functools.partial(custom_vjp, nondiff_argnums=nondiff_argnums)
+    return CustomFunction(f, nondiff_argnums, "custom_vjp")
+
+
+@overload
+def custom_jvp(f: Callable[P, R], nondiff_argnums: int | Sequence[int] = ()) -> CustomFunction[P, R]: ...
+@overload
+def custom_jvp(
+    f: None = None, nondiff_argnums: int | Sequence[int] = ()
+) -> Callable[[Callable[P, R]], CustomFunction[P, R]]: ...
+def custom_jvp(f: Callable[..., Any] | None = None, nondiff_argnums: int | Sequence[int] = ()) -> Any:
+    """Give a function a rule of its own for forward mode: `t -> J t` is what it computes.
+
+    The rule is entered by `f.defjvp(rule)`, or by `f.defjvps`, one for each argument. Reverse mode transposes it, so it must be
+    NumPy code that is linear in the tangents, unless rules for reverse mode are entered too, by `f.defvjp`.
+
+    Args:
+        f: a function of arrays, numbers and trees; without it a decorator is returned.
+        nondiff_argnums: positions of arguments by which nothing is differentiated, such as functions; they come first in calls
+            of the rule.
+
+    Returns:
+        The function, with the methods of that of `custom_vjp`.
+
+    Raises:
+        CustomRuleError: as for `custom_vjp`.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> @functad.custom_jvp
+        ... def log1pexp(x):
+        ...     return np.log1p(np.exp(x))
+        >>> @log1pexp.defjvp
+        ... def log1pexp_jvp(primals, tangents):
+        ...     (x,), (t,) = primals, tangents
+        ...     return log1pexp(x), t * (1 - 1 / (1 + np.exp(x)))
+        >>> float(functad.grad(log1pexp)(100.0))
+        1.0
+        >>> float(functad.jvp(functad.grad(log1pexp), (0.0,), (1.0,))[1])
+        0.25
+    """
+    if f is None:
+        return functools.partial(custom_jvp, nondiff_argnums=nondiff_argnums)
+    return CustomFunction(f, nondiff_argnums, "custom_jvp")

@@ -1,0 +1,153 @@
+"""`odeint`: the solution of an ordinary differential equation by SciPy, with derivatives in both modes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from functad.errors import AbstractValueError, InputError, StructureError, UnsupportedError
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.places import here, name_of
+from functad.primitives.operands import as_operand, innermost
+from functad.tracing.recorder import Recorded
+from functad.transforms.arguments import plain
+from functad.transforms.closed import closed_anywhere
+from functad.transforms.initial_value import METHODS, Problem
+from functad.transforms.linear_solve import Leaves, inexact, strong
+from functad.trees import LEAF, flatten
+
+
+def odeint(
+    f: Callable[..., Any],
+    y0: Any,
+    t: Any,
+    *args: Any,
+    method: str = "RK45",
+    rtol: float = 1e-8,
+    atol: float = 1e-8,
+    first_step: float | None = None,
+    max_step: float = np.inf,
+) -> Any:
+    """Return the solution of `dy/dt = f(y, t, *args)`, `y(t[0]) = y0`, at the times `t`.
+
+    It is computed by `scipy.integrate.solve_ivp` (extra `scipy`), and differentiable in `y0`, `t` and `args`: in reverse mode
+    by the adjoint equation, solved backward, in forward mode by the variational one. `f` is NumPy code; Tensors of outer
+    transforms that it uses without being arguments get their derivatives too, if it does not branch on values.
+
+    Args:
+        f: `f(y, t, *args)`, a tree like `y0`.
+        y0: the state at `t[0]`: an array, a number or a tree of them.
+        t: the times, strictly increasing or decreasing, of shape `(n,)`.
+        args: parameters: arrays or trees of them.
+        method: of `solve_ivp`: `RK45`, `RK23`, `DOP853`; for stiff equations `BDF`, `Radau` or `LSODA`, which get the exact
+            Jacobian of `f`.
+        rtol: the relative tolerance of a step, also for the derivatives.
+        atol: the absolute one, a number.
+        first_step: the size of the first step; chosen by the method if it is `None`.
+        max_step: the largest step.
+
+    Returns:
+        A tree like `y0`, each leaf with the axis of the times in front: `y[i]` is the state at `t[i]`.
+
+    Raises:
+        ImplicitError: the solver does not reach the last time.
+        InputError: `t` is no vector of times in order, or an argument is not what it should be.
+        StructureError: `f` does not return a tree like `y0`.
+
+    Where the backward pass is itself differentiated, as by `jvp` of `grad`, the state is solved backward with the adjoint,
+    which is unstable for stiff equations, and ends in an `ImplicitError`. Take `grad` of `jvp` there: that goes forward first.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> def decay(y, t, rate):
+        ...     return -rate * y
+        >>> t = np.array([0.0, 1.0, 2.0])
+        >>> functad.odeint(decay, 1.0, t, 0.5).round(6)
+        array([1.      , 0.606531, 0.367879])
+        >>> float(functad.grad(lambda rate: functad.odeint(decay, 1.0, t, rate)[-1])(0.5).round(5))
+        -0.73576
+    """
+    _check_settings(f, method, {"rtol": rtol, "atol": atol, "max_step": max_step})
+    options = {"rtol": rtol, "atol": atol, "first_step": first_step, "max_step": max_step}
+    given, structure = flatten(y0)
+    ys = [inexact(plain(leaf), "y0", f) for leaf in given]
+    times = inexact(plain(as_operand(t)), "t", f)
+    if len(shape_of(times)) != 1 or not shape_of(times)[0] or dtype_of(times).kind == "c":
+        raise InputError(f"odeint of {name_of(f)}, at {here()}: t is {spec_of(times)}; it must be a vector of times.")
+    leaves, of_args = flatten(args)
+    ps = [plain(leaf) for leaf in leaves]
+    specs = tuple([strong(spec_of(leaf)) for leaf in ys])
+
+    def flat(*values: Any) -> list[Any]:
+        state = structure.unflatten(values[: len(ys)])
+        slopes = f(state, values[len(ys)], *of_args.unflatten(values[len(ys) + 1 :]))
+        if structure is LEAF:
+            slopes = as_operand(slopes)
+        return [_slope(leaf, spec, f) for leaf, spec in zip(structure.flatten_like(slopes, "f(y, t)"), specs, strict=True)]
+
+    closed, captured = _captures(f, flat, [*ys, times[0], *ps])
+    problem = Problem(name_of(f), closed, specs, shape_of(times)[0], method, options)
+    return structure.unflatten(problem.trajectory(ys, times, [*ps, *captured]))
+
+
+def _captures(f: Callable[..., Any], flat: Callable[..., list[Any]], leaves: Leaves) -> tuple[Any, Leaves]:
+    """Return the right-hand side and the Tensors that it captured, which are parameters of it from then on.
+
+    Raises:
+        UnsupportedError: there are some, and it branches on values, so that they cannot be found.
+    """
+    values = [innermost(leaf) for leaf in leaves]
+    known = not any(isinstance(value, ArraySpec) for value in values)
+    if known and not any(isinstance(slope, Recorded) for slope in flat(*values)):
+        return flat, ()
+    numeric = [
+        i for i, value in enumerate(values) if isinstance(value, (ArraySpec, np.ndarray, np.generic, int, float, complex))
+    ]
+
+    def of_numbers(*given: Any) -> list[Any]:
+        filled = list(values)
+        for i, value in zip(numeric, given, strict=True):
+            filled[i] = value
+        return flat(*filled)
+
+    try:
+        closed = closed_anywhere("odeint", f, of_numbers, [strong(spec_of(values[i])) for i in numeric])
+    except AbstractValueError as error:
+        if not known:
+            return flat, ()  # what it captures has ended when it is run, which raises
+        raise UnsupportedError(
+            f"odeint: {name_of(f)} uses a Tensor that is no argument, at {here()}, and branches on values, so its derivative "
+            f"cannot be followed. Pass it to odeint among the args."
+        ) from error
+    if not closed.captured:
+        return flat, ()
+
+    def with_captured(*given: Any) -> list[Any]:
+        return closed(*[given[i] for i in numeric], *given[len(leaves) :])
+
+    return with_captured, closed.captured
+
+
+def _slope(slope: Any, spec: ArraySpec, f: Callable[..., Any]) -> Any:
+    """Return what the right-hand side gave for a leaf of the state, with its dtype."""
+    slope = as_operand(slope)
+    own = spec_of(slope)
+    if own.shape != spec.shape:
+        raise StructureError(f"odeint of {name_of(f)}, at {here()}: it returned {own} for a state that is {spec}.")
+    if own.dtype.kind == "c" and spec.dtype.kind != "c":
+        raise InputError(f"odeint of {name_of(f)}, at {here()}: it returned complex numbers for a real state; make y0 complex.")
+    if own.weak:
+        return slope * spec.dtype.type(1)
+    return slope if own.dtype == spec.dtype else slope.astype(spec.dtype)
+
+
+def _check_settings(f: Any, method: str, numbers: Mapping[str, Any]) -> None:
+    if not callable(f):
+        raise InputError(f"odeint needs a function f(y, t, *args), not a {type(f).__name__}, at {here()}.")
+    if method not in METHODS:
+        raise InputError(f"odeint with method={method!r}, at {here()}: choose one of {', '.join(METHODS)}.")
+    for name, value in numbers.items():
+        if isinstance(value, Recorded) or np.ndim(value) or not value > 0:
+            raise InputError(f"odeint with {name}={value!r}, at {here()}: it is a positive number.")

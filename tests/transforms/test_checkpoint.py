@@ -1,0 +1,433 @@
+"""`checkpoint` and `checkpoint_sequence`: derivatives those of the function itself, less memory, and the promised schedules."""
+
+import functools
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import functad
+from functad import errors
+from functad.testing import check_grads, check_primitive, draw_program
+from functad.transforms.checkpoint import _NAME, Segment
+from functad.transforms.checkpoint_sequence import _Reversal, _Steps, fewest_steps, first_part
+from functad.trees import LEAF, flatten
+
+X, W = np.arange(9.0).reshape(3, 3) / 9 - 0.4, np.cos(np.arange(9.0)).reshape(3, 3)
+POLICIES = [None, "contractions", ["h"], ("h", "unused"), lambda equation: True]
+
+
+def block(x, w):
+    """Take branches, write in place, and return a tree."""
+    h = np.tanh(x @ w)
+    if np.sum(h) > 0:
+        h = h * 2
+    h = functad.checkpoint_name(np.sin(h @ w), "h")
+    row = h[1]
+    h[0] = row * 2
+    row *= 3
+    return {"a": np.exp(-h), "b": [np.where(h > 0, h, 0.1 * h), x], "constant": 3}
+
+
+def loss(f):
+    def total(x, w):
+        out = f(x, w)
+        return np.sum(out["a"] ** 2) + np.sum(out["b"][0] * out["b"][1]) + out["constant"]
+
+    return total
+
+
+# Derivatives
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
+def test_derivatives_are_those_of_the_function(policy):
+    c = loss(functad.checkpoint(block, policy=policy))
+    assert c(X, W) == loss(block)(X, W)
+    for found, expected in zip(functad.grad(c, (0, 1))(X, W), functad.grad(loss(block), (0, 1))(X, W), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-13)
+    check_grads(c, [X, W], order=2)
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
+def test_nested_checkpoints_and_third_order(policy):
+    def f(x):
+        inner = functad.checkpoint(lambda x: np.sin(x) * x, policy=policy)
+        return functad.checkpoint(lambda x: inner(np.exp(inner(x))) @ x, policy=policy)(x)
+
+    check_grads(f, [np.array([0.3, 0.8])], order=3)
+
+
+def test_closures_have_their_derivatives():
+    def f(x, w):
+        return np.sum(functad.checkpoint(lambda x: np.sin(x @ w) @ w)(x * 1.0))
+
+    np.testing.assert_allclose(
+        functad.grad(f, 1)(X, W), functad.grad(lambda x, w: np.sum(np.sin(x @ w) @ w), 1)(X, W), rtol=1e-13
+    )
+    check_grads(f, [X, W], order=2)
+
+    def across(y):  # the closure belongs to an outer trace
+        return functad.grad(lambda x: functad.checkpoint(lambda x: x**2 * y**3)(x))(2.0)
+
+    assert functad.grad(across)(3.0) == 108
+    assert functad.jvp(across, (3.0,), (1.0,))[1] == 108
+
+
+def test_result_that_is_a_closure_or_a_constant():
+    def f(x, y):
+        a, b, c = functad.checkpoint(lambda x: (x * 2, y * 5, 7.0))(x)
+        return a + b + c
+
+    assert functad.grad(f, (0, 1))(1.0, 1.0) == (2, 5)
+    assert functad.grad(lambda y: functad.checkpoint(lambda x: y * 5)(y))(1.0) == 5
+
+
+def test_tapes_and_variables():
+    v, u = functad.Variable(W), functad.Variable(X)
+    with functad.GradientTape() as tape:
+        y = np.sum(functad.checkpoint(lambda x: np.sin(x @ v))(u))
+    expected = functad.grad(lambda x, w: np.sum(np.sin(x @ w)), (0, 1))(X, W)
+    for found, e in zip(tape.gradient(y, [u, v]), expected, strict=True):
+        np.testing.assert_allclose(found.numpy(), e)
+    with functad.GradientTape() as outer:
+        with functad.GradientTape() as tape:
+            y = np.sum(functad.checkpoint(lambda x: np.sin(x @ v))(u))
+        slope = np.sum(tape.gradient(y, u))
+    expected = functad.grad(lambda w: np.sum(functad.grad(lambda x: np.sum(np.sin(x @ w)))(X)))(W)
+    np.testing.assert_allclose(outer.gradient(slope, v).numpy(), expected)
+
+
+def test_abstract_traces_have_one_equation():
+    expressions = functad.make_expressions(functad.checkpoint(lambda x: np.sin(x @ W)))(X).check()
+    assert [e.primitive.name for e in expressions.equations] == ["checkpoint"]
+    np.testing.assert_allclose(expressions(X), np.sin(X @ W))
+    np.testing.assert_allclose(
+        functad.grad(lambda x: np.sum(expressions(x)))(X), functad.grad(lambda x: np.sum(np.sin(x @ W)))(X)
+    )
+
+
+def test_random_numbers_and_branches_are_those_of_the_first_run():
+    runs = []
+    rng = np.random.default_rng(0)
+
+    @functad.checkpoint
+    def f(x):
+        mask = rng.random(3) > 0.5
+        runs.append(mask)
+        return np.sum(mask * np.sin(x))
+
+    found = functad.grad(f)(np.ones(3))
+    assert len(runs) == 1
+    np.testing.assert_array_equal(found, runs[0] * np.cos(np.ones(3)))
+
+
+def test_constants_overwritten_later_do_not_change_the_gradient():
+    c = np.array([2.0, 3.0])
+
+    def f(x):
+        y = functad.checkpoint(lambda x: np.sin(x) * c)(x)
+        c[:] = 0
+        return np.sum(y)
+
+    np.testing.assert_array_equal(functad.grad(f)(np.zeros(2)), [2, 3])
+
+
+def test_tensor_that_escapes_raises():
+    kept = []
+    with pytest.raises(errors.EscapedTensorError):
+        functad.grad(lambda x: functad.checkpoint(lambda x: (kept.append(x * 2), x)[1])(x) + kept[0])(1.0)
+
+
+def test_policy_is_checked():
+    for policy in ("everything", [1], 3):
+        with pytest.raises(errors.InputError, match="is no policy"):
+            functad.checkpoint(np.sin, policy=policy)
+    with pytest.raises(errors.InputError, match="needs a function"):
+        functad.checkpoint(3)
+    with pytest.raises(errors.OutputError, match="result is a str"):
+        functad.grad(functad.checkpoint(lambda x: "x"))(1.0)
+
+
+def test_without_tensors_it_is_the_function_and_keeps_its_names():
+    c = functad.checkpoint(policy="contractions")(block)
+    assert (c.__name__, c.__doc__) == ("block", block.__doc__)
+    np.testing.assert_array_equal(c(X, W)["a"], block(X, W)["a"])
+
+
+def test_random_programs():
+    """Programs of many operations, half of which write in place."""
+
+    def total(f):
+        def run(*args):
+            leaves = flatten(f(*args))[0]
+            return sum([np.sum(np.abs(leaf) ** 2) for leaf in leaves if leaf.dtype.kind in "fc"], 0.0)
+
+        return run
+
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        program = draw_program(lambda n, rng=rng: int(rng.integers(n)), mutation=bool(seed % 2))
+        places = tuple(range(len(program.inputs)))
+        expected = flatten(functad.grad(total(program), places)(*program.inputs))[0]
+        for policy in (None, "contractions", lambda equation: True):
+            c = functad.checkpoint(program, policy=policy)
+            found = flatten(functad.grad(total(c), places)(*program.inputs))[0]
+            for a, b in zip(found, expected, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12, err_msg=f"seed {seed}")
+
+
+def test_name_of_a_value_is_a_complete_primitive():
+    check_primitive(_NAME)
+
+
+# What is computed again
+
+
+def recomputed(policy):
+    """Return the names of the operations that the backward pass of a function computes again."""
+    seen = []
+
+    def f(x):
+        h = functad.checkpoint_name(np.tanh(x @ W), "h")
+        return np.cos(h @ W)
+
+    def watching(self, known, original=Segment._computed):
+        found = original(self, known)
+        seen.extend(e.primitive.name for e, computed in zip(self.equations, found, strict=True) if computed)
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Segment, "_computed", watching)
+        functad.grad(lambda x: np.sum(functad.checkpoint(f, policy=policy)(x)))(X)
+    return seen
+
+
+def test_policies_say_what_is_computed_again():
+    """Neither is what no rule reads: here the cosine, whose sine is wanted."""
+    assert recomputed(None) == ["matmul", "tanh", "checkpoint_name", "matmul"]
+    assert recomputed("contractions") == ["tanh"]
+    assert recomputed(["h"]) == ["matmul"]
+    assert recomputed(lambda equation: True) == []
+
+
+# Memory
+
+
+BIG = np.linspace(0.1, 1.0, 20_000)
+
+
+def peak(run):
+    """Return the peak of memory while something runs, in arrays of the size of `BIG`."""
+    tracemalloc.start()
+    try:
+        run()
+        return tracemalloc.get_traced_memory()[1] / BIG.nbytes
+    finally:
+        tracemalloc.stop()
+
+
+def deep(wrap, count=40):
+    def f(x):
+        for _ in range(count):
+            x = wrap(lambda x: np.sin(np.cos(np.sin(np.exp(-x * x)))))(x)
+        return np.sum(x)
+
+    return f
+
+
+def test_peak_memory_falls_in_reverse_and_forward_mode():
+    for run in (lambda f: functad.grad(f)(BIG), lambda f: functad.jvp(f, (BIG,), (BIG,))):
+        plain, checkpointed = peak(lambda run=run: run(deep(lambda f: f))), peak(lambda run=run: run(deep(functad.checkpoint)))
+        assert checkpointed < 0.4 * plain
+
+
+def test_peak_memory_falls_on_a_tape():
+    def by_tape(f):
+        with functad.GradientTape() as tape:
+            x = functad.constant(BIG)
+            tape.watch(x)
+            y = f(x)
+        return tape.gradient(y, x)
+
+    assert peak(lambda: by_tape(deep(functad.checkpoint))) < 0.4 * peak(lambda: by_tape(deep(lambda f: f)))
+
+
+def test_policy_keeps_what_it_says():
+    def f(x):
+        return np.exp(functad.checkpoint_name(np.sin(np.cos(x)), "h"))
+
+    def chain(policy):
+        c = functad.checkpoint(f, policy=policy)
+        return peak(lambda: functad.grad(lambda x: np.sum(functools.reduce(lambda x, _: c(x), range(30), x)))(BIG))
+
+    nothing, named = chain(None), chain(["h"])
+    assert nothing + 25 < named < nothing + 35
+
+
+# Sequences
+
+
+def step(i, y, w):
+    return np.sin(y * w) + 0.1 * i
+
+
+def looped(n):
+    def run(y, w):
+        for i in range(n):
+            y = step(i, y, w)
+        return y
+
+    return run
+
+
+Y, V = np.array([0.1, 0.2]), np.array([1.1, 0.9])
+SNAPSHOTS = [None, 1, 2, 3, 5, 40]
+
+
+@pytest.mark.parametrize("snapshots", SNAPSHOTS)
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 7, 20, 33])
+def test_sequence_is_the_loop(n, snapshots):
+    run = functad.checkpoint_sequence(step, n, snapshots)
+    np.testing.assert_array_equal(run(Y, V), looped(n)(Y, V))
+    for argnum in (0, 1):
+        found = functad.grad(lambda y, w: np.sum(run(y, w) ** 2), argnum)(Y, V)
+        np.testing.assert_allclose(found, functad.grad(lambda y, w: np.sum(looped(n)(y, w) ** 2), argnum)(Y, V), rtol=1e-12)
+
+
+@pytest.mark.parametrize("snapshots", [None, 1, 3])
+def test_sequence_in_both_modes_and_second_order(snapshots):
+    check_grads(functad.checkpoint_sequence(step, 7, snapshots), [Y, V], order=2)
+
+
+def test_sequence_of_trees_with_numbers():
+    def move(i, state, force):
+        return {"x": state["x"] + 0.1 * state["v"], "v": state["v"] - force["k"] * state["x"], "count": state["count"] + 1}
+
+    run = functad.checkpoint_sequence(move, 12, 3)
+    start = {"x": 1.0, "v": np.zeros(2), "count": 0}
+    start["x"] = np.ones(2)
+
+    def loop(state, force):
+        for i in range(12):
+            state = move(i, state, force)
+        return state
+
+    assert run(start, {"k": 0.2})["count"] == 12
+    found = functad.grad(lambda k: np.sum(run(start, {"k": k})["x"]))(0.2)
+    np.testing.assert_allclose(found, functad.grad(lambda k: np.sum(loop(start, {"k": k})["x"]))(0.2))
+
+
+@functools.cache
+def least(length, snapshots):
+    """Return the least number of steps by trying all places for the next snapshot."""
+    if length == 1:
+        return 0
+    if snapshots == 1:
+        return length * (length - 1) // 2
+    return min(m + least(length - m, snapshots - 1) + least(m, snapshots) for m in range(1, length))
+
+
+def test_formula_is_the_minimum_over_all_schedules():
+    for length in range(1, 45):
+        for snapshots in range(1, 9):
+            assert fewest_steps(length, snapshots) == least(length, snapshots)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 10, 37, 100])
+@pytest.mark.parametrize("snapshots", [1, 2, 3, 5, 8, 200])
+def test_binomial_schedule_takes_as_many_steps_as_the_formula_says(n, snapshots):
+    """Reversed from the first state alone: `t(n, c)` steps forward, and one of each that is recorded."""
+    count, held = [0], [0]
+
+    def counted(i, y):
+        count[0] += 1
+        return y * 1.0
+
+    steps = _Steps(counted, n, snapshots, (LEAF, 1), ([], flatten(())[1], []))
+    reversal = _Reversal(steps, [Y], {}, [Y])
+    back = reversal.step_back
+
+    def watched(i, state):
+        held[0] = max(held[0], len(reversal.states))
+        back(i, state)
+
+    reversal.step_back = watched
+    reversal.by_snapshots(snapshots)
+    assert count[0] == n + fewest_steps(n, snapshots)
+    assert held[0] <= snapshots
+    np.testing.assert_array_equal(reversal.cotangents[0], Y)
+
+
+@pytest.mark.parametrize(("n", "snapshots"), [(10, 2), (37, 3), (100, 5), (20, 40)])
+def test_steps_of_the_first_pass_are_not_taken_again(n, snapshots):
+    count = [0]
+
+    def counted(i, y):
+        count[0] += 1
+        return np.sin(y)
+
+    functad.grad(lambda y: np.sum(functad.checkpoint_sequence(counted, n, snapshots)(y)))(Y)
+    kept, start = [0], 0
+    for free in range(snapshots, 1, -1):
+        if n - start > 1:
+            start += first_part(n - start, free)
+            kept.append(start)
+    assert count[0] == 2 * n + fewest_steps(n, snapshots) - kept[-1]
+
+
+def test_square_root_schedule_takes_each_step_three_times_at_most():
+    count = [0]
+
+    def counted(i, y):
+        count[0] += 1
+        return np.sin(y)
+
+    functad.grad(lambda y: np.sum(functad.checkpoint_sequence(counted, 100)(y)))(Y)
+    assert 200 < count[0] <= 300
+
+
+def test_peak_memory_of_sequences():
+    """With 100 steps: 2 sqrt(100) states, or as many as there are snapshots, and the record of a step."""
+
+    def gradient(run):
+        return peak(lambda: functad.grad(lambda y: np.sum(run(y, 2.0)))(BIG))
+
+    assert gradient(looped(100)) > 95
+    assert gradient(functad.checkpoint_sequence(step, 100)) < 2 * 10 + 10
+    assert gradient(functad.checkpoint_sequence(step, 100, 5)) < 5 + 12
+    assert gradient(functad.checkpoint_sequence(step, 100, 1)) < 1 + 10
+    run = functad.checkpoint_sequence(step, 100)
+    assert peak(lambda: functad.jvp(lambda y: run(y, 2.0), (BIG,), (BIG,))) < 15
+
+
+def test_sequence_refuses_what_cannot_be():
+    with pytest.raises(errors.OutputError, match=r"step 0 makes state float64\[2,1\], but it was float64\[2\]"):
+        functad.checkpoint_sequence(lambda i, y: y[:, None], 3)(Y)
+    with pytest.raises(errors.OutputError, match="the state should be a leaf, not a list of 1"):
+        functad.checkpoint_sequence(lambda i, y: [y], 3)(Y)
+    for n, snapshots in ((-1, None), (2.5, None), (3, 0)):
+        with pytest.raises(errors.InputError, match="checkpoint_sequence of"):
+            functad.checkpoint_sequence(lambda i, y: y, n, snapshots)
+    with pytest.raises(errors.InputError, match="needs a function"):
+        functad.checkpoint_sequence(3, 3)
+
+
+def test_closure_of_a_sequence_is_refused():
+    with pytest.raises(errors.CustomRuleError, match="Make it an argument"):
+        functad.grad(lambda w: functad.checkpoint_sequence(lambda i, y: y * w, 3)(w))(2.0)
+
+
+def test_sequence_has_one_equation():
+    run = functad.checkpoint_sequence(step, 50)
+    expressions = functad.make_expressions(run)(Y, V).check()
+    assert [e.primitive.name for e in expressions.equations] == ["checkpoint_sequence"]
+    np.testing.assert_array_equal(expressions(Y, V), looped(50)(Y, V))
+
+
+def test_sequence_on_a_tape():
+    v = functad.Variable(V)
+    run = functad.checkpoint_sequence(step, 9, 3)
+    with functad.GradientTape() as tape:
+        y = np.sum(run(Y, v))
+    np.testing.assert_allclose(tape.gradient(y, v).numpy(), functad.grad(lambda w: np.sum(looped(9)(Y, w)))(V))

@@ -1,0 +1,268 @@
+"""`primitive` and `numerical_primitive`: functions that functad cannot look into."""
+
+import ctypes
+import ctypes.util
+import math
+
+import numpy as np
+import pytest
+
+import functad
+from functad import errors
+from functad.primitives.primitive import ENTRIES
+from functad.testing import check_grads, check_rules
+
+X = np.array([0.3, 0.7])
+A, B = np.array([[4.0, 1.0], [0.5, 3.0]]), np.array([1.0, 2.0])
+
+
+def solver(**options):
+    """Return `np.linalg.solve` as a function that takes plain arrays only."""
+
+    def solve(a, b):
+        assert type(a) is type(b) is np.ndarray
+        return np.linalg.solve(a, b)
+
+    return functad.primitive(
+        solve,
+        lambda g, a, out: -np.outer(np.linalg.solve(a.T, g), out),
+        lambda g, a: np.linalg.solve(a.T, g),
+        **options,
+    )
+
+
+def rows(f, x):
+    """Return the Jacobian row by row: one that is computed for all rows at once would need batching rules."""
+    return np.stack([functad.grad(lambda x, i=i: f(x)[i])(x) for i in range(len(f(x)))])
+
+
+# Rules of the user's
+
+
+def test_general_primitive_in_both_modes_and_second_order():
+    solve = solver()
+    check_grads(solve, [A, B], order=2)
+    check_rules(solve, A, B, order=2)
+    np.testing.assert_array_equal(solve(A, list(B)), np.linalg.solve(A, B))
+    np.testing.assert_allclose(rows(lambda b: solve(A, b), B), np.linalg.inv(A))
+    forward = solver(
+        jvps=[lambda t, a, out: -np.linalg.solve(a, t @ out), lambda t, a: np.linalg.solve(a, t)], name="with_forward"
+    )
+    check_grads(forward, [A, B], order=2)
+
+
+def test_list_and_shape_rule():
+    for f in (solver(), solver(shape=lambda a, b: b), solver(shape=lambda a, b: (b.shape, b.dtype))):
+        expressions = functad.make_expressions(f)(A, B).check()
+        assert [e.primitive.name for e in expressions.equations] == ["solve"]
+        np.testing.assert_array_equal(expressions(A, B), np.linalg.solve(A, B))
+        assert functad.eval_shape(f, A, B).shape == (2,)
+    with pytest.raises(errors.CustomRuleError, match=r"shape rule gives float64\[2,2\] for result, but it is float64\[2\]"):
+        check_rules(solver(shape=lambda a, b: a), A, B)
+
+
+def test_shape_that_cannot_be_found_is_asked_for():
+    f = functad.primitive(lambda x: math.acosh(x[0] - 5), lambda g, x: g * x, name="picky")
+    with pytest.raises(
+        errors.CustomRuleError, match=r"shape of the result of picky is not known.*ValueError.*Give the rule: shape="
+    ):
+        functad.eval_shape(f, X)
+
+
+def test_wrong_rules_are_found():
+    def make(*rules, **options):
+        return functad.primitive(lambda x, y: x * y, *rules, name="product", **options)
+
+    with pytest.raises(errors.WrongDerivativeError):
+        check_rules(make(lambda g, y: g, lambda g, x: g * x), X, X)
+    check_rules(make(lambda g, y: g * y, lambda g, x: g * x), X, X, order=2)
+    bad = make(lambda g, y: g * y, lambda g: g[:1])
+    with pytest.raises(
+        errors.CustomRuleError, match=r"rule of product for y gave a cotangent of shape \(1,\), but y has shape \(2,\)"
+    ):
+        functad.grad(lambda y: np.sum(bad(X, y)))(X)
+
+
+def test_elementwise_primitive_broadcasts_and_has_both_modes():
+    f = functad.primitive(
+        lambda x, y: np.exp(np.asarray(x)) * y,
+        lambda g, out: g * out,
+        lambda g, x: g * np.exp(x),
+        kind="elementwise",
+        name="scaled_exp",
+    )
+    check_grads(f, [np.ones((3, 1)) * 0.2, X], order=3)
+    check_rules(f, 0.3, X)
+
+
+def test_linear_primitive():
+    f = functad.primitive(lambda x: np.cumsum(x), lambda g: np.cumsum(g[::-1])[::-1], kind="linear", name="running")
+    check_grads(lambda x: f(x) ** 2, [X], order=2)
+    np.testing.assert_array_equal(rows(f, X), [[1, 0], [1, 1]])
+
+
+def test_joint_rule_and_several_results():
+    f = functad.primitive(
+        lambda x, y: (x * y, x + y),
+        lambda g, arrays: (g[0] * arrays[1] + g[1], g[0] * arrays[0] + g[1]),
+        names=["x", "y"],
+        joint=True,
+        multiple=True,
+        name="both",
+    )
+    check_grads(lambda x, y: f(x, y), [X, B], order=2)
+    assert [e.primitive.name for e in functad.make_expressions(f)(X, B).check().equations] == ["both"]
+
+
+def test_parameters_defaults_and_none():
+    def power(x, n=2, *, scale=1.0):
+        return scale * x**n
+
+    f = functad.primitive(power, lambda g, x, n, scale: g * scale * n * x ** (n - 1))
+    assert functad.grad(f)(3.0) == 6
+    assert functad.grad(f)(3.0, n=3, scale=2.0) == 54
+    assert functad.grad(lambda x: f(n=3, x=x))(2.0) == 12
+    with pytest.raises(errors.CustomRuleError, match=r"scale is a Tensor, but only x are arrays .* names=\('x', 'scale'\)"):
+        functad.grad(lambda s: f(2.0, scale=s))(1.0)
+    g = functad.primitive(lambda x, y: x * y, lambda g, y: g * y, None, name="half")
+    assert functad.grad(g, (0, 1))(2.0, 3.0) == (3, 0)
+
+
+def test_tapes_and_variables():
+    v = functad.Variable(B)
+    solve = solver()
+    with functad.GradientTape() as tape:
+        y = np.sum(solve(A, v) ** 2)
+    expected = functad.grad(lambda b: np.sum(np.linalg.solve(A, b) ** 2))(B)
+    np.testing.assert_allclose(tape.gradient(y, v).numpy(), expected)
+
+
+def test_ufunc_is_entered_as_itself():
+    special = pytest.importorskip("scipy.special", reason="SciPy is an extra")
+    ufunc = special.tklmbda
+    f = functad.primitive(ufunc, lambda g, y, out: g / (out ** (y - 1) + (1 - out) ** (y - 1)), None, kind="elementwise")
+    try:
+        check_grads(lambda x: ufunc(x, 0.5) ** 2, [np.array([0.5, -0.3])], order=2)
+        check_grads(lambda x: f(x, 0.5), [0.4], order=2)
+        assert [e.primitive.name for e in functad.make_expressions(f)(0.4, 0.5).check().equations] == ["tklmbda"]
+        with pytest.raises(errors.InputError, match="tklmbda has derivative rules already"):
+            functad.primitive(ufunc, lambda g: g, None)
+    finally:
+        del ENTRIES[ufunc]
+    with pytest.raises(errors.InputError, match="sin has derivative rules already"):
+        functad.primitive(np.sin, lambda g, x: g)
+
+
+def test_function_of_a_library_in_c():
+    found = ctypes.util.find_library("m")
+    if found is None:
+        pytest.skip("there is no C library of mathematics to call on this system")
+    erf = ctypes.CDLL(found).erf
+    erf.restype, erf.argtypes = ctypes.c_double, [ctypes.c_double]
+    f = functad.primitive(
+        erf, lambda g, x: g * 2 / np.sqrt(np.pi) * np.exp(-(x**2)), names=["x"], name="erf", kind="elementwise"
+    )
+    check_rules(f, 0.4, order=2)
+
+
+def test_what_cannot_be_entered():
+    with pytest.raises(errors.InputError, match=r"2 rules for the arrays x, y|1 rules for the arrays"):
+        functad.primitive(lambda x, y: x, lambda g: g, names=["x", "y"])
+    with pytest.raises(errors.InputError, match="kind is 'odd'"):
+        functad.primitive(lambda x: x, lambda g: g, kind="odd")
+    with pytest.raises(errors.InputError, match="needs a function"):
+        functad.primitive(3, lambda g: g)
+    with pytest.raises(errors.InputError, match="2 JVP rules for 1 arrays"):
+        functad.primitive(lambda x: x, lambda g: g, jvps=[None, None])
+    with pytest.raises(errors.InputError, match="give names="):
+        functad.primitive(min, lambda g: g)
+
+
+# Rules by differences
+
+
+def simulate(x, rate=2.0):
+    return math.exp(rate * float(x[0])) * float(x[1])
+
+
+def model(x, rate=2.0):
+    return np.exp(rate * x[0]) * x[1]
+
+
+@pytest.mark.parametrize("point", [X, np.array([-1.0, 1e4]), np.array([1e-3, 2e-5])])
+def test_central_differences(point):
+    f = functad.numerical_primitive(simulate)
+    expected = functad.grad(model)(point)
+    np.testing.assert_allclose(functad.grad(f)(point), expected, rtol=1e-8, atol=1e-8)
+    pushed = functad.jvp(f, (point,), (np.array([0.3, -0.2]),))
+    np.testing.assert_allclose(pushed[1], expected @ [0.3, -0.2], rtol=1e-6, atol=1e-8)
+    assert pushed[0] == simulate(point)
+    assert functad.jvp(f, (point,), (np.zeros(2),))[1] == 0
+
+
+def test_second_derivatives_are_differences_of_differences():
+    f = functad.numerical_primitive(simulate)
+    expected = functad.jacobian(functad.grad(model))(X)
+    np.testing.assert_allclose(rows(functad.grad(f), X), expected, atol=2e-6)
+    over = functad.jvp(functad.grad(f), (X,), (B,))[1]
+    np.testing.assert_allclose(over, expected @ B, atol=2e-6)
+    forward = functad.jvp(lambda x: functad.jvp(f, (x,), (B,))[1], (X,), (B,))[1]
+    np.testing.assert_allclose(forward, B @ expected @ B, atol=2e-6)
+
+
+def test_complex_step_is_exact_to_rounding():
+    f = functad.numerical_primitive(lambda x, y: np.sin(x) @ y, "complex-step", name="wave")
+    np.testing.assert_allclose(
+        functad.grad(f, (0, 1))(X, B), functad.grad(lambda x, y: np.sin(x) @ y, (0, 1))(X, B), rtol=1e-15
+    )
+    np.testing.assert_allclose(functad.jvp(f, (X, B), (B, X))[1], (np.cos(X) * B) @ B + np.sin(X) @ X, rtol=1e-15)
+    np.testing.assert_allclose(rows(lambda x: functad.grad(f)(x, B), X), np.diag(-np.sin(X) * B), atol=1e-8)
+
+
+def test_complex_arguments_have_the_convention_of_transforms():
+    def norm(z):
+        return np.sum(np.abs(z) ** 2 * B) + z[0].real
+
+    z = X + 1j * B
+    np.testing.assert_allclose(functad.grad(functad.numerical_primitive(norm))(z), functad.grad(norm)(z), rtol=1e-8)
+
+
+def test_several_results_single_precision_integers_and_parameters():
+    f = functad.numerical_primitive(lambda x, n: (np.asarray(x) ** n, np.sum(x), int(n)), name="three")
+    found = functad.grad(lambda x: np.sum(f(x, 3)[0]) + f(x, 3)[1])(X)
+    np.testing.assert_allclose(found, 3 * X**2 + 1, rtol=1e-8)
+    single = functad.numerical_primitive(lambda x: np.sum(np.sin(x)))
+    found = functad.grad(single)(X.astype(np.float32))
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, np.cos(X), rtol=1e-3)
+    assert functad.grad(functad.numerical_primitive(simulate))(X, rate=0.0)[1] == pytest.approx(1)
+
+
+def test_it_is_marked_as_approximate():
+    f = functad.numerical_primitive(simulate)
+    text = repr(functad.make_expressions(f)(X).check())
+    assert "simulate[approximate=central] x" in text
+    assert repr(f) == "<primitive simulate[approximate=central]>"
+    found = str(functad.explain(lambda x: f(x) * 2, X))
+    assert "args[0]: connected, approximate by simulate[approximate=central] at " in found
+    assert "approximate=complex-step" in repr(functad.numerical_primitive(simulate, "complex-step"))
+
+
+def test_numerical_check_tapes_and_shape_rule():
+    f = functad.numerical_primitive(simulate, shape=lambda x, rate: ((), float))
+    check_rules(f, X)
+    v = functad.Variable(X)
+    with functad.GradientTape() as tape:
+        y = f(v)
+    np.testing.assert_allclose(tape.gradient(y, v).numpy(), functad.grad(model)(X), rtol=1e-8)
+    expressions = functad.make_expressions(functad.grad(f))(X).check()
+    np.testing.assert_allclose(expressions(2 * X), functad.grad(model)(2 * X), rtol=1e-8)
+
+
+def test_numerical_refuses_what_has_no_meaning():
+    with pytest.raises(errors.InputError, match="method is 'forward'"):
+        functad.numerical_primitive(simulate, "forward")
+    with pytest.raises(errors.InputError, match="step is 0"):
+        functad.numerical_primitive(simulate, step=0.0)
+    with pytest.raises(errors.CustomRuleError, match="rate is a Tensor"):
+        functad.grad(lambda rate: functad.numerical_primitive(simulate)(X, rate))(1.0)
