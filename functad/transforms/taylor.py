@@ -22,7 +22,7 @@ from functad.expressions.spec import dtype_of, shape_of
 from functad.places import here, name_of
 from functad.primitives.arithmetic import DIVIDE, MULTIPLY
 from functad.primitives.kinds import forward_plan
-from functad.primitives.primitive import Plan, Primitive, names_read
+from functad.primitives.primitive import Plan, Primitive
 from functad.primitives.safe import PRODUCT, QUOTIENT
 from functad.tracing.recorder import FORWARD, Recorded, Recorder
 from functad.tracing.tensor import Tensor
@@ -188,7 +188,7 @@ class _Call:
             first = zero_tangent(self.values[i]) if rising[0] is None else rising[0]
             slopes.append(recorder.tensor(first, rising[1:]))
         out = self.out
-        if any("out" in names_read(rule) for rule in self.plan.rules):
+        if self.plan.reads_out:
             shorter = self.coefficients(order - 1)
             if self.primitive.multiple:
                 columns = list(zip(*shorter, strict=True)) or [()] * len(out)

@@ -94,6 +94,36 @@ def _listed(f):
     return lambda x: functad.make_expressions(f)(X)(x)
 
 
+def _own_vjp(f):
+    """Return a function with a VJP rule of its own."""
+
+    @functad.custom_vjp
+    def ruled(x):
+        return f(x)
+
+    ruled.defvjp(lambda x: (f(x), x), lambda x, g: functad.vjp(f, x)[1](g))
+    return ruled
+
+
+def _own_jvp(f):
+    """Return a function with a JVP rule of its own."""
+
+    @functad.custom_jvp
+    def ruled(x):
+        return f(x)
+
+    ruled.defjvp(lambda primals, tangents: functad.jvp(f, primals, tangents))
+    return ruled
+
+
+@functad.custom_root(lambda y, p: y - 0.3 * np.sin(y) - p)
+def solver(start, p):
+    """Return the root by iteration, which is not differentiated."""
+    for _ in range(60):
+        start = p + 0.3 * np.sin(start)
+    return start
+
+
 OPERATORS: dict[str, tuple[Callable[[Function], Function], Callable[[Function], Function]]] = {
     "grad": (lambda f: functad.grad(total(f)), lambda f: lambda x: matrix(f, x).T @ W),
     "value_and_grad": (
@@ -130,6 +160,13 @@ OPERATORS: dict[str, tuple[Callable[[Function], Function], Callable[[Function], 
     ),
     "vmap": (_batch, _loop),
     "make_expressions": (_listed, lambda f: f),
+    "checkpoint": (functad.checkpoint, lambda f: f),
+    "custom_vjp": (_own_vjp, lambda f: f),
+    "custom_jvp": (_own_jvp, lambda f: f),
+    "custom_root": (
+        lambda f: lambda x: solver(np.zeros(3), f(x)),
+        lambda f: lambda x: solver(np.zeros(3), f(x)),
+    ),
     "GradientTape": (_tape, lambda f: lambda x: matrix(f, x).T @ W),
     "gradients_function": (
         lambda f: lambda x: functad.gradients_function(total(f))(x)[0],
