@@ -111,7 +111,7 @@ class Plan:
         keep: how the saved values are stored, one of the `KEEP_` constants.
         pick: `pick(values, out, params)` returns what the rules read.
         holds: positions of the array arguments that some rule reads as they are.
-        reads_out: some rule reads the result.
+        read: all names that the rules read.
         reads: the only name that the only rule reads, if there is just one.
         elementwise: the primitive is of that kind.
         pushes: JVP rules for the active inputs that read the same as the VJP rules, so that the short ways of reverse traces
@@ -133,8 +133,8 @@ class Plan:
         "pick",
         "primitive",
         "pushes",
+        "read",
         "reads",
-        "reads_out",
         "rules",
         "selects",
         "separate",
@@ -154,7 +154,7 @@ class Plan:
         picks = [_picks(primitive, names) for names in wants]
         self.reads = wants[0][0] if self.single is not None and len(wants[0]) == 1 else None
         read = {name for names in wants for name in names}
-        self.reads_out = "out" in read
+        self.read = frozenset(read)
         every = range(max(len(primitive.names), *active, 63) + 1 if "arrays" in read or "rest" in read else 0)
         self.holds = frozenset(every) | {i for i, name in enumerate(primitive.names) if name in read}
         values = {"out", *primitive.names}

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from types import CodeType
+from types import CodeType, MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -62,6 +62,7 @@ class Recorder:
         closed: the trace has ended; its Tensors are of no more use.
         lasting: the records stay when the trace has ended, and with them the arrays of the user that they keep.
         frozen: such arrays as are read-only while the trace is open.
+        seals: arrays of the user that must be the same when the function has returned, see `functad.tracing.constants`.
         written: a Tensor has been written to, so that others may be stale.
         equations: the records, by slot; inputs come first.
         inputs: the number of inputs.
@@ -83,6 +84,7 @@ class Recorder:
     sleeps = False
     reassigns = False
     calls: Any = None
+    seals: Mapping[int, Any] = MappingProxyType({})
     watch: Any = None
     written = False
 
@@ -137,6 +139,8 @@ class Recorder:
         self.eager = False
         if self.frozen:
             thaw(self)
+        if self.seals:
+            del self.seals
 
 
 STALE = Recorder(REVERSE, "a write", None)
@@ -368,7 +372,7 @@ def _with_constants_held(arrays: Sequence[Any], values: Sequence[Any], plan: Any
         return values
     result = list(values)
     for i, a in enumerate(arrays):
-        if i in holds and type(a) is _ndarray:
+        if i in holds and isinstance(a, _ndarray):
             result[i] = held(a, recorder)
     return result
 
@@ -392,7 +396,7 @@ def append_abstract(
             inputs.append(a.slot)
         else:
             known.append(spec_of(a) if isinstance(a, Recorded) else a)
-            inputs.append(Constant(a.copy() if type(a) is _ndarray else clone(a) if isinstance(a, Recorded) else a))
+            inputs.append(Constant(a.copy() if isinstance(a, _ndarray) else clone(a) if isinstance(a, Recorded) else a))
     out = primitive.spec(*known, **params)
     results = out if primitive.multiple else (out,)
     first = len(recorder.equations)

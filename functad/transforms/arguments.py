@@ -12,8 +12,9 @@ import numpy as np
 
 from functad.errors import ConstantError, ConversionError, InputError, OutputError, StructureError
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, shape_of, spec_of
-from functad.places import here, line_of_error, name_of
+from functad.places import here, line_of, line_of_error, name_of
 from functad.primitives.operands import zeros_for
+from functad.tracing.constants import broken_seal, held_input
 from functad.tracing.recorder import ONLOOKER, OPEN, Recorded, Recorder, awake, new_input
 from functad.tracing.tensor import Tensor
 from functad.tracing.views import clone
@@ -143,6 +144,8 @@ def enter(
         if not holomorphic and (kind is float or kind is _float64 or (kind is _ndarray and value.dtype.kind == "f")):
             inputs.structures.append(LEAF)
             inputs.primals.append(value)
+            if kind is _ndarray and not recorder.lasting:
+                value = held_input(value, recorder)
             made = new_input(Tensor, recorder, value)
         else:
             leaves, structure = flatten(value)
@@ -161,7 +164,7 @@ def enter(
                         f"{structure.paths(root)[i]} is {_described(leaf)}. {reason}"
                     )
                 else:
-                    tensors.append(new_input(Tensor, recorder, clone(leaf) if isinstance(leaf, Recorded) else leaf))
+                    tensors.append(new_input(Tensor, recorder, _held(leaf, recorder)))
                 inputs.primals.append(leaf)
             made = structure.unflatten(tensors)
         if isinstance(key, int):
@@ -169,6 +172,13 @@ def enter(
         else:
             inputs.kwargs = {**inputs.kwargs, key: made}
     return inputs
+
+
+def _held(leaf: Any, recorder: Recorder) -> Any:
+    """Return what stands for a leaf of an argument in the trace."""
+    if isinstance(leaf, Recorded):
+        return clone(leaf)
+    return held_input(leaf, recorder) if isinstance(leaf, _ndarray) and not recorder.lasting else leaf
 
 
 _INTEGER = (
@@ -210,6 +220,8 @@ def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwarg
     token = OPEN.set(recorder)
     try:
         out = f(*args, **kwargs) if recorder.watch is None else recorder.watch.run(f, args, kwargs)
+        if recorder.seals:
+            check_seals(recorder)
         if type(out) is Tensor and out.recorder is recorder and not recorder.written:
             return out
         return _settled(out)
@@ -253,9 +265,25 @@ def shown(value: Any) -> Any:
 def overwritten(error: ValueError, recorder: Recorder) -> ConstantError:
     """Return the error for writing into an array that was made read-only because its values are still needed."""
     return ConstantError(
-        f"{error}: an array was overwritten at {line_of_error(error)}, which {name_of(recorder.function)} had used as a "
-        f"constant before; its derivative needs the old values. Write into a copy: a = a.copy()."
+        f"{error}: an array was overwritten at {line_of_error(error)}, which {name_of(recorder.function)} had used "
+        f"before, as a constant or an argument; its derivative needs the old values. Write into a copy: a = a.copy()."
     )
+
+
+def check_seals(recorder: Recorder) -> None:
+    """Raise if the function has overwritten an array whose values are still needed, in a way that NumPy could not stop.
+
+    Raises:
+        ConstantError: it has.
+    """
+    broken = broken_seal(recorder)
+    if broken is not None:
+        a, place = broken
+        raise ConstantError(
+            f"{recorder.transform} of {name_of(recorder.function)}, called at {here()}: an array, {spec_of(a)}, that was used "
+            f"at {line_of(*place)} was overwritten before the function returned, under another name or through a view; "
+            f"its derivative needs the old values. Write into a copy: a = a.copy()."
+        )
 
 
 def split_aux(out: Any, has_aux: bool, selection: Selection) -> tuple[Any, Any]:
@@ -295,9 +323,18 @@ def check_result(leaf: Any, path: str, transform: str, function: Any) -> None:
 def lower(tree: Any, recorder: Recorder) -> Any:
     """Return a tree with the Tensors of a trace replaced by their values."""
     if isinstance(tree, Recorded):
-        return tree.value if tree.recorder is recorder else tree
+        return _released(tree.value) if tree.recorder is recorder else tree
     leaves, structure = flatten(tree)
-    return structure.unflatten([v.value if isinstance(v, Recorded) and v.recorder is recorder else v for v in leaves])
+    return structure.unflatten(
+        [_released(v.value) if isinstance(v, Recorded) and v.recorder is recorder else v for v in leaves]
+    )
+
+
+def _released(value: Any) -> Any:
+    """Return a value, copied if it is a view of an array that was read-only only while the trace was open."""
+    if type(value) is _ndarray and not value.flags.writeable and type(value.base) is _ndarray and value.base.flags.writeable:
+        return value.copy()
+    return value
 
 
 def check_like(given: Any, structure: Structure, values: Sequence[Any], name: str, what: str) -> list[Any]:

@@ -11,7 +11,7 @@ from functad.errors import NotLinearError, StructureError
 from functad.expressions.spec import ArraySpec, shape_of
 from functad.places import here, name_of
 from functad.primitives.operands import innermost, zeros_for
-from functad.primitives.primitive import Plan, names_read
+from functad.primitives.primitive import Plan
 from functad.tracing.recorder import REVERSE, Recorded, Recorder, new_input
 from functad.tracing.tensor import Tensor
 from functad.transforms.arguments import Selection, check_like, enter, lower, split_aux, traced
@@ -187,4 +187,4 @@ def is_linear(plan: Plan) -> bool:
         return True
     own = {primitive.names[i] for i in plan.active if i < len(primitive.names)} | {"out", "arrays", *primitive.derived}
     own |= {"rest"} if max(plan.active) > 0 else set()
-    return all(own.isdisjoint(names_read(rule)) for rule in plan.rules)
+    return own.isdisjoint(plan.read)

@@ -188,7 +188,7 @@ class _Call:
             first = zero_tangent(self.values[i]) if rising[0] is None else rising[0]
             slopes.append(recorder.tensor(first, rising[1:]))
         out = self.out
-        if self.plan.reads_out:
+        if "out" in self.plan.read:
             shorter = self.coefficients(order - 1)
             if self.primitive.multiple:
                 columns = list(zip(*shorter, strict=True)) or [()] * len(out)

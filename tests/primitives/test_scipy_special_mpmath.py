@@ -44,6 +44,39 @@ def _polynomial(f, *parameters):
     return lambda x: f(*parameters, x)
 
 
+def _poisson_mean(f, nc):
+    """The mean of f over counts of Poisson's distribution with the mean nc/2."""
+    half = nc / 2
+    return mp.exp(-half) * sum(half**j / mp.factorial(j) * f(j) for j in range(40))
+
+
+def _noncentral_chi_square(df):
+    return lambda x, nc: _poisson_mean(lambda j: _lower_gamma(mp.mpf(df) / 2 + j, x / 2), nc)
+
+
+def _noncentral_f(dfn, dfd):
+    return lambda nc, f: _poisson_mean(
+        lambda j: mp.betainc(mp.mpf(dfn) / 2 + j, mp.mpf(dfd) / 2, 0, dfn * f / (dfd + dfn * f), regularized=True), nc
+    )
+
+
+def _noncentral_t(df, nc, t):
+    """`P((Z + nc) / w <= t)`, a mean over w by mpmath's own quadrature."""
+    scale = 2 * (df / 2) ** (df / 2) / mp.gamma(df / 2)
+    ends = [0, 0.5, 1, 1.5, 2, 3, 6]
+    return mp.quad(lambda w: scale * w ** (df - 1) * mp.exp(-df * w * w / 2) * mp.ncdf(t * w - nc), ends)
+
+
+def _smirnov(n):
+    def survival(d):
+        count = int(mp.floor(n * (1 - d)))
+        return d * sum(
+            mp.binomial(n, j) * (d + mp.mpf(j) / n) ** (j - 1) * (1 - d - mp.mpf(j) / n) ** (n - j) for j in range(count + 1)
+        )
+
+    return survival
+
+
 # Name, what mpmath calls it, points (a tuple each, every argument of which is differentiated), arguments that stand before.
 FUNCTIONS = [
     ("gamma", mp.gamma, [(0.5,), (1.0,), (12.25,), (-1.5,), (1e-3,), (30.5,)]),
@@ -165,6 +198,7 @@ FUNCTIONS = [
         2.5,
     ),
     ("chdtr", lambda x: mp.gammainc(1.25, 0, x / 2, regularized=True), [(0.5,), (9.0,)], 2.5),
+    *[("smirnov", _smirnov(n), [(0.15,), (0.45,), (0.85,)], n) for n in (2, 5, 30)],
     ("pdtr", lambda m: mp.gammainc(4, m, regularized=True), [(0.5,), (9.0,)], 3),
     (
         "kolmogorov",
@@ -241,6 +275,9 @@ def test_derivatives_of_several_results(row):
         ("chdtrc", "chdtri", (2.5,), 1.75),
         ("fdtr", "fdtri", (2.5, 4.0), 1.75),
         ("pdtr", "pdtri", (3,), 1.75),
+        ("smirnov", "smirnovi", (5,), 0.35),
+        ("ncfdtr", "ncfdtri", (2.5, 4.0, 1.5), 1.75),
+        ("nctdtr", "nctdtrit", (2.5, 0.5), 1.75),
         ("stdtr", "stdtrit", (2.5,), -0.75),
         ("bdtr", "bdtri", (2, 5), 0.25),
         ("nbdtr", "nbdtri", (2, 5), 0.25),
@@ -277,3 +314,78 @@ def test_complex_derivative_of_wofz(z):
 def test_complex_derivative_of_lambertw(z):
     tangent = functad.jvp(special.lambertw, (np.complex128(z),), (np.complex128(1),))[1]
     assert complex(tangent) == pytest.approx(complex(mp.diff(mp.lambertw, mp.mpc(z))), rel=1e-10)
+
+
+# The noncentral distributions; mpmath has none, so sums and integrals of what it has are differentiated
+
+
+def _check_gradient(f, reference, point):
+    """As `_check`, with first derivatives and fewer digits: sums and integrals take long."""
+    gradient = functad.grad(f, argnums=tuple(range(len(point))))(*point)
+    with mp.workdps(20):
+        values = list(map(mp.mpf, point))
+        for i, slope in enumerate(gradient):
+            expected = mp.diff(lambda t, i=i: reference(*values[:i], t, *values[i + 1 :]), values[i])
+            assert slope == pytest.approx(float(expected), rel=1e-9)
+
+
+@pytest.mark.parametrize(("df", "point"), [(1.0, (2.0, 1.5)), (3.5, (0.3, 4.0)), (3.5, (12.0, 0.01))])
+def test_noncentral_chi_square(df, point):
+    _check_gradient(lambda x, nc: special.chndtr(x, df, nc), _noncentral_chi_square(df), point)
+
+
+@pytest.mark.parametrize("df", [1.0, 3.5])
+def test_noncentral_chi_square_where_the_density_is_taken_from_another_formula(df):
+    with mp.workdps(30):
+        distance = mp.sqrt(250) - mp.sqrt(200)
+        bessel = mp.besseli(df / 2 - 1, mp.sqrt(50000)) * mp.exp(-mp.sqrt(50000))
+        expected = float(mp.exp(-distance * distance / 2) * (mp.mpf(250) / 200) ** (df / 4 - 0.5) * bessel / 2)
+    assert functad.grad(lambda x: special.chndtr(x, df, 200.0))(250.0) == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize(("freedom", "point"), [((2.5, 4.0), (1.5, 1.75)), ((5.0, 1.5), (0.01, 0.3)), ((5.0, 4.0), (6.0, 4.0))])
+def test_noncentral_f(freedom, point):
+    _check_gradient(lambda nc, f: special.ncfdtr(*freedom, nc, f), _noncentral_f(*freedom), point)
+
+
+@pytest.mark.parametrize("point", [(3.0, 1.0, 2.0), (2.5, -1.0, 0.5), (8.0, 0.5, -1.5)])
+def test_noncentral_t(point):
+    _check_gradient(special.nctdtr, _noncentral_t, point)
+
+
+@pytest.mark.parametrize("point", [(3.0, 40.0, 45.0), (1e6, 1.0, 1.5), (50.0, -100.0, -100.0)])
+def test_noncentral_t_where_the_integrand_is_narrow(point):
+    found = functad.grad(special.nctdtr, argnums=(1, 2))(*point)
+    for i, slope in enumerate(found, start=1):
+        ends = [[x + (j == i) * step for j, x in enumerate(point)] for step in (1e-4, -1e-4)]
+        difference = special.nctdtr(*ends[0]) - special.nctdtr(*ends[1])
+        assert slope == pytest.approx(difference / 2e-4, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "inverse", "values", "position", "tolerance"),
+    [
+        ("chndtr", "chndtrix", (2.0, 2.5, 1.5), 0, 1e-8),
+        ("chndtr", "chndtrinc", (5.0, 2.5, 1.5), 2, 1e-8),
+        ("ncfdtr", "ncfdtri", (2.5, 4.0, 1.5, 1.75), 3, 1e-8),
+        ("nctdtr", "nctdtrit", (2.5, 0.5, 1.5), 2, 1e-8),
+        ("nctdtr", "nctdtrinc", (2.5, 0.5, 1.5), 1, 1e-5),
+        ("nctdtr", "nctdtridf", (2.5, 0.5, 1.5), 0, 1e-5),
+    ],
+)
+def test_inverse_in_each_argument(name, inverse, values, position, tolerance):
+    """What an inverse finds is the argument, whatever the others are: its derivative by that is 1 and by the others 0."""
+    order = {"chndtrix": (3, 1, 2), "ncfdtri": (0, 1, 2, 4), "nctdtrit": (0, 1, 3)}
+    order |= {"chndtrinc": (0, 1, 3), "nctdtrinc": (0, 3, 2), "nctdtridf": (3, 1, 2)}
+
+    def there_and_back(*arguments):
+        every = [*arguments, getattr(special, name)(*arguments)]
+        return getattr(special, inverse)(*[every[i] for i in order[inverse]])
+
+    assert there_and_back(*values) == pytest.approx(values[position], rel=tolerance)
+    continuous = [
+        i for i in range(len(values)) if name == "nctdtr" or i == position or (i, name) in ((0, "chndtr"), (3, "ncfdtr"))
+    ]
+    for i in continuous:
+        slope = functad.grad(there_and_back, argnums=i)(*values)
+        assert slope == pytest.approx(float(i == position), rel=tolerance, abs=tolerance)

@@ -23,6 +23,9 @@ FAMILIES: dict[str, str] = {
     "eval_genlaguerre eval_hermite eval_hermitenorm eval_sh_legendre eval_sh_chebyt eval_sh_chebyu eval_sh_jacobi lpmv",
     "distributions": "bdtr bdtrc bdtri chdtr chdtrc chdtri fdtr fdtrc fdtri gdtr gdtrc gdtria gdtrix nbdtr nbdtrc nbdtri pdtr "
     "pdtrc pdtri stdtr stdtrit nrdtrimn nrdtrisd kolmogorov kolmogi",
+    "noncentral": "chndtr chndtrix chndtrinc chndtridf ncfdtr ncfdtri ncfdtrinc ncfdtridfn ncfdtridfd nctdtr nctdtrit "
+    "nctdtrinc nctdtridf",
+    "smirnov": "smirnov smirnovi",
     "parameter_inverses": "bdtrik bdtrin btdtria btdtrib chdtriv fdtridfd gdtrib nbdtrik nbdtrin pdtrik stdtridf",
     "zeta": "_zeta _riemann_zeta zetac",
     "mathieu": "mathieu_a mathieu_b mathieu_cem mathieu_sem mathieu_modcem1 mathieu_modcem2 mathieu_modsem1 mathieu_modsem2 "
