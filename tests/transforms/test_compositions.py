@@ -208,3 +208,93 @@ def test_outer_values_are_not_confused_with_inner_ones(outer):
     transform, expected = OPERATORS[outer]
     tolerance = 2e-5 if outer in SECOND_ORDER else 1e-7
     np.testing.assert_allclose(plain(transform(f)(X)), expected(f)(X), rtol=tolerance, atol=tolerance)
+
+
+# What users write: a model, and examples.
+
+POINTS = RNG.normal(size=(6, 3))
+TARGETS = RNG.normal(size=6)
+PARAMETERS = {"w": RNG.normal(size=(4, 3)), "b": RNG.normal(size=4), "v": RNG.normal(size=4)}
+
+
+def loss(p, x, y):
+    """Return the squared error of a small network for one example."""
+    return (p["v"] @ np.tanh(p["w"] @ x + p["b"]) - y) ** 2
+
+
+def flat_loss(flat, x, y):
+    """Return the same as a function of one array."""
+    w, b, v = flat[:12].reshape(4, 3), flat[12:16], flat[16:]
+    return loss({"w": w, "b": b, "v": v}, x, y)
+
+
+FLAT = np.concatenate([PARAMETERS["w"].ravel(), PARAMETERS["b"], PARAMETERS["v"]])
+
+
+def test_per_example_gradients_with_checkpoints():
+    plain_rows = [functad.grad(loss)(PARAMETERS, x, y) for x, y in zip(POINTS, TARGETS, strict=True)]
+    for f in (loss, functad.checkpoint(loss), functad.checkpoint(loss, policy="contractions")):
+        found = functad.vmap(functad.grad(f), in_axes=(None, 0, 0))(PARAMETERS, POINTS, TARGETS)
+        for name in PARAMETERS:
+            np.testing.assert_allclose(found[name], np.stack([row[name] for row in plain_rows]), rtol=1e-12, atol=1e-13)
+
+
+def test_hessian_of_a_batch():
+    def mean_loss(flat):
+        return np.mean(functad.vmap(flat_loss, in_axes=(None, 0, 0))(flat, POINTS, TARGETS))
+
+    found = functad.hessian(mean_loss)(FLAT)
+    rows = [functad.hessian(flat_loss)(FLAT, x, y) for x, y in zip(POINTS, TARGETS, strict=True)]
+    np.testing.assert_allclose(found, np.mean(rows, axis=0), rtol=1e-11, atol=1e-12)
+    expected = np.stack([slope(functad.grad(mean_loss), FLAT, e) for e in np.eye(len(FLAT))])
+    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-8)
+
+
+def test_products_with_the_hessian_of_each_example():
+    directions = RNG.normal(size=(6, len(FLAT)))
+
+    def product(x, y, t):
+        return functad.hvp(lambda flat: flat_loss(flat, x, y), (FLAT,), (t,))
+
+    found = functad.vmap(product)(POINTS, TARGETS, directions)
+    for row, x, y, t in zip(found, POINTS, TARGETS, directions, strict=True):
+        expected = slope(functad.grad(lambda flat, x=x, y=y: flat_loss(flat, x, y)), FLAT, t)
+        np.testing.assert_allclose(row, expected, rtol=1e-7, atol=1e-8)
+
+
+def test_gradient_of_a_norm_of_per_example_gradients():
+    def penalty(flat):
+        gradients = functad.vmap(functad.grad(flat_loss), in_axes=(None, 0, 0))(flat, POINTS, TARGETS)
+        return np.sum(np.sqrt(np.sum(gradients**2, axis=1)))
+
+    expected = [slope(penalty, FLAT, e) for e in np.eye(len(FLAT))]
+    np.testing.assert_allclose(functad.grad(penalty)(FLAT), expected, rtol=1e-7, atol=1e-8)
+
+
+def test_jacobian_of_a_gradient_step_through_vmap_and_a_tape():
+    def step(flat):
+        with functad.GradientTape() as tape:
+            tape.watch(flat)
+            value = np.mean(functad.vmap(flat_loss, in_axes=(None, 0, 0))(flat, POINTS, TARGETS))
+        return flat - 0.1 * tape.gradient(value, flat)
+
+    found = functad.jacfwd(step)(FLAT)
+    expected = np.stack([slope(lambda p: plain(step(functad.constant(p))), FLAT, e) for e in np.eye(len(FLAT))], -1)
+    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-8)
+
+
+def test_series_of_a_solver_under_vmap():
+    def third(p):
+        return functad.taylor(lambda p: solver(np.zeros(3), p * V), (p,), ([1.0],), order=3)[3]
+
+    found = functad.vmap(third)(np.array([0.2, 0.7]))
+    exact = [functad.taylor(lambda p: _by_hand(p * V), (p,), ([1.0],), order=3)[3] for p in (0.2, 0.7)]
+    np.testing.assert_allclose(found, exact, rtol=1e-8)
+
+
+def _by_hand(p):
+    """Return what `solver` finds, by an iteration that is differentiated."""
+    y = p
+    for _ in range(80):
+        y = p + 0.3 * np.sin(y)
+    return y
