@@ -28,7 +28,7 @@ from functad.trees import (
 )
 
 if _TYPE_CHECKING:
-    from functad import compat, nn, optimize, optimizers
+    from functad import nn, optimize, optimizers
     from functad.eager.custom import custom_gradient, grad_pass_through, recompute_grad
     from functad.eager.forward_accumulator import ForwardAccumulator
     from functad.eager.functional_call import functional_call, values_of
@@ -49,6 +49,11 @@ if _TYPE_CHECKING:
     from functad.transforms.batch import vmap
     from functad.transforms.checkpoint import checkpoint, checkpoint_name
     from functad.transforms.checkpoint_sequence import checkpoint_sequence
+    from functad.transforms.control_associative import associative_scan
+    from functad.transforms.control_branches import cond, switch
+    from functad.transforms.control_loops import fori_loop, while_loop
+    from functad.transforms.control_map import map as map  # noqa: A004 - not in `__all__`, where it would shadow Python's
+    from functad.transforms.control_scan import scan
     from functad.transforms.custom import custom_jvp, custom_vjp
     from functad.transforms.implicit import argmin, custom_fixed_point, custom_root
     from functad.transforms.jacobian import jacfwd, jacobian, jacrev, value_and_jacobian
@@ -79,10 +84,12 @@ _keep_freed_memory()
 _LATER = {
     "AggregationMethod": "functad.eager.graph",
     "argmin": "functad.transforms.implicit",
+    "associative_scan": "functad.transforms.control_associative",
     "checkpoint": "functad.transforms.checkpoint",
     "checkpoint_name": "functad.transforms.checkpoint",
     "checkpoint_sequence": "functad.transforms.checkpoint_sequence",
     "compat": "functad.compat",
+    "cond": "functad.transforms.control_branches",
     "constant": "functad.eager.recording",
     "custom_fixed_point": "functad.transforms.implicit",
     "custom_gradient": "functad.eager.custom",
@@ -93,6 +100,7 @@ _LATER = {
     "deriv": "functad.transforms.taylor",
     "divergence": "functad.transforms.second_order",
     "elementwise_grad": "functad.transforms.pointwise",
+    "fori_loop": "functad.transforms.control_loops",
     "ForwardAccumulator": "functad.eager.forward_accumulator",
     "functional_call": "functad.eager.functional_call",
     "gauss_newton_product": "functad.transforms.second_order",
@@ -116,6 +124,7 @@ _LATER = {
     "linear_transpose": "functad.transforms.linear",
     "linearize": "functad.transforms.linear",
     "make_vjp": "functad.eager.gradient_functions",
+    "map": "functad.transforms.control_map",
     "Module": "functad.eager.module",
     "nn": "functad.nn",
     "numerical_primitive": "functad.transforms.registering",
@@ -127,9 +136,11 @@ _LATER = {
     "recompute_grad": "functad.eager.custom",
     "restore": "functad.eager.saving",
     "save": "functad.eager.saving",
+    "scan": "functad.transforms.control_scan",
     "sparse_hessian": "functad.transforms.sparse",
     "sparse_jacobian": "functad.transforms.sparse",
     "SparsityPattern": "functad.transforms.sparsity",
+    "switch": "functad.transforms.control_branches",
     "taylor": "functad.transforms.taylor",
     "UnconnectedGradients": "functad.eager.requests",
     "value_and_gradients_function": "functad.eager.gradient_functions",
@@ -138,6 +149,7 @@ _LATER = {
     "values_of": "functad.eager.functional_call",
     "Variable": "functad.eager.variable",
     "vmap": "functad.transforms.batch",
+    "while_loop": "functad.transforms.control_loops",
 }
 """Where names are that are imported when they are first asked for, so that `import functad` stays quick."""
 
@@ -166,10 +178,12 @@ __all__ = [
     "UnconnectedGradients",
     "Variable",
     "argmin",
+    "associative_scan",
     "checkpoint",
     "checkpoint_name",
     "checkpoint_sequence",
     "compat",
+    "cond",
     "constant",
     "coverage",
     "custom_fixed_point",
@@ -185,6 +199,7 @@ __all__ = [
     "errors",
     "eval_shape",
     "explain",
+    "fori_loop",
     "functional_call",
     "gauss_newton_product",
     "grad",
@@ -220,11 +235,13 @@ __all__ = [
     "register_tree",
     "restore",
     "save",
+    "scan",
     "sparse_hessian",
     "sparse_jacobian",
     "static_field",
     "stop_gradient",
     "strict_derivatives",
+    "switch",
     "taylor",
     "tree_flatten",
     "tree_leaves",
@@ -238,4 +255,5 @@ __all__ = [
     "values_of",
     "vjp",
     "vmap",
+    "while_loop",
 ]

@@ -82,7 +82,10 @@ class AbstractValueError(FunctadError, TypeError):
         "make_expressions and eval_shape trace a function without values. An `if`, a `while`, a `range` or a mask that "
         "depends on a value cannot be decided then."
     )
-    cure = "Choose between values with np.where, or use a transform that has values: grad, vjp, jvp, jacobian."
+    cure = (
+        "Choose between values with np.where and between computations with functad.cond, repeat with functad.while_loop, or "
+        "use a transform that has values: grad, vjp, jvp, jacobian."
+    )
 
 
 class UnsupportedError(FunctadError, TypeError):
@@ -164,6 +167,20 @@ class ConstantError(FunctadError, ValueError):
     code = "constant"
     cause = "A function wrote into an array that it had used as a constant before; the backward pass needs the old values."
     cure = "Write into a copy, a = a.copy(), or into a new array."
+
+
+class ControlFlowError(FunctadError, TypeError):
+    """What goes around a loop, or comes out of the branches of a condition, does not agree."""
+
+    code = "control-flow"
+    cause = (
+        "The carry of a loop must keep its structure, shapes and dtypes from step to step, as must the results of the branches "
+        "of cond and switch from branch to branch; a predicate is one number, and all of xs in scan have the same length."
+    )
+    cure = (
+        "The message names the place: begin with a carry such as the body returns, np.zeros(3) instead of 0.0, or "
+        "convert what the body returns with .astype."
+    )
 
 
 class DegenerateError(FunctadError, np.linalg.LinAlgError):

@@ -112,6 +112,8 @@ class Expressions:
                     raise CheckError(f"{where} makes slot {slot}, which is taken or has no spec, at {here()}")
                 known.add(slot)
             self._check_specs(equation, where)
+            for _, inner in _inner_lists(equation.params):
+                inner.check()
         for source in self.outputs:
             if not isinstance(source, Constant) and source not in known:
                 raise CheckError(f"the list returns slot {source}, which is never made, at {here()}")
@@ -141,6 +143,8 @@ class Expressions:
             left = ", ".join(f"{names[slot]}:{self.specs[slot]}" for slot in equation.outputs)
             right = " ".join([_call_name(equation), *[_name(source, names) for source in equation.inputs]])
             lines.append(f"  {left} = {right}")
+            for name, inner in _inner_lists(equation.params):
+                lines += [f"    {line}" for line in f"{name}: {inner!r}".splitlines()]
         result = ", ".join(_name(source, names) for source in self.outputs)
         return "\n".join([*lines, f"  return {result} }}"])
 
@@ -150,8 +154,21 @@ def _name(source: int | Constant, names: dict[int, str]) -> str:
 
 
 def _call_name(equation: Equation) -> str:
-    shown = [f"{key}={_param(value)}" for key, value in equation.params.items() if value is not None and value is not False]
+    inner = {name.partition("[")[0] for name, _ in _inner_lists(equation.params)}
+    params = {key: value for key, value in equation.params.items() if key not in inner}
+    shown = [f"{key}={_param(value)}" for key, value in params.items() if value is not None and value is not False]
     return equation.primitive.name + (f"[{' '.join(shown)}]" if shown else "")
+
+
+def _inner_lists(params: Mapping[str, Any]) -> list[tuple[str, Expressions]]:
+    """Return the lists that an equation holds as parameters, such as the body of a loop, with their names."""
+    found = []
+    for key, value in params.items():
+        if isinstance(value, Expressions):
+            found.append((key, value))
+        elif isinstance(value, tuple):
+            found += [(f"{key}[{i}]", item) for i, item in enumerate(value) if isinstance(item, Expressions)]
+    return found
 
 
 def _param(value: Any) -> str:

@@ -124,6 +124,51 @@ def solver(start, p):
     return start
 
 
+def _branch(f):
+    """Return a function that a condition chooses."""
+    return lambda x: functad.cond(np.sum(x) < 100.0, f, lambda x: -f(x), x)
+
+
+def _scanned(f):
+    """Return two steps of a recurrence, and what each gives."""
+
+    def steps(x):
+        last, each = functad.scan(lambda c, a: (c + a * f(c), c), x, np.array([0.3, -0.2]))
+        return last + np.sum(each, axis=0)
+
+    return steps
+
+
+def _unrolled(f):
+    def steps(x):
+        first = x + 0.3 * f(x)
+        return first - 0.2 * f(first) + x + first
+
+    return steps
+
+
+def _while(f):
+    """Return steps that a condition on the values ends."""
+
+    def steps(x):
+        start = (x, 0.0)
+        return functad.while_loop(lambda c: c[1] < 1.5, lambda c: (c[0] + 0.1 * f(c[0]), c[1] + 1.0), start)[0]
+
+    return steps
+
+
+def _two_steps(f):
+    def steps(x):
+        first = x + 0.1 * f(x)
+        return first + 0.1 * f(first)
+
+    return steps
+
+
+def _mapped_by_hand(f):
+    return lambda x: W[0] * f(0.5 * x) + W[1] * f(-0.3 * x)
+
+
 OPERATORS: dict[str, tuple[Callable[[Function], Function], Callable[[Function], Function]]] = {
     "grad": (lambda f: functad.grad(total(f)), lambda f: lambda x: matrix(f, x).T @ W),
     "value_and_grad": (
@@ -160,6 +205,11 @@ OPERATORS: dict[str, tuple[Callable[[Function], Function], Callable[[Function], 
     ),
     "vmap": (_batch, _loop),
     "make_expressions": (_listed, lambda f: f),
+    "cond": (_branch, lambda f: f),
+    "scan": (_scanned, _unrolled),
+    "while_loop": (_while, _two_steps),
+    "fori_loop": (lambda f: lambda x: functad.fori_loop(0, 2, lambda i, c: c + 0.1 * f(c), x), _two_steps),
+    "map": (lambda f: lambda x: W[:2] @ functad.map(lambda s: f(s * x), np.array([0.5, -0.3])), _mapped_by_hand),
     "checkpoint": (functad.checkpoint, lambda f: f),
     "custom_vjp": (_own_vjp, lambda f: f),
     "custom_jvp": (_own_jvp, lambda f: f),
