@@ -3,6 +3,7 @@
 collect_ignore = [
     "autograd_programs.py",
     "jax_jit_programs.py",
+    "jax_oracle.py",
     "jax_programs.py",
     "tensorflow_programs.py",
     "torch_programs.py",
