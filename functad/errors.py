@@ -75,12 +75,12 @@ class NoBufferError(ConversionError, AttributeError):
 
 
 class AbstractValueError(FunctadError, TypeError):
-    """The value of an abstract Tensor, which has only a shape and a dtype, was asked for."""
+    """The value of an abstract Tensor, which has only a shape and a dtype, or of a batched one, which has many, was wanted."""
 
     code = "abstract-value"
     cause = (
-        "make_expressions and eval_shape trace a function without values. An `if`, a `while`, a `range` or a mask that "
-        "depends on a value cannot be decided then."
+        "make_expressions and eval_shape trace a function without values, and under vmap a Tensor has one for each example. An "
+        "`if`, a `while`, a `range` or a mask that depends on a value cannot be decided then."
     )
     cure = (
         "Choose between values with np.where and between computations with functad.cond, repeat with functad.while_loop, or "

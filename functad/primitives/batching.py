@@ -8,8 +8,10 @@ differentiated and batched again.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -20,7 +22,9 @@ from functad.primitives.primitive import Primitive
 
 Batch = Callable[[Primitive, int, Sequence[Any], Sequence[bool], Mapping[str, Any]], Any]
 
-_WARNED: set[str] = set()
+_ndarray = np.ndarray
+
+_WARNED: WeakSet[Primitive] = WeakSet()
 
 
 def batch_call(
@@ -33,11 +37,15 @@ def batch_call(
     """
     if primitive.value_dependent:  # the shape rule refuses
         primitive.spec(*[_example(v) if b else v for v, b in zip(values, batched, strict=True)], **params)
-    rule = primitive.batch
-    if rule is None:
+    return (primitive.batch or rule_of(primitive))(primitive, size, values, batched, params)
+
+
+def rule_of(primitive: Primitive) -> Batch:
+    """Return the batching rule of a primitive: its own, or that of its kind, or the loop."""
+    if primitive.batch is None:
         ufunc = isinstance(primitive.function, np.ufunc) and primitive.function.signature is None
-        rule = elementwise if primitive.kind == "elementwise" or ufunc else loop
-    return rule(primitive, size, values, batched, params)
+        primitive.batch = elementwise if primitive.kind == "elementwise" or ufunc else loop
+    return primitive.batch
 
 
 def _example(value: Any) -> ArraySpec:
@@ -61,6 +69,12 @@ def padded(value: Any, ndim: int) -> Any:
     return value if len(shape) > ndim else value.reshape((shape[0], *(1,) * (ndim + 1 - len(shape)), *shape[1:]))
 
 
+def flat(value: Any) -> Any:
+    """Return a batched value whose examples have their elements in order along one axis."""
+    shape = shape_of(value)
+    return value.reshape((shape[0], math.prod(shape[1:])))
+
+
 def spread_out(value: Any, batched: bool, size: int) -> Any:
     """Return a value with a batch axis in front: one that is the same for all examples is broadcast."""
     if batched:
@@ -77,8 +91,13 @@ def elementwise(
     primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
 ) -> Any:
     """The rule of functions that broadcast: the axes are aligned."""
+    x, y = values[0], values[-1]
     if len(values) == 1:
-        return primitive(values[0], **params)
+        return primitive.compute(x, **params) if type(x) is _ndarray else primitive(x, **params)
+    if len(values) == 2 and type(x) is _ndarray and type(y) is _ndarray:  # the usual case, in a third of the time
+        least = x.ndim - batched[0], y.ndim - batched[1]
+        if (not batched[0] or least[0] >= least[1]) and (not batched[1] or least[1] >= least[0]):
+            return primitive.compute(x, y, **params)  # the axes are aligned as they are
     return primitive(*aligned(values, batched), **params)
 
 
@@ -95,10 +114,25 @@ def along_axes(
 def along_axis(
     primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
 ) -> Any:
-    """The rule of functions that act along the one axis in the parameter `axis`, and whose arrays have the same axes."""
+    """The rule of functions that act along the one axis in the parameter `axis`, and whose arrays have the same axes.
+
+    The axis `None` stands for all elements in order.
+    """
     axis = params["axis"]
-    shifted = axis + 1 if axis >= 0 else axis
-    return primitive(*everywhere(values, batched, size), **{**params, "axis": shifted})
+    arrays = everywhere(values, batched, size)
+    if axis is None:
+        return primitive(*map(flat, arrays), **{**params, "axis": 1})
+    return primitive(*arrays, **{**params, "axis": axis + 1 if axis >= 0 else axis})
+
+
+def stacked(primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]) -> Any:
+    """The rule of functions of last axes that repeat over the axes before, which are the same for all arguments.
+
+    A number that is the same for all examples stays a number.
+    """
+    return primitive(
+        *[v if not b and not shape_of(v) else spread_out(v, b, size) for v, b in zip(values, batched, strict=True)], **params
+    )
 
 
 def on_last_axes(*core: int) -> Batch:
@@ -123,8 +157,8 @@ def shaped(name: str) -> Batch:
 
 def loop(primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]) -> Any:
     """Call a primitive without a rule for one example after the other; that it does so is said once."""
-    if primitive.name not in _WARNED:
-        _WARNED.add(primitive.name)
+    if primitive not in _WARNED:
+        _WARNED.add(primitive)
         warn(
             LoopWarning(
                 f"{primitive.name} has no batching rule, so vmap calls it for one example after the other, {size} here, at "
@@ -142,9 +176,12 @@ def one_by_one(
     if not rows:
         spec = primitive.spec(*[_example(v) if b else v for v, b in zip(values, batched, strict=True)], **params)
         empty = [np.zeros((0, *s.shape), s.dtype) for s in (spec if primitive.multiple else (spec,))]
-        return tuple(empty) if primitive.multiple else empty[0]
+        if not primitive.multiple:
+            return empty[0]
+        return type(spec)(*empty) if hasattr(spec, "_fields") else tuple(empty)
     if primitive.multiple:
-        return tuple([np.stack(column) for column in zip(*rows, strict=True)])
+        columns = [np.stack(column) for column in zip(*rows, strict=True)]
+        return type(rows[0])(*columns) if hasattr(rows[0], "_fields") else tuple(columns)
     return np.stack(rows)
 
 
@@ -157,10 +194,13 @@ __all__ = [
     "elementwise",
     "everywhere",
     "example_ndim",
+    "flat",
     "loop",
     "on_last_axes",
     "one_by_one",
     "padded",
+    "rule_of",
     "shaped",
     "spread_out",
+    "stacked",
 ]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives.batching import along_axis, on_last_axes
 from functad.primitives.conversion import astype
 from functad.primitives.joining import concatenate
 from functad.primitives.kinds import composite, linear, multilinear
@@ -80,6 +81,7 @@ DIFF: Primitive = linear(
     samples=_diff_samples,
     doc="linear; minus the differences of the cotangent, with zeros at both ends",
 )
+DIFF.batch = along_axis
 
 
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = _NoValue, append: Any = _NoValue) -> Any:
@@ -299,6 +301,7 @@ CROSS: Primitive = multilinear(
     broadcasts=True,
     doc="d(a x b) = da x b + a x db",
 )
+CROSS.batch = on_last_axes(1, 1)
 
 
 def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None) -> Any:

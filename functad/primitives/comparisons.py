@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.primitives import batching
 from functad.primitives.kinds import broadcasting_samples, composite, constant, elementwise
 from functad.primitives.operands import as_operand, refuse_out
 from functad.primitives.primitive import Primitive, Samples
@@ -52,6 +53,7 @@ def _enter_infinity(function: Any) -> None:
         return entry(as_operand(x))
 
     entry.front = front
+    entry.batch = batching.elementwise
 
 
 _enter_infinity(np.isposinf)
@@ -79,6 +81,7 @@ ROUND = constant(
     doc=_STEP,
 )
 ROUND.front = round_to
+ROUND.batch = batching.elementwise
 composite(np.around, samples=lambda array: [((array(3), 1), {})], doc="as round")(round_to)
 
 constant(np.spacing, doc=_STEP, samples=_ONE, complex=False)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from functad.expressions.spec import ArraySpec, dtype_of, spec_of
+from functad.primitives import batching
 from functad.primitives.kinds import broadcasting_samples, composite, constant, elementwise, linear
 from functad.primitives.primitive import Primitive
 from functad.primitives.safe import inverse
@@ -40,8 +41,10 @@ def _part_spec(val: Any) -> ArraySpec:
 
 REAL = linear(np.real, lambda g: g, compute=_real, spec=_part_spec, samples=_ONE, doc="d Re(x) = Re(dx)")
 REAL.views = True
+REAL.batch = batching.elementwise
 IMAG = linear(np.imag, _imag_vjp, compute=_imag, spec=_part_spec, samples=_ONE, doc="d Im(x) = Im(dx)")
 IMAG.views = True
+IMAG.batch = batching.elementwise
 CONJUGATE = elementwise(np.conjugate, lambda g: g.conjugate(), doc="d conj(x) = conj(dx)")
 
 
@@ -119,8 +122,8 @@ def _boolean_spec(x: Any) -> ArraySpec:
     return ArraySpec(spec_of(x).shape, _BOOL)
 
 
-constant(np.iscomplex, doc="the result is boolean", spec=_boolean_spec, samples=_ONE)
-constant(np.isreal, doc="the result is boolean", spec=_boolean_spec, samples=_ONE)
+for _function in (np.iscomplex, np.isreal):
+    constant(_function, doc="the result is boolean", spec=_boolean_spec, samples=_ONE).batch = batching.elementwise
 
 
 @composite(

@@ -46,7 +46,9 @@ def _matmul_a(g: Any, b: Any, a_shape: Shape) -> Any:
 def _matmul_b(g: Any, a: Any, b_shape: Shape) -> Any:
     """`a^T g`; where b is one matrix and a is many, as one product of matrices, for the sum of many is wanted."""
     if a.ndim == 1:
-        return g * a if len(b_shape) == 1 else a[:, None] * g[..., None, :]
+        if len(b_shape) == 1:
+            return g * a
+        return OUTER(a, g) if len(b_shape) == 2 and type(g) is not np.ndarray else a[:, None] * g[..., None, :]
     if a.ndim == 2:
         return g @ a if len(b_shape) == 1 else a.mT @ g
     if len(b_shape) > 2:
@@ -248,7 +250,7 @@ def _outer_spec(a: Any, b: Any) -> ArraySpec:
 
 
 # A primitive, because the rule of a broadcast multiplication would make two matrices to sum them up again.
-OUTER = multilinear(
+OUTER: Primitive = multilinear(
     outer_product,
     lambda g, b: g @ b,
     lambda g, a: a @ g,
@@ -264,6 +266,8 @@ def _outer_batch(
     primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
 ) -> Any:
     a, b = values
+    if type(a) is type(b) is np.ndarray and all(batched):
+        return np.einsum("zi,zj->zij", a, b)  # in 3/4 of the time of the multiplication: gradients of weights are made so
     return a[..., None] * b[..., None, :]
 
 

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from functad.primitives import vocabulary
-from functad.primitives.primitive import ENTRIES, Composite, Entry, Primitive
+from functad.primitives.batching import elementwise, loop, rule_of
+from functad.primitives.primitive import ENTRIES, Composite, Entry, Primitive, Refused
 
 ORDER_CHECKED = 2
 """The order up to which `functad.testing.check_primitive` compares derivatives with numerical ones."""
@@ -30,7 +31,8 @@ class Row:
         reverse: where the pull-back comes from: a `rule`, the `body` of a composite; `zero` for a constant.
         forward: where the tangent comes from: a `rule`, the `same` rule, the function `itself` if it is linear in an argument,
             the pull-back `transposed`, the `body` of a composite; `zero` for a constant.
-        batch: what batching follows from: the function `broadcasts`, or the `body` of a composite; else `-`.
+        batch: how `vmap` computes it for all examples at once: the function `broadcasts`, a `rule`, the `body` of a composite,
+            or what the `shape` of one example answers; `-` if it asks for values, of which a batch has several, or is refused.
         order: to which order the generated checks compare derivatives with numerical ones.
         note: what the derivative is, and the other names of the function.
     """
@@ -163,15 +165,27 @@ def _row(function: Any, names: list[str], entry: Entry | None) -> Row:
 def _derivatives(entry: Entry) -> tuple[str, str, str, str, str]:
     """Return status, reverse, forward, batch and order of an entry."""
     if isinstance(entry, Composite):
-        return entry.status, "body", "body", "body", str(ORDER_CHECKED)
+        return entry.status, "body", "body", batching(entry), str(ORDER_CHECKED)
     kind = getattr(entry, "kind", None)
     if kind == "constant":
-        return "constant", "zero", "zero", "-", "-"
+        return "constant", "zero", "zero", batching(entry), "-"
     if not isinstance(entry, Primitive):
         return entry.status, "-", "-", "-", "-"
     by_kind = {"elementwise": "same", "linear": "itself", "multilinear": "itself"}
     forward = "rule" if entry.jvps is not None else by_kind.get(entry.kind, "transposed")
-    return entry.status, "rule", forward, "broadcasts" if kind == "elementwise" else "-", str(ORDER_CHECKED)
+    return entry.status, "rule", forward, batching(entry), str(ORDER_CHECKED)
+
+
+def batching(entry: Entry) -> str:
+    """Return how `vmap` computes an entry; `loop` if it has no rule, and is called for one example after the other."""
+    if entry.value_dependent or isinstance(entry, Refused):
+        return "-"
+    if isinstance(entry, Composite):
+        return "body"
+    if not isinstance(entry, Primitive):
+        return "shape"
+    rule = rule_of(entry)
+    return "broadcasts" if rule is elementwise else "loop" if rule is loop else "rule"
 
 
 def table_of_all() -> Coverage:
@@ -216,6 +230,7 @@ python -c "from functad.primitives.coverage_table import page; print(page(), end
 - **reverse** where the pull-back comes from: a *rule*, the *body* of a composite; *zero* for a constant.
 - **forward** where the tangent comes from: a *rule*, the *same* rule as in reverse, the function *itself* where it is linear in
   an argument, the pull-back *transposed*, the *body* of a composite.
-- **batch** what batching follows from: the function *broadcasts*, or the *body* of a composite.
+- **batch** how `vmap` computes it for all examples at once: the function *broadcasts*, a *rule*, the *body* of a composite, or
+  what the *shape* of one example answers; *-* where it asks for values, of which a batch has several.
 - **order** to which order the generated tests compare derivatives with numerical ones, in both modes and their mixtures.
 """

@@ -34,6 +34,7 @@ import numpy as np
 from functad.errors import DegenerateError
 from functad.expressions.spec import ArraySpec, shape_of, spec_of
 from functad.places import here
+from functad.primitives.batching import stacked
 from functad.primitives.kinds import constant, general
 from functad.primitives.operands import is_traced
 
@@ -60,6 +61,7 @@ TIED = constant(
     internal=True,
     doc="the result is boolean",
 )
+TIED.batch = stacked
 
 
 def gaps(w: Any, same: Any) -> Any:
@@ -80,6 +82,7 @@ HELD = constant(
     internal=True,
     doc="the value; the derivative is cut",
 )
+HELD.batch = stacked
 
 
 def zero(s: Any) -> Any:
@@ -99,6 +102,7 @@ ZERO = constant(
     internal=True,
     doc="the result is boolean",
 )
+ZERO.batch = stacked
 
 
 # What cannot be known
@@ -163,6 +167,7 @@ TURNING = general(
     internal=True,
     doc="linear in k",
 )
+TURNING.batch = stacked
 
 
 def unjoined(of_w: Any, m: Any, same: Any, null: Any) -> Any:
@@ -181,7 +186,8 @@ def _unjoined(of_w: Any, m: Any, same: Any, null: Any) -> Any:
         return of_w
     difference = np.where(same, of_w[..., :, None] - of_w[..., None, :], 0)
     diagonal = np.diagonal(m, 0, -2, -1).real
-    alike = np.abs(np.where(same, diagonal[..., :, None] - diagonal[..., None, :], 0)) <= 1e-6 * np.abs(m).max(initial=0)
+    size = np.abs(m).max((-2, -1), keepdims=True, initial=0)
+    alike = np.abs(np.where(same, diagonal[..., :, None] - diagonal[..., None, :], 0)) <= 1e-6 * size
     mixed = np.where(alike.all((-2, -1), keepdims=True), np.where(others(same), m, 0), 0)
     if not _negligible(difference, of_w[..., None]) or not _negligible(mixed, m):
         _raise(_JOINT)
@@ -201,6 +207,7 @@ UNJOINED = general(
     internal=True,
     doc="the identity of of_w",
 )
+UNJOINED.batch = stacked
 
 
 def guarded(g: Any, x: Any, lost: Any) -> Any:
@@ -226,6 +233,7 @@ GUARDED = general(
     internal=True,
     doc="the identity of g",
 )
+GUARDED.batch = stacked
 
 
 def fixed(v: Any, x: Any, same: Any, *, rows: bool = False) -> Any:
@@ -255,6 +263,7 @@ FIXED = general(
     internal=True,
     doc="the identity of v",
 )
+FIXED.batch = stacked
 
 
 # The basis that fits a direction
@@ -286,6 +295,7 @@ ALIGNED = constant(
     internal=True,
     doc="a constant: that of the direction counts",
 )
+ALIGNED.batch = stacked
 
 
 def forwards(v: Any, x: Any, turn: Any, same: Any) -> Any:
@@ -312,6 +322,7 @@ MISFIT = constant(
     internal=True,
     doc="the result is boolean",
 )
+MISFIT.batch = stacked
 
 FORWARDS = general(
     forwards,
@@ -324,3 +335,4 @@ FORWARDS = general(
     internal=True,
     doc="the identity of v",
 )
+FORWARDS.batch = stacked

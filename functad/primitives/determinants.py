@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from functad.expressions.spec import ArraySpec, dtype_of, spec_of
+from functad.primitives.batching import stacked
 from functad.primitives.kinds import general
 from functad.primitives.linalg import INV, SQUARES, inexact, matrix, real_dtype, regular, same_inexact
 from functad.primitives.primitive import Primitive
@@ -81,6 +82,7 @@ COFACTOR_SLOPES: Primitive = general(
     internal=True,
     doc="the third derivative of det; not for singular matrices",
 )
+COFACTOR_SLOPES.batch = stacked
 
 
 COFACTORS: Primitive = general(
@@ -93,6 +95,7 @@ COFACTORS: Primitive = general(
     internal=True,
     doc="of c = det(a) a^-T: dc = sum(a^-T da) c - a^-T da^T c, for singular matrices too",
 )
+COFACTORS.batch = stacked
 
 
 def _det(a: Any) -> Any:
@@ -114,6 +117,7 @@ DET = general(
     doc="d det(a) = sum(cofactors da), for singular matrices too",
 )
 DET.front = lambda a: DET(matrix(a, "det", square=True))
+DET.batch = stacked
 
 _SlogdetResult: Any = type(np.linalg.slogdet(np.ones((1, 1))))
 
@@ -154,3 +158,4 @@ SLOGDET = general(
     doc="d log|det(a)| = Re(tr(a^-1 da)); d sign = i sign Im(tr(a^-1 da))",
 )
 SLOGDET.front = lambda a: SLOGDET(matrix(a, "slogdet", square=True))
+SLOGDET.batch = stacked

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives.batching import elementwise
 from functad.primitives.indexing import scatter
 from functad.primitives.kinds import composite, linear
 from functad.primitives.operands import as_operand, read_only_view, refuse_out
@@ -142,6 +143,7 @@ def _enter_triangle(function: Any, doc: str) -> Primitive:
         doc=doc,
     )
     entry.front = front
+    entry.batch = elementwise
     return entry
 
 

@@ -13,6 +13,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from functad.errors import UnsupportedError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.places import here
+from functad.primitives.batching import elementwise
 from functad.primitives.calculus import array_of
 from functad.primitives.conversion import astype
 from functad.primitives.indexing import get_item, scatter
@@ -315,11 +316,12 @@ def _fix(x: Any, out: Any = None) -> Any:
     return rounded(as_operand(x))
 
 
-constant(  # deprecated since NumPy 2.5, in favour of np.trunc
+FIX = constant(  # deprecated since NumPy 2.5, in favour of np.trunc
     np.fix,
     compute=np.trunc,
     spec=_fix_spec,
     samples=lambda array: [((array(3),), {}), ((array(),), {}), ((array(0, 2),), {})],
     complex=False,
     doc="piecewise constant: the derivative is 0",
-).front = _fix
+)
+FIX.front, FIX.batch = _fix, elementwise

@@ -5,12 +5,13 @@ An extreme selects: the cotangent goes to the elements that are equal to it, in 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives.batching import along_axes, elementwise, flat
 from functad.primitives.kinds import composite, constant, general
 from functad.primitives.operands import as_operand, refuse_out, stored
 from functad.primitives.primitive import Primitive
@@ -56,6 +57,7 @@ def _selected_samples(array: Any) -> Calls:
 SELECTED = constant(
     selected, compute=_selected, spec=_selected_spec, samples=_selected_samples, internal=True, doc="the result is boolean"
 )
+SELECTED.batch = elementwise
 
 
 def _extreme_vjp(g: Any, a: Any, out: Any, axis: Axes, keepdims: bool) -> Any:
@@ -124,6 +126,7 @@ def _enter_extreme(function: Any, ufunc: np.ufunc, doc: str) -> Primitive:
 
     front.__name__ = entry.name
     entry.front = front
+    entry.batch = along_axes
     return entry
 
 
@@ -175,7 +178,18 @@ def enter_position(function: Any, *samples: Callable[[Any], tuple[tuple[Any, ...
         return entry(a, axis=reduced_axes(axis, len(shape_of(a))), keepdims=keepdims)
 
     entry.front = front
+    entry.batch = _position_batch
     return entry
+
+
+def _position_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    (a,), axis, keepdims = values, params["axis"], params["keepdims"]
+    if axis is not None:
+        return primitive(a, axis=(axis[0] + 1,), keepdims=keepdims)
+    found = primitive(flat(a), axis=(1,), keepdims=False)
+    return found.reshape((size,) + (1,) * (len(shape_of(a)) - 1)) if keepdims else found
 
 
 ARGMAX = enter_position(np.argmax)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from functad.expressions.spec import shape_of
+from functad.primitives.batching import along_axes
 from functad.primitives.conversion import COPY
 from functad.primitives.kinds import composite, linear
 from functad.primitives.primitive import Primitive
@@ -36,6 +37,7 @@ FLIP: Primitive = linear(
     doc="linear; the cotangent is flipped back",
 )
 FLIP.views = True
+FLIP.batch = along_axes
 
 
 def flip(m: Any, axis: Any = None) -> Any:
@@ -118,6 +120,7 @@ ROLL = linear(
     ],
     doc="linear; the cotangent is rolled back",
 )
+ROLL.batch = along_axes
 
 
 def _roll_front(a: Any, shift: Any, axis: Any = None) -> Any:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives.batching import along_axis
 from functad.primitives.conversion import astype
 from functad.primitives.kinds import composite, linear
 from functad.primitives.operands import refuse_out
@@ -88,6 +89,7 @@ FFT: Primitive = linear(
     samples=_transform_samples,
     doc="linear; its matrix is symmetric, so the cotangent is transformed alike",
 )
+FFT.batch = along_axis
 IFFT: Primitive = linear(
     np.fft.ifft,
     lambda g, a_shape, n, axis, norm: _fitted(IFFT(g, n=n, axis=axis, norm=norm), a_shape[axis], axis),
@@ -96,6 +98,7 @@ IFFT: Primitive = linear(
     samples=_transform_samples,
     doc="linear; its matrix is symmetric, so the cotangent is transformed alike",
 )
+IFFT.batch = along_axis
 
 
 # Real numbers and the half of a Hermitian spectrum
@@ -132,6 +135,7 @@ WEIGHED: Primitive = linear(
     internal=True,
     doc="linear over the reals, and its own transpose",
 )
+WEIGHED.batch = along_axis
 
 
 def _rfft_vjp(g: Any, a_shape: tuple[int, ...], n: int, axis: int, norm: str) -> Any:
@@ -158,6 +162,7 @@ RFFT: Primitive = linear(
     complex=False,
     doc="linear; the cotangent is transformed by irfft, its conjugate halved where a frequency stands for two",
 )
+RFFT.batch = along_axis
 
 
 def _irfft_vjp(g: Any, a_shape: tuple[int, ...], n: int, axis: int, norm: str) -> Any:
@@ -187,6 +192,7 @@ IRFFT: Primitive = linear(
     samples=_hermitian_samples,
     doc="linear; the cotangent is transformed by rfft, its conjugate doubled where a frequency stands for two",
 )
+IRFFT.batch = along_axis
 
 
 def _front(primitive: Primitive) -> Callable[..., Any]:

@@ -257,6 +257,11 @@ def _add_repeatedly(target: Any, index: Any, piece: Any) -> None:
     size = np.size(piece)
     if type(index) is tuple and len(index) == 1:
         index = index[0]
+    if type(target) is _ndarray:
+        # NumPy 2.4 reads beyond the end of a piece that it broadcasts along a vector: np.add.at(np.zeros(3), [[0], [1]], [1.0])
+        shape = (*index.shape, *target.shape[1:]) if type(index) is _ndarray else indexed_shape(target.shape, index)
+        if np.shape(piece) != shape and np.ndim(piece) <= len(shape):
+            piece = np.broadcast_to(piece, shape)
     if target.ndim == 1 or size < 64 or type(target) is not _ndarray or not target.flags.c_contiguous:
         np.add.at(target, index, piece)
         return

@@ -8,11 +8,13 @@ the walks pair a cotangent and a tangent as `Re(sum(g t))`.
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives.batching import example_ndim, on_last_axes, padded, spread_out, stacked
 from functad.primitives.contractions import as_array
 from functad.primitives.diagonals import _diagonal, _trace
 from functad.primitives.kinds import composite, constant, general, linear
@@ -109,6 +111,7 @@ LOWER_HALF: Primitive = linear(
     internal=True,
     doc="linear, and its own transpose",
 )
+LOWER_HALF.batch = stacked
 
 
 def completed(a: Any) -> Any:
@@ -160,6 +163,7 @@ SOLVE: Primitive = general(
     doc="d(a^-1 b) = a^-1 (db - da a^-1 b); the rule solves with a^T",
 )
 SOLVE.broadcasts = True
+SOLVE.batch = on_last_axes(2, 2)
 
 
 def solve(a: Any, b: Any) -> Any:
@@ -188,6 +192,7 @@ INV = general(
     doc="d a^-1 = -a^-1 da a^-1",
 )
 INV.front = lambda a: INV(matrix(a, "inv", square=True))
+INV.batch = stacked
 
 
 def _pinv(a: Any, rcond: Any) -> Any:
@@ -250,6 +255,18 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = _NoV
 
 
 PINV.front = pinv
+
+
+def _pinv_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    """What is cut may be said for each matrix."""
+    a, rcond = values
+    a = spread_out(a, batched[0], size)
+    return primitive(a, padded(rcond, len(shape_of(a)) - 3) if batched[1] else rcond)
+
+
+PINV.batch = _pinv_batch
 
 
 # Powers and chains
@@ -369,7 +386,7 @@ def _rank_spec(A: Any, /, *tolerances: Any, **params: Any) -> ArraySpec:
     return ArraySpec(spec_of(A).shape[:-2], np.dtype(np.intp))
 
 
-constant(
+MATRIX_RANK = constant(
     np.linalg.matrix_rank,
     spec=_rank_spec,
     samples=lambda array: [
@@ -377,3 +394,15 @@ constant(
     ],
     doc="a number of dimensions has no derivative",
 )  # fmt: skip
+
+
+def _matrix_rank_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    """Tolerances may be said for each matrix; by position follows whether the matrices are Hermitian."""
+    ndim = example_ndim(values[0], batched[0]) - 2
+    matrices = spread_out(values[0], batched[0], size)
+    return primitive(matrices, *[padded(v, ndim) if b else v for v, b in zip(values[1:], batched[1:], strict=True)], **params)
+
+
+MATRIX_RANK.batch = _matrix_rank_batch

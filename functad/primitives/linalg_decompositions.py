@@ -17,6 +17,7 @@ import numpy as np
 from functad.errors import UnsupportedError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.places import here
+from functad.primitives.batching import stacked
 from functad.primitives.kinds import general
 from functad.primitives.linalg import (
     SOLVE,
@@ -67,6 +68,7 @@ CHOLESKY = general(
     ],
     doc="dl = l P(l^-1 da l^-H), P: lower triangle, half the diagonal; the triangle that is not read has derivative 0",
 )  # fmt: skip
+CHOLESKY.batch = stacked
 
 
 def cholesky(a: Any, /, *, upper: bool = False) -> Any:
@@ -130,6 +132,7 @@ QR = general(
     ],
     doc="dr = (x - w) r, dq = da r^-1 - q (x - w), x = q^H da r^-1, w = P(x) - P(x)^H, P: lower triangle, half the diagonal",
 )  # fmt: skip
+QR.batch = stacked
 
 
 def qr(a: Any, mode: str = "reduced") -> Any:
@@ -205,3 +208,4 @@ COMPLEMENT = general(
     internal=True,
     doc="-u du^H c: the least turning that keeps the columns c orthogonal to u",
 )
+COMPLEMENT.batch = stacked

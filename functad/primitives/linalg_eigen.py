@@ -19,6 +19,7 @@ import numpy as np
 from functad.errors import DegenerateError
 from functad.expressions.spec import ArraySpec, dtype_of, spec_of
 from functad.places import here
+from functad.primitives.batching import stacked
 from functad.primitives.degeneracy import (
     TIED,
     aligned,
@@ -114,6 +115,7 @@ EIGH = general(
     samples=real_samples(_eigh_samples),
     doc="dw = diag(v^H da v), dv = v (F v^H da v), F_ij = 1 / (w_j - w_i), 0 for equal eigenvalues; raises where that is wrong",
 )
+EIGH.batch = stacked
 
 
 def _hermitian(a: Any, name: str, UPLO: str) -> Any:  # NumPy's name
@@ -167,6 +169,7 @@ EIGVALSH = general(
     samples=_eigh_samples,
     doc="dw = diag(v^H da v); at equal eigenvalues second derivatives in forward over reverse mode",
 )
+EIGVALSH.batch = stacked
 
 
 def eigvalsh(a: Any, UPLO: str = "L") -> Any:
@@ -228,6 +231,7 @@ COTANGENT = general(
     internal=True,
     doc="d(v g v^H) = v (dg + D (v^H da v)) v^H, D_ij = (g_j - g_i) / (w_j - w_i)",
 )
+COTANGENT.batch = stacked
 
 
 def together(primitive: Any, rule: Any) -> None:
@@ -267,6 +271,7 @@ LARGEST = constant(
     internal=True,
     doc="a position has no derivative",
 )
+LARGEST.batch = stacked
 
 
 def _eig_tied(w: Any, v: Any) -> Any:
@@ -287,6 +292,7 @@ EIG_TIED = constant(
     internal=True,
     doc="the result is boolean",
 )
+EIG_TIED.batch = stacked
 
 
 def _eig_held_fast(a: Any, out: Any) -> tuple[Any, Any, Any]:
@@ -365,6 +371,7 @@ EIG = general(
     samples=_eig_samples,
     doc="dw = diag(v^-1 da v), dv = v (F v^-1 da v - Re(...)): vectors of length 1, largest element real",
 )
+EIG.batch = stacked
 
 
 def eig(a: Any) -> Any:
@@ -377,10 +384,10 @@ def eig(a: Any) -> Any:
 
 EIG.front = eig
 EIG.lost = lambda t, a, out: _lost(out, lambda v: np.linalg.solve(v, t @ v))
-EIG.value_dependent = True
+EIG.value_dependent = not _ALWAYS_COMPLEX
 
 
-@composite(np.linalg.eigvals, samples=_eigvals_samples, value_dependent=True, doc="dw = diag(v^-1 da v)")
+@composite(np.linalg.eigvals, samples=_eigvals_samples, value_dependent=not _ALWAYS_COMPLEX, doc="dw = diag(v^-1 da v)")
 def eigvals(a: Any) -> Any:
     """Return the eigenvalues; complex if one of them is."""
     return eig(a).eigenvalues

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives.batching import stacked
 from functad.primitives.contractions import as_array
 from functad.primitives.conversion import astype
 from functad.primitives.kinds import composite, constant, general
@@ -26,6 +28,7 @@ from functad.primitives.linalg import (
 from functad.primitives.linalg_decompositions import spread
 from functad.primitives.norms import _MATRIX_ORDERS, _of_matrices, _operand
 from functad.primitives.operands import innermost
+from functad.primitives.primitive import Primitive
 from functad.primitives.singular_values import singular_sum, svdvals
 
 # Least squares
@@ -42,7 +45,7 @@ def _least_squares(a: Any, b: Any, *, rcond: float) -> Any:
 
 def _pseudoinverse(a: Any, rcond: float) -> Any:
     """Return the pseudoinverse, with singular values cut that are rounding in the dtype."""
-    return pinv(a, max(rcond, max(shape_of(a)) * float(np.finfo(dtype_of(a)).eps)))
+    return pinv(a, max(rcond, max(shape_of(a)[-2:]) * float(np.finfo(dtype_of(a)).eps)))
 
 
 def _least_squares_vjp(g: Any, a: Any, b: Any, out: Any, rcond: float) -> tuple[Any, Any]:
@@ -92,25 +95,44 @@ LEAST_SQUARES = general(
 )
 
 
+def _least_squares_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    """NumPy takes one matrix, and as many right sides as there are; for matrices that differ, the pseudoinverses are taken."""
+    a, b = values
+    if not batched[0]:
+        rows, columns = shape_of(b)[1:]
+        x = primitive(a, np.moveaxis(b, 0, 1).reshape(rows, size * columns), **params)
+        return np.moveaxis(x.reshape(shape_of(a)[1], size, columns), 1, 0)
+    dtype = inexact(dtype_of(a), dtype_of(b))
+    double = np.result_type(dtype, np.float64)  # in which NumPy solves, whatever the dtype
+    return astype(pinv(astype(a, double, copy=False), params["rcond"]) @ astype(b, double, copy=False), dtype, copy=False)
+
+
+LEAST_SQUARES.batch = _least_squares_batch
+
+
 def _rank_of(a: Any, *, rcond: float, needed: int) -> Any:
-    s = np.linalg.svd(a.astype(np.result_type(a.dtype, np.float64)), compute_uv=False) if a.size else np.zeros(0)
-    rank = int(np.count_nonzero(s > rcond * s.max(initial=0.0)))
+    s = np.linalg.svd(a.astype(np.result_type(a.dtype, np.float64)), compute_uv=False)
+    ranks = np.count_nonzero(s > rcond * s.max(-1, keepdims=True, initial=0.0), -1)
+    rank = int(np.min(ranks, initial=needed))
     if rank < needed:
         raise np.linalg.LinAlgError(
             f"np.linalg.lstsq: the matrix has rank {rank}, but {needed} columns, so NumPy returns no residuals; a trace "
             f"without values counted on them. Compute them as abs(b - a @ x) ** 2."
         )
-    return np.int32(rank)
+    return np.asarray(ranks, np.int32)[()]
 
 
 RANK = constant(
     _rank_of,
-    spec=lambda a, *, rcond, needed: ArraySpec((), np.dtype(np.int32)),
+    spec=lambda a, *, rcond, needed: ArraySpec(spec_of(a).shape[:-2], np.dtype(np.int32)),
     samples=lambda array: [((regular(array, 3, 2),), {"rcond": 1e-10, "needed": 2})],
     name="rank",
     internal=True,
     doc="a number of dimensions has no derivative",
 )
+RANK.batch = stacked
 
 
 def _lstsq_samples(array: Any) -> Calls:
@@ -229,6 +251,7 @@ SINGULAR = constant(
     internal=True,
     doc="the result is boolean",
 )
+SINGULAR.batch = stacked
 
 
 _COND_IS_REAL = np.linalg.cond(np.ones((1, 1), complex), 1).dtype.kind == "f"  # once it was complex

@@ -5,12 +5,13 @@ Only an extreme, a median or a quantile of nothing but NaNs is one of them, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives.batching import aligned, along_axes, spread_out
 from functad.primitives.conversion import astype
 from functad.primitives.extremes import MAX, MIN, enter_position
 from functad.primitives.kinds import composite, constant, general
@@ -188,6 +189,19 @@ PIVOT = constant(
 )
 
 
+def _pivot_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    a, valid = aligned(values, batched)
+    ndim, axis = len(shape_of(values[0])) - batched[0], params["axis"]
+    return primitive(
+        spread_out(a, batched[0], size), valid, axis=tuple(range(1, ndim + 1)) if axis is None else tuple([i + 1 for i in axis])
+    )
+
+
+PIVOT.batch = _pivot_batch
+
+
 def _var_samples(array: Any) -> Calls:
     a = _with_nans(array(2, 3))
     return [
@@ -288,6 +302,7 @@ def _enter_extreme(function: Any, ufunc: np.ufunc, like: Primitive, worst: float
         doc=f"as {like.name}; NaNs get zero",
     )
     entry.selects = True
+    entry.batch = along_axes
 
     def front(
         a: Any,

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives.batching import along_axes
 from functad.primitives.conversion import astype
 from functad.primitives.extremes import MAX, MIN
 from functad.primitives.kinds import composite, general
@@ -63,6 +64,7 @@ EUCLIDEAN = general(
     internal=True,
     doc="d|x| = Re(sum(conj(x) dx)) / |x|; 0 where |x| = 0",
 )  # fmt: skip
+EUCLIDEAN.batch = along_axes
 
 
 # Norms of vectors

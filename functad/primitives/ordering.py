@@ -6,12 +6,14 @@ that is kept. Elements that are equal have the order that the sort happens to le
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives.batching import along_axis, padded, spread_out, stacked
 from functad.primitives.conversion import astype
 from functad.primitives.kinds import composite, constant, general
 from functad.primitives.operands import as_operand
@@ -72,6 +74,7 @@ REORDERED: Primitive = general(
     internal=True,
     doc="linear; the cotangent is put back in the order of the argument",
 )
+REORDERED.batch = along_axis
 
 RESTORED: Primitive = general(
     restored,
@@ -84,6 +87,7 @@ RESTORED: Primitive = general(
     internal=True,
     doc="linear; the transpose of reading in another order",
 )
+RESTORED.batch = along_axis
 
 
 # Reading some elements of each row
@@ -141,6 +145,7 @@ PICKED: Primitive = general(
     internal=True,
     doc="linear; the cotangents of an element that is read repeatedly add up",
 )
+PICKED.batch = stacked
 
 PLACED: Primitive = general(
     placed,
@@ -157,6 +162,7 @@ PLACED: Primitive = general(
     internal=True,
     doc="linear; the transpose of reading some elements of each row",
 )
+PLACED.batch = stacked
 
 PICKED.selects = True
 
@@ -197,6 +203,18 @@ POSITIONS = constant(
     internal=True,
     doc="positions have no derivative",
 )
+
+
+def _positions_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    """Ranks that are the same for all rows may differ from example to example."""
+    a, ranks = values
+    a = spread_out(a, batched[0], size)
+    return primitive(a, padded(ranks, len(shape_of(a)) - 1) if batched[1] else ranks, **params)
+
+
+POSITIONS.batch = _positions_batch
 
 
 # Sorting
@@ -276,6 +294,7 @@ ARGPARTITION = constant(
     samples=_partition_samples,
     doc="positions have no derivative; x[np.argpartition(x, k)] has that of a partition",
 )
+ARGPARTITION.batch = along_axis
 
 
 def _ranks(kth: Any) -> Any:
@@ -322,6 +341,7 @@ LEXSORT = constant(
     ],
     doc="positions have no derivative",
 )
+LEXSORT.batch = along_axis
 
 
 def _lexsort_front(keys: Any, axis: int = -1) -> Any:

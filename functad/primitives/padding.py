@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from functad.places import here
 from functad.primitives.indexing import get_item
 from functad.primitives.kinds import linear
 from functad.primitives.operands import is_traced, zeros_for
+from functad.primitives.primitive import Primitive
 
 Widths = tuple[tuple[int, int], ...]
 
@@ -105,6 +106,15 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
 
 
 PAD.front = pad
+
+
+def _pad_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    return primitive(values[0], widths=((0, 0), *params["widths"]))
+
+
+PAD.batch = _pad_batch
 
 _GATHERED = ("edge", "reflect", "symmetric", "wrap")
 _DEFAULTS = {"constant": 0, "linear_ramp": 0, "mean": None, "maximum": None, "minimum": None, "median": None}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -148,3 +149,14 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
 
 
 VANDER.front = vander
+
+
+def _powers_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    """NumPy takes one vector: the vectors of all examples are one."""
+    (x,), n = values, params["n"]
+    return primitive(x.reshape(-1), n=n).reshape((*shape_of(x), n))
+
+
+VANDER.batch = _powers_batch

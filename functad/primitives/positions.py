@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from functad.errors import AbstractValueError
-from functad.expressions.spec import ArraySpec, spec_of
+from functad.expressions.spec import ArraySpec, shape_of, spec_of
 from functad.places import here
+from functad.primitives.batching import along_axis, elementwise, flat, spread_out
 from functad.primitives.kinds import constant
 from functad.primitives.operands import as_operand
+from functad.primitives.primitive import Primitive
 
 Calls = list[tuple[tuple[Any, ...], dict[str, Any]]]
 
@@ -35,24 +37,26 @@ def _some_zeros(array: Any) -> Any:
     return array(2, 3) * np.array([1, 0, 1])
 
 
-NONZERO = constant(
+NONZERO: Primitive = constant(
     np.nonzero,
     spec=_unknown_shape("nonzero"),
     samples=lambda array: [((_some_zeros(array),), {}), ((array(0),), {})],
     doc=_DOC,
 )
-constant(
+FLATNONZERO = constant(
     np.flatnonzero,
     spec=_unknown_shape("flatnonzero"),
     samples=lambda array: [((_some_zeros(array),), {}), ((array(),), {})],
     doc=_DOC,
 )
-constant(
+ARGWHERE = constant(
     np.argwhere,
     spec=_unknown_shape("argwhere"),
     samples=lambda array: [((_some_zeros(array),), {}), ((array(),), {})],
     doc=_DOC,
 )
+for _entry in (NONZERO, FLATNONZERO, ARGWHERE):
+    _entry.value_dependent = True
 
 
 def nonzero(a: Any) -> Any:
@@ -82,6 +86,7 @@ ARGSORT = constant(
     ],
     doc="positions have no derivative; x[np.argsort(x)] has that of sorting",
 )
+ARGSORT.batch = along_axis
 
 
 def _argsort_front(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> Any:
@@ -102,17 +107,49 @@ def _searchsorted_spec(a: Any, v: Any, *sorter: Any, side: Any) -> ArraySpec:
 
 
 def _searchsorted_samples(array: Any) -> Calls:
-    unsorted = array(4)
     return [
         ((np.sort(array(4)), array(2, 3)), {}),
         ((np.sort(array(4)), array(), "right"), {}),
-        ((unsorted, array(3)), {"sorter": np.argsort(unsorted)}),
+        ((np.sort(array(4))[[2, 0, 3, 1]], array(3)), {"sorter": np.array([1, 3, 0, 2])}),
     ]
 
 
 SEARCHSORTED = constant(
     np.searchsorted, compute=_searchsorted, spec=_searchsorted_spec, samples=_searchsorted_samples, doc=_DOC
 )
+
+
+def search(a: Any, v: Any, side: str) -> Any:
+    """Return where the elements of each row of `v` would be inserted into the same row of `a`, which is sorted.
+
+    An element has before it in `a` what it has before it in the sorted union of both, less what it has before it in `v`. Where
+    elements are equal, a stable sort leaves those of the array that is named first in front.
+    """
+    n, m = shape_of(a)[1], shape_of(v)[1]
+    both, first = ([v, a], 0) if side == "left" else ([a, v], n)
+    among_both = _ranks(np.concatenate(both, 1))[:, first : first + m]
+    return among_both - _ranks(v)
+
+
+def _ranks(rows: Any) -> Any:
+    """Return the places that the elements of each row have when it is sorted."""
+    return np.argsort(np.argsort(rows, 1, stable=True), 1)
+
+
+def _searchsorted_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    """NumPy takes one sorted array; where each example has its own, their unions with what is looked for are sorted."""
+    a, v, *sorter = values
+    if not batched[0] and not any(batched[2:]):
+        return primitive(a, v, *sorter, **params)
+    a, v = spread_out(a, batched[0], size), spread_out(v, batched[1], size)
+    if sorter:
+        a = np.take_along_axis(a, spread_out(sorter[0], batched[2], size), 1)
+    return search(a, flat(v), params["side"]).reshape(shape_of(v))
+
+
+SEARCHSORTED.batch = _searchsorted_batch
 
 
 def _searchsorted_front(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
@@ -145,6 +182,26 @@ DIGITIZE = constant(
 )
 
 
+def _digitize_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    x, bins = values
+    if not batched[1]:
+        return primitive(x, bins, **params)
+    x, n = spread_out(x, batched[0], size), shape_of(bins)[1]
+    if n == 0:
+        return np.zeros(shape_of(x), np.intp)
+    down = bins[:, -1:] < bins[:, :1]
+    bins = np.where(down, bins[:, ::-1], bins)
+    if type(bins) is np.ndarray and (bins[:, 1:] < bins[:, :-1]).any():
+        raise ValueError("bins must be monotonically increasing or decreasing")
+    found = search(bins, flat(x), "left" if params["right"] else "right")
+    return np.where(down, n - found, found).reshape(shape_of(x))
+
+
+DIGITIZE.batch = _digitize_batch
+
+
 def _digitize_front(x: Any, bins: Any, right: bool = False) -> Any:
     return DIGITIZE(as_operand(x), as_operand(bins), right=right)
 
@@ -170,6 +227,7 @@ RAVEL_MULTI_INDEX = constant(
     samples=lambda array: [(((np.array([1, 0]), np.array([2, 1])), (2, 3)), {}), (((1, 4), (2, 3), "wrap", "F"), {})],
     doc=_DOC,
 )
+RAVEL_MULTI_INDEX.batch = elementwise
 
 
 def _ravel_multi_index_front(multi_index: Any, dims: Any, mode: Any = "raise", order: Any = "C") -> Any:
@@ -196,6 +254,7 @@ UNRAVEL_INDEX = constant(
     doc=_DOC,
 )
 UNRAVEL_INDEX.multiple = True
+UNRAVEL_INDEX.batch = elementwise
 
 
 def _unravel_index_front(indices: Any, shape: Any, order: Any = "C") -> Any:
@@ -215,6 +274,7 @@ def _enter_bits(function: Any, samples: Any) -> None:
         return entry(as_operand(a), axis=axis, **params)
 
     entry.front = front
+    entry.batch = along_axis
 
 
 _enter_bits(np.packbits, lambda array: [((np.array([1, 0, 1, 1, 0, 0, 0, 1, 1]),), {}), ((np.eye(2, dtype=bool), 1), {})])

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives.batching import everywhere, one_by_one
 from functad.primitives.kinds import composite, constant
 from functad.primitives.operands import as_operand, innermost, is_traced, refuse_out
 from functad.primitives.ordering import PICKED, POSITIONS
+from functad.primitives.primitive import Primitive
 from functad.primitives.reductions import Axes, mean, reduced_axes, reduced_shape
 from functad.primitives.shaping import Calls, ravel
 from functad.primitives.statistics import aligned
@@ -216,6 +219,19 @@ WEIGHTED_POSITIONS = constant(
     internal=True,
     doc="positions have no derivative",
 )
+
+
+def _weighted_positions_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    """NumPy itself goes over the rows one by one, with the same probabilities for all; where these differ, so is done here."""
+    if batched[2]:
+        return one_by_one(primitive, size, values, batched, params)
+    rows, weights = everywhere(values[:2], batched[:2], size)
+    return primitive(rows, weights, values[2], **params)
+
+
+WEIGHTED_POSITIONS.batch = _weighted_positions_batch
 
 
 def quantile_samples(scale: int) -> Any:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from functad.expressions.spec import ArraySpec, shape_of, spec_of
+from functad.primitives.batching import along_axis
 from functad.primitives.broadcasting import as_shape
 from functad.primitives.indexing import get_item
 from functad.primitives.kinds import composite, linear
+from functad.primitives.primitive import Primitive
 from functad.primitives.shaping import RESHAPE, ravel
 
 
@@ -49,6 +52,7 @@ REPEAT = linear(
     ],
     doc="linear; the cotangents of the copies are added",
 )
+REPEAT.batch = along_axis
 
 
 def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
@@ -114,6 +118,15 @@ def tile(A: Any, reps: Any) -> Any:
 
 
 TILE.front = tile
+
+
+def _tile_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    return primitive(values[0], reps=(1, *params["reps"]))
+
+
+TILE.batch = _tile_batch
 
 
 @composite(

@@ -10,15 +10,17 @@ been found, and where a call is recorded: programs without NaN do not pay for it
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
 from functad.expressions.spec import PLAIN, ArraySpec, spec_of
+from functad.primitives.batching import aligned, spread_out
 from functad.primitives.kinds import elementwise, ufunc_spec
 from functad.primitives.operands import innermost
+from functad.primitives.primitive import Primitive
 
 _ndarray = np.ndarray
 _SCALARS = (np.generic, int, float, complex)
@@ -146,3 +148,14 @@ MENDED = elementwise(
     internal=True,
     doc="dx, and zero where x was poisoned",
 )
+
+
+def _mended_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    """The result has the shape of x, whatever that of y."""
+    x, y = aligned(values, batched)
+    return primitive(spread_out(x, batched[0], size), y)
+
+
+MENDED.batch = _mended_batch

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives.batching import along_axis
 from functad.primitives.conversion import astype
 from functad.primitives.kinds import composite, general, linear
 from functad.primitives.operands import as_operand, refuse_out, stored
@@ -81,6 +82,7 @@ CUMSUM: Primitive = linear(
     samples=_scan_samples,
     doc="linear; the cotangent is summed from the other end",
 )
+CUMSUM.batch = along_axis
 
 
 def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
@@ -135,6 +137,7 @@ EXCLUSIVE = general(
     internal=True,
     doc="de[i] = a[i-1] de[i-1] + e[i-1] da[i-1], a recurrence",
 )
+EXCLUSIVE.batch = along_axis
 
 
 def recurrence(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
@@ -214,6 +217,7 @@ RECURRENCE: Primitive = general(
     internal=True,
     doc="dy[i] = a[i-1] dy[i-1] + y[i-1] da[i-1] + db[i-1], a recurrence again",
 )
+RECURRENCE.batch = along_axis
 
 
 # Products
@@ -256,6 +260,7 @@ CUMPROD = general(
     samples=_cumprod_samples,
     doc="each factor's derivative is the product of the others; zeros are no exception",
 )
+CUMPROD.batch = along_axis
 
 
 def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:

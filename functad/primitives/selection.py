@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives import batching
 from functad.primitives.kinds import composite, elementwise, general, ufunc_spec
 from functad.primitives.operands import as_operand, is_traced, refuse_out, strong
 from functad.primitives.positions import nonzero
@@ -390,6 +391,7 @@ CHOOSE = general(
     joint=True,
     doc="the derivative of what is chosen",
 )
+CHOOSE.batch = batching.elementwise
 
 
 def _choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:

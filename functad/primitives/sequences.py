@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of, stand_in
+from functad.primitives.batching import aligned
 from functad.primitives.calculus import array_of
 from functad.primitives.conversion import astype
 from functad.primitives.joining import concatenate
 from functad.primitives.kinds import composite, linear
 from functad.primitives.operands import as_operand, innermost
+from functad.primitives.primitive import Primitive
 from functad.primitives.shaping import Calls
 
 
@@ -70,6 +72,15 @@ LINSPACE = linear(
     doc="linear in both ends; each gets the cotangents by the share that it has in the elements",
 )
 LINSPACE.broadcasts = True
+
+
+def _linspace_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    return np.moveaxis(primitive(*aligned(values, batched), **params), 1, 0)
+
+
+LINSPACE.batch = _linspace_batch
 
 
 def linspace(

@@ -6,19 +6,23 @@ cotangent there. Positions and counts are constants.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from functad.expressions.spec import ArraySpec, shape_of, spec_of
+from functad.primitives.batching import flat, spread_out
 from functad.primitives.calculus import array_of
 from functad.primitives.conversion import astype
 from functad.primitives.indexing import get_item
 from functad.primitives.joining import concatenate
 from functad.primitives.kinds import composite, constant
 from functad.primitives.operands import as_operand, concrete
-from functad.primitives.primitive import Samples
+from functad.primitives.positions import search
+from functad.primitives.primitive import Primitive, Samples
 from functad.primitives.shaping import Calls, ravel
 
 _FIRST = "each value is read from its first place in the argument, which gets the cotangent"
@@ -179,13 +183,42 @@ def _is_in_front(
 
 IS_IN.front = _is_in_front
 
+
+def _is_in_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    """NumPy takes one set; where each example has its own, they are sorted, and searched for the elements."""
+    element, tests = values
+    if not batched[1]:
+        return primitive(element, tests, **params)
+    element = spread_out(element, batched[0], size)
+    flat_element, rows, n = flat(element), np.sort(flat(tests), 1), math.prod(shape_of(tests)[1:])
+    if n == 0:
+        found = np.zeros(shape_of(element), np.bool_)
+    else:
+        places = np.minimum(search(rows, flat_element, "left"), n - 1)
+        found = (np.take_along_axis(rows, places, 1) == flat_element).reshape(shape_of(element))
+    return ~found if params["invert"] else found
+
+
+IS_IN.batch = _is_in_batch
+
 if hasattr(np, "in1d"):  # until NumPy 2.3, and deprecated
     _IN_1D: Any = getattr(np, "in1d")  # noqa: B009 # not in the types of every version of NumPy
 
     def _in_set(ar1: Any, ar2: Any, assume_unique: bool = False, invert: bool = False, *, kind: str | None = None) -> Any:
         return ravel(_is_in_front(ravel(array_of(ar1)), ar2, assume_unique, invert, kind=kind))
 
-    constant(_IN_1D, samples=_two, doc="the result is boolean").front = _in_set
+    ENTRY_OF_IN_1D = constant(_IN_1D, samples=_two, doc="the result is boolean")
+    ENTRY_OF_IN_1D.front = _in_set
+
+    def _in_set_batch(
+        primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+    ) -> Any:
+        rows = [flat(value) if given else ravel(value) for value, given in zip(values, batched, strict=True)]
+        return _is_in_batch(IS_IN, size, rows, batched, {"assume_unique": False, "invert": False, "kind": None, **params})
+
+    ENTRY_OF_IN_1D.batch = _in_set_batch
 
 # Zeros at the ends
 

@@ -6,16 +6,17 @@ Queries are answered from what is known of a Tensor even without its value, and 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives.batching import aligned, elementwise, flat
 from functad.primitives.kinds import constant
 from functad.primitives.operands import concrete, innermost, is_traced
-from functad.primitives.primitive import ENTRIES, Entry, Samples
+from functad.primitives.primitive import ENTRIES, Entry, Primitive, Samples
 from functad.primitives.shaping import Calls
 
 
@@ -163,6 +164,9 @@ def _may_share_memory(a: Any, b: Any, *max_work: Any, **keywords: Any) -> bool:
     return np.may_share_memory(concrete(a, "np.may_share_memory"), concrete(b, "np.may_share_memory"), *max_work, **keywords)
 
 
+for _function in (np.array2string, np.array_repr, np.array_str, np.shares_memory, np.may_share_memory):
+    ENTRIES[_function].value_dependent = True
+
 _BOOLEAN = "the result is boolean"
 
 
@@ -197,6 +201,26 @@ def _array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     return ARRAY_EQUAL(a1, a2, equal_nan=bool(equal_nan))
 
 
+def _of_all(primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]) -> Any:
+    """Arrays are equal, or close, if all their elements are, and they can be compared at all."""
+    if primitive is ALLCLOSE:
+        return flat(np.isclose(*aligned(values, batched), **params)).all(1)
+    shapes = [shape_of(v)[b:] for v, b in zip(values, batched, strict=True)]
+    a, b = aligned(values, batched)
+    try:
+        comparable = shapes[0] == shapes[1] if primitive is ARRAY_EQUAL else bool(np.broadcast_shapes(*shapes) or True)
+    except ValueError:
+        comparable = False
+    if not comparable:
+        return np.zeros(size, np.bool_)
+    equal = a == b
+    if params.get("equal_nan"):
+        equal = equal | ((a != a) & (b != b))
+    return flat(equal).all(1)
+
+
+ISCLOSE.batch = elementwise
+ALLCLOSE.batch = ARRAY_EQUAL.batch = ARRAY_EQUIV.batch = _of_all
 ISCLOSE.front = _isclose
 ALLCLOSE.front = _allclose
 ARRAY_EQUAL.front = _array_equal

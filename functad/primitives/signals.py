@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
+from numpy.lib.stride_tricks import sliding_window_view
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of, stand_in
+from functad.primitives.batching import one_by_one, padded, spread_out, stacked
 from functad.primitives.calculus import array_of
 from functad.primitives.conversion import astype
 from functad.primitives.indexing import get_item
@@ -26,14 +29,22 @@ _MODES = {"valid": "valid", "same": "same", "full": "full", 0: "valid", 1: "same
 
 
 def _convolve(a: Any, v: Any, *, mode: str) -> Any:
-    return np.convolve(a, v, mode)  # type: ignore[call-overload]
+    if a.ndim == 1:
+        return np.convolve(a, v, mode)  # type: ignore[call-overload]
+    long, short = (a, v) if a.shape[-1] >= v.shape[-1] else (v, a)
+    n, m = long.shape[-1], short.shape[-1]
+    outside = {"full": (m - 1, m - 1), "same": (m // 2, (m - 1) // 2), "valid": (0, 0)}[mode]
+    around = np.zeros((*long.shape[:-1], n + sum(outside)), long.dtype)
+    around[..., outside[0] : outside[0] + n] = long
+    windows = sliding_window_view(around, m, -1)
+    return np.einsum("...nm,...m->...n", windows, short[..., ::-1])
 
 
 def _convolve_spec(a: Any, v: Any, *, mode: str) -> ArraySpec:
     a, v = spec_of(a), spec_of(v)
-    long, short = max(a.size, v.size), min(a.size, v.size)
+    long, short = max(a.shape[-1], v.shape[-1]), min(a.shape[-1], v.shape[-1])
     length = {"full": long + short - 1, "same": long, "valid": long - short + 1}[mode]
-    return ArraySpec((length,), np.result_type(a.dtype, v.dtype))
+    return ArraySpec((*a.shape[:-1], length), np.result_type(a.dtype, v.dtype))
 
 
 def _convolve_vjp(g: Any, other: Any, length: int, mode: str) -> Any:
@@ -41,13 +52,13 @@ def _convolve_vjp(g: Any, other: Any, length: int, mode: str) -> Any:
 
     Of the full result, `same` keeps the middle and `valid` what both arrays overlap in.
     """
-    (n,) = shape_of(other)
-    other = other[::-1]
+    *batch, n = shape_of(other)
+    other = other[..., ::-1]
     if mode == "valid":
         return CONVOLVE(g, other, mode="full" if length >= n else "valid")
     if mode == "same":
         left = (min(length, n) - 1) // 2
-        g = PAD(g, widths=((left, min(length, n) - 1 - left),))
+        g = PAD(g, widths=(*[(0, 0) for _ in batch], (left, min(length, n) - 1 - left)))
     return CONVOLVE(g, other, mode="valid")
 
 
@@ -65,16 +76,18 @@ def _convolve_samples(array: Any) -> Calls:
     ]
 
 
-# A primitive: of slices and products it would take as many operations as the shorter array has elements.
+# A primitive: of slices and products it would take as many operations as the shorter array has elements. It takes stacks of
+# rows, which `np.convolve` does not.
 CONVOLVE: Primitive = multilinear(
     np.convolve,
-    lambda g, v, a_shape, mode: _convolve_vjp(g, v, a_shape[0], mode),
-    lambda g, a, v_shape, mode: _convolve_vjp(g, a, v_shape[0], mode),
+    lambda g, v, a_shape, mode: _convolve_vjp(g, v, a_shape[-1], mode),
+    lambda g, a, v_shape, mode: _convolve_vjp(g, a, v_shape[-1], mode),
     compute=_convolve,
     spec=_convolve_spec,
     samples=lambda array: [*_convolve_samples(array), ((array(), array(2)), {})],
     doc="bilinear; the cotangents are convolutions with the other argument backwards",
 )
+CONVOLVE.batch = stacked
 
 
 def _signal(value: Any, name: str) -> Any:
@@ -245,3 +258,18 @@ def _unwrap_front(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 
 
 
 UNWRAP.front = _unwrap_front
+
+
+def _unwrap_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    p, period = values
+    p = spread_out(p, batched[0], size)
+    if batched[1]:
+        if dtype_of(period).kind in "biu" and dtype_of(p).kind in "biu":
+            return one_by_one(primitive, size, values, batched, params)  # NumPy asks whether the period is even, of one number
+        period = padded(period, len(shape_of(p)) - 1)
+    return primitive(p, period, **{**params, "axis": params["axis"] + 1})
+
+
+UNWRAP.batch = _unwrap_batch

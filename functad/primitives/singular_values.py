@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives.batching import stacked
 from functad.primitives.degeneracy import (
     aligned,
     are_tied,
@@ -133,6 +134,7 @@ SVD = general(
     samples=real_samples(_svd_samples),
     doc="ds = Re(diag(u^H da v)); du and dv with 1 / (s_j - s_i), 0 for equal values; raises where that is wrong",
 )
+SVD.batch = stacked
 
 
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
@@ -218,6 +220,7 @@ SVDVALS = general(
     samples=lambda array: [((spread(array, 3, 3),), {}), ((spread(array, 2, 3, 2),), {}), ((spread(array, 2, 3),), {})],
     doc="ds = Re(diag(u^H da v)); at equal values second derivatives in forward over reverse mode",
 )
+SVDVALS.batch = stacked
 
 
 def svdvals(x: Any, /) -> Any:
@@ -320,6 +323,7 @@ COTANGENT = general(
     internal=True,
     doc="d(u g vh) = u (dg + D (x + x^H) / 2 + E (x - x^H) / 2) vh, x = u^H da v, and what is orthogonal to u or v",
 )
+COTANGENT.batch = stacked
 together(COTANGENT, _cotangent_jvp)
 
 
@@ -350,6 +354,7 @@ WEIGHTS = constant(
     internal=True,
     doc="a choice has no derivative",
 )
+WEIGHTS.batch = stacked
 
 
 def _singular_sum_vjp(g: Any, a: Any, which: str) -> Any:
@@ -370,3 +375,4 @@ SINGULAR_SUM = general(
     internal=True,
     doc="Re(tr(u^H da v)) over the chosen values; equal ones share it; 0 of those that are zero",
 )
+SINGULAR_SUM.batch = stacked

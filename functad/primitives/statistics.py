@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives.batching import along_axes
 from functad.primitives.conversion import astype
 from functad.primitives.kinds import composite, elementwise, general, linear
 from functad.primitives.operands import as_operand, is_traced, refuse_out, stored
@@ -66,6 +67,7 @@ CENTRED: Primitive = linear(
     internal=True,
     doc="linear, and its own transpose",
 )
+CENTRED.batch = along_axes
 
 
 def _conjugate(a: Any) -> Any:
@@ -136,6 +138,7 @@ VAR = general(
     samples=_var_samples,
     doc="d var(a) = 2 / (n - ddof) Re(sum(conj(a - mean(a)) da))",
 )
+VAR.batch = along_axes
 
 
 def var(

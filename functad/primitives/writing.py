@@ -6,14 +6,17 @@ views is recorded; `path` says how the view is read from that.
 
 from __future__ import annotations
 
+import math
 import sys
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives.batching import batch_call, padded, spread_out
 from functad.primitives.indexing import GETITEM, get_item
-from functad.primitives.indices import add_at, indexed_shape, never_repeats
+from functad.primitives.indices import add_at, array_axes, indexed_shape, is_basic, never_repeats
 from functad.primitives.kinds import linear
 from functad.primitives.operands import is_traced
 from functad.primitives.primitive import Primitive
@@ -100,7 +103,7 @@ def _put_by_position(target: Any, path: Path, index: Any, v: Any, adds: bool) ->
     places = part(np.arange(target.size).reshape(target.shape), path)[index]
     flat = target.reshape(-1)
     if adds:
-        np.add.at(flat, places, v)
+        add_at(flat, places, v)
     else:
         flat[places] = v
     if not shares(flat, target):
@@ -217,6 +220,78 @@ ADD_TO: Primitive = linear(
 
 for _entry in (WRITE, ADD_TO):
     _entry.broadcasts = _entry.writes = True
+
+
+class ForAll:
+    """A step of a path, taken for all examples of a batch, or of a batch of batches.
+
+    Attributes:
+        primitive: the operation on one example, whose result is a view of its argument.
+        sizes: the numbers of examples, the outermost first.
+    """
+
+    def __init__(self, primitive: Any, size: int) -> None:
+        nested = isinstance(primitive, ForAll)
+        self.primitive = primitive.primitive if nested else primitive
+        self.sizes = (size, *primitive.sizes) if nested else (size,)
+        self.name = primitive.name
+
+    def __call__(self, a: Any, **params: Any) -> Any:
+        """Return the views of all examples."""
+        out = batch_call(self.primitive, math.prod(self.sizes), (self._moved(a, len(self.sizes)),), (True,), params)
+        return tuple([self._moved(one, 1) for one in out]) if self.primitive.multiple else self._moved(out, 1)
+
+    def _moved(self, a: Any, ndim: int) -> Any:
+        """Return an array with its first axes as one, or, if `ndim` is 1, with its first axis as those of all batches."""
+        if len(self.sizes) == 1:
+            return a
+        front = self.sizes if ndim == 1 else (math.prod(self.sizes),)
+        return a.reshape((*front, *shape_of(a)[ndim:]))
+
+    def spec(self, a: ArraySpec, **params: Any) -> Any:
+        """Return the shape and dtype of what is read."""
+        out: Any = self.primitive.spec(ArraySpec(a.shape[len(self.sizes) :], a.dtype), **params)
+        if self.primitive.multiple:
+            return tuple([ArraySpec((*self.sizes, *one.shape), one.dtype) for one in out])
+        return ArraySpec((*self.sizes, *out.shape), out.dtype)
+
+
+def batched_write(size: int, a: Any, v: Any, v_batched: bool, path: Path, index: Any) -> tuple[Any, Path, Any]:
+    """Return what is to be written, through which views, and at which index, so that it is written for all examples at once.
+
+    Args:
+        size: the number of examples.
+        a: the array that is written to, with the batch axis in front.
+        v: what is written, with the batch axis in front if `v_batched` says so.
+        v_batched: whether that differs from example to example.
+        path: how the view that is written to is read from the array of one example.
+        index: where it is written there.
+    """
+    spec = ArraySpec(shape_of(a)[1:], dtype_of(a))
+    for step in path:
+        spec = step.spec(spec)
+    place = indexed_shape(spec.shape, index)
+    shape = shape_of(v)[v_batched:]
+    if len(shape) > len(place):  # axes of length 1 in front, which NumPy ignores
+        v = v.reshape((*shape_of(v)[:v_batched], *shape[len(shape) - len(place) :]))
+    everywhere = tuple([step._replace(primitive=ForAll(step.primitive, size)) for step in path])
+    whole = (slice(None), *(index if type(index) is tuple else (index,)))
+    count, separate = (0, False) if is_basic(index) else array_axes(index, len(spec.shape))[1:]
+    if separate and (v_batched or shape):  # NumPy then puts the axes of the arrays in the index first, before that of the batch
+        v = np.moveaxis(padded(v if v_batched else v[None], len(place)), 0, count)
+    elif v_batched:
+        v = padded(v, len(place))
+    return v, everywhere, whole
+
+
+def _batch(primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]) -> Any:
+    a, v = values
+    a = spread_out(a, batched[0], size)
+    v, path, index = batched_write(size, a, v, batched[1], **params)
+    return primitive(a, v, path=path, index=index)
+
+
+WRITE.batch = ADD_TO.batch = _batch
 
 
 def is_alone(values: list[Any], place: int) -> bool:

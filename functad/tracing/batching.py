@@ -13,14 +13,15 @@ from typing import Any
 import numpy as np
 
 from functad.errors import AbstractValueError
-from functad.expressions.spec import ArraySpec, dtype_of, shape_of
+from functad.expressions.spec import ArraySpec, shape_of
 from functad.places import here, name_of, user_frame
 from functad.primitives.batching import batch_call
 from functad.primitives.primitive import Primitive
-from functad.tracing.conversions import asked
-from functad.tracing.recorder import ABSTRACT, Recorded, Recorder, _getframe
+from functad.primitives.writing import ADD_TO, batched_write, is_alone, put
+from functad.tracing.conversions import asked, batch_cure
+from functad.tracing.recorder import ABSTRACT, STALE, Recorded, Recorder, _getframe
 from functad.tracing.tensor import Tensor
-from functad.tracing.views import clone, note_view, would_share
+from functad.tracing.views import clone, make_stale, memory_of, note_view, origin_of, would_share
 
 
 class Batched(ArraySpec):
@@ -29,10 +30,23 @@ class Batched(ArraySpec):
     __slots__ = ("array",)
 
     array: Any
+    weak = False
 
     def __init__(self, array: Any) -> None:
-        super().__init__(shape_of(array)[1:], dtype_of(array))
-        object.__setattr__(self, "array", array)
+        _set_array(self, array)  # the rest follows from it when it is asked for
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one example."""
+        return self.array.shape[1:]  # type: ignore[no-any-return]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype."""
+        return self.array.dtype  # type: ignore[no-any-return]
+
+
+_set_array = Batched.__dict__["array"].__set__  # those of a spec are frozen
 
 
 class BatchRecorder(Recorder):
@@ -61,11 +75,13 @@ class BatchRecorder(Recorder):
 
     def abstract(self, cls: type[Recorded], primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Compute a call for all examples."""
-        batched = [isinstance(a, Recorded) and a.recorder is self for a in arrays]
-        values = [
-            a.value.array if own else clone(a) if isinstance(a, Recorded) else a for a, own in zip(arrays, batched, strict=True)
-        ]
-        if any(batched):
+        values: list[Any] = []
+        batched: list[bool] = []
+        for a in arrays:
+            own = isinstance(a, Recorded) and a.recorder is self
+            batched.append(own)
+            values.append(a.value.array if own else clone(a) if isinstance(a, Recorded) else a)
+        if True in batched:
             out = batch_call(primitive, self.size, values, batched, params)
         else:  # an array that the user is going to write batched Tensors into
             out = np.broadcast_to(primitive(*values, **params), (self.size, *shape_of(values[0])))
@@ -76,6 +92,26 @@ class BatchRecorder(Recorder):
         if primitive.views and isinstance(arrays[0], Recorded) and would_share(arrays[0], primitive, params):
             note_view(arrays[0], tensor, primitive, params)
         return tensor
+
+    def overwritten(self, cls: type[Recorded], primitive: Primitive, root: Recorded, v: Any, params: dict[str, Any]) -> Any:
+        """Write for all examples: in place while nothing else holds the array, so that a loop of writes takes linear time."""
+        own = isinstance(v, Recorded) and v.recorder is self
+        given = v.value.array if own else clone(v) if isinstance(v, Recorded) else v
+        make_stale(root, STALE)
+        cell, root.value = [root.value.array], None
+        alone = is_alone(cell, 0)
+        array = cell[0]
+        root.value = Batched(array)
+        if isinstance(array, Recorded):
+            alone = alone and not origin_of(array)[1]  # what was broadcast is one array for all examples
+        else:
+            alone = alone and not isinstance(given, Recorded) and array.base is None
+        if alone:
+            piece, path, index = batched_write(self.size, array, given, own, **params)
+            put(array, path, index, piece, adds=primitive is ADD_TO)
+            return self._made(cls, array)
+        memory_of(root).copied += 1
+        return self._made(cls, batch_call(primitive, self.size, (array, given), (True, own), params))
 
     def _made(self, cls: type[Recorded], array: Any) -> Any:
         tensor = cls()
@@ -88,6 +124,5 @@ class BatchRecorder(Recorder):
         """Return the error for the value of a Tensor that stands for all examples."""
         return AbstractValueError(
             f"{asked(wanted)} of a Tensor that stands for {self.size} examples in {self.transform} of "
-            f"{name_of(self.function)}, at {here()}: it has a value for each of them. Choose between values with np.where, or "
-            f"between computations with functad.cond or functad.while_loop; lengths must be the same for all examples."
+            f"{name_of(self.function)}, at {here()}: it has a value for each of them. {batch_cure()}"
         )

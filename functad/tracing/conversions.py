@@ -93,6 +93,21 @@ def abstract_cure(wanted: str) -> str:
     return _CONTROL.get(wanted.removesuffix("()"), _CONTROL["bool"])
 
 
+def batch_cure() -> str:
+    """Return what to write where a value is asked for of which each example of a batch has its own."""
+    if assigning():
+        return "Make the array that is written into with np.zeros_like(t) or np.zeros(shape, like=t), or use np.stack."
+    called = _called(" ".join(running().split()))[0]
+    if called == "[]":
+        return "Read from an array that takes Tensors as places: functad.numpy.asarray(a)[t]."
+    if called in ("array", "asarray", "full", "full_like", "dot", "fsum", "fmean"):
+        return CURES[called]
+    return (
+        "Choose between values with np.where, or between computations with functad.cond or functad.while_loop; lengths must be "
+        "the same for all examples."
+    )
+
+
 def refusal(wanted: str) -> ConversionError:
     """Return the error for a Tensor that would become a plain value.
 

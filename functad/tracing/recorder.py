@@ -126,6 +126,10 @@ class Recorder:
         """Record a call of an abstract trace."""
         return append_abstract(cls, self, primitive, arrays, params)
 
+    def overwritten(self, cls: type[Recorded], primitive: Primitive, root: Recorded, v: Any, params: dict[str, Any]) -> Any:
+        """Record a write in an abstract trace; `root` is about to stand for the result."""
+        return self.abstract(cls, primitive, (root, v), params)
+
     def unknown(self, tensor: Recorded, wanted: str) -> AbstractValueError:
         """Return the error for the value of a Tensor of an abstract trace."""
         return AbstractValueError(

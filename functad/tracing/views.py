@@ -16,6 +16,7 @@ from numpy.lib.array_utils import byte_bounds
 
 from functad.expressions.spec import ArraySpec
 from functad.primitives.primitive import Primitive
+from functad.primitives.shaping import RESHAPE, TRANSPOSE
 from functad.primitives.writing import Path, Step
 
 _ndarray = np.ndarray
@@ -63,6 +64,8 @@ def shares(out: Any, value: Any) -> bool:
 def would_share(base: Any, primitive: Primitive, params: dict[str, Any]) -> bool:
     """Say whether an operation on an abstract Tensor gives a view: by doing it with memory that is never touched."""
     root, path = origin_of(base)
+    if not path and (primitive is RESHAPE or primitive is TRANSPOSE):
+        return True  # of an array that has its elements in order
     whole = np.empty(root.shape, root.dtype)
     value = whole
     for step in (*path, Step(primitive, params)):

@@ -88,7 +88,7 @@ def _write(root: Any, path: Path, index: Any, v: Any, primitive: Primitive) -> N
     if recorder.follow is not None:
         new = recorder.follow(primitive, (root, v), params)
     elif recorder.mode is ABSTRACT:
-        new = recorder.abstract(type(root), primitive, (root, v), params)
+        new = recorder.overwritten(type(root), primitive, root, v, params)
     else:
         own = isinstance(v, Recorded) and v.recorder is recorder
         given = v.value if own else v

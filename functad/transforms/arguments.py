@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import ConstantError, ConversionError, InputError, OutputError, StructureError
+from functad.errors import AbstractValueError, ConstantError, ConversionError, InputError, OutputError, StructureError
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, shape_of, spec_of
 from functad.places import here, line_of, line_of_error, name_of
 from functad.primitives.operands import zeros_for
@@ -215,7 +215,8 @@ def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwarg
     """Return `f(*args, **kwargs)`, and end the trace.
 
     Raises:
-        ConversionError: also where NumPy hides it behind "setting an array element with a sequence", as in `a[0] = t`.
+        ConversionError, AbstractValueError: also where NumPy hides them behind "setting an array element with a sequence", as
+            in `a[0] = t`.
     """
     token = OPEN.set(recorder)
     try:
@@ -226,7 +227,7 @@ def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwarg
             return out
         return _settled(out)
     except ValueError as error:
-        if isinstance(error.__cause__, ConversionError):
+        if isinstance(error.__cause__, (AbstractValueError, ConversionError)):
             raise error.__cause__ from None
         if recorder.frozen and "read-only" in str(error):
             raise overwritten(error, recorder) from error

@@ -14,6 +14,7 @@ from functad.expressions.spec import shape_of, spec_of
 from functad.places import here, name_of
 from functad.tracing.batching import BatchRecorder
 from functad.tracing.recorder import Recorded
+from functad.tracing.tensor import Tensor
 from functad.transforms.arguments import check_result, plain, traced
 from functad.trees import Structure, flatten, prefix_leaves
 
@@ -116,19 +117,16 @@ class _Batch:
         self.out_axes = out_axes
         leaves, self.structure = flatten((args, kwargs))
         axes = _axes_of_arguments(f, in_axes, args, kwargs)
-        paths = [path.replace("[0]", "args", 1) if path.startswith("[0]") else path for path in self.structure.paths("")]
         self.leaves = []
         self.batched = [axis is not None for axis in axes]
-        sizes: dict[int, str] = {} if axis_size is None else {axis_size: "axis_size"}
-        for leaf, axis, path in zip(leaves, axes, paths, strict=True):
-            if axis is None:
-                self.leaves.append(leaf)
-                continue
-            value, name = self._checked(plain(leaf), axis, path), _argument(path)
-            sizes.setdefault(shape_of(value)[0], name)
-            self.leaves.append(value)
+        sizes: dict[int, int | None] = {} if axis_size is None else {axis_size: None}  # and which leaf says so
+        for place, (leaf, axis) in enumerate(zip(leaves, axes, strict=True)):
+            if axis is not None:
+                leaf = self._checked(plain(leaf), axis, place)
+                sizes.setdefault(shape_of(leaf)[0], place)
+            self.leaves.append(leaf)
         if len(sizes) > 1:
-            (a, first), (b, second) = list(sizes.items())[:2]
+            (a, first), (b, second) = [(n, self._name(place)) for n, place in sizes.items()][:2]
             raise InputError(
                 f"vmap of {name_of(f)}, called at {here()}: {first} has {a} examples, {second} has {b}. All batched arguments "
                 f"must have the same number; in_axes=None is for arguments that are the same for all."
@@ -140,17 +138,25 @@ class _Batch:
             )
         (self.size,) = sizes
 
-    def _checked(self, leaf: Any, axis: Any, path: str) -> Any:
+    def _name(self, place: int | None) -> str:
+        """Return the name of an argument, or of a leaf of it, for messages; making it takes longer than all the rest."""
+        if place is None:
+            return "axis_size"
+        path = self.structure.paths("")[place]
+        return path.replace("[0]", "args", 1) if path.startswith("[0]") else f"argument {path.removeprefix('[1]')}"
+
+    def _checked(self, leaf: Any, axis: Any, place: int) -> Any:
         """Return a leaf with its batch axis in front."""
-        name = _argument(path)
+        if axis == 0 and type(leaf) is np.ndarray and leaf.ndim:
+            return leaf
         try:
             shape = spec_of(leaf).shape
             axis = normalize_axis_index(axis, len(shape))
         except (TypeError, ValueError):
             what = f"is {spec_of(leaf)}" if hasattr(leaf, "dtype") or not hasattr(leaf, "__len__") else "is no array"
             raise InputError(
-                f"vmap of {name_of(self.f)}, called at {here()}: {name} {what}, which has no axis {axis}. Use in_axes=None for "
-                f"what is the same for all examples."
+                f"vmap of {name_of(self.f)}, called at {here()}: {self._name(place)} {what}, which has no axis {axis}. "
+                f"Use in_axes=None for what is the same for all examples."
             ) from None
         if not hasattr(leaf, "dtype"):
             leaf = np.asarray(leaf)
@@ -168,20 +174,20 @@ class _Batch:
         out = traced(recorder, self.f, args, kwargs)
         leaves, structure = flatten(out)
         axes = _axes_like(self.out_axes, structure, f"vmap of {name_of(self.f)}: out_axes", "the result")
-        paths = structure.paths("result")
         return structure.unflatten(
-            [self._result(leaf, axis, path, recorder) for leaf, axis, path in zip(leaves, axes, paths, strict=True)]
+            [self._result(leaf, axis, recorder, structure, i) for i, (leaf, axis) in enumerate(zip(leaves, axes, strict=True))]
         )
 
-    def _result(self, leaf: Any, axis: Any, path: str, recorder: BatchRecorder) -> Any:
+    def _result(self, leaf: Any, axis: Any, recorder: BatchRecorder, structure: Structure, place: int) -> Any:
         """Return a result with the batch axis where it is wanted."""
-        check_result(leaf, path, "vmap", self.f)
+        if type(leaf) is not Tensor or leaf.dtype.kind not in "fcib":
+            check_result(leaf, structure.paths("result")[place], "vmap", self.f)
         array = recorder.array(leaf)
         if axis is None:
             if array is not None:
                 raise StructureError(
-                    f"vmap of {name_of(self.f)}, called at {here()}: {path} differs from example to example, but out_axes says "
-                    f"None for it. Give the axis along which the examples are to lie."
+                    f"vmap of {name_of(self.f)}, called at {here()}: {structure.paths('result')[place]} differs from example "
+                    f"to example, but out_axes says None for it. Give the axis along which the examples are to lie."
                 )
             return leaf
         if array is None:
@@ -191,8 +197,8 @@ class _Batch:
             axis = normalize_axis_index(axis, len(shape_of(array)))
         except ValueError:
             raise InputError(
-                f"vmap of {name_of(self.f)}, called at {here()}: {path} has {len(shape_of(array))} axes with that of the "
-                f"examples, so it cannot lie at out_axes={axis}."
+                f"vmap of {name_of(self.f)}, called at {here()}: {structure.paths('result')[place]} has "
+                f"{len(shape_of(array))} axes with that of the examples, so it cannot lie at out_axes={axis}."
             ) from None
         return np.moveaxis(array, 0, axis) if axis else array
 
@@ -205,10 +211,6 @@ class _Batch:
         )
 
 
-def _argument(path: str) -> str:
-    return path if path.startswith("args") else f"argument {path.removeprefix('[1]')}"
-
-
 def _axes_of_arguments(f: Callable[..., Any], in_axes: Axes, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
     """Return the axis of each leaf of `(args, kwargs)`."""
     if isinstance(in_axes, (tuple, list)) and len(in_axes) != len(args):
@@ -219,9 +221,12 @@ def _axes_of_arguments(f: Callable[..., Any], in_axes: Axes, args: tuple[Any, ..
     each = in_axes if isinstance(in_axes, (tuple, list)) else (in_axes,) * len(args)
     axes: list[Any] = []
     for i, (axis, arg) in enumerate(zip(each, args, strict=True)):
-        what = f"vmap of {name_of(f)}, called at {here()}: in_axes[{i}]"
-        axes += _axes_like(axis, flatten(arg)[1], what, f"args[{i}]")
-    return axes + [0] * flatten(kwargs)[1].leaves
+        structure = flatten(arg)[1]
+        if axis is None or type(axis) is int:
+            axes += [axis] * structure.leaves
+        else:
+            axes += _axes_like(axis, structure, f"vmap of {name_of(f)}, called at {here()}: in_axes[{i}]", f"args[{i}]")
+    return axes + [0] * flatten(kwargs)[1].leaves if kwargs else axes
 
 
 def _axes_like(axes: Axes, structure: Structure, what: str, of: str) -> list[Any]:

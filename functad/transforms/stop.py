@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.primitives.batching import elementwise
 from functad.primitives.kinds import constant
 from functad.trees import tree_map
 
@@ -22,7 +23,7 @@ _STOP = constant(
     internal=True,
     doc="the value; the derivative is cut",
 )
-_STOP.batch = lambda primitive, size, values, batched, params: primitive(values[0])  # type: ignore[attr-defined, unused-ignore]
+_STOP.batch = elementwise
 
 
 def stop_gradient(x: Any) -> Any:

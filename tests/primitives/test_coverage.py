@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import functad
-from functad.errors import UnsupportedError
-from functad.primitives.coverage_table import ORDER_CHECKED, Coverage, dispatching_functions, page
-from functad.primitives.primitive import ENTRIES, Refused
+from functad.errors import AbstractValueError, UnsupportedError
+from functad.primitives.coverage_table import ORDER_CHECKED, Coverage, batching, dispatching_functions, page
+from functad.primitives.primitive import ENTRIES, Primitive, Refused
 from functad.testing import calls, every_entry, primitive_checks
 
 ROOT = Path(__file__).parents[2]
@@ -69,6 +69,36 @@ def test_order_is_what_the_checks_reach(row, monkeypatch):
         assert _reaches_second_order(entry, monkeypatch)
     else:
         assert row.order == "-"
+
+
+@pytest.mark.parametrize("row", functad.coverage(), ids=lambda row: row.function)
+def test_batch_is_what_vmap_does(row):
+    """A `-` stands where a sample call is refused; that no other is, and that the rules are right, see the generated checks."""
+    assert row.batch in ("broadcasts", "rule", "body", "shape", "-")  # and never `loop`
+    if row.status in ("refused", "unlisted") or not row.function.startswith("np."):
+        return
+    entry = ENTRIES[_function_of(row)]
+    dtypes = [np.float64, np.complex128] if getattr(entry, "complex", True) else [np.float64]
+    assert (row.batch == "-") == any(_refused(call) for dtype in dtypes for call in calls(entry, dtype) if call.primals)
+
+
+def _refused(call):
+    try:
+        functad.vmap(call.arrays, axis_size=2)(*[np.stack([primal] * 2) for primal in call.primals])
+    except AbstractValueError:
+        return True
+    return False
+
+
+def test_a_primitive_without_a_rule_is_a_loop():
+    entry = Primitive(
+        np.sin, kind="general", names=["x"], compute=np.sin, vjps=(None,), samples=None, doc="", registered=False, name="twin"
+    )
+    assert batching(entry) == "broadcasts"  # any ufunc does
+    entry = Primitive(
+        np.sum, kind="general", names=["x"], compute=np.sum, vjps=(None,), samples=None, doc="", registered=False, name="twin"
+    )
+    assert batching(entry) == "loop"
 
 
 def _function_of(row):

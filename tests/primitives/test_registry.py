@@ -93,6 +93,7 @@ def _cubed(*rules: Callable[..., Any], **changes: Any) -> Primitive:
         doc=changes.get("doc", "d x^3 = 3 x^2 dx"),
         samples=changes.get("samples", lambda array: [((array(),), {}), ((array(3),), {})]),
     )
+    entry.batch = changes.get("batch", lambda primitive, size, values, batched, params: primitive(values[0]))
     return entry
 
 
@@ -127,6 +128,14 @@ WRONG: list[tuple[str, str, Callable[[], Entry]]] = [
         lambda: _cubed(lambda g, x: g * ((3.001 if dtype_of(x) == np.float32 else 3) * x * x)),
     ),
     ("complex accepted", "accepts complex numbers", lambda: _cubed(complex=False)),
+    ("no batching rule", "no batching rule", lambda: _cubed(batch=None)),
+    ("batch in another order", "of a batch", lambda: _cubed(batch=lambda p, size, values, batched, params: p(values[0][::-1]))),
+    ("axes mixed up", "no batch axis in front", lambda: _cubed(batch=lambda p, size, values, batched, params: p(values[0].T))),
+    (
+        "the same for all examples",
+        "of a batch",
+        lambda: _cubed(batch=lambda p, size, values, *_: np.broadcast_to(p(values[0][0]), values[0].shape)),
+    ),
 ]
 
 

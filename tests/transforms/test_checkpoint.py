@@ -14,7 +14,7 @@ from functad.transforms.checkpoint_sequence import _Reversal, _Steps, fewest_ste
 from functad.trees import LEAF, flatten
 
 X, W = np.arange(9.0).reshape(3, 3) / 9 - 0.4, np.cos(np.arange(9.0)).reshape(3, 3)
-POLICIES = [None, "contractions", ["h"], ("h", "unused"), lambda equation: True]
+POLICIES = [None, "contractions", ["h"], ("h", "unused"), pytest.param(lambda equation: True, id="every equation")]
 
 
 def block(x, w):
