@@ -19,6 +19,9 @@ from functad.tracing.recorder import Recorded, Recorder
 MEMORY = 1 << 22
 """So many numbers, at most, are held for the largest value of a walk: 32 MiB of float64 (measured: larger is no faster)."""
 
+FEW = 4
+"""So many seeds take less time one after the other: plain walks write in place, and records are not wrapped."""
+
 
 def size_of(value: Any) -> int:
     """Return the number of elements of an array, Tensor or scalar."""
@@ -56,8 +59,9 @@ def in_batch(transform: str, function: object, seeds: Any, walk: Callable[[Any],
         walk: takes one seed, returns arrays.
     """
     size = shape_of(seeds)[0]
-    if size == 1:  # a plain walk may write in place, and takes less time
-        return [None if out is None else out[None] if shape_of(out) else np.stack([out]) for out in walk(seeds[0])]
+    if 0 < size <= FEW:
+        rows = [walk(seed) for seed in seeds]
+        return [None if all(row is None for row in column) else _stacked(column) for column in zip(*rows, strict=True)]
     recorder = BatchRecorder(transform, function, size)
     found = []
     for out in walk(recorder.batch(seeds)):
@@ -67,6 +71,11 @@ def in_batch(transform: str, function: object, seeds: Any, walk: Callable[[Any],
         found.append(array)
     recorder.close()
     return found
+
+
+def _stacked(column: Sequence[Any]) -> Any:
+    known = next(row for row in column if row is not None)
+    return np.stack([np.zeros_like(known) if row is None else row for row in column])
 
 
 def joined(parts: Sequence[Any]) -> Any:
