@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from functad.expressions.expressions import Constant
-from functad.expressions.spec import spec_of
-from functad.primitives.operands import innermost
+from functad.expressions.spec import ArraySpec, spec_of
 from functad.primitives.primitive import Primitive
 from functad.tracing.recorder import Recorded
+from functad.tracing.views import clone
 
 
 class Calls(dict[int, Any]):
@@ -30,8 +30,8 @@ class Calls(dict[int, Any]):
             if isinstance(a, Recorded) and a.recorder is recorder:
                 inputs.append(a.slot)
             else:
-                value = innermost(a)
-                inputs.append(Constant(value.copy() if isinstance(value, np.ndarray) else value))
+                known = as_constant(a)
+                inputs.append(Constant(known.value.copy()) if isinstance(known.value, np.ndarray) else known)
         self[results[-1].slot] = tuple(inputs), params, tuple([spec_of(t.value) for t in results])
 
     def renumber(self, places: dict[int, int]) -> None:
@@ -39,6 +39,19 @@ class Calls(dict[int, Any]):
         kept = {places[slot]: _renumbered(note, places) for slot, note in self.items() if slot in places}
         self.clear()
         self.update(kept)
+
+
+def as_constant(value: Any) -> Constant:
+    """Return what stands in a list for a value that none of its slots has: a plain value.
+
+    Of one that stands for all examples of a `vmap`, the Tensor: so the list can be evaluated as long as that runs.
+    """
+    while isinstance(value, Recorded):
+        below = value.current()  # type: ignore[attr-defined]
+        if isinstance(below, ArraySpec):
+            return Constant(clone(value))
+        value = below
+    return Constant(value)
 
 
 def _renumbered(note: Any, places: dict[int, int]) -> Any:

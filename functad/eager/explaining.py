@@ -11,7 +11,7 @@ from functad.eager.readable import read
 from functad.eager.variable import Variable
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import line_of
-from functad.primitives.operands import innermost
+from functad.tracing.batching import lowest
 
 if TYPE_CHECKING:
     from functad.eager.tape import GradientTape
@@ -50,7 +50,7 @@ def _not_followed(tape: GradientTape, source: Any) -> str:
         if any(variable is source for variable in tape.watched_variables()):
             return "nothing that the tape still holds uses the Variable: the results that did are gone."
         return "the Variable was not read while the tape recorded."
-    value = innermost(read(source))
+    value = lowest(read(source))
     for tensor in tape.sources():
         if tensor.shape == shape_of(value) and np.array_equal(tensor, value):
             return (

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from functad.eager import requests
+from functad.eager.calls import as_constant
 from functad.eager.readable import read
 from functad.eager.recording import EagerRecorder
 from functad.eager.variable import Variable
@@ -20,7 +21,6 @@ from functad.errors import TapeError
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.places import here
-from functad.primitives.operands import innermost
 from functad.primitives.primitive import KEEP_GATHER
 from functad.tracing.recorder import Recorded
 from functad.trees import flatten
@@ -71,9 +71,7 @@ def expressions(tape: GradientTape, target: Any, sources: Any) -> Expressions:
             listing.enter(tape.slots_of(source), spec_of(read(source)))
         wanted = [recorder.slot_of(read(leaf)) for leaf in targets]
         listing.add([slot for slot in wanted if slot is not None])
-        outputs = [
-            Constant(innermost(read(t))) if s is None else listing.place(s) for t, s in zip(targets, wanted, strict=True)
-        ]
+        outputs = [as_constant(read(t)) if s is None else listing.place(s) for t, s in zip(targets, wanted, strict=True)]
     arguments = tuple(sources) if type(sources) in (list, tuple) else (sources,)
     return Expressions(
         tuple(_names([source for source, _ in pairs])),
@@ -167,7 +165,7 @@ class _Listing:
             return noted
         for t in gc.get_referrers(self._recorder):
             if issubclass(type(t), Recorded) and t.recorder is self._recorder and t.slot == slot:
-                return Constant(innermost(t))
+                return as_constant(t)
         raise TapeError(
             f"expressions() at {here()}: the target was made of a value that another tape had followed before this one was "
             f"opened, and which is gone. Keep it, or open the persistent tape first."

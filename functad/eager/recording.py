@@ -25,12 +25,10 @@ from weakref import WeakSet, ref
 
 import numpy as np
 
-from functad.eager.calls import Calls
+from functad.eager.calls import Calls, as_constant
 from functad.eager.pruning import STEP, Schedule, still_there
-from functad.expressions.expressions import Constant
 from functad.expressions.spec import is_float_array
 from functad.places import here, user_frame
-from functad.primitives.operands import innermost
 from functad.tracing.recorder import IDLE, OPEN, REVERSE, STALE, WATCHER, Recorded, Recorder, _serials, awake, idle
 from functad.tracing.tensor import Tensor
 from functad.tracing.views import clone, refresh
@@ -318,7 +316,7 @@ def _lift(tensor: Any, recorder: EagerRecorder) -> None:
     tensor.recorder = recorder
     tensor.slot = len(recorder.equations)
     if recorder.calls is not None:
-        recorder.calls[tensor.slot] = Constant(innermost(value))
+        recorder.calls[tensor.slot] = as_constant(value)
     recorder.equations.append(None)
     recorder.watched.add(tensor.slot)
 

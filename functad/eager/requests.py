@@ -14,8 +14,8 @@ from functad.errors import InputError, NoPathError, SourceError, StructureError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.places import here
 from functad.primitives.broadcasting import BROADCAST_TO
-from functad.primitives.operands import innermost
-from functad.tracing.recorder import Recorded, awake, idle
+from functad.tracing.batching import lowest
+from functad.tracing.recorder import Recorded, idle
 from functad.tracing.tensor import Tensor
 from functad.trees import LEAF, Structure, flatten
 
@@ -46,10 +46,11 @@ def sources_of(tree: Any, what: str) -> list[tuple[Any, str]]:
     Raises:
         TypeError: something else is in it.
     """
-    return _leaves(tree, what)[0]
+    return leaves_of(tree, what)[0]
 
 
-def _leaves(tree: Any, what: str) -> tuple[list[tuple[Any, str]], Structure]:
+def leaves_of(tree: Any, what: str) -> tuple[list[tuple[Any, str]], Structure]:
+    """Return what `sources_of` does, and the structure."""
     if isinstance(tree, Recorded):
         return [(tree, what)], LEAF
     if tree is None:
@@ -149,8 +150,8 @@ class Request:
         if missing not in (None, "raise"):
             raise ValueError(f"missing is {missing!r}, at {here()}: it must be None or 'raise'.")
         self.missing = missing
-        self.targets = _leaves(target, "target")[0]
-        self.sources, self.structure = _leaves(sources, "sources")
+        self.targets = leaves_of(target, "target")[0]
+        self.sources, self.structure = leaves_of(sources, "sources")
         self.seeds = seeds_for(self.targets, seeds)
 
     def answer(self, tape: GradientTape) -> Any:
@@ -239,113 +240,12 @@ def finished(g: Any, source: Any, zero: bool) -> Any:
     return idle(Tensor, g.copy()[()] if type(g) is np.ndarray and (g.base is not None or not g.flags.writeable) else g)
 
 
-class JacobianRequest:
-    """A Jacobian that is asked for."""
-
-    def __init__(self, target: Any, sources: Any, unconnected: Any) -> None:
-        self.zero = zero_wanted(unconnected)
-        targets, structure = _leaves(target, "target")
-        if structure.kind is not None:
-            raise SourceError(f"jacobian() needs one Tensor as its target, not a {type(target).__name__}, at {here()}.")
-        self.targets = targets
-        self.sources, self.structure = _leaves(sources, "sources")
-
-    def answer(self, tape: GradientTape) -> Any:
-        """Return the Jacobians in the structure of the sources."""
-        target = self.targets[0][0]
-        shape, dtype = shape_of(target), dtype_of(target)
-        sources = [source for source, _ in self.sources]
-        size = int(np.prod(shape))
-        rows = []
-        for i in range(size):
-            seed = np.zeros(size, dtype)
-            seed[i] = 1
-            rows.append(gradients_of(tape, self.targets, [seed.reshape(shape)[()]], sources, last=i == size - 1))
-        found = []
-        for j, source in enumerate(sources):
-            parts = [row[j] for row in rows]
-            whole = (*shape, *shape_of(source))
-            if not size:
-                found.append(idle(Tensor, np.zeros(whole, dtype_of(source))))
-            elif all(part is None for part in parts):
-                found.append(idle(Tensor, np.zeros(whole, dtype_of(source))[()]) if self.zero else None)
-            else:
-                filled = [np.zeros(shape_of(source), dtype_of(source)) if part is None else part for part in parts]
-                stacked = np.stack([awake(part) for part in filled]).reshape(whole)
-                found.append(finished(stacked, Like(whole, dtype_of(source)), False))
-        return self.structure.unflatten(found)
-
-
 class Like:
     """Shape and dtype that a result is to have."""
 
     def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
         self.shape = shape
         self.dtype = dtype
-
-
-class BatchJacobianRequest:
-    """A Jacobian by row that is asked for."""
-
-    def __init__(self, target: Any, source: Any, unconnected: Any, check: bool) -> None:
-        self.zero = zero_wanted(unconnected)
-        self.targets, structure = _leaves(target, "target")
-        sources, own = _leaves(source, "source")
-        if structure.kind is not None or own.kind is not None:
-            raise SourceError(f"batch_jacobian() needs one Tensor as target and one as source, at {here()}.")
-        self.source = sources[0][0]
-        self.check = check
-        given, wanted = shape_of(target), shape_of(source)
-        if len(given) < 2 or len(wanted) < 2 or given[0] != wanted[0]:
-            raise ValueError(
-                f"batch_jacobian() of a target of shape {given} by a source of shape {wanted}, at {here()}: both need at least "
-                f"two axes, the first ones equally long."
-            )
-
-    def answer(self, tape: GradientTape) -> Any:
-        """Return the Jacobians of the rows."""
-        target, source = self.targets[0][0], self.source
-        shape, own = shape_of(target), shape_of(source)
-        batch, rest = shape[0], shape[1:]
-        whole = (batch, *rest, *own[1:])
-        size = int(np.prod(rest))
-        rows = []
-        for i in range(size):
-            seed = np.zeros((batch, size), dtype_of(target))
-            seed[:, i] = 1
-            last = i == size - 1 and not self.check
-            rows.append(gradients_of(tape, self.targets, [seed.reshape(shape)], [source], last=last)[0])
-        if not size or not batch:
-            return idle(Tensor, np.zeros(whole, dtype_of(source)))
-        if all(row is None for row in rows):
-            return idle(Tensor, np.zeros(whole, dtype_of(source))) if self.zero else None
-        filled = [np.zeros(own, dtype_of(source)) if row is None else awake(row) for row in rows]
-        stacked = np.stack(filled, axis=1).reshape(whole)
-        if self.check:
-            self._compare(tape)
-        return finished(stacked, Like(whole, dtype_of(source)), False)
-
-    def _compare(self, tape: GradientTape) -> None:
-        """Raise if rows depend on other rows.
-
-        Raises:
-            ValueError: they do.
-        """
-        target, source = self.targets[0][0], self.source
-        shape, own = shape_of(target), shape_of(source)
-        batch, size = shape[0], int(np.prod(shape[1:]))
-        for b in range(batch):
-            for i in range(size):
-                seed = np.zeros((batch, size), dtype_of(target))
-                seed[b, i] = 1
-                row = gradients_of(tape, self.targets, [seed.reshape(shape)], [source], last=False)[0]
-                alone = np.zeros(own) if row is None else np.array(innermost(awake(row)))
-                alone[b] = 0
-                if alone.any():
-                    raise ValueError(
-                        f"batch_jacobian(check=True) at {here()}: row {b} of the target depends on other rows of the source. "
-                        f"Use jacobian()."
-                    )
 
 
 def stats(tape: GradientTape) -> dict[str, int]:
@@ -361,7 +261,7 @@ def stats(tape: GradientTape) -> dict[str, int]:
 
 def _arrays_in(saved: Any) -> list[Any]:
     if isinstance(saved, Recorded):
-        return _arrays_in(innermost(saved))
+        return _arrays_in(lowest(saved))
     if type(saved) is np.ndarray:
         return [saved]
     return [a for part in saved for a in _arrays_in(part)] if isinstance(saved, (tuple, list)) else []

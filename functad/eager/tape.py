@@ -11,6 +11,7 @@ import numpy as np
 
 from functad.eager import requests
 from functad.eager.explaining import explain_missing
+from functad.eager.jacobians import BatchJacobianRequest, JacobianRequest
 from functad.eager.listing import expressions
 from functad.eager.portion import Portion
 from functad.eager.readable import read
@@ -21,7 +22,7 @@ from functad.eager.walks import cotangents_at, raised
 from functad.errors import InputError, TapeError, TapeStateError
 from functad.expressions.spec import dtype_of
 from functad.places import here, warn
-from functad.primitives.operands import innermost
+from functad.tracing.batching import lowest
 
 _SPENT = "this non-persistent tape has given its gradient already, or was never entered"
 
@@ -168,7 +169,7 @@ class GradientTape(Portion):
     def sources(self) -> list[Any]:
         """Return the values of the Tensors that are watched, as long as they live."""
         alive = [weak() for weak in self._watched]
-        return [np.asarray(innermost(tensor)) for tensor in alive if tensor is not None]
+        return [np.asarray(lowest(tensor)) for tensor in alive if tensor is not None]
 
     def renumber(self, places: dict[int, int], starts: Sequence[int]) -> None:
         """Take note of new numbers of slots."""
@@ -251,8 +252,12 @@ class GradientTape(Portion):
         unconnected_gradients: Any = UnconnectedGradients.NONE,
         parallel_iterations: int | None = None,
         experimental_use_pfor: bool = True,
+        *,
+        chunk_size: int | None = None,
     ) -> Any:
         """Return the Jacobians of a target by the sources.
+
+        Many rows are pulled back through the records at a time.
 
         Args:
             target: a Tensor or Variable.
@@ -260,6 +265,7 @@ class GradientTape(Portion):
             unconnected_gradients: as for `gradient`.
             parallel_iterations: has no meaning here.
             experimental_use_pfor: has no meaning here.
+            chunk_size: so many rows, at most, are computed at a time; by default as many as take some 100 MB.
 
         Returns:
             In the structure of `sources`, Tensors of shape `target.shape + source.shape`.
@@ -268,7 +274,7 @@ class GradientTape(Portion):
             RuntimeError, TypeError, ValueError: as `gradient`.
         """
         requests.check_iterations(parallel_iterations)
-        request = requests.JacobianRequest(target, sources, unconnected_gradients)
+        request = JacobianRequest(target, sources, unconnected_gradients, chunk_size)
         return self._answered(request, "jacobian")
 
     def batch_jacobian(
@@ -280,6 +286,7 @@ class GradientTape(Portion):
         experimental_use_pfor: bool = True,
         *,
         check: bool = False,
+        chunk_size: int | None = None,
     ) -> Any:
         """Return, for each element of the first axis, the Jacobian of that row of the target by that row of the source.
 
@@ -290,6 +297,8 @@ class GradientTape(Portion):
             parallel_iterations: has no meaning here.
             experimental_use_pfor: has no meaning here.
             check: make sure that the rows are independent; takes `b` times as long.
+            chunk_size: so many elements of a row of the target, at most, are pulled back at a time; by default as many as take
+                some 100 MB.
 
         Returns:
             A Tensor of shape `(b, *target.shape[1:], *source.shape[1:])`.
@@ -299,7 +308,7 @@ class GradientTape(Portion):
             RuntimeError, TypeError: as `gradient`.
         """
         requests.check_iterations(parallel_iterations)
-        request = requests.BatchJacobianRequest(target, source, unconnected_gradients, check)
+        request = BatchJacobianRequest(target, source, unconnected_gradients, check, chunk_size)
         return self._answered(request, "batch_jacobian")
 
     def _answered(self, request: Any, method: str) -> Any:

@@ -12,11 +12,11 @@ import numpy as np
 
 from functad.eager.readable import Readable, read
 from functad.eager.recording import ACTIVE, Stamp, note_assigned
-from functad.errors import AssignmentError, InputError
-from functad.expressions.spec import dtype_of, shape_of
-from functad.places import here
+from functad.errors import AbstractValueError, AssignmentError, InputError
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of
+from functad.places import here, name_of
 from functad.primitives.conversion import COPY
-from functad.primitives.operands import innermost
+from functad.tracing.batching import Batched
 from functad.tracing.recorder import Recorded, awake, idle
 from functad.tracing.tensor import Tensor
 from functad.tracing.views import clone
@@ -104,7 +104,7 @@ class Variable(Readable):
         value = initial() if callable(initial) and not isinstance(initial, Readable) else initial
         if value is None:
             raise ValueError(f"a Variable needs an initial value, at {here()}: Variable(np.zeros(shape)).")
-        array = np.array(_plain(read(value)), dtype)
+        array = np.array(_plain(read(value), "Variable()"), dtype)
         if array.dtype.kind not in "biufc":
             raise TypeError(f"a Variable of {array.dtype}, at {here()}, cannot be: pass numbers.")
         inexact = array.dtype.kind in "fc"
@@ -214,7 +214,7 @@ class Variable(Readable):
         self._refuse_given(method)
         value = read(value)
         note_assigned(value, method)
-        plain = np.array(_plain(value))
+        plain = np.array(_plain(value, f"{method} to the Variable {self.name!r}"))
         shape, dtype = shape_of(plain), dtype_of(plain)
         if shape != self.shape:
             raise AssignmentError(
@@ -298,8 +298,9 @@ class VariablePart(Readable):
         self._variable._refuse_given("assign")
         whole = self._variable.numpy()
         array = np.array(whole)
-        index = _plain(self._index)
-        array[index] = change(array[index], _plain(read(value)))
+        call = f"assign to a part of the Variable {self._variable.name!r}"
+        index = _plain(self._index, call)
+        array[index] = change(array[index], _plain(read(value), call))
         self._variable.assign(array)
         return self._variable
 
@@ -316,6 +317,24 @@ class VariablePart(Readable):
         return self._assign(delta, lambda old, new: old - new)
 
 
-def _plain(value: Any) -> Any:
-    """Return the plain value that is assigned."""
-    return innermost(awake(value))
+def _plain(value: Any, call: str) -> Any:
+    """Return the plain value that is assigned.
+
+    Raises:
+        AbstractValueError: it has none: it stands for all examples of a batch, or is abstract.
+    """
+    value = awake(value)
+    while isinstance(value, Recorded):
+        recorder, value = value.recorder, value.current()  # type: ignore[attr-defined]
+        if isinstance(value, Batched):
+            raise AbstractValueError(
+                f"{call}, at {here()}, of a value that stands for all examples in {recorder.transform} of "
+                f"{name_of(recorder.function)}: a Variable holds one. Return the value from the function, and assign what "
+                f"comes back: v.assign(np.mean(out, axis=0)). For a Variable of each example's own, use functional_call."
+            )
+        if isinstance(value, ArraySpec):
+            raise AbstractValueError(
+                f"{call}, at {here()}, of a value of which only {value} is known: an abstract trace has no values. Return the "
+                f"value from the function, and assign what comes back."
+            )
+    return value

@@ -12,7 +12,7 @@ from typing import Any
 
 from functad.eager.recording import EagerRecorder
 from functad.primitives.primitive import KEEP_GATHER, KEEP_NOTHING, KEEP_ONE, names_read
-from functad.transforms.reverse import Scattered, pull_back
+from functad.transforms.reverse import Scattered, guard_outer, pull_back, walk_back
 
 
 def cotangents_at(
@@ -47,8 +47,11 @@ def cotangents_at(
             found[slot] = cotangents[slot]
         if slot in cuts:
             cotangents[slot] = None
-    pull_back(equations, cotangents, 0, consume=consume, guard=guard)
-    return found | _those_at(cotangents, inputs, 0)
+    guard = walk_back(equations, cotangents, 0, consume=consume, guard=guard)
+    found |= _those_at(cotangents, inputs, 0)
+    if guard:
+        guard_outer(list(found.values()))
+    return found
 
 
 def _those_at(cotangents: list[Any], inputs: set[int], start: int) -> dict[int, Any]:

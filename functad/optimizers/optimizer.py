@@ -9,7 +9,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from functad.eager.tape import GradientTape
-from functad.errors import InputError, MissingGradientError, MissingGradientWarning, OptimizerError, StructureError
+from functad.errors import (
+    AbstractValueError,
+    InputError,
+    MissingGradientError,
+    MissingGradientWarning,
+    OptimizerError,
+    StructureError,
+)
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.optimizers.transformations import (
     EmptyState,
@@ -133,6 +140,7 @@ class Optimizer:
             MissingGradientError: there is no gradient at all.
             StructureError: a gradient has not the shape of its variable.
             InputError: a gradient is complex and its variable is not, or the variable is an integer.
+            AbstractValueError: a gradient is that of all examples of a `vmap`.
             OptimizerError: something is no pair of a gradient and a variable, or a variable is given twice.
 
         Example:
@@ -289,7 +297,14 @@ class Optimizer:
 
     def _array(self, gradient: Any, variable: VariableLike) -> Any:
         """Return a gradient as an array that fits its variable."""
-        array, dtype = _plain(gradient), variable.dtype
+        try:
+            array, dtype = _plain(gradient), variable.dtype
+        except AbstractValueError as error:
+            raise AbstractValueError(
+                f"{self._call()} got for {variable.name!r} a gradient that has no one value, as under vmap. Return the "
+                f"gradients from the function and apply their mean after it; or train each example's own variables by the "
+                f"pure rules, functad.optimizers.adam and the like, with functional_call."
+            ) from error
         if array.shape == tuple(variable.shape) and dtype.kind in "fc" and array.dtype.kind in _GRADIENTS[dtype.kind]:
             return array.astype(dtype, copy=False)
         own = f"{variable.name!r}, which is {ArraySpec(tuple(variable.shape), dtype)}"

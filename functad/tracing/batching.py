@@ -49,6 +49,17 @@ class Batched(ArraySpec):
 _set_array = Batched.__dict__["array"].__set__  # those of a spec are frozen
 
 
+def lowest(value: Any) -> Any:
+    """Return what a Tensor holds below all traces: of one that stands for a batch, the array of all examples, with the axes of
+    all batches in front; of an abstract one, its spec.
+    """
+    while isinstance(value, Tensor):
+        value = value.current()
+        if isinstance(value, Batched):
+            value = value.array
+    return value
+
+
 class BatchRecorder(Recorder):
     """The trace of one batch.
 

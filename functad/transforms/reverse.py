@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, shape_of
+from functad.expressions.spec import PLAIN, PYTHON_SCALARS, ArraySpec, dtype_of, shape_of
 from functad.primitives.arithmetic import MULTIPLY
 from functad.primitives.broadcasting import unbroadcast
 from functad.primitives.indexing import SCATTER
@@ -68,17 +68,26 @@ def pull_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consu
             which slots are `dense`: reached also by a way without selection, on which zeros would be coincidence. To guard
             these as well would take 5 % of the time of a Gaussian mixture.
     """
-    while inputs < len(cotangents) < len(equations) and equations[len(cotangents) - 1] is None:
-        cotangents.append(None)  # the record of several results stands at the last of them
-    token = silence()
-    try:
-        guard = _walk(equations, cotangents, inputs, consume, guard)
-    finally:
-        restore(token)
+    guard = walk_back(equations, cotangents, inputs, consume=consume, guard=guard)
     found = [g.total() if type(g) is Scattered else g for g in cotangents[:inputs]]
     if guard:
         guard_outer(found)
     return found
+
+
+def walk_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consume: bool, guard: bool) -> bool:
+    """Pull cotangents back as `pull_back` does, and leave those that no record takes where they are.
+
+    Returns:
+        Whether they are to be guarded; then the caller is to tell the traces around, by `guard_outer`.
+    """
+    while inputs < len(cotangents) < len(equations) and equations[len(cotangents) - 1] is None:
+        cotangents.append(None)  # the record of several results stands at the last of them
+    token = silence()
+    try:
+        return _walk(equations, cotangents, inputs, consume, guard)
+    finally:
+        restore(token)
 
 
 def guard_outer(found: list[Any]) -> None:
@@ -87,6 +96,8 @@ def guard_outer(found: list[Any]) -> None:
         while isinstance(g, Recorded):
             g.recorder.guard = True
             g = g.value
+            if isinstance(g, ArraySpec):  # of a Tensor that stands for a batch, the array may be one of a trace around
+                g = getattr(g, "array", None)
 
 
 def _walk(equations: list[Any], cotangents: list[Any], inputs: int, consume: bool, guard: bool) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from functad.expressions.spec import dtype_of, shape_of
-from functad.tracing.batching import BatchRecorder
+from functad.tracing.batching import BatchRecorder, lowest
 from functad.tracing.recorder import Recorded, Recorder
 
 MEMORY = 1 << 22
@@ -86,8 +86,11 @@ def joined(parts: Sequence[Any]) -> Any:
 
 
 def widest(recorder: Recorder, *leaves: Any) -> int:
-    """Return the size of the largest value that a trace keeps, or that is among some others."""
-    sizes = [size_of(leaf) for leaf in leaves]
+    """Return the size of the largest value that a trace keeps, or that is among some others.
+
+    Of a Tensor that stands for the examples of a `vmap` around the trace, all of them count.
+    """
+    sizes = [size_of(lowest(leaf)) for leaf in leaves]
     for equation in recorder.equations:
         if equation is not None:
             saved = equation[2]
@@ -95,7 +98,7 @@ def widest(recorder: Recorder, *leaves: Any) -> int:
                 if type(value) is np.ndarray:
                     sizes.append(value.size)
                 elif isinstance(value, Recorded):
-                    sizes.append(size_of(value))
+                    sizes.append(size_of(lowest(value)))
                 elif type(value) is tuple:
-                    sizes += [part.size for part in value if type(part) is np.ndarray]
+                    sizes += [size_of(lowest(part)) for part in value if isinstance(part, (np.ndarray, Recorded))]
     return max(sizes, default=1)
