@@ -125,10 +125,15 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                         return idle(type(x), compute(other, x.value) if flipped else compute(x.value, other))
                 return _slow(primitive, y, x) if flipped else _slow(primitive, x, y)
             value = x.value
-            kind = type(y)
+            kind, cls = type(y), type(x)
             specs = None
             used, slots = plan, x.slot
-            if kind is type(x) and y.recorder is recorder and not flipped:
+            if kind is float or kind is int:
+                if convert and type(value) is _ndarray and value.dtype is _FLOAT64:
+                    known = _CONSTANTS.get(y)
+                    y = _constant_array(y) if known is None else known
+                out = compute(y, value) if flipped else compute(value, y)
+            elif kind is cls and y.recorder is recorder and not flipped:
                 used, slots = both, (slots, y.slot)
                 y = y.value
                 out = compute(value, y)
@@ -140,11 +145,6 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                     else own not in _NUMBERS or others not in _NUMBERS
                 ):
                     specs = specs_for(recorder.mode, primitive, [value, y], (0, 1), out)
-            elif kind is float or kind is int:
-                if convert and type(value) is _ndarray and value.dtype is _FLOAT64:
-                    known = _CONSTANTS.get(y)
-                    y = _constant_array(y) if known is None else known
-                out = compute(y, value) if flipped else compute(value, y)
             elif kind is _ndarray or kind is _float64:
                 out = compute(y, value) if flipped else compute(value, y)
                 if (
@@ -157,11 +157,10 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                     y = y.copy() if y.nbytes <= SMALL else held(y, recorder)
             else:
                 return _slow(primitive, y, x) if flipped else _slow(primitive, x, y)
-            if used is both:
-                pass
-            elif reads_other:
-                saved = y
-            else:
+            if reads_other:
+                if used is plan:
+                    saved = y
+            elif used is plan:
                 if keep == KEEP_NOTHING:
                     saved = None
                 elif reads_own:
@@ -173,7 +172,7 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                 if recorder.calls is not None:
                     recorder.calls[len(recorder.equations)] = y if kind is not _ndarray or holds_other else y.copy()
             equations = recorder.equations
-            tensor = type(x)()
+            tensor = cls()
             tensor.value = out
             tensor.recorder = recorder
             tensor.slot = len(equations)
@@ -212,11 +211,11 @@ def unary(primitive: Primitive) -> Method:
         else:
             saved = None if keep == KEEP_NOTHING else pick((value,), out, None)
         specs = None
-        kind = type(out)
-        if kind is not type(value) or (out.dtype is not value.dtype if kind is _ndarray else kind is type(x)):
+        kind, cls = type(out), type(x)
+        if kind is not type(value) or (out.dtype is not value.dtype if kind is _ndarray else kind is cls):
             specs = specs_for(recorder.mode, primitive, [value], (0,), out)
         equations = recorder.equations
-        tensor = type(x)()
+        tensor = cls()
         tensor.value = out
         tensor.recorder = recorder
         tensor.slot = len(equations)

@@ -57,10 +57,10 @@ class Tensor(Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded):
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method == "__call__" and not kwargs:
+            unary_method = UNARY.get(ufunc)
+            if unary_method is not None:
+                return unary_method(self, 2)
             if len(inputs) == 1:
-                unary_method = UNARY.get(ufunc)
-                if unary_method is not None:
-                    return unary_method(self, 2)
                 return _first_call(ufunc, self)
             short = BINARY.get(ufunc) or _short_way(ufunc)
             if short is not None:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,20 @@ MODULES = {
 }
 """The module with the programs of each framework; those in `OURS` run under the interpreter of the comparison itself."""
 
+TRANSFORM_MODULES = {
+    "functad": "functad_transforms",
+    "reference": "reference_transforms",
+    "autograd": "autograd_transforms",
+    "torch": "torch_transforms",
+    "jax": "jax_transforms",
+    "jax jit": "jax_jit_transforms",
+}
+"""Likewise for the transforms other than gradients."""
+
 TITLES = {
     "functad": "functad",
     "tape": "functad's tape",
+    "reference": "for reference",
     "handwritten": "hand-written NumPy",
     "autograd": "HIPS/autograd",
     "torch": "PyTorch eager",
@@ -33,7 +45,7 @@ TITLES = {
     "jax jit": "JAX with jit",
     "tensorflow": "TensorFlow's eager tape",
 }
-OURS = ("functad", "tape", "handwritten")
+OURS = ("functad", "tape", "handwritten", "reference")
 
 KEEP_MEMORY = {
     "MALLOC_TOP_PAD_": str(2**28),
@@ -52,11 +64,11 @@ class Framework:
     """A library in a process of its own.
 
     Attributes:
-        name: its key in `MODULES`.
+        name: its key in `modules`.
         versions: of the library, of NumPy and of Python there.
     """
 
-    def __init__(self, name: str, python: str, *, keep_memory: bool = False) -> None:
+    def __init__(self, name: str, python: str, *, keep_memory: bool = False, modules: Mapping[str, str] = MODULES) -> None:
         self.name = name
         self._process = subprocess.Popen(
             [python, "-m", "tests.benchmarks.worker"],
@@ -68,7 +80,7 @@ class Framework:
             text=True,
         )
         try:
-            self.versions: dict[str, str] = self.ask("start", module=MODULES[name])
+            self.versions: dict[str, str] = self.ask("start", module=modules[name])
         except WorkerError:
             self.close()
             raise
@@ -103,12 +115,15 @@ class Framework:
         self._process.stdout.close()
 
 
-def start(names: list[str], peers_python: str, *, keep_memory: bool = False) -> list[Framework]:
+def start(
+    names: list[str], peers_python: str, *, keep_memory: bool = False, modules: Mapping[str, str] = MODULES
+) -> list[Framework]:
     """Start the frameworks that can be imported, and say which cannot."""
     started = []
     for name in names:
         try:
-            started.append(Framework(name, sys.executable if name in OURS else peers_python, keep_memory=keep_memory))
+            python = sys.executable if name in OURS else peers_python
+            started.append(Framework(name, python, keep_memory=keep_memory, modules=modules))
         except WorkerError as error:
             print(f"left out: {error}", file=sys.stderr)
     return started

@@ -6,7 +6,7 @@
     {"do": "time", "steps": 10, "collector": true}          -> {"seconds": [of each step]}
     {"do": "peak"}                                          -> {"bytes": most memory allocated during a step, by tracemalloc}
 
-A command that fails is answered with {"error": "..."}. Run by `compare` and `scaling`.
+A command that fails is answered with {"error": "..."}. Run by `compare`, `scaling` and `transforms`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from .programs import PROGRAMS
+from .transform_programs import TRANSFORMS
 
 
 class Worker:
@@ -41,7 +42,7 @@ class Worker:
 
     def prepare(self, program: str) -> dict[str, Any]:
         """Make the step of a program, and run it until it is warm."""
-        chosen = PROGRAMS[program]
+        chosen = PROGRAMS.get(program) or TRANSFORMS[program]
         self.step = self.module.prepare(program, chosen.arguments(), chosen.argnums)
         self.step()
         return {"seconds": min(self.time(3)["seconds"])}

@@ -5,6 +5,9 @@ import pytest
 
 import functad
 from functad import errors
+from functad.tracing.recorder import FORWARD, Recorder, new_input
+from functad.tracing.tensor import Tensor
+from functad.transforms.forward import push_forward
 
 
 def f(x, y):
@@ -73,3 +76,39 @@ def test_bad_calls():
         functad.jvp(np.sin, (X,), (np.float64(1.0),))
     with pytest.raises(errors.InputError, match="Integers"):
         functad.jvp(np.sin, (1,), (1.0,))
+
+
+def test_a_tangent_so_large_that_its_square_overflows_gives_no_warning():
+    large = np.full(8, 1e200)
+    np.testing.assert_array_equal(functad.jvp(lambda x: x + x, (large,), (large,))[1], 2 * large)  # warnings are errors here
+
+
+def _mixture(x, y):
+    """Sums, differences and products of all sorts, by operators and functions, with a decomposition in between."""
+    a = x * y + 2.0 * x - y / x
+    b = np.linalg.svd(np.stack([a, y - a]), full_matrices=False)[1]
+    return (np.sum(b) * a + a - 1.5) * 0.5 + np.exp(y) * (3.0 - y)
+
+
+@pytest.mark.parametrize("along", [(DX, None), (None, DX), (DX, DY[0])])
+def test_quick_and_careful_tangents_agree_with_differences_where_some_are_zero(along):
+    recorder = Recorder(FORWARD, "jvp", _mixture)
+    inputs = [new_input(Tensor, recorder, value) for value in (X, Y[1])]
+    slot = _mixture(*inputs).slot
+    dx, dy = [np.zeros(3) if t is None else t for t in along]
+    step = 1e-6
+    expected = (_mixture(X + step * dx, Y[1] + step * dy) - _mixture(X - step * dx, Y[1] - step * dy)) / (2 * step)
+    for quick in (False, True):
+        tangents = push_forward(recorder.equations, list(along), [slot], quick=quick)
+        assert len(tangents) == len(recorder.equations)
+        np.testing.assert_allclose(tangents[slot], expected, rtol=1e-7, atol=1e-7)
+    recorder.close()
+
+
+def test_products_with_tensors_of_an_outer_trace_are_differentiated_by_it():
+    def slope(w):
+        return functad.jvp(lambda x: np.sin(x * w) * 0.5 + w * x, (0.7,), (1.0,))[1]
+
+    step = 1e-6
+    assert functad.grad(slope)(1.3) == pytest.approx((slope(1.3 + step) - slope(1.3 - step)) / (2 * step), rel=1e-8)
+    assert functad.jvp(slope, (1.3,), (1.0,))[1] == pytest.approx(functad.grad(slope)(1.3), rel=1e-12)
