@@ -1,11 +1,14 @@
 """The README: its code runs and prints what it says, and its commands are those that are checked."""
 
 import doctest
+import importlib.util
 import re
 from pathlib import Path
 
 from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
+
+import functad
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -32,3 +35,11 @@ def test_benchmark_table_can_be_filled_in():
 def test_links_lead_somewhere():
     for target in re.findall(r"\]\((?!https?:|#)([^)]+)\)", README.read_text()):
         assert (ROOT / target).exists(), target
+
+
+def test_every_public_name_is_in_the_table():
+    table = re.search(r"^\| function \| gives \|\n(.*?)\n\n", README.read_text(), re.DOTALL | re.MULTILINE)[1]
+    named = set(re.findall(r"`([\w.]+)`", table))
+    assert set(functad.__all__) <= named
+    for name in re.findall(r"`(?:functad\.)?(\w+)`", "\n".join(line.split(" | ")[0] for line in table.splitlines())):
+        assert hasattr(functad, name) or importlib.util.find_spec(f"functad.{name}"), name
