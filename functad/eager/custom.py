@@ -25,6 +25,7 @@ from functad.expressions.spec import PLAIN, dtype_of, shape_of, stand_in
 from functad.places import here, name_of
 from functad.tracing.recorder import ONLOOKER, Recorded, awake, idle
 from functad.tracing.tensor import Tensor
+from functad.tracing.views import clone
 from functad.transforms.one_call import OneCall, Rules, apply
 from functad.trees import Structure, flatten, tree_map
 
@@ -166,7 +167,7 @@ class _Call:
         from functad.transforms.batched_rules import batched_rules  # noqa: PLC0415 - few programs use vmap
 
         def forward(*arrays: Any) -> tuple[tuple[Any, ...], Any]:
-            outs, grad_fn = self._call(arrays)
+            outs, grad_fn = self._call([clone(a) if isinstance(a, Recorded) else a for a in arrays])
             return tuple(map(awake, outs)), (grad_fn, arrays)
 
         def backward(kept: Any, gs: Sequence[Any]) -> list[Any]:
@@ -179,7 +180,7 @@ class _Call:
         """Return what a gradient function gives for a cotangent."""
         count = len(self.places)
         dys = [conjugated(dy) for dy in (g if type(g) is tuple else (g,))]
-        dys = [dy if isinstance(dy, Recorded) else idle(Tensor, np.copy(dy)[()]) for dy in dys]
+        dys = [clone(dy) if isinstance(dy, Recorded) else idle(Tensor, np.copy(dy)[()]) for dy in dys]
         of_variables: Sequence[Any] = ()
         if self.variables:
             found, of_variables = grad_fn(*dys, variables=list(self.variables))

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import CheckError
+from functad.expressions.ownership import root_of, separate
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
 from functad.places import here
 from functad.primitives.primitive import Primitive
@@ -92,7 +93,9 @@ class Expressions:
         from functad.expressions.evaluate import evaluate  # noqa: PLC0415 - the walk is written over this class
 
         leaves = self.input_structure.flatten_like((args, kwargs), "(args, kwargs)")
-        return self.output_structure.unflatten(evaluate(self, leaves))
+        constants = [source.value for source in self.outputs if isinstance(source, Constant)]
+        known = {id(root_of(value)) for value in (*leaves, *constants) if type(value) is np.ndarray}
+        return self.output_structure.unflatten(separate(evaluate(self, leaves), known))
 
     def check(self) -> Expressions:
         """Return the list itself if it is well formed.

@@ -25,6 +25,24 @@ def as_operand(value: Any) -> Any:
     return np.stack(parts) if any(map(is_traced, parts)) else np.asarray(value)
 
 
+def foreign_rules(leaf: Any) -> str | None:
+    """Say what to pass instead of an array whose own operations are others than NumPy's; `None` if they are not.
+
+    A masked array leaves elements out of sums, a matrix multiplies as matrices by `*`, a Series of pandas is indexed by labels.
+    What is recorded are NumPy's operations, so values and derivatives would be others than those of the function.
+    """
+    if isinstance(leaf, np.ndarray):
+        kinds = {kind.__name__ for kind in type(leaf).__mro__ if kind.__module__.startswith("numpy")}
+        if "MaskedArray" in kinds:
+            return "Sums over a masked array leave elements out. Pass .data and .mask, and use np.where(mask, 0.0, x)."
+        return "A matrix multiplies by *. Pass np.asarray of it, and multiply by @." if "matrix" in kinds else None
+    if isinstance(leaf, np.generic):
+        return None
+    if hasattr(leaf, "__array__") and not hasattr(leaf, "__array_function__") and isinstance(leaf.dtype, np.dtype):
+        return "It has labels or rules of indexing of its own, which NumPy has not. Pass np.asarray of it."
+    return None
+
+
 def innermost(value: Any) -> Any:
     """Return what a Tensor holds below all traces: an array or a number, or its spec if a trace is abstract."""
     while is_traced(value):

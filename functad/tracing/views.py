@@ -133,8 +133,11 @@ def clone(tensor: Any) -> Any:
     """Return another Tensor for the same value, which stays what it is when the first one is written to."""
     if tensor.value is None:
         refresh(tensor)
+    value = tensor.value
+    if getattr(value, "origin", None) is not None:  # a write to the other would go through it, to what it views one level below
+        value = clone(value)
     other = type(tensor)()
-    other.value, other.recorder, other.slot = tensor.value, tensor.recorder, tensor.slot
+    other.value, other.recorder, other.slot = value, tensor.recorder, tensor.slot
     other.code, other.instruction = tensor.code, tensor.instruction
     return other
 

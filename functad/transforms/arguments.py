@@ -13,11 +13,12 @@ import numpy as np
 from functad.errors import AbstractValueError, ConstantError, ConversionError, InputError, OutputError, StructureError
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, shape_of, spec_of
 from functad.places import here, line_of, line_of_error, name_of
-from functad.primitives.operands import zeros_for
+from functad.primitives.operands import foreign_rules, zeros_for
 from functad.tracing.constants import broken_seal, held_input
 from functad.tracing.recorder import ONLOOKER, OPEN, Recorded, Recorder, awake, new_input
 from functad.tracing.tensor import Tensor
 from functad.tracing.views import clone
+from functad.transforms.results import own_results
 from functad.trees import LEAF, Structure, flatten
 
 _ndarray = np.ndarray
@@ -191,6 +192,8 @@ def undifferentiable(leaf: Any, holomorphic: bool = False) -> str | None:
     """Say why a leaf cannot be differentiated and what to do; `None` if it can."""
     if type(leaf) not in PYTHON_SCALARS and not (hasattr(leaf, "dtype") and hasattr(leaf, "shape")):
         return "Only arrays and numbers, and containers of them, can be differentiated; choose others by argnums."
+    if type(leaf) not in PLAIN and not isinstance(leaf, Recorded) and (reason := foreign_rules(leaf)) is not None:
+        return reason
     dtype: Any = dtype_of(leaf)
     if not isinstance(dtype, np.dtype):
         return "Its dtype is none of NumPy's: pass an array that NumPy can call functions of, such as np.asarray of this one."
@@ -379,13 +382,12 @@ def derivatives(inputs: Inputs, found: list[Any], foreign: Sequence[Any] = ()) -
         if type(ct) is type(primal) is _ndarray and ct.base is None and ct.dtype is primal.dtype:
             structure = inputs.structures[0]
             return [ct] if structure is LEAF else [structure.unflatten([ct])]
-    bases = {id(_base(value)) for value in foreign if type(value) is _ndarray}
     waiting = iter(found)
     leaves = []
     for i, primal in enumerate(inputs.primals):
         ct = None if i in inputs.skipped else next(waiting)
-        leaves.append(_own(ct, primal, bases))
-    return by_argument(inputs, leaves)
+        leaves.append(_like(ct, primal))
+    return by_argument(inputs, own_results(leaves, foreign))
 
 
 def by_argument(inputs: Inputs, leaves: list[Any]) -> list[Any]:
@@ -396,8 +398,8 @@ def by_argument(inputs: Inputs, leaves: list[Any]) -> list[Any]:
     return [structure.unflatten([next(remaining) for _ in range(structure.leaves)]) for structure in inputs.structures]
 
 
-def _own(ct: Any, primal: Any, bases: set[int]) -> Any:
-    """Return a derivative with the dtype of its primal, in memory that nothing else uses."""
+def _like(ct: Any, primal: Any) -> Any:
+    """Return a derivative with the dtype of its primal; zeros for none."""
     dtype = dtype_of(primal)
     if ct is None:
         shape, kind = shape_of(primal), dtype if dtype.kind in "fc" else np.float64
@@ -406,16 +408,4 @@ def _own(ct: Any, primal: Any, bases: set[int]) -> Any:
         return np.zeros(shape, kind) if shape else np.dtype(kind).type(0)
     if type(ct) is _ndarray and ct.ndim == 0 and type(primal) is not _ndarray:
         ct = ct[()]  # functions like np.where make arrays of numbers
-    if type(ct) is _ndarray:
-        base = id(_base(ct))
-        if not ct.flags.writeable or base in bases:
-            ct = ct.copy()
-            base = id(ct)
-        bases.add(base)
     return ct if dtype_of(ct) == dtype else ct.astype(dtype)
-
-
-def _base(value: Any) -> Any:
-    while type(value.base) is _ndarray:
-        value = value.base
-    return value

@@ -10,12 +10,14 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from functad.errors import InputError, StructureError
-from functad.expressions.spec import shape_of, spec_of
+from functad.expressions.spec import PYTHON_SCALARS, shape_of, spec_of
 from functad.places import here, name_of
+from functad.primitives.operands import foreign_rules
 from functad.tracing.batching import BatchRecorder
 from functad.tracing.recorder import Recorded
 from functad.tracing.tensor import Tensor
 from functad.transforms.arguments import check_result, plain, traced
+from functad.transforms.results import foreign_to, own_results
 from functad.trees import Structure, flatten, prefix_leaves
 
 P = ParamSpec("P")
@@ -149,11 +151,17 @@ class _Batch:
         """Return a leaf with its batch axis in front."""
         if axis == 0 and type(leaf) is np.ndarray and leaf.ndim:
             return leaf
+        if type(leaf) is not Tensor and hasattr(leaf, "dtype") and (reason := foreign_rules(leaf)) is not None:
+            raise InputError(
+                f"vmap of {name_of(self.f)}, called at {here()}: {self._name(place)} is a {type(leaf).__name__}. {reason}"
+            )
         try:
             shape = spec_of(leaf).shape
             axis = normalize_axis_index(axis, len(shape))
         except (TypeError, ValueError):
             what = f"is {spec_of(leaf)}" if hasattr(leaf, "dtype") or not hasattr(leaf, "__len__") else "is no array"
+            if type(leaf) in PYTHON_SCALARS and self._name(place).endswith("]"):
+                what = "is a number in a container, and each number there is an array of its own (np.array makes a list one)"
             raise InputError(
                 f"vmap of {name_of(self.f)}, called at {here()}: {self._name(place)} {what}, which has no axis {axis}. "
                 f"Use in_axes=None for what is the same for all examples."
@@ -174,9 +182,9 @@ class _Batch:
         out = traced(recorder, self.f, args, kwargs)
         leaves, structure = flatten(out)
         axes = _axes_like(self.out_axes, structure, f"vmap of {name_of(self.f)}: out_axes", "the result")
-        return structure.unflatten(
-            [self._result(leaf, axis, recorder, structure, i) for i, (leaf, axis) in enumerate(zip(leaves, axes, strict=True))]
-        )
+        pairs = enumerate(zip(leaves, axes, strict=True))
+        results = [self._result(leaf, axis, recorder, structure, i) for i, (leaf, axis) in pairs]
+        return structure.unflatten(own_results(results, (*self.leaves, *foreign_to(recorder, leaves))))
 
     def _result(self, leaf: Any, axis: Any, recorder: BatchRecorder, structure: Structure, place: int) -> Any:
         """Return a result with the batch axis where it is wanted."""

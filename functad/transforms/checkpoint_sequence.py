@@ -24,6 +24,7 @@ from functad.tracing.recorder import Recorded
 from functad.transforms.arguments import plain
 from functad.transforms.checkpoint import pulled, pushed
 from functad.transforms.one_call import Rules, apply
+from functad.transforms.results import guarded, own_results, owned
 from functad.trees import Structure, difference, flatten
 
 
@@ -104,8 +105,11 @@ def checkpoint_sequence(step: Callable[..., Any], n: int, snapshots: int | None 
         places = [i for i, leaf in enumerate(others) if hasattr(leaf, "shape") and hasattr(leaf, "dtype")]
         steps = _Steps(step, int(n), snapshots, (structure, len(own)), (others, form, places))
         if not any(isinstance(leaf, Recorded) for leaf in (*own, *others)):
-            return structure.unflatten(steps.advance(own, 0, steps.n, [others[i] for i in places]))
+            return structure.unflatten(
+                own_results(steps.advance(own, 0, steps.n, [others[i] for i in places]), [*own, *others])
+            )
         steps.others = [None if i in places else leaf for i, leaf in enumerate(others)]
+        steps.followed = [k for k, i in enumerate(places) if isinstance(others[i], Recorded)]
         return structure.unflatten(apply(steps.rules(), [*own, *[others[i] for i in places]]))
 
     run.__name__ = run.__qualname__ = f"{getattr(step, '__name__', 'step')}_times_{n}"
@@ -126,6 +130,8 @@ class _Steps:
     Attributes:
         structure, count: of the state, and how many leaves it has.
         others, form, places: the leaves of the other arguments, their structure, and which of them are arrays.
+        followed: which of those arrays can have a derivative. The sequence that the steps go through need not: one cotangent of
+            its size at each step would make the time grow with the square of the length.
     """
 
     def __init__(
@@ -139,6 +145,7 @@ class _Steps:
         self.step, self.n, self.snapshots = step, n, snapshots
         self.structure, self.count = state
         self.others, self.form, self.places = others
+        self.followed = list(range(len(self.places)))
 
     def rules(self) -> Rules:
         """Return how the call is computed and differentiated."""
@@ -156,9 +163,10 @@ class _Steps:
         """Return the leaves of the state after step `i`."""
         others = list(self.others)
         for place, a in zip(self.places, arrays[self.count :], strict=True):
-            others[place] = a
+            others[place] = guarded(a)  # a step gets the same one again
         before = arrays[: self.count]
-        leaves, structure = flatten(self.step(i, self.structure.unflatten(before), *self.form.unflatten(others)))
+        state = self.structure.unflatten([owned(a) for a in before])  # a step may write into it
+        leaves, structure = flatten(self.step(i, state, *self.form.unflatten(others)))
         where = f"checkpoint_sequence of {name_of(self.step)}, called at {here()}: step {i}"
         if structure != self.structure:
             raise OutputError(f"{where}: {difference(self.structure, structure, 'the state')}.")
@@ -256,11 +264,17 @@ class _Reversal:
     def step_back(self, i: int, state: Sequence[Any]) -> None:
         """Pull the cotangents back through step `i`, which began at a state."""
         steps = self.steps
-        arrays = [*state, *self.others]
         live = [np.zeros(shape_of(a)) if g is None else g for g, a in zip(self.cotangents, state, strict=True)]
-        found = pulled(lambda _, tensors: steps.one(i, tensors), steps.step, arrays, live)
+        others = list(self.others)
+
+        def one(_: Any, tensors: Sequence[Any]) -> list[Any]:
+            for k, tensor in zip(steps.followed, tensors[steps.count :], strict=True):
+                others[k] = tensor
+            return steps.one(i, [*tensors[: steps.count], *others])
+
+        found = pulled(one, steps.step, [*state, *[self.others[k] for k in steps.followed]], live)
         self.cotangents = found[: steps.count]
-        for k, ct in enumerate(found[steps.count :]):
+        for k, ct in zip(steps.followed, found[steps.count :], strict=True):
             if ct is not None:
                 self.totals[k] = ct if self.totals[k] is None else self.totals[k] + ct
 

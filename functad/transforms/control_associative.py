@@ -13,6 +13,7 @@ from functad.expressions.spec import shape_of, spec_of
 from functad.places import here, name_of
 from functad.transforms.arguments import plain
 from functad.transforms.control_carry import Agreement
+from functad.transforms.results import own_results, owned
 from functad.trees import flatten
 
 
@@ -54,14 +55,15 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
         rule = "the function must return what it is given"
         agreement = Agreement("associative_scan", name_of(fn), "result", rule)
         agreement.start(structure.unflatten(second))
-        return agreement.fit(fn(structure.unflatten(first), structure.unflatten(second)))
+        both = [structure.unflatten([owned(leaf) for leaf in each]) for each in (first, second)]
+        return agreement.fit(fn(*both))
 
     if reverse:
         leaves = [_flipped(leaf, a) for leaf, a in zip(leaves, axes, strict=True)]
     found = _partial_results(combine, leaves, axes) if leaves else leaves
     if reverse:
         found = [_flipped(leaf, a) for leaf, a in zip(found, axes, strict=True)]
-    return structure.unflatten(found)
+    return structure.unflatten(own_results(found, given))
 
 
 def _flipped(leaf: Any, axis: int) -> Any:

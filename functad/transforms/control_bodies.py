@@ -18,7 +18,6 @@ from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.operands import absent, innermost
 from functad.tracing.batching import Batched
 from functad.tracing.recorder import ABSTRACT, OPEN, Recorded, Recorder
-from functad.tracing.views import clone
 from functad.transforms.abstract import _trace
 from functad.transforms.forward import jvp
 from functad.transforms.gradient import vjp
@@ -45,13 +44,6 @@ def listing(leaves: Sequence[Any]) -> bool:
     """Say whether control flow on these values is to become an equation of an expression list."""
     running = OPEN.get()
     return any(map(unknown, leaves)) or (type(running) is Recorder and running.mode is ABSTRACT)
-
-
-def owned(leaf: Any) -> Any:
-    """Return a leaf that a function may write into: what it was given, and what it gave before, stay what they are."""
-    if type(leaf) is np.ndarray:
-        return leaf.copy()
-    return clone(leaf) if isinstance(leaf, Recorded) else leaf
 
 
 def inexact(value: Any) -> bool:

@@ -13,8 +13,9 @@ from functad.expressions.spec import dtype_of, spec_of
 from functad.places import here, name_of
 from functad.transforms.arguments import plain
 from functad.transforms.control import Control, is_batched, over_examples, selected
-from functad.transforms.control_bodies import Flat, below, close, flat, owned, pulled, pushed, specs_of, unknown
+from functad.transforms.control_bodies import Flat, below, close, flat, pulled, pushed, specs_of, unknown
 from functad.transforms.control_carry import BOOLS, Agreement, number
+from functad.transforms.results import owned
 from functad.trees import flatten, tree_map
 
 
@@ -84,7 +85,7 @@ def _among(primitive: Control, index: Any, branches: Sequence[Callable[..., Any]
     if unknown(index):
         return _listed(primitive, index, branches, operands)
     if not is_batched(index):
-        return branches[_within(below(index), branches)](*operands)
+        return branches[_within(below(index), branches)](*tree_map(owned, operands))
     agreement = _agreement(primitive, branches)
     with np.errstate(all="ignore"):  # what is not selected need not make sense
         results = [agreement.fit(branch(*tree_map(owned, operands))) for branch in branches]

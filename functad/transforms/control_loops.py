@@ -12,9 +12,10 @@ from functad.places import here, name_of
 from functad.primitives.batching import spread_out
 from functad.transforms.batch import vmap
 from functad.transforms.control import Control, any_example, is_batched, part, pull_later, selected, zero_tangents
-from functad.transforms.control_bodies import Flat, below, close, flat, listing, owned, pushed, specs_of, unknown
+from functad.transforms.control_bodies import Flat, below, close, flat, listing, pushed, specs_of, unknown
 from functad.transforms.control_carry import BOOLS, Agreement, carry_of, number
 from functad.transforms.control_scan import scan
+from functad.transforms.results import owned
 
 
 def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init: Any) -> Any:

@@ -15,9 +15,10 @@ from functad.places import here, name_of
 from functad.primitives.batching import spread_out
 from functad.transforms.arguments import plain
 from functad.transforms.control import Control, over_examples, part, zero_tangents
-from functad.transforms.control_bodies import close, flat, inexact, listing, owned, pushed, specs_of, unknown
+from functad.transforms.control_bodies import close, flat, inexact, listing, pushed, specs_of, unknown
 from functad.transforms.control_carry import Agreement, carry_of
 from functad.transforms.control_split import Split
+from functad.transforms.results import owned
 from functad.trees import Structure, flatten
 
 
@@ -83,7 +84,7 @@ def over_rows(
         if len(results) < length:
             leaves, ys = _rest(step, carry, leaves, structure, rows, length, reverse, ys)
     else:
-        found = _listed(step, carry, leaves, structure, rows, length, reverse)
+        found = _listed(step, carry, [owned(leaf) for leaf in leaves], structure, rows, length, reverse)
         leaves, ys = part(found, len(leaves))
     return carry.build(leaves), result.build(ys)
 

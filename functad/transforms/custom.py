@@ -19,8 +19,9 @@ from functad.places import here, name_of
 from functad.tracing.recorder import Recorded
 from functad.transforms.arguments import check_result, plain
 from functad.transforms.one_call import Rules, apply
+from functad.transforms.results import guarded
 from functad.transforms.rule_results import cotangents_of, filled, tangents_of
-from functad.trees import Structure, flatten
+from functad.trees import Structure, flatten, tree_map
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -117,6 +118,9 @@ class CustomFunction(Generic[P, R]):
         """
         self.batch = rule
         return rule
+
+    def __repr__(self) -> str:
+        return f"<{self.transform} {name_of(self.function)}>"
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -245,12 +249,13 @@ class _Arguments:
 
     def value(self, *arrays: Any) -> tuple[Any, ...]:
         """Return the leaves of the value."""
-        args, keywords = self._tree(arrays)
+        args, keywords = self._tree([guarded(a) for a in arrays])
         return self._results(self.custom.function(*args, **keywords))
 
     def forward(self, *arrays: Any) -> tuple[tuple[Any, ...], Any]:
         """Return the leaves of the value, and what the backward rule needs."""
-        args, keywords = self._tree(arrays)
+        given = [guarded(a) for a in arrays]  # the backward rule may need what the function would write into
+        args, keywords = self._tree(given)
         assert self.custom.fwd is not None
         pair = self.custom.fwd(*args, **keywords)
         if not isinstance(pair, tuple) or len(pair) != 2:
@@ -258,7 +263,8 @@ class _Arguments:
                 f"the forward rule of {name_of(self.custom.function)} must return a pair, the value and what the backward rule "
                 f"needs, not a {type(pair).__name__}, at {here()}."
             )
-        return self._results(pair[0]), (pair[1], arrays)
+        back = {id(own): (own, a) for own, a in zip(given, arrays, strict=True)}
+        return self._results(pair[0]), (tree_map(lambda leaf: _unguarded(leaf, back), pair[1]), arrays)
 
     def backward(self, kept: Any, gs: Sequence[Any]) -> list[Any]:
         """Return the cotangent of each array."""
@@ -267,7 +273,7 @@ class _Arguments:
         custom = self.custom
         assert custom.bwd is not None
         g = self.structure_of_result().unflatten(gs)
-        found = custom.bwd(*[args[i] for i in custom.nondiff], residuals, g)
+        found = custom.bwd(*[args[i] for i in custom.nondiff], tree_map(guarded, residuals), g)
         by_leaf = cotangents_of(found, (custom.function, custom.bwd), self.per_argument, custom.nondiff, args)
         by_leaf += [None] * self.structure.children[1].leaves
         return [by_leaf[i] for i in self.places]
@@ -275,7 +281,7 @@ class _Arguments:
     def push(self, arrays: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
         """Return the tangent of each leaf of the value."""
         custom = self.custom
-        args, _ = self._tree(arrays)
+        args, _ = self._tree([guarded(a) for a in arrays])
         tangents: list[Any] = [filled(None, leaf) if type(leaf) in PYTHON_SCALARS else None for leaf in self.leaves]
         for i, array, t in zip(self.places, arrays, ts, strict=True):
             tangents[i] = filled(t, array)
@@ -313,6 +319,15 @@ class _Arguments:
         return tuple(
             [out if flag else np.broadcast_to(out, (size, *shape_of(out))) for out, flag in zip(outs, own, strict=True)]
         )
+
+
+def _unguarded(leaf: Any, back: dict[int, tuple[Any, Any]]) -> Any:
+    """Return the argument itself for what a rule was given in its place, unless it was written into; else the leaf."""
+    own, argument = back.get(id(leaf), (None, None))
+    if leaf is not own or leaf is None:
+        return leaf
+    changed = isinstance(leaf, Recorded) and not (leaf.value is argument.value and leaf.slot == argument.slot)
+    return leaf if changed else argument
 
 
 @overload

@@ -19,6 +19,7 @@ from functad.primitives.writing import ADD_TO, is_alone, put
 from functad.tracing.recorder import FORWARD, REVERSE, Recorded, Recorder, new_input
 from functad.tracing.tensor import Tensor
 from functad.transforms.arguments import Selection, check_like, check_result, enter, lower, split_aux, traced
+from functad.transforms.results import foreign_to, own_results
 from functad.transforms.reverse import pull_back, pull_record
 from functad.transforms.silence import restore, silence
 from functad.trees import flatten
@@ -329,8 +330,11 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     found = [pushed[leaf.slot] if isinstance(leaf, Recorded) and leaf.recorder is recorder else None for leaf in leaves]
     values = [lower(leaf, recorder) for leaf in leaves]
     zeros = [zero_tangent(value) if t is None else t for t, value in zip(found, values, strict=True)]
-    result = structure.unflatten(values), structure.unflatten(zeros)
-    return (*result, lower(aux, recorder)) if has_aux else result
+    rest, form = flatten(lower(aux, recorder)) if has_aux else ([], structure)
+    known = [*inputs.primals, *given, *foreign_to(recorder, [*leaves, *flatten(aux)[0]] if has_aux else leaves)]
+    own, count = own_results([*values, *zeros, *rest], known), len(values)
+    result = structure.unflatten(own[:count]), structure.unflatten(own[count : 2 * count])
+    return (*result, form.unflatten(own[2 * count :])) if has_aux else result
 
 
 def zero_tangent(value: Any) -> Any:

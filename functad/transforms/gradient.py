@@ -29,6 +29,7 @@ from functad.transforms.arguments import (
     traced,
 )
 from functad.transforms.explain import warn_of_unconnected
+from functad.transforms.results import foreign_to, own_results
 from functad.transforms.reverse import pull_back
 from functad.trees import flatten, tree_map
 
@@ -187,7 +188,8 @@ def _gradient_function(
         result = selection.pack(derivatives(inputs, found))
         if not has_aux:
             return (value, result) if with_value else result
-        aux = lower(aux, recorder)
+        given, structure = flatten(aux)
+        aux = structure.unflatten(own_results(flatten(lower(aux, recorder))[0], foreign_to(recorder, given)))
         return ((value, aux), result) if with_value else (result, aux)
 
     return gradient

@@ -25,6 +25,7 @@ from functad.transforms.closed import Closed, closed_at, pull_leaves, push_leave
 from functad.transforms.gradient import grad
 from functad.transforms.joint import JointPrimitive
 from functad.transforms.linear_solve import Leaves, Method, Solve, System, inexact, known, strong
+from functad.transforms.results import owned
 from functad.trees import Structure, flatten, tree_map
 
 P = ParamSpec("P")
@@ -111,6 +112,7 @@ class Call:
         """Return what the residual is for leaves of the unknown and live leaves of the arguments."""
         structure = structure or self.structure
         count = structure.leaves
+        leaves = tuple([owned(leaf) for leaf in leaves])  # the residual may write into its arguments
         _, *params = self.filled(leaves[count:])
         out = self.equation.residual(structure.unflatten(leaves[:count]), *params)
         return [plain(leaf) for leaf in flatten(out)[0]]
@@ -129,7 +131,7 @@ class Call:
     def solved(self) -> tuple[Solved, list[Any]]:
         """Run the solver; return what it found, and the Tensors that this depends on."""
         equation, values = self.equation, [innermost(a) for a in self.live]
-        out = equation.solver(*self.filled(values), **self.options)
+        out = equation.solver(*tree_map(owned, self.filled(values)), **self.options)
         if equation.has_aux:
             if not isinstance(out, tuple) or len(out) != 2:
                 raise OutputError(
@@ -375,7 +377,19 @@ def custom_fixed_point(
 ) -> Decorator[P]:
     """Return a decorator that makes a solver of `x = T(x, *params)` differentiable: `dx = (1 - dT/dx)^-1 (dT/dp) dp`.
 
-    The arguments are those of `custom_root`; `T` returns a tree like `x`.
+    Args:
+        T: `T(x, *params)`, a tree like `x`.
+        solve: as for `custom_root`.
+        has_aux: likewise.
+        options: likewise.
+        check: likewise.
+        tolerance: likewise.
+
+    Returns:
+        A decorator of solvers, `solver(init, *params)`, as that of `custom_root`.
+
+    Raises:
+        ImplicitError: as for `custom_root`.
 
     Example:
         >>> import numpy as np, functad
@@ -391,7 +405,7 @@ def custom_fixed_point(
 
     @functools.wraps(T)
     def residual(x: Any, *params: Any) -> Any:
-        return tree_map(lambda after, before: after - before, T(x, *params), x)
+        return tree_map(lambda after, before: after - before, T(tree_map(owned, x), *params), x)
 
     return _decorator("custom_fixed_point", residual, has_aux, Method(solve, options or {}), check, tolerance)
 
@@ -407,8 +421,21 @@ def argmin(
 ) -> Decorator[P]:
     """Return a decorator that makes a minimiser of `objective(x, *params)` differentiable.
 
-    What is solved is `d objective / dx = 0`, so `dx = -H^-1 (d^2 objective / dx dp) dp` with the Hessian `H`. The arguments are
-    those of `custom_root`; `objective` returns one number. Large systems are solved by `cg`, for at a minimum `H` is positive.
+    What is solved is `d objective / dx = 0`, so `dx = -H^-1 (d^2 objective / dx dp) dp` with the Hessian `H`.
+
+    Args:
+        objective: `objective(x, *params)`, one number.
+        solve: as for `custom_root`; large systems are solved by `cg`, for at a minimum `H` is positive.
+        has_aux: as for `custom_root`.
+        options: likewise.
+        check: likewise.
+        tolerance: likewise.
+
+    Returns:
+        A decorator of solvers, `solver(init, *params)`, as that of `custom_root`.
+
+    Raises:
+        ImplicitError: as for `custom_root`.
 
     Example:
         >>> import numpy as np, functad

@@ -17,6 +17,7 @@ from functad.tracing.tensor import Tensor
 from functad.transforms.arguments import Selection, check_like, enter, lower, split_aux, traced
 from functad.transforms.forward import unfit, zero_tangent
 from functad.transforms.gradient import Pullback, copied
+from functad.transforms.results import own_results
 from functad.transforms.reverse import pull_back
 from functad.transforms.seeds import inexact
 from functad.trees import tree_map
@@ -76,9 +77,8 @@ class LinearFunction:
             self._push = Pushforward(self._pull)
         found = self._push.leaves(given)
         values = self._pull.values
-        return self._pull.structure.unflatten(
-            [zero_tangent(value) if t is None else t for t, value in zip(found, values, strict=True)]
-        )
+        results = [zero_tangent(value) if t is None else t for t, value in zip(found, values, strict=True)]
+        return self._pull.structure.unflatten(own_results(results, given))
 
     def transpose(self, g: Any) -> tuple[Any, ...]:
         """Return `g^T J`: a tuple with one cotangent for each primal; `g` has the structure and shapes of the value.

@@ -25,6 +25,7 @@ from functad.transforms.closed import Closed, NoValueError, closed_anywhere, clo
 from functad.transforms.gradient import vjp
 from functad.transforms.joint import JointPrimitive, example_by_example
 from functad.transforms.linear_solvers import SMALL, SOLVERS, check_regular
+from functad.transforms.results import owned
 from functad.trees import Structure, flatten
 
 Leaves = Sequence[Any]
@@ -193,7 +194,7 @@ class System:
         def matvec(v: Any) -> Any:
             return structure.unflatten(pull(structure.flatten_like(v, "v")))
 
-        found = structure.flatten_like(own(matvec, structure.unflatten(bs)), "the solution")
+        found = structure.flatten_like(own(matvec, structure.unflatten([owned(b) for b in bs])), "the solution")
         found = [known(leaf, own) for leaf in found]  # a solver may compute with what it captured: a constant, here
         for leaf, spec in zip(found, unknowns, strict=True):
             if spec_of(leaf).shape != spec.shape:

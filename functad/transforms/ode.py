@@ -16,6 +16,7 @@ from functad.transforms.arguments import plain
 from functad.transforms.closed import closed_anywhere
 from functad.transforms.initial_value import METHODS, Problem
 from functad.transforms.linear_solve import Leaves, inexact, strong
+from functad.transforms.results import guarded, owned
 from functad.trees import LEAF, flatten
 
 
@@ -81,8 +82,8 @@ def odeint(
     specs = tuple([strong(spec_of(leaf)) for leaf in ys])
 
     def flat(*values: Any) -> list[Any]:
-        state = structure.unflatten(values[: len(ys)])
-        slopes = f(state, values[len(ys)], *of_args.unflatten(values[len(ys) + 1 :]))
+        state = structure.unflatten([owned(value) for value in values[: len(ys)]])  # f may write into it
+        slopes = f(state, values[len(ys)], *of_args.unflatten([guarded(value) for value in values[len(ys) + 1 :]]))
         if structure is LEAF:
             slopes = as_operand(slopes)
         return [_slope(leaf, spec, f) for leaf, spec in zip(structure.flatten_like(slopes, "f(y, t)"), specs, strict=True)]

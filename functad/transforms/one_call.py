@@ -24,6 +24,7 @@ from functad.tracing.constants import held
 from functad.tracing.recorder import ABSTRACT, FORWARD, REVERSE, Recorded, Recorder, awake, escaped, new_input, record
 from functad.tracing.tensor import Tensor
 from functad.transforms.arguments import traced
+from functad.transforms.results import guarded
 from functad.transforms.reverse import pull_back
 from functad.trees import flatten
 
@@ -241,7 +242,7 @@ class _Call:
 
     def pull(self, g: tuple[Any, ...], arrays: Sequence[Any]) -> list[Any]:
         """Return the cotangents of all arrays."""
-        gs = [_unwriteable(part) for part in g]
+        gs = [guarded(part) for part in g]
         with_rule = self.rules.backward
         try:
             kept = self._kept(arrays)
@@ -286,7 +287,7 @@ class _Call:
         push = self.rules.push
         assert push is not None
         try:
-            found = push(self._kept(arrays), [given.get(i) for i in range(len(self.inputs))])
+            found = push(self._kept(arrays), [guarded(given.get(i)) for i in range(len(self.inputs))])
         except EscapedTensorError as error:
             raise closed_over(self.rules.function) from error
         return tuple(
@@ -358,14 +359,6 @@ def closed_over(function: object) -> CustomRuleError:
         f"derivative by it would be lost. Make it an argument, which its rule gives a derivative for, or a constant by "
         f"functad.stop_gradient."
     )
-
-
-def _unwriteable(g: Any) -> Any:
-    """Return a cotangent that a rule cannot write into: others may hold it too."""
-    if type(g) is _ndarray and g.flags.writeable:
-        g = g.view()
-        g.flags.writeable = False
-    return g
 
 
 def _base(value: Any) -> Any:

@@ -13,6 +13,7 @@ from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
 from functad.places import here
 from functad.tracing.recorder import Recorded
 from functad.transforms.arguments import plain
+from functad.transforms.results import own_results
 from functad.trees import Structure, flatten
 
 
@@ -59,6 +60,7 @@ def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
                 f"flat array has. Make it a static field, or leave it out of the tree."
             )
     flat = np.concatenate(parts) if parts else np.zeros(0)
+    flat = own_results([flat], leaves)[0]
     specs = [(shape_of(leaf), dtype_of(leaf), isinstance(leaf, np.ndarray)) for leaf in leaves]
     return flat, _unraveller(structure, specs, dtype)
 
@@ -107,7 +109,7 @@ def _unraveller(
         for (shape, own, is_array), start, end in zip(specs, [0, *ends], ends, strict=False):
             leaf = flat[start:end].reshape(shape) if shape or is_array or isinstance(flat, Recorded) else flat[start]
             leaves.append(_cast(leaf, own))
-        return structure.unflatten(leaves)
+        return structure.unflatten(own_results(leaves, [flat]))
 
     return unravel
 

@@ -19,6 +19,7 @@ from functad.tracing.recorder import Recorded
 from functad.transforms.arguments import plain
 from functad.transforms.numerical_rules import Differences, as_spec, is_pair, tried
 from functad.transforms.one_call import Rules
+from functad.transforms.results import guarded, owned
 from functad.trees import flatten
 
 P = ParamSpec("P")
@@ -159,9 +160,11 @@ def primitive(
         )
     if forward is not None and len(forward) != len(named):
         raise InputError(f"primitive {own}: {len(forward)} JVP rules for {len(named)} arrays, at {here()}.")
+    rules = tuple([None if r is None else _guarded(r) for r in rules])
+    forward = None if forward is None else tuple([None if r is None else _guarded(r) for r in forward])
     if kind == "general" and not joint:
         rules = tuple([None if r is None else _checked(r, n, own) for r, n in zip(rules, named, strict=True)])
-    compute = f if isinstance(f, np.ufunc) else _caller(f, named)
+    compute = f if isinstance(f, np.ufunc) else _on_copies(_caller(f, named))
     entry = Primitive(
         f,
         kind=kind,
@@ -231,6 +234,26 @@ def _names(f: Any, names: Sequence[str] | None, count: int, own: str, *, joint: 
     return required if joint else positional[:count]
 
 
+def _on_copies(compute: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that works on copies of its arrays: code of others may write into what it gets, and rules read that."""
+
+    @functools.wraps(compute)
+    def call(*arrays: Any, **params: Any) -> Any:
+        return compute(*[owned(a) for a in arrays], **params)
+
+    return call
+
+
+def _guarded(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a rule that cannot change what it reads: other rules read it too."""
+
+    @functools.wraps(rule)
+    def call(*read: Any) -> Any:
+        return rule(*[tuple(map(guarded, value)) if type(value) is tuple else guarded(value) for value in read])
+
+    return call
+
+
 def _checked(rule: Callable[..., Any], name: str, own: str) -> Callable[..., Any]:
     """Return a rule that looks at the shape of the cotangent that it gives."""
     signature = inspect.signature(rule)
@@ -259,7 +282,7 @@ def _batch(rule: Callable[..., Any]) -> Callable[..., Any]:
     """Return the user's batching rule in the form that the registry has them in."""
 
     def batch(entry: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]) -> Any:
-        out, own = rule(size, tuple(batched), *values, **params)
+        out, own = rule(size, tuple(batched), *map(guarded, values), **params)
         outs, flags = (out, own) if entry.multiple else ((out,), (own,))
         found = [a if flag else np.broadcast_to(a, (size, *shape_of(a))) for a, flag in zip(outs, flags, strict=True)]
         for a in found:
@@ -339,7 +362,7 @@ def _numerical(f: Any, names: tuple[str, ...], params: dict[str, Any], how: tupl
     single: list[bool] = []
 
     def value(*arrays: Any) -> tuple[Any, ...]:
-        out = compute(*arrays, **params)
+        out = compute(*[owned(a) for a in arrays], **params)
         single[:] = [not isinstance(out, tuple)]
         return tuple([np.asarray(a)[()] for a in out]) if isinstance(out, tuple) else (np.asarray(out)[()],)
 
@@ -351,7 +374,7 @@ def _numerical(f: Any, names: tuple[str, ...], params: dict[str, Any], how: tupl
         return (as_spec(found),) if single[0] else tuple(map(as_spec, found))
 
     def batched(size: int, values: Sequence[Any], flags: Sequence[bool]) -> tuple[Any, ...]:
-        out, own = batch(size, tuple(flags), *values, **params)
+        out, own = batch(size, tuple(flags), *map(guarded, values), **params)
         single[:] = [not isinstance(out, tuple)]
         outs, marks = (out, own) if isinstance(out, tuple) else ((out,), (own,))
         return tuple([a if m else np.broadcast_to(a, (size, *shape_of(a))) for a, m in zip(outs, marks, strict=True)])

@@ -207,7 +207,11 @@ def laplacian(
 ) -> Callable[P, Any]:
     """Return a function that gives the Laplacian of `f`: `sum_i d^2 f(x) / d x[i]^2`, the trace of the Hessian.
 
-    Arguments and errors are those of `hessian_diagonal`.
+    Args:
+        f: a function of NumPy code that returns one number.
+        argnums: position, or positions, of the arguments to differentiate.
+        argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
+        chunk_size: so many elements, at most, are taken at a time; by default as many as take some 100 MB.
 
     Returns:
         A function with the signature of `f` that returns one number: the sum over all elements of the selected arguments.

@@ -30,6 +30,7 @@ from functad.tracing.views import clone, note_view, shares
 from functad.transforms.arguments import Selection, check_like, check_result, plain, traced, undifferentiable
 from functad.transforms.forward import fit, push_rules, push_transposed, zero_tangent
 from functad.transforms.linear import is_linear
+from functad.transforms.results import own_results
 from functad.trees import flatten
 
 P = ParamSpec("P")
@@ -261,7 +262,8 @@ def taylor(
     for leaf, place in zip(leaves, structure.paths("result"), strict=True):
         check_result(leaf, place, "taylor", f)
     columns = [_terms(recorder, leaf, order) for leaf in leaves]
-    return [structure.unflatten([column[k] for column in columns]) for k in range(order + 1)]
+    terms = own_results([column[k] for k in range(order + 1) for column in columns], flatten((list(primals), list(series)))[0])
+    return [structure.unflatten(terms[k : k + len(columns)]) for k in range(0, len(terms), len(columns))]
 
 
 def _entered(recorder: SeriesRecorder, f: Callable[..., Any], position: int, primal: Any, path: Sequence[Any]) -> Any:
