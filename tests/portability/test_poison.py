@@ -27,6 +27,14 @@ EXCEPTIONS: dict[str, str] = {
     "polyfit": "it is a least-squares problem, whose rank decides about the cut-off",
     "roots": "the number of leading zeros, which decides about the length of the result, is a value",
     "trim_zeros": "the length of its result depends on values, which foreign arrays do not give away",
+    **dict.fromkeys(
+        ("special.nctdtr", "special.nctdtrit", "special.nctdtrinc", "special.nctdtridf", "noncentral_t_expectation"),
+        "it integrates on nodes of its own, in NumPy's arrays",
+    ),
+    **dict.fromkeys(
+        ("special.smirnov", "special.smirnovi", "smirnov_slope"),
+        "the number of terms of its sum is a value",
+    ),
     "histogramdd": "the number of bins depends on values",
 }
 """Functions for which a number of the program must be known that is a value, so that foreign arrays would have to give it away.
