@@ -23,9 +23,11 @@ from functad.eager.variable import GIVEN, Variable, reading, standing_in
 from functad.errors import CustomGradientError
 from functad.expressions.spec import PLAIN, dtype_of, shape_of, stand_in
 from functad.places import here, name_of
+from functad.primitives.operands import innermost
 from functad.tracing.recorder import ONLOOKER, Recorded, awake, idle
 from functad.tracing.tensor import Tensor
 from functad.tracing.views import clone
+from functad.transforms.flat import replaced
 from functad.transforms.one_call import OneCall, Rules, apply
 from functad.trees import Structure, flatten, tree_map
 
@@ -95,7 +97,7 @@ class _Call:
         for i in self.places:
             self.leaves[i] = None  # the record, which holds this call, is not to keep Tensors alive
         if any(isinstance(awake(a), Recorded) for a in arguments) or ACTIVE.get():
-            self._evaluate([stand_in(_lowest(a)) for a in arguments])
+            self._evaluate([stand_in(innermost(awake(a))) for a in arguments])
             arguments += [read(variable) for variable in self.variables]
             for recorder in ACTIVE.get():
                 recorder.fallible = True
@@ -112,7 +114,7 @@ class _Call:
 
     def _evaluate(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """Run the function on plain values, while nothing records, and keep its rule."""
-        lowered = [(given.variable, _lowest(given._value)) for given in GIVEN.get().values()]
+        lowered = [(given.variable, innermost(awake(given._value))) for given in GIVEN.get().values()]
         with _unrecorded(self.f), standing_in(lowered), reading() as found:
             outs, grad_fn = self._call([idle(Tensor, np.copy(a)[()]) if type(a) in PLAIN else a for a in arrays])
         own = [leaf for leaf in self.leaves if isinstance(leaf, Variable)]
@@ -136,10 +138,7 @@ class _Call:
         return tuple(values)
 
     def _call(self, arguments: Sequence[Any]) -> tuple[list[Any], Callable[..., Any]]:
-        leaves = list(self.leaves)
-        for i, argument in zip(self.places, arguments, strict=True):
-            leaves[i] = argument
-        pair = self.f(*self.structure.unflatten(leaves), **self.kwargs)
+        pair = self.f(*self.structure.unflatten(replaced(self.leaves, self.places, arguments)), **self.kwargs)
         if not isinstance(pair, tuple) or len(pair) != 2 or not callable(pair[1]):
             raise TypeError(f"{name_of(self.f)}, called at {here()}, must return a pair: its value, and the gradient function.")
         outs, self.result = flatten(pair[0])
@@ -214,14 +213,6 @@ class _Call:
                 f"shape {shape}, at {here()}."
             )
         return conjugated(ct) if type(ct) not in (float, int) else np.float64(ct)
-
-
-def _lowest(tensor: Any) -> Any:
-    """Return the plain value of a Tensor, or what stands for it in an abstract trace."""
-    value = awake(tensor)
-    while isinstance(value, Recorded):
-        value = value.value
-    return value
 
 
 def _listed(found: Any) -> list[Any]:

@@ -15,7 +15,6 @@ from functad.eager.recording import ACTIVE, EagerRecorder
 from functad.places import here
 from functad.transforms.doubts import doubts_in, settle
 from functad.transforms.flow import Flow
-from functad.transforms.forward import last_readers
 from functad.transforms.notes import Notes, Offence
 from functad.transforms.reverse import Scattered, guard_outer
 from functad.transforms.silence import restore, silence
@@ -117,18 +116,8 @@ class TapeWatch(Watch):
         """Return the tangents of all slots, given those of some, and what they came by."""
         self.asking = ref(accumulator)
         equations = self.recorder.equations
-        flow = self._flow("tangent", [inputs.get(slot) for slot in range(len(equations))])
         slots: Sequence[int] = range(len(equations))
-        last: dict[int, int] = {}
-        if any(equation is not None and equation[0].primitive.writes for equation in equations):
-            last = last_readers(equations) | dict.fromkeys(slots, len(equations))
-        token = silence()
-        try:
-            for index, equation in enumerate(equations):
-                if equation is not None:
-                    self._push(flow, index, equation, last)
-        finally:
-            restore(token)
+        flow = self._pushed([inputs.get(slot) for slot in slots], slots)
         if doubts := doubts_in(equations, flow.ways):
             settle(equations, doubts, slots)
         return flow.ways, flow

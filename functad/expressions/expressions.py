@@ -88,6 +88,11 @@ class Expressions:
     input_structure: Structure
     output_structure: Structure
 
+    @property
+    def results(self) -> list[ArraySpec]:
+        """The specs of the leaves of the result."""
+        return [spec_of(s.value) if isinstance(s, Constant) else self.specs[s] for s in self.outputs]
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Evaluate the list on arguments of the structure, shapes and dtypes that it was made for."""
         from functad.expressions.evaluate import evaluate  # noqa: PLC0415 - the walk is written over this class

@@ -71,6 +71,11 @@ def spec_of(value: Any) -> ArraySpec:
     raise TypeError(f"{type(value).__name__} is no array")
 
 
+def strong_spec(value: Any) -> ArraySpec:
+    """Return what an array would be that has shape and dtype of a value or spec, also if that is of a Python number."""
+    return ArraySpec(shape_of(value), dtype_of(value))
+
+
 def stand_in(value: Any) -> Any:
     """Return an array with the given spec that takes no memory: all its strides are zero.
 

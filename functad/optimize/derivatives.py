@@ -10,13 +10,12 @@ import numpy as np
 from functad.errors import NonScalarError, OutputError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
 from functad.places import here, name_of
-from functad.tracing.recorder import FORWARD, Recorded, Recorder
-from functad.transforms.arguments import Selection, enter, lower, traced
-from functad.transforms.forward import push_forward
+from functad.tracing.recorder import Recorded
+from functad.transforms.flat import Linearized
 from functad.transforms.gradient import grad, vjp
 from functad.transforms.jacobian import pushed_size
 from functad.transforms.ravel import ravel
-from functad.transforms.seeds import chunks, in_batch
+from functad.transforms.seeds import of_identity
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Linear = Callable[[Any], Any]
@@ -27,44 +26,25 @@ class Linearised:
 
     Attributes:
         value: the value at the point.
-        width: how many numbers a walk with one direction holds.
-        watched: the walk looks at every number, so that it takes one direction at a time.
     """
 
     def __init__(self, f: Callable[[Any], Any], x: Array) -> None:
-        self._recorder = recorder = Recorder(FORWARD, "linearize", f)
-        recorder.lasting = True  # what the user overwrites between two directions does not change them
-        inputs = enter(recorder, Selection("linearize", f, 0, None), (x.copy(),), {})
-        self._out = traced(recorder, f, inputs.args, {})
-        self.value = lower(self._out, recorder)
-        self.width = pushed_size(recorder) // 4
-        self.watched = recorder.watch is not None
+        self._x = x.copy()
+        self._push = Linearized(lambda own: [f(own)], [self._x])
+        self.value = self._push.values[0]
 
     def __call__(self, t: Any) -> Any:
         """Return `J t`."""
-        recorder, out = self._recorder, self._out
-        if not isinstance(out, Recorded) or out.recorder is not recorder:
-            return np.zeros(shape_of(self.value))
-        if recorder.watch is not None:
-            found = recorder.watch.push_forward([t], [out])[out.slot]
-        else:
-            found = push_forward(recorder.equations, [t], [out.slot])[out.slot]
-        if found is None:
-            return np.zeros(shape_of(self.value))
+        found = self._push([t])[0]
         return found if isinstance(found, Recorded) else np.array(found, np.float64)
 
-    def matrix(self, n: int) -> Array:
+    def matrix(self) -> Array:
         """Return `J`, with many directions in one walk."""
-        return np.ascontiguousarray(_all_rows(self, n, np.size(self.value), self.width, watched=self.watched).T)
-
-
-def _all_rows(walk: Linear, count: int, length: int, width: int, *, watched: bool = False) -> Array:
-    """Return what a linear function from `count` to `length` numbers gives for each row of the identity."""
-    parts = [
-        in_batch("linearize", walk, np.eye(part.stop - part.start, count, part.start), lambda seed: [walk(seed)])[0]
-        for part in chunks(count, 1 if watched else None, width)
-    ]
-    return np.concatenate([np.zeros((0, length)), *[np.reshape(part, (-1, length)) for part in parts]])
+        recorder = self._push.recorder
+        width = pushed_size(recorder) // 4
+        rows = of_identity(recorder, self._x, lambda t: [self(t)], None if recorder.watch is None else 1, width)
+        m = np.size(self.value)
+        return np.ascontiguousarray(np.reshape(rows[0], (-1, m)).T) if rows else np.zeros((m, 0))
 
 
 class Objective:
@@ -115,7 +95,7 @@ class Objective:
 
     def hess(self, x: Any) -> Array:
         """Return the Hessian at a point, shape `(n, n)`."""
-        return self._direction(x).matrix(np.shape(x)[0])
+        return self._direction(x).matrix()
 
     def hessp(self, x: Any, p: Any) -> Array:
         """Return the product of the Hessian at a point with a vector `p`; further vectors there cost one pass each."""
@@ -198,7 +178,7 @@ class Residuals:
                 pull = self._pull
                 self._jac = np.concatenate([np.zeros((0, n)), *[pull(row)[0][None] for row in np.eye(m)]])
             else:
-                self._jac = self.forward(x).matrix(n)
+                self._jac = self.forward(x).matrix()
         return self._jac.copy()
 
     def forward(self, x: Any) -> Linearised:

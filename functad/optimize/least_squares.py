@@ -14,9 +14,9 @@ from functad.optimize.bounds import flat_bounds
 from functad.optimize.derivatives import Residuals
 from functad.optimize.extras import scipy_optimize
 from functad.optimize.reporting import Reporter
-from functad.optimize.sparse import sparse_jacobian
 from functad.optimize.unknowns import Unknowns
 from functad.places import here
+from functad.transforms.sparse import sparse_jacobian
 from functad.trees import LEAF
 
 
@@ -84,7 +84,7 @@ def least_squares(
     residuals = Residuals(lambda x: f(tree(x), *rest, **named), f, "least_squares")
     derivative: Any = residuals.jac
     if sparse is not False:
-        derivative = sparse_jacobian(residuals.flat, sparse)
+        derivative = sparse_jacobian(residuals.flat, sparsity=None if sparse is True else sparse)
     elif jac == "product":
         derivative = _operator(residuals)
     reporter = Reporter.of(callback, progress, "least_squares", options.get("max_nfev"), unknowns.restore, residuals.fun)

@@ -12,8 +12,8 @@ from functad.optimize.bundle import ScipyBundle
 from functad.optimize.constraints import flat_constraints
 from functad.optimize.extras import scipy_optimize
 from functad.optimize.reporting import Reporter
-from functad.optimize.sparse import sparse_hessian
 from functad.places import here
+from functad.transforms.sparse import sparse_hessian
 
 # Which derivatives each method takes.
 _NONE = ("nelder-mead", "powell", "cobyla", "cobyqa")
@@ -129,7 +129,7 @@ def _derivatives(bundle: ScipyBundle, name: str, method: Any, hess: Any, sparse:
     if is_strategy:
         return {"jac": bundle.jac, "hess": hess}
     if sparse is not False:
-        return {"jac": bundle.jac, "hess": sparse_hessian(bundle.flat, sparse)}
+        return {"jac": bundle.jac, "hess": sparse_hessian(bundle.flat, sparsity=None if sparse is True else sparse)}
     if name in _MATRIX or (name in _EITHER and hess == "dense"):
         return {"jac": bundle.jac, "hess": bundle.hess}
     return {"jac": bundle.jac, "hessp": bundle.hessp} if name in _EITHER else {"jac": bundle.jac}

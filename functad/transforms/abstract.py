@@ -46,10 +46,10 @@ def make_expressions(f: Callable[P, Any]) -> Callable[P, Expressions]:
     """
 
     @functools.wraps(f)
-    def trace(*args: P.args, **kwargs: P.kwargs) -> Expressions:
-        return _trace("make_expressions", f, args, kwargs)
+    def made(*args: P.args, **kwargs: P.kwargs) -> Expressions:
+        return trace("make_expressions", f, args, kwargs)
 
-    return trace
+    return made
 
 
 def eval_shape(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -71,32 +71,50 @@ def eval_shape(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         >>> eval_shape(lambda a, b: a @ b, ArraySpec((1000000, 3), np.dtype(float)), np.zeros((3, 2)))
         float64[1000000,2]
     """
-    expressions = _trace("eval_shape", f, args, kwargs)
-    return expressions.output_structure.unflatten(
-        [spec_of(s.value) if isinstance(s, Constant) else expressions.specs[s] for s in expressions.outputs]
-    )
+    expressions = trace("eval_shape", f, args, kwargs)
+    return expressions.output_structure.unflatten(expressions.results)
 
 
-def _trace(transform: str, f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Expressions:
+def trace(transform: str, f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Expressions:
+    """Return the list of a function, traced without values; Tensors of other traces stand in it as constants."""
+    return listed(Recorder(ABSTRACT, transform, f), f, args, kwargs)[0]
+
+
+def listed(
+    recorder: Recorder, f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Expressions, list[Any]]:
+    """Return the list of a function, and the leaves of its result, traced by a recorder that keeps equations.
+
+    Raises:
+        InputError: an argument is no tree of arrays.
+        OutputError: the function returned something that is no tree of arrays.
+    """
+    transform, function = recorder.transform, recorder.function
     leaves, structure = flatten((args, kwargs))
-    names = _input_names(f, structure, len(args))
-    recorder = Recorder(ABSTRACT, transform, f)
+    shows = recorder.mode is ABSTRACT  # to look up the names of parameters takes longer than to record some operations
+    names = _input_names(f, structure, len(args)) if shows else [f"args[{i}]" for i in range(len(leaves))]
     tensors = []
     for leaf, name in zip(leaves, names, strict=True):
-        tensors.append(new_input(Tensor, recorder, _spec_of_input(leaf, name, transform, f)))
+        spec = _spec_of_input(leaf, name, transform, function)
+        if shows:
+            tensors.append(new_input(Tensor, recorder, spec))
+        else:
+            tensors.append(new_input(Tensor, recorder, leaf))
+            recorder.specs.append(spec)
     inputs, keywords = structure.unflatten(tensors)
     out = traced(recorder, f, inputs, keywords)
     results, output_structure = flatten(out)
     outputs: list[int | Constant] = []
     for result, path in zip(results, output_structure.paths("result"), strict=True):
-        check_result(result, path, transform, f)
+        check_result(result, path, transform, function)
         own = isinstance(result, Recorded) and result.recorder is recorder
         outputs.append(result.slot if own else Constant(result))
     equations = tuple(equation for equation in recorder.equations if equation is not None)
-    return Expressions(tuple(names), equations, tuple(outputs), tuple(recorder.specs), structure, output_structure)
+    expressions = Expressions(tuple(names), equations, tuple(outputs), tuple(recorder.specs), structure, output_structure)
+    return expressions, results
 
 
-def _spec_of_input(leaf: Any, name: str, transform: str, f: Callable[..., Any]) -> ArraySpec:
+def _spec_of_input(leaf: Any, name: str, transform: str, f: object) -> ArraySpec:
     try:
         spec = spec_of(leaf)
     except TypeError:

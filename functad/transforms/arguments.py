@@ -361,12 +361,15 @@ def check_like(given: Any, structure: Structure, values: Sequence[Any], name: st
         wanted, own = dtype_of(value), dtype_of(leaf)
         if own.kind == "c" and wanted.kind != "c":
             raise StructureError(f"{path} is complex, but the {what} it belongs to is {spec_of(value)}, at {here()}.")
-        result.append(leaf if own == wanted and type(leaf) not in PYTHON_SCALARS else _cast(leaf, wanted))
+        result.append(as_dtype(leaf, wanted))
     return result
 
 
-def _cast(leaf: Any, dtype: Any) -> Any:
-    return dtype.type(leaf) if type(leaf) in PYTHON_SCALARS else leaf.astype(dtype)
+def as_dtype(leaf: Any, dtype: Any) -> Any:
+    """Return an array or number with a dtype; one of Python as one of NumPy."""
+    if type(leaf) in PYTHON_SCALARS:
+        return dtype.type(leaf)
+    return leaf if dtype_of(leaf) == dtype else leaf.astype(dtype)
 
 
 def derivatives(inputs: Inputs, found: list[Any], foreign: Sequence[Any] = ()) -> list[Any]:

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
+from functad.expressions.spec import PYTHON_SCALARS, shape_of
 from functad.primitives.operands import zeros_for
 from functad.tracing.recorder import Recorded, awake
+from functad.transforms.flat import replaced
 from functad.transforms.one_call import Rules, apply
-from functad.transforms.rule_results import filled
+from functad.transforms.seeds import inexact
 from functad.trees import Structure, flatten
 
 _FIXED = (*PYTHON_SCALARS, str, bytes, type, np.dtype)
@@ -135,7 +136,7 @@ class _Every:
         """Return the cotangents of the arrays; of those without the batch axis, the sum over all examples."""
         rules, arrays = self.rules, kept.arrays
         shapes = [shape_of(a)[1:] if flag else shape_of(a) for a, flag in zip(arrays, self.batched, strict=True)]
-        dtypes = [dtype_of(a) if dtype_of(a).kind in "fc" else np.dtype(float) for a in arrays]
+        dtypes = list(map(inexact, arrays))
 
         def one(given: Sequence[Any], parts: Sequence[Any], own: Sequence[Any]) -> list[Any]:
             assert rules.backward is not None
@@ -151,18 +152,14 @@ class _Every:
     def push(self, arrays: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
         """Return the tangents of the results."""
         rules = self.rules
-        given = [None if t is None else filled(t, a) for t, a in zip(ts, arrays, strict=True)]
-        places = [i for i, t in enumerate(given) if t is not None]
+        places = [i for i, t in enumerate(ts) if t is not None]
         axes = [*self.axes, *[self.axes[i] for i in places]]
 
         def one(own: Sequence[Any], parts: Sequence[Any]) -> list[Any]:
             assert rules.push is not None
-            tangents: list[Any] = [None] * len(own)
-            for i, t in zip(places, parts, strict=True):
-                tangents[i] = t
-            return list(rules.push(own, tangents))
+            return list(rules.push(own, replaced([None] * len(own), places, parts)))
 
-        return self._map(one, axes, arrays, [given[i] for i in places])
+        return self._map(one, axes, arrays, [ts[i] for i in places])
 
 
 def _forward(rules: Rules, arrays: Sequence[Any]) -> tuple[tuple[Any, ...], Any]:

@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, ParamSpec, TypeVar, overload
 
 import numpy as np
 
 from functad.errors import InputError, UnsupportedError
-from functad.expressions.expressions import Constant, Equation
-from functad.expressions.spec import dtype_of, shape_of
+from functad.expressions.evaluate import evaluate
+from functad.expressions.expressions import Constant, Equation, Expressions
+from functad.expressions.spec import spec_of
 from functad.places import here
 from functad.primitives.kinds import elementwise
-from functad.primitives.operands import absent, is_absent
+from functad.primitives.operands import absent, innermost
 from functad.primitives.primitive import Primitive, names_read
-from functad.tracing.recorder import REVERSE, Recorded, Recorder, _lower, append, new_input
+from functad.tracing.constants import held
+from functad.tracing.recorder import ABSTRACT, OPEN, Recorded, Recorder, _lower, append
 from functad.tracing.tensor import Tensor
-from functad.transforms.arguments import plain, traced
-from functad.transforms.forward import jvp
+from functad.transforms.abstract import listed
+from functad.transforms.arguments import plain
+from functad.transforms.closed import Closed, Noting, NoValueError, close
+from functad.transforms.flat import pulled, pushed, replaced
 from functad.transforms.one_call import OneCall, Rules, apply
-from functad.transforms.reverse import pull_back
-from functad.transforms.specializing import Keeps, Run, run
-from functad.trees import flatten, tree_map
+from functad.trees import Structure, flatten, tree_map
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Keeps = Callable[[Equation], bool]
 Policy = str | Sequence[str] | Callable[[Equation], bool] | None
 
 
@@ -109,12 +113,9 @@ def checkpoint(f: Callable[..., Any] | None = None, policy: Policy = None) -> An
         places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Recorded)]
         if not places:
             return f(*args, **kwargs)
-        keeper = max((leaves[i].recorder for i in places), key=lambda recorder: recorder.serial)
-        did = run(f, structure.unflatten(leaves), places, keeper, keeps)
-        if not did.outputs:
-            return did.result(())
-        outs = apply(Segment(f, did).rules(), did.inputs)
-        return did.result(outs[: len(did.outputs)])
+        segment, inputs, rest, form = _segment(f, leaves, structure, places, keeps)
+        outs = iter(apply(segment.rules(), inputs) if segment.count else ())
+        return form.unflatten([next(outs) if leaf is _OWN else leaf for leaf in rest])
 
     return checkpointed
 
@@ -136,22 +137,73 @@ def _keeps(policy: Policy) -> Keeps:
     )
 
 
+_OWN = object()
+"""Stands, among the leaves of a result, for those that depend on the arguments."""
+
+
+def _segment(
+    f: Callable[..., Any], leaves: list[Any], structure: Structure, places: Sequence[int], keeps: Keeps
+) -> tuple[Segment, list[Any], list[Any], Structure]:
+    """Run a function, and return what it did, the Tensors that it used, the leaves of its result, and their structure.
+
+    Args:
+        f: called as `f(*args, **kwargs)`.
+        leaves: those of its arguments `(args, kwargs)`.
+        structure: how these are put together.
+        places: which leaves are Tensors that are followed; the others are constants.
+        keeps: says of which operations the values are to be kept.
+    """
+    given = [leaves[i] for i in places]
+    keeper = max((t.recorder for t in given), key=lambda recorder: recorder.serial)
+
+    def of_leaves(*own: Any) -> Any:
+        args, kwargs = structure.unflatten(replaced(leaves, places, own))
+        return f(*args, **kwargs)
+
+    def kept_by(equation: Equation) -> list[int]:
+        return _kept_slots(equation) if keeps(equation) else []
+
+    noting = Noting("checkpoint", f, lambda a: held(a, keeper), kept_by)
+    try:
+        recorder: Recorder = noting
+        expressions, results = listed(noting, of_leaves, tuple(map(noting.value_of, given)), {})
+        known = noting.kept
+    except NoValueError:
+        recorder = Recorder(ABSTRACT, "checkpoint", f)
+        expressions, results = listed(recorder, of_leaves, tuple([spec_of(innermost(t)) for t in given]), {})
+        known = dict.fromkeys([slot for e in expressions.equations for slot in kept_by(e)])
+    own = [isinstance(leaf, Recorded) and leaf.recorder is recorder for leaf in results]
+    outputs = [source for source, mine in zip(expressions.outputs, own, strict=True) if mine]
+    kept = [slot for slot in known if slot >= len(given)]
+    (closed,), captured = close(replace(expressions, outputs=(*outputs, *kept)))
+    segment, inputs = Segment(f, closed, len(outputs)), [*given, *captured]
+    if recorder is noting:
+        values = [leaf.value for leaf, mine in zip(results, own, strict=True) if mine]
+        segment.first = list(map(innermost, inputs)), (*values, *[known[slot] for slot in kept])
+    rest = [_OWN if mine else leaf for leaf, mine in zip(results, own, strict=True)]
+    return segment, inputs, rest, expressions.output_structure
+
+
+def _kept_slots(equation: Equation) -> list[int]:
+    """Return the slots whose values are kept with an operation; what was given a name is the result of the one before it."""
+    named = equation.inputs if equation.primitive is _NAME else ()
+    return [*equation.outputs, *[source for source in named if not isinstance(source, Constant)]]
+
+
 class Segment:
     """What a function did in one run, as a call that is recorded as one operation.
 
     Attributes:
-        kept: slots whose values are results of the call too, so that they can be differentiated.
+        expressions: what it did; the values that are kept are results of it too, so that they can be differentiated.
+        count: the number of its own results.
         first: arguments and results of the run itself, until they are asked for.
     """
 
-    def __init__(self, function: Any, did: Run) -> None:
+    def __init__(self, function: Any, expressions: Expressions, count: int) -> None:
         self.function = function
-        self.slots, self.equations, self.specs, self.outputs = did.slots, did.equations, did.specs, did.outputs
-        self.kept = [slot for slot in did.kept if slot not in did.slots]
+        self.expressions = expressions
+        self.count = count
         self.first: Any = None
-        if did.values is not None:
-            lowest = [_lowest(t) for t in did.inputs]
-            self.first = lowest, (*did.values, *[did.kept[slot] for slot in self.kept])
 
     def rules(self) -> Rules:
         """Return how the call is computed and differentiated."""
@@ -169,51 +221,43 @@ class Segment:
         first, self.first = self.first, None
         if first is not None and all(a is b for a, b in zip(arrays, first[0], strict=True)):
             return first[1]  # type: ignore[no-any-return]
-        return self._evaluate(arrays)
-
-    def _evaluate(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
-        last = {source: i for i, e in enumerate(self.equations) for source in e.inputs if not isinstance(source, Constant)}
-        wanted = {*self.outputs, *self.kept}
-        values = dict(zip(self.slots, arrays, strict=True))
-        for i, e in enumerate(self.equations):
-            out = e.primitive(*[s.value if isinstance(s, Constant) else values[s] for s in e.inputs], **e.params)
-            values.update(zip(e.outputs, out if e.primitive.multiple else (out,), strict=True))
-            for source in e.inputs:
-                if not isinstance(source, Constant) and last[source] == i and source not in wanted:
-                    values.pop(source, None)
-        return tuple([values[slot] for slot in (*self.outputs, *self.kept)])
+        return tuple(evaluate(self.expressions, arrays))
 
     def forward(self, *arrays: Any) -> tuple[tuple[Any, ...], Any]:
         """Return the results, and what is kept of them; in the traces below this is one operation too."""
         outs = apply(self.rules(), arrays) if any(isinstance(a, Recorded) for a in arrays) else self.value(*arrays)
-        return outs, (list(arrays), list(outs[len(self.outputs) :]))
+        return outs, (list(arrays), list(outs[self.count :]))
 
     def backward(self, kept: Any, gs: Sequence[Any]) -> list[Any]:
         """Return the cotangents of the arguments: compute again, with a record, and pull back."""
         arrays, values = kept
-        known = dict(zip(self.kept, values, strict=True))
-        return pulled(lambda recorder, tensors: self._again(recorder, tensors, known), self.function, arrays, gs)
+        known = dict(zip(self.expressions.outputs[self.count :], values, strict=True))
+        again = functools.partial(self._again, known)
+        return pulled(again, arrays, gs, transform="checkpoint", function=self.function)
 
     def push(self, arrays: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
         """Return the tangents of the results."""
-        return pushed(self._evaluate, arrays, ts)
+        return pushed(Closed(self.expressions), arrays, ts)[1]
 
-    def _again(self, recorder: Recorder, tensors: Sequence[Any], known: dict[int, Any]) -> list[Any]:
+    def _again(self, known: dict[Any, Any], *tensors: Any) -> list[Any]:
         """Record the operations once more; values that are known, or that no rule reads, are not computed."""
-        values = dict(zip(self.slots, tensors, strict=True))
-        for e, computed in zip(self.equations, self._computed(set(known)), strict=True):
+        values: dict[Any, Any] = dict(enumerate(tensors))
+        for e, computed in zip(self.expressions.equations, self._computed(set(known)), strict=True):
             given = [s.value if isinstance(s, Constant) else values[s] for s in e.inputs]
             if computed:
                 out = e.primitive(*given, **e.params)
                 outs = out if e.primitive.multiple else (out,)
             else:
-                outs = self._recorded(recorder, e, given, known)
+                outs = self._recorded(e, given, known)
             values.update(zip(e.outputs, outs, strict=True))
-        return [values[slot] for slot in (*self.outputs, *self.kept)]
+        return [values[slot] for slot in self.expressions.outputs]
 
-    def _recorded(self, recorder: Recorder, e: Equation, given: Sequence[Any], known: dict[int, Any]) -> Sequence[Any]:
-        """Record an operation without computing it."""
-        outs = tuple([known[slot] if slot in known else absent(*self.specs[slot]) for slot in e.outputs])
+    def _recorded(self, e: Equation, given: Sequence[Any], known: dict[int, Any]) -> Sequence[Any]:
+        """Record an operation, in the trace that is running, without computing it."""
+        recorder = OPEN.get()
+        assert recorder is not None
+        specs = self.expressions.specs
+        outs = tuple([known[slot] if slot in known else absent(specs[slot].shape, specs[slot].dtype) for slot in e.outputs])
         lowered, active, _ = _lower(recorder, e.primitive, tuple(given))
         if not active:
             return outs
@@ -225,7 +269,7 @@ class Segment:
         """Say for each operation whether it must be computed: whether a rule or operation reads a value that is not known."""
         needed: set[int] = set()
         result = []
-        for e in reversed(self.equations):
+        for e in reversed(self.expressions.equations):
             positions, reads_out = _read_by(e)
             unknown = not known.issuperset(e.outputs)
             computed = unknown and (reads_out or not needed.isdisjoint(e.outputs))
@@ -255,60 +299,3 @@ def _read_by(e: Equation) -> tuple[Any, bool]:
     except UnsupportedError:
         return None, True
     return plan.holds, any("out" in names_read(rule) for rule in plan.rules)
-
-
-def _lowest(value: Any) -> Any:
-    while isinstance(value, Recorded):
-        value = value.value
-    return value
-
-
-def pulled(
-    function: Callable[[Recorder, Sequence[Any]], Sequence[Any]], about: Any, arrays: Sequence[Any], gs: Sequence[Any]
-) -> list[Any]:
-    """Return the cotangents of arrays: record a function of them, and pull back; the record is dropped on the way.
-
-    Args:
-        function: `function(recorder, tensors)`, the results.
-        about: the function of the user's, for messages.
-        arrays: its arguments; those that are not inexact are handed on as they are.
-        gs: the cotangents of the results.
-    """
-    recorder = Recorder(REVERSE, "checkpoint", about)
-    places = [i for i, a in enumerate(arrays) if dtype_of(a).kind in "fc"]
-    tensors = list(arrays)
-    for i in places:
-        tensors[i] = new_input(Tensor, recorder, arrays[i])
-    outs = traced(recorder, lambda: list(function(recorder, tensors)), (), {})
-    cotangents: list[Any] = [None] * max(len(recorder.equations), 1)
-    for out, g in zip(outs, gs, strict=True):
-        if isinstance(out, Recorded) and out.recorder is recorder and not _is_zero(g):
-            own = cotangents[out.slot]
-            cotangents[out.slot] = g if own is None else own + g
-    del outs
-    found = iter(pull_back(recorder.equations, cotangents, recorder.inputs, consume=True))
-    result: list[Any] = [None] * len(arrays)
-    for i in places:
-        result[i] = next(found)
-    return result
-
-
-def _is_zero(g: Any) -> bool:
-    """Say whether a cotangent is known to be zero without a look at all of it."""
-    return is_absent(g) and not g.reshape(-1)[:1].any()
-
-
-def pushed(function: Callable[[Sequence[Any]], Sequence[Any]], arrays: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
-    """Return the tangents of the results of a function of arrays; `None` among `ts` stands for zero."""
-    places = [i for i, t in enumerate(ts) if t is not None and dtype_of(arrays[i]).kind in "fc"]
-
-    def active(*given: Any) -> list[Any]:
-        own = list(arrays)
-        for i, a in zip(places, given, strict=True):
-            own[i] = a
-        return list(function(own))
-
-    if not places:
-        return [np.zeros(shape_of(out)) for out in function(arrays)]
-    found: list[Any] = jvp(active, tuple([arrays[i] for i in places]), tuple([ts[i] for i in places]))[1]
-    return found

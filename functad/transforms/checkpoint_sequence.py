@@ -22,7 +22,7 @@ from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, shape_
 from functad.places import here, name_of
 from functad.tracing.recorder import Recorded
 from functad.transforms.arguments import plain
-from functad.transforms.checkpoint import pulled, pushed
+from functad.transforms.flat import pulled, pushed, replaced
 from functad.transforms.one_call import Rules, apply
 from functad.transforms.results import guarded, own_results, owned
 from functad.trees import Structure, difference, flatten
@@ -159,11 +159,9 @@ class _Steps:
             name="checkpoint_sequence",
         )
 
-    def one(self, i: int, arrays: Sequence[Any]) -> list[Any]:
+    def one(self, i: int, *arrays: Any) -> list[Any]:
         """Return the leaves of the state after step `i`."""
-        others = list(self.others)
-        for place, a in zip(self.places, arrays[self.count :], strict=True):
-            others[place] = guarded(a)  # a step gets the same one again
+        others = replaced(self.others, self.places, [guarded(a) for a in arrays[self.count :]])  # a step gets the same again
         before = arrays[: self.count]
         state = self.structure.unflatten([owned(a) for a in before])  # a step may write into it
         leaves, structure = flatten(self.step(i, state, *self.form.unflatten(others)))
@@ -184,7 +182,7 @@ class _Steps:
         """Return the state after the steps from `start` to `stop`."""
         state = list(state)
         for i in range(start, stop):
-            state = self.one(i, [*state, *others])
+            state = self.one(i, *state, *others)
         return state
 
     def spec(self, *specs: Any) -> tuple[ArraySpec, ...]:
@@ -238,9 +236,7 @@ class _Steps:
         state, others = list(arrays[: self.count]), arrays[self.count :]
         tangents, rest = list(ts[: self.count]), ts[self.count :]
         for i in range(self.n):
-            found = pushed(functools.partial(self.one, i), [*state, *others], [*tangents, *rest])
-            state = self.one(i, [*state, *others])
-            tangents = [t if dtype_of(a).kind in "fc" else None for t, a in zip(found, state, strict=True)]
+            state, tangents = pushed(functools.partial(self.one, i), [*state, *others], [*tangents, *rest])
         return tangents
 
 
@@ -267,12 +263,13 @@ class _Reversal:
         live = [np.zeros(shape_of(a)) if g is None else g for g, a in zip(self.cotangents, state, strict=True)]
         others = list(self.others)
 
-        def one(_: Any, tensors: Sequence[Any]) -> list[Any]:
+        def one(*tensors: Any) -> list[Any]:
             for k, tensor in zip(steps.followed, tensors[steps.count :], strict=True):
                 others[k] = tensor
-            return steps.one(i, [*tensors[: steps.count], *others])
+            return steps.one(i, *tensors[: steps.count], *others)
 
-        found = pulled(one, steps.step, [*state, *[self.others[k] for k in steps.followed]], live)
+        arrays = [*state, *[self.others[k] for k in steps.followed]]
+        found = pulled(one, arrays, live, transform="checkpoint_sequence", function=steps.step)
         self.cotangents = found[: steps.count]
         for k, ct in zip(steps.followed, found[steps.count :], strict=True):
             if ct is not None:
@@ -288,7 +285,7 @@ class _Reversal:
             stop = min(start + stride, steps.n)
             chain = [self.states.pop(start)]
             for i in range(start, stop - 1):
-                chain.append(steps.one(i, [*chain[-1], *self.others]))
+                chain.append(steps.one(i, *chain[-1], *self.others))
             for i in range(stop - 1, start - 1, -1):
                 self.step_back(i, chain.pop())
 

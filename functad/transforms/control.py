@@ -12,19 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import ArraySpec, dtype_of, shape_of
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of, strong_spec
 from functad.primitives.operands import absent
-from functad.primitives.primitive import Primitive
-from functad.tracing.recorder import ABSTRACT, FORWARD, Recorded, record
+from functad.tracing.recorder import REVERSE, Recorded, is_inexact, record
 from functad.transforms.batch import vmap
-from functad.transforms.control_bodies import Flat, below, inexact, pulled, pushed, spread, unknown
+from functad.transforms.control_values import below, unknown
+from functad.transforms.flat import Flat, pull_leaves, pushed, replaced
+from functad.transforms.joint import JointPrimitive
 
 
-class Control(Primitive):
+class Control(JointPrimitive):
     """A primitive that holds expression lists: `cond`, a loop, or the derivative of one.
 
-    It takes any number of arrays, and its result is a tuple. Under a concrete trace the parameter `wrt` says by which of
-    them it is differentiated; no list ever shows it.
+    In a reverse trace the parameter `wrt` says by which of its arrays it is differentiated; no list ever shows it.
     """
 
     def __init__(
@@ -58,32 +58,17 @@ class Control(Primitive):
 
         def pull_all(gs: Any, arrays: Any, out: Any, params: Any) -> list[Any]:
             wrt = params.get("wrt") or ()
-            return spread(pull(gs, arrays, out, params) if wrt else [], wrt, arrays)
+            zeros = [absent(shape_of(a), dtype_of(a)) for a in arrays]
+            return replaced(zeros, wrt, pull(gs, arrays, out, params) if wrt else [])
+
+        def push_all(ts: Any, arrays: Any, out: Any, params: Any) -> tuple[Any, ...]:
+            found = push([t if is_inexact(a) else None for t, a in zip(ts, arrays, strict=True)], arrays, params)
+            return tuple([absent(shape_of(o), dtype_of(o)) if t is None else t for t, o in zip(found, out, strict=True)])
 
         def batch_all(primitive: Any, size: int, values: Any, batched: Any, params: Any) -> tuple[Any, ...]:
             return tuple(batch(values, batched, size, params))
 
-        def push_all(ts: Any, arrays: Any, out: Any, params: Any) -> tuple[Any, ...]:
-            given = dict(zip(params["wrt"], ts, strict=True))
-            found = push([given.get(i) if inexact(a) else None for i, a in enumerate(arrays)], arrays, params)
-            return tuple([absent(shape_of(o), dtype_of(o)) if t is None else t for t, o in zip(found, out, strict=True)])
-
-        super().__init__(
-            compute,
-            kind="general",
-            names=(),
-            compute=run,
-            vjps=(pull_all,),
-            jvps=(push_all,),
-            doc=doc,
-            samples=None,
-            name=name,
-            joint=True,
-            spec=specs,
-            multiple=True,
-            registered=False,
-        )
-        self.batch = batch_all
+        super().__init__(compute, name=name, compute=run, pull=pull_all, push=push_all, spec=specs, doc=doc, batch=batch_all)
         self.selects = True  # a branch may not be taken, or a step frozen: zeros among its cotangents must stay zeros
 
     def __call__(self, *arrays: Any, **params: Any) -> Any:
@@ -92,12 +77,10 @@ class Control(Primitive):
             return self.compute(*arrays, **params)
         params = {key: value for key, value in params.items() if key not in ("wrt", "back")}
         newest = max((a for a in arrays if isinstance(a, Recorded)), key=lambda a: a.recorder.serial).recorder
-        if newest.mode is ABSTRACT:
+        if newest.mode is not REVERSE:
             return record(self, arrays, params)
         own = [i for i, a in enumerate(arrays) if isinstance(a, Recorded) and a.recorder is newest]
-        if newest.mode is FORWARD:
-            return record(self, arrays, {**params, "wrt": tuple(own)})
-        return self.call_for_reverse(arrays, params, tuple([i for i in own if inexact(arrays[i])]))
+        return self.call_for_reverse(arrays, params, tuple([i for i in own if is_inexact(arrays[i])]))
 
     def call_for_reverse(self, arrays: tuple[Any, ...], params: dict[str, Any], wrt: tuple[int, ...]) -> Any:
         """Record the call in a reverse trace, for derivatives by the arguments at positions `wrt`."""
@@ -121,18 +104,14 @@ def deferred(name: str, run: Flat, specs: Sequence[ArraySpec], shown: dict[str, 
 
     def push(ts: Sequence[Any], arrays: Sequence[Any], params: Any) -> list[Any]:
         moving, count = [i for i, t in enumerate(ts) if t is not None], len(arrays)
-        places = [i for i, spec in enumerate(specs) if inexact(spec)]
+        places = [i for i, spec in enumerate(specs) if is_inexact(spec)]
 
         def along(*values: Any) -> list[Any]:
-            tangents: list[Any] = [None] * count
-            for i, t in zip(moving, values[count:], strict=True):
-                tangents[i] = t
-            found = pushed(run, values[:count], tangents)[1]
+            found = pushed(run, values[:count], replaced([None] * count, moving, values[count:]))[1]
             return [found[i] for i in places]
 
-        primitive = deferred(f"{name}_jvp", along, [_strong(specs[i]) for i in places], shown)
-        found = iter(primitive(*arrays, *[ts[i] for i in moving], **shown))
-        return [next(found) if inexact(spec) else None for spec in specs]
+        primitive = deferred(f"{name}_jvp", along, [strong_spec(specs[i]) for i in places], shown)
+        return replaced([None] * len(specs), places, primitive(*arrays, *[ts[i] for i in moving], **shown))
 
     def batch(values: Sequence[Any], batched: Sequence[bool], size: int, params: Any) -> Any:
         each = [ArraySpec((size, *spec.shape), spec.dtype) for spec in specs]
@@ -166,24 +145,15 @@ def pull_later(
     count = len(arrays)
 
     def back(*values: Any) -> list[Any]:
-        return pulled(run, values[:count], wrt, values[count:])[1]
+        return pull_leaves(run, values[:count], values[count:], wrt)
 
-    primitive = deferred(f"{name}_vjp", back, [_strong(arrays[i]) for i in wrt], shown)
-    return list(primitive(*arrays, *[g for g, o in zip(gs, out, strict=True) if inexact(o)], **shown))
-
-
-def _strong(value: Any) -> ArraySpec:
-    return ArraySpec(shape_of(value), dtype_of(value))
+    primitive = deferred(f"{name}_vjp", back, [strong_spec(arrays[i]) for i in wrt], shown)
+    return list(primitive(*arrays, *[g for g, o in zip(gs, out, strict=True) if is_inexact(o)], **shown))
 
 
 def over_examples(f: Flat, batched: Sequence[bool], size: int) -> Flat:
     """Return a flat function for all examples of a batch; `batched` says which arguments have the batch axis in front."""
     return vmap(lambda *leaves: list(f(*leaves)), in_axes=tuple([0 if own else None for own in batched]), axis_size=size)
-
-
-def zero_tangents(values: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
-    """Return tangents with zeros in place of `None` where a derivative can flow."""
-    return [np.zeros(shape_of(v), dtype_of(v))[()] if t is None and inexact(v) else t for v, t in zip(values, ts, strict=True)]
 
 
 def selected(condition: Any, first: Sequence[Any], second: Sequence[Any]) -> list[Any]:

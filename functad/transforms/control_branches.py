@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 
 from functad.errors import ControlFlowError
+from functad.expressions.evaluate import evaluate
 from functad.expressions.spec import dtype_of, spec_of
 from functad.places import here, name_of
 from functad.transforms.arguments import plain
+from functad.transforms.closed import Closed, close_bodies
 from functad.transforms.control import Control, is_batched, over_examples, selected
-from functad.transforms.control_bodies import Flat, below, close, flat, pulled, pushed, specs_of, unknown
 from functad.transforms.control_carry import BOOLS, Agreement, number
+from functad.transforms.control_values import below, unknown
+from functad.transforms.flat import Flat, pull_leaves, pushed
 from functad.transforms.results import owned
 from functad.trees import flatten, tree_map
 
@@ -127,17 +130,17 @@ def _listed(primitive: Control, index: Any, branches: Sequence[Callable[..., Any
 
     specs = structure.unflatten([spec_of(leaf) for leaf in leaves])
     bodies = [(fitted(branch), specs) for branch in branches]
-    lists, captured = close(primitive.name, *bodies)
-    if any(specs_of(body) != agreement.specs for body in lists):  # a later branch has shown what Python numbers become
-        lists, captured = close(primitive.name, *bodies)
+    lists, captured = close_bodies(primitive.name, *bodies)
+    if any(body.results != agreement.specs for body in lists):  # a later branch has shown what Python numbers become
+        lists, captured = close_bodies(primitive.name, *bodies)
     return agreement.build(primitive(index, *leaves, *captured, branches=tuple(lists)))
 
 
 def _compute(index: Any, *values: Any, branches: Any) -> Sequence[Any]:
     if not is_batched(index):
-        return flat(branches[_within(below(index), branches)])(*values)
+        return evaluate(branches[_within(below(index), branches)], values)
     with np.errstate(all="ignore"):
-        return _select(index, [flat(branch)(*values) for branch in branches])
+        return _select(index, [evaluate(branch, values) for branch in branches])
 
 
 def _primitive(name: str) -> Control:
@@ -147,17 +150,17 @@ def _primitive(name: str) -> Control:
     def pull(gs: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
         index, *values = arrays
         wrt = [i - 1 for i in params["wrt"]]
-        each = [functools.partial(_pull_branch, flat(branch), wrt) for branch in params["branches"]]
+        each = [functools.partial(_pull_branch, Closed(branch), wrt) for branch in params["branches"]]
         return choose(index, each, values, list(gs))
 
     def push(ts: Sequence[Any], arrays: Sequence[Any], params: Any) -> list[Any]:
         index, *values = arrays
-        each = [functools.partial(_push_branch, flat(branch)) for branch in params["branches"]]
+        each = [functools.partial(_push_branch, Closed(branch)) for branch in params["branches"]]
         return choose(index, each, values, list(ts[1:]))
 
     def batch(values: Sequence[Any], batched: Sequence[bool], size: int, params: Any) -> Any:
         index, *rest = values
-        branches = [flat(branch) for branch in params["branches"]]
+        branches = [Closed(branch) for branch in params["branches"]]
         if not batched[0]:
             return choose(index, [over_examples(branch, batched[1:], size) for branch in branches], *rest)
         return over_examples(lambda i, *given: _select(i, [branch(*given) for branch in branches]), batched, size)(*values)
@@ -165,7 +168,7 @@ def _primitive(name: str) -> Control:
     primitive = Control(
         name,
         compute=_compute,
-        spec=lambda *arrays, branches: tuple(specs_of(branches[0])),
+        spec=lambda *arrays, branches: tuple(branches[0].results),
         pull=pull,
         push=push,
         batch=batch,
@@ -175,7 +178,7 @@ def _primitive(name: str) -> Control:
 
 
 def _pull_branch(branch: Flat, wrt: Sequence[int], values: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
-    return pulled(branch, values, wrt, gs)[1]
+    return pull_leaves(branch, values, gs, wrt)
 
 
 def _push_branch(branch: Flat, values: Sequence[Any], ts: Sequence[Any]) -> list[Any]:

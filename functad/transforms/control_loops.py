@@ -11,10 +11,12 @@ import numpy as np
 from functad.places import here, name_of
 from functad.primitives.batching import spread_out
 from functad.transforms.batch import vmap
-from functad.transforms.control import Control, any_example, is_batched, part, pull_later, selected, zero_tangents
-from functad.transforms.control_bodies import Flat, below, close, flat, listing, pushed, specs_of, unknown
+from functad.transforms.closed import Closed, close_bodies
+from functad.transforms.control import Control, any_example, is_batched, part, pull_later, selected
 from functad.transforms.control_carry import BOOLS, Agreement, carry_of, number
-from functad.transforms.control_scan import scan
+from functad.transforms.control_scan import scan, zero_tangents
+from functad.transforms.control_values import below, listing, unknown
+from functad.transforms.flat import Flat, pushed
 from functad.transforms.results import owned
 
 
@@ -158,7 +160,7 @@ def _listed(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], carr
     while True:
         specs = list(carry.specs)
         state = (carry.build(specs),)
-        lists, captured = close("while_loop", (test, state), (step, state))
+        lists, captured = close_bodies("while_loop", (test, state), (step, state))
         if specs == carry.specs:
             break
     found = WHILE(*carry.cast(leaves), *captured, carries=len(leaves), cond=lists[0], body=lists[1])
@@ -167,7 +169,7 @@ def _listed(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], carr
 
 def _compute(*arrays: Any, carries: int, cond: Any, body: Any) -> Sequence[Any]:
     leaves, outer = part(arrays, carries)
-    test, step = flat(cond), flat(body)
+    test, step = Closed(cond), Closed(body)
     return _run(lambda leaves: test(*leaves, *outer)[0], lambda leaves: step(*leaves, *outer), leaves)[0]
 
 
@@ -180,7 +182,7 @@ def _pull(gs: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
 def _push(ts: Sequence[Any], arrays: Sequence[Any], params: Any) -> list[Any]:
     """The tangent goes along with the carry."""
     (leaves, outer), (t_leaves, t_outer) = part(arrays, params["carries"]), part(ts, params["carries"])
-    test, step = flat(params["cond"]), flat(params["body"])
+    test, step = Closed(params["cond"]), Closed(params["body"])
 
     def body_fun(state: Any) -> Any:
         leaves, tangents = state
@@ -197,7 +199,7 @@ def _batch(values: Sequence[Any], batched: Sequence[bool], size: int, params: An
     leaves = [spread_out(v, own, size) for v, own in zip(values[:count], batched[:count], strict=True)]
     outer = values[count:]
     axes = tuple([0] * count + [0 if own else None for own in batched[count:]])
-    test, step = flat(params["cond"]), flat(params["body"])
+    test, step = Closed(params["cond"]), Closed(params["body"])
 
     def move(*given: Any) -> Any:
         return selected(test(*given)[0], step(*given), given[:count])
@@ -212,7 +214,7 @@ def _batch(values: Sequence[Any], batched: Sequence[bool], size: int, params: An
 WHILE = Control(
     "while_loop",
     compute=_compute,
-    spec=lambda *arrays, carries, cond, body: tuple(specs_of(body)),
+    spec=lambda *arrays, carries, cond, body: tuple(body.results),
     pull=_pull,
     push=_push,
     batch=_batch,

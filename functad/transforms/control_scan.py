@@ -13,11 +13,15 @@ from functad.errors import ControlFlowError
 from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of, spec_of
 from functad.places import here, name_of
 from functad.primitives.batching import spread_out
+from functad.tracing.recorder import is_inexact
 from functad.transforms.arguments import plain
-from functad.transforms.control import Control, over_examples, part, zero_tangents
-from functad.transforms.control_bodies import close, flat, inexact, listing, pushed, specs_of, unknown
+from functad.transforms.closed import Closed, close_bodies
+from functad.transforms.control import Control, over_examples, part
 from functad.transforms.control_carry import Agreement, carry_of
 from functad.transforms.control_split import Split
+from functad.transforms.control_values import listing, unknown
+from functad.transforms.flat import pushed
+from functad.transforms.forward import zero_tangent
 from functad.transforms.results import owned
 from functad.trees import Structure, flatten
 
@@ -165,7 +169,7 @@ def _listed(
     row = structure.unflatten([ArraySpec(shape_of(row)[1:], dtype_of(row)) for row in rows])
     while True:
         specs = list(carry.specs)
-        (body,), captured = close("scan", (step, (carry.build(specs), row)))
+        (body,), captured = close_bodies("scan", (step, (carry.build(specs), row)))
         if specs == carry.specs:
             break
     return SCAN(
@@ -194,8 +198,8 @@ def record_scan(step: Callable[[Any, Any], Any], init: Any, xs: Any, length: int
 def _compute(*arrays: Any, carries: int, rows: int, length: int, reverse: bool, body: Any) -> Sequence[Any]:
     leaves, xs, outer = part(arrays, carries, rows)
     if not length:
-        return [*leaves, *[np.zeros((0, *spec.shape), spec.dtype) for spec in specs_of(body)[carries:]]]
-    run = flat(body)
+        return [*leaves, *[np.zeros((0, *spec.shape), spec.dtype) for spec in body.results[carries:]]]
+    run = Closed(body)
 
     def step(leaves: Sequence[Any], row: Sequence[Any]) -> Any:
         return part(run(*leaves, *row, *outer), carries)
@@ -205,7 +209,7 @@ def _compute(*arrays: Any, carries: int, rows: int, length: int, reverse: bool, 
 
 
 def _spec(*arrays: Any, carries: int, rows: int, length: int, reverse: bool, body: Any) -> tuple[ArraySpec, ...]:
-    specs = specs_of(body)
+    specs = body.results
     return (*specs[:carries], *[ArraySpec((length, *spec.shape), spec.dtype) for spec in specs[carries:]])
 
 
@@ -213,7 +217,7 @@ def _push(ts: Sequence[Any], arrays: Sequence[Any], params: Any) -> list[Any]:
     """The tangent goes along with the carry."""
     counts = params["carries"], params["rows"]
     (leaves, xs, outer), (t_leaves, t_xs, t_outer) = part(arrays, *counts), part(ts, *counts)
-    body = flat(params["body"])
+    body = Closed(params["body"])
 
     def step(state: Any, row: Any) -> Any:
         (leaves, tangents), (x, t_x) = state, row
@@ -231,7 +235,7 @@ def _batch(values: Sequence[Any], batched: Sequence[bool], size: int, params: An
     (leaves, xs, outer), (own_leaves, own_xs, own_outer) = part(values, *counts), part(batched, *counts)
     leaves = [spread_out(v, own, size) for v, own in zip(leaves, own_leaves, strict=True)]
     xs = [np.moveaxis(x, 1, 0) if own else x for x, own in zip(xs, own_xs, strict=True)]
-    each = over_examples(flat(params["body"]), [True] * counts[0] + own_xs + own_outer, size)
+    each = over_examples(Closed(params["body"]), [True] * counts[0] + own_xs + own_outer, size)
 
     def step(leaves: Any, row: Any) -> Any:
         return part(each(*leaves, *row, *outer), counts[0])
@@ -247,11 +251,11 @@ def _pull(gs: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
     xs, outer = arrays[carries : carries + rows], arrays[carries + rows :]
     count = len(out) - split.stacked
     kept = [*[xs[i] for i in split.rows], *out[count:]]
-    moving = [i for i in range(count) if inexact(out[i])]
+    moving = [i for i in range(count) if is_inexact(out[i])]
     g_leaves = [gs[i] for i in moving if i < carries]
     g_ys = [gs[i] for i in moving if i >= carries]
     sums = [np.zeros(shape_of(arrays[i]), dtype_of(arrays[i]))[()] for i in split.outer]
-    back = flat(split.backward)
+    back = Closed(split.backward)
 
     def step(state: Any, row: Any) -> Any:
         (g, sums), (gy, kept) = state, row
@@ -262,6 +266,11 @@ def _pull(gs: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
     (g_leaves, sums), g_xs = record_scan(step, (g_leaves, sums), (g_ys, kept), length, not params["reverse"])
     found = dict(zip([*split.leaves, *split.by_rows, *split.outer], [*g_leaves, *g_xs, *sums], strict=True))
     return [found[i] for i in params["wrt"]]
+
+
+def zero_tangents(values: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+    """Return the tangents of a carry, with zeros in place of `None` where a derivative can flow."""
+    return [t if t is not None or not is_inexact(v) else zero_tangent(v) for v, t in zip(values, ts, strict=True)]
 
 
 class _Scan(Control):

@@ -11,9 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from functad.expressions.expressions import Constant, Expressions
-from functad.expressions.spec import ArraySpec
-from functad.transforms.abstract import _trace
-from functad.transforms.control_bodies import extract, flat, inexact, pulled, specs_of
+from functad.expressions.spec import strong_spec
+from functad.tracing.recorder import is_inexact
+from functad.transforms.abstract import trace
+from functad.transforms.closed import Closed, extract
+from functad.transforms.flat import pulled_with_results
+from functad.transforms.forward import with_zeros
 
 SHARED, FORWARD, BACKWARD = range(3)
 
@@ -31,17 +34,18 @@ class Split:
 
     def __init__(self, body: Expressions, carries: int, rows: int, wrt: Sequence[int]) -> None:
         specs = body.specs[: len(body.inputs)]
-        self.leaves = [i for i in range(carries) if inexact(specs[i])]
+        self.leaves = [i for i in range(carries) if is_inexact(specs[i])]
         self.by_rows = [i for i in wrt if carries <= i < carries + rows]
         self.outer = [i for i in wrt if i >= carries + rows]
         moving = [*self.leaves, *self.by_rows, *self.outer]
-        results = specs_of(body)
-        gs = [ArraySpec(spec.shape, spec.dtype) for spec in results if inexact(spec)]
+        results = body.results
+        gs = [strong_spec(spec) for spec in results if is_inexact(spec)]
 
         def both(primals: Any, gs: Any) -> Any:
-            return pulled(flat(body), primals, moving, gs)
+            outs, found = pulled_with_results(Closed(body), primals, moving, gs)
+            return outs, with_zeros(found, [primals[i] for i in moving])
 
-        whole = _trace("scan", both, (list(specs), gs), {})
+        whole = trace("scan", both, (list(specs), gs), {})
         count = len(specs)
         levels = _levels(whole, range(carries + rows, count), range(count, len(whole.inputs)))
         cotangents = whole.outputs[len(results) :]

@@ -18,9 +18,11 @@ from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.places import here, name_of
 from functad.tracing.recorder import Recorded
 from functad.transforms.arguments import check_result, plain
+from functad.transforms.flat import replaced
+from functad.transforms.forward import with_zeros, zero_tangent
 from functad.transforms.one_call import Rules, apply
 from functad.transforms.results import guarded
-from functad.transforms.rule_results import cotangents_of, filled, tangents_of
+from functad.transforms.rule_results import cotangents_of, of_all_examples, tangents_of
 from functad.trees import Structure, flatten, tree_map
 
 P = ParamSpec("P")
@@ -234,10 +236,7 @@ class _Arguments:
         )
 
     def _tree(self, arrays: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        leaves = list(self.leaves)
-        for i, array in zip(self.places, arrays, strict=True):
-            leaves[i] = array
-        args, keywords = self.structure.unflatten(leaves)
+        args, keywords = self.structure.unflatten(replaced(self.leaves, self.places, arrays))
         return args, keywords
 
     def _results(self, out: Any) -> tuple[Any, ...]:
@@ -282,9 +281,8 @@ class _Arguments:
         """Return the tangent of each leaf of the value."""
         custom = self.custom
         args, _ = self._tree([guarded(a) for a in arrays])
-        tangents: list[Any] = [filled(None, leaf) if type(leaf) in PYTHON_SCALARS else None for leaf in self.leaves]
-        for i, array, t in zip(self.places, arrays, ts, strict=True):
-            tangents[i] = filled(t, array)
+        none = [zero_tangent(leaf) if type(leaf) in PYTHON_SCALARS else None for leaf in self.leaves]
+        tangents = replaced(none, self.places, with_zeros(ts, arrays))
         trees = self.structure.unflatten(tangents)[0]
         differentiated = [i for i in range(len(args)) if i not in custom.nondiff]
         assert custom.jvp is not None
@@ -298,9 +296,7 @@ class _Arguments:
     def batch(self, size: int, values: Sequence[Any], batched: Sequence[bool]) -> tuple[Any, ...]:
         """Return the leaves of the value with the batch axis in front."""
         args, _ = self._tree(values)
-        flags: list[Any] = [False] * len(self.leaves)
-        for i, flag in zip(self.places, batched, strict=True):
-            flags[i] = flag
+        flags = replaced([False] * len(self.leaves), self.places, batched)
         assert self.custom.batch is not None
         pair = self.custom.batch(size, self.structure.unflatten(flags)[0], *args)
         if not isinstance(pair, tuple) or len(pair) != 2:
@@ -310,15 +306,9 @@ class _Arguments:
             )
         outs = self._results(pair[0])
         own = self.structure_of_result().flatten_like(pair[1], "the second result of the batch rule")
-        for out, flag, path in zip(outs, own, self.structure_of_result().paths("value"), strict=True):
-            if flag and (not shape_of(out) or shape_of(out)[0] != size):
-                raise CustomRuleError(
-                    f"the batch rule of {name_of(self.custom.function)}: {path} has shape {shape_of(out)}, but its first axis "
-                    f"should be the batch of {size}, at {here()}."
-                )
-        return tuple(
-            [out if flag else np.broadcast_to(out, (size, *shape_of(out))) for out, flag in zip(outs, own, strict=True)]
-        )
+        rule = f"the batch rule of {name_of(self.custom.function)}"
+        gave = [f"{rule}: {path} has" for path in self.structure_of_result().paths("value")]
+        return of_all_examples(outs, own, size, gave)
 
 
 def _unguarded(leaf: Any, back: dict[int, tuple[Any, Any]]) -> Any:

@@ -20,7 +20,7 @@ from functad.tracing.recorder import FORWARD, REVERSE, Recorded, Recorder, new_i
 from functad.tracing.tensor import Tensor
 from functad.transforms.arguments import Selection, check_like, check_result, enter, lower, split_aux, traced
 from functad.transforms.results import foreign_to, own_results
-from functad.transforms.reverse import pull_back, pull_record
+from functad.transforms.reverse import pull_back, pull_record, seeded
 from functad.transforms.silence import restore, silence
 from functad.trees import flatten
 
@@ -253,14 +253,16 @@ def push_transposed(plan: Plan, ts: Sequence[Any], saved: Any, specs: Any) -> An
     gs = [new_input(Tensor, recorder, zero) for zero in zeros]
     cts = pull_record(plan, tuple(gs) if multiple else gs[0], saved)
     recorder.close()
-    cotangents: list[Any] = [None] * len(recorder.equations)
-    for t, ct in zip(ts, cts, strict=True):
-        if t is not None and isinstance(ct, Recorded) and ct.recorder is recorder:
-            t = unfit(t, ct)
-            cotangents[ct.slot] = t if cotangents[ct.slot] is None else cotangents[ct.slot] + t
-    found = pull_back(recorder.equations, cotangents, recorder.inputs, consume=True)
+    found = pull_back(recorder.equations, transposed_seeds(recorder, ts, cts), recorder.inputs, consume=True)
     result = [zero if t is None else t for t, zero in zip(found, zeros, strict=True)]
     return tuple(result) if multiple else result[0]
+
+
+def transposed_seeds(recorder: Recorder, ts: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+    """Return the cotangents with which a recorded backward walk, that gave `cts`, is pulled back for tangents `ts`."""
+    moves = [t is not None and isinstance(ct, Recorded) and ct.recorder is recorder for t, ct in zip(ts, cts, strict=True)]
+    slots = [ct.slot for ct, own in zip(cts, moves, strict=True) if own]
+    return seeded(recorder, slots, [unfit(t, ct) for t, ct, own in zip(ts, cts, moves, strict=True) if own])
 
 
 def unfit(t: Any, ct: Recorded) -> Any:
@@ -322,14 +324,9 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     leaves, structure = flatten(out)
     for leaf, path in zip(leaves, structure.paths("result"), strict=True):
         check_result(leaf, path, "jvp", f)
-    if recorder.watch is not None:
-        pushed = recorder.watch.push_forward(given, leaves)
-    else:
-        outputs = [leaf.slot for leaf in leaves if isinstance(leaf, Recorded) and leaf.recorder is recorder]
-        pushed = push_forward(recorder.equations, given, outputs, quick=True)
-    found = [pushed[leaf.slot] if isinstance(leaf, Recorded) and leaf.recorder is recorder else None for leaf in leaves]
+    found = push_through(recorder, given, leaves, quick=True)
     values = [lower(leaf, recorder) for leaf in leaves]
-    zeros = [zero_tangent(value) if t is None else t for t, value in zip(found, values, strict=True)]
+    zeros = with_zeros(found, values)
     rest, form = flatten(lower(aux, recorder)) if has_aux else ([], structure)
     known = [*inputs.primals, *given, *foreign_to(recorder, [*leaves, *flatten(aux)[0]] if has_aux else leaves)]
     own, count = own_results([*values, *zeros, *rest], known), len(values)
@@ -337,8 +334,31 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     return (*result, form.unflatten(own[2 * count :])) if has_aux else result
 
 
+def push_through(recorder: Recorder, tangents: Sequence[Any], outs: Sequence[Any], *, quick: bool = False) -> list[Any]:
+    """Return the tangents of results of a trace for those of its inputs, looked at on the way if it is watched.
+
+    Args:
+        recorder: the trace.
+        tangents: those of the inputs; `None` stands for zero here and in what is returned.
+        outs: the results.
+        quick: as for `push_forward`.
+    """
+    slots = [out.slot if isinstance(out, Recorded) and out.recorder is recorder else None for out in outs]
+    if recorder.watch is not None:
+        pushed = recorder.watch.push_forward(list(tangents), outs)
+    else:
+        own = [slot for slot in slots if slot is not None]
+        pushed = push_forward(recorder.equations, list(tangents), own, quick=quick)
+    return [None if slot is None else pushed[slot] for slot in slots]
+
+
+def with_zeros(found: Sequence[Any], values: Sequence[Any]) -> list[Any]:
+    """Return tangents or cotangents of values with zeros in place of `None`."""
+    return [zero_tangent(value) if t is None else t for t, value in zip(found, values, strict=True)]
+
+
 def zero_tangent(value: Any) -> Any:
-    """Return the tangent of a result that does not depend on the inputs."""
+    """Return the tangent of a value that does not depend on the inputs, or its cotangent if nothing depends on it."""
     dtype = dtype_of(value) if dtype_of(value).kind in "fc" else np.dtype(np.float64)
     if type(value) not in PLAIN and not isinstance(value, Recorded):
         return zeros_for(shape_of(value), dtype, value)

@@ -30,7 +30,7 @@ from functad.transforms.arguments import (
 )
 from functad.transforms.explain import warn_of_unconnected
 from functad.transforms.results import foreign_to, own_results
-from functad.transforms.reverse import pull_back
+from functad.transforms.reverse import pull_through, seeded
 from functad.trees import flatten, tree_map
 
 P = ParamSpec("P")
@@ -206,9 +206,7 @@ def _pull_scalar(recorder: Recorder, out: Any, selection: Selection, holomorphic
         return value, [None] * inputs
     cotangents: list[Any] = [None] * max(out.slot + 1, inputs)
     cotangents[out.slot] = dtype_of(value).type(1)
-    if recorder.watch is not None:
-        return value, recorder.watch.pull_back(cotangents, guard=recorder.guard)
-    return value, pull_back(recorder.equations, cotangents, inputs, consume=True, guard=recorder.guard)
+    return value, pull_through(recorder, cotangents, consume=True, guard=recorder.guard)
 
 
 def _check_scalar(value: Any, selection: Selection, holomorphic: bool) -> None:
@@ -319,15 +317,5 @@ class Pullback:
 
     def leaves(self, seeds: Sequence[Any]) -> list[Any]:
         """Return the cotangents of the inputs for those of the leaves of the result; `None` stands for zero in both."""
-        recorder = self.recorder
-        top = max([slot for slot in self.slots if slot is not None], default=-1)
-        cotangents: list[Any] = [None] * max(top + 1, recorder.inputs)
-        for slot, seed in zip(self.slots, seeds, strict=True):
-            if slot is not None and seed is not None:
-                held = cotangents[slot]
-                cotangents[slot] = seed if held is None else held + seed
-        if recorder.watch is not None:
-            found: list[Any] = recorder.watch.pull_back(cotangents, guard=True)
-            return found
-        # Seeds are often rows of an identity matrix.
-        return pull_back(recorder.equations, cotangents, recorder.inputs, consume=False, guard=True)
+        # Seeds are often rows of an identity matrix, so zeros are guarded.
+        return pull_through(self.recorder, seeded(self.recorder, self.slots, seeds), consume=False, guard=True)

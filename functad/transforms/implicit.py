@@ -16,15 +16,16 @@ from typing import Any, ParamSpec
 import numpy as np
 
 from functad.errors import ImplicitError, ImplicitWarning, InputError, OutputError, UnsupportedError
-from functad.expressions.spec import ArraySpec, dtype_of, spec_of
+from functad.expressions.spec import ArraySpec, dtype_of, spec_of, strong_spec
 from functad.places import here, name_of, warn
 from functad.primitives.operands import innermost
 from functad.tracing.recorder import Recorded
 from functad.transforms.arguments import plain
-from functad.transforms.closed import Closed, closed_at, pull_leaves, push_leaves
+from functad.transforms.closed import Closed, closed_at
+from functad.transforms.flat import pull_leaves, push_leaves, replaced
 from functad.transforms.gradient import grad
 from functad.transforms.joint import JointPrimitive
-from functad.transforms.linear_solve import Leaves, Method, Solve, System, inexact, known, strong
+from functad.transforms.linear_solve import Leaves, Method, Solve, System, inexact, known
 from functad.transforms.results import owned
 from functad.trees import Structure, flatten, tree_map
 
@@ -103,10 +104,7 @@ class Call:
 
     def filled(self, live: Leaves) -> Any:
         """Return the arguments of the solver."""
-        leaves = list(self.leaves)
-        for i, value in zip(self.places, live, strict=True):
-            leaves[i] = value
-        return self.arguments.unflatten(leaves)
+        return self.arguments.unflatten(replaced(self.leaves, self.places, live))
 
     def f(self, *leaves: Any, structure: Structure | None = None) -> list[Any]:
         """Return what the residual is for leaves of the unknown and live leaves of the arguments."""
@@ -170,7 +168,7 @@ class Solved:
         self.equation = equation
         self.solution = tuple(solution)
         self.structure = structure
-        self.specs = tuple([strong(spec_of(leaf)) for leaf in solution])
+        self.specs = tuple([strong_spec(leaf) for leaf in solution])
         self.f = f
         self.values = [*values, *[innermost(a) for a in (f.captured if f else ())]]
         self.cache: dict[str, Any] = {}
@@ -221,7 +219,7 @@ class Solved:
 
 
 def _system(call: Call | Solved, residuals: Leaves, f: Callable[..., list[Any]], cache: dict[str, Any]) -> System:
-    rs = tuple([strong(spec_of(leaf)) for leaf in residuals])
+    rs = tuple([strong_spec(leaf) for leaf in residuals])
     return System(name_of(call.equation.residual), f, call.specs, rs, call.equation.method, cache=cache)
 
 
@@ -244,7 +242,7 @@ def _pull(gs: Any, out: Any, arrays: Leaves, solver: Call | Solved) -> list[Any]
     return pull_leaves(lambda *ps: solver.f(*out, *ps), arrays, [-w for w in ws])  # type: ignore[misc]
 
 
-def _push(ts: dict[int, Any], out: Any, arrays: Leaves, solver: Call | Solved) -> tuple[Any, ...]:
+def _push(ts: Leaves, out: Any, arrays: Leaves, solver: Call | Solved) -> tuple[Any, ...]:
     """`-(dF/dx)^-1 (dF/dp) dp`."""
     solver.verify()
     leaves = [*out, *arrays]

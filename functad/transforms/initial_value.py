@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 
 from functad.errors import ImplicitError, InputError
-from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of, strong_spec
 from functad.places import here
 from functad.tracing.recorder import Recorded
-from functad.transforms.closed import pull_leaves, push_leaves
+from functad.transforms.flat import pull_leaves, push_leaves, pushed, replaced
+from functad.transforms.forward import with_zeros, zero_tangent
 from functad.transforms.gradient import vjp
 from functad.transforms.joint import JointPrimitive
-from functad.transforms.linear_solve import LIVE, Leaves, packed, strong, unpacked
+from functad.transforms.linear_solve import LIVE, Leaves, packed, unpacked
 
 IMPLICIT = ("Radau", "BDF", "LSODA")
 """The methods of SciPy that use the Jacobian of the right-hand side."""
@@ -136,21 +137,21 @@ class Problem:
         return tuple([np.stack(column) for column in zip(*rows, strict=True)])
 
 
-def _push(ts: dict[int, Any], out: Any, arrays: Leaves, problem: Problem) -> tuple[Any, ...]:
+def _push(ts: Leaves, out: Any, arrays: Leaves, problem: Problem) -> tuple[Any, ...]:
     """The variational equation `ds/dt = f_y s + f_p dp`, solved together with the state."""
     ys, times, ps = problem.fill(arrays)
     n = len(ys)
     places = [i for i, value in enumerate(problem.point) if value is LIVE]
-    given = {places[i]: t for i, t in ts.items()}
+    given = {place: t for place, t in zip(places, ts, strict=True) if t is not None}
     moving = [i - n - 1 for i in sorted(given) if i > n]
     t_times = given.get(n)
 
     def f(*leaves: Any) -> list[Any]:
         state, change, t, own = leaves[:n], leaves[n : 2 * n], leaves[2 * n], leaves[2 * n + 1 :]
         own, tangents = own[: len(ps)], own[len(ps) :]
-        change_of = dict(enumerate(change)) | {n + 1 + i: dp for i, dp in zip(moving, tangents, strict=True)}
         leaves = (*state, t, *own)
-        return [*problem.f(*leaves), *push_leaves(problem.f, leaves, change_of)]
+        values, slopes = pushed(problem.f, leaves, [*change, None, *replaced([None] * len(ps), moving, tangents)])
+        return [*values, *with_zeros(slopes, values)]
 
     starts = [given[i] if i in given else np.zeros(spec.shape, spec.dtype)[()] for i, spec in enumerate(problem.ys)]
     if t_times is not None:
@@ -186,7 +187,7 @@ def _swept(arrays: Leaves, problem: Problem, *, interpolate: bool) -> list[Any]:
     by_time = problem.point[n] is LIVE
     step = _Interpolated(problem, ys, times, ps) if interpolate and last else _backward
     adjoint = [g[last] for g in gs]
-    sums: list[Any] = [np.zeros(shape_of(ps[i]), dtype_of(ps[i]))[()] for i in active]
+    sums: list[Any] = [zero_tangent(ps[i]) for i in active]
     by_times: list[Any] = []
     for i in range(last, 0, -1):
         state = [y[i] for y in out]
@@ -217,10 +218,7 @@ def _adjoint_of(problem: Problem, state: Leaves, adjoint: Leaves, t: Any, ps: Le
     n = len(state)
 
     def f(*given: Any) -> list[Any]:
-        own = list(ps)
-        for i, p in zip(active, given[n:], strict=True):
-            own[i] = p
-        return problem.f(*given[:n], t, *own)
+        return problem.f(*given[:n], t, *replaced(ps, active, given[n:]))
 
     slopes, pull = vjp(f, *state, *[ps[i] for i in active])
     return slopes, [-ct for ct in pull(list(adjoint))]
@@ -249,8 +247,8 @@ def _backward(
         slopes, others = _adjoint_of(problem, leaves[:n], leaves[n : 2 * n], t, own, active)
         return [*slopes, *others]
 
-    zeros = [np.zeros(shape_of(ps[i]), dtype_of(ps[i]))[()] for i in active]
-    specs = (*problem.ys * 2, *[strong(spec_of(zero)) for zero in zeros])
+    zeros = [zero_tangent(ps[i]) for i in active]
+    specs = (*problem.ys * 2, *[strong_spec(zero) for zero in zeros])
     found = replace(problem, f=f, ys=specs).trajectory([*state, *adjoint, *zeros], times, ps)
     ends = [leaf[1] for leaf in found]
     return ends[n : 2 * n], ends[2 * n :]
@@ -272,8 +270,8 @@ class _Interpolated:
             here_and_now = unpacked(self.state(float(t)), problem.ys, False)
             return _adjoint_of(problem, here_and_now, leaves[:n], t, ps, active)[1]  # type: ignore[no-any-return]
 
-        zeros = [np.zeros(shape_of(ps[i]), dtype_of(ps[i]))[()] for i in active]
-        specs = (*problem.ys, *[strong(spec_of(zero)) for zero in zeros])
+        zeros = [zero_tangent(ps[i]) for i in active]
+        specs = (*problem.ys, *[strong_spec(zero) for zero in zeros])
         found = replace(problem, f=f, ys=specs).computed([*adjoint, *zeros], times, ())
         ends = [leaf[1] for leaf in found]
         return ends[:n], ends[n:]
@@ -295,7 +293,7 @@ def _pull_adjoint(gs: Any, out: Any, arrays: Leaves, problem: Problem) -> list[A
     return pull_leaves(lambda *given: _swept(given, problem, interpolate=False), arrays, list(gs))
 
 
-def _push_adjoint(ts: dict[int, Any], out: Any, arrays: Leaves, problem: Problem) -> tuple[Any, ...]:
+def _push_adjoint(ts: Leaves, out: Any, arrays: Leaves, problem: Problem) -> tuple[Any, ...]:
     return tuple(push_leaves(lambda *given: _swept(given, problem, interpolate=False), arrays, ts))
 
 
@@ -305,7 +303,7 @@ ADJOINT = JointPrimitive(
     compute=lambda *arrays, problem: tuple(_swept(arrays, problem, interpolate=True)),
     pull=_pull_adjoint,
     push=_push_adjoint,
-    spec=lambda *specs, problem: tuple([strong(spec_of(spec)) for spec in specs[2 * len(problem.ys) :]]),
+    spec=lambda *specs, problem: tuple([strong_spec(spec) for spec in specs[2 * len(problem.ys) :]]),
     doc="the cotangents of an initial value problem for those of its trajectory",
 )
 """The adjoint of a trajectory: its arguments are the cotangents of the trajectory, its leaves, and what is `LIVE`."""

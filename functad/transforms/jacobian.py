@@ -31,10 +31,10 @@ from functad.transforms.arguments import (
     traced,
 )
 from functad.transforms.explain import warn_of_unconnected
-from functad.transforms.forward import push_forward
+from functad.transforms.forward import push_through
 from functad.transforms.gradient import Pullback
 from functad.transforms.linear import Pushforward
-from functad.transforms.seeds import chunks, identity_rows, in_batch, inexact, joined, size_of, widest
+from functad.transforms.seeds import inexact, of_identity, size_of, widest
 from functad.trees import flatten
 
 P = ParamSpec("P")
@@ -283,21 +283,14 @@ class _Trace:
 
     def _rows_of(self, position: int, value: Any, factor: Any, width: int) -> list[Any]:
         before, after = [None] * position, [None] * (len(self.pull.values) - position - 1)
-        parts = [
-            in_batch(
-                self.selection.transform,
-                self.selection.function,
-                factor * identity_rows(value, part),
-                lambda seed: self.pull.leaves([*before, seed, *after]),
-            )
-            for part in chunks(size_of(value), self.chunk_size, width)
-        ]
-        return [joined(column) for column in zip(*parts, strict=True)] or [None] * len(self.primals)
+        walk = lambda seed: self.pull.leaves([*before, seed, *after])  # noqa: E731
+        found = of_identity(self.recorder, value, walk, self.chunk_size, width, factor)
+        return found or [None] * len(self.primals)
 
     def columns(self) -> list[list[Any]]:
         """Return the blocks by forward mode."""
         if self.recorder.mode is FORWARD:
-            push: Callable[[Sequence[Any]], list[Any]] = self._push
+            push: Callable[[Sequence[Any]], list[Any]] = functools.partial(push_through, self.recorder, outs=self.results)
             width = pushed_size(self.recorder) // 4
         else:
             push = Pushforward(self.pull).leaves
@@ -305,27 +298,10 @@ class _Trace:
         found = []
         for j, primal in enumerate(self.primals):
             before, after = [None] * j, [None] * (len(self.primals) - j - 1)
-            parts = [
-                in_batch(
-                    self.selection.transform,
-                    self.selection.function,
-                    identity_rows(primal, part),
-                    lambda seed, before=before, after=after: push([*before, seed, *after]),  # type: ignore[misc]
-                )
-                for part in chunks(size_of(primal), self.chunk_size, width)
-            ]
-            columns = [joined(column) for column in zip(*parts, strict=True)] or [None] * len(self.pull.values)
+            walk = lambda seed, before=before, after=after: push([*before, seed, *after])  # noqa: E731
+            columns = of_identity(self.recorder, primal, walk, self.chunk_size, width) or [None] * len(self.pull.values)
             found.append([None if column is None else np.moveaxis(column, 0, -1) for column in columns])
         return [self._block(value, [columns[i] for columns in found]) for i, value in enumerate(self.pull.values)]
-
-    def _push(self, tangents: Sequence[Any]) -> list[Any]:
-        slots = [slot for slot in self.pull.slots if slot is not None]
-        given = list(tangents)
-        if self.recorder.watch is not None:
-            pushed = self.recorder.watch.push_forward(given, self.results)
-        else:
-            pushed = push_forward(self.recorder.equations, given, slots)
-        return [None if slot is None else pushed[slot] for slot in self.pull.slots]
 
     def _block(self, value: Any, found: list[Any]) -> list[Any]:
         """Return what belongs to one leaf of the result: an array for each leaf of the arguments."""

@@ -1,21 +1,24 @@
-"""Primitives of solvers: of any number of arrays, with one rule for each mode, and computed for one example at a time."""
+"""Primitives that hold a function or its list: of any number of arrays, with one rule for each mode that sees all of them.
+
+The calls of solvers and of control flow are of this kind, each primitive made once. A call with rules of the user's own is a
+primitive made for it alone, which has to be quick: that is `functad.transforms.one_call.OneCall`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
-from functad.expressions.spec import ArraySpec, dtype_of, shape_of
+from functad.primitives.batching import Batch, one_by_one
 from functad.primitives.primitive import Plan, Primitive, Rule, names_read
 
 
 class JointPrimitive(Primitive):
     """A primitive of any number of arrays that gives a tuple.
 
-    Its VJP rule `pull(gs, ...)` returns the cotangents of all arrays. Its JVP rule `push(ts, ...)` is given the tangents by
-    position, a dict without those that are zero, for only some arrays may be differentiated.
+    Its VJP rule `pull(gs, ...)` returns the cotangents of all arrays. Its JVP rule `push(ts, ..., arrays, ...)` is given the
+    tangents of all arrays, `None` for zero, for only some of them may be differentiated. Without
+    a batching rule it is computed for one example at a time, for solvers take steps of their own for each.
     """
 
     def __init__(
@@ -28,6 +31,7 @@ class JointPrimitive(Primitive):
         push: Rule,
         spec: Callable[..., Any],
         doc: str,
+        batch: Batch = one_by_one,
     ) -> None:
         super().__init__(
             function,
@@ -44,7 +48,7 @@ class JointPrimitive(Primitive):
             registered=False,
         )
         self.forward_plans = _ForwardPlans(self, push)
-        self.batch = example_by_example
+        self.batch = batch
 
 
 class _ForwardPlans(dict[tuple[int, ...], Plan]):
@@ -59,29 +63,12 @@ class _ForwardPlans(dict[tuple[int, ...], Plan]):
         return True
 
     def __missing__(self, active: tuple[int, ...]) -> Plan:
-        push = self.push
+        push, names = self.push, names_read(self.push)
+        place = names.index("arrays")
 
         def by_position(ts: Sequence[Any], *saved: Any) -> Any:
-            return push({i: t for i, t in zip(active, ts, strict=True) if t is not None}, *saved)
+            given = dict(zip(active, ts, strict=True))
+            return push([given.get(i) for i in range(len(saved[place]))], *saved)
 
-        plan = self[active] = Plan(self.primitive, active, (by_position,), [names_read(push)], joint=True)
+        plan = self[active] = Plan(self.primitive, active, (by_position,), [names], joint=True)
         return plan
-
-
-def example_by_example(
-    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
-) -> tuple[Any, ...]:
-    """Call a primitive that gives a tuple for one example of a batch after the other: solvers take steps of their own for each.
-
-    Args:
-        primitive: the primitive.
-        size: the number of examples.
-        values: the arrays.
-        batched: whether they have a batch axis in front.
-        params: the parameters.
-    """
-    rows = [primitive(*[v[i] if b else v for v, b in zip(values, batched, strict=True)], **params) for i in range(size)]
-    if not rows:
-        given = [ArraySpec(shape_of(v)[b:], dtype_of(v)) for v, b in zip(values, batched, strict=True)]
-        return tuple([np.zeros((0, *spec.shape), spec.dtype) for spec in primitive.spec(*given, **params)])
-    return tuple([np.stack(column) for column in zip(*rows, strict=True)])

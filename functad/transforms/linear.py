@@ -12,10 +12,10 @@ from functad.expressions.spec import ArraySpec, shape_of
 from functad.places import here, name_of
 from functad.primitives.operands import innermost, zeros_for
 from functad.primitives.primitive import Plan
-from functad.tracing.recorder import REVERSE, Recorded, Recorder, new_input
+from functad.tracing.recorder import REVERSE, Recorder, new_input
 from functad.tracing.tensor import Tensor
 from functad.transforms.arguments import Selection, check_like, enter, lower, split_aux, traced
-from functad.transforms.forward import unfit, zero_tangent
+from functad.transforms.forward import transposed_seeds, with_zeros
 from functad.transforms.gradient import Pullback, copied
 from functad.transforms.results import own_results
 from functad.transforms.reverse import pull_back
@@ -40,12 +40,8 @@ class Pushforward:
 
     def leaves(self, tangents: Sequence[Any]) -> list[Any]:
         """Return the tangents of the leaves of the result for those of the inputs; `None` stands for zero in both."""
-        cotangents: list[Any] = [None] * len(self.recorder.equations)
-        for t, ct in zip(tangents, self.found, strict=True):
-            if t is not None and isinstance(ct, Recorded) and ct.recorder is self.recorder:
-                t = unfit(t, ct)
-                cotangents[ct.slot] = t if cotangents[ct.slot] is None else cotangents[ct.slot] + t
-        return pull_back(self.recorder.equations, cotangents, self.recorder.inputs, consume=False, guard=True)
+        recorder, seeds = self.recorder, transposed_seeds(self.recorder, tangents, self.found)
+        return pull_back(recorder.equations, seeds, recorder.inputs, consume=False, guard=True)
 
 
 class LinearFunction:
@@ -76,8 +72,7 @@ class LinearFunction:
         if self._push is None:
             self._push = Pushforward(self._pull)
         found = self._push.leaves(given)
-        values = self._pull.values
-        results = [zero_tangent(value) if t is None else t for t, value in zip(found, values, strict=True)]
+        results = with_zeros(found, self._pull.values)
         return self._pull.structure.unflatten(own_results(results, given))
 
     def transpose(self, g: Any) -> tuple[Any, ...]:

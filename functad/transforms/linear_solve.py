@@ -15,15 +15,18 @@ from typing import Any
 import numpy as np
 
 from functad.errors import ImplicitError, InputError, UnsupportedError
-from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, spec_of
+from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, spec_of, strong_spec
 from functad.places import here, name_of
+from functad.primitives.batching import one_by_one
 from functad.primitives.operands import innermost
 from functad.primitives.primitive import Primitive
 from functad.tracing.recorder import Recorded
 from functad.transforms.arguments import plain
-from functad.transforms.closed import Closed, NoValueError, closed_anywhere, closed_at, linearized, pull_leaves, push_leaves
+from functad.transforms.closed import Closed, NoValueError, closed_anywhere, closed_at
+from functad.transforms.flat import Linearized, pull_leaves, push_leaves, replaced
+from functad.transforms.forward import with_zeros
 from functad.transforms.gradient import vjp
-from functad.transforms.joint import JointPrimitive, example_by_example
+from functad.transforms.joint import JointPrimitive
 from functad.transforms.linear_solvers import SMALL, SOLVERS, check_regular
 from functad.transforms.results import owned
 from functad.trees import Structure, flatten
@@ -112,7 +115,7 @@ class System:
         xs = leaves[: len(self.xs)]
         if self.transposed:
             return pull_leaves(self.in_x(leaves), xs, list(us))
-        return push_leaves(self.in_x(leaves), xs, dict(enumerate(us)))
+        return push_leaves(self.in_x(leaves), xs, us)
 
     def solve(self, bs: Leaves, leaves: Leaves) -> tuple[Any, ...]:
         """Return the solution; what is not plain is recorded.
@@ -166,7 +169,7 @@ class System:
         if self.transposed:
             pull = vjp(self.in_x(leaves), *xs)[1]
             return lambda v: packed(pull(unpacked(v, given, True)), out, True, self.name)
-        push = linearized(self.in_x(leaves), xs)
+        push = Linearized(self.in_x(leaves), xs)
         return lambda v: packed(push(unpacked(v, given, False)), out, False, self.name)
 
     def _matrix(self, leaves: Leaves) -> Any:
@@ -189,7 +192,7 @@ class System:
         if self.transposed:
             pull = vjp(self.in_x(leaves), *leaves[: len(self.xs)])[1]
         else:
-            pull = linearized(self.in_x(leaves), leaves[: len(self.xs)])
+            pull = Linearized(self.in_x(leaves), leaves[: len(self.xs)])
 
         def matvec(v: Any) -> Any:
             return structure.unflatten(pull(structure.flatten_like(v, "v")))
@@ -217,16 +220,28 @@ def _pull(gs: Any, out: Any, arrays: Leaves, system: System) -> list[Any]:
     return ws + pull_leaves(lambda *live: system.image(out, system.fill(live)), rest, [-w for w in ws])
 
 
-def _push(ts: dict[int, Any], out: Any, arrays: Leaves, system: System) -> tuple[Any, ...]:
+def _push(ts: Leaves, out: Any, arrays: Leaves, system: System) -> tuple[Any, ...]:
     """`du = J^-1 (db - dJ u)`."""
     count = len(system.sides[0])
-    rest, own = arrays[count:], {i - count: t for i, t in ts.items() if i >= count}
-    bs = [ts.get(i) for i in range(count)]
-    if own:
-        moved = push_leaves(lambda *live: system.image(out, system.fill(live)), rest, own)
+    rest, bs = arrays[count:], ts[:count]
+    if any(t is not None for t in ts[count:]):
+        moved = push_leaves(lambda *live: system.image(out, system.fill(live)), rest, ts[count:])
         bs = [-t if b is None else b - t for b, t in zip(bs, moved, strict=True)]
-    zeros = [np.zeros(spec.shape, spec.dtype)[()] if b is None else b for b, spec in zip(bs, system.sides[0], strict=True)]
-    return system.solve(zeros, system.fill(rest))
+    return system.solve(with_zeros(bs, arrays[:count]), system.fill(rest))
+
+
+def _batch(primitive: Primitive, size: int, values: Leaves, batched: Sequence[bool], params: Mapping[str, Any]) -> Any:
+    """Solve for all right-hand sides at once if there is one matrix, and otherwise for one example after the other."""
+    system: System = params["system"]
+    count = len(system.sides[0])
+    if not size or any(batched[count:]) or not system.dense or any(isinstance(v, Recorded) for v in values):
+        return one_by_one(primitive, size, values, batched, params)
+    rhs, unknowns = system.sides
+    rows = [[v[i] if b else v for v, b in zip(values[:count], batched, strict=False)] for i in range(size)]
+    bs = np.stack([packed(row, rhs, system.transposed, system.name) for row in rows], axis=1)
+    xs = np.linalg.solve(system._matrix(system.fill(values[count:])), bs)
+    found = [unpacked(x, unknowns, system.transposed) for x in xs.T]
+    return tuple([np.stack(column) for column in zip(*found, strict=True)])
 
 
 LINEAR_SOLVE = JointPrimitive(
@@ -237,25 +252,9 @@ LINEAR_SOLVE = JointPrimitive(
     push=_push,
     spec=lambda *specs, system: system.sides[1],
     doc="the solution of J u = b, where J is the Jacobian of a function",
+    batch=_batch,
 )
 """`u = J^-1 b`: its arguments are the leaves of `b`, and what of the point of its system is `LIVE`."""
-
-
-def _batch(primitive: Primitive, size: int, values: Leaves, batched: Sequence[bool], params: Mapping[str, Any]) -> Any:
-    """Solve for all right-hand sides at once if there is one matrix, and otherwise for one example after the other."""
-    system: System = params["system"]
-    count = len(system.sides[0])
-    if not size or any(batched[count:]) or not system.dense or any(isinstance(v, Recorded) for v in values):
-        return example_by_example(primitive, size, values, batched, params)
-    rhs, unknowns = system.sides
-    rows = [[v[i] if b else v for v, b in zip(values[:count], batched, strict=False)] for i in range(size)]
-    bs = np.stack([packed(row, rhs, system.transposed, system.name) for row in rows], axis=1)
-    xs = np.linalg.solve(system._matrix(system.fill(values[count:])), bs)
-    found = [unpacked(x, unknowns, system.transposed) for x in xs.T]
-    return tuple([np.stack(column) for column in zip(*found, strict=True)])
-
-
-LINEAR_SOLVE.batch = _batch
 
 
 def _size(specs: Sequence[ArraySpec]) -> int:
@@ -345,7 +344,7 @@ def custom_linear_solve(
     bs = [inexact(plain(leaf), "b", matvec) for leaf in leaves]
     own = callable(solve)
     method = Method(None if own else solve, options or {}, symmetric, None, structure)
-    specs = tuple([strong(spec_of(leaf)) for leaf in bs])
+    specs = tuple([strong_spec(leaf) for leaf in bs])
     given, params_structure = flatten(params)
     values = [plain(leaf) for leaf in given]
     places = [i for i, leaf in enumerate(values) if isinstance(leaf, Recorded) and dtype_of(leaf).kind in "fc"]
@@ -353,10 +352,7 @@ def custom_linear_solve(
     fixed = [leaf if i in places else innermost(leaf) for i, leaf in enumerate(values)]
 
     def f(*arguments: Any) -> list[Any]:
-        filled = list(fixed)
-        for i, value in zip(places, arguments[len(bs) :], strict=True):
-            filled[i] = value
-        x = structure.unflatten(arguments[: len(bs)])
+        x, filled = structure.unflatten(arguments[: len(bs)]), replaced(fixed, places, arguments[len(bs) :])
         return structure.flatten_like(matvec(x, *params_structure.unflatten(filled)), "matvec(x)")
 
     if own:
@@ -367,11 +363,11 @@ def custom_linear_solve(
         raise InputError(f"custom_linear_solve with transpose_solve= needs solve= to be a function too, at {here()}.")
     points = [np.zeros(spec.shape, spec.dtype)[()] for spec in specs]
     closed = _closed(matvec, f, [*points, *map(innermost, live)])
-    common = [np.result_type(spec.dtype, out.dtype) for spec, out in zip(specs, closed.specs, strict=True)]
+    common = [np.result_type(spec.dtype, out.dtype) for spec, out in zip(specs, closed.expressions.results, strict=True)]
     if common != [spec.dtype for spec in specs]:  # a complex matrix and a real right-hand side, say
         cast = structure.unflatten([leaf.astype(dtype) for leaf, dtype in zip(bs, common, strict=True)])
         return custom_linear_solve(matvec, cast, solve, transpose_solve, symmetric, params, options)
-    system = System(name_of(matvec), closed, specs, tuple(map(strong, closed.specs)), method)
+    system = System(name_of(matvec), closed, specs, tuple(map(strong_spec, closed.expressions.results)), method)
     return structure.unflatten(system.solve(bs, [*points, *live, *closed.captured]))
 
 
@@ -380,12 +376,7 @@ def _closed(matvec: Callable[..., Any], f: Callable[..., list[Any]], values: Lea
     if not any(isinstance(value, ArraySpec) for value in values):
         with contextlib.suppress(NoValueError):
             return closed_at("custom_linear_solve", matvec, f, values)
-    return closed_anywhere("custom_linear_solve", matvec, f, [strong(spec_of(value)) for value in values])
-
-
-def strong(spec: ArraySpec) -> ArraySpec:
-    """Return a spec as that of an array, also if it is that of a Python number."""
-    return ArraySpec(spec.shape, spec.dtype)
+    return closed_anywhere("custom_linear_solve", matvec, f, [strong_spec(value) for value in values])
 
 
 def known(leaf: Any, function: Any) -> Any:

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 
 from functad.errors import AbstractValueError, InputError, StructureError, UnsupportedError
-from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of, strong_spec
 from functad.places import here, name_of
 from functad.primitives.operands import as_operand, innermost
 from functad.tracing.recorder import Recorded
 from functad.transforms.arguments import plain
 from functad.transforms.closed import closed_anywhere
+from functad.transforms.flat import replaced
 from functad.transforms.initial_value import METHODS, Problem
-from functad.transforms.linear_solve import Leaves, inexact, strong
+from functad.transforms.linear_solve import Leaves, inexact
 from functad.transforms.results import guarded, owned
 from functad.trees import LEAF, flatten
 
@@ -79,7 +80,7 @@ def odeint(
         raise InputError(f"odeint of {name_of(f)}, at {here()}: t is {spec_of(times)}; it must be a vector of times.")
     leaves, of_args = flatten(args)
     ps = [plain(leaf) for leaf in leaves]
-    specs = tuple([strong(spec_of(leaf)) for leaf in ys])
+    specs = tuple([strong_spec(leaf) for leaf in ys])
 
     def flat(*values: Any) -> list[Any]:
         state = structure.unflatten([owned(value) for value in values[: len(ys)]])  # f may write into it
@@ -107,14 +108,9 @@ def _captures(f: Callable[..., Any], flat: Callable[..., list[Any]], leaves: Lea
         i for i, value in enumerate(values) if isinstance(value, (ArraySpec, np.ndarray, np.generic, int, float, complex))
     ]
 
-    def of_numbers(*given: Any) -> list[Any]:
-        filled = list(values)
-        for i, value in zip(numeric, given, strict=True):
-            filled[i] = value
-        return flat(*filled)
-
     try:
-        closed = closed_anywhere("odeint", f, of_numbers, [strong(spec_of(values[i])) for i in numeric])
+        of_numbers = lambda *given: flat(*replaced(values, numeric, given))  # noqa: E731
+        closed = closed_anywhere("odeint", f, of_numbers, [strong_spec(values[i]) for i in numeric])
     except AbstractValueError as error:
         if not known:
             return flat, ()  # what it captures has ended when it is run, which raises

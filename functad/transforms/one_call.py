@@ -21,11 +21,11 @@ from functad.places import here, name_of
 from functad.primitives.operands import zeros_for
 from functad.primitives.primitive import Plan, Primitive
 from functad.tracing.constants import held
-from functad.tracing.recorder import ABSTRACT, FORWARD, REVERSE, Recorded, Recorder, awake, escaped, new_input, record
+from functad.tracing.recorder import ABSTRACT, FORWARD, Recorded, Recorder, awake, escaped, new_input, record
 from functad.tracing.tensor import Tensor
 from functad.transforms.arguments import traced
+from functad.transforms.flat import pulled, replaced
 from functad.transforms.results import guarded
-from functad.transforms.reverse import pull_back
 from functad.trees import flatten
 
 _ndarray = np.ndarray
@@ -265,29 +265,21 @@ class _Call:
         push = self.rules.push
         if push is None:
             raise CustomRuleError(f"{self.rules.name} has no derivative rule, at {here()}.")
-        recorder = Recorder(REVERSE, "the transpose of the JVP rule", self.rules.function)
-        tangents: list[Any] = [None] * len(self.inputs)
-        for i in self.active:
-            shape, dtype, like = self.inputs[i]
-            tangents[i] = new_input(Tensor, recorder, zeros_for(shape, dtype, 0.0 if like is None else like))
-        outs = traced(recorder, lambda ts: list(push(kept, ts)), (tangents,), {})
-        cotangents: list[Any] = [None] * max(len(recorder.equations), 1)
-        for out, g in zip(outs, gs, strict=True):
-            if isinstance(out, Recorded) and out.recorder is recorder:
-                g = g if dtype_of(g) == dtype_of(out) else g.astype(dtype_of(out))
-                held_already = cotangents[out.slot]
-                cotangents[out.slot] = g if held_already is None else held_already + g
-        found = pull_back(recorder.equations, cotangents, recorder.inputs, consume=True)
-        by_position = dict(zip(self.active, found, strict=True))
-        return [by_position.get(i) for i in range(len(self.inputs))]
+        inputs = [self.inputs[i] for i in self.active]
+        zeros = [zeros_for(shape, dtype, 0.0 if like is None else like) for shape, dtype, like in inputs]
+        none: list[Any] = [None] * len(self.inputs)
+        transform, f = "the transpose of the JVP rule", self.rules.function
+        tangents = replaced(none, self.active, zeros)
+        found = pulled(lambda *ts: list(push(kept, ts)), tangents, gs, self.active, transform=transform, function=f)
+        return replaced(none, self.active, found)
 
     def push(self, ts: Sequence[Any], arrays: Sequence[Any]) -> tuple[Any, ...]:
         """Return the tangents of the results."""
-        given = dict(zip(self.positions, ts, strict=True))
+        given = replaced([None] * len(self.inputs), self.positions, ts)
         push = self.rules.push
         assert push is not None
         try:
-            found = push(self._kept(arrays), [guarded(given.get(i)) for i in range(len(self.inputs))])
+            found = push(self._kept(arrays), [guarded(t) for t in given])
         except EscapedTensorError as error:
             raise closed_over(self.rules.function) from error
         return tuple(

@@ -20,6 +20,7 @@ from functad.transforms.arguments import plain
 from functad.transforms.numerical_rules import Differences, as_spec, is_pair, tried
 from functad.transforms.one_call import Rules
 from functad.transforms.results import guarded, owned
+from functad.transforms.rule_results import of_all_examples
 from functad.trees import flatten
 
 P = ParamSpec("P")
@@ -142,24 +143,10 @@ def primitive(
           a:float64[3] = gamma x
           return a }
     """
-    if not callable(f):
-        raise InputError(f"primitive needs a function, not a {type(f).__name__}, at {here()}.")
-    own = name or str(getattr(f, "__name__", type(f).__name__))
-    if kind not in KINDS:
-        raise InputError(f"primitive {own}: kind is {kind!r}, not one of {', '.join(map(repr, KINDS))}, at {here()}.")
-    if isinstance(f, np.ufunc) and vocabulary.find(f) is not None:
-        raise InputError(
-            f"primitive: {own} has derivative rules already, at {here()}. Enter a function around it: lambda x: f(x)."
-        )
+    own = _checked_name(f, name, kind)
     rules, forward = tuple(vjps), None if jvps is None else tuple(jvps)
     named = _names(f, names, len(rules), own, joint=joint)
-    if (joint and len(rules) != 1) or (not joint and len(rules) != len(named)):
-        raise InputError(
-            f"primitive {own}: {len(rules)} rules for the arrays {', '.join(named) or '(none)'}, at {here()}: give one for "
-            f"each, None for a derivative of zero" + (", or a single one that is joint." if joint else ".")
-        )
-    if forward is not None and len(forward) != len(named):
-        raise InputError(f"primitive {own}: {len(forward)} JVP rules for {len(named)} arrays, at {here()}.")
+    _check_counts(own, named, rules, forward, joint=joint)
     rules = tuple([None if r is None else _guarded(r) for r in rules])
     forward = None if forward is None else tuple([None if r is None else _guarded(r) for r in forward])
     if kind == "general" and not joint:
@@ -185,6 +172,31 @@ def primitive(
     if batch is not None:
         entry.batch = _batch(batch)  # type: ignore[attr-defined, unused-ignore]
     return RegisteredFunction(f, named, lambda arrays, params: entry(*arrays, **params), own)
+
+
+def _checked_name(f: Any, name: str | None, kind: str) -> str:
+    """Return the name of a primitive, if it can be one."""
+    if not callable(f):
+        raise InputError(f"primitive needs a function, not a {type(f).__name__}, at {here()}.")
+    own = name or str(getattr(f, "__name__", type(f).__name__))
+    if kind not in KINDS:
+        raise InputError(f"primitive {own}: kind is {kind!r}, not one of {', '.join(map(repr, KINDS))}, at {here()}.")
+    if isinstance(f, np.ufunc) and vocabulary.find(f) is not None:
+        raise InputError(
+            f"primitive: {own} has derivative rules already, at {here()}. Enter a function around it: lambda x: f(x)."
+        )
+    return own
+
+
+def _check_counts(own: str, named: Sequence[str], rules: Sequence[Any], forward: Sequence[Any] | None, *, joint: bool) -> None:
+    """Raise unless there are as many rules as arrays."""
+    if (joint and len(rules) != 1) or (not joint and len(rules) != len(named)):
+        raise InputError(
+            f"primitive {own}: {len(rules)} rules for the arrays {', '.join(named) or '(none)'}, at {here()}: give one for "
+            f"each, None for a derivative of zero" + (", or a single one that is joint." if joint else ".")
+        )
+    if forward is not None and len(forward) != len(named):
+        raise InputError(f"primitive {own}: {len(forward)} JVP rules for {len(named)} arrays, at {here()}.")
 
 
 def _caller(f: Any, names: Sequence[str]) -> Callable[..., Any]:
@@ -284,14 +296,8 @@ def _batch(rule: Callable[..., Any]) -> Callable[..., Any]:
     def batch(entry: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]) -> Any:
         out, own = rule(size, tuple(batched), *map(guarded, values), **params)
         outs, flags = (out, own) if entry.multiple else ((out,), (own,))
-        found = [a if flag else np.broadcast_to(a, (size, *shape_of(a))) for a, flag in zip(outs, flags, strict=True)]
-        for a in found:
-            if not shape_of(a) or shape_of(a)[0] != size:
-                raise CustomRuleError(
-                    f"the batch rule of {entry.name} gave shape {shape_of(a)}, but the first axis should be the batch of "
-                    f"{size}, at {here()}."
-                )
-        return tuple(found) if entry.multiple else found[0]
+        found = of_all_examples(outs, flags, size, [f"the batch rule of {entry.name} gave"] * len(outs))
+        return found if entry.multiple else found[0]
 
     return batch
 
@@ -377,7 +383,7 @@ def _numerical(f: Any, names: tuple[str, ...], params: dict[str, Any], how: tupl
         out, own = batch(size, tuple(flags), *map(guarded, values), **params)
         single[:] = [not isinstance(out, tuple)]
         outs, marks = (out, own) if isinstance(out, tuple) else ((out,), (own,))
-        return tuple([a if m else np.broadcast_to(a, (size, *shape_of(a))) for a, m in zip(outs, marks, strict=True)])
+        return of_all_examples(outs, marks, size, [f"the batch rule of {shown} gave"] * len(outs))
 
     base = Rules(function=f, value=value, batch=batched if batch is not None else None, spec=spec, name=shown, loops=True)
 

@@ -10,6 +10,7 @@ element by element costs time linear in its length.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from functad.primitives.operands import absent, zeros_for
 from functad.primitives.primitive import KEEP_GATHER, KEEP_NOTHING, KEEP_ONE, Plan
 from functad.primitives.safe import mended, product
 from functad.primitives.writing import ADD_TO, part, shares, written
-from functad.tracing.recorder import Recorded
+from functad.tracing.recorder import Recorded, Recorder
 from functad.transforms.silence import restore, silence
 
 _ndarray = np.ndarray
@@ -88,6 +89,31 @@ def walk_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consu
         return _walk(equations, cotangents, inputs, consume, guard)
     finally:
         restore(token)
+
+
+def pull_through(recorder: Recorder, cotangents: list[Any], *, consume: bool, guard: bool) -> list[Any]:
+    """Return what `pull_back` does for the records of a trace, looked at on the way if the trace is watched."""
+    if recorder.watch is not None:
+        found: list[Any] = recorder.watch.pull_back(cotangents, guard=guard)
+        return found
+    return pull_back(recorder.equations, cotangents, recorder.inputs, consume=consume, guard=guard)
+
+
+def seeded(recorder: Recorder, slots: Sequence[int | None], gs: Sequence[Any]) -> list[Any]:
+    """Return the cotangents, by slot, with which a walk begins, given those of some results; `None` stands for zero in both.
+
+    Args:
+        recorder: the trace.
+        slots: of the results; `None` for what no operation on the inputs made.
+        gs: their cotangents.
+    """
+    top = max([slot for slot in slots if slot is not None], default=-1)
+    cotangents: list[Any] = [None] * max(top + 1, recorder.inputs)
+    for slot, g in zip(slots, gs, strict=True):
+        if slot is not None and g is not None:
+            held = cotangents[slot]
+            cotangents[slot] = g if held is None else held + g
+    return cotangents
 
 
 def guard_outer(found: list[Any]) -> None:

@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 
 from functad.errors import CustomRuleError
-from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, shape_of, spec_of
+from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
 from functad.places import here, name_of
-from functad.primitives.operands import zeros_for
-from functad.tracing.recorder import Recorded
 from functad.transforms.arguments import plain
 from functad.trees import Structure, _split, _steps, difference, flatten
 
@@ -112,11 +110,21 @@ def _about(value: Any) -> tuple[Any, Any]:
     return None, None
 
 
-def filled(t: Any, primal: Any) -> Any:
-    """Return a tangent, or zeros of the shape of its primal in place of none."""
-    if t is not None:
-        return t
-    dtype = dtype_of(primal) if dtype_of(primal).kind in "fc" else np.dtype(float)
-    if type(primal) in PLAIN or isinstance(primal, Recorded):
-        return np.zeros(shape_of(primal), dtype)[()]
-    return zeros_for(shape_of(primal), dtype, primal)
+def of_all_examples(outs: Sequence[Any], flags: Sequence[bool], size: int, gave: Sequence[str]) -> tuple[Any, ...]:
+    """Return what a rule of `vmap` gave with the batch axis in front of all of it.
+
+    Args:
+        outs: the results.
+        flags: which of them have that axis.
+        size: its length.
+        gave: for messages, the rule and the result, such as `the batch rule of f: value has`.
+
+    Raises:
+        CustomRuleError: a result has not the axis that it should have.
+    """
+    for out, flag, what in zip(outs, flags, gave, strict=True):
+        if flag and (not shape_of(out) or shape_of(out)[0] != size):
+            raise CustomRuleError(
+                f"{what} shape {shape_of(out)}, but its first axis should be the batch of {size}, at {here()}."
+            )
+    return tuple([a if flag else np.broadcast_to(a, (size, *shape_of(a))) for a, flag in zip(outs, flags, strict=True)])

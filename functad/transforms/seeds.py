@@ -78,6 +78,31 @@ def _stacked(column: Sequence[Any]) -> Any:
     return np.stack([np.zeros_like(known) if row is None else row for row in column])
 
 
+def of_identity(
+    recorder: Recorder,
+    value: Any,
+    walk: Callable[[Any], Sequence[Any]],
+    chunk_size: int | None,
+    width: int,
+    factor: complex = 1,
+) -> list[Any]:
+    """Return what a walk gives for each row of the identity matrix, stacked; nothing if there are no rows.
+
+    Args:
+        recorder: the trace that is walked through.
+        value: of its elements the identity is.
+        walk: takes one row, with the shape of the value, and returns arrays, or `None` for zero.
+        chunk_size: so many rows at a time.
+        width: how many numbers a walk holds, if it is not given.
+        factor: of the rows.
+    """
+    parts = []
+    for part in chunks(size_of(value), chunk_size, width):
+        rows = identity_rows(value, part)
+        parts.append(in_batch(recorder.transform, recorder.function, rows if factor == 1 else factor * rows, walk))
+    return [joined(column) for column in zip(*parts, strict=True)]
+
+
 def joined(parts: Sequence[Any]) -> Any:
     """Return the rows of several chunks as one array; `None` if all are."""
     if all(part is None for part in parts):

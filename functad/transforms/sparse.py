@@ -13,9 +13,9 @@ from functad.errors import InputError, SparsityError
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import here, name_of
 from functad.primitives.operands import concrete
-from functad.tracing.recorder import FORWARD, REVERSE, Recorded, Recorder
+from functad.tracing.recorder import FORWARD, REVERSE, Recorder
 from functad.transforms.arguments import ArgNums, Selection, check_result, enter, plain, traced
-from functad.transforms.forward import push_forward
+from functad.transforms.forward import push_through
 from functad.transforms.gradient import Pullback, grad
 from functad.transforms.seeds import chunks, in_batch, inexact, joined, size_of
 from functad.transforms.sparse_coloring import (
@@ -108,13 +108,7 @@ class _Products:
     def _forward(self, seeds: list[Any]) -> list[Any]:
         """Return the tangents of the results for those of the inputs, `None` for zero."""
         recorder, leaves = self._pushed
-        own = [isinstance(leaf, Recorded) and leaf.recorder is recorder for leaf in leaves]
-        if recorder.watch is not None:
-            pushed = recorder.watch.push_forward(seeds, leaves)
-        else:
-            slots = [leaf.slot for leaf, mine in zip(leaves, own, strict=True) if mine]
-            pushed = push_forward(recorder.equations, seeds, slots)
-        return [pushed[leaf.slot] if mine else None for leaf, mine in zip(leaves, own, strict=True)]
+        return push_through(recorder, seeds, leaves)
 
     def _reverse(self, seeds: list[Any]) -> list[Any]:
         """Return the cotangents of the inputs for those of the results, `None` for zero."""

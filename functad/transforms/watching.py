@@ -158,10 +158,20 @@ class Watch:
         own = [t.slot for t in results if isinstance(t, Recorded) and t.recorder is self.recorder]
         self.check_values(own)
         equations = self.recorder.equations
-        flow = self._flow("tangent", [*tangents, *[None] * (len(equations) - len(tangents))])
+        flow = self._pushed([*tangents, *[None] * (len(equations) - len(tangents))], own)
+        pushed = [flow.ways[slot] for slot in own]
+        self._check_derivatives(flow, pushed, own, "The tangent of result {}" if len(own) > 1 else "The tangent")
+        if doubts := doubts_in(equations, flow.ways):
+            settle(equations, doubts, own)
+        return flow.ways
+
+    def _pushed(self, tangents: list[Any], wanted: Sequence[int]) -> Flow:
+        """Return the tangents of all slots, given those of the inputs, and what they came by; those of `wanted` are needed."""
+        equations = self.recorder.equations
+        flow = self._flow("tangent", tangents)
         last: dict[int, int] = {}
         if any(equation is not None and equation[0].primitive.writes for equation in equations):
-            last = last_readers(equations) | dict.fromkeys(own, len(equations))
+            last = last_readers(equations) | dict.fromkeys(wanted, len(equations))
         token = silence()
         try:
             for index, equation in enumerate(equations):
@@ -169,11 +179,7 @@ class Watch:
                     self._push(flow, index, equation, last)
         finally:
             restore(token)
-        pushed = [flow.ways[slot] for slot in own]
-        self._check_derivatives(flow, pushed, own, "The tangent of result {}" if len(own) > 1 else "The tangent")
-        if doubts := doubts_in(equations, flow.ways):
-            settle(equations, doubts, own)
-        return flow.ways
+        return flow
 
     def _push(self, flow: Flow, index: int, equation: Any, last: dict[int, int]) -> None:
         """Push forward through one record; in a trace with writes, `last` says which record reads a slot last."""

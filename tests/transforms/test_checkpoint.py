@@ -74,6 +74,17 @@ def test_closures_have_their_derivatives():
     assert functad.jvp(across, (3.0,), (1.0,))[1] == 108
 
 
+def test_closures_of_a_batch_are_told_apart():
+    """All Tensors of `vmap` that operations made have the same slot."""
+
+    def f(x, wrap):
+        a, b = np.sin(x), np.exp(x)
+        return wrap(lambda y: y * a / b)(x)
+
+    own, expected = [functad.vmap(lambda x, wrap=wrap: f(x, wrap))(X[0]) for wrap in (functad.checkpoint, lambda g: g)]
+    np.testing.assert_allclose(own, expected, rtol=1e-14)
+
+
 def test_result_that_is_a_closure_or_a_constant():
     def f(x, y):
         a, b, c = functad.checkpoint(lambda x: (x * 2, y * 5, 7.0))(x)
@@ -194,7 +205,7 @@ def recomputed(policy):
 
     def watching(self, known, original=Segment._computed):
         found = original(self, known)
-        seen.extend(e.primitive.name for e, computed in zip(self.equations, found, strict=True) if computed)
+        seen.extend(e.primitive.name for e, computed in zip(self.expressions.equations, found, strict=True) if computed)
         return found
 
     with pytest.MonkeyPatch.context() as patch:

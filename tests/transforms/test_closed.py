@@ -7,7 +7,8 @@ import functad
 from functad.errors import AbstractValueError
 from functad.expressions.spec import spec_of
 from functad.tracing.recorder import Recorded
-from functad.transforms.closed import NoValueError, closed_anywhere, closed_at, linearized, pull_leaves, push_leaves
+from functad.transforms.closed import NoValueError, closed_anywhere, closed_at
+from functad.transforms.flat import Linearized, pull_leaves, push_leaves
 
 X = np.array([0.5, -1.5])
 
@@ -29,7 +30,7 @@ def test_lists_compute_what_the_function_does():
         expected = f(X.copy(), 2.0)
         for found, value in zip(closed(X, 2.0), expected, strict=True):
             np.testing.assert_array_equal(found, value)
-        assert [spec.shape for spec in closed.specs] == [(2,), (), ()]
+        assert [spec.shape for spec in closed.expressions.results] == [(2,), (), ()]
         closed.expressions.check()
         assert not closed.captured
 
@@ -96,7 +97,7 @@ def test_linearized_runs_the_function_once():
         runs.append(1)
         return [np.sin(x) * y, np.zeros(3), y**2]
 
-    push = linearized(f, [X, 2.0])
+    push = Linearized(f, [X, 2.0])
     for t in (np.ones(2), X):
         expected = functad.jvp(lambda x, y: [np.sin(x) * y, y**2], (X, 2.0), (t, 0.5))[1]
         moved, still, square = push([t, 0.5])
@@ -114,4 +115,4 @@ def test_leaves_that_are_no_floats_have_zero_derivatives():
     np.testing.assert_allclose(ct_x, 6 * X)
     np.testing.assert_allclose(ct_y, np.sum(X**2))
     assert ct_n == 0
-    np.testing.assert_allclose(push_leaves(f, [X, 2, 3.0], {2: 1.0})[0], X**2)
+    np.testing.assert_allclose(push_leaves(f, [X, 2, 3.0], [None, None, 1.0])[0], X**2)

@@ -26,6 +26,7 @@ _UNIT = (0.2, 0.8)
 _NAMES = ("a", "b", "c", "d")
 _ONE_TO_FOUR = [2.5, 1.5, 4.0]
 _BLOCK = 1024
+_MOST_NODES = 10_000
 
 
 def _quotient_rule(partial: Any, slope: Any, count: int) -> Rule:
@@ -198,8 +199,9 @@ def _integral(df: Any, nc: Any, t: Any, order: int, power: int, scores: int) -> 
     tail = (40 + 3 * power) / df
     low = -tail - np.sqrt(tail)
     high = np.minimum(np.sqrt(tail), np.log(np.sqrt(1 + 2.25 * tail) + 1))
-    widest = np.max((high - low) * (np.sqrt(2 * df) + np.abs(nc) + 9), initial=0, where=np.isfinite(low + high + nc + df))
-    u = low + (high - low) * np.linspace(0, 1, int(min(widest * 2.2, 1e5)) + 64)
+    width = (high - low) * (np.sqrt(2 * df) + np.abs(nc) + 9)
+    feasible = width < _MOST_NODES / 2.2  # elsewhere the result is NaN
+    u = low + (high - low) * np.linspace(0, 1, int(2.2 * np.max(width, initial=0, where=feasible)) + 64)
     w = np.exp(u)
     log_density = np.log(2.0) + (df / 2) * np.log(df / 2) - special.gammaln(df / 2) + df * (u - w * w / 2)
     z = t * w - nc
@@ -209,7 +211,7 @@ def _integral(df: Any, nc: Any, t: Any, order: int, power: int, scores: int) -> 
     else:
         kernel = special.eval_hermitenorm(order - 1, z) * np.exp(z * z / -2) * ((-1) ** (order - 1) / np.sqrt(2 * np.pi))
     terms = kernel * np.exp(log_density + power * u) * (u - w * w / 2 + _score_constant(df)) ** scores
-    return terms.sum(1) * (u[:, 1] - u[:, 0])
+    return np.where(feasible[:, 0], terms.sum(1) * (u[:, 1] - u[:, 0]), np.nan)
 
 
 def _mean(df: Any, nc: Any, t: Any, order: int, power: int, scores: int) -> Any:
