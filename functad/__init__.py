@@ -7,14 +7,11 @@ from typing import Any as _Any
 from functad import errors
 from functad.expressions.expressions import Expressions
 from functad.expressions.spec import ArraySpec
-from functad.primitives.coverage import coverage
 from functad.tracing.allocation import keep_freed_memory as _keep_freed_memory
 from functad.tracing.tensor import Tensor
 from functad.transforms.abstract import eval_shape, make_expressions
-from functad.transforms.explain import explain
 from functad.transforms.forward import jvp
 from functad.transforms.gradient import grad, value_and_grad, vjp
-from functad.transforms.nans import debug_nans
 from functad.transforms.stop import stop_gradient
 from functad.transforms.strict import strict_derivatives
 from functad.trees import (
@@ -28,7 +25,7 @@ from functad.trees import (
 )
 
 if _TYPE_CHECKING:
-    from functad import nn, optimize, optimizers
+    from functad import nn, numpy, optimize, optimizers
     from functad.eager.custom import custom_gradient, grad_pass_through, recompute_grad
     from functad.eager.forward_accumulator import ForwardAccumulator
     from functad.eager.functional_call import functional_call, values_of
@@ -46,6 +43,7 @@ if _TYPE_CHECKING:
     from functad.eager.saving import restore, save
     from functad.eager.tape import GradientTape
     from functad.eager.variable import Variable
+    from functad.primitives.coverage import coverage
     from functad.transforms.batch import vmap
     from functad.transforms.checkpoint import checkpoint, checkpoint_name
     from functad.transforms.checkpoint_sequence import checkpoint_sequence
@@ -55,10 +53,12 @@ if _TYPE_CHECKING:
     from functad.transforms.control_map import map as map  # noqa: A004 - not in `__all__`, where it would shadow Python's
     from functad.transforms.control_scan import scan
     from functad.transforms.custom import custom_jvp, custom_vjp
+    from functad.transforms.explain import explain
     from functad.transforms.implicit import argmin, custom_fixed_point, custom_root
     from functad.transforms.jacobian import jacfwd, jacobian, jacrev, value_and_jacobian
     from functad.transforms.linear import linear_transpose, linearize
     from functad.transforms.linear_solve import custom_linear_solve
+    from functad.transforms.nans import debug_nans
     from functad.transforms.ode import odeint
     from functad.transforms.pointwise import elementwise_grad
     from functad.transforms.ravel import ravel
@@ -91,15 +91,18 @@ _LATER = {
     "compat": "functad.compat",
     "cond": "functad.transforms.control_branches",
     "constant": "functad.eager.recording",
+    "coverage": "functad.primitives.coverage",
     "custom_fixed_point": "functad.transforms.implicit",
     "custom_gradient": "functad.eager.custom",
     "custom_jvp": "functad.transforms.custom",
     "custom_linear_solve": "functad.transforms.linear_solve",
     "custom_root": "functad.transforms.implicit",
     "custom_vjp": "functad.transforms.custom",
+    "debug_nans": "functad.transforms.nans",
     "deriv": "functad.transforms.taylor",
     "divergence": "functad.transforms.second_order",
     "elementwise_grad": "functad.transforms.pointwise",
+    "explain": "functad.transforms.explain",
     "fori_loop": "functad.transforms.control_loops",
     "ForwardAccumulator": "functad.eager.forward_accumulator",
     "functional_call": "functad.eager.functional_call",
@@ -127,8 +130,8 @@ _LATER = {
     "map": "functad.transforms.control_map",
     "Module": "functad.eager.module",
     "nn": "functad.nn",
-    "numpy": "functad.numpy",
     "numerical_primitive": "functad.transforms.registering",
+    "numpy": "functad.numpy",
     "odeint": "functad.transforms.ode",
     "optimize": "functad.optimize",
     "optimizers": "functad.optimizers",
@@ -228,6 +231,7 @@ __all__ = [
     "make_vjp",
     "nn",
     "numerical_primitive",
+    "numpy",
     "odeint",
     "optimize",
     "optimizers",
@@ -245,6 +249,7 @@ __all__ = [
     "strict_derivatives",
     "switch",
     "taylor",
+    "testing",
     "tree_flatten",
     "tree_leaves",
     "tree_map",

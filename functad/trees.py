@@ -10,13 +10,15 @@ import dataclasses
 import sys
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
 from functad.errors import RegistrationError, StructureError
 from functad.places import here
-from functad.tree_classes import Children, FieldData, Registration, put_together, read_fields, registration_of, take_apart
+
+if TYPE_CHECKING:
+    from functad.tree_classes import Children, Registration
 
 C = TypeVar("C")
 
@@ -90,15 +92,17 @@ def register_tree(
             f"register_tree of {cls.__name__}, called at {here()}, needs flatten and unflatten, or neither of them if the "
             f"class says itself how it is taken apart."
         )
+    from functad import tree_classes  # noqa: PLC0415 - few programs have classes of their own
+
     if flatten is not None and unflatten is not None:
         if names:
             raise RegistrationError(
                 f"register_tree of {cls.__name__}, called at {here()}: what flatten does not return among the children is "
                 f"static already; leave static= out."
             )
-        _REGISTERED[cls] = Registration(flatten, unflatten)
+        _REGISTERED[cls] = tree_classes.Registration(flatten, unflatten)
     else:
-        _REGISTERED[cls] = registration_of(cls, names)
+        _REGISTERED[cls] = tree_classes.registration_of(cls, names)
     LEAF_KINDS.discard(cls)
     return cls
 
@@ -221,10 +225,12 @@ def _split(tree: Any) -> tuple[type, Any, Sequence[Any]] | None:
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         return kind, len(tree), tree
     if hasattr(kind, "__dataclass_fields__") and not getattr(kind, "is_tree_leaf", False):
+        from functad import tree_classes  # noqa: PLC0415 - few programs have classes of their own
+
         fields = _FIELDS.get(kind)
         if fields is None:
-            fields = _FIELDS[kind] = read_fields(kind, ())
-        children, data = take_apart(tree, *fields)
+            fields = _FIELDS[kind] = tree_classes.read_fields(kind, ())
+        children, data = tree_classes.take_apart(tree, *fields)
         return kind, data, children
     return None
 
@@ -253,7 +259,9 @@ def _build(structure: Structure, leaves: Any) -> Any:
         return _REGISTERED[kind].unflatten(structure.data, children)
     if issubclass(kind, tuple):
         return kind(*children)
-    return put_together(kind, structure.data, children)
+    from functad import tree_classes  # noqa: PLC0415 - few programs have classes of their own
+
+    return tree_classes.put_together(kind, structure.data, children)
 
 
 def _steps(structure: Structure) -> list[str]:
@@ -297,7 +305,7 @@ def _describe(structure: Structure) -> str:
 
 def _described_data(data: Any) -> str:
     """Return what a message says of the data that two objects of one class may differ in: static fields, or anything else."""
-    if isinstance(data, FieldData):
+    if hasattr(data, "static"):
         return f" with {', '.join(f'{name}={value!r}' for name, value in data.static)}" if data.static else ""
     return "" if data is None else f" with {data!r}"
 

@@ -13,34 +13,34 @@ from functad.primitives import (  # noqa: F401
     arithmetic,
     broadcasting,
     comparisons,
-    complex_numbers,
     contractions,
     conversion,
-    creation,
-    diagonals,
     einsum,
     exponential,
     extremes,
-    flipping,
     indexing,
     joining,
-    padding,
     positions,
     reductions,
-    repeating,
     scans,
     selection,
     shapes,
     shaping,
-    special,
     statistics,
-    taking,
     trigonometric,
 )
 from functad.primitives.names import is_scipys
 from functad.primitives.primitive import ENTRIES, Entry
 
 LATER = (
+    "creation",
+    "complex_numbers",
+    "repeating",
+    "taking",
+    "flipping",
+    "diagonals",
+    "padding",
+    "special",
     "bessel",
     "calculus",
     "covariances",
@@ -66,7 +66,7 @@ LATER = (
     "signals",
     "singular_values",
 )
-"""Families that are imported when a function is met that the others do not have."""
+"""Families that are imported, one after the other, when a function is met that those before do not have."""
 
 
 def complete() -> None:
@@ -89,5 +89,8 @@ def find(function: Any) -> Entry | None:
         if is_scipys(function):
             import_module("functad.primitives.scipy_special").load(function.__name__)
         else:
-            complete()
+            for name in LATER:
+                import_module(f"functad.primitives.{name}")
+                if function in ENTRIES:
+                    break
     return ENTRIES.get(function)

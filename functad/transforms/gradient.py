@@ -28,7 +28,6 @@ from functad.transforms.arguments import (
     split_aux,
     traced,
 )
-from functad.transforms.explain import warn_of_unconnected
 from functad.transforms.results import foreign_to, own_results
 from functad.transforms.reverse import pull_through, seeded
 from functad.trees import flatten, tree_map
@@ -184,6 +183,8 @@ def _gradient_function(
             out, aux = split_aux(out, True, selection)
         value, found = _pull_scalar(recorder, out, selection, holomorphic)
         if warn_unconnected and any(ct is None for ct in found):
+            from functad.transforms.explain import warn_of_unconnected  # noqa: PLC0415 - few ask for it
+
             warn_of_unconnected(selection, args, kwargs, has_aux)
         result = selection.pack(derivatives(inputs, found))
         if not has_aux:
@@ -268,6 +269,8 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, warn_unconn
     out, aux = split_aux(traced(recorder, f, inputs.args, {}), has_aux, selection)
     pull = Pullback(recorder, inputs, out, selection)
     if warn_unconnected:
+        from functad.transforms.explain import warn_of_unconnected  # noqa: PLC0415 - few ask for it
+
         warn_of_unconnected(selection, primals, {}, has_aux)
 
     def pullback(g: Any) -> tuple[Any, ...]:

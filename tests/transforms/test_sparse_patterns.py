@@ -152,8 +152,8 @@ def test_no_primitive_loses_an_entry(entry):
 
 
 def test_most_primitives_were_compared():
-    """The test above, run before this one in the same file, compared calls and not refusals."""
-    if not COVERED["calls"]:
+    """The test above compared calls and not refusals; where it ran in several processes, it is run again."""
+    if COVERED["calls"] <= 900:
         for entry in every_entry():
             if not isinstance(entry, Refused):
                 test_no_primitive_loses_an_entry(entry)
