@@ -390,7 +390,22 @@ def derivatives(inputs: Inputs, found: list[Any], foreign: Sequence[Any] = ()) -
     for i, primal in enumerate(inputs.primals):
         ct = None if i in inputs.skipped else next(waiting)
         leaves.append(_like(ct, primal))
-    return by_argument(inputs, own_results(leaves, foreign))
+    return by_argument(inputs, leaves if not foreign and _apart(leaves) else own_results(leaves, foreign))
+
+
+def _apart(leaves: list[Any]) -> bool:
+    """Say whether leaves are surely in memory of their own: numbers, and different arrays that view nothing."""
+    arrays = set()
+    for leaf in leaves:
+        if type(leaf) is _ndarray:
+            if leaf.base is not None or not leaf.flags.writeable:
+                return False
+            arrays.add(id(leaf))
+        elif type(leaf) is not _float64:
+            return False
+        else:
+            arrays.add(id(leaf))
+    return len(arrays) == len(leaves)
 
 
 def by_argument(inputs: Inputs, leaves: list[Any]) -> list[Any]:
