@@ -82,7 +82,8 @@ def compare(program: Program, generator: np.random.Generator) -> tuple[str, list
     rows = tuple([np.stack([x, 0.9 * x]) for x in inputs])
     summed = total(translated(program), weights)
     try:  # compiled as a whole: operation by operation, JAX takes minutes for each program
-        expected = jax.jit(lambda *given: results(jax, summed, *given))(inputs, directions, rows)
+        compiled = jax.jit(lambda *given: results(jax, summed, *given))
+        expected = jax.block_until_ready(compiled(inputs, directions, rows))
     except Exception as error:  # noqa: BLE001 - whatever JAX cannot do
         return f"JAX: {type(error).__name__}", []
     if not all(np.all(np.isfinite(leaf)) for leaf in flatten(expected)[0]):
