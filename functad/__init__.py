@@ -25,7 +25,7 @@ from functad.trees import (
 )
 
 if _TYPE_CHECKING:
-    from functad import nn, numpy, optimize, optimizers
+    from functad import nn, optimize, optimizers
     from functad.eager.custom import custom_gradient, grad_pass_through, recompute_grad
     from functad.eager.forward_accumulator import ForwardAccumulator
     from functad.eager.functional_call import functional_call, values_of
@@ -231,7 +231,6 @@ __all__ = [
     "make_vjp",
     "nn",
     "numerical_primitive",
-    "numpy",
     "odeint",
     "optimize",
     "optimizers",
@@ -249,7 +248,6 @@ __all__ = [
     "strict_derivatives",
     "switch",
     "taylor",
-    "testing",
     "tree_flatten",
     "tree_leaves",
     "tree_map",
