@@ -9,6 +9,7 @@ import numpy as np
 
 from functad.expressions.spec import PLAIN
 from functad.primitives.kinds import elementwise
+from functad.primitives.primitive import OTHER, PASSES, SCALES, SUMS
 from functad.primitives.safe import product, quotient
 
 _ndarray = np.ndarray
@@ -51,6 +52,7 @@ def _quick_product_of_second(t: Any, x: Any) -> Any:
 
 
 ADD = elementwise(np.add, unchanged, unchanged, operator=operator.add, doc="d(x + y) = dx + dy")
+ADD.steps = (PASSES, SUMS)
 SUBTRACT = elementwise(np.subtract, unchanged, lambda g: -g, operator=operator.sub, doc="d(x - y) = dx - dy")
 MULTIPLY = elementwise(
     np.multiply,
@@ -62,6 +64,7 @@ MULTIPLY = elementwise(
     doc="d(x y) = y dx + x dy",
 )
 MULTIPLY.pushes = (quick_product, _quick_product_of_second)
+MULTIPLY.steps = (SCALES, OTHER)
 DIVIDE = elementwise(
     np.divide,
     lambda g, y: quotient(g, y),

@@ -43,6 +43,10 @@ INTERNAL: list[Primitive] = []
 # How a plan's saved values are stored and handed to its rule: the cases that occur most are spared a tuple.
 KEEP_NOTHING, KEEP_ONE, KEEP_TUPLE, KEEP_GATHER = range(4)
 
+# How forward mode passes a record: the tangent unchanged, the sum of both, its product with what was saved, or by a rule that
+# reads one saved value. These are written out in the walk; all others go by what is saved.
+PASSES, SUMS, SCALES, MAPS, OTHER = range(5)
+
 
 class Entry:
     """What functad knows of one function: its name, status, documentation and samples.
@@ -117,6 +121,7 @@ class Plan:
         pushes: JVP rules for the active inputs that read the same as the VJP rules, so that the short ways of reverse traces
             can make the records of forward ones; `None` if there are none.
         careful: the same, for where the product of a zero and an infinity may be among them.
+        step: how forward mode passes the record of a short way.
         selects: the primitive is one that selects.
         fresh: the rules make new arrays, which nobody else holds: so do elementwise rules that compute with some value.
     """
@@ -139,6 +144,7 @@ class Plan:
         "selects",
         "separate",
         "single",
+        "step",
     )
 
     def __init__(
@@ -176,6 +182,9 @@ class Plan:
             body = _tuple_source([_tuple_source(pick) for pick in picks])
         if primitive.gather and self.single is primitive.vjps[0]:
             self.keep = KEEP_GATHER
+        self.step = MAPS if self.pushes is not None and self.keep == KEEP_ONE else OTHER
+        if primitive.steps is not None and 0 < len(active) <= 2:
+            self.step = primitive.steps[len(active) - 1]
         # The signature of a rule, written out as the function that fetches what it names.
         self.pick: Callable[[Any, Any, Any], Any] = eval(  # noqa: S307 - the text is made of names of parameters
             f"lambda v, out, p: {body}", {"shape_of": shape_of, "dtype_of": dtype_of, "derived": primitive.derived}
@@ -254,6 +263,7 @@ class Primitive(Entry):
         partial: by some argument the derivative is not known.
         pushes: JVP rules, one for each array argument, that read the same as the VJP rules, where these are other formulas; or
             that are quicker than `jvps`, where no zero meets an infinity.
+        steps: how forward mode passes a record with one differentiated input, and with two; `None` if the rules tell.
         lost: `lost(t, *saved)`, with what both rules read, says for each result whether its cotangent is to be looked at: the
             VJP rule can find there that the tangents lack something in the direction `t`. Empty if they lack nothing.
         batch: computes it for all examples of a batch at once (see `functad.primitives.batching`); `None` if that follows
@@ -265,6 +275,7 @@ class Primitive(Entry):
     lost: Callable[..., tuple[bool, ...]] | None = None
     batch: Callable[..., Any] | None = None
     pushes: tuple[Rule, ...] | None = None
+    steps: tuple[int, int] | None = None
 
     def __init__(
         self,

@@ -11,9 +11,8 @@ import numpy as np
 from functad.errors import InputError, StructureError
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, ArraySpec, dtype_of, shape_of
 from functad.places import here, name_of
-from functad.primitives.arithmetic import quick_product, unchanged
 from functad.primitives.operands import innermost, is_traced, zeros_for
-from functad.primitives.primitive import KEEP_NOTHING, KEEP_ONE, Plan
+from functad.primitives.primitive import KEEP_NOTHING, KEEP_ONE, MAPS, PASSES, SCALES, SUMS, Plan
 from functad.primitives.safe import has_nan
 from functad.primitives.writing import ADD_TO, is_alone, put
 from functad.tracing.recorder import FORWARD, REVERSE, Recorded, Recorder, new_input
@@ -26,9 +25,12 @@ from functad.trees import flatten
 
 _END: Any = object()
 
+_LARGE = 1 << 14
+"""The bytes of a tangent from which on finding its last reader costs less than keeping it."""
+
 
 def push_forward(
-    equations: Sequence[Any], tangents: list[Any], outputs: Collection[int] = (), *, quick: bool = False
+    equations: Sequence[Any], tangents: list[Any], outputs: Collection[int] = (), *, quick: bool = False, frees: bool = False
 ) -> list[Any]:
     """Return the tangents of all slots, given those of the inputs, which have the first slots; `None` stands for zero.
 
@@ -40,15 +42,16 @@ def push_forward(
         outputs: the slots that are wanted.
         quick: try plain products first. A zero times an infinity, which is zero, shows as NaN in the outputs then, and if there
             is one, all is done again: looking for it at each product is a third of the time of small programs.
+        frees: give up each tangent that is not an output once its last reader has had it, so that few large arrays are alive.
 
     Raises:
         DegenerateError: the tangent of a slot of `outputs` cannot be found from those of equal eigenvalues and their vectors.
     """
     given = list(tangents) if quick else None
-    doubts = push_all(equations, tangents, outputs, quick=quick)
+    doubts = push_all(equations, tangents, outputs, quick=quick, frees=frees)
     if given is not None and _are_nan([tangents[slot] for slot in outputs]):
         tangents[:] = given
-        doubts = push_all(equations, tangents, outputs)
+        doubts = push_all(equations, tangents, outputs, frees=frees)
     if doubts and outputs:
         from functad.transforms.doubts import settle  # noqa: PLC0415 - few programs meet equal eigenvalues
 
@@ -66,11 +69,13 @@ def _are_nan(ts: Sequence[Any]) -> bool:
 
 
 def push_all(
-    equations: Sequence[Any], tangents: list[Any], outputs: Collection[int], *, quick: bool = False
+    equations: Sequence[Any], tangents: list[Any], outputs: Collection[int], *, quick: bool = False, frees: bool = False
 ) -> list[tuple[int, tuple[bool, ...]]]:
     """Push tangents through all records, and return which have lost something, with what their `Primitive.lost` says."""
     token = silence()
-    last: dict[int, int] = {}
+    kept = dict.fromkeys(outputs, len(equations))
+    last = last_readers(equations) | kept if frees else {}
+    written = False
     doubts = []
     try:
         remaining = itertools.islice(equations, len(tangents), None)
@@ -80,22 +85,32 @@ def push_all(
             if equation is None:
                 continue
             if equation[0].primitive.writes:
-                last = last or last_readers(equations) | dict.fromkeys(outputs, len(equations))
+                written = True
+                last = last or last_readers(equations) | kept
                 if push_write(equation, index, tangents, last):
                     continue
             if lost := _push(equation, index, tangents, quick):
                 doubts.append((index, lost))
-            if last and equation[0].primitive.views and type(tangents[index]) is np.ndarray:
+            if written and equation[0].primitive.views and type(tangents[index]) is np.ndarray:
                 tangents[index] = tangents[index].copy()  # what it views can then be written to
+            if frees:
+                _free(equation[1], index, tangents, last)
     finally:
         restore(token)
     return doubts
 
 
+def _free(slots: int | Sequence[int], index: int, tangents: list[Any], last: dict[int, int]) -> None:
+    """Give up the tangents that a record was the last to read."""
+    for slot in (slots,) if isinstance(slots, int) else slots:
+        if last[slot] == index:
+            tangents[slot] = None
+
+
 def _push_run(remaining: Iterator[Any], tangents: list[Any], quick: bool) -> Any:
     """Push through the next records as long as short ways made them, and return the first that they did not make.
 
-    Everything is written out here, sums and products too: with a call for each, a chain takes half as long again.
+    Sums and products are written out here: with a call for each, a chain takes half as long again.
     """
     append = tangents.append
     for equation in remaining:
@@ -105,30 +120,26 @@ def _push_run(remaining: Iterator[Any], tangents: list[Any], quick: bool) -> Any
         plan, slots, saved, rest = equation
         if rest is not None:
             return equation
-        rules = plan.pushes if quick else plan.careful
-        if type(slots) is int:
+        step = plan.step
+        if step == SCALES and quick:
             t = tangents[slots]
             if t is not None:
-                keep = plan.keep
-                if keep == KEEP_ONE:
-                    rule = rules[0]
-                    plain = rule is quick_product and type(t) in PLAIN and type(saved) in PLAIN
-                    t = t * saved if plain else rule(t, saved)
-                elif keep == KEEP_NOTHING:
-                    t = rules[0](t)
-                else:
-                    t = rules[0](t, *saved)
-            append(t)
-            continue
-        first, second = slots
-        t, other = tangents[first], tangents[second]
-        rule, last_rule = rules
-        if t is not None and rule is not unchanged:
-            t = rule(t, *saved[0])
-        if other is not None:
-            if last_rule is not unchanged:
-                other = last_rule(other, *saved[1])
-            t = other if t is None else t + other
+                t = t * saved if type(t) in PLAIN and type(saved) in PLAIN else plan.pushes[0](t, saved)
+        elif step == SUMS:
+            first, second = slots
+            t, other = tangents[first], tangents[second]
+            if t is None:
+                t = other
+            elif other is not None:
+                t = t + other
+        elif step == PASSES:
+            t = tangents[slots]
+        elif step == MAPS and quick:
+            t = tangents[slots]
+            if t is not None:
+                t = plan.pushes[0](t, saved)
+        else:
+            t = _push_short(equation, tangents, quick)
         append(t)
     return _END
 
@@ -348,7 +359,8 @@ def push_through(recorder: Recorder, tangents: Sequence[Any], outs: Sequence[Any
         pushed = recorder.watch.push_forward(list(tangents), outs)
     else:
         own = [slot for slot in slots if slot is not None]
-        pushed = push_forward(recorder.equations, list(tangents), own, quick=quick)
+        frees = any(type(t) is np.ndarray and t.nbytes > _LARGE for t in tangents)
+        pushed = push_forward(recorder.equations, list(tangents), own, quick=quick, frees=frees)
     return [None if slot is None else pushed[slot] for slot in slots]
 
 
