@@ -84,7 +84,7 @@ class Recorder:
     sleeps = False
     reassigns = False
     calls: Any = None
-    seals: Mapping[int, Any] = MappingProxyType({})
+    seals: Mapping[Any, Any] = MappingProxyType({})
     watch: Any = None
     written = False
 

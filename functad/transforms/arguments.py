@@ -283,9 +283,10 @@ def check_seals(recorder: Recorder) -> None:
     broken = broken_seal(recorder)
     if broken is not None:
         a, place = broken
+        known = f"was used at {line_of(*place)}" if place is not None else "it was given"
         raise ConstantError(
-            f"{recorder.transform} of {name_of(recorder.function)}, called at {here()}: an array, {spec_of(a)}, that was used "
-            f"at {line_of(*place)} was overwritten before the function returned, under another name or through a view; "
+            f"{recorder.transform} of {name_of(recorder.function)}, called at {here()}: an array, {spec_of(a)}, that {known} "
+            f"was overwritten before the function returned, under another name or through a view; "
             f"its derivative needs the old values. Write into a copy: a = a.copy()."
         )
 

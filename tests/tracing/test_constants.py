@@ -118,6 +118,35 @@ def test_a_constant_overwritten_through_an_older_view_raises(write: Any, size: i
     assert np.array_equal(functad.grad(lambda x: np.sum(x * constant))(x), constant)  # no trace is left of it
 
 
+_LARGE_WRITES = [_overwrite, _reverse, lambda v: np.multiply(v, 2, out=v), lambda v: np.random.default_rng(0).shuffle(v)]
+
+
+def _write_column(v: Any) -> None:
+    v.reshape(-1, 10)[:, 3] = 0.0
+
+
+@pytest.mark.parametrize("write", [*_LARGE_WRITES, _write_column])
+@pytest.mark.parametrize("size", [2_000, 70_000, 102_100])
+def test_an_input_overwritten_through_an_older_view_raises(write: Any, size: int) -> None:
+    x = np.sin(np.arange(float(size)))
+    view, kept, where = x[:], x.copy(), {"w": x}
+
+    def f(t: Any) -> Any:
+        y = np.sum(t["w"] ** 3)
+        write(view)
+        return y
+
+    for derive in (lambda: functad.grad(f)(where), lambda: functad.jvp(f, (where,), ({"w": kept},))):
+        with pytest.raises(ConstantError, match=rf"float64\[{size}\], that it was given was overwritten .*through a view"):
+            derive()
+        assert x.flags.writeable
+        x[:] = kept
+    with functad.GradientTape() as tape:
+        tape.watch(y := functad.constant(x))
+        z = f({"w": y})
+    np.testing.assert_allclose(tape.gradient(z, y).numpy(), 3 * kept**2)
+
+
 def _strided(a: Any) -> Any:
     return a.reshape(-1, 4)[:, ::2]
 
