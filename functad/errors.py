@@ -165,7 +165,7 @@ class ConstantError(FunctadError, ValueError):
     """An array was overwritten whose values a derivative still needs."""
 
     code = "constant"
-    cause = "A function wrote into an array that it was given, or had used as a constant before; the derivative needs the old values."
+    cause = "A function wrote into an array that it was given, or had used as a constant; the derivative needs the old values."
     cure = "Write into a copy, a = a.copy(), or into a new array."
 
 

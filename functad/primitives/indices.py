@@ -80,6 +80,27 @@ def _check_tensor(part: Any) -> None:
         raise IndexError(_INVALID)
 
 
+def reads_simply(index: tuple[Any, ...]) -> bool | None:
+    """Say whether an index reads a part by integers and slices of such; `None` if it only adds axes, and so reads all.
+
+    Of any other index it says `False`: that may still be as simple when `plain_index` has seen to it.
+    """
+    whole = True
+    for part in index:
+        kind = type(part)
+        if kind is slice:
+            start, stop, step = part.start, part.stop, part.step
+            if start is not None or stop is not None or step is not None:
+                if type(start) not in _PLAIN or type(stop) not in _PLAIN or type(step) not in _PLAIN:
+                    return False
+                whole = False
+        elif kind is int:
+            whole = False
+        elif part is not None and part is not Ellipsis:
+            return False
+    return None if whole else True
+
+
 def holds_tensors(index: Any) -> bool:
     """Say whether there are Tensors in an index that `plain_index` returned."""
     if type(index) is tuple:

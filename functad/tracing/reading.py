@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from functad.primitives.indexing import GETITEM, gather
-from functad.primitives.indices import holds_tensors, plain_index, widened
+from functad.primitives.indices import holds_tensors, plain_index, reads_simply, widened
 from functad.primitives.shaping import RESHAPE
 from functad.primitives.writing import constant_index
-from functad.tracing.recorder import Recorded
+from functad.tracing.recorder import Recorded, record
 from functad.tracing.views import note_view, shares
 
 _getframe = sys._getframe
@@ -31,12 +31,14 @@ class Reading:
     __slots__ = ()
 
     def __getitem__(self: Any, index: Any) -> Any:
-        if type(index) is not int:
-            index = plain_index(index)
+        kind = type(index)
+        if kind is not int and (kind is not tuple or not (simple := reads_simply(index))):
+            if kind is not tuple or simple is False:
+                index = plain_index(index)
             if type(index) is tuple or index is None:
                 shape = widened(self.shape, (None,) if index is None else index)
                 if shape is not None:  # a reshape neither scatters its cotangent nor counts as a selection
-                    return RESHAPE(self, shape=shape)
+                    return record(RESHAPE, (self,), {"shape": shape})
             if type(index) is not slice and holds_tensors(index):
                 return gather(self, index)
         recorder = self.recorder

@@ -290,18 +290,20 @@ def _record_awake(primitive: Primitive, arrays: tuple[Any, ...], params: dict[st
 
 
 def _record_one(primitive: Primitive, x: Recorded, params: dict[str, Any]) -> Any:
-    """The usual case, an open concrete trace and one array: what `record` does otherwise, in 60 % of the time."""
-    value = x.value
+    """The usual case, an open concrete trace and one array: what `record` does otherwise, in half the time."""
+    value, recorder = x.value, x.recorder
     kind = type(value)
-    out = primitive(value, **params) if issubclass(kind, Recorded) else primitive.compute(value, **params)
+    plain = kind is _ndarray or not issubclass(kind, Recorded)
+    out = primitive.compute(value, **params) if plain else primitive(value, **params)
     plan = primitive.unary_plan
     if plan is None or out is NotImplemented:
-        return x.recorder.underived(primitive, (x,), params, out)
+        return recorder.underived(primitive, (x,), params, out)
     own = value.dtype if kind is _ndarray else dtype_of(value)
-    equations = x.recorder.equations
+    made = out.dtype if type(out) is _ndarray else dtype_of(out)
+    equations = recorder.equations
     tensor = type(x)()
     tensor.value = out
-    tensor.recorder = x.recorder
+    tensor.recorder = recorder
     tensor.slot = len(equations)
     frame = user_frame(_getframe(3))  # what calls `record` is functad
     if frame is not None:
@@ -310,10 +312,10 @@ def _record_one(primitive: Primitive, x: Recorded, params: dict[str, Any]) -> An
     else:
         tensor.code, tensor.instruction = None, 0
     saved = None if plan.keep == KEEP_NOTHING else plan.pick((value,), out, params)
-    specs = None if own is dtype_of(out) else specs_for(x.recorder.mode, primitive, (value,), (0,), out)
+    specs = None if own is made else specs_for(recorder.mode, primitive, (value,), (0,), out)
     equations.append((plan, x.slot, saved, specs))
-    if x.recorder.calls is not None:
-        x.recorder.calls.note(primitive, (x,), params, tensor)
+    if recorder.calls is not None:
+        recorder.calls.note(primitive, (x,), params, tensor)
     if primitive.views and shares(out, value):
         note_view(x, tensor, primitive, params)
     return tensor
