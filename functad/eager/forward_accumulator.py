@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-import numpy as np
-
 from functad.eager import requests
 from functad.eager.readable import Readable, read
 from functad.eager.recording import EagerRecorder, Stamp, lift
@@ -119,8 +117,7 @@ class ForwardAccumulator:
             TypeError: something else than Tensors and Variables is asked for.
         """
         zero = requests.zero_wanted(unconnected_gradients)
-        pairs = requests.sources_of(primals, "primals")
-        structure = flatten(primals)[1]
+        pairs, structure = requests.leaves_of(primals, "the argument of jvp")
         if self._recorder is not None and self._recording:
             self._push()
         return structure.unflatten([requests.finished(self._of(leaf), leaf, zero) for leaf, _ in pairs])
@@ -188,11 +185,9 @@ def _tangent(t: Any, primal: Any, path: str) -> Any:
     if dtype.kind not in "fc":
         warn(RuntimeWarning(f"{path} belongs to a primal of {dtype}, which has no derivative: it is left out."))
         return None
-    t = read(t)
     if t is None:
         raise StructureError(f"{path} is None, at {here()}: give zeros where nothing changes.")
-    if not isinstance(t, Recorded) and type(t) not in PYTHON_SCALARS:
-        t = np.asarray(t)[()]
+    t = requests.as_numbers(t, path)
     if shape_of(t) != shape:
         raise StructureError(f"{path} has shape {shape_of(t)}, and its primal {shape}, at {here()}: they must be equal.")
     if dtype_of(t).kind == "c" and dtype.kind != "c":

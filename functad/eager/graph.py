@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from functad.eager import requests
-from functad.eager.readable import Readable, read
+from functad.eager.readable import read
 from functad.eager.recording import ACTIVE, EagerRecorder, lift, shared_recorder
 from functad.eager.requests import UnconnectedGradients
 from functad.eager.tape import GradientTape
@@ -136,8 +136,7 @@ def gradients(
         >>> float(total[0]), float(partial[0])
         (3.0, 1.0)
     """
-    if aggregation_method not in (None, 0, 1, 2):
-        raise ValueError(f"aggregation_method is {aggregation_method!r}, at {here()}: use one of AggregationMethod.")
+    _check_options(name, gate_gradients, aggregation_method)
     zero = requests.zero_wanted(unconnected_gradients)
     targets = _listed(ys, "ys")
     sources = [leaf for leaf, _ in _listed(xs, "xs")]
@@ -152,18 +151,37 @@ def gradients(
     return [requests.finished(g, source, zero) for g, source in zip(found, sources, strict=True)]
 
 
-def hessians(ys: Any, xs: Any) -> list[Any]:
+def _check_options(name: Any, gate_gradients: Any, aggregation_method: Any) -> None:
+    """Check the options of TensorFlow's that have no meaning here.
+
+    Raises:
+        ValueError, TypeError: one has a value that it cannot have in TensorFlow.
+    """
+    if aggregation_method not in (None, 0, 1, 2):
+        raise ValueError(f"aggregation_method is {aggregation_method!r}, at {here()}: use one of AggregationMethod.")
+    if gate_gradients not in (True, False):
+        raise ValueError(f"gate_gradients is {gate_gradients!r}, at {here()}: it has no meaning here; leave it out.")
+    if not isinstance(name, str):
+        raise TypeError(f"name is {name!r}, at {here()}: it must be a string, and has no meaning here; leave it out.")
+
+
+def hessians(
+    ys: Any, xs: Any, gate_gradients: bool = False, aggregation_method: int | None = None, name: str = "hessians"
+) -> list[Any]:
     """Return the Hessian of the sum of `ys` by each of `xs`, in a scope `functad.graph()`.
 
     Args:
         ys: a scalar Tensor, or a list of them.
         xs: a Tensor or Variable, or a list of them.
+        gate_gradients: has no meaning here.
+        aggregation_method: one of `AggregationMethod`; has no meaning here.
+        name: has no meaning here.
 
     Returns:
         A list of Tensors of shape `x.shape + x.shape`; `None` for one that `ys` do not depend on.
 
     Raises:
-        RuntimeError, TypeError: as `gradients`.
+        RuntimeError, TypeError, ValueError: as `gradients`.
 
     Example:
         >>> import numpy as np, functad
@@ -174,6 +192,7 @@ def hessians(ys: Any, xs: Any) -> list[Any]:
         array([[ 6.,  0.],
                [ 0., 12.]])
     """
+    _check_options(name, gate_gradients, aggregation_method)
     scope = _scope_of(_listed(ys, "ys"))
     result: list[Any] = []
     for (x, _), g in zip(_listed(xs, "xs"), gradients(ys, xs), strict=True):
@@ -191,7 +210,7 @@ def _listed(given: Any, what: str) -> list[tuple[Any, str]]:
     """Return the Tensors in a list, or the one given."""
     if isinstance(given, dict):
         raise SourceError(f"{what} is a dict, at {here()}: give a Tensor or a list of them.")
-    return requests.sources_of(given if isinstance(given, (Recorded, Readable)) or given is None else list(given), what)
+    return requests.sources_of(list(given) if isinstance(given, (list, tuple)) else given, what)
 
 
 def _scope_of(targets: Sequence[tuple[Any, str]]) -> Any:

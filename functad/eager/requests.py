@@ -40,6 +40,10 @@ class UnconnectedGradients(Enum):
     ZERO = "zero"
 
 
+_RESULTS = ("target", "ys", "the argument of jvp")
+"""What derivatives are asked of; what a comparison or a cast to integers gave may be among it."""
+
+
 def sources_of(tree: Any, what: str) -> list[tuple[Any, str]]:
     """Return the Tensors and Variables in a nested structure, each with the expression that reads it.
 
@@ -59,12 +63,24 @@ def leaves_of(tree: Any, what: str) -> tuple[list[tuple[Any, str]], Structure]:
     _refuse_none(structure, what)
     pairs = list(zip(leaves, structure.paths(what), strict=True))
     for leaf, path in pairs:
-        if not isinstance(leaf, (Recorded, Readable)) and not (what == "target" and _is_count(leaf)):
-            raise SourceError(
-                f"{path} is a {type(leaf).__name__}, at {here()}: a tape knows Tensors and Variables by what they are, not by "
-                f"their value. Make it one first: x = functad.constant(value), and use x in what follows."
-            )
+        if not isinstance(leaf, (Recorded, Readable)) and not (what in _RESULTS and _is_count(leaf)):
+            raise SourceError(f"{path} is a {type(leaf).__name__}, at {here()}: {_cure(leaf, what)}")
     return pairs, structure
+
+
+def _cure(leaf: Any, what: str) -> str:
+    """Return what to write in place of something that is no Tensor."""
+    if hasattr(leaf, "trainable_variables"):
+        return f"a tape follows its Variables. Write {type(leaf).__name__.lower()}.trainable_variables."
+    if what in _RESULTS:
+        return (
+            "it was not computed from a Tensor, or has left what is recorded: by a comparison or a cast to integers, which "
+            "have no derivative, or by numpy(). Compute it from Tensors and Variables by NumPy functions that have one."
+        )
+    return (
+        "a tape knows Tensors and Variables by what they are, not by their value. Make it one first: "
+        "x = functad.constant(value), and use x in what follows."
+    )
 
 
 def _is_count(leaf: Any) -> bool:
@@ -91,14 +107,16 @@ def zero_wanted(option: Any) -> bool:
     return bool(text == "zero")
 
 
-def check_iterations(number: Any) -> None:
-    """Check an option of TensorFlow's that has no meaning here.
+def check_iterations(number: Any, vectorized: Any) -> None:
+    """Check two options of TensorFlow's that have no meaning here.
 
     Raises:
-        ValueError: it is not a positive number.
+        ValueError: the one is not a positive number, or the other not True or False.
     """
     if number is not None and (type(number) is not int or number < 1):
         raise ValueError(f"parallel_iterations is {number!r}, at {here()}: it has no meaning here; leave it out.")
+    if vectorized not in (True, False):
+        raise ValueError(f"experimental_use_pfor is {vectorized!r}, at {here()}: it has no meaning here; leave it out.")
 
 
 def seeds_for(targets: Sequence[tuple[Any, str]], given: Any) -> list[Any]:
@@ -126,20 +144,33 @@ def _seed(seed: Any, target: Any, path: str) -> Any:
     shape, dtype = shape_of(target), dtype_of(target)
     if seed is None:
         return np.ones(shape, dtype)[()]
-    seed = read(seed)
-    if not isinstance(seed, Recorded) and type(seed) not in PYTHON_SCALARS:
-        seed = np.asarray(seed)[()]
+    seed = as_numbers(seed, f"the output gradient for {path}")
     if shape_of(seed) != shape:
         raise StructureError(
             f"the output gradient for {path} has shape {shape_of(seed)}, at {here()}; the target has shape {shape}. "
             f"Give one of that shape: np.full(shape, seed)."
         )
     own = dtype_of(seed)
-    if own.kind not in "biufc" or (own.kind == "c" and dtype.kind != "c"):
+    if own.kind == "c" and dtype.kind != "c":
         raise InputError(f"the output gradient for {path} is {own}, at {here()}; the target is {dtype}.")
     if type(seed) in PYTHON_SCALARS:
         return dtype.type(seed)
     return seed if own == dtype else seed.astype(dtype)
+
+
+def as_numbers(given: Any, what: str) -> Any:
+    """Return a seed or tangent as a Tensor, an array or a Python number.
+
+    Raises:
+        TypeError: it holds no numbers.
+    """
+    value = read(given)
+    if isinstance(value, Recorded) or type(value) in PYTHON_SCALARS:
+        return value
+    array = np.asarray(value)
+    if array.dtype.kind not in "biufc":
+        raise InputError(f"{what} is a {type(value).__name__} of {array.dtype}, at {here()}: give numbers.")
+    return array[()]
 
 
 class Request:

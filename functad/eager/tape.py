@@ -19,12 +19,13 @@ from functad.eager.recording import ACTIVE, EagerRecorder, Stamp, lift, shared_r
 from functad.eager.requests import UnconnectedGradients
 from functad.eager.variable import Variable
 from functad.eager.walks import cotangents_at, raised
-from functad.errors import InputError, TapeError, TapeStateError
+from functad.errors import InputError, SourceError, TapeError, TapeStateError
 from functad.expressions.spec import dtype_of
 from functad.places import here, warn
 from functad.tracing.batching import lowest
 
-_SPENT = "this non-persistent tape has given its gradient already, or was never entered"
+_NEVER_ENTERED = "this tape was never entered, so nothing is recorded: compute inside `with tape:`"
+_SPENT = "this tape has given its gradient already, and what it recorded is gone: GradientTape(persistent=True) keeps it"
 
 
 class GradientTape(Portion):
@@ -137,9 +138,8 @@ class GradientTape(Portion):
             TypeError: something in the structure is neither a Tensor nor a Variable, or holds integers.
         """
         if self._recorder is None or not self._recording:
-            state = "stopped" if self._paused else "not entered" if self._recorder is None else "left"
             raise TapeError(
-                f"watch() on a tape that is {state}, at {here()}: what is watched now would not be recorded. "
+                f"watch() on a tape that is {self._state()}, at {here()}: what is watched now would not be recorded. "
                 f"Call it inside `with tape:`."
             )
         leaves = requests.sources_of(tensor, "tensor")
@@ -189,7 +189,7 @@ class GradientTape(Portion):
             ValueError: it is not recording.
         """
         if self._recorder is None:
-            raise TapeError(f"stop_recording() at {here()}: {_SPENT}.")
+            raise TapeError(f"stop_recording() at {here()}: {self._absent()}.")
         if not self._recording:
             raise TapeStateError(f"stop_recording() of a tape that is not recording, at {here()}.")
         self._stop()
@@ -273,7 +273,7 @@ class GradientTape(Portion):
         Raises:
             RuntimeError, TypeError, ValueError: as `gradient`.
         """
-        requests.check_iterations(parallel_iterations)
+        requests.check_iterations(parallel_iterations, experimental_use_pfor)
         request = JacobianRequest(target, sources, unconnected_gradients, chunk_size)
         return self._answered(request, "jacobian")
 
@@ -307,7 +307,7 @@ class GradientTape(Portion):
             ValueError: the shapes do not fit, or `check` finds that rows depend on other rows.
             RuntimeError, TypeError: as `gradient`.
         """
-        requests.check_iterations(parallel_iterations)
+        requests.check_iterations(parallel_iterations, experimental_use_pfor)
         request = BatchJacobianRequest(target, source, unconnected_gradients, check, chunk_size)
         return self._answered(request, "batch_jacobian")
 
@@ -332,7 +332,7 @@ class GradientTape(Portion):
 
     def _begin(self, method: str) -> None:
         if self._recorder is None:
-            raise TapeError(f"{method}() at {here()}: {_SPENT}. GradientTape(persistent=True) can be asked more than once.")
+            raise TapeError(f"{method}() at {here()}: {self._absent()}.")
         if self._recording and not self._persistent:
             self._stop()
         elif self._recording and not self._warned:
@@ -419,16 +419,27 @@ class GradientTape(Portion):
             'the Tensor was never watched'
         """
         if self._recorder is None:
-            return _SPENT + ": what it recorded is gone. GradientTape(persistent=True) keeps it."
+            return f"{self._absent()}."
         targets = [leaf for leaf, _ in requests.sources_of(target, "target")]
-        ((leaf, _),) = requests.sources_of(source, "source")
-        return explain_missing(self, targets, leaf)
+        sources = requests.sources_of(source, "source")
+        if len(sources) != 1:
+            raise SourceError(
+                f"explain() with {len(sources)} sources, at {here()}: ask about one Tensor or Variable at a time."
+            )
+        return explain_missing(self, targets, sources[0][0])
 
     def stats(self) -> dict[str, int]:
         """Return how many records the tape holds, and how many bytes the arrays take that these keep alive."""
         return requests.stats(self)
 
     def __repr__(self) -> str:
-        left = "left" if self._recorder is not None else "spent" if self._spent else "not entered"
-        state = "recording" if self._recording else left
-        return f"GradientTape({state}, {'persistent, ' if self._persistent else ''}{self.stats()['records']} records)"
+        return f"GradientTape({self._state()}, {'persistent, ' if self._persistent else ''}{self.stats()['records']} records)"
+
+    def _state(self) -> str:
+        if self._recorder is None:
+            return "spent" if self._spent else "not entered"
+        return "recording" if self._recording else "stopped" if self._paused else "left"
+
+    def _absent(self) -> str:
+        """Return why there is nothing that could be asked for."""
+        return _SPENT if self._spent else _NEVER_ENTERED

@@ -171,6 +171,14 @@ def test_several_targets():
     assert "there is a gradient" in tape.explain(y[::-1], x)
 
 
+def test_one_source_is_asked_about_at_a_time():
+    tape, y, x = recorded(lambda x: x * x)
+    assert "there is a gradient" in tape.explain(y, [x])
+    for sources in ([x, y], []):
+        with pytest.raises(TypeError, match=f"explain.. with {len(sources)} sources"):
+            tape.explain(y, sources)
+
+
 def test_missing_raises_with_the_explanation():
     x, z = functad.constant(3.0), functad.constant(5.0)
     with GradientTape(persistent=True) as tape:

@@ -105,9 +105,9 @@ def test_requests_that_are_refused():
         y = x * x
     with pytest.raises(ValueError, match="unconnected_gradients"):
         accumulator.jvp(y, unconnected_gradients="ZERO")
-    with pytest.raises(TypeError, match="primals is None"):
+    with pytest.raises(TypeError, match="the argument of jvp is None"):
         accumulator.jvp(None)
-    with pytest.raises(TypeError, match="primals is a float"):
+    with pytest.raises(TypeError, match="the argument of jvp is a float"):
         accumulator.jvp(3.0)
     assert float(accumulator.jvp(y)) == 6
 
@@ -136,6 +136,22 @@ def test_integers_are_left_out_with_a_warning():
     assert accumulator.jvp(n) is None
 
 
+@pytest.mark.parametrize("f", [lambda x: x > 1.0, lambda x: x.astype(int), np.argsort])
+def test_results_that_are_no_floats_have_no_tangent(f):
+    x = functad.constant([2.0, 1.0])
+    with ForwardAccumulator(x, np.ones(2)) as accumulator:
+        y = f(x)
+    assert accumulator.jvp(y) is None
+    assert accumulator.jvp([y, x])[0] is None
+    assert accumulator.jvp(y, "zero").dtype == y.dtype
+
+
+@pytest.mark.parametrize("t", ["a", object()])
+def test_tangents_without_numbers_are_refused(t):
+    with pytest.raises(TypeError, match=r"tangents is a .* give numbers"):
+        ForwardAccumulator(functad.constant(3.0), t)
+
+
 @pytest.mark.parametrize("trainable", [True, False])
 def test_variables(trainable):
     v = functad.Variable([1.0, 2.0], trainable=trainable)
@@ -144,7 +160,7 @@ def test_variables(trainable):
         v.assign([5.0, 5.0])
         z = np.sum(v * 2.0)
     assert float(accumulator.jvp(y)) == 2 + 40
-    assert accumulator.jvp(z) is None or float(accumulator.jvp(z)) == 0  # the assignment broke the chain
+    assert accumulator.jvp(z) is None  # the assignment broke the chain
 
 
 def test_nested_accumulators():

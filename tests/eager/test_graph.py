@@ -142,6 +142,14 @@ def test_options_without_meaning(method):
         gradients(x * x, x, aggregation_method=7)
     with graph(), pytest.raises(ValueError, match="unconnected_gradients"):
         gradients(x * x, x, unconnected_gradients="one")
+    with graph():
+        y = np.sum(x**3)
+        (hessian,) = functad.hessians(y, x, gate_gradients=True, aggregation_method=method, name="curvature")
+        assert hessian.numpy() == 18
+        for f in (gradients, functad.hessians):
+            for wrong in ({"gate_gradients": 5}, {"gate_gradients": "yes"}, {"name": 3}, {"aggregation_method": "tree"}):
+                with pytest.raises((ValueError, TypeError), match=next(iter(wrong))):
+                    f(y, x, **wrong)
     with graph(), pytest.raises(TypeError, match="colocate"):
         gradients(x * x, x, colocate_gradients_with_ops=True)
 

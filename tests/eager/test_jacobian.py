@@ -121,6 +121,8 @@ def test_options_without_meaning_are_checked():
         tape.jacobian(y, x, parallel_iterations=0)
     with pytest.raises(ValueError, match="parallel_iterations"):
         tape.jacobian(y, x, parallel_iterations="all")
+    with pytest.raises(ValueError, match="experimental_use_pfor"):
+        tape.jacobian(y, x, experimental_use_pfor="always")
 
 
 # By rows

@@ -43,6 +43,20 @@ def test_tape_that_was_never_entered_cannot_watch(x):
         GradientTape().watch(x)
 
 
+def test_errors_tell_a_spent_tape_from_one_that_was_never_entered(x):
+    tape, y = squared(x)
+    tape.gradient(y, x)
+    for ask in (lambda: tape.gradient(y, x), lambda: tape.stop_recording().__enter__()):
+        with pytest.raises(RuntimeError, match="has given its gradient already") as caught:
+            ask()
+        assert "never entered" not in str(caught.value)
+    with pytest.raises(RuntimeError, match="tape that is spent"):
+        tape.watch(x)
+    with pytest.raises(RuntimeError, match="never entered") as caught:
+        GradientTape(persistent=True).gradient(x, x)
+    assert "already" not in str(caught.value)
+
+
 @pytest.mark.parametrize("first", ["gradient", "jacobian"])
 @pytest.mark.parametrize("second", ["gradient", "jacobian"])
 def test_second_request_to_a_spent_tape_raises(x, first, second):
@@ -326,6 +340,8 @@ def test_state_is_printed(x):
         tape.watch(x)
         y = x * x
         assert repr(tape) == "GradientTape(recording, 1 records)"
+        with tape.stop_recording():
+            assert repr(tape) == "GradientTape(stopped, 1 records)"
     assert "left" in repr(tape)
     tape.gradient(y, x)
     assert "spent" in repr(tape)

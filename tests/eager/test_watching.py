@@ -31,6 +31,15 @@ def test_what_is_no_tensor_cannot_be_watched(value):
         tape.watch(value)
 
 
+def test_a_module_is_told_from_its_variables():
+    layer = functad.nn.Dense(1, inputs=2)
+    with GradientTape() as tape, pytest.raises(TypeError, match=r"tensor is a Dense.* Write dense\.trainable_variables"):
+        tape.watch(layer)
+    with GradientTape(watch_accessed_variables=False) as tape:
+        tape.watch(layer.trainable_variables)
+    assert len(tape.watched_variables()) == 2
+
+
 @pytest.mark.parametrize("dtype", ["int64", "int32", "bool", "uint8"])
 def test_integers_cannot_be_watched(dtype):
     x = functad.constant(3, dtype=dtype)
