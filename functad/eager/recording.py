@@ -354,8 +354,9 @@ def constant(value: Any, dtype: Any = None, shape: Any = None) -> Tensor:
             out = np.broadcast_to(out, shape) if out.size == 1 else out.reshape(shape)
         return _in_scope(out)  # type: ignore[no-any-return]
     array = np.array(own, dtype)
-    if array.dtype.kind == "O":
-        raise TypeError(f"constant() of Python objects, at {here()}: pass numbers, or np.stack the Tensors in a list.")
+    if array.dtype.kind not in "biufc":
+        what = "Python objects" if array.dtype.kind == "O" else f"{array.dtype}"
+        raise TypeError(f"constant() of {what}, at {here()}: pass numbers, or np.stack the Tensors in a list.")
     if shape is not None:
         array = np.full(shape, array) if array.size == 1 else array.reshape(shape)
     return idle(Tensor, array[()])  # type: ignore[no-any-return]

@@ -221,11 +221,7 @@ class Variable(Readable):
                 f"{method} of a value of shape {shape} to the Variable {self.name!r} of shape {self.shape}, at {here()}: "
                 f"the shapes must be equal. Use np.broadcast_to(value, v.shape) if it is to be repeated."
             )
-        if not np.can_cast(dtype, self.dtype, "same_kind"):
-            raise TypeError(
-                f"{method} of {dtype} to the Variable {self.name!r} of {self.dtype}, at {here()}, would lose information. "
-                f"Cast it first: value.astype(v.dtype)."
-            )
+        _check_cast(dtype, self, f"{method} to the Variable {self.name!r}")
         return plain if dtype == self.dtype else plain.astype(self.dtype)
 
     def _refuse_given(self, method: str) -> None:
@@ -300,7 +296,15 @@ class VariablePart(Readable):
         array = np.array(whole)
         call = f"assign to a part of the Variable {self._variable.name!r}"
         index = _plain(self._index, call)
-        array[index] = change(array[index], _plain(read(value), call))
+        part = np.asarray(_plain(read(value), call))
+        _check_cast(part.dtype, self._variable, call)
+        old = array[index]
+        try:
+            array[index] = change(old, np.broadcast_to(part, np.shape(old)))
+        except ValueError:
+            raise AssignmentError(
+                f"{call}, at {here()}, of a value of shape {part.shape}: the part has shape {np.shape(old)}."
+            ) from None
         self._variable.assign(array)
         return self._variable
 
@@ -315,6 +319,19 @@ class VariablePart(Readable):
     def assign_sub(self, delta: Any) -> Variable:
         """Subtract from these elements of the Variable; return the Variable."""
         return self._assign(delta, lambda old, new: old - new)
+
+
+def _check_cast(dtype: np.dtype[Any], variable: Variable, call: str) -> None:
+    """Refuse what would not fit: floats for integers, complex numbers for real ones.
+
+    Raises:
+        TypeError: the dtype cannot be cast to that of the Variable.
+    """
+    if not np.can_cast(dtype, variable.dtype, "same_kind"):
+        raise TypeError(
+            f"{call} of {variable.dtype}, at {here()}, of a value of {dtype}, would lose information. "
+            f"Cast it first: value.astype(v.dtype)."
+        )
 
 
 def _plain(value: Any, call: str) -> Any:

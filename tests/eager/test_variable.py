@@ -135,6 +135,25 @@ def test_parts_are_assigned_by_index():
     with pytest.raises(TypeError, match=r"v\[i\].assign"):
         v[0] = 1.0
     assert np.array_equal(np.asarray(v[0] * 2), [2, 4, 26])
+    v[1].assign(7.0)  # repeated, as in TensorFlow
+    assert np.array_equal(v.numpy()[1], [7, 7, 7])
+
+
+@pytest.mark.parametrize("method", ["assign", "assign_add", "assign_sub"])
+@pytest.mark.parametrize(
+    ("initial", "value", "error", "text"),
+    [
+        (np.array([1, 2]), 1.5, TypeError, "of int64, at .* of a value of float64, would lose information"),
+        (np.array([1.0, 2.0]), 1j, TypeError, "of float64, at .* of a value of complex128, would lose information"),
+        (np.array([1.0, 2.0]), "a", TypeError, "would lose information"),
+        (np.array([1.0, 2.0]), [3.0, 4.0], ValueError, r"of a value of shape \(2,\): the part has shape \(\)"),
+    ],
+)
+def test_parts_refuse_what_the_whole_refuses(method, initial, value, error, text):
+    v = Variable(initial, name="v")
+    with pytest.raises(error, match=rf"assign to a part of the Variable 'v'.*{text}"):
+        getattr(v[0], method)(value)
+    assert np.array_equal(v.numpy(), initial)
 
 
 @pytest.mark.parametrize(
@@ -319,3 +338,9 @@ def test_variables_under_transforms_are_constants_with_values():
 def test_numbers_count_creations():
     first, second = Variable(1.0), Variable(2.0)
     assert first.number < second.number
+
+
+@pytest.mark.parametrize("value", ["a", ["a"], np.datetime64("2020"), object(), None])
+def test_constants_are_numbers(value):
+    with pytest.raises(TypeError, match=r"constant\(\) of .* pass numbers"):
+        functad.constant(value)
