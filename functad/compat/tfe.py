@@ -68,14 +68,14 @@ def _by_arguments(transform: Callable[..., Any], f: Callable[..., Any], params: 
     @functools.wraps(f)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         given = list(args)
-        for position in set(chosen.positions(len(args))):
+        for position in set(chosen.positions(len(args), list(kwargs))):
             given[position] = _converted(args[position])
         return both(*given, **kwargs)
 
     return wrapper
 
 
-def gradients_function(f: Callable[..., Any], params: Params = None) -> Callable[..., Any]:
+def gradients_function(f: Callable[..., Any] | None = None, params: Params = None) -> Callable[..., Any]:
     """Return a function that gives the gradients of `f` by its arguments, as `functad.gradients_function` does.
 
     Example:
@@ -83,11 +83,13 @@ def gradients_function(f: Callable[..., Any], params: Params = None) -> Callable
         >>> tfe.gradients_function(lambda x: x * x)(3.0)[0].numpy()
         np.float32(6.0)
     """
+    if f is None:
+        return functools.partial(gradients_function, params=params)
     inner = _by_arguments(functad.gradients_function, f, params)
     return functools.wraps(f)(lambda *args, **kwargs: tensors_of(inner(*args, **kwargs)))
 
 
-def value_and_gradients_function(f: Callable[..., Any], params: Params = None) -> Callable[..., Any]:
+def value_and_gradients_function(f: Callable[..., Any] | None = None, params: Params = None) -> Callable[..., Any]:
     """Return a function that gives the value of `f` and its gradients by its arguments.
 
     Example:
@@ -96,11 +98,13 @@ def value_and_gradients_function(f: Callable[..., Any], params: Params = None) -
         >>> value.numpy(), g.numpy()
         (np.float32(9.0), np.float32(6.0))
     """
+    if f is None:
+        return functools.partial(value_and_gradients_function, params=params)
     inner = _by_arguments(functad.value_and_gradients_function, f, params)
     return functools.wraps(f)(lambda *args, **kwargs: tensors_of(inner(*args, **kwargs)))
 
 
-def make_vjp(f: Callable[..., Any], params: Params = None, persistent: bool = True) -> Callable[..., Any]:
+def make_vjp(f: Callable[..., Any] | None = None, params: Params = None, persistent: bool = True) -> Callable[..., Any]:
     """Return a function that gives the value of `f` and the function from its cotangent to those of the arguments.
 
     Example:
@@ -109,6 +113,8 @@ def make_vjp(f: Callable[..., Any], params: Params = None, persistent: bool = Tr
         >>> vjp()[0].numpy()
         np.float32(6.0)
     """
+    if f is None:
+        return functools.partial(make_vjp, params=params, persistent=persistent)
     inner = _by_arguments(functad.make_vjp, f, params, persistent=persistent)
 
     @functools.wraps(f)

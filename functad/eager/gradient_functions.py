@@ -23,19 +23,23 @@ from functad.trees import flatten, tree_map
 Params = Sequence[str] | Sequence[int] | str | int | None
 
 
-def gradients_function(f: Callable[..., Any], params: Params = None) -> Callable[..., list[Any]]:
+def gradients_function(f: Callable[..., Any] | None = None, params: Params = None) -> Callable[..., Any]:
     """Return a function that gives the gradients of `f` by its arguments, as a list.
+
+    It is a decorator too, with arguments or without: `@gradients_function(params=["x"])`.
 
     Args:
         f: a function of Tensors; its results are summed.
-        params: names, or positions, of the parameters to differentiate by; all positional ones that a call gives if left out.
+        params: names, or positions, of the parameters to differentiate by; if left out, all positional ones that a call gives,
+            except `self` and `cls`.
 
     Returns:
         A function with the arguments of `f`, and the keyword `dy`: a seed in the structure of the result. Arguments that are
         differentiated are made Tensors; others reach `f` as they are. What the result does not depend on has gradient `None`.
 
     Raises:
-        ValueError: `params` mixes names and positions, or names no parameter; `f` returned `None`.
+        TypeError: something in `params` is neither a name nor a position.
+        ValueError: `params` mixes names and positions, or names no parameter; `f` returned `None`; a call gives keywords only.
         IndexError: a call does not give an argument that is to be differentiated.
 
     Example:
@@ -43,25 +47,29 @@ def gradients_function(f: Callable[..., Any], params: Params = None) -> Callable
         >>> [float(g) for g in gradients_function(f)(2.0, 3.0)]
         [27.0, -4.0]
     """
+    if f is None:
+        return functools.partial(gradients_function, params=params)
     both = value_and_gradients_function(f, params)
 
     @functools.wraps(f)
     def gradients(*args: Any, **kwargs: Any) -> list[Any]:
-        return both(*args, **kwargs)[1]
+        return both(*args, **kwargs)[1]  # type: ignore[no-any-return]
 
     return gradients
 
 
-def value_and_gradients_function(f: Callable[..., Any], params: Params = None) -> Callable[..., tuple[Any, list[Any]]]:
+def value_and_gradients_function(f: Callable[..., Any] | None = None, params: Params = None) -> Callable[..., Any]:
     """Return a function that gives the value of `f` and its gradients by its arguments, as a list.
 
-    The arguments are those of `gradients_function`.
+    The arguments, and the use as a decorator, are those of `gradients_function`.
 
     Example:
         >>> value, (g,) = value_and_gradients_function(lambda x: x * x)(3.0)
         >>> float(value), float(g)
         (9.0, 6.0)
     """
+    if f is None:
+        return functools.partial(value_and_gradients_function, params=params)
     chosen = _Parameters(f, params)
 
     @functools.wraps(f)
@@ -72,11 +80,11 @@ def value_and_gradients_function(f: Callable[..., Any], params: Params = None) -
     return value_and_gradients
 
 
-def make_vjp(f: Callable[..., Any], params: Params = None, persistent: bool = True) -> Callable[..., Any]:
+def make_vjp(f: Callable[..., Any] | None = None, params: Params = None, persistent: bool = True) -> Callable[..., Any]:
     """Return a function that gives the value of `f` and the function from its cotangent to those of the arguments.
 
     Args:
-        f: a function of Tensors.
+        f: a function of Tensors; without it, a decorator is returned.
         params: as for `gradients_function`.
         persistent: the second function may be called more than once.
 
@@ -85,6 +93,8 @@ def make_vjp(f: Callable[..., Any], params: Params = None, persistent: bool = Tr
         >>> float(vjp()[0]), float(vjp(10.0)[0])
         (6.0, 60.0)
     """
+    if f is None:
+        return functools.partial(make_vjp, params=params, persistent=persistent)
     chosen = _Parameters(f, params)
 
     @functools.wraps(f)
@@ -168,6 +178,11 @@ class _Parameters:
             self.names = []
         if self.chosen is None:
             return
+        for param in self.chosen:
+            if not isinstance(param, (str, int)):
+                raise TypeError(
+                    f"params of {name_of(f)} hold {param!r}, at {here()}: give the names or the positions of parameters."
+                )
         if len({type(param) is str for param in self.chosen}) > 1:
             raise ValueError(
                 f"params of {name_of(f)} mix names and positions, at {here()}: {self.chosen}. Use one or the other."
@@ -178,21 +193,30 @@ class _Parameters:
                     f"{name_of(f)} has no parameter {param!r}, at {here()}: it has {', '.join(self.names) or 'none'}."
                 )
 
-    def positions(self, count: int) -> list[int]:
-        """Return the positions of the arguments, given how many a call has.
+    def positions(self, count: int, keywords: Sequence[str]) -> list[int]:
+        """Return the positions of the arguments, given how many a call has, and the names of those it gives by name.
 
         Raises:
             IndexError: one is not there.
+            ValueError: there is no argument to differentiate by but those given by name.
         """
         if self.chosen is None:
-            return list(range(min(count, len(self.names)) if self.names else count))
+            first = 1 if self.names[:1] in (["self"], ["cls"]) else 0
+            found = list(range(first, min(count, len(self.names)) if self.names else count))
+            if not found and any(name in self.names for name in keywords):
+                raise ValueError(
+                    f"{name_of(self.f)}, called at {here()} with keywords only, has nothing to differentiate by: arguments "
+                    f"given by name are constants. Give them by position, without their names."
+                )
+            return found
         result = []
         for param in self.chosen:
             place = self.names.index(param) if isinstance(param, str) else param
             if not -count <= place < count:
+                by_name = param in keywords or (isinstance(param, int) and keywords)
                 raise IndexError(
                     f"{name_of(self.f)} is to be differentiated by parameter {param!r}, but the call at {here()} has {count} "
-                    f"positional arguments."
+                    f"positional arguments{'; what is given by name is a constant: give it by position' if by_name else ''}."
                 )
             result.append(place % count)
         return result
@@ -202,7 +226,7 @@ def _run(
     f: Callable[..., Any], chosen: _Parameters, args: tuple[Any, ...], kwargs: dict[str, Any], *, persistent: bool
 ) -> tuple[Any, Callable[..., list[Any]]]:
     """Return the value of `f`, and the function from a seed to the gradients by the chosen arguments."""
-    positions = chosen.positions(len(args))
+    positions = chosen.positions(len(args), list(kwargs))
     given = list(args)
     tape = GradientTape(persistent=persistent, watch_accessed_variables=False)
     with tape:

@@ -108,3 +108,13 @@ def test_the_names_that_are_shared():
     assert tfe.executing_eagerly()
     assert tfe.enable_eager_execution() is None
     assert tfe.num_gpus() == 0
+
+
+def test_decorators_take_parameters():
+    @tfe.gradients_function(params=["y"])
+    def f(x, y):
+        return x * y * y
+
+    assert [g.numpy() for g in f(2.0, 3.0)] == [12]
+    assert tfe.value_and_gradients_function(params=[0])(lambda x: x * x)(3.0)[1][0].numpy() == 6
+    assert tfe.make_vjp(persistent=True)(lambda x: x * x)(3.0)[1](2.0)[0].numpy() == 12

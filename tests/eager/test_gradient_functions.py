@@ -71,6 +71,24 @@ def test_parameters_with_defaults():
         gradients_function(f, ["y"])(2.0)
 
 
+def test_params_must_be_names_or_positions():
+    for params in ([1.5], [None], [("x",)]):
+        with pytest.raises(TypeError, match="params of cubic hold"):
+            gradients_function(cubic, params)
+
+
+def test_arguments_given_by_name_are_no_parameters_to_differentiate_by():
+    def f(x, y=3.0):
+        return x * y
+
+    with pytest.raises(ValueError, match=r"f, called at .* with keywords only"):
+        gradients_function(f)(x=2.0, y=3.0)
+    with pytest.raises(IndexError, match=r"'y'.* given by name is a constant"):
+        gradients_function(f, ["y"])(2.0, y=3.0)
+    assert floats(gradients_function(f)(2.0, y=5.0)) == [5]
+    assert gradients_function(lambda: 1.0)() == []
+
+
 def test_variadic_functions():
     assert floats(gradients_function(lambda *args: args[0] * args[1] ** 2)(2.0, 3.0)) == [9, 12]
     assert floats(gradients_function(lambda x, *rest: x * rest[0])(2.0, 3.0)) == [3]
@@ -203,6 +221,60 @@ def test_decorators_keep_names():
     assert floats(slope(3.0)) == [6]
     for decorator in (value_and_gradients_function, implicit_gradients, implicit_value_and_gradients, make_vjp):
         assert decorator(cubic).__name__ == "cubic"
+
+
+def test_decorators_take_parameters():
+    @gradients_function(params=["y"])
+    def slope(x, y):
+        """Return a product."""
+        return x * y * y
+
+    assert (slope.__name__, slope.__doc__, floats(slope(2.0, 3.0))) == ("slope", "Return a product.", [12])
+    value, gradients = value_and_gradients_function(params=[0])(cubic)(2.0, 3.0)
+    assert (float(value), floats(gradients)) == (6, [27])
+    value, vjp = make_vjp(params="y", persistent=False)(cubic)(2.0, 3.0)
+    assert floats(vjp()) == [-4]
+    with pytest.raises(RuntimeError, match="already"):
+        vjp()
+
+
+def test_decorated_methods_leave_out_the_object():
+    class Model:
+        def __init__(self):
+            self.w = functad.Variable(2.0, name="w")
+
+        @gradients_function
+        def slope(self, x):
+            return self.w * x * x
+
+        @value_and_gradients_function(params=["x"])
+        def both(self, x, y):
+            return self.w * x * y
+
+        @make_vjp
+        def pull(self, x, y):
+            return self.w * x * y
+
+        @implicit_gradients
+        def weights(self, x):
+            return self.w * x * x
+
+        @implicit_value_and_gradients
+        def all_weights(self, x):
+            return self.w * x * x
+
+        @classmethod
+        @gradients_function
+        def power(cls, x):
+            return x**3
+
+    model = Model()
+    assert floats(model.slope(3.0)) == [12]
+    assert floats(model.both(3.0, 5.0)[1]) == [10]
+    assert floats(model.pull(3.0, 5.0)[1]()) == [10, 6]
+    assert [(float(g), v.name) for g, v in model.weights(3.0)] == [(9, "w")]
+    assert float(model.all_weights(3.0)[1][0][0]) == 9
+    assert floats(Model.power(2.0)) == [12]
 
 
 def test_nesting_gives_higher_order():
