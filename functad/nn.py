@@ -244,7 +244,8 @@ class Dense(Module):
         name: of the layer; `dense` if not given.
 
     Raises:
-        ValueError: `units` is not positive, or the name of the activation is unknown; (when called) the input does not fit.
+        TypeError: `units` or `inputs` is no integer, or the activation is no function.
+        ValueError: one of them is not positive, or the name of the activation is unknown; (when called) the input does not fit.
 
     Example:
         >>> import numpy as np, functad
@@ -270,8 +271,13 @@ class Dense(Module):
         name: str | None = None,
     ) -> None:
         super().__init__(name)
-        if units < 1:
-            raise ValueError(f"Dense({units}), at {here()}: a layer needs at least one unit.")
+        for count, what in ((units, "unit"), (1 if inputs is None else inputs, "input")):
+            if not isinstance(count, (int, np.integer)):
+                raise TypeError(f"Dense with {count!r} {what}s, at {here()}: their number must be an integer.")
+            if count < 1:
+                raise ValueError(f"Dense with {count} {what}s, at {here()}: a layer needs at least one {what}.")
+        if activation is not None and not isinstance(activation, str) and not callable(activation):
+            raise TypeError(f"Dense with the activation {activation!r}, at {here()}: give a function, or the name of one.")
         if isinstance(activation, str) and activation not in _ACTIVATIONS:
             raise ValueError(f"{activation!r} is no activation, at {here()}: there are {', '.join(_ACTIVATIONS)}.")
         self.units = units

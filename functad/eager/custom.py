@@ -17,7 +17,7 @@ import numpy as np
 
 from functad.eager.readable import Readable, read
 from functad.eager.recording import ACTIVE, Stamp
-from functad.eager.requests import conjugated
+from functad.eager.requests import as_numbers, conjugated
 from functad.eager.tape import GradientTape
 from functad.eager.variable import GIVEN, Variable, reading, standing_in
 from functad.errors import CustomGradientError
@@ -142,7 +142,11 @@ class _Call:
         if not isinstance(pair, tuple) or len(pair) != 2 or not callable(pair[1]):
             raise TypeError(f"{name_of(self.f)}, called at {here()}, must return a pair: its value, and the gradient function.")
         outs, self.result = flatten(pair[0])
-        return [read(out) for out in outs], pair[1]
+        if not outs:
+            raise TypeError(
+                f"{name_of(self.f)}, called at {here()}, must return Tensors or numbers as its value, not {pair[0]!r}."
+            )
+        return [as_numbers(out, f"the value of {name_of(self.f)}") for out in outs], pair[1]
 
     def _rule(self, g: Any, arrays: Sequence[Any]) -> list[Any]:
         """Return the cotangents of the arguments and Variables.
@@ -182,8 +186,13 @@ class _Call:
         dys = [clone(dy) if isinstance(dy, Recorded) else idle(Tensor, np.copy(dy)[()]) for dy in dys]
         of_variables: Sequence[Any] = ()
         if self.variables:
-            found, of_variables = grad_fn(*dys, variables=list(self.variables))
-            of_variables = _listed(of_variables)
+            pair = grad_fn(*dys, variables=list(self.variables))
+            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+                raise CustomGradientError(
+                    f"the gradient function of {name_of(self.f)} was given variables=, and returned a {type(pair).__name__}, "
+                    f"at {here()}: return a pair, the gradients of the arguments and a list of those of the Variables."
+                )
+            found, of_variables = pair[0], _listed(pair[1])
             self._check_count(of_variables, len(self.variables), "Variables")
         else:
             found = grad_fn(*dys)
@@ -206,7 +215,7 @@ class _Call:
         shape, dtype = shape_of(array), dtype_of(array)
         if ct is None:
             return np.zeros(shape, dtype if dtype.kind in "fc" else np.float64)[()]
-        ct = awake(read(ct))
+        ct = awake(as_numbers(ct, f"what the gradient function of {name_of(self.f)} returned"))
         if shape_of(ct) != shape:
             raise CustomGradientError(
                 f"the gradient function of {name_of(self.f)} returned a gradient of shape {shape_of(ct)} for an argument of "

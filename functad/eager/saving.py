@@ -159,6 +159,10 @@ def _read(path: Path) -> State:
                 return {key: found[key] for key in found.files}
     except (EOFError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path} is no whole .npz file, at {here()}: {error}.") from error
+    except ValueError as error:  # NumPy's text advises to load pickled objects, which may run anything
+        raise ValueError(
+            f"{path} is no .npz file of numbers, at {here()}: it holds text or Python objects, which are never loaded."
+        ) from error
     raise ValueError(f"{path} holds one array, at {here()}: it was not written by functad.save.")
 
 

@@ -257,6 +257,14 @@ def test_activation_by_name():
 def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="at least one unit"):
         nn.Dense(0)
+    with pytest.raises(ValueError, match="at least one input"):
+        nn.Dense(2, inputs=0)
+    for wrong in ({"units": 2.5}, {"units": "2"}, {"units": 2, "inputs": 1.0}):
+        with pytest.raises(TypeError, match="must be an integer"):
+            nn.Dense(**wrong)
+    with pytest.raises(TypeError, match="activation 3"):
+        nn.Dense(2, 3)
+    assert nn.Dense(np.int64(2), inputs=np.int32(3)).kernel.shape == (3, 2)
     layer = nn.Dense(2, name="last")
     with pytest.raises(ValueError, match=r"last got inputs of shape \(\).*needs \(\.\.\., inputs\)"):
         layer(1.0)
