@@ -74,6 +74,11 @@ def test_names_are_listed():
         ("linalg.matrix_rank", r"write np\.linalg\.matrix_rank"),
         ("reduce_summ", r"nearest name that it has is tf\.reduce_sum"),
         ("zzzzzz", "use the NumPy spelling"),
+        ("nn.conv2d", "use the NumPy spelling"),
+        ("summary", "use the NumPy spelling"),
+        ("scan", r"Write functad\.scan instead"),
+        ("vectorized_map", r"functad\.vmap"),
+        ("newaxis", r"np\.newaxis"),
         ("keras.layers.Dropout", "rng.random"),
     ],
 )

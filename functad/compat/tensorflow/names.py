@@ -26,26 +26,45 @@ LATER: dict[str, tuple[str, str]] = {}
 """Names that are imported when they are asked for: path, module, and the name there."""
 
 SPELLINGS = {
+    "Assert": "assert np.all(condition)",
+    "bfloat16": "tf.float32, as NumPy has no bfloat16",
+    "case": "Python's if and elif",
     "cholesky": "np.linalg.cholesky(x)",
     "compat": "functad.compat.tf",
+    "control_dependencies": "the lines one after the other",
     "data": "a Python loop over arrays",
+    "foldl": "functools.reduce(f, xs, first)",
+    "group": "the lines one after the other",
     "io": "np.save and np.load",
     "keras.Input": "keras.Sequential without it: layers are built at their first call",
     "keras.layers.Dropout": "x * (rng.random(x.shape) < keep) / keep",
     "linalg.expm": "scipy.linalg.expm(x), of constants",
     "linalg.lstsq": "np.linalg.lstsq(a, b)",
-    "map_fn": "np.stack([f(x) for x in xs])",
+    "linalg.triangular_solve": "np.linalg.solve(np.tril(a), b)",
+    "map_fn": "functad.vmap(f)(xs), or np.stack([f(x) for x in xs])",
+    "math.segment_sum": "np.add.at(out, segment_ids, data)",
+    "math.unsorted_segment_sum": "np.add.at(out, segment_ids, data)",
     "math.erf": "scipy.special.erf(x)",
     "math.digamma": "scipy.special.digamma(x)",
     "math.lgamma": "scipy.special.gammaln(x)",
+    "newaxis": "None, or np.newaxis",
+    "nn.relu6": "np.clip(x, 0, 6)",
+    "nn.softsign": "x / (1 + np.abs(x))",
+    "no_op": "nothing",
     "numpy_function": "the NumPy function itself",
     "placeholder": "a parameter of a function",
     "py_function": "the Python function itself",
     "Session": "functad.graph()",
+    "saved_model": "functad.save(module, path)",
+    "scan": "functad.scan",
     "scatter_nd": "np.add.at(out, indices, updates)",
+    "signal": "np.fft",
+    "sequence_mask": "np.arange(length) < np.expand_dims(lengths, -1)",
+    "switch_case": "branches[index]()",
     "tensor_scatter_nd_update": "out = np.copy(x); out[indices] = updates",
+    "train.Checkpoint": "functad.save(module, path) and functad.restore",
     "unique": "np.unique(x)",
-    "vectorized_map": "np.stack([f(x) for x in xs])",
+    "vectorized_map": "functad.vmap(f)(xs)",
 }
 """What to write in place of names that are not in the table, where NumPy has no function of the same name."""
 
@@ -101,7 +120,7 @@ def _instead_of(path: str) -> str:
     for module, spelling in ((np.linalg, "np.linalg"), (np.fft, "np.fft"), (np, "np")):
         if callable(getattr(module, last, None)) and (module is np or spelling.rpartition(".")[2] in path):
             return f"NumPy functions act on Tensors: write {spelling}.{last}."
-    near = difflib.get_close_matches(path, [*TABLE, *LATER], 1)
+    near = difflib.get_close_matches(path, [*TABLE, *LATER], 1, cutoff=0.8)  # below that names have little in common
     if near:
         return f"The nearest name that it has is tf.{near[0]}."
     return "NumPy functions act on Tensors: use the NumPy spelling."
