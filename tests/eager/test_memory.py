@@ -246,6 +246,13 @@ def grown(step, count):
     return sys.getallocatedblocks() - before
 
 
+def shortest_step(x=functad.constant(2.0)):  # noqa: B008 - the same in all steps
+    with GradientTape() as tape:
+        tape.watch(x)
+        y = x * x
+    tape.gradient(y, x)
+
+
 def plain_step(v=functad.Variable(np.ones(4)), x=functad.constant(np.ones(4))):  # noqa: B008 - the same in all steps
     with GradientTape() as tape:
         tape.watch(x)
@@ -314,6 +321,7 @@ def custom_step(x=functad.constant(np.ones(4))):  # noqa: B008
 @pytest.mark.parametrize(
     "step",
     [
+        shortest_step,
         plain_step,
         unasked_step,
         persistent_step,
@@ -329,8 +337,8 @@ def custom_step(x=functad.constant(np.ones(4))):  # noqa: B008
 )
 def test_short_tapes_leak_nothing(step):
     gc.enable()  # what forms a cycle must go too, only later
-    count = 3000 if step is plain_step else 1000
-    assert grown(step, count) < count // 4  # one object left by each tape would be `count`
+    count = 100_000 if step is shortest_step else 1000
+    assert grown(step, count) < min(count // 4, 1000)  # one object left by each tape would be `count`
 
 
 @pytest.mark.parametrize("step", [plain_step, unasked_step, persistent_step, nested_step, assigning_step, implicit_step])
@@ -368,7 +376,7 @@ STEPS = [
 
 
 def test_peak_memory_of_a_chain():
-    size, count = 10_000, 60
+    size, count = 100_000, 60
     x = functad.constant(np.linspace(0.0, 1.0, size))
     tracemalloc.start()
     with GradientTape() as tape:
@@ -380,7 +388,7 @@ def test_peak_memory_of_a_chain():
     tape.gradient(loss, x)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 20 * size * 8  # sines keep their argument, maxima a mask: 12 arrays and 12 eighths
+    assert peak <= 18 * size * 8  # sines keep their argument, maxima a mask: 12 arrays and 12 eighths
 
 
 def test_sums_keep_nothing():
