@@ -19,6 +19,7 @@ from functad.expressions.spec import dtype_of, shape_of
 from functad.places import here, name_of
 from functad.primitives.operands import as_operand
 from functad.primitives.special import softmax_first
+from functad.tracing.batching import lowest
 from functad.transforms.stop import stop_gradient
 
 __all__ = [
@@ -201,13 +202,15 @@ def softmax_cross_entropy(logits: Any, labels: Any) -> Any:
             f"softmax_cross_entropy of logits of shape {shape} with labels of shape {shape_of(labels)}, at {here()}: there "
             f"must be one label for each row of logits."
         )
-    numbers = np.asarray(labels)
-    if numbers.size and not (numbers.min() >= 0 and numbers.max() < classes[0]):
+    numbers = lowest(labels)  # of all examples of a batch; there are none in an abstract trace
+    known = isinstance(numbers, (np.ndarray, np.generic)) and numbers.size
+    if known and not (numbers.min() >= 0 and numbers.max() < classes[0]):
         raise ValueError(
             f"softmax_cross_entropy with labels from {numbers.min()} to {numbers.max()} and {classes[0]} classes, at {here()}."
         )
     shifted = _shifted(logits, -1)
-    return np.log(np.sum(np.exp(shifted), axis=-1)) - np.take_along_axis(shifted, numbers[..., None], axis=-1)[..., 0]
+    chosen = np.expand_dims(labels, -1)
+    return np.log(np.sum(np.exp(shifted), axis=-1)) - np.take_along_axis(shifted, chosen, axis=-1)[..., 0]
 
 
 def glorot_uniform(rng: np.random.Generator, shape: Sequence[int]) -> Any:

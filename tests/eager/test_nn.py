@@ -175,6 +175,24 @@ def test_cross_entropy_with_huge_and_masked_logits():
     assert gradient.tolist() == [[0.0, 0.0, 0.0], [-1.0, 1.0, 0.0]]
 
 
+def test_cross_entropy_with_labels_of_single_examples(rng):
+    logits, labels = rng.normal(size=(4, 2, 5)), rng.integers(5, size=(4, 2))
+    for f in (nn.softmax_cross_entropy, lambda a, b: np.mean(nn.softmax_cross_entropy(a, b))):
+        each = [f(a, b) for a, b in zip(logits, labels, strict=True)]
+        np.testing.assert_allclose(functad.vmap(f)(logits, labels), each, rtol=1e-13)
+        np.testing.assert_allclose(
+            functad.vmap(f, in_axes=(None, 0))(logits[0], labels), [f(logits[0], b) for b in labels], rtol=1e-13
+        )
+    slope = functad.grad(lambda a, b: np.sum(nn.softmax_cross_entropy(a, b)))
+    slopes = [slope(a, b) for a, b in zip(logits, labels, strict=True)]
+    np.testing.assert_allclose(functad.vmap(slope)(logits, labels), slopes, rtol=1e-13, atol=1e-15)
+    expressions = functad.make_expressions(nn.softmax_cross_entropy)(logits, labels)
+    np.testing.assert_allclose(expressions(logits, labels), nn.softmax_cross_entropy(logits, labels), rtol=1e-13)
+    assert functad.vmap(nn.softmax_cross_entropy)(logits[0], labels[:2, 0]).shape == (2,)
+    with pytest.raises(ValueError, match="labels from 0 to 5 and 5 classes"):
+        functad.vmap(nn.softmax_cross_entropy)(logits[:, 0], np.array([0, 1, 2, 5]))
+
+
 @pytest.mark.parametrize(
     ("logits", "labels", "error", "text"),
     [
