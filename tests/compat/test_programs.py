@@ -280,6 +280,25 @@ def test_the_functional_transforms_take_functions_written_with_tf():
     np.testing.assert_allclose(g, expected, rtol=1e-7)
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda logits, label: tf.nn.sparse_softmax_cross_entropy_with_logits(labels=label, logits=logits),
+        lambda logits, label: tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)(label[None], logits[None]),
+        lambda logits, label: tf.gather(logits, label),
+        lambda logits, label: tf.reduce_sum(tf.one_hot(label, 5) * logits),
+    ],
+    ids=["sparse-cross-entropy", "keras-loss", "gather", "one-hot"],
+)
+def test_labels_of_single_examples(f, rng):
+    logits, labels = rng.normal(size=(4, 5)), np.array([0, 3, 1, 4])
+    each = [np.asarray(f(a, b)) for a, b in zip(logits, labels, strict=True)]
+    np.testing.assert_allclose(functad.vmap(f)(logits, labels), each, rtol=1e-6)
+    slope = functad.grad(f)
+    slopes = [slope(a, b) for a, b in zip(logits, labels, strict=True)]
+    np.testing.assert_allclose(functad.vmap(slope)(logits, labels), slopes, rtol=1e-6, atol=1e-7)
+
+
 def test_recompute_grad_and_grad_pass_through():
     v = tf.Variable(0.5)
     block = tf.recompute_grad(lambda x: tf.sin(x) * v)

@@ -8,12 +8,20 @@ import numpy as np
 
 from functad.compat.tensorflow.dtypes import numpy_dtype
 from functad.compat.tensorflow.tensors import as_tensor, operands, operation
-from functad.expressions.spec import dtype_of, shape_of
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of
+from functad.primitives.operands import innermost
+from functad.tracing.recorder import awake
 
 
 def plain(value: Any) -> Any:
     """Return indices, shapes and the like as a plain array."""
     return np.asarray(as_tensor(value).numpy())
+
+
+def places_of(value: Any) -> Any:
+    """Return positions as a plain array; under `vmap`, or where values are not known, as the Tensor that stands for them."""
+    tensor = as_tensor(value)
+    return tensor if isinstance(innermost(awake(tensor)), ArraySpec) else np.asarray(tensor.numpy())
 
 
 def shape_from(value: Any) -> tuple[int, ...]:
@@ -92,7 +100,7 @@ def one_hot(
 ) -> Any:
     """Return, for each integer, a row with `on_value` there; one outside the depth has no such place."""
     kind = np.float32 if dtype is None else numpy_dtype(dtype)
-    chosen = plain(indices)[..., None] == np.arange(int(plain(depth)))
+    chosen = np.expand_dims(places_of(indices), -1) == np.arange(int(plain(depth)))
     return np.moveaxis(np.where(chosen, as_tensor(on_value, kind), as_tensor(off_value, kind)), -1, axis)
 
 

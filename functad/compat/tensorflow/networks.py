@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 import functad
-from functad.compat.tensorflow.creation import plain
+from functad.compat.tensorflow.creation import places_of
 from functad.compat.tensorflow.names import TABLE, enter, named
 from functad.compat.tensorflow.reductions import axes_of, log_sum_exp
 from functad.compat.tensorflow.shaping import gather
 from functad.compat.tensorflow.tensors import as_tensor, cast, operands, operation, returning_tensors
-from functad.expressions.spec import dtype_of
+from functad.expressions.spec import dtype_of, shape_of
 from functad.places import here
 
 
@@ -91,8 +91,8 @@ def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: int = -1, 
 @operation("nn.sparse_softmax_cross_entropy_with_logits")
 def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any, name: str | None = None) -> Any:
     """Return the cross-entropy of the classes in `labels`, integers, with `softmax(logits)`."""
-    x, places = as_tensor(logits), plain(labels)
-    return log_sum_exp(x, -1, False) - np.squeeze(np.take_along_axis(x, places[..., None], -1), -1)
+    x, places = as_tensor(logits), np.expand_dims(places_of(labels), -1)
+    return log_sum_exp(x, -1, False) - np.squeeze(np.take_along_axis(x, places, -1), -1)
 
 
 @operation("nn.sigmoid_cross_entropy_with_logits")
@@ -153,7 +153,8 @@ def mean_absolute_error(y_true: Any, y_pred: Any) -> Any:
 def sparse_categorical_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False) -> Any:
     """Return the cross-entropy of classes with probabilities, or logits, along the last axis."""
     x = as_tensor(y_pred)
-    return sparse_softmax_cross_entropy_with_logits(plain(y_true).reshape(x.shape[:-1]).astype(int), _logits(x, from_logits))
+    labels = np.reshape(places_of(y_true), shape_of(x)[:-1]).astype(int)
+    return sparse_softmax_cross_entropy_with_logits(labels, _logits(x, from_logits))
 
 
 @operation("keras.losses.categorical_crossentropy")

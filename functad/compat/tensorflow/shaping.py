@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from functad.compat.tensorflow.creation import plain, shape_from
+from functad.compat.tensorflow.creation import places_of, plain, shape_from
 from functad.compat.tensorflow.dtypes import numpy_dtype
 from functad.compat.tensorflow.names import named
 from functad.compat.tensorflow.reductions import axes_of
 from functad.compat.tensorflow.tensors import as_tensor, operands, operation
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import here
+from functad.tracing.batching import lowest
 
 
 @operation("reshape")
@@ -159,12 +160,13 @@ def gather(
     Raises:
         IndexError: a position is outside, also a negative one.
     """
-    x, places = as_tensor(params), plain(indices)
+    x, places = as_tensor(params), places_of(indices)
     along = batch_dims if axis is None else int(plain(axis))
     along += len(shape_of(x)) if along < 0 else 0
     length = shape_of(x)[along]
-    if places.size and (places.min() < 0 or places.max() >= length):
-        raise IndexError(f"positions from {places.min()} to {places.max()} on an axis of length {length}, at {here()}.")
+    numbers = lowest(places)  # of all examples of a batch
+    if isinstance(numbers, np.ndarray) and numbers.size and (numbers.min() < 0 or numbers.max() >= length):
+        raise IndexError(f"positions from {numbers.min()} to {numbers.max()} on an axis of length {length}, at {here()}.")
     if not batch_dims:
         return np.take(x, places, axis=along)
     rest = places.shape[batch_dims:]
