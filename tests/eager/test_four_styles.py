@@ -164,6 +164,33 @@ def test_outer_variable_in_the_inner_function(outer, inner):
     assert float(found) == pytest.approx(float(mpmath.diff(slope, 0.7)), rel=1e-10)
 
 
+@pytest.mark.parametrize("style", STYLES)
+def test_hessian_around_each_style_and_in_it(style):
+    outside = functad.hessian(lambda x: STYLES[style](program)(x))(0.7)
+    inside = STYLES[style](lambda x: functad.hessian(program)(x))(0.7)
+    assert float(outside) == pytest.approx(expected(3), rel=1e-10)
+    assert float(inside) == pytest.approx(expected(3), rel=1e-10)
+
+
+def branchless(x):
+    """Return a number without a branch, which examples of a batch may not share."""
+    return np.sin(x) * np.exp(x) + x**3
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_vmap_around_each_style_and_in_it(style):
+    points = np.array([0.3, 0.7, 1.1])
+    first = [float(mpmath.diff(lambda x: mpmath.sin(x) * mpmath.exp(x) + x**3, point)) for point in points]
+    second = [float(mpmath.diff(lambda x: mpmath.sin(x) * mpmath.exp(x) + x**3, point, 2)) for point in points]
+    np.testing.assert_allclose(functad.vmap(STYLES[style](branchless))(points), first, rtol=1e-12)
+    np.testing.assert_allclose(functad.vmap(functad.grad(STYLES[style](branchless)))(points), second, rtol=1e-12)
+
+    def mapped(scale):
+        return np.sum(functad.vmap(branchless)(points * scale))
+
+    assert float(STYLES[style](mapped)(1.0)) == pytest.approx(points @ first, rel=1e-12)
+
+
 @pytest.mark.parametrize(
     "styles", list(itertools.product(["tape", "implicit_gradients", "accumulator", "grad", "jvp", "graph"], repeat=3))
 )
