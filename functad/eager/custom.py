@@ -62,6 +62,8 @@ def custom_gradient(f: Callable[..., Any] | None = None) -> Callable[..., Any]:
     """
     if f is None:
         return custom_gradient
+    if not callable(f):
+        raise TypeError(f"custom_gradient needs a function, not a {type(f).__name__}, at {here()}.")
 
     @functools.wraps(f)
     def wrapper(*args: Any, **kwargs: Any) -> Any:

@@ -56,7 +56,7 @@ def functional_call(module: Any, values: Mapping[str, Any], /, *args: Any, **kwa
 
     Raises:
         StateError: a path is not that of a Variable in the module, or a shape is another.
-        TypeError: `module` is no module, or a generator.
+        TypeError: `module` is no module, or a generator; `values` are no dict.
 
     Example:
         >>> import numpy as np, functad
@@ -75,6 +75,11 @@ def functional_call(module: Any, values: Mapping[str, Any], /, *args: Any, **kwa
     if not callable(module):
         raise TypeError(
             f"functional_call of a {type(module).__name__}, at {here()}: it has no __call__. Define one, or pass a method."
+        )
+    if not isinstance(values, Mapping):
+        raise TypeError(
+            f"functional_call with values that are a {type(values).__name__}, at {here()}: the second argument must be a dict "
+            f"by the paths of Variables, as functad.values_of(module) returns it."
         )
     found = {path: variable for path, variable in walk(owner) if isinstance(variable, Variable)}
     wrong = [f"{path!r} is no Variable of it" for path in values if path not in found]

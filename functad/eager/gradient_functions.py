@@ -12,6 +12,7 @@ import numpy as np
 from functad.eager.readable import Readable, read
 from functad.eager.recording import constant
 from functad.eager.tape import GradientTape
+from functad.errors import InputError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of
 from functad.places import here, name_of
 from functad.primitives.conversion import COPY
@@ -49,6 +50,7 @@ def gradients_function(f: Callable[..., Any] | None = None, params: Params = Non
     """
     if f is None:
         return functools.partial(gradients_function, params=params)
+    _checked(f, "gradients_function")
     both = value_and_gradients_function(f, params)
 
     @functools.wraps(f)
@@ -70,7 +72,7 @@ def value_and_gradients_function(f: Callable[..., Any] | None = None, params: Pa
     """
     if f is None:
         return functools.partial(value_and_gradients_function, params=params)
-    chosen = _Parameters(f, params)
+    chosen = _Parameters(f, params, "value_and_gradients_function")
 
     @functools.wraps(f)
     def value_and_gradients(*args: Any, dy: Any = None, **kwargs: Any) -> tuple[Any, list[Any]]:
@@ -95,7 +97,7 @@ def make_vjp(f: Callable[..., Any] | None = None, params: Params = None, persist
     """
     if f is None:
         return functools.partial(make_vjp, params=params, persistent=persistent)
-    chosen = _Parameters(f, params)
+    chosen = _Parameters(f, params, "make_vjp")
 
     @functools.wraps(f)
     def value_and_vjp(*args: Any, **kwargs: Any) -> tuple[Any, Callable[..., list[Any]]]:
@@ -124,6 +126,7 @@ def implicit_gradients(f: Callable[..., Any]) -> Callable[..., list[tuple[Any, A
         >>> float(g), variable.name
         (12.0, 'w')
     """
+    _checked(f, "implicit_gradients")
     both = implicit_value_and_gradients(f)
 
     @functools.wraps(f)
@@ -145,6 +148,7 @@ def implicit_value_and_gradients(f: Callable[..., Any]) -> Callable[..., tuple[A
         >>> float(value), float(pairs[0][0])
         (4.0, 4.0)
     """
+    _checked(f, "implicit_value_and_gradients")
 
     @functools.wraps(f)
     def value_and_gradients(*args: Any, **kwargs: Any) -> tuple[Any, list[tuple[Any, Any]]]:
@@ -162,10 +166,21 @@ def implicit_value_and_gradients(f: Callable[..., Any]) -> Callable[..., tuple[A
     return value_and_gradients
 
 
+def _checked(f: Any, form: str) -> None:
+    """Refuse what is no function.
+
+    Raises:
+        TypeError: it cannot be called.
+    """
+    if not callable(f):
+        raise InputError(f"{form} needs a function, not a {type(f).__name__}, at {here()}.")
+
+
 class _Parameters:
     """Which arguments of a function are differentiated."""
 
-    def __init__(self, f: Callable[..., Any], params: Params) -> None:
+    def __init__(self, f: Callable[..., Any], params: Params, form: str) -> None:
+        _checked(f, form)
         self.f = f
         self.chosen: list[Any] | None = [params] if isinstance(params, (str, int)) else None if params is None else list(params)
         try:

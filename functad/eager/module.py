@@ -31,6 +31,7 @@ class Module:
 
     Raises:
         ValueError: the name is no identifier.
+        TypeError: it is no string.
 
     Example:
         >>> import numpy as np, functad
@@ -57,6 +58,11 @@ class Module:
 
     def __init__(self, name: str | None = None) -> None:
         name = _WORD.sub("_", type(self).__name__).lower() if name is None else name
+        if not isinstance(name, str):
+            raise TypeError(
+                f"the name of a {type(self).__name__} is a {type(name).__name__}, at {here()}: it must be a string. Layers of "
+                f"a Sequential go into one list."
+            )
         if not name.isidentifier():
             raise ValueError(f"{name!r} cannot be the name of a module, at {here()}: use letters, digits and underscores.")
         scope = SCOPE.get()

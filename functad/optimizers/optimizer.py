@@ -267,6 +267,11 @@ class Optimizer:
 
     def _listed(self, pairs: Iterable[tuple[Any, VariableLike]]) -> list[tuple[Any, VariableLike]]:
         """Return the pairs as a list, after a look at what does not depend on values."""
+        if not isinstance(pairs, Iterable):
+            raise OptimizerError(
+                f"{self._call()} needs pairs (gradient, variable), not a {_described(pairs)}. Write "
+                "`optimizer.apply_gradients(zip(gradients, variables))`."
+            )
         listed: list[Any] = list(pairs)
         for pair in listed:
             if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not hasattr(pair[1], "assign"):

@@ -134,6 +134,11 @@ def test_what_is_no_pair(returned):
         f(functad.constant(1.0))
 
 
+def test_what_is_no_function_is_refused_at_once():
+    with pytest.raises(TypeError, match="custom_gradient needs a function, not a float"):
+        custom_gradient(3.0)
+
+
 @pytest.mark.parametrize("value", [None, "a", [], object()])
 def test_value_must_be_numbers(value):
     @custom_gradient

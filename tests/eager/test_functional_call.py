@@ -150,6 +150,12 @@ def test_all_that_does_not_fit_is_named_before_the_call(model):
         functional_call(nn.Dense(2), {"kernel": np.ones((2, 2))}, X)
 
 
+def test_values_must_be_a_dict(model):
+    for values in (X, None, list(values_of(model))):
+        with pytest.raises(TypeError, match=r"functional_call with values that are a .*functad\.values_of"):
+            functional_call(model, values, X)
+
+
 def test_what_is_no_module_is_refused():
     with pytest.raises(TypeError, match="must be a Module or its method"):
         functional_call(np.sin, {}, 1.0)

@@ -71,6 +71,14 @@ def test_parameters_with_defaults():
         gradients_function(f, ["y"])(2.0)
 
 
+@pytest.mark.parametrize(
+    "form", [gradients_function, value_and_gradients_function, make_vjp, implicit_gradients, implicit_value_and_gradients]
+)
+def test_what_is_no_function_is_refused_at_once(form):
+    with pytest.raises(TypeError, match=f"^{form.__name__} needs a function, not a Tensor"):
+        form(functad.constant(3.0))
+
+
 def test_params_must_be_names_or_positions():
     for params in ([1.5], [None], [("x",)]):
         with pytest.raises(TypeError, match="params of cubic hold"):

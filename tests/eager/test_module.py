@@ -139,6 +139,11 @@ def test_name_must_be_an_identifier():
             Module(name=wrong)
 
 
+def test_name_must_be_a_string():
+    with pytest.raises(TypeError, match=r"name of a Sequential is a Dense.* one list"):
+        functad.nn.Sequential([functad.nn.Dense(1)], functad.nn.Dense(2))
+
+
 def test_names_of_variables_carry_the_scope():
     class Layer(Module):
         @Module.with_name_scope

@@ -339,6 +339,12 @@ def test_what_is_no_pair_is_refused(swap):
         SGD().apply_gradients(swap(np.ones(2), Weight(np.ones(2), "v")))
 
 
+def test_what_holds_no_pairs_is_refused():
+    for pairs in (None, 3.0):
+        with pytest.raises(errors.OptimizerError, match=r"needs pairs .*zip\(gradients, variables\)"):
+            SGD(0.1).apply_gradients(pairs)
+
+
 def test_variable_given_twice_is_refused():
     v = Weight(1.0, "v")
     with pytest.raises(errors.OptimizerError, match="'v' twice"):
