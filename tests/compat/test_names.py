@@ -79,6 +79,8 @@ def test_names_are_listed():
         ("scan", r"Write functad\.scan instead"),
         ("vectorized_map", r"functad\.vmap"),
         ("newaxis", r"np\.newaxis"),
+        ("keras.optimizers.schedules", r"functad\.optimizers\.exponential_decay"),
+        ("keras.metrics", r"np\.mean\(np\.argmax"),
         ("keras.layers.Dropout", "rng.random"),
     ],
 )

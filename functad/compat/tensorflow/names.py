@@ -38,6 +38,8 @@ SPELLINGS = {
     "io": "np.save and np.load",
     "keras.Input": "keras.Sequential without it: layers are built at their first call",
     "keras.layers.Dropout": "x * (rng.random(x.shape) < keep) / keep",
+    "keras.metrics": "np.mean(np.argmax(logits, axis=-1) == labels) and the like",
+    "keras.optimizers.schedules": "functad.optimizers.exponential_decay or another schedule",
     "linalg.expm": "scipy.linalg.expm(x), of constants",
     "linalg.lstsq": "np.linalg.lstsq(a, b)",
     "linalg.triangular_solve": "np.linalg.solve(np.tril(a), b)",
