@@ -66,6 +66,22 @@ def part(a: Any, path: Path) -> Any:
     return a
 
 
+_PARTS = ("real", "imag")  # names, so that the primitives need not be loaded
+
+
+def choosing(path: Path) -> Path:
+    """Return the steps of a path that choose elements: positions and masks have no real and imaginary parts to choose from."""
+    return tuple([step for step in path if step.primitive.name not in _PARTS])
+
+
+def as_cotangent(piece: Any, path: Path) -> Any:
+    """Return what was read from a cotangent through a path as the cotangent of what was written there.
+
+    The cotangent of the imaginary part is minus that of the cotangent: `Re(g (x + i y)) = Re(g) x - Im(g) y`.
+    """
+    return -piece if any(step.primitive.name == "imag" for step in path) else piece
+
+
 def written(view: Any, index: Any) -> Any:
     """Return the elements of a cotangent that belong to what was written at an index: of repeated ones, the last was."""
     if index is Ellipsis:
@@ -100,12 +116,14 @@ def put(target: Any, path: Path, index: Any, v: Any, *, adds: bool) -> None:
 
 
 def _put_by_position(target: Any, path: Path, index: Any, v: Any, adds: bool) -> None:
-    places = part(np.arange(target.size).reshape(target.shape), path)[index]
-    flat = target.reshape(-1)
+    places = part(np.arange(target.size).reshape(target.shape), choosing(path))[index]
+    chosen = flat = target.reshape(-1)
+    for step in path:
+        chosen = getattr(chosen, step.primitive.name) if step.primitive.name in _PARTS else chosen
     if adds:
-        add_at(flat, places, v)
+        add_at(chosen, places, v)
     else:
-        flat[places] = v
+        chosen[places] = v
     if not shares(flat, target):
         target[...] = flat.reshape(target.shape)
 
@@ -128,15 +146,20 @@ def _written_spec(*arrays: Any, path: Path, index: Any) -> ArraySpec:
 def _write(*arrays: Any, path: Path, index: Any) -> Any:
     a, v = arrays
     out = np.copy(a)
-    put(out, path, index, v, adds=False)
+    put(out, path, index, _without_zeros(v, path), adds=False)
     return out
 
 
 def _add(*arrays: Any, path: Path, index: Any) -> Any:
     a, v = arrays
     out = np.copy(a)
-    put(out, path, index, v, adds=True)
+    put(out, path, index, _without_zeros(v, path), adds=True)
     return out
+
+
+def _without_zeros(v: Any, path: Path) -> Any:
+    """Return a complex tangent of zeros as a real one if it is written into a part, lest NumPy warns of what is lost."""
+    return v.real if len(choosing(path)) < len(path) and dtype_of(v).kind == "c" and not np.any(v) else v
 
 
 def _samples(array: Any) -> Calls:
@@ -185,11 +208,13 @@ def add(a: Any, v: Any, /, *, path: Path, index: Any) -> Any:
 
 
 def _write_vjp(g: Any, path: Path, index: Any, shapes: Any) -> tuple[Any, Any]:
-    return WRITE(g, dtype_of(g).type(0), path=path, index=index), _squeezed(written(part(g, path), index), shapes[1])
+    view = part(g, path)
+    piece = as_cotangent(written(view, index), path)
+    return WRITE(g, dtype_of(view).type(0), path=path, index=index), _squeezed(piece, shapes[1])
 
 
 def _add_vjp(g: Any, path: Path, index: Any, shapes: Any) -> tuple[Any, Any]:
-    return g, _squeezed(get_item(part(g, path), index), shapes[1])
+    return g, _squeezed(as_cotangent(get_item(part(g, path), index), path), shapes[1])
 
 
 def _squeezed(piece: Any, shape: tuple[int, ...]) -> Any:

@@ -105,10 +105,20 @@ class ArrayMethods:
         """The real part."""
         return _front(np.real)(self)
 
+    @real.setter
+    def real(self: Any, values: Any) -> None:
+        _front(np.real)(self)[...] = values
+
     @property
     def imag(self) -> Any:
         """The imaginary part."""
         return _front(np.imag)(self)
+
+    @imag.setter
+    def imag(self: Any, values: Any) -> None:
+        if self.dtype.kind != "c":
+            raise TypeError("array does not have imaginary part to set")
+        _front(np.imag)(self)[...] = values
 
     @property
     def flat(self: Any) -> Any:

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from functad.primitives.operands import innermost
-from functad.primitives.writing import ADD_TO
 from functad.transforms.forward import push_write
 from functad.transforms.notes import NOT_FINITE, Note, Notes, Offence
 from functad.transforms.reverse import Scattered, accumulate, add_piece, pull_write
-from functad.transforms.routes import Sources, after_writing, before_writing, places
+from functad.transforms.routes import Sources, adds_to, after_writing, before_writing, places
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ class Flow:
         with self.marked(self.note(index)):
             pull_write(equation, index, g, self.ways, self.owned)
         if self._is_bad(index):
-            adds = plan.primitive is ADD_TO
+            adds = adds_to(plan.primitive, path)
             for position, slot in zip(plan.active, (slots,) if len(plan.active) == 1 else slots, strict=True):
                 if position == 1:
                     self._route(slot, lambda mask: [(index, after_writing(mask, path, where, shapes[0]))])
@@ -144,7 +143,7 @@ class Flow:
         if not any(self._is_bad(slot) for slot in slots):
             return
         path, place, shape = note.params["path"], note.params["index"], np.shape(note.values[1])
-        adds, positions = note.primitive is ADD_TO, {slot: i for i, slot in enumerate(note.slots) if slot is not None}
+        adds, positions = adds_to(note.primitive, path), {slot: i for i, slot in enumerate(note.slots) if slot is not None}
 
         def sources(mask: Any) -> list[tuple[int, Any]]:
             before = before_writing(mask, path, place, shape, adds=adds)

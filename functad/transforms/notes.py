@@ -12,7 +12,7 @@ from functad.expressions.spec import ArraySpec, shape_of, spec_of
 from functad.primitives.indexing import GETITEM
 from functad.primitives.primitive import Primitive
 from functad.primitives.writing import ADD_TO, put
-from functad.transforms.routes import before_writing, is_route, places
+from functad.transforms.routes import adds_to, before_writing, is_route, places
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,8 @@ class Notes(dict[int, tuple[Note, int]]):
         shape, index = note.values[0].shape, note.params["index"]
         if note.primitive is GETITEM:
             return 0, places(shape, (), index, mask)
-        path, v, adds = note.params["path"], note.values[1], note.primitive is ADD_TO
+        path, v = note.params["path"], note.values[1]
+        adds = adds_to(note.primitive, path)
         rest, given = before_writing(mask, path, index, shape_of(v), adds=adds)
         if not adds:
             return (0, rest) if rest.any() else (1, given)

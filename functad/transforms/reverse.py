@@ -23,7 +23,7 @@ from functad.primitives.indices import add_at
 from functad.primitives.operands import absent, zeros_for
 from functad.primitives.primitive import KEEP_GATHER, KEEP_NOTHING, KEEP_ONE, Plan
 from functad.primitives.safe import mended, product
-from functad.primitives.writing import ADD_TO, part, shares, written
+from functad.primitives.writing import ADD_TO, as_cotangent, part, shares, written
 from functad.tracing.recorder import Recorded, Recorder
 from functad.transforms.silence import restore, silence
 
@@ -265,6 +265,8 @@ def pull_write(equation: Any, index: int, g: Any, cotangents: list[Any], owned: 
         if 1 in plan.active:
             piece = view[where] if adds else written(view, where)
             piece = piece if isinstance(piece, np.generic) else piece.copy()
+            if path:
+                piece = as_cotangent(piece, path)
         if not adds:
             view[where] = 0
     targets = (slots,) if len(plan.active) == 1 else slots

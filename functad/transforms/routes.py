@@ -14,7 +14,7 @@ import numpy as np
 
 from functad.primitives.indexing import GETITEM
 from functad.primitives.primitive import Primitive
-from functad.primitives.writing import Path, part, put
+from functad.primitives.writing import ADD_TO, Path, choosing, part, put
 
 Sources = Callable[[Any], list[tuple[int, Any]]]
 """From a mask of elements of an array: the slots that they may have come from, and the elements of these."""
@@ -25,16 +25,21 @@ def is_route(primitive: Primitive) -> bool:
     return primitive is GETITEM or primitive.writes
 
 
+def adds_to(primitive: Primitive, path: Path) -> bool:
+    """Say whether what was there before is still in what was written to, as the imaginary part is if the real one was."""
+    return primitive is ADD_TO or len(choosing(path)) < len(path)
+
+
 def places(shape: tuple[int, ...], path: Path, index: Any, chosen: Any = True) -> Any:
     """Return a mask of an array that is true at an index of one of its views, there where `chosen` is."""
     mask = np.zeros(shape, bool)
-    put(mask, path, index, chosen, adds=True)  # at a place that is repeated, any of them counts
+    put(mask, choosing(path), index, chosen, adds=True)  # at a place that is repeated, any of them counts
     return mask
 
 
 def before_writing(mask: Any, path: Path, index: Any, shape: tuple[int, ...], *, adds: bool) -> tuple[Any, Any]:
     """Return what a mask of an array after a write selects in the array before, and in what was written, of some shape."""
-    piece = np.asarray(part(mask, path)[index])
+    piece = np.asarray(part(mask, choosing(path))[index])
     piece = np.broadcast_to(piece, np.broadcast_shapes(piece.shape, shape))
     extra = piece.ndim - len(shape)
     axes = tuple([i for i, n in enumerate(piece.shape) if i < extra or (n != 1 and shape[i - extra] == 1)])
@@ -44,6 +49,6 @@ def before_writing(mask: Any, path: Path, index: Any, shape: tuple[int, ...], *,
 
 def after_writing(chosen: Any, path: Path, index: Any, shape: tuple[int, ...]) -> Any:
     """Return which elements of an array, of some shape, those of what was written became that a mask selects."""
-    width = np.shape(part(np.zeros(shape, bool), path)[index])
+    width = np.shape(part(np.zeros(shape, bool), choosing(path))[index])
     extra = max(0, chosen.ndim - len(width))  # axes of length 1 in front
     return places(shape, path, index, chosen.reshape(chosen.shape[extra:]))
