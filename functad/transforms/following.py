@@ -20,8 +20,9 @@ from functad.places import here
 from functad.primitives.names import shown_name
 from functad.primitives.primitive import INTERNAL, Primitive
 from functad.tracing import recorder as recording
-from functad.tracing.recorder import REVERSE, Recorded, Recorder, new_input
+from functad.tracing.recorder import REVERSE, STALE, Recorded, Recorder, new_input
 from functad.tracing.tensor import Tensor
+from functad.tracing.views import note_view, refresh, shares
 from functad.trees import flatten
 
 _NUMBERS = (bool, int, float, complex)
@@ -84,12 +85,15 @@ class Follower(Recorder):
         active = tuple([i for i in own if arrays[i].alive and primitive.differentiable(i)])
         parents = tuple([arrays[i].slot for i in own])
         text = f"{_described(primitive, params)} at {here()}"
-        if not active:
+        if active:
+            step = Step(text, parents, tuple([arrays[i].slot for i in active]))
+            result = recording.append(Followed, self, primitive, arrays, values, active, params, out)
+            self.steps.extend([step] * (len(self.equations) - len(self.steps)))
+        else:
             counts = isinstance(primitive.function, np.ufunc) or primitive in INTERNAL
-            return self.constant(out, Step(text, parents, ()), numbers=counts)
-        step = Step(text, parents, tuple([arrays[i].slot for i in active]))
-        result = recording.append(Followed, self, primitive, arrays, values, active, params, out)
-        self.steps.extend([step] * (len(self.equations) - len(self.steps)))
+            result = self.constant(out, Step(text, parents, ()), numbers=counts)
+        if primitive.views and own and isinstance(result, Followed) and shares(out, values[0]):
+            note_view(arrays[0], result, primitive, params)  # of a buffer too, which is a constant until it is written to
         return result
 
     def made(self, value: Any) -> Any:
@@ -126,6 +130,8 @@ class Followed(Tensor):
     @property
     def alive(self) -> bool:
         """Whether it would be a Tensor under `grad`."""
+        if self.recorder is STALE:
+            refresh(self)
         return bool(self.recorder.steps[self.slot].active)  # type: ignore[attr-defined]
 
     def _note(self, wanted: str, *, refused: bool = False) -> None:

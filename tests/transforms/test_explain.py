@@ -331,3 +331,15 @@ def test_no_warning_where_there_is_a_path_or_none_is_asked_for():
         functad.grad(lambda x: 1.0)(2.0)
         functad.grad(lambda x: x["w"] * 1.0, allow_int=True, warn_unconnected=True)({"n": 3, "w": 1.0})
     assert len(runs) == 1
+
+
+def test_what_is_written_into_a_buffer_through_a_view():
+    def f(x: Any) -> Any:
+        y = np.zeros((2, 3), like=x)
+        row = y[1]
+        row[1:] = x[:2]
+        y.T[0] += x[2]
+        return np.sum(y)
+
+    assert "args[0]: connected" in str(functad.explain(f, X))
+    assert functad.grad(f)(X).tolist() == [1.0, 1.0, 2.0]
