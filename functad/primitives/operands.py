@@ -43,6 +43,18 @@ def foreign_rules(leaf: Any) -> str | None:
     return None
 
 
+def refuse_foreign(name: str, *operands: Any) -> None:
+    """Raise if one of the operands of an operation on a Tensor is an array whose own operations are others than NumPy's.
+
+    Raises:
+        UnsupportedError: one is a masked array or a matrix.
+    """
+    for operand in operands:
+        kind = type(operand)
+        if kind is not np.ndarray and issubclass(kind, np.ndarray) and (reason := foreign_rules(operand)):
+            raise UnsupportedError(f"{name} of a Tensor and a {kind.__name__}, at {here()}. {reason}")
+
+
 def innermost(value: Any) -> Any:
     """Return what a Tensor holds below all traces: an array or a number, or its spec if a trace is abstract."""
     while is_traced(value):

@@ -13,7 +13,7 @@ import numpy as np
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives import batching
 from functad.primitives.kinds import composite, elementwise, general, ufunc_spec
-from functad.primitives.operands import as_operand, is_traced, refuse_out, strong
+from functad.primitives.operands import as_operand, is_traced, refuse_foreign, refuse_out, strong
 from functad.primitives.positions import nonzero
 from functad.primitives.primitive import Composite, Primitive
 from functad.primitives.safe import has_nan
@@ -306,6 +306,7 @@ def clip(
     """`np.clip`, and the ufunc of that name, of which the method of arrays makes use."""
     refuse_out(out, "clip")
     low, high = as_operand(a_min if min is None else min), as_operand(a_max if max is None else max)
+    refuse_foreign("clip", a, low, high)
     a = strong(as_operand(a))
     if dtype is not None:
         a = a.astype(dtype)

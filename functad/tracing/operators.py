@@ -13,10 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import UnsupportedError
-from functad.places import here
 from functad.primitives import arithmetic, comparisons, contractions, reductions, selection
-from functad.primitives.operands import foreign_rules, innermost
+from functad.primitives.operands import innermost, refuse_foreign
 from functad.primitives.primitive import KEEP_NOTHING, Primitive, names_read
 from functad.tracing.constants import SMALL, held
 from functad.tracing.conversions import unhashable
@@ -77,8 +75,7 @@ def _slow(primitive: Primitive, x: Any, y: Any) -> Any:
             return _slow(primitive, *[_asarray(v) if v is operand else v for v in (x, y)])
         if isinstance(operand, _FOREIGN) or (_overrides(operand) and not _holds(x, y, type(operand))):
             return NotImplemented
-        if issubclass(type(operand), _ndarray) and type(operand) is not _ndarray and (reason := foreign_rules(operand)):
-            raise UnsupportedError(f"{primitive.name} of a Tensor and a {type(operand).__name__}, at {here()}. {reason}")
+    refuse_foreign(primitive.name, x, y)
     return record(primitive, (x, y), {})
 
 

@@ -15,7 +15,7 @@ from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.places import here
 from functad.primitives import vocabulary
 from functad.primitives.names import shown_name
-from functad.primitives.operands import TensorGivenError, innermost
+from functad.primitives.operands import TensorGivenError, innermost, refuse_foreign
 from functad.primitives.primitive import ENTRIES, Composite, Primitive
 from functad.primitives.ufunc_methods import METHODS, call_with_keywords
 from functad.tracing import choosing, conversions  # noqa: F401 # choosing enters the short way of np.where
@@ -72,6 +72,7 @@ class Tensor(Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded):
             return into(ufunc if method == "__call__" else getattr(ufunc, method), inputs, kwargs)
         if method == "__call__":
             entry = _entry_of(ufunc)
+            refuse_foreign(entry.name, *inputs)
             if kwargs:
                 return call_with_keywords(entry, inputs, kwargs)
             return entry.front(*inputs)

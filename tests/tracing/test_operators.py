@@ -255,3 +255,25 @@ def test_python_number_as_argument() -> None:
     assert isinstance(gradient, float)
     assert gradient == 6.0
     assert functad.grad(lambda x: np.sum(x * np.ones(3, np.float32)))(2.0) == 3.0
+
+
+MASKED = [
+    lambda t, m: np.clip(t, m, 9.0),
+    lambda t, m: t.clip(m),
+    lambda t, m: np.arctan2(t, m),
+    lambda t, m: np.copysign(m, t),
+    lambda t, m: np.multiply(t, m, dtype=float),
+    lambda t, m: np.multiply(m, t, where=t > 1, out=np.zeros(2, like=t)),
+    lambda t, m: np.add(t, m),
+    lambda t, m: t * m,
+    lambda t, m: np.ldexp(t, np.ma.array([1, 2], mask=[True, False])),
+    lambda t, m: np.divmod(t, m)[1],
+]
+
+
+@pytest.mark.parametrize("call", MASKED)
+def test_masked_arrays_are_refused_by_every_ufunc(call):
+    """NumPy leaves the masked elements out, and a record of its operations would not."""
+    mask = np.ma.array([1.0, 2.0], mask=[True, False])
+    with pytest.raises(UnsupportedError, match=r"of a Tensor and a MaskedArray, at .*operators.py:\d+. Sums over a"):
+        functad.grad(lambda t: np.sum(call(t, mask)))(np.array([0.5, 1.5]))
