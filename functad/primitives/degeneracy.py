@@ -336,3 +336,31 @@ FORWARDS = general(
     doc="the identity of v",
 )
 FORWARDS.batch = stacked
+
+
+# Values that are zero
+
+
+def straight(values: Any, bent: Any) -> Any:
+    """Return tangents of singular values: they may not be differentiated again where `bent` says that a value is zero and
+    the direction leads out of its vectors, for the second derivative has a term `1 / s`.
+    """
+    return STRAIGHT(values, bent)
+
+
+def _unless_bent(g: Any, bent: Any) -> Any:
+    return guarded(g, 1.0 * bent[..., None], bent[..., None])  # whatever g is: that of `s ** 2` is zero at zero, too
+
+
+STRAIGHT = general(
+    straight,
+    _unless_bent,
+    None,
+    jvps=(_unless_bent, None),
+    compute=lambda values, bent: values,
+    spec=lambda values, bent: spec_of(values),
+    samples=lambda array: [((array(3), np.zeros(3, bool)), {})],
+    internal=True,
+    doc="the identity of values",
+)
+STRAIGHT.batch = stacked

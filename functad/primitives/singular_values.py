@@ -27,6 +27,7 @@ from functad.primitives.degeneracy import (
     held,
     mixes,
     others,
+    straight,
     tied,
     turning,
     unjoined,
@@ -207,8 +208,21 @@ def _along(t: Any, a: Any) -> tuple[Any, Any, Any, Any]:
 
 def _svdvals_jvp(t: Any, a: Any) -> Any:
     """`Re(diag(u^H t v))`, in bases where that has no other Hermitian elements between equal singular values."""
-    u, _, vh, _ = _along(t, a)
-    return _diagonal(adjoint(u) @ t @ adjoint(vh)).real
+    u, s, vh, _ = _along(t, a)
+    values = _diagonal(adjoint(u) @ t @ adjoint(vh)).real
+    return straight(values, _bent(t, u, s, vh)) if is_traced(a) else values
+
+
+def _bent(t: Any, u: Any, s: Any, vh: Any) -> Any:
+    """Return which singular values are zero and do not grow linearly in the direction `t`, which leads out of their vectors."""
+    null = zero(s)
+    below, beside = t @ adjoint(vh), adjoint(u) @ t
+    x = adjoint(u) @ below
+    small = float(np.finfo(dtype_of(u)).eps) ** (2 / 3) * abs(t).max((-2, -1))[..., None]
+    within = abs(x * (null[..., None, :] & null[..., :, None] & ~np.eye(shape_of(s)[-1], dtype=bool)))
+    turned = abs(_diagonal(x).imag) if dtype_of(u).kind == "c" else 0.0
+    beyond = abs(below - u @ x).max(-2) + abs(beside - x @ vh).max(-1) + within.max(-1) + within.max(-2) + turned
+    return null & (beyond > small)
 
 
 SVDVALS = general(

@@ -258,6 +258,31 @@ def test_even_functions_of_vanishing_singular_values(shape: tuple[int, int], dty
     _check(lambda a: np.log1p(np.linalg.eigvalsh(gram(a))).sum(), a, reverse_twice=True)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("values", "rows"), [([0.0, 1.0, 2.0], 4), ([0.0, 0.0, 2.0], 3), ([0.0, 1.0, 2.0], 3)], ids=["beyond", "two", "within"]
+)
+def test_second_derivatives_of_forward_mode_at_vanishing_singular_values(values: Any, rows: int, dtype: Any) -> None:
+    """`s` is no smooth function there, and what its curvature adds to one of `s ** 2` is lost: that is refused."""
+    a = _with_singular_values(values, rows, 3, dtype)
+    t = _random(rows, 3, dtype=dtype, seed=1)
+    slope: Function = lambda a, f: functad.jvp(f, (a,), (t,))[1]  # noqa: E731
+    even: Function = lambda a: np.sin(np.linalg.svdvals(a) ** 2).sum()  # noqa: E731
+    lossless = rows == 3 and values[1] and np.dtype(dtype).kind == "f"
+    expected = central_difference(lambda x: [slope(x, even)], [a], [t])[0]
+    for again in (
+        lambda f: functad.jvp(lambda a: slope(a, f), (a,), (t,))[1],
+        lambda f: np.sum(functad.grad(lambda a: slope(a, f))(a) * t).real,
+    ):
+        if lossless:
+            assert np.allclose(again(even), expected, atol=1e-6)
+        else:
+            with pytest.raises(DegenerateError, match="second derivative"):
+                again(even)
+    batch = functad.vmap(lambda b: slope(b, even))(np.stack([a, a]))
+    assert np.allclose(batch, slope(a, even))
+
+
 def test_even_functions_of_one_vanishing_singular_value() -> None:
     a = _with_singular_values([0.0, 1.0, 2.0], 3, 3, np.float64)
     _check(lambda a: np.log1p(np.linalg.svdvals(a) ** 2).sum(), a, reverse_twice=True)
