@@ -1,5 +1,6 @@
 """How functions of `scipy.special` are found, what is refused and with which words, and conventions at singular points."""
 
+import functools
 import subprocess
 import sys
 
@@ -14,6 +15,7 @@ from functad.primitives.names import is_scipys
 from functad.primitives.primitive import ENTRIES, Primitive
 from functad.primitives.scipy_special.declaration import find_ufunc
 from functad.primitives.scipy_special.python_functions import FORMULAS
+from functad.testing import check_grads
 
 ALL_NAMES = [(family, name) for family, names in scipy_special.FAMILIES.items() for name in names.split()]
 
@@ -311,3 +313,19 @@ def test_single_precision_stays():
         lambda t: special.betainc(t, 0.5, 0.25),
     ):
         assert functad.grad(lambda t, f=f: np.sum(f(t)))(x * np.float32(0.5)).dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("function", "counts", "x"),
+    [
+        ("pdtr", (2.7,), 1.3), ("pdtrc", (2.7,), 1.3), ("pdtri", (2.7,), 0.3),
+        ("bdtr", (2.7, 5.6), 0.3), ("bdtrc", (2.7, 5.6), 0.3), ("bdtri", (2.7, 5.6), 0.3),
+        ("nbdtr", (2.3, 5.6), 0.3), ("nbdtri", (2.3, 5.6), 0.3),
+    ],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore")  # newer versions of SciPy warn that they cut the count
+def test_counts_that_are_not_whole(function, counts, x):
+    """SciPy takes their whole part."""
+    f = functools.partial(getattr(special, function), *counts)
+    check_grads(f, (x,), order=2)
+    assert functad.grad(f)(np.float32(x)).dtype == np.float32

@@ -83,12 +83,17 @@ def _enter_rules(name: str, parameters: str, rules: list[Rule], arguments: Any, 
     )
 
 
+def _counted(k: Any) -> Any:
+    """Return the whole part of a count, which is all that SciPy looks at."""
+    return k - k % 1
+
+
 def _binomial_density(k: Any, n: Any, p: Any) -> Any:
-    return -beta_density(k + 1, n - k, p)
+    return -beta_density(_counted(k) + 1, _counted(n) - _counted(k), p)
 
 
 def _negative_binomial_density(k: Any, n: Any, p: Any) -> Any:
-    return beta_density(n, k + 1, p)
+    return beta_density(_counted(n), _counted(k) + 1, p)
 
 
 def chi_square_density(v: Any, x: Any) -> Any:
@@ -97,7 +102,7 @@ def chi_square_density(v: Any, x: Any) -> Any:
 
 
 def _poisson_density(k: Any, m: Any) -> Any:
-    return -gamma_density(k + 1, m)
+    return -gamma_density(_counted(k) + 1, m)
 
 
 def f_density(dfn: Any, dfd: Any, x: Any) -> Any:
