@@ -16,7 +16,8 @@ def debug_nans(infinities: bool = False) -> Iterator[None]:
     itself or in its derivative. A NaN that does not reach the result, as behind the branch that `np.where` did not take, is no
     error. Everything recorded is kept and slow ways are taken, so use it to look for a NaN, not to run a program.
     Tapes, graphs and forward accumulators that are opened inside raise when they are asked, and so do the functions that use
-    them; while another tape records, or under a transform, it is left to that one to look at its result.
+    them; while another tape records, or under a transform, it is left to that one to look at its result. What `deriv`, `taylor`
+    and expression lists compute is not looked at.
 
     Args:
         infinities: infinities are errors too.

@@ -403,3 +403,48 @@ def test_long_loops():
 
     text = message(functad.grad(f), np.zeros(n))
     assert f"the derivative of sqrt at {__file__}:{line('after the loop')}" in text
+
+
+# Batches
+
+
+@pytest.mark.parametrize("big", [3, 5000])
+def test_batches(big):
+    x = np.linspace(0.5, 2.0, big)
+
+    def f(x):
+        return np.where(x > 1, np.log(x - 1), x)
+
+    expected = functad.vmap(f)(x), functad.vmap(functad.grad(f), chunk_size=2)(x[:4])
+    with functad.debug_nans(), np.errstate(all="ignore"):
+        found = functad.vmap(f)(x), functad.vmap(functad.grad(f), chunk_size=2)(x[:4])
+        same, whole, flag = functad.vmap(lambda x, n: (x, n + 1, x > n))(x, np.arange(big))
+        doubled = functad.vmap(lambda x: functad.while_loop(lambda c: c < 4, lambda c: c * 2, x))(x)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert not np.shares_memory(same, x)
+    assert same.flags.writeable
+    assert (same == x).all()
+    assert (whole == np.arange(big) + 1).all()
+    assert flag.dtype == bool
+    assert doubled.min() >= 4
+
+
+@pytest.mark.parametrize(
+    ("call", "born"),
+    [
+        (lambda x: functad.vmap(lambda x: np.log(x))(x), "in log at"),
+        (lambda x: functad.vmap(lambda x: np.log(x), chunk_size=2)(x), "in log at"),
+        (
+            lambda x: functad.vmap(functad.grad(lambda x: np.sqrt(x * x)))(x * x[1]),
+            "in multiply, in the derivative of multiply at",
+        ),
+        (lambda x: functad.vmap(functad.vmap(lambda x: np.log(x)))(x[None]), "in log at"),
+        (lambda x: functad.vmap(lambda x, n: np.log(x) * n)(x, np.arange(3)), "in log at"),
+    ],
+)
+def test_nans_of_batches(call, born):
+    message = r"in vmap of \S+, called at \S+test_debug_nans.py:\d+, is nan"
+    with functad.debug_nans(), np.errstate(all="ignore"), pytest.raises(NotFiniteError, match=message) as found:
+        call(np.array([-1.0, 0.0, 2.0]))
+    assert f"It was born {born}" in str(found.value)
