@@ -198,7 +198,7 @@ def overwrite(tensor: Any, result: Any, casting: Any = "same_kind") -> Any:
         raise TypeError(f"Cannot cast ufunc output from {own!r} to {dtype!r} with casting rule {casting!r}")
     root, path = origin_of(tensor)
     fresh = isinstance(result, Recorded) and getattr(result, "origin", None) is None and result is not tensor
-    if fresh and not path and result.recorder is root.recorder and given == shape and own == dtype:
+    if fresh and shape and not path and result.recorder is root.recorder and given == shape and own == dtype:
         _check(tensor, root, Ellipsis, result)
         root.recorder.written = True
         adopt(root, result)

@@ -285,3 +285,20 @@ for f in (fill, rows):
 def test_memory_is_linear_in_the_number_of_writes() -> None:
     """An array kept for each write would be 16 times as much for four times as many."""
     subprocess.run([sys.executable, "-c", SCRIPT], check=True)
+
+
+def test_arrays_without_axes_stay_arrays():
+    """NumPy's operators give numbers for them, but in place they write into the array."""
+
+    def f(x: Any) -> Any:
+        total = np.zeros((), like=x)
+        view = total[...]
+        for v in x:
+            total += v
+            total[...] = total * 1.5
+            np.add(total, v, out=total)
+        total **= 2
+        return total + view
+
+    np.testing.assert_allclose(functad.vjp(f, X)[0], f(X))
+    check_grads(f, (X,), order=2)
