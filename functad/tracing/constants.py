@@ -75,11 +75,17 @@ def _freeze(a: Any, recorder: Any) -> bool:
 
 def thaw(recorder: Any) -> None:
     """Make arrays writeable again that no other trace keeps; those that own memory before those that view it."""
+    views = []
     for key, a in reversed(recorder.frozen.items()):
         _FROZEN[key] -= 1
         if not _FROZEN[key]:
             del _FROZEN[key]
-            a.setflags(write=True)
+            if isinstance(a.base, _ndarray):
+                views.append(a)
+            else:
+                a.setflags(write=True)
+    for a in views:  # of several views of one owner, the owner may have been met between them
+        a.setflags(write=True)
     recorder.frozen.clear()
 
 

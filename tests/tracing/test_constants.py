@@ -45,6 +45,22 @@ def test_a_view_of_a_constant_is_frozen_with_its_owner() -> None:
     whole[:] = 2.0
 
 
+def test_overlapping_views_of_one_array_are_thawed() -> None:
+    class Labelled(np.ndarray[Any, Any]):
+        """A view that NumPy does not pass over: its own views have it as their base."""
+
+    whole = np.ones((2000, 4))
+    first, second, other = whole[:, :3], whole[:, 1:], whole[:, 2:].view(Labelled)[:, :1].view(np.ndarray)
+
+    def f(x: Any, y: Any) -> Any:
+        return np.sum(x * y) + np.sum(x * other)
+
+    by_x, by_y = functad.grad(f, argnums=(0, 1))(first, second)
+    assert (by_x == 2).all()
+    assert (by_y == 1).all()
+    assert all(a.flags.writeable for a in (first, whole, second, other, other.base))
+
+
 @pytest.mark.parametrize("inner_first", [True, False])
 def test_an_array_frozen_by_two_traces_thaws_with_the_last(inner_first: bool) -> None:
     constant, x, writeable = np.ones(20_000), np.full(20_000, 0.5), []
