@@ -13,6 +13,8 @@ import functad
 from . import costs, functad_programs, tape_programs
 from .programs import PROGRAMS
 
+pytestmark = pytest.mark.usefixtures("small_heap")
+
 
 def test_a_long_chain_needs_at_most_400_bytes_an_operation() -> None:
     assert costs.bytes_per_operation(40_000) <= 400

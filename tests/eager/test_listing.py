@@ -9,7 +9,6 @@ import pytest
 
 import functad
 from functad import errors
-from functad.eager import pruning
 from functad.eager.tape import GradientTape
 from functad.primitives.primitive import Refused
 from functad.testing import calls, every_entry
@@ -214,11 +213,9 @@ def test_every_function_can_be_listed(entry):
                 assert np.array_equal(value, y.numpy(), equal_nan=True), str(call)
 
 
+@pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("seed", range(6))
-def test_lists_of_pruned_tapes(monkeypatch, seed):
-    monkeypatch.setattr(pruning, "STEP", 1)
-    monkeypatch.setattr("functad.eager.recording.STEP", 1)
-    monkeypatch.setattr(pruning, "SHARE", 0.0)
+def test_lists_of_pruned_tapes(seed):
     rng = np.random.default_rng(seed)
     x, w = functad.constant(ROOT), functad.Variable(0.5, name="w")
     with GradientTape(persistent=True) as tape:

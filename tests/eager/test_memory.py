@@ -18,9 +18,8 @@ class Array(np.ndarray):
 
 
 @pytest.fixture(autouse=True)
-def without_collector():
+def without_collector(small_heap):
     """What is let go must go at once, without the cycle collector."""
-    gc.collect()
     gc.disable()
     yield
     gc.enable()

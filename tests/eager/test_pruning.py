@@ -17,19 +17,6 @@ from functad.eager.tape import GradientTape
 tapes = pytest.mark.parametrize("persistent", [False, True])
 
 
-@pytest.fixture
-def always(monkeypatch):
-    """Let tapes be pruned at every single operation, or as seldom as a test says."""
-
-    def at(step):
-        monkeypatch.setattr(pruning, "STEP", step)
-        monkeypatch.setattr("functad.eager.recording.STEP", step)
-        monkeypatch.setattr(pruning, "SHARE", 0.0)
-
-    at(1)
-    return at
-
-
 # Memory
 
 
@@ -151,7 +138,8 @@ def test_looking_takes_a_small_part_of_the_time(monkeypatch):
     assert min(later - earlier for earlier, later in itertools.pairwise(looked)) >= pruning.SHARE * 2.0
 
 
-def test_frozen_objects_hide_so_nothing_is_dropped(always):
+def test_frozen_objects_hide_so_nothing_is_dropped(prune_every):
+    prune_every(1)
     x = functad.constant(3.0)
     with GradientTape() as tape:
         tape.watch(x)
