@@ -1,13 +1,10 @@
-"""The page on kinks: each row of its tables is what functad answers, and its code prints what it says."""
+"""The page on kinks: each row of its tables is what functad answers."""
 
-import doctest
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
-from sybil import Sybil
-from sybil.parsers.markdown import PythonCodeBlockParser
 
 import functad
 
@@ -56,12 +53,3 @@ def test_row(row, dtype):
     assert found.dtype == dtype
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(tangent, np.sum(expected * v), rtol=1e-5, atol=1e-6)
-
-
-def test_code_blocks_print_what_they_say():
-    sybil = Sybil(parsers=[PythonCodeBlockParser(doctest_optionflags=doctest.REPORT_NDIFF)])
-    examples = list(sybil.parse(PAGE).examples())
-    assert len(examples) == len(re.findall(r"^>>> ", PAGE.read_text(), re.MULTILINE)) > 0
-    with np.errstate(all="ignore"):
-        for example in examples:  # they share their names, so the order counts
-            example.evaluate()

@@ -1,25 +1,13 @@
-"""The README: its code runs and prints what it says, and its commands are those that are checked."""
+"""The README: its commands, links and table of functions."""
 
-import doctest
 import importlib.util
 import re
 from pathlib import Path
-
-from sybil import Sybil
-from sybil.parsers.markdown import PythonCodeBlockParser
 
 import functad
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
-
-
-def test_code_blocks_print_what_they_say():
-    sybil = Sybil(parsers=[PythonCodeBlockParser(doctest_optionflags=doctest.REPORT_NDIFF)])
-    examples = list(sybil.parse(README).examples())
-    assert len(examples) == len(re.findall(r"^>>> ", README.read_text(), re.MULTILINE)) > 0
-    for example in examples:  # they share their names, so the order counts
-        example.evaluate()
 
 
 def test_set_up_is_two_commands():

@@ -1,21 +1,27 @@
-"""The pages on transforms: their examples run, and print what they say."""
+"""The tables on the pages on transforms: they are true."""
 
-import doctest
 import re
 from pathlib import Path
 
-import pytest
-from sybil import Sybil
-from sybil.parsers.markdown import PythonCodeBlockParser
+import functad
+from functad.transforms.checkpoint_sequence import fewest_steps, first_part
 
 PAGES = Path(__file__).parents[2] / "notebooks"
 
 
-@pytest.mark.parametrize("name", ["derivatives"])
-def test_code_blocks_print_what_they_say(name):
-    page = PAGES / f"{name}.md"
-    sybil = Sybil(parsers=[PythonCodeBlockParser(doctest_optionflags=doctest.REPORT_NDIFF | doctest.ELLIPSIS)])
-    examples = list(sybil.parse(page).examples())
-    assert len(examples) == len(re.findall(r"^>>> ", page.read_text(), re.MULTILINE)) > 10
-    for example in examples:  # they share their names, so the order counts
-        example.evaluate()
+def test_steps_computed_again_are_those_of_the_table():
+    rows = re.findall(r"^\| (\d+) \| (\d+) \| ([\d.]+) \|$", (PAGES / "custom_rules.md").read_text(), re.MULTILINE)
+    count = 1000
+    assert len(rows) == 3
+    for snapshots, held, again in rows:
+        last = 0  # the place of the last state that is kept in the first pass
+        for free in range(int(snapshots), 1, -1):
+            last += first_part(count - last, free)
+        assert held == snapshots
+        assert f"{(fewest_steps(count, int(snapshots)) - last) / count:.1f}" == again
+
+
+def test_solvers_of_the_table_are_public():
+    rows = re.findall(r"^\| .+? \| `(\w+)\(", (PAGES / "implicit.md").read_text(), re.MULTILINE)
+    assert len(rows) == 5
+    assert set(rows) <= set(functad.__all__)
