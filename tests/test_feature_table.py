@@ -21,13 +21,20 @@ def _probes(library):
         for node in tree.body
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and isinstance(node.value, ast.Constant)
     }
+
+    def text(node):
+        return constants[node.id] if isinstance(node, ast.Name) else node.value
+
     found = {}
     for node in tree.body:
         for decorator in getattr(node, "decorator_list", []):
             if isinstance(decorator, ast.Call) and getattr(decorator.func, "id", None) == "probe":
                 answer, *notes = decorator.args
-                note = (constants[notes[0].id] if isinstance(notes[0], ast.Name) else notes[0].value) if notes else ""
-                found[node.name] = {"answer": answer.id.lower(), "note": note}
+                found[node.name] = {"answer": answer.id.lower(), "note": text(notes[0]) if notes else ""}
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "probe.absent":
+            rows = node.value.args[1]
+            for key, row in zip(rows.keys, rows.values, strict=True):
+                found[key.value] = {"answer": NO, "note": text(row.elts[0])}
     return found
 
 

@@ -2,8 +2,8 @@
 
 `feature_probes_jax.py` and its neighbours hold one function for each row of the table, named by the row's key. It states an
 answer in its decorator and proves it: for *yes* and *partly* by running the feature and comparing numbers, for *no* by what
-comes of the attempt, or by there being no public name for it. To run those of one library, with an interpreter that has it,
-from a checkout:
+comes of the attempt. Where there is no public name for a thing, its key stands in the table at the end of the file. To run
+those of one library, with an interpreter that has it, from a checkout:
 
     python -m tests.benchmarks.feature_probes_jax
 
@@ -19,6 +19,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -52,6 +53,12 @@ class Probes:
             return function
 
         return enter
+
+    def absent(self, spaces: tuple[ModuleType | type, ...], rows: dict[str, tuple[str, str]]) -> None:
+        """Enter *no* for several keys, with a note, and words that must not occur in any public name of these modules."""
+        for name, (note, words) in rows.items():
+            assert name not in self.found, name
+            self.found[name] = (NO, note, partial(nothing_named, *words.split(), among=spaces))
 
     def main(self) -> None:
         """Run all probes; write the answers if every one of them held."""

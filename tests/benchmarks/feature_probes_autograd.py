@@ -126,16 +126,6 @@ def vjp():
     close(autograd.make_vjp(anp.sin)(0.3)[0](2.0), 2 * np.cos(0.3))
 
 
-@probe(NO, "no such function")
-def linearize():
-    nothing_named("lineari", among=EVERYWHERE)
-
-
-@probe(NO, "no such function")
-def linear_transpose():
-    nothing_named("transpose", among=EVERYWHERE)
-
-
 @probe(PARTLY, "`jacobian` in reverse mode; none in forward mode")
 def jacobian():
     close(autograd.jacobian(lambda x: x**2)(X), np.diag(2 * X))
@@ -146,11 +136,6 @@ def jacobian():
 def jacobian_chunks():
     assert not has_parameter(autograd.jacobian, "chunk_size")
     assert not has_parameter(autograd.jacobian, "mode")
-
-
-@probe(NO, "no such function")
-def value_and_jacobian():
-    nothing_named("value_and_jac", "value_grad_and", among=EVERYWHERE)
 
 
 @probe(YES)
@@ -168,37 +153,7 @@ def gauss_newton():
     close(autograd.make_ggnvp(anp.sin)(X)(np.ones(3)), np.cos(X) ** 2)
 
 
-@probe(NO, "no such function; `elementwise_grad` for functions of single elements")
-def laplacian():
-    nothing_named("laplac", "divergence", "diag", among=EVERYWHERE)
-
-
-@probe(NO, "nested `grad`")
-def taylor():
-    nothing_named("taylor", "jet", among=EVERYWHERE)
-
-
-@probe(NO, "no patterns of sparsity, no colouring")
-def sparse_derivatives():
-    nothing_named("color", "sparsity", "sparse_jac", among=EVERYWHERE)
-
-
 # Batches
-
-
-@probe(NO, "no `vmap`")
-def vmap():
-    nothing_named("vmap", "vectorize", among=EVERYWHERE)
-
-
-@probe(NO, "no `vmap`")
-def vmap_chunks():
-    nothing_named("vmap", "chunk", among=EVERYWHERE)
-
-
-@probe(NO, "no `vmap`")
-def vmap_numpy():
-    nothing_named("vmap", among=EVERYWHERE)
 
 
 @probe(NO, "a loop")
@@ -206,11 +161,6 @@ def per_example_gradients():
     nothing_named("vmap", "per_example", among=EVERYWHERE)
     with refused(TypeError):
         autograd.grad(lambda x: anp.sum(x**2, axis=1))(np.ones((2, 3)))
-
-
-@probe(NO, "no `vmap`")
-def batch_rule():
-    nothing_named("vmap", "batch", among=EVERYWHERE)
 
 
 # Rules of one's own
@@ -245,33 +195,13 @@ def new_primitive():
     close(autograd.grad(bessel)(1.0), -scipy.special.jv(1, 1.0))
 
 
-@probe(NO, "no such function")
-def numerical_primitive():
-    nothing_named("numerical", "finite_diff", "complex_step", among=EVERYWHERE)
-
-
 @probe(PARTLY, "`checkpoint`, without policies, reverse mode alone")
 def checkpoint_policies():
     close(autograd.grad(autograd.checkpoint(lambda x: anp.sin(x) ** 2))(0.3), np.sin(0.6))
     assert not has_parameter(autograd.checkpoint, "policy")
 
 
-@probe(NO, "no such function")
-def binomial_checkpointing():
-    nothing_named("binomial", "revolve", "checkpoint_seq", among=EVERYWHERE)
-
-
 # Control flow
-
-
-@probe(NO, "Python's own; there is no traced program that would need it")
-def cond():
-    nothing_named("cond", "switch", among=EVERYWHERE)
-
-
-@probe(NO, "Python's own loops")
-def scan():
-    nothing_named("scan", "loop", among=EVERYWHERE)
 
 
 @probe(PARTLY, "Python's own loops")
@@ -323,31 +253,6 @@ def trees():
     nothing_named("register_tree", "register_class", "pytree", among=EVERYWHERE)
 
 
-@probe(NO, "no tape")
-def tape():
-    nothing_named("tape", among=EVERYWHERE)
-
-
-@probe(NO, "arguments only")
-def variables():
-    nothing_named("variable", "parameter", among=EVERYWHERE)
-
-
-@probe(NO, "arguments only")
-def implicit_gradients():
-    nothing_named("implicit_grad", among=EVERYWHERE)
-
-
-@probe(NO, "`make_jvp` of functions alone")
-def forward_accumulator():
-    nothing_named("accumulator", "dual", among=EVERYWHERE)
-
-
-@probe(NO, "no models")
-def functional_model():
-    nothing_named("module", "functional_call", "layer", among=EVERYWHERE)
-
-
 @probe(NO, "no layers; `autograd.scipy.signal.convolve`")
 def layers():
     nothing_named("dense", "layer", "lstm", among=EVERYWHERE)
@@ -355,11 +260,6 @@ def layers():
 
 
 # Finding faults
-
-
-@probe(NO, "no such function")
-def debug_nans():
-    nothing_named("nan", "anomal", "debug", among=EVERYWHERE)
 
 
 @probe(NO, "NaN; the branch has to be guarded by hand (a second `where`)")
@@ -394,40 +294,45 @@ def check_grads():
 # The program
 
 
-@probe(NO, "an example draws the graph; nothing prints it")
-def expression_list():
-    nothing_named("jaxpr", "expression", "print", among=EVERYWHERE)
-
-
-@probe(NO, "no such function")
-def abstract_shapes():
-    nothing_named("eval_shape", "abstract", among=EVERYWHERE)
-
-
-@probe(NO, "no compilation")
-def jit():
-    nothing_named("jit", "compile", among=EVERYWHERE)
-
-
-@probe(NO, "NumPy")
-def gpu():
-    nothing_named("device", "gpu", "cuda", among=EVERYWHERE)
-
-
-@probe(NO, "NumPy")
-def several_devices():
-    nothing_named("device", "shard", "mesh", among=EVERYWHERE)
-
-
-@probe(NO, "no traced program")
-def export():
-    nothing_named("export", "save", "serial", among=EVERYWHERE)
-
-
 @probe(YES)
 def pure_python():
     assert requirements("autograd") == {"numpy"}
     assert not compiled_files("autograd")
+
+
+# What no public name speaks of
+
+probe.absent(
+    EVERYWHERE,
+    {
+        "linearize": ("no such function", "lineari"),
+        "linear_transpose": ("no such function", "transpose"),
+        "value_and_jacobian": ("no such function", "value_and_jac value_grad_and"),
+        "laplacian": ("no such function; `elementwise_grad` for functions of single elements", "laplac divergence diag"),
+        "taylor": ("nested `grad`", "taylor jet"),
+        "sparse_derivatives": ("no patterns of sparsity, no colouring", "color sparsity sparse_jac"),
+        "vmap": ("no `vmap`", "vmap vectorize"),
+        "vmap_chunks": ("no `vmap`", "vmap chunk"),
+        "vmap_numpy": ("no `vmap`", "vmap"),
+        "batch_rule": ("no `vmap`", "vmap batch"),
+        "numerical_primitive": ("no such function", "numerical finite_diff complex_step"),
+        "binomial_checkpointing": ("no such function", "binomial revolve checkpoint_seq"),
+        "cond": ("Python's own; there is no traced program that would need it", "cond switch"),
+        "scan": ("Python's own loops", "scan loop"),
+        "tape": ("no tape", "tape"),
+        "variables": ("arguments only", "variable parameter"),
+        "implicit_gradients": ("arguments only", "implicit_grad"),
+        "forward_accumulator": ("`make_jvp` of functions alone", "accumulator dual"),
+        "functional_model": ("no models", "module functional_call layer"),
+        "debug_nans": ("no such function", "nan anomal debug"),
+        "expression_list": ("an example draws the graph; nothing prints it", "jaxpr expression print"),
+        "abstract_shapes": ("no such function", "eval_shape abstract"),
+        "jit": ("no compilation", "jit compile"),
+        "gpu": ("NumPy", "device gpu cuda"),
+        "several_devices": ("NumPy", "device shard mesh"),
+        "export": ("no traced program", "export save serial"),
+    },
+)
 
 
 if __name__ == "__main__":

@@ -183,22 +183,12 @@ def gauss_newton():
     close(jax.vjp(jnp.sin, X)[1](tangent)[0], np.cos(X) ** 2)
 
 
-@probe(NO, "no such function; the whole Hessian, or a loop")
-def laplacian():
-    nothing_named("laplacian", "divergence", "hessian_diag", among=EVERYWHERE)
-
-
 @probe(PARTLY, "`jax.experimental.jet`, with rules for a part of the primitives (none for `cbrt`)")
 def taylor():
     _, (first, second) = jax.experimental.jet.jet(jnp.sin, (0.3,), ((1.0, 0.0),))
     close([first, second], [np.cos(0.3), -np.sin(0.3)])
     with refused(NotImplementedError, KeyError):
         jax.experimental.jet.jet(jnp.cbrt, (0.3,), ((1.0, 0.0),))
-
-
-@probe(NO, "no patterns of sparsity, no colouring; `sparse.jacrev` is for arguments that are sparse arrays")
-def sparse_derivatives():
-    nothing_named("coloring", "colouring", "sparsity", "sparse_jac", "sparse_hess", among=EVERYWHERE)
 
 
 # Batches
@@ -272,20 +262,10 @@ def new_primitive():
     close(jax.grad(f)(1.0), -scipy.special.jv(1, 1.0))
 
 
-@probe(NO, "no such function")
-def numerical_primitive():
-    nothing_named("numerical", "finite_diff", "complex_step", among=EVERYWHERE)
-
-
 @probe(YES)
 def checkpoint_policies():
     policy = jax.checkpoint_policies.save_only_these_names("a")
     close(jax.grad(jax.checkpoint(lambda x: jnp.sin(x) ** 2, policy=policy))(0.3), np.sin(0.6))
-
-
-@probe(NO, "`checkpoint` in a nested `scan`, by hand")
-def binomial_checkpointing():
-    nothing_named("binomial", "revolve", "checkpoint_seq", among=EVERYWHERE)
 
 
 # Control flow
@@ -367,26 +347,11 @@ def trees():
     assert found.name == "a"
 
 
-@probe(NO, "no tape")
-def tape():
-    nothing_named("tape", among=EVERYWHERE)
-
-
 @probe(NO, "no variables that a transform would find; arguments only")
 def variables():
     nothing_named("variable", "implicit_grad", among=(jax, jax.lax, jax.experimental))
     captured = jnp.array(2.0)
     close(jax.grad(lambda x: captured * x)(1.0), 2)
-
-
-@probe(NO, "no such function; `jax.jvp` of a function instead")
-def implicit_gradients():
-    nothing_named("implicit_grad", among=EVERYWHERE)
-
-
-@probe(NO, "`jvp` of functions alone")
-def forward_accumulator():
-    nothing_named("accumulator", "dual", among=EVERYWHERE)
 
 
 @probe(NO, "models come from other packages, such as Flax or Equinox")
@@ -482,6 +447,25 @@ def export():
 @probe(NO, "needs the compiled package jaxlib, and three more")
 def pure_python():
     assert {"jaxlib", "ml-dtypes", "opt-einsum", "scipy"} <= requirements("jax")
+
+
+# What no public name speaks of
+
+probe.absent(
+    EVERYWHERE,
+    {
+        "laplacian": ("no such function; the whole Hessian, or a loop", "laplacian divergence hessian_diag"),
+        "sparse_derivatives": (
+            "no patterns of sparsity, no colouring; `sparse.jacrev` is for arguments that are sparse arrays",
+            "coloring colouring sparsity sparse_jac sparse_hess",
+        ),
+        "numerical_primitive": ("no such function", "numerical finite_diff complex_step"),
+        "binomial_checkpointing": ("`checkpoint` in a nested `scan`, by hand", "binomial revolve checkpoint_seq"),
+        "tape": ("no tape", "tape"),
+        "implicit_gradients": ("no such function; `jax.jvp` of a function instead", "implicit_grad"),
+        "forward_accumulator": ("`jvp` of functions alone", "accumulator dual"),
+    },
+)
 
 
 if __name__ == "__main__":

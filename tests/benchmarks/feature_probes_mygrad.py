@@ -16,7 +16,7 @@ probe = Probes("mygrad", "mygrad")
 EVERYWHERE = (mygrad, mygrad.linalg, mygrad.nnet)
 X = np.array([0.5, 1.0, 2.0])
 NO_TRANSFORMS = "no transforms of functions: `backward` fills in `x.grad`, reverse mode, first order"
-TRANSFORMS = ("jvp", "vjp", "jac", "hess", "hvp", "vmap", "linearize", "transpose_of")
+TRANSFORMS = "jvp vjp jac hess hvp vmap linearize transpose_of"
 
 
 def gradient(f, x):
@@ -72,16 +72,6 @@ def linear_algebra():
     assert [name for name in dir(mygrad.linalg) if name in ("solve", "inv", "det", "eigh", "svd", "norm")] == ["norm"]
 
 
-@probe(NO, "no eigenvalues")
-def degenerate_eigenvalues():
-    nothing_named("eig", among=EVERYWHERE)
-
-
-@probe(NO, "no special functions")
-def scipy_special():
-    nothing_named("gammaln", "bessel", "erf", "special", among=EVERYWHERE)
-
-
 @probe(YES)
 def python_control_flow():
     close(gradient(lambda x: x**2 if x > 0 else -x, 3.0), 6)
@@ -101,99 +91,11 @@ def higher_order():
     assert type(gradient(lambda x: x**3, 3.0)) is np.ndarray
 
 
-@probe(NO, "reverse mode alone")
-def jvp():
-    nothing_named(*TRANSFORMS, "tangent", among=EVERYWHERE)
-
-
 @probe(PARTLY, "`y.backward(g)`")
 def vjp():
     x = mygrad.tensor(X)
     mygrad.sin(x).backward(X)
     close(x.grad, X * np.cos(X))
-
-
-@probe(NO, "reverse mode alone")
-def linearize():
-    nothing_named(*TRANSFORMS, among=EVERYWHERE)
-
-
-@probe(NO, "no such function")
-def linear_transpose():
-    nothing_named("linear_transpose", among=EVERYWHERE)
-
-
-@probe(NO, "row by row, by hand")
-def jacobian():
-    nothing_named(*TRANSFORMS, among=EVERYWHERE)
-
-
-@probe(NO, "no Jacobians")
-def jacobian_chunks():
-    nothing_named(*TRANSFORMS, among=EVERYWHERE)
-
-
-@probe(NO, "no Jacobians")
-def value_and_jacobian():
-    nothing_named(*TRANSFORMS, among=EVERYWHERE)
-
-
-@probe(NO, "first order alone")
-def hessian():
-    nothing_named(*TRANSFORMS, among=EVERYWHERE)
-
-
-@probe(NO, "first order alone")
-def hvp():
-    nothing_named(*TRANSFORMS, among=EVERYWHERE)
-
-
-@probe(NO, "reverse mode alone")
-def gauss_newton():
-    nothing_named("gauss", "ggn", among=EVERYWHERE)
-
-
-@probe(NO, "first order alone")
-def laplacian():
-    nothing_named("laplac", "divergence", among=EVERYWHERE)
-
-
-@probe(NO, "first order alone")
-def taylor():
-    nothing_named("taylor", "jet", among=EVERYWHERE)
-
-
-@probe(NO, "no Jacobians")
-def sparse_derivatives():
-    nothing_named("coloring", "sparsity", "sparse_jac", among=EVERYWHERE)
-
-
-# Batches
-
-
-@probe(NO, "no `vmap`")
-def vmap():
-    nothing_named("vmap", "vectorize", among=EVERYWHERE)
-
-
-@probe(NO, "no `vmap`")
-def vmap_chunks():
-    nothing_named("vmap", among=EVERYWHERE)
-
-
-@probe(NO, "no `vmap`")
-def vmap_numpy():
-    nothing_named("vmap", among=EVERYWHERE)
-
-
-@probe(NO, "a loop")
-def per_example_gradients():
-    nothing_named("vmap", "per_example", among=EVERYWHERE)
-
-
-@probe(NO, "no `vmap`")
-def batch_rule():
-    nothing_named("vmap", "batch_rule", among=EVERYWHERE)
 
 
 # Rules of one's own
@@ -223,32 +125,7 @@ def new_primitive():
     close(gradient(lambda x: mygrad.Tensor._op(TenfoldSine, x), 0.3), 10 * np.cos(0.3))
 
 
-@probe(NO, "no such function")
-def numerical_primitive():
-    nothing_named("numerical", "finite_diff", "complex_step", among=EVERYWHERE)
-
-
-@probe(NO, "no such function")
-def checkpoint_policies():
-    nothing_named("checkpoint", "remat", among=EVERYWHERE)
-
-
-@probe(NO, "no such function")
-def binomial_checkpointing():
-    nothing_named("binomial", "revolve", "checkpoint", among=EVERYWHERE)
-
-
 # Control flow
-
-
-@probe(NO, "Python's own; there is no traced program that would need it")
-def cond():
-    nothing_named("cond", "switch", among=EVERYWHERE)
-
-
-@probe(NO, "Python's own loops")
-def scan():
-    nothing_named("scan", "loop", among=EVERYWHERE)
 
 
 @probe(PARTLY, "Python's own loops")
@@ -261,30 +138,7 @@ def while_loop_reverse():
     close(gradient(f, 3.0), 8 * 3.0**7)
 
 
-# Solvers
-
-
-@probe(NO, "no such function")
-def implicit_differentiation():
-    nothing_named("root", "fixed_point", "implicit", "argmin_of", among=EVERYWHERE)
-
-
-@probe(NO, "no such function")
-def ode_adjoint():
-    nothing_named("odeint", "ode_", among=EVERYWHERE)
-
-
-@probe(NO, "no such function")
-def scipy_optimisers():
-    nothing_named("minimize", "least_squares", "curve_fit", "optimize", among=EVERYWHERE)
-
-
 # Trees and models
-
-
-@probe(NO, "tensors one by one")
-def trees():
-    nothing_named("tree", "nest", among=EVERYWHERE)
 
 
 @probe(YES, "whatever tensors do is recorded")
@@ -299,21 +153,6 @@ def variables():
     close(weight.grad, 4)
 
 
-@probe(NO, "no such function")
-def implicit_gradients():
-    nothing_named("implicit_grad", among=EVERYWHERE)
-
-
-@probe(NO, "reverse mode alone")
-def forward_accumulator():
-    nothing_named("accumulator", "dual", "jvp", among=EVERYWHERE)
-
-
-@probe(NO, "no models")
-def functional_model():
-    nothing_named("module", "functional_call", among=EVERYWHERE)
-
-
 @probe(PARTLY, "`conv_nd`, `max_pool`, `gru`, as functions")
 def layers():
     out = mygrad.nnet.layers.conv_nd(np.ones((1, 1, 5)), np.ones((1, 1, 3)), stride=1)
@@ -322,11 +161,6 @@ def layers():
 
 
 # Finding faults
-
-
-@probe(NO, "no such function")
-def debug_nans():
-    nothing_named("nan_check", "anomal", "debug", among=EVERYWHERE)
 
 
 @probe(NO, "NaN; the branch has to be guarded by hand")
@@ -350,48 +184,61 @@ def explain_zero():
     nothing_named("explain", among=EVERYWHERE)
 
 
-@probe(NO, "only within its own tests")
-def check_grads():
-    nothing_named("check_grad", "gradcheck", "numerical", among=EVERYWHERE)
-
-
 # The program
-
-
-@probe(NO, "`mygrad.computational_graph.build_graph` draws it, with graphviz")
-def expression_list():
-    nothing_named("jaxpr", "expression", among=EVERYWHERE)
-
-
-@probe(NO, "no such function")
-def abstract_shapes():
-    nothing_named("eval_shape", "abstract", among=EVERYWHERE)
-
-
-@probe(NO, "no compilation")
-def jit():
-    nothing_named("jit", "compile", among=EVERYWHERE)
-
-
-@probe(NO, "NumPy")
-def gpu():
-    nothing_named("device", "gpu", "cuda", among=EVERYWHERE)
-
-
-@probe(NO, "NumPy")
-def several_devices():
-    nothing_named("device", "shard", "mesh", among=EVERYWHERE)
-
-
-@probe(NO, "no traced program")
-def export():
-    nothing_named("export", "serial", among=EVERYWHERE)
 
 
 @probe(YES)
 def pure_python():
     assert requirements("mygrad") <= {"numpy", "typing-extensions"}
     assert not compiled_files("mygrad")
+
+
+# What no public name speaks of
+
+probe.absent(
+    EVERYWHERE,
+    {
+        "degenerate_eigenvalues": ("no eigenvalues", "eig"),
+        "scipy_special": ("no special functions", "gammaln bessel erf special"),
+        "jvp": ("reverse mode alone", f"{TRANSFORMS} tangent"),
+        "linearize": ("reverse mode alone", TRANSFORMS),
+        "linear_transpose": ("no such function", "linear_transpose"),
+        "jacobian": ("row by row, by hand", TRANSFORMS),
+        "jacobian_chunks": ("no Jacobians", TRANSFORMS),
+        "value_and_jacobian": ("no Jacobians", TRANSFORMS),
+        "hessian": ("first order alone", TRANSFORMS),
+        "hvp": ("first order alone", TRANSFORMS),
+        "gauss_newton": ("reverse mode alone", "gauss ggn"),
+        "laplacian": ("first order alone", "laplac divergence"),
+        "taylor": ("first order alone", "taylor jet"),
+        "sparse_derivatives": ("no Jacobians", "coloring sparsity sparse_jac"),
+        "vmap": ("no `vmap`", "vmap vectorize"),
+        "vmap_chunks": ("no `vmap`", "vmap"),
+        "vmap_numpy": ("no `vmap`", "vmap"),
+        "per_example_gradients": ("a loop", "vmap per_example"),
+        "batch_rule": ("no `vmap`", "vmap batch_rule"),
+        "numerical_primitive": ("no such function", "numerical finite_diff complex_step"),
+        "checkpoint_policies": ("no such function", "checkpoint remat"),
+        "binomial_checkpointing": ("no such function", "binomial revolve checkpoint"),
+        "cond": ("Python's own; there is no traced program that would need it", "cond switch"),
+        "scan": ("Python's own loops", "scan loop"),
+        "implicit_differentiation": ("no such function", "root fixed_point implicit argmin_of"),
+        "ode_adjoint": ("no such function", "odeint ode_"),
+        "scipy_optimisers": ("no such function", "minimize least_squares curve_fit optimize"),
+        "trees": ("tensors one by one", "tree nest"),
+        "implicit_gradients": ("no such function", "implicit_grad"),
+        "forward_accumulator": ("reverse mode alone", "accumulator dual jvp"),
+        "functional_model": ("no models", "module functional_call"),
+        "debug_nans": ("no such function", "nan_check anomal debug"),
+        "check_grads": ("only within its own tests", "check_grad gradcheck numerical"),
+        "expression_list": ("`mygrad.computational_graph.build_graph` draws it, with graphviz", "jaxpr expression"),
+        "abstract_shapes": ("no such function", "eval_shape abstract"),
+        "jit": ("no compilation", "jit compile"),
+        "gpu": ("NumPy", "device gpu cuda"),
+        "several_devices": ("NumPy", "device shard mesh"),
+        "export": ("no traced program", "export serial"),
+    },
+)
 
 
 if __name__ == "__main__":

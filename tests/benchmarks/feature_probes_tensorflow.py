@@ -136,16 +136,6 @@ def vjp():
     close(tape.gradient(y, X, output_gradients=X), X * np.cos(X))
 
 
-@probe(NO, "no such function")
-def linearize():
-    nothing_named("lineari", among=EVERYWHERE)
-
-
-@probe(NO, "no such function; `tf.linalg.LinearOperator` has adjoints that are written out")
-def linear_transpose():
-    nothing_named("linear_transpose", among=EVERYWHERE)
-
-
 @probe(PARTLY, "`tape.jacobian`, reverse mode alone")
 def jacobian():
     with tf.GradientTape() as tape:
@@ -193,21 +183,6 @@ def gauss_newton():
     close(gradient(lambda x: tf.reduce_sum(tf.sin(x) * pushed), X), np.cos(X) ** 2)
 
 
-@probe(NO, "no such function; the whole Hessian, or a loop")
-def laplacian():
-    nothing_named("laplac", "divergence", "hessian_diag", among=EVERYWHERE)
-
-
-@probe(NO, "nested tapes, whose cost grows with a power of the order")
-def taylor():
-    nothing_named("taylor", "jet", among=EVERYWHERE)
-
-
-@probe(NO, "no patterns of sparsity, no colouring")
-def sparse_derivatives():
-    nothing_named("coloring", "sparsity", "sparse_jac", "sparse_hess", among=EVERYWHERE)
-
-
 # Batches
 
 
@@ -251,11 +226,6 @@ def custom_rule():
     close(gradient(tenfold_sine, T), 10 * np.cos(0.3))
 
 
-@probe(NO, "`custom_gradient` has a reverse rule; forward mode transposes it")
-def both_rules():
-    nothing_named("custom_jvp", "custom_tangent", among=EVERYWHERE)
-
-
 @probe(YES, "`tf.custom_gradient` around `tf.numpy_function`")
 def new_primitive():
     @tf.custom_gradient
@@ -277,11 +247,6 @@ def checkpoint_policies():
     assert not has_parameter(tf.recompute_grad, "policy")
 
 
-@probe(NO, "no such function")
-def binomial_checkpointing():
-    nothing_named("binomial_check", "revolve", "checkpoint_seq", among=EVERYWHERE)
-
-
 # Control flow
 
 
@@ -301,24 +266,6 @@ def scan():
 def while_loop_reverse():
     f = tf.function(lambda x: tf.while_loop(lambda c: c < 100, lambda c: [c * c], [x])[0])
     close(gradient(f, tf.constant(3.0, tf.float64)), 8 * 3.0**7)
-
-
-# Solvers
-
-
-@probe(NO, "in other packages, such as TensorFlow Probability")
-def implicit_differentiation():
-    nothing_named("find_root", "fixed_point", "implicit", among=EVERYWHERE)
-
-
-@probe(NO, "in other packages, such as TensorFlow Probability")
-def ode_adjoint():
-    nothing_named("odeint", "ode_", among=EVERYWHERE)
-
-
-@probe(NO, "optimisers of its own")
-def scipy_optimisers():
-    nothing_named("minimize", "least_squares", "curve_fit", among=EVERYWHERE)
 
 
 # Trees and models
@@ -466,6 +413,28 @@ def export():
 @probe(NO, "a compiled package with some twenty more")
 def pure_python():
     assert len(requirements("tensorflow-cpu")) >= 15
+
+
+# What no public name speaks of
+
+probe.absent(
+    EVERYWHERE,
+    {
+        "linearize": ("no such function", "lineari"),
+        "linear_transpose": (
+            "no such function; `tf.linalg.LinearOperator` has adjoints that are written out",
+            "linear_transpose",
+        ),
+        "laplacian": ("no such function; the whole Hessian, or a loop", "laplac divergence hessian_diag"),
+        "taylor": ("nested tapes, whose cost grows with a power of the order", "taylor jet"),
+        "sparse_derivatives": ("no patterns of sparsity, no colouring", "coloring sparsity sparse_jac sparse_hess"),
+        "both_rules": ("`custom_gradient` has a reverse rule; forward mode transposes it", "custom_jvp custom_tangent"),
+        "binomial_checkpointing": ("no such function", "binomial_check revolve checkpoint_seq"),
+        "implicit_differentiation": ("in other packages, such as TensorFlow Probability", "find_root fixed_point implicit"),
+        "ode_adjoint": ("in other packages, such as TensorFlow Probability", "odeint ode_"),
+        "scipy_optimisers": ("optimisers of its own", "minimize least_squares curve_fit"),
+    },
+)
 
 
 if __name__ == "__main__":

@@ -137,11 +137,6 @@ def linearize():
     close(torch.func.linearize(torch.sin, T)[1](torch.ones_like(T)), np.cos(0.3))
 
 
-@probe(NO, "no such function; `vjp` evaluates the function at a point")
-def linear_transpose():
-    nothing_named("linear_transpose", among=EVERYWHERE)
-
-
 @probe(YES)
 def jacobian():
     for transform in (torch.func.jacfwd, torch.func.jacrev):
@@ -188,11 +183,6 @@ def laplacian():
 @probe(NO, "nested `jvp`, whose cost doubles with each order")
 def taylor():
     nothing_named("taylor", "jet", among=(torch.func, torch.autograd, torch))
-
-
-@probe(NO, "no patterns of sparsity, no colouring")
-def sparse_derivatives():
-    nothing_named("coloring", "sparsity", "sparse_jac", "sparse_hess", among=EVERYWHERE)
 
 
 # Batches
@@ -375,11 +365,6 @@ def variables():
     close(weight.grad, 2 * X)
 
 
-@probe(NO, "parameters are listed by hand or by a module")
-def implicit_gradients():
-    nothing_named("implicit_grad", among=EVERYWHERE)
-
-
 @probe(YES, "`torch.autograd.forward_ad`")
 def forward_accumulator():
     forward = torch.autograd.forward_ad
@@ -485,6 +470,18 @@ def export():
 @probe(NO, "a compiled package with six more")
 def pure_python():
     assert len(requirements("torch")) >= 6
+
+
+# What no public name speaks of
+
+probe.absent(
+    EVERYWHERE,
+    {
+        "linear_transpose": ("no such function; `vjp` evaluates the function at a point", "linear_transpose"),
+        "sparse_derivatives": ("no patterns of sparsity, no colouring", "coloring sparsity sparse_jac sparse_hess"),
+        "implicit_gradients": ("parameters are listed by hand or by a module", "implicit_grad"),
+    },
+)
 
 
 if __name__ == "__main__":
