@@ -11,7 +11,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -27,20 +27,25 @@ from functad.primitives.operands import innermost
 from functad.tracing.recorder import ONLOOKER, Recorded, awake, idle
 from functad.tracing.tensor import Tensor
 from functad.tracing.views import clone
+from functad.transforms.decorators import derivative, remake
 from functad.transforms.flat import replaced
 from functad.transforms.one_call import OneCall, Rules, apply
 from functad.trees import Structure, flatten, tree_map
 
+P = ParamSpec("P")
+R = TypeVar("R")
 
-def custom_gradient(f: Callable[..., Any] | None = None) -> Callable[..., Any]:
+
+@derivative
+def custom_gradient(f: Callable[P, Any]) -> Callable[P, Any]:
     """Give a function a gradient of its own: `f` returns its value and the function that pulls cotangents back.
 
     Args:
-        f: returns `(y, grad_fn)`. `y` is a Tensor, or a structure of them; `grad_fn(*dys)`, with one cotangent for each of
-            them, returns one for each positional argument (a structure is flattened; `None` stands for zero). If `f` reads
-            trainable Variables that are no arguments, `grad_fn` must accept `variables=`, and return
-            `(grads, grads_of_variables)`. For complex numbers cotangents and gradients are those of tapes, also if the function
-            is used under `functad.grad`: the derivative of `z * z` is `dy * np.conj(2 * z)`.
+        f: returns `(y, grad_fn)`; without it a decorator is returned. `y` is a Tensor, or a structure of them.
+            `grad_fn(*dys)`, with one cotangent for each of them, returns one for each positional argument (a structure is
+            flattened; `None` stands for zero). If `f` reads trainable Variables that are no arguments, `grad_fn` must accept
+            `variables=`, and return `(grads, grads_of_variables)`. For complex numbers cotangents and gradients are those of
+            tapes, also if the function is used under `functad.grad`: the derivative of `z * z` is `dy * np.conj(2 * z)`.
 
     Returns:
         A function that returns `y`. Its derivatives in reverse mode, in tapes and transforms, are what `grad_fn` gives; those
@@ -60,13 +65,9 @@ def custom_gradient(f: Callable[..., Any] | None = None) -> Callable[..., Any]:
         >>> float(functad.grad(log1pexp)(100.0))
         1.0
     """
-    if f is None:
-        return custom_gradient
-    if not callable(f):
-        raise TypeError(f"custom_gradient needs a function, not a {type(f).__name__}, at {here()}.")
 
     @functools.wraps(f)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> Any:
         bound, rest = _bound(f, args, kwargs)
         return _Call(f, bound, rest).run()
 
@@ -261,8 +262,23 @@ def _unrecorded(f: Callable[..., Any]) -> Iterator[None]:
         Stamp.renew()
 
 
-def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
+@remake
+def recompute_grad(f: Callable[P, R]) -> Callable[P, R]:
     """Return a function that computes `f`, keeps nothing but its arguments, and computes it again for its gradient.
+
+    Value and gradient are those of `f`, for less memory and one more evaluation. `functad.checkpoint` does the same by what was
+    recorded, without running the Python code of `f` again, and has policies for what to keep.
+
+    Args:
+        f: a function of Tensors, arrays of any shape, numbers, or structures of them, which may read Variables; called again
+            with the same arguments it must do the same. Without it a decorator is returned.
+
+    Returns:
+        A function with the signature of `f`. Its results are Tensors, in the structure, shapes and dtypes of those of `f`.
+
+    Raises:
+        CustomGradientError: (when called) `f` uses a Tensor that is followed and is no argument, so that its gradient would be
+            lost.
 
     Example:
         >>> import numpy as np, functad
@@ -272,7 +288,7 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
 
     @custom_gradient
     @functools.wraps(f)
-    def recomputed(*args: Any, **kwargs: Any) -> Any:
+    def recomputed(*args: P.args, **kwargs: P.kwargs) -> Any:
         def grad_fn(*dys: Any, variables: Sequence[Variable] = ()) -> Any:
             sources = [leaf for leaf in flatten(args)[0] if isinstance(leaf, Recorded) and dtype_of(leaf).kind in "fc"]
             with GradientTape(watch_accessed_variables=False) as tape:
@@ -294,8 +310,22 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
     return recomputed
 
 
-def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
+@remake
+def grad_pass_through(f: Callable[P, R]) -> Callable[P, R]:
     """Return a function with the value of `f` and the derivative of the identity: for rounding and the like.
+
+    The cotangent of the argument is that of the result, `g -> g`, whatever `f` does (the straight-through estimator of Bengio,
+    Leonard and Courville, 2013).
+
+    Args:
+        f: a function of one Tensor or array of any shape that returns one like it; of several, with as many results. Without it
+            a decorator is returned.
+
+    Returns:
+        A function with the signature of `f`. Its results are Tensors, with the shapes and dtypes of those of `f`.
+
+    Raises:
+        CustomGradientError: (when a gradient is taken) the number or the shapes of the results are not those of the arguments.
 
     Example:
         >>> import numpy as np, functad
@@ -305,7 +335,7 @@ def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
 
     @custom_gradient
     @functools.wraps(f)
-    def passing(*args: Any, **kwargs: Any) -> Any:
+    def passing(*args: P.args, **kwargs: P.kwargs) -> Any:
         def grad_fn(*dys: Any, variables: Sequence[Variable] = ()) -> Any:
             return (list(dys), [None] * len(variables)) if variables else list(dys)
 

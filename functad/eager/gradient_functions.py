@@ -5,32 +5,51 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast, overload
 
 import numpy as np
 
 from functad.eager.readable import Readable, read
 from functad.eager.recording import constant
 from functad.eager.tape import GradientTape
-from functad.errors import InputError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of
 from functad.places import here, name_of
 from functad.primitives.conversion import COPY
 from functad.tracing.recorder import Recorded, idle
 from functad.tracing.tensor import Tensor
 from functad.transforms.arguments import plain
+from functad.transforms.decorators import decorator, derivative
 from functad.trees import flatten, tree_map
 
+if TYPE_CHECKING:
+    from functad.transforms.decorators import Maker
+
+Q = ParamSpec("Q")
+T_co = TypeVar("T_co", covariant=True)
 Params = Sequence[str] | Sequence[int] | str | int | None
 
 
-def gradients_function(f: Callable[..., Any] | None = None, params: Params = None) -> Callable[..., Any]:
+class Seeded(Protocol[Q, T_co]):
+    """A transform whose functions take what `f` takes, and a seed by the name of `dy`."""
+
+    @overload
+    def __call__(self, f: Callable[..., Any], /, *args: Q.args, **kwargs: Q.kwargs) -> Callable[..., T_co]: ...
+    @overload
+    def __call__(
+        self, f: None = None, /, *args: Q.args, **kwargs: Q.kwargs
+    ) -> Callable[[Callable[..., Any]], Callable[..., T_co]]: ...
+
+
+def _seeded(make: Maker[Q, T_co]) -> Seeded[Q, T_co]:
+    return cast("Seeded[Q, T_co]", decorator(make))
+
+
+@_seeded
+def gradients_function(f: Callable[..., Any], params: Params = None) -> Callable[..., list[Any]]:
     """Return a function that gives the gradients of `f` by its arguments, as a list.
 
-    It is a decorator too, with arguments or without: `@gradients_function(params=["x"])`.
-
     Args:
-        f: a function of Tensors; its results are summed.
+        f: a function of Tensors; its results are summed. Without it a decorator is returned.
         params: names, or positions, of the parameters to differentiate by; if left out, all positional ones that a call gives,
             except `self` and `cls`.
 
@@ -48,31 +67,40 @@ def gradients_function(f: Callable[..., Any] | None = None, params: Params = Non
         >>> [float(g) for g in gradients_function(f)(2.0, 3.0)]
         [27.0, -4.0]
     """
-    if f is None:
-        return functools.partial(gradients_function, params=params)
-    _checked(f, "gradients_function")
     both = value_and_gradients_function(f, params)
 
     @functools.wraps(f)
     def gradients(*args: Any, **kwargs: Any) -> list[Any]:
-        return both(*args, **kwargs)[1]  # type: ignore[no-any-return]
+        return both(*args, **kwargs)[1]
 
     return gradients
 
 
-def value_and_gradients_function(f: Callable[..., Any] | None = None, params: Params = None) -> Callable[..., Any]:
-    """Return a function that gives the value of `f` and its gradients by its arguments, as a list.
+@_seeded
+def value_and_gradients_function(f: Callable[..., Any], params: Params = None) -> Callable[..., tuple[Any, list[Any]]]:
+    """Return a function that gives the value of `f` and its gradients by its arguments, as a list: `(f(x), [df/dx0, ...])`.
 
-    The arguments, and the use as a decorator, are those of `gradients_function`.
+    Args:
+        f: a function of Tensors; its results are summed. Without it a decorator is returned.
+        params: names, or positions, of the parameters to differentiate by; if left out, all positional ones that a call gives,
+            except `self` and `cls`.
+
+    Returns:
+        A function with the arguments of `f`, and the keyword `dy`: a seed in the structure of the result. It returns
+        `(value, gradients)`; each gradient is a Tensor in the structure and with the shapes of its argument, or `None` if the
+        result does not depend on it.
+
+    Raises:
+        TypeError: something in `params` is neither a name nor a position.
+        ValueError: `params` mixes names and positions, or names no parameter; `f` returned `None`; a call gives keywords only.
+        IndexError: a call does not give an argument that is to be differentiated.
 
     Example:
         >>> value, (g,) = value_and_gradients_function(lambda x: x * x)(3.0)
         >>> float(value), float(g)
         (9.0, 6.0)
     """
-    if f is None:
-        return functools.partial(value_and_gradients_function, params=params)
-    chosen = _Parameters(f, params, "value_and_gradients_function")
+    chosen = _Parameters(f, params)
 
     @functools.wraps(f)
     def value_and_gradients(*args: Any, dy: Any = None, **kwargs: Any) -> tuple[Any, list[Any]]:
@@ -82,22 +110,31 @@ def value_and_gradients_function(f: Callable[..., Any] | None = None, params: Pa
     return value_and_gradients
 
 
-def make_vjp(f: Callable[..., Any] | None = None, params: Params = None, persistent: bool = True) -> Callable[..., Any]:
+@derivative
+def make_vjp(f: Callable[..., Any], params: Params = None, persistent: bool = True) -> Callable[..., Any]:
     """Return a function that gives the value of `f` and the function from its cotangent to those of the arguments.
 
     Args:
-        f: a function of Tensors; without it, a decorator is returned.
-        params: as for `gradients_function`.
+        f: a function of Tensors; without it a decorator is returned.
+        params: names, or positions, of the parameters to differentiate by; if left out, all positional ones that a call gives,
+            except `self` and `cls`.
         persistent: the second function may be called more than once.
+
+    Returns:
+        A function with the arguments of `f` that returns `(value, vjp)`. `vjp(dy)`, with `dy` in the structure and of the
+        shapes of the value, ones if it is left out, returns the list of the gradients by the arguments.
+
+    Raises:
+        TypeError: something in `params` is neither a name nor a position.
+        ValueError: `params` mixes names and positions, or names no parameter; `f` returned `None`; a call gives keywords only.
+        IndexError: a call does not give an argument that is to be differentiated.
 
     Example:
         >>> value, vjp = make_vjp(lambda x: x * x)(3.0)
         >>> float(vjp()[0]), float(vjp(10.0)[0])
         (6.0, 60.0)
     """
-    if f is None:
-        return functools.partial(make_vjp, params=params, persistent=persistent)
-    chosen = _Parameters(f, params, "make_vjp")
+    chosen = _Parameters(f, params)
 
     @functools.wraps(f)
     def value_and_vjp(*args: Any, **kwargs: Any) -> tuple[Any, Callable[..., list[Any]]]:
@@ -106,11 +143,12 @@ def make_vjp(f: Callable[..., Any] | None = None, params: Params = None, persist
     return value_and_vjp
 
 
+@derivative
 def implicit_gradients(f: Callable[..., Any]) -> Callable[..., list[tuple[Any, Any]]]:
     """Return a function that gives the gradients of `f` by the trainable Variables that it reads.
 
     Args:
-        f: a function whose results, Tensors or numbers in any structure, are summed.
+        f: a function whose results, Tensors or numbers in any structure, are summed; without it a decorator is returned.
 
     Returns:
         A function with the arguments of `f` that returns pairs `(gradient, variable)`, in the order in which the Variables were
@@ -126,7 +164,6 @@ def implicit_gradients(f: Callable[..., Any]) -> Callable[..., list[tuple[Any, A
         >>> float(g), variable.name
         (12.0, 'w')
     """
-    _checked(f, "implicit_gradients")
     both = implicit_value_and_gradients(f)
 
     @functools.wraps(f)
@@ -136,10 +173,19 @@ def implicit_gradients(f: Callable[..., Any]) -> Callable[..., list[tuple[Any, A
     return gradients
 
 
+@derivative
 def implicit_value_and_gradients(f: Callable[..., Any]) -> Callable[..., tuple[Any, list[tuple[Any, Any]]]]:
     """Return a function that gives the value of `f` and its gradients by the trainable Variables that it reads.
 
-    The arguments and errors are those of `implicit_gradients`; the function returns `(value, pairs)`.
+    Args:
+        f: a function whose results, Tensors or numbers in any structure, are summed; without it a decorator is returned.
+
+    Returns:
+        A function with the arguments of `f` that returns `(value, pairs)`: pairs `(gradient, variable)`, in the order in which
+        the Variables were created; the gradient is `None` where a Variable was read and not used.
+
+    Raises:
+        ValueError: `f` reads no trainable Variable, or returned `None`.
 
     Example:
         >>> import functad
@@ -148,7 +194,6 @@ def implicit_value_and_gradients(f: Callable[..., Any]) -> Callable[..., tuple[A
         >>> float(value), float(pairs[0][0])
         (4.0, 4.0)
     """
-    _checked(f, "implicit_value_and_gradients")
 
     @functools.wraps(f)
     def value_and_gradients(*args: Any, **kwargs: Any) -> tuple[Any, list[tuple[Any, Any]]]:
@@ -166,21 +211,10 @@ def implicit_value_and_gradients(f: Callable[..., Any]) -> Callable[..., tuple[A
     return value_and_gradients
 
 
-def _checked(f: Any, form: str) -> None:
-    """Refuse what is no function.
-
-    Raises:
-        TypeError: it cannot be called.
-    """
-    if not callable(f):
-        raise InputError(f"{form} needs a function, not a {type(f).__name__}, at {here()}.")
-
-
 class _Parameters:
     """Which arguments of a function are differentiated."""
 
-    def __init__(self, f: Callable[..., Any], params: Params, form: str) -> None:
-        _checked(f, form)
+    def __init__(self, f: Callable[..., Any], params: Params) -> None:
         self.f = f
         self.chosen: list[Any] | None = [params] if isinstance(params, (str, int)) else None if params is None else list(params)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -46,6 +47,7 @@ class ScipyBundle:
         rest = args if isinstance(args, tuple) else (args,)
         named, tree = dict(kwargs or {}), self.unknowns.tree
 
+        @functools.wraps(f)  # messages of transforms are to name it
         def flat(x: Any) -> Any:
             return f(tree(x), *rest, **named)
 

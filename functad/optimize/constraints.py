@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,8 @@ from functad.optimize.derivatives import Linearised, Residuals
 from functad.optimize.extras import scipy_optimize
 from functad.optimize.unknowns import Unknowns
 from functad.places import here
-from functad.transforms.gradient import grad
+from functad.transforms.arguments import Selection
+from functad.transforms.gradient import gradient_function
 
 
 def flat_constraints(constraints: Any, unknowns: Unknowns, *, derivatives: bool, curvature: bool) -> list[Any]:
@@ -100,8 +102,9 @@ def _curvature(residuals: Residuals, size: int) -> Callable[[Any, Any], Any]:
         from scipy.sparse.linalg import LinearOperator
 
         weights = np.array(v, np.float64)
-        gradient = grad(lambda point: np.sum(weights * residuals.flat(point)))
-        push = Linearised(gradient, np.asarray(x, np.float64))
+        weighted = functools.wraps(residuals.function)(lambda point: np.sum(weights * residuals.flat(point)))
+        gradient = gradient_function(Selection(residuals.transform, weighted, 0, None))
+        push = Linearised(gradient, np.asarray(x, np.float64), residuals.function, residuals.transform)
         return LinearOperator((size, size), matvec=lambda p: push(np.reshape(p, -1)), dtype=np.float64)
 
     return hess

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -11,8 +12,9 @@ from functad.errors import NonScalarError, OutputError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
 from functad.places import here, name_of
 from functad.tracing.recorder import Recorded
+from functad.transforms.arguments import Selection
 from functad.transforms.flat import Linearized
-from functad.transforms.gradient import grad, vjp
+from functad.transforms.gradient import gradient_function, pulled_back
 from functad.transforms.jacobian import pushed_size
 from functad.transforms.ravel import ravel
 from functad.transforms.seeds import of_identity
@@ -28,9 +30,9 @@ class Linearised:
         value: the value at the point.
     """
 
-    def __init__(self, f: Callable[[Any], Any], x: Array) -> None:
+    def __init__(self, f: Callable[[Any], Any], x: Array, function: object, transform: str) -> None:
         self._x = x.copy()
-        self._push = Linearized(lambda own: [f(own)], [self._x])
+        self._push = Linearized(lambda own: [f(own)], [self._x], transform, function)
         self.value = self._push.values[0]
 
     def __call__(self, t: Any) -> Any:
@@ -53,10 +55,13 @@ class Objective:
     The value and the gradient at a point come from one run of the function: the pass forward is kept until the next point.
     """
 
-    def __init__(self, f: Callable[[Any], Any], function: object, transform: str, *, differentiate: bool = True) -> None:
+    def __init__(
+        self, f: Callable[[Any], Any], function: Callable[..., Any], transform: str, *, differentiate: bool = True
+    ) -> None:
         self._f = _returning_a_number(f, function, transform)
         self._differentiate = differentiate
-        self._gradient = grad(self._f)
+        self._function, self._transform = function, transform
+        self._gradient = gradient_function(Selection(transform, self._f, 0, None))
         self._at: Array | None = None
         self._value = 0.0
         self._pull: Any = None
@@ -69,7 +74,7 @@ class Objective:
             return
         x = x.copy()  # SciPy writes the next point into the same memory
         self._at = self._grad = self._line = self._pull = None
-        value, self._pull = vjp(self._f, x) if self._differentiate else (self._f(x.copy()), None)
+        value, self._pull = pulled_back(self._transform, self._f, (x,)) if self._differentiate else (self._f(x.copy()), None)
         self._value = float(value)
         self._at = x
 
@@ -90,7 +95,7 @@ class Objective:
         self._go_to(x)
         if self._line is None:
             assert self._at is not None
-            self._line = Linearised(self._gradient, self._at)
+            self._line = Linearised(self._gradient, self._at, self._function, self._transform)
         return self._line
 
     def hess(self, x: Any) -> Array:
@@ -103,9 +108,10 @@ class Objective:
         return product
 
 
-def _returning_a_number(f: Callable[[Any], Any], function: object, transform: str) -> Callable[[Any], Any]:
+def _returning_a_number(f: Callable[[Any], Any], function: Callable[..., Any], transform: str) -> Callable[[Any], Any]:
     """Return a function that checks the result of another one, before a transform meets it."""
 
+    @functools.wraps(function)  # messages of transforms are to name it
     def checked(x: Any) -> Any:
         value = f(x)
         numeric = type(value) in PYTHON_SCALARS or (hasattr(value, "dtype") and hasattr(value, "shape"))
@@ -122,11 +128,18 @@ def _returning_a_number(f: Callable[[Any], Any], function: object, transform: st
 
 
 class Residuals:
-    """A function from a flat array to an array, or a tree of arrays, which is taken as flat, with its Jacobian."""
+    """A function from a flat array to an array, or a tree of arrays, which is taken as flat, with its Jacobian.
 
-    def __init__(self, f: Callable[[Any], Any], function: object, transform: str, *, differentiate: bool = True) -> None:
-        self._function = function
-        self._transform = transform
+    Attributes:
+        function: that of the user, for messages.
+        transform: the name of the function of `functad.optimize` that the user called.
+    """
+
+    def __init__(
+        self, f: Callable[[Any], Any], function: Callable[..., Any], transform: str, *, differentiate: bool = True
+    ) -> None:
+        self.function = function
+        self.transform = transform
         self._differentiate = differentiate
         self._raw = f
         self._at: Array | None = None
@@ -139,6 +152,12 @@ class Residuals:
         """Return what the function gives as a flat array: a Tensor if `x` is one."""
         return ravel(self._raw(x))[0]
 
+    def _pulled(self, x: Any) -> Any:
+        return pulled_back(self.transform, functools.wraps(self.function)(lambda own: self.flat(own)), (x,))
+
+    def _linearised(self, x: Array) -> Linearised:
+        return Linearised(self.flat, x, self.function, self.transform)
+
     def _go_to(self, x: Any) -> None:
         x = np.asarray(x, np.float64)
         if self._at is not None and (x == self._at).all():
@@ -149,13 +168,13 @@ class Residuals:
         if not self._differentiate:
             value = self.flat(x.copy())
         elif wide:  # fewer results than unknowns: a pass backward for each
-            value, self._pull = vjp(self.flat, x)
+            value, self._pull = self._pulled(x)
         else:
-            self._forward = Linearised(self.flat, x)
+            self._forward = self._linearised(x)
             value = self._forward.value
         if dtype_of(value).kind == "c":
             raise OutputError(
-                f"{self._transform} of {name_of(self._function)}, called at {here()}: the result is complex, but SciPy's "
+                f"{self.transform} of {name_of(self.function)}, called at {here()}: the result is complex, but SciPy's "
                 f"methods know real numbers only. Return its real and imaginary parts: (z.real, z.imag)."
             )
         self._value = np.array(value, np.float64)
@@ -173,7 +192,7 @@ class Residuals:
         if self._jac is None:
             m, n = len(self._value), np.shape(x)[0]
             if self._pull is None and m < n:
-                self._pull = vjp(self.flat, self._at)[1]
+                self._pull = self._pulled(self._at)[1]
             if self._pull is not None:
                 pull = self._pull
                 self._jac = np.concatenate([np.zeros((0, n)), *[pull(row)[0][None] for row in np.eye(m)]])
@@ -186,13 +205,13 @@ class Residuals:
         self._go_to(x)
         if self._forward is None:
             assert self._at is not None
-            self._forward = Linearised(self.flat, self._at)
+            self._forward = self._linearised(self._at)
         return self._forward
 
     def backward(self, x: Any) -> Linear:
         """Return `g -> J^T g` at a point."""
         self._go_to(x)
         if self._pull is None:
-            self._pull = vjp(self.flat, self._at)[1]
+            self._pull = self._pulled(self._at)[1]
         pull = self._pull
         return lambda g: pull(np.asarray(g, np.float64).reshape(-1))[0]

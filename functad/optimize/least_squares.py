@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
@@ -16,7 +17,8 @@ from functad.optimize.extras import scipy_optimize
 from functad.optimize.reporting import Reporter
 from functad.optimize.unknowns import Unknowns
 from functad.places import here
-from functad.transforms.sparse import sparse_jacobian
+from functad.transforms.arguments import Selection
+from functad.transforms.sparse import sparse_jacobian_function
 from functad.trees import LEAF
 
 
@@ -84,7 +86,9 @@ def least_squares(
     residuals = Residuals(lambda x: f(tree(x), *rest, **named), f, "least_squares")
     derivative: Any = residuals.jac
     if sparse is not False:
-        derivative = sparse_jacobian(residuals.flat, sparsity=None if sparse is True else sparse)
+        flat = functools.wraps(f)(lambda x: residuals.flat(x))  # messages are to name it
+        selection = Selection("least_squares", flat, 0, None)
+        derivative = sparse_jacobian_function(selection, sparsity=None if sparse is True else sparse)
     elif jac == "product":
         derivative = _operator(residuals)
     reporter = Reporter.of(callback, progress, "least_squares", options.get("max_nfev"), unknowns.restore, residuals.fun)

@@ -13,7 +13,8 @@ from functad.optimize.constraints import flat_constraints
 from functad.optimize.extras import scipy_optimize
 from functad.optimize.reporting import Reporter
 from functad.places import here
-from functad.transforms.sparse import sparse_hessian
+from functad.transforms.arguments import Selection
+from functad.transforms.sparse import sparse_hessian_function
 
 # Which derivatives each method takes.
 _NONE = ("nelder-mead", "powell", "cobyla", "cobyqa")
@@ -129,7 +130,9 @@ def _derivatives(bundle: ScipyBundle, name: str, method: Any, hess: Any, sparse:
     if is_strategy:
         return {"jac": bundle.jac, "hess": hess}
     if sparse is not False:
-        return {"jac": bundle.jac, "hess": sparse_hessian(bundle.flat, sparsity=None if sparse is True else sparse)}
+        selection = Selection("minimize", bundle.flat, 0, None)
+        given = None if sparse is True else sparse
+        return {"jac": bundle.jac, "hess": sparse_hessian_function(selection, sparsity=given)}
     if name in _MATRIX or (name in _EITHER and hess == "dense"):
         return {"jac": bundle.jac, "hess": bundle.hess}
     return {"jac": bundle.jac, "hessp": bundle.hessp} if name in _EITHER else {"jac": bundle.jac}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,7 +14,7 @@ from functad.optimize.derivatives import Residuals
 from functad.optimize.extras import scipy_optimize
 from functad.optimize.unknowns import Unknowns
 from functad.places import here, name_of
-from functad.transforms.forward import jvp
+from functad.transforms.forward import pushed_along
 
 _JACOBIAN = ("hybr", "lm")  # the other methods take none
 
@@ -111,6 +112,7 @@ def root_scalar(
         method = "brentq" if bracket is not None else "newton"
     rest = args if isinstance(args, tuple) else (args,)
 
+    @functools.wraps(f)  # messages of transforms are to name it
     def value(x: Any) -> Any:
         found = f(x, *rest)
         if not hasattr(found, "shape") and not isinstance(found, (int, float)):
@@ -120,11 +122,11 @@ def root_scalar(
         return found
 
     def first(x: Any) -> tuple[Any, Any]:
-        found: tuple[Any, Any] = jvp(value, (x,), (1.0,))
+        found: tuple[Any, Any] = pushed_along("root_scalar", value, (x,), (1.0,))
         return found
 
     def second(x: Any) -> tuple[float, float, float]:
-        (y, slope), (_, bend) = jvp(first, (np.float64(x),), (1.0,))
+        (y, slope), (_, bend) = pushed_along("root_scalar", first, (np.float64(x),), (1.0,))
         return float(y), float(slope), float(bend)
 
     given: dict[str, Any] = {"f": value}

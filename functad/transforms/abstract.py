@@ -14,11 +14,13 @@ from functad.places import here, name_of
 from functad.tracing.recorder import ABSTRACT, Recorded, Recorder, new_input
 from functad.tracing.tensor import Tensor
 from functad.transforms.arguments import check_result, traced
+from functad.transforms.decorators import derivative
 from functad.trees import Structure, flatten
 
 P = ParamSpec("P")
 
 
+@derivative
 def make_expressions(f: Callable[P, Any]) -> Callable[P, Expressions]:
     """Return a function that traces `f` and gives its expression list.
 
@@ -26,7 +28,7 @@ def make_expressions(f: Callable[P, Any]) -> Callable[P, Expressions]:
     depend on the arguments is computed while tracing and stands in the list as a constant.
 
     Args:
-        f: a function of NumPy code.
+        f: a function of NumPy code; without it a decorator is returned.
 
     Returns:
         A function with the signature of `f` that returns an `Expressions`; its arguments may be arrays, numbers, `ArraySpec`s

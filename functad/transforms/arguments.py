@@ -130,9 +130,17 @@ def enter(
     kwargs: dict[str, Any],
     *,
     holomorphic: bool = False,
-    allow_int: bool = False,
+    allow_int: bool | None = None,
 ) -> Inputs:
     """Put the selected arguments of a call into a trace.
+
+    Args:
+        recorder: the trace.
+        selection: which arguments are selected.
+        args: the positional arguments of the call.
+        kwargs: those that were given by name.
+        holomorphic: they must be complex.
+        allow_int: integers are let through; `None` if that cannot be asked of the transform.
 
     Raises:
         InputError: one of them cannot be differentiated.
@@ -159,10 +167,12 @@ def enter(
                     inputs.skipped.add(len(inputs.primals))
                     tensors.append(leaf)
                 elif reason is not None:
+                    if reason == _INTEGER and allow_int is not None:
+                        reason = f"{_INTEGER} allow_int=True lets integers through."
                     root = f"args[{key}]" if isinstance(key, int) else f"kwargs[{key!r}]"
                     raise InputError(
                         f"{selection.transform} of {name_of(selection.function)}, called at {here()}: "
-                        f"{structure.paths(root)[i]} is {_described(leaf)}. {reason}"
+                        f"{structure.paths(root)[i]} is {described(leaf)}. {reason}"
                     )
                 else:
                     tensors.append(new_input(Tensor, recorder, _held(leaf, recorder)))
@@ -183,8 +193,7 @@ def _held(leaf: Any, recorder: Recorder) -> Any:
 
 
 _INTEGER = (
-    "Integers have no derivative: pass a float (1.0 instead of 1, x.astype(float)), choose other arguments by argnums, "
-    "or let integers through with allow_int=True."
+    "Integers have no derivative: pass a float (1.0 instead of 1, x.astype(float)), or choose other arguments by argnums."
 )
 
 
@@ -207,7 +216,8 @@ def undifferentiable(leaf: Any, holomorphic: bool = False) -> str | None:
     return None
 
 
-def _described(leaf: Any) -> str:
+def described(leaf: Any) -> str:
+    """Return the type of a leaf, and its shape and dtype if it has them, for messages."""
     try:
         return f"{type(leaf).__name__} ({spec_of(leaf)})"
     except (TypeError, AttributeError):  # no array, or one whose dtype is not NumPy's

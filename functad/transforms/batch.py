@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
@@ -17,8 +17,10 @@ from functad.tracing.batching import BatchRecorder
 from functad.tracing.recorder import REVERSE, WATCHER, Recorded, Recorder
 from functad.tracing.tensor import Tensor
 from functad.transforms.arguments import Selection, check_result, enter, plain, traced
+from functad.transforms.decorators import remake
 from functad.transforms.gradient import Pullback, copied
 from functad.transforms.results import foreign_to, own_results
+from functad.transforms.seeds import check_chunk_size
 from functad.trees import Structure, flatten, prefix_leaves, tree_map
 
 P = ParamSpec("P")
@@ -28,29 +30,14 @@ Axes = Any
 """An axis, `None`, or a tree of them that begins like the tree of the arguments or results."""
 
 
-@overload
+@remake
 def vmap(
     f: Callable[P, R],
     in_axes: Axes = 0,
     out_axes: Axes = 0,
     axis_size: int | None = None,
     chunk_size: int | None = None,
-) -> Callable[P, R]: ...
-@overload
-def vmap(
-    f: None = None,
-    in_axes: Axes = 0,
-    out_axes: Axes = 0,
-    axis_size: int | None = None,
-    chunk_size: int | None = None,
-) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
-def vmap(
-    f: Callable[..., Any] | None = None,
-    in_axes: Axes = 0,
-    out_axes: Axes = 0,
-    axis_size: int | None = None,
-    chunk_size: int | None = None,
-) -> Any:
+) -> Callable[P, R]:
     """Return a function that applies `f` to all examples of a batch at once: `vmap(f)(x)[i] = f(x[i])`.
 
     Inside `f` an array has the shape of one example. An `if` on a batched value has no single answer and raises; one on an
@@ -85,15 +72,10 @@ def vmap(
                [0., 4.],
                [4., 4.]])
     """
-    if f is None:
-        return functools.partial(vmap, in_axes=in_axes, out_axes=out_axes, axis_size=axis_size, chunk_size=chunk_size)
-    if not callable(f):
-        raise InputError(f"vmap needs a function, not a {type(f).__name__}, at {here()}.")
-    if chunk_size is not None and chunk_size < 1:
-        raise InputError(f"vmap of {name_of(f)}, at {here()}: chunk_size is {chunk_size}; it must be at least 1.")
+    check_chunk_size("vmap", f, chunk_size)
 
     @functools.wraps(f)
-    def batched(*args: Any, **kwargs: Any) -> Any:
+    def batched(*args: P.args, **kwargs: P.kwargs) -> Any:
         batch = _Batch(f, in_axes, out_axes, axis_size, args, kwargs)
         if chunk_size is None or batch.size <= chunk_size:
             return batch.run(slice(None), batch.size)

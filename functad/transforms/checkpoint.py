@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from functad.tracing.tensor import Tensor
 from functad.transforms.abstract import listed
 from functad.transforms.arguments import plain
 from functad.transforms.closed import Closed, Noting, NoValueError, close
+from functad.transforms.decorators import remake
 from functad.transforms.flat import pulled, pushed, replaced
 from functad.transforms.one_call import OneCall, Rules, apply
 from functad.trees import Structure, flatten, tree_map
@@ -55,6 +56,9 @@ def checkpoint_name(x: Any, name: str) -> Any:
         x: an array, number, or tree of them.
         name: the name.
 
+    Returns:
+        The same tree: its values, shapes and dtypes are those of `x`.
+
     Example:
         >>> import numpy as np, functad
         >>> def layer(x):
@@ -65,11 +69,8 @@ def checkpoint_name(x: Any, name: str) -> Any:
     return tree_map(lambda leaf: _NAME(plain(leaf), name=name), x)
 
 
-@overload
-def checkpoint(f: Callable[P, R], policy: Policy = None) -> Callable[P, R]: ...
-@overload
-def checkpoint(f: None = None, policy: Policy = None) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
-def checkpoint(f: Callable[..., Any] | None = None, policy: Policy = None) -> Any:
+@remake
+def checkpoint(f: Callable[P, R], policy: Policy = None) -> Callable[P, R]:
     """Return `f` as a function that keeps only its arguments for the backward pass, and is computed again there.
 
     The memory of a chain of such functions is that of their arguments and of one of them, for one more evaluation of each.
@@ -100,14 +101,10 @@ def checkpoint(f: Callable[..., Any] | None = None, policy: Policy = None) -> An
         >>> functad.grad(deep)(np.array([0.5, 1.0])).round(6)
         array([0.007099, 0.000743])
     """
-    if f is None:
-        return functools.partial(checkpoint, policy=policy)
-    if not callable(f):
-        raise InputError(f"checkpoint needs a function, not a {type(f).__name__}, at {here()}.")
     keeps = _keeps(policy)
 
     @functools.wraps(f)
-    def checkpointed(*args: Any, **kwargs: Any) -> Any:
+    def checkpointed(*args: P.args, **kwargs: P.kwargs) -> Any:
         leaves, structure = flatten((args, kwargs))
         leaves = [plain(leaf) for leaf in leaves]
         places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Recorded)]

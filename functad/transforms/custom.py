@@ -9,15 +9,16 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
 import numpy as np
 
-from functad.errors import CustomRuleError, InputError
+from functad.errors import CustomRuleError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.places import here, name_of
 from functad.tracing.recorder import Recorded
 from functad.transforms.arguments import check_result, plain
+from functad.transforms.decorators import decorator
 from functad.transforms.flat import replaced
 from functad.transforms.forward import with_zeros, zero_tangent
 from functad.transforms.one_call import Rules, apply
@@ -25,7 +26,11 @@ from functad.transforms.results import guarded
 from functad.transforms.rule_results import cotangents_of, of_all_examples, tangents_of
 from functad.trees import Structure, flatten, tree_map
 
+if TYPE_CHECKING:
+    from functad.transforms.decorators import Maker
+
 P = ParamSpec("P")
+Q = ParamSpec("Q")
 R = TypeVar("R")
 
 
@@ -48,8 +53,6 @@ class CustomFunction(Generic[P, R]):
     """
 
     def __init__(self, f: Callable[P, R], nondiff_argnums: int | Sequence[int], transform: str) -> None:
-        if not callable(f):
-            raise InputError(f"{transform} needs a function, not a {type(f).__name__}, at {here()}.")
         functools.update_wrapper(self, f)
         self.function = f
         self.transform = transform
@@ -320,13 +323,23 @@ def _unguarded(leaf: Any, back: dict[int, tuple[Any, Any]]) -> Any:
     return leaf if changed else argument
 
 
-@overload
-def custom_vjp(f: Callable[P, R], nondiff_argnums: int | Sequence[int] = ()) -> CustomFunction[P, R]: ...
-@overload
-def custom_vjp(
-    f: None = None, nondiff_argnums: int | Sequence[int] = ()
-) -> Callable[[Callable[P, R]], CustomFunction[P, R]]: ...
-def custom_vjp(f: Callable[..., Any] | None = None, nondiff_argnums: int | Sequence[int] = ()) -> Any:
+class WithRules(Protocol[Q]):
+    """A transform whose functions are given rules, and take and return what `f` does."""
+
+    @overload
+    def __call__(self, f: Callable[P, R], /, *args: Q.args, **kwargs: Q.kwargs) -> CustomFunction[P, R]: ...
+    @overload
+    def __call__(
+        self, f: None = None, /, *args: Q.args, **kwargs: Q.kwargs
+    ) -> Callable[[Callable[P, R]], CustomFunction[P, R]]: ...
+
+
+def _with_rules(make: Maker[Q, Any]) -> WithRules[Q]:
+    return cast("WithRules[Q]", decorator(make))
+
+
+@_with_rules
+def custom_vjp(f: Callable[P, R], nondiff_argnums: int | Sequence[int] = ()) -> CustomFunction[P, R]:
     """Give a function rules of its own for reverse mode: `g -> g^T J` is what they compute.
 
     The rules are entered by `f.defvjp(fwd, bwd)`. If a rule for forward mode is entered too, by `f.defjvp`, each mode uses its
@@ -361,18 +374,11 @@ def custom_vjp(f: Callable[..., Any] | None = None, nondiff_argnums: int | Seque
         >>> functad.grad(lambda x: np.sum(clipped(x, -0.5, 0.5)))(np.array([0.0, 1.5, 3.0])).round(4)
         array([ 0.5   ,  0.0707, -0.5   ])
     """
-    if f is None:
-        return functools.partial(custom_vjp, nondiff_argnums=nondiff_argnums)
     return CustomFunction(f, nondiff_argnums, "custom_vjp")
 
 
-@overload
-def custom_jvp(f: Callable[P, R], nondiff_argnums: int | Sequence[int] = ()) -> CustomFunction[P, R]: ...
-@overload
-def custom_jvp(
-    f: None = None, nondiff_argnums: int | Sequence[int] = ()
-) -> Callable[[Callable[P, R]], CustomFunction[P, R]]: ...
-def custom_jvp(f: Callable[..., Any] | None = None, nondiff_argnums: int | Sequence[int] = ()) -> Any:
+@_with_rules
+def custom_jvp(f: Callable[P, R], nondiff_argnums: int | Sequence[int] = ()) -> CustomFunction[P, R]:
     """Give a function a rule of its own for forward mode: `t -> J t` is what it computes.
 
     The rule is entered by `f.defjvp(rule)`, or by `f.defjvps`, one for each argument. Reverse mode transposes it, so it must be
@@ -403,6 +409,4 @@ def custom_jvp(f: Callable[..., Any] | None = None, nondiff_argnums: int | Seque
         >>> float(functad.jvp(functad.grad(log1pexp), (0.0,), (1.0,))[1])
         0.25
     """
-    if f is None:
-        return functools.partial(custom_jvp, nondiff_argnums=nondiff_argnums)
     return CustomFunction(f, nondiff_argnums, "custom_jvp")

@@ -115,13 +115,19 @@ def push_leaves(f: Flat, leaves: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
 class Linearized:
     """The linear function `t -> J t` of a function of leaves at a point, which runs `f` once and for all.
 
+    Args:
+        f: the function.
+        leaves: the point.
+        transform: for messages.
+        function: that of the user, for messages.
+
     Attributes:
         values: the results at the point.
         recorder: the trace.
     """
 
-    def __init__(self, f: Flat, leaves: Sequence[Any]) -> None:
-        self.recorder = recorder = Recorder(FORWARD, "linearize", f)
+    def __init__(self, f: Flat, leaves: Sequence[Any], transform: str = "linearize", function: object = None) -> None:
+        self.recorder = recorder = Recorder(FORWARD, transform, function or f)
         recorder.lasting = True  # what the user overwrites between two directions does not change them
         self._outs = list(traced(recorder, f, [new_input(Tensor, recorder, leaf) for leaf in leaves], {}))
         self.values = lower(self._outs, recorder)

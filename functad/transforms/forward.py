@@ -317,15 +317,24 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
         >>> tangent.round(4)
         array([1.    , 1.0806])
     """
+    return pushed_along("jvp", f, primals, tangents, has_aux=has_aux)
+
+
+def pushed_along(
+    transform: str, f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *, has_aux: bool = False
+) -> Any:
+    """Return what `jvp` does, under the name of the transform that the user called."""
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
         raise InputError(
-            f"jvp of {name_of(f)}, called at {here()}: primals and tangents are the tuples of all arguments; "
-            f"write jvp(f, (x,), (t,)) for one."
+            f"{transform} of {name_of(f)}, called at {here()}: primals and tangents are the tuples of all arguments; "
+            f"write {transform}(f, (x,), (t,)) for one."
         )
     if len(primals) != len(tangents):
-        raise StructureError(f"jvp of {name_of(f)}, called at {here()}: {len(primals)} primals but {len(tangents)} tangents.")
-    selection = Selection("jvp", f, tuple(range(len(primals))), None)
-    recorder = Recorder(FORWARD, "jvp", f)
+        raise StructureError(
+            f"{transform} of {name_of(f)}, called at {here()}: {len(primals)} primals but {len(tangents)} tangents."
+        )
+    selection = Selection(transform, f, tuple(range(len(primals))), None)
+    recorder = Recorder(FORWARD, transform, f)
     inputs = enter(recorder, selection, tuple(primals), {})
     given: list[Any] = []
     for i, (structure, tangent) in enumerate(zip(inputs.structures, tangents, strict=True)):
@@ -334,7 +343,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     out, aux = split_aux(traced(recorder, f, inputs.args, {}), has_aux, selection)
     leaves, structure = flatten(out)
     for leaf, path in zip(leaves, structure.paths("result"), strict=True):
-        check_result(leaf, path, "jvp", f)
+        check_result(leaf, path, transform, f)
     found = push_through(recorder, given, leaves, quick=True)
     values = [lower(leaf, recorder) for leaf in leaves]
     zeros = with_zeros(found, values)

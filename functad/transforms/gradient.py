@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from functad.transforms.arguments import (
     split_aux,
     traced,
 )
+from functad.transforms.decorators import derivative, with_value
 from functad.transforms.results import foreign_to, own_results
 from functad.transforms.reverse import pull_through, seeded
 from functad.trees import flatten, tree_map
@@ -36,7 +37,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@overload
+@with_value
 def value_and_grad(
     f: Callable[P, R],
     argnums: ArgNums = 0,
@@ -45,31 +46,14 @@ def value_and_grad(
     holomorphic: bool = False,
     allow_int: bool = False,
     warn_unconnected: bool = False,
-) -> Callable[P, tuple[R, Any]]: ...
-@overload
-def value_and_grad(
-    f: None = None,
-    argnums: ArgNums = 0,
-    argnames: ArgNames | None = None,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-    warn_unconnected: bool = False,
-) -> Callable[[Callable[P, R]], Callable[P, tuple[R, Any]]]: ...
-def value_and_grad(
-    f: Callable[..., Any] | None = None,
-    argnums: ArgNums = 0,
-    argnames: ArgNames | None = None,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-    warn_unconnected: bool = False,
-) -> Any:
-    """Return a function that gives the value of `f` and its gradient, from one evaluation.
+) -> Callable[P, tuple[R, Any]]:
+    """Return a function that gives the value of `f` and its gradient, from one evaluation: `(f(x), g)`.
+
+    `g[i] = d f(x) / d x[i]`.
 
     Args:
         f: a function of NumPy code that returns one real number; without it a decorator is returned.
-        argnums: position, or positions, of the arguments to differentiate: arrays, numbers, or trees of them.
+        argnums: position, or positions, of the arguments to differentiate: arrays of any shape, numbers, or trees of them.
         argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
         has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
         holomorphic: arguments and value are complex, and the complex derivative is meant.
@@ -94,21 +78,11 @@ def value_and_grad(
         >>> gradient
         {'a': array([ 6., 12.]), 'b': np.float64(5.0)}
     """
-    if f is None:
-        return functools.partial(
-            value_and_grad,
-            argnums=argnums,
-            argnames=argnames,
-            has_aux=has_aux,
-            holomorphic=holomorphic,
-            allow_int=allow_int,
-            warn_unconnected=warn_unconnected,
-        )
     selection = Selection("value_and_grad", f, argnums, argnames)
-    return _gradient_function(selection, has_aux, holomorphic, allow_int, warn_unconnected, with_value=True)
+    return gradient_function(selection, has_aux, holomorphic, allow_int, warn_unconnected, with_value=True)
 
 
-@overload
+@derivative
 def grad(
     f: Callable[P, Any],
     argnums: ArgNums = 0,
@@ -117,32 +91,23 @@ def grad(
     holomorphic: bool = False,
     allow_int: bool = False,
     warn_unconnected: bool = False,
-) -> Callable[P, Any]: ...
-@overload
-def grad(
-    f: None = None,
-    argnums: ArgNums = 0,
-    argnames: ArgNames | None = None,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-    warn_unconnected: bool = False,
-) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
-def grad(
-    f: Callable[..., Any] | None = None,
-    argnums: ArgNums = 0,
-    argnames: ArgNames | None = None,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-    warn_unconnected: bool = False,
-) -> Any:
-    """Return a function that gives the gradient of `f`.
+) -> Callable[P, Any]:
+    """Return a function that gives the gradient of `f`: `g[i] = d f(x) / d x[i]`.
 
-    The arguments are those of `value_and_grad`.
+    Args:
+        f: a function of NumPy code that returns one real number; without it a decorator is returned.
+        argnums: position, or positions, of the arguments to differentiate: arrays of any shape, numbers, or trees of them.
+        argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
+        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
+        holomorphic: arguments and value are complex, and the complex derivative is meant.
+        allow_int: integers among the selected arguments are let through; their gradient is zeros.
+        warn_unconnected: give an `UnconnectedWarning` for each input on which the value does not depend by a differentiable
+            path, with the reason; only then `f` is run a second time, to find it.
 
     Returns:
-        A function with the signature of `f` that returns the gradient, or `(gradient, aux)` with `has_aux`.
+        A function with the signature of `f` that returns the gradient, or `(gradient, aux)` with `has_aux`. The gradient has
+        the structure, shapes and dtypes of the argument; it is a tuple if `argnums` is a sequence, a dict if `argnames` is
+        one. For a complex argument it is `du/dx - i du/dy`.
 
     Raises:
         NonScalarError: `f` returned something else than one number.
@@ -155,23 +120,20 @@ def grad(
         >>> float(grad(grad(grad(lambda x: x**4)))(2.0))
         48.0
     """
-    if f is None:
-        return functools.partial(
-            grad,
-            argnums=argnums,
-            argnames=argnames,
-            has_aux=has_aux,
-            holomorphic=holomorphic,
-            allow_int=allow_int,
-            warn_unconnected=warn_unconnected,
-        )
     selection = Selection("grad", f, argnums, argnames)
-    return _gradient_function(selection, has_aux, holomorphic, allow_int, warn_unconnected, with_value=False)
+    return gradient_function(selection, has_aux, holomorphic, allow_int, warn_unconnected)
 
 
-def _gradient_function(
-    selection: Selection, has_aux: bool, holomorphic: bool, allow_int: bool, warn_unconnected: bool, *, with_value: bool
+def gradient_function(
+    selection: Selection,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool | None = None,
+    warn_unconnected: bool = False,
+    *,
+    with_value: bool = False,
 ) -> Callable[..., Any]:
+    """Return what `grad` does, or `value_and_grad`, under the name of the transform that the user called."""
     transform, f = selection.transform, selection.function
 
     @functools.wraps(f)
@@ -246,7 +208,8 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, warn_unconn
         f: a function of NumPy code.
         primals: its arguments, all of which are differentiated: arrays, numbers or trees of them.
         has_aux: `f` returns a pair `(value, aux)`.
-        warn_unconnected: as for `grad`, but `f` is always run a second time.
+        warn_unconnected: give an `UnconnectedWarning` for each input on which the value does not depend by a differentiable
+            path, with the reason; `f` is run a second time, to find it.
 
     Returns:
         `(value, pullback)`, or `(value, pullback, aux)`. `pullback(g)`, with `g` of the structure, shapes and dtypes of the
@@ -262,8 +225,15 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, warn_unconn
         >>> pullback(np.array([1.0, 10.0]))
         (array([ 3., 40.]), array([ 1., 20.]))
     """
-    selection = Selection("vjp", f, tuple(range(len(primals))), None)
-    recorder = Recorder(REVERSE, "vjp", f)
+    return pulled_back("vjp", f, primals, has_aux=has_aux, warn_unconnected=warn_unconnected)
+
+
+def pulled_back(
+    transform: str, f: Callable[..., Any], primals: tuple[Any, ...], *, has_aux: bool = False, warn_unconnected: bool = False
+) -> Any:
+    """Return what `vjp` does, under the name of the transform that the user called."""
+    selection = Selection(transform, f, tuple(range(len(primals))), None)
+    recorder = Recorder(REVERSE, transform, f)
     recorder.lasting = True
     inputs = enter(recorder, selection, tuple([tree_map(copied, primal) for primal in primals]), {})
     out, aux = split_aux(traced(recorder, f, inputs.args, {}), has_aux, selection)

@@ -20,10 +20,10 @@ from functad.expressions.spec import ArraySpec, dtype_of, spec_of, strong_spec
 from functad.places import here, name_of, warn
 from functad.primitives.operands import innermost
 from functad.tracing.recorder import Recorded
-from functad.transforms.arguments import plain
+from functad.transforms.arguments import Selection, plain
 from functad.transforms.closed import Closed, closed_at
 from functad.transforms.flat import pull_leaves, push_leaves, replaced
-from functad.transforms.gradient import grad
+from functad.transforms.gradient import gradient_function
 from functad.transforms.joint import JointPrimitive
 from functad.transforms.linear_solve import Leaves, Method, Solve, System, inexact, known
 from functad.transforms.results import owned
@@ -444,4 +444,5 @@ def argmin(
         >>> functad.jacobian(ridge, 3)(np.zeros(2), X, y, 0.1).round(4)
         array([-0.5919,  0.2445])
     """
-    return _decorator("argmin", grad(objective), has_aux, Method(solve, options or {}, symmetric=True), check, tolerance)
+    gradient = gradient_function(Selection("argmin", objective, 0, None))
+    return _decorator("argmin", gradient, has_aux, Method(solve, options or {}, symmetric=True), check, tolerance)

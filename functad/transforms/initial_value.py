@@ -21,7 +21,7 @@ from functad.places import here
 from functad.tracing.recorder import Recorded
 from functad.transforms.flat import pull_leaves, push_leaves, pushed, replaced
 from functad.transforms.forward import with_zeros, zero_tangent
-from functad.transforms.gradient import vjp
+from functad.transforms.gradient import pulled_back
 from functad.transforms.joint import JointPrimitive
 from functad.transforms.linear_solve import LIVE, Leaves, packed, unpacked
 
@@ -89,7 +89,8 @@ class Problem:
         """Return its exact derivative by the vector, as a matrix, for the methods that solve with it."""
 
         def matrix(t: float, vector: Any) -> Any:
-            pull = vjp(lambda *ys: self.f(*ys, np.float64(t), *ps), *unpacked(vector, self.ys, False))[1]
+            f = lambda *ys: self.f(*ys, np.float64(t), *ps)  # noqa: E731
+            pull = pulled_back("odeint", f, tuple(unpacked(vector, self.ys, False)))[1]
             basis = np.eye(vector.size)
             return np.stack([packed(pull(unpacked(e, self.ys, True)), self.ys, True, self.name) for e in basis])
 
@@ -220,7 +221,7 @@ def _adjoint_of(problem: Problem, state: Leaves, adjoint: Leaves, t: Any, ps: Le
     def f(*given: Any) -> list[Any]:
         return problem.f(*given[:n], t, *replaced(ps, active, given[n:]))
 
-    slopes, pull = vjp(f, *state, *[ps[i] for i in active])
+    slopes, pull = pulled_back("odeint", f, (*state, *[ps[i] for i in active]))
     return slopes, [-ct for ct in pull(list(adjoint))]
 
 

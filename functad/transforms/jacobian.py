@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, ParamSpec, overload
+from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -30,18 +30,20 @@ from functad.transforms.arguments import (
     split_aux,
     traced,
 )
+from functad.transforms.decorators import derivative, with_value
 from functad.transforms.explain import warn_of_unconnected
 from functad.transforms.forward import push_through
 from functad.transforms.gradient import Pullback
 from functad.transforms.linear import Pushforward
-from functad.transforms.seeds import inexact, of_identity, size_of, widest
+from functad.transforms.seeds import check_chunk_size, inexact, of_identity, size_of, widest
 from functad.trees import flatten
 
 P = ParamSpec("P")
+R = TypeVar("R")
 Mode = Literal["auto", "forward", "reverse"]
 
 
-@overload
+@derivative
 def jacobian(
     f: Callable[P, Any],
     argnums: ArgNums = 0,
@@ -52,42 +54,20 @@ def jacobian(
     warn_unconnected: bool = False,
     mode: Mode = "auto",
     chunk_size: int | None = None,
-) -> Callable[P, Any]: ...
-@overload
-def jacobian(
-    f: None = None,
-    argnums: ArgNums = 0,
-    argnames: ArgNames | None = None,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-    warn_unconnected: bool = False,
-    mode: Mode = "auto",
-    chunk_size: int | None = None,
-) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
-def jacobian(
-    f: Callable[..., Any] | None = None,
-    argnums: ArgNums = 0,
-    argnames: ArgNames | None = None,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-    warn_unconnected: bool = False,
-    mode: Mode = "auto",
-    chunk_size: int | None = None,
-) -> Any:
+) -> Callable[P, Any]:
     """Return a function that gives the Jacobian of `f`: `J[i, j] = d f(x)[i] / d x[j]`.
 
     The function is run once, on concrete values; many rows or columns are computed at a time.
 
     Args:
         f: a function of NumPy code that returns an array, or a tree of arrays; without it a decorator is returned.
-        argnums: position, or positions, of the arguments to differentiate.
+        argnums: position, or positions, of the arguments to differentiate: arrays of any shape, numbers, or trees of them.
         argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
         has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
         holomorphic: arguments and values are complex, and the complex derivative is meant.
-        allow_int: integers among the selected arguments are let through.
-        warn_unconnected: as for `grad`, but `f` is always run a second time.
+        allow_int: integers among the selected arguments are let through; their derivative is zeros.
+        warn_unconnected: give an `UnconnectedWarning` for each input on which the value does not depend by a differentiable
+            path, with the reason; `f` is run a second time, to find it.
         mode: `"reverse"` computes rows, `"forward"` columns, `"auto"` what there are fewer of.
         chunk_size: so many rows or columns, at most, are computed at a time; by default as many as take some 100 MB.
 
@@ -107,20 +87,11 @@ def jacobian(
         array([[3., 2.],
                [4., 0.]])
     """
-    options = {
-        "argnums": argnums,
-        "argnames": argnames,
-        "has_aux": has_aux,
-        "holomorphic": holomorphic,
-        "allow_int": allow_int,
-        "mode": mode,
-        "chunk_size": chunk_size,
-    }
-    if f is None:
-        return functools.partial(jacobian, warn_unconnected=warn_unconnected, **options)
-    return _jacobian_function("jacobian", f, options, warn_unconnected=warn_unconnected)
+    options = Options(argnums, argnames, has_aux, holomorphic, allow_int, warn_unconnected, mode, chunk_size)
+    return jacobian_function("jacobian", f, options)
 
 
+@derivative
 def jacrev(
     f: Callable[P, Any],
     argnums: ArgNums = 0,
@@ -128,21 +99,44 @@ def jacrev(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    warn_unconnected: bool = False,
     chunk_size: int | None = None,
 ) -> Callable[P, Any]:
-    """Return a function that gives the Jacobian of `f` by reverse mode, row by row: `jacobian` with `mode="reverse"`.
+    """Return a function that gives the Jacobian of `f` by reverse mode, row by row: `J[i] = e_i^T J`.
 
-    Arguments, results and errors are those of `jacobian`.
+    It is `jacobian` with `mode="reverse"`: it costs a backward pass for each element of the result.
+
+    Args:
+        f: a function of NumPy code that returns an array, or a tree of arrays; without it a decorator is returned.
+        argnums: position, or positions, of the arguments to differentiate: arrays of any shape, numbers, or trees of them.
+        argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
+        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
+        holomorphic: arguments and values are complex, and the complex derivative is meant.
+        allow_int: integers among the selected arguments are let through; their derivative is zeros.
+        warn_unconnected: give an `UnconnectedWarning` for each input on which the value does not depend by a differentiable
+            path, with the reason; `f` is run a second time, to find it.
+        chunk_size: so many rows, at most, are computed at a time; by default as many as take some 100 MB.
+
+    Returns:
+        A function with the signature of `f`. For an array result and an array argument it returns an array of shape
+        `value.shape + argument.shape`; in general the structure of the result, at each leaf of which is that of the argument.
+        It has the dtype of the argument; for complex results of real arguments the complex one of that precision.
+        With `has_aux` it returns `(jacobian, aux)`.
+
+    Raises:
+        InputError: an argument cannot be differentiated; or arguments and results are complex, and not `holomorphic`.
+        OutputError: `f` returned something that is no tree of arrays.
 
     Example:
         >>> import numpy as np
         >>> jacrev(lambda x: np.sum(x**2, keepdims=True))(np.array([1.0, 2.0]))
         array([[2., 4.]])
     """
-    options = {"argnums": argnums, "argnames": argnames, "has_aux": has_aux, "holomorphic": holomorphic}
-    return _jacobian_function("jacrev", f, {**options, "allow_int": allow_int, "mode": "reverse", "chunk_size": chunk_size})
+    options = Options(argnums, argnames, has_aux, holomorphic, allow_int, warn_unconnected, "reverse", chunk_size)
+    return jacobian_function("jacrev", f, options)
 
 
+@derivative
 def jacfwd(
     f: Callable[P, Any],
     argnums: ArgNums = 0,
@@ -150,37 +144,80 @@ def jacfwd(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    warn_unconnected: bool = False,
     chunk_size: int | None = None,
 ) -> Callable[P, Any]:
-    """Return a function that gives the Jacobian of `f` by forward mode, column by column: `jacobian` with `mode="forward"`.
+    """Return a function that gives the Jacobian of `f` by forward mode, column by column: `J[:, j] = J e_j`.
 
-    Arguments, results and errors are those of `jacobian`.
+    It is `jacobian` with `mode="forward"`: it costs a forward pass for each element of the arguments.
+
+    Args:
+        f: a function of NumPy code that returns an array, or a tree of arrays; without it a decorator is returned.
+        argnums: position, or positions, of the arguments to differentiate: arrays of any shape, numbers, or trees of them.
+        argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
+        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
+        holomorphic: arguments and values are complex, and the complex derivative is meant.
+        allow_int: integers among the selected arguments are let through; their derivative is zeros.
+        warn_unconnected: give an `UnconnectedWarning` for each input on which the value does not depend by a differentiable
+            path, with the reason; `f` is run a second time, to find it.
+        chunk_size: so many columns, at most, are computed at a time; by default as many as take some 100 MB.
+
+    Returns:
+        A function with the signature of `f`. For an array result and an array argument it returns an array of shape
+        `value.shape + argument.shape`; in general the structure of the result, at each leaf of which is that of the argument.
+        It has the dtype of the argument; for complex results of real arguments the complex one of that precision.
+        With `has_aux` it returns `(jacobian, aux)`.
+
+    Raises:
+        InputError: an argument cannot be differentiated; or arguments and results are complex, and not `holomorphic`.
+        OutputError: `f` returned something that is no tree of arrays.
 
     Example:
         >>> import numpy as np
         >>> jacfwd(lambda t: np.stack([np.cos(t), np.sin(t)]))(0.0)
         array([-0.,  1.])
     """
-    options = {"argnums": argnums, "argnames": argnames, "has_aux": has_aux, "holomorphic": holomorphic}
-    return _jacobian_function("jacfwd", f, {**options, "allow_int": allow_int, "mode": "forward", "chunk_size": chunk_size})
+    options = Options(argnums, argnames, has_aux, holomorphic, allow_int, warn_unconnected, "forward", chunk_size)
+    return jacobian_function("jacfwd", f, options)
 
 
+@with_value
 def value_and_jacobian(
-    f: Callable[P, Any],
+    f: Callable[P, R],
     argnums: ArgNums = 0,
     argnames: ArgNames | None = None,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    warn_unconnected: bool = False,
     mode: Mode = "auto",
     chunk_size: int | None = None,
-) -> Callable[P, Any]:
-    """Return a function that gives the value of `f` and its Jacobian, from one evaluation.
+) -> Callable[P, tuple[R, Any]]:
+    """Return a function that gives the value of `f` and its Jacobian, from one evaluation: `(f(x), J)`.
 
-    Arguments and errors are those of `jacobian`.
+    `J[i, j] = d f(x)[i] / d x[j]`, as `jacobian` gives it.
+
+    Args:
+        f: a function of NumPy code that returns an array, or a tree of arrays; without it a decorator is returned.
+        argnums: position, or positions, of the arguments to differentiate: arrays of any shape, numbers, or trees of them.
+        argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
+        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
+        holomorphic: arguments and values are complex, and the complex derivative is meant.
+        allow_int: integers among the selected arguments are let through; their derivative is zeros.
+        warn_unconnected: give an `UnconnectedWarning` for each input on which the value does not depend by a differentiable
+            path, with the reason; `f` is run a second time, to find it.
+        mode: `"reverse"` computes rows, `"forward"` columns, `"auto"` what there are fewer of.
+        chunk_size: so many rows or columns, at most, are computed at a time; by default as many as take some 100 MB.
 
     Returns:
-        A function with the signature of `f` that returns `(value, jacobian)`, or `((value, aux), jacobian)`.
+        A function with the signature of `f` that returns `(value, jacobian)`, or `((value, aux), jacobian)`. For an array value
+        and an array argument the Jacobian has shape `value.shape + argument.shape`; in general it has the structure of the
+        value, at each leaf of which is that of the argument. Its dtype is that of the argument; for complex values of real
+        arguments the complex one of that precision.
+
+    Raises:
+        InputError: an argument cannot be differentiated; or arguments and results are complex, and not `holomorphic`.
+        OutputError: `f` returned something that is no tree of arrays.
 
     Example:
         >>> import numpy as np
@@ -188,30 +225,39 @@ def value_and_jacobian(
         (array([1., 9.]), array([[2., 0.],
                [0., 6.]]))
     """
-    options = {"argnums": argnums, "argnames": argnames, "has_aux": has_aux, "holomorphic": holomorphic}
-    rest = {"allow_int": allow_int, "mode": mode, "chunk_size": chunk_size}
-    return _jacobian_function("value_and_jacobian", f, {**options, **rest}, with_value=True)
+    options = Options(argnums, argnames, has_aux, holomorphic, allow_int, warn_unconnected, mode, chunk_size)
+    return jacobian_function("value_and_jacobian", f, options, with_value=True)
 
 
-def _jacobian_function(
-    transform: str,
-    f: Callable[..., Any],
-    options: dict[str, Any],
-    *,
-    warn_unconnected: bool = False,
-    with_value: bool = False,
+class Options(NamedTuple):
+    """How a Jacobian is computed; `jacobian` says what each means."""
+
+    argnums: ArgNums
+    argnames: ArgNames | None
+    has_aux: bool
+    holomorphic: bool
+    allow_int: bool | None = None
+    warn_unconnected: bool = False
+    mode: Mode = "auto"
+    chunk_size: int | None = None
+
+
+def jacobian_function(
+    transform: str, f: Callable[..., Any], options: Options, *, with_value: bool = False
 ) -> Callable[..., Any]:
-    selection = Selection(transform, f, options["argnums"], options["argnames"])
-    mode, chunk_size, has_aux = options["mode"], options["chunk_size"], options["has_aux"]
-    if mode not in ("auto", "forward", "reverse"):
-        raise InputError(f"{transform} of {name_of(f)}, at {here()}: mode is {mode!r}; it is 'auto', 'forward' or 'reverse'.")
-    if chunk_size is not None and chunk_size < 1:
-        raise InputError(f"{transform} of {name_of(f)}, at {here()}: chunk_size is {chunk_size}; it must be at least 1.")
+    """Return what `jacobian` does, or `value_and_jacobian`, under the name of the transform that the user called."""
+    selection = Selection(transform, f, options.argnums, options.argnames)
+    has_aux = options.has_aux
+    if options.mode not in ("auto", "forward", "reverse"):
+        raise InputError(
+            f"{transform} of {name_of(f)}, at {here()}: mode is {options.mode!r}; it is 'auto', 'forward' or 'reverse'."
+        )
+    check_chunk_size(transform, f, options.chunk_size)
 
     @functools.wraps(f)
-    def derivative(*args: Any, **kwargs: Any) -> Any:
+    def derived(*args: Any, **kwargs: Any) -> Any:
         trace = _Trace(selection, options, args, kwargs)
-        if warn_unconnected:
+        if options.warn_unconnected:
             warn_of_unconnected(selection, args, kwargs, has_aux)
         blocks = trace.columns() if trace.forward else trace.rows()
         result = trace.pull.structure.unflatten([selection.pack(by_argument(trace.inputs, row)) for row in blocks])
@@ -221,7 +267,7 @@ def _jacobian_function(
             return ((value, aux), result) if has_aux else (value, result)
         return (result, aux) if has_aux else result
 
-    return derivative
+    return derived
 
 
 class _Trace:
@@ -231,15 +277,15 @@ class _Trace:
         forward: whether columns are to be computed.
     """
 
-    def __init__(self, selection: Selection, options: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        f, mode = selection.function, options["mode"]
+    def __init__(self, selection: Selection, options: Options, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        f, mode = selection.function, options.mode
         self.selection = selection
-        self.chunk_size: int | None = options["chunk_size"]
+        self.chunk_size = options.chunk_size
         self.recorder = Recorder(FORWARD if mode == "forward" else REVERSE, selection.transform, f)
-        holomorphic, allow_int = options["holomorphic"], options["allow_int"]
+        holomorphic, allow_int = options.holomorphic, options.allow_int
         self.inputs: Inputs = enter(self.recorder, selection, args, kwargs, holomorphic=holomorphic, allow_int=allow_int)
         out = traced(self.recorder, f, self.inputs.args, self.inputs.kwargs)
-        out, self.aux = split_aux(out, options["has_aux"], selection)
+        out, self.aux = split_aux(out, options.has_aux, selection)
         self.pull = Pullback(self.recorder, self.inputs, out, selection)
         self.results = flatten(out)[0]
         self.primals = [primal for i, primal in enumerate(self.inputs.primals) if i not in self.inputs.skipped]

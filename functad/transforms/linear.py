@@ -14,7 +14,7 @@ from functad.primitives.operands import innermost, zeros_for
 from functad.primitives.primitive import Plan
 from functad.tracing.recorder import REVERSE, Recorder, new_input
 from functad.tracing.tensor import Tensor
-from functad.transforms.arguments import Selection, check_like, enter, lower, split_aux, traced
+from functad.transforms.arguments import Selection, check_like, enter, lower, split_aux, traced, undifferentiable
 from functad.transforms.forward import transposed_seeds, with_zeros
 from functad.transforms.gradient import Pullback, copied
 from functad.transforms.results import own_results
@@ -31,7 +31,7 @@ class Pushforward:
     """
 
     def __init__(self, pull: Pullback) -> None:
-        recorder = Recorder(REVERSE, "linearize", pull.recorder.function)
+        recorder = Recorder(REVERSE, pull.recorder.transform, pull.recorder.function)
         self.zeros = [zeros_for(shape_of(v), inexact(v), innermost(v)) for v in pull.values]
         seeds = [new_input(Tensor, recorder, zero) for zero in self.zeros]
         self.found = pull.leaves(seeds)
@@ -162,6 +162,8 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[[Any], tu
 def _zeros(leaf: Any) -> Any:
     if isinstance(leaf, ArraySpec):
         return np.zeros(leaf.shape, leaf.dtype)[()]
+    if undifferentiable(leaf) is not None:
+        return leaf  # which is refused where arguments enter
     return zeros_for(shape_of(leaf), inexact(leaf), leaf)[()]
 
 

@@ -11,26 +11,31 @@ import numpy as np
 from functad.errors import OutputError
 from functad.expressions.spec import shape_of, spec_of
 from functad.places import here, name_of
-from functad.transforms.arguments import ArgNames, ArgNums
-from functad.transforms.gradient import grad
+from functad.transforms.arguments import ArgNames, ArgNums, Selection, check_result, split_aux
+from functad.transforms.decorators import derivative
+from functad.transforms.gradient import gradient_function
 from functad.trees import flatten
 
 P = ParamSpec("P")
 
 
-def elementwise_grad(f: Callable[P, Any], argnums: ArgNums = 0, argnames: ArgNames | None = None) -> Callable[P, Any]:
+@derivative
+def elementwise_grad(
+    f: Callable[P, Any], argnums: ArgNums = 0, argnames: ArgNames | None = None, has_aux: bool = False
+) -> Callable[P, Any]:
     """Return a function that gives the derivative of each element of the result by the elements of the argument it comes from.
 
     It is the gradient of `sum(f(x))`, which for a function that acts on each element by itself is `f'(x[i])` in each place. If
     the function does not, the result is the sum of the rows of its Jacobian.
 
     Args:
-        f: a function of NumPy code that returns one array.
-        argnums: position, or positions, of the arguments to differentiate.
+        f: a function of NumPy code that returns one array; without it a decorator is returned.
+        argnums: position, or positions, of the arguments to differentiate: arrays of any shape, numbers, or trees of them.
         argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
+        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
 
     Returns:
-        A function with the signature of `f` that returns an array like the argument.
+        A function with the signature of `f` that returns an array with shape and dtype of the argument, or `(array, aux)`.
 
     Raises:
         OutputError: `f` returned something else than one array or number.
@@ -43,21 +48,24 @@ def elementwise_grad(f: Callable[P, Any], argnums: ArgNums = 0, argnames: ArgNam
         >>> elementwise_grad(elementwise_grad(lambda x: x**3))(np.array([1.0, 2.0]))
         array([ 6., 12.])
     """
+    selection = Selection("elementwise_grad", f, argnums, argnames)
 
     @functools.wraps(f)
     def total(*args: P.args, **kwargs: P.kwargs) -> Any:
-        out = f(*args, **kwargs)
+        out, aux = split_aux(f(*args, **kwargs), has_aux, selection)
         leaves = flatten(out)[0]
         if len(leaves) != 1 or leaves[0] is not out:
             raise OutputError(
                 f"elementwise_grad of {name_of(f)}, called at {here()}: the result is a {type(out).__name__}, and should "
                 f"be one array. Use jacobian or vjp."
             )
+        check_result(out, "result", "elementwise_grad", f)
         if np.dtype(spec_of(out).dtype).kind == "c":
             raise OutputError(
                 f"elementwise_grad of {name_of(f)}, called at {here()}: the result is {spec_of(out)}, and should be real. Use "
                 f"jvp, or grad with holomorphic=True."
             )
-        return np.sum(out) if shape_of(out) else out
+        result = np.sum(out) if shape_of(out) else out
+        return (result, aux) if has_aux else result
 
-    return grad(total, argnums, argnames)
+    return gradient_function(Selection("elementwise_grad", total, argnums, argnames), has_aux)

@@ -16,16 +16,29 @@ from functad.errors import InputError
 from functad.expressions.spec import shape_of, spec_of
 from functad.places import here, name_of
 from functad.tracing.recorder import FORWARD, Recorded, Recorder
-from functad.transforms.arguments import ArgNames, ArgNums, Inputs, Selection, by_argument, enter, traced
-from functad.transforms.forward import jvp, push_forward
-from functad.transforms.gradient import grad, value_and_grad, vjp
-from functad.transforms.jacobian import jacfwd, pushed_size
-from functad.transforms.seeds import chunks, identity_rows, in_batch, inexact, size_of
+from functad.transforms.arguments import (
+    ArgNames,
+    ArgNums,
+    Inputs,
+    Selection,
+    by_argument,
+    check_result,
+    enter,
+    lower,
+    split_aux,
+    traced,
+)
+from functad.transforms.decorators import derivative
+from functad.transforms.forward import push_forward, pushed_along
+from functad.transforms.gradient import gradient_function, pulled_back
+from functad.transforms.jacobian import Options, jacobian_function, pushed_size
+from functad.transforms.seeds import check_chunk_size, chunks, identity_rows, in_batch, inexact, size_of
 from functad.trees import flatten
 
 P = ParamSpec("P")
 
 
+@derivative
 def hessian(
     f: Callable[P, Any],
     argnums: ArgNums = 0,
@@ -37,8 +50,8 @@ def hessian(
     """Return a function that gives the Hessian of `f`: `H[i, j] = d^2 f(x) / d x[i] d x[j]`.
 
     Args:
-        f: a function of NumPy code that returns one number.
-        argnums: position, or positions, of the arguments to differentiate.
+        f: a function of NumPy code that returns one number; without it a decorator is returned.
+        argnums: position, or positions, of the arguments to differentiate: arrays of any shape, numbers, or trees of them.
         argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
         has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
         holomorphic: arguments and value are complex, and the complex derivative is meant.
@@ -46,8 +59,8 @@ def hessian(
 
     Returns:
         A function with the signature of `f`. For an array argument it returns an array of shape
-        `argument.shape + argument.shape`; in general the structure of the arguments, at each leaf of which is that structure
-        again. With `has_aux` it returns `(hessian, aux)`.
+        `argument.shape + argument.shape` and of its dtype; in general the structure of the arguments, at each leaf of which is
+        that structure again. With `has_aux` it returns `(hessian, aux)`.
 
     Raises:
         NonScalarError: `f` returned something else than one number.
@@ -59,22 +72,40 @@ def hessian(
         array([[6., 2.],
                [2., 0.]])
     """
-    gradient = grad(f, argnums, argnames, has_aux, holomorphic)
-    return jacfwd(gradient, argnums, argnames, has_aux, holomorphic, chunk_size=chunk_size)
+    gradient = gradient_function(Selection("hessian", f, argnums, argnames), has_aux, holomorphic)
+    options = Options(argnums, argnames, has_aux, holomorphic, mode="forward", chunk_size=chunk_size)
+    return jacobian_function("hessian", gradient, options)
 
 
+@derivative
 def value_grad_and_hessian(
     f: Callable[P, Any],
     argnums: ArgNums = 0,
     argnames: ArgNames | None = None,
+    has_aux: bool = False,
+    holomorphic: bool = False,
     chunk_size: int | None = None,
-) -> Callable[P, Any]:
-    """Return a function that gives the value of `f`, its gradient and its Hessian, from one evaluation.
+) -> Callable[P, tuple[Any, Any, Any]]:
+    """Return a function that gives the value of `f`, its gradient and its Hessian, from one evaluation: `(f(x), g, H)`.
 
-    Arguments and errors are those of `hessian`.
+    `g[i] = d f(x) / d x[i]` and `H[i, j] = d^2 f(x) / d x[i] d x[j]`, as `grad` and `hessian` give them.
+
+    Args:
+        f: a function of NumPy code that returns one number; without it a decorator is returned.
+        argnums: position, or positions, of the arguments to differentiate: arrays of any shape, numbers, or trees of them.
+        argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
+        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
+        holomorphic: arguments and value are complex, and the complex derivative is meant.
+        chunk_size: so many columns of the Hessian, at most, are computed at a time; by default as many as take some 100 MB.
 
     Returns:
-        A function with the signature of `f` that returns `(value, gradient, hessian)`.
+        A function with the signature of `f` that returns `(value, gradient, hessian)`, or `((value, aux), gradient, hessian)`.
+        For an array argument these have the shapes `()`, `argument.shape` and `argument.shape + argument.shape`, and its dtype;
+        in general the structure of the arguments takes the place of each shape.
+
+    Raises:
+        NonScalarError: `f` returned something else than one number.
+        InputError: an argument cannot be differentiated.
 
     Example:
         >>> import numpy as np
@@ -83,49 +114,70 @@ def value_grad_and_hessian(
         (9.0, array([ 3., 12.]), array([[ 6.,  0.],
                [ 0., 12.]]))
     """
-    both = value_and_grad(f, argnums, argnames)
+    transform = "value_grad_and_hessian"
+    both = gradient_function(Selection(transform, f, argnums, argnames), has_aux, holomorphic, with_value=True)
 
+    @functools.wraps(f)
     def gradient_and_all(*args: P.args, **kwargs: P.kwargs) -> Any:
         value, gradient = both(*args, **kwargs)
         return gradient, (value, gradient)
 
-    second = jacfwd(gradient_and_all, argnums, argnames, has_aux=True, chunk_size=chunk_size)
+    options = Options(argnums, argnames, True, holomorphic, mode="forward", chunk_size=chunk_size)
+    second = jacobian_function(transform, gradient_and_all, options)
 
     @functools.wraps(f)
-    def derivatives(*args: P.args, **kwargs: P.kwargs) -> Any:
+    def derivatives(*args: P.args, **kwargs: P.kwargs) -> tuple[Any, Any, Any]:
         columns, (value, gradient) = second(*args, **kwargs)
         return value, gradient, columns
 
     return derivatives
 
 
-def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
     """Return the product of the Hessian of `f` with a direction, `H(x) t`, at the cost of a few evaluations of `f`.
 
     Args:
         f: a function of NumPy code that returns one number.
         primals: the tuple of its arguments, all of which are differentiated: arrays, numbers or trees of them.
         tangents: the tuple of directions, of the structures, shapes and dtypes of the arguments.
+        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
 
     Returns:
-        The product, like the only argument; for several arguments a tuple with one for each.
+        The product, like the only argument; for several arguments a tuple with one for each. With `has_aux` it is
+        `(product, aux)`.
 
     Raises:
         NonScalarError: `f` returned something else than one number.
         StructureError: the tangents do not match the arguments.
+        InputError: an argument cannot be differentiated.
 
     Example:
         >>> import numpy as np
         >>> hvp(lambda x: x[0] ** 2 * x[1], (np.array([1.0, 3.0]),), (np.array([1.0, 0.0]),))
         array([6., 2.])
     """
-    _check_tuples("hvp", f, primals, tangents)
-    product = jvp(grad(f, tuple(range(len(primals)))), primals, tangents)[1]
-    return product[0] if len(primals) == 1 else product
+    return _hessian_product("hvp", f, primals, tangents, has_aux)
+
+
+def _hessian_product(transform: str, f: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool) -> Any:
+    count = len(primals) if isinstance(primals, (tuple, list)) else 1
+    gradient = gradient_function(Selection(transform, f, tuple(range(count)), None), has_aux)
+    _, product, *aux = pushed_along(transform, gradient, primals, tangents, has_aux=has_aux)
+    return _of_arguments(product, aux)
+
+
+def _of_arguments(products: Any, aux: Sequence[Any]) -> Any:
+    """Return products, one for each argument, as they are handed out: one alone without a tuple around it."""
+    result = products[0] if len(products) == 1 else products
+    return (result, *aux) if aux else result
 
 
 def gauss_newton_product(
-    f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], loss: Callable[[Any], Any] | None = None
+    f: Callable[..., Any],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    loss: Callable[[Any], Any] | None = None,
+    has_aux: bool = False,
 ) -> Any:
     """Return the product of the Gauss-Newton matrix of `loss(f(x))` with a direction: `J^T H J t`.
 
@@ -134,16 +186,19 @@ def gauss_newton_product(
 
     Args:
         f: a function of NumPy code that returns an array or a tree of arrays: residuals, or the outputs of a model.
-        primals: the tuple of its arguments, all of which are differentiated.
+        primals: the tuple of its arguments, all of which are differentiated: arrays, numbers or trees of them.
         tangents: the tuple of directions, of the structures, shapes and dtypes of the arguments.
         loss: a function from the result of `f` to one number; by default half the sum of squares, so that `H` is the identity.
+        has_aux: `f` returns a pair `(value, aux)`; `aux` is handed through, and `loss` gets the value alone.
 
     Returns:
-        The product, like the only argument; for several arguments a tuple with one for each.
+        The product, like the only argument; for several arguments a tuple with one for each. With `has_aux` it is
+        `(product, aux)`.
 
     Raises:
         StructureError: the tangents do not match the arguments.
         NonScalarError: `loss` returned something else than one number.
+        InputError: an argument cannot be differentiated.
 
     Example:
         >>> import numpy as np
@@ -151,37 +206,35 @@ def gauss_newton_product(
         >>> gauss_newton_product(lambda x: a @ x, (np.zeros(2),), (np.array([1.0, 0.0]),))
         array([2., 3.])
     """
-    _check_tuples("gauss_newton_product", f, primals, tangents)
-    value, pushed = jvp(f, primals, tangents)
+    transform = "gauss_newton_product"
+    value, pushed, *aux = pushed_along(transform, f, primals, tangents, has_aux=has_aux)
     if loss is not None:
-        pushed = hvp(loss, (value,), (pushed,))
-    product = vjp(f, *primals)[1](pushed)
-    return product[0] if len(primals) == 1 else product
+        pushed = _hessian_product(transform, loss, (value,), (pushed,), has_aux=False)
+    return _of_arguments(pulled_back(transform, f, tuple(primals), has_aux=has_aux)[1](pushed), aux)
 
 
-def _check_tuples(transform: str, f: Callable[..., Any], primals: Any, tangents: Any) -> None:
-    if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
-        raise InputError(
-            f"{transform} of {name_of(f)}, called at {here()}: primals and tangents are the tuples of all arguments; write "
-            f"{transform}(f, (x,), (t,)) for one."
-        )
-
-
+@derivative
 def hessian_diagonal(
-    f: Callable[P, Any], argnums: ArgNums = 0, argnames: ArgNames | None = None, chunk_size: int | None = None
+    f: Callable[P, Any],
+    argnums: ArgNums = 0,
+    argnames: ArgNames | None = None,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
 ) -> Callable[P, Any]:
     """Return a function that gives the diagonal of the Hessian of `f`: `d^2 f(x) / d x[i]^2`.
 
     It is exact, and takes a product with the Hessian for each element; the Hessian itself is never held as a whole.
 
     Args:
-        f: a function of NumPy code that returns one number.
-        argnums: position, or positions, of the arguments to differentiate.
+        f: a function of NumPy code that returns one number; without it a decorator is returned.
+        argnums: position, or positions, of the arguments to differentiate: arrays of any shape, numbers, or trees of them.
         argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
+        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
         chunk_size: so many products, at most, are computed at a time; by default as many as take some 100 MB.
 
     Returns:
-        A function with the signature of `f` that returns the diagonal, with structure and shapes of the argument.
+        A function with the signature of `f` that returns the diagonal, with structure, shapes and dtypes of the argument; or
+        `(diagonal, aux)`.
 
     Raises:
         NonScalarError: `f` returned something else than one number.
@@ -193,28 +246,40 @@ def hessian_diagonal(
         array([ 6., 12.])
     """
     selection = Selection("hessian_diagonal", f, argnums, argnames)
-    gradient = grad(f, argnums, argnames)
+    diagonals = _diagonal_function(selection, gradient_function(selection, has_aux), has_aux, chunk_size)
 
     @functools.wraps(f)
     def diagonal(*args: P.args, **kwargs: P.kwargs) -> Any:
-        return selection.pack(_diagonals(selection, gradient, args, kwargs, chunk_size))
+        found, aux = diagonals(args, kwargs)
+        return (selection.pack(found), aux) if has_aux else selection.pack(found)
 
     return diagonal
 
 
+@derivative
 def laplacian(
-    f: Callable[P, Any], argnums: ArgNums = 0, argnames: ArgNames | None = None, chunk_size: int | None = None
+    f: Callable[P, Any],
+    argnums: ArgNums = 0,
+    argnames: ArgNames | None = None,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
 ) -> Callable[P, Any]:
     """Return a function that gives the Laplacian of `f`: `sum_i d^2 f(x) / d x[i]^2`, the trace of the Hessian.
 
     Args:
-        f: a function of NumPy code that returns one number.
-        argnums: position, or positions, of the arguments to differentiate.
+        f: a function of NumPy code that returns one number; without it a decorator is returned.
+        argnums: position, or positions, of the arguments to differentiate: arrays of any shape, numbers, or trees of them.
         argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
+        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
         chunk_size: so many elements, at most, are taken at a time; by default as many as take some 100 MB.
 
     Returns:
-        A function with the signature of `f` that returns one number: the sum over all elements of the selected arguments.
+        A function with the signature of `f` that returns one number, the sum over all elements of the selected arguments; or
+        `(number, aux)`.
+
+    Raises:
+        NonScalarError: `f` returned something else than one number.
+        InputError: an argument cannot be differentiated.
 
     Example:
         >>> import numpy as np
@@ -222,22 +287,29 @@ def laplacian(
         60.0
     """
     selection = Selection("laplacian", f, argnums, argnames)
-    return _trace_of(selection, grad(f, argnums, argnames), chunk_size)
+    return _trace_of(selection, gradient_function(selection, has_aux), has_aux, chunk_size)
 
 
+@derivative
 def divergence(
-    f: Callable[P, Any], argnums: ArgNums = 0, argnames: ArgNames | None = None, chunk_size: int | None = None
+    f: Callable[P, Any],
+    argnums: ArgNums = 0,
+    argnames: ArgNames | None = None,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
 ) -> Callable[P, Any]:
     """Return a function that gives the divergence of a vector field: `sum_i d f(x)[i] / d x[i]`, the trace of its Jacobian.
 
     Args:
-        f: a function of NumPy code whose result has structure and shapes of the selected argument.
-        argnums: position, or positions, of the arguments to differentiate.
+        f: a function of NumPy code whose result has structure and shapes of the selected argument; without it a decorator is
+            returned.
+        argnums: position, or positions, of the arguments to differentiate: arrays of any shape, numbers, or trees of them.
         argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
+        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
         chunk_size: so many columns, at most, are computed at a time; by default as many as take some 100 MB.
 
     Returns:
-        A function with the signature of `f` that returns one number.
+        A function with the signature of `f` that returns one number, or `(number, aux)`.
 
     Raises:
         InputError: an argument cannot be differentiated, or the result has other shapes.
@@ -247,33 +319,45 @@ def divergence(
         >>> float(divergence(lambda x: x * x[::-1])(np.array([1.0, 2.0, 5.0])))
         10.0
     """
-    return _trace_of(Selection("divergence", f, argnums, argnames), f, chunk_size)
+    return _trace_of(Selection("divergence", f, argnums, argnames), f, has_aux, chunk_size)
 
 
-def _trace_of(selection: Selection, field: Callable[P, Any], chunk_size: int | None) -> Callable[P, Any]:
+def _trace_of(selection: Selection, field: Callable[P, Any], has_aux: bool, chunk_size: int | None) -> Callable[P, Any]:
+    diagonals = _diagonal_function(selection, field, has_aux, chunk_size)
+
     @functools.wraps(selection.function)
     def trace(*args: P.args, **kwargs: P.kwargs) -> Any:
+        found, aux = diagonals(args, kwargs)
         total: Any = None
-        for leaf in flatten(_diagonals(selection, field, args, kwargs, chunk_size))[0]:
+        for leaf in flatten(found)[0]:
             part = np.sum(leaf)
             total = part if total is None else total + part
-        return np.float64(0.0) if total is None else total
+        total = np.float64(0.0) if total is None else total
+        return (total, aux) if has_aux else total
 
     return trace
 
 
+def _diagonal_function(
+    selection: Selection, field: Callable[..., Any], has_aux: bool, chunk_size: int | None
+) -> Callable[[tuple[Any, ...], dict[str, Any]], tuple[list[Any], Any]]:
+    """Return a function of the arguments of a vector field that gives the diagonal of its Jacobian by each, and `aux`."""
+    check_chunk_size(selection.transform, selection.function, chunk_size)
+
+    def diagonals(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any]:
+        recorder = Recorder(FORWARD, selection.transform, selection.function)
+        inputs = enter(recorder, selection, args, kwargs)
+        out, aux = split_aux(traced(recorder, field, inputs.args, inputs.kwargs), has_aux, selection)
+        found = _diagonals(selection, recorder, inputs, _check_field(selection, inputs, out), chunk_size)
+        return found, lower(aux, recorder) if has_aux else None
+
+    return diagonals
+
+
 def _diagonals(
-    selection: Selection,
-    field: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    chunk_size: int | None,
+    selection: Selection, recorder: Recorder, inputs: Inputs, leaves: list[Any], chunk_size: int | None
 ) -> list[Any]:
-    """Return the diagonal of the Jacobian of a vector field, for each selected argument."""
-    recorder = Recorder(FORWARD, selection.transform, selection.function)
-    inputs = enter(recorder, selection, args, kwargs)
-    leaves = flatten(traced(recorder, field, inputs.args, inputs.kwargs))[0]
-    _check_field(selection, inputs, leaves)
+    """Return the diagonal of the Jacobian of a vector field, whose leaves are given, for each selected argument."""
     width = max(pushed_size(recorder) // 4, 1)
     found = []
     for j, (primal, leaf) in enumerate(zip(inputs.primals, leaves, strict=True)):
@@ -303,11 +387,14 @@ def _part_of_diagonal(selection: Selection, recorder: Recorder, j: int, slot: in
     return columns.reshape(rows, size_of(primal))[np.arange(rows), np.arange(part.start, part.stop)]
 
 
-def _check_field(selection: Selection, inputs: Inputs, leaves: list[Any]) -> None:
-    """Raise unless the result of a vector field looks like its arguments."""
+def _check_field(selection: Selection, inputs: Inputs, out: Any) -> list[Any]:
+    """Return the leaves of the result of a vector field; raise unless they look like its arguments."""
+    leaves, structure = flatten(out)
+    for leaf, path in zip(leaves, structure.paths("result"), strict=True):
+        check_result(leaf, path, selection.transform, selection.function)
     shapes = [shape_of(primal) for primal in inputs.primals]
     if [shape_of(leaf) for leaf in leaves] == shapes:
-        return
+        return leaves
     found = ", ".join([str(spec_of(leaf)) for leaf in leaves])
     wanted = ", ".join([str(spec_of(primal)) for primal in inputs.primals])
     raise InputError(

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from functad.errors import InputError
 from functad.expressions.spec import dtype_of, shape_of
+from functad.places import here, name_of
 from functad.tracing.batching import BatchRecorder, lowest
 from functad.tracing.recorder import Recorded, Recorder
 
@@ -32,6 +34,16 @@ def inexact(value: Any) -> np.dtype[Any]:
     """Return the dtype that derivatives of a value have: its own, or float64 for integers."""
     dtype = dtype_of(value)
     return dtype if dtype.kind in "fc" else np.dtype(np.float64)
+
+
+def check_chunk_size(transform: str, function: object, chunk_size: int | None) -> None:
+    """Raise unless a number of seeds, or of examples, that are walked with at a time is one.
+
+    Raises:
+        InputError: it is not.
+    """
+    if chunk_size is not None and chunk_size < 1:
+        raise InputError(f"{transform} of {name_of(function)}, at {here()}: chunk_size is {chunk_size}; it must be at least 1.")
 
 
 def chunks(count: int, chunk_size: int | None, width: int) -> Iterator[slice]:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple, ParamSpec, Protocol, cast, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, cast, overload
 
 import numpy as np
 
-from functad.errors import InputError, SparsityError
+from functad.errors import InputError
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import here, name_of
-from functad.primitives.operands import concrete
 from functad.tracing.recorder import FORWARD, REVERSE, Recorder
-from functad.transforms.arguments import ArgNums, Selection, check_result, enter, plain, traced
+from functad.transforms.arguments import ArgNames, ArgNums, Selection, check_result, enter, lower, plain, split_aux, traced
+from functad.transforms.decorators import decorator
 from functad.transforms.forward import push_through
-from functad.transforms.gradient import Pullback, grad
+from functad.transforms.gradient import Pullback, gradient_function
 from functad.transforms.seeds import chunks, in_batch, inexact, joined, size_of
+from functad.transforms.sparse_checks import compare
 from functad.transforms.sparse_coloring import (
     MODES,
     ORDERINGS,
@@ -32,7 +33,11 @@ from functad.transforms.sparse_sets import Array
 from functad.transforms.sparsity import SparsityPattern
 from functad.trees import flatten
 
+if TYPE_CHECKING:
+    from functad.transforms.decorators import Maker
+
 P = ParamSpec("P")
+Q = ParamSpec("Q")
 
 _VALUES = 32
 """A walk holds that many values as large as the argument, about: seeds of 2^17 elements together are as fast as more."""
@@ -63,6 +68,21 @@ class SparseFunction(Protocol[P]):
         """Return pattern and colouring."""
 
 
+class SparseTransform(Protocol[Q]):
+    """A transform that makes functions which return a sparse derivative."""
+
+    @overload
+    def __call__(self, f: Callable[P, Any], /, *args: Q.args, **kwargs: Q.kwargs) -> SparseFunction[P]: ...
+    @overload
+    def __call__(
+        self, f: None = None, /, *args: Q.args, **kwargs: Q.kwargs
+    ) -> Callable[[Callable[P, Any]], SparseFunction[P]]: ...
+
+
+def _sparse(make: Maker[Q, Any]) -> SparseTransform[Q]:
+    return cast("SparseTransform[Q]", decorator(make))
+
+
 class _Products:
     """Products with the Jacobian of a function at one point: the function is run once for each direction that is asked for.
 
@@ -70,19 +90,23 @@ class _Products:
 
     Attributes:
         leaves: the selected arguments.
+        aux: what the function returned beside the value, when it has been run.
     """
 
-    def __init__(self, transform: str, f: Callable[..., Any], argnums: ArgNums, args: Any, kwargs: Any) -> None:
+    def __init__(self, selection: Selection, f: Callable[..., Any], args: Any, kwargs: Any, *, has_aux: bool) -> None:
         self.f = f
-        self.selection = Selection(transform, f, argnums, None)
+        self.selection = selection
         self.args, self.kwargs = args, kwargs
-        trees = [args[key] if isinstance(key, int) else kwargs[key] for key in self.selection.keys(args, kwargs)]
+        self.has_aux = has_aux
+        self.aux: Any = None
+        trees = [args[key] if isinstance(key, int) else kwargs[key] for key in selection.keys(args, kwargs)]
         self.leaves = [plain(leaf) for tree in trees for leaf in flatten(tree)[0]]
 
     def _trace(self, mode: str) -> tuple[Recorder, Any, Any]:
         recorder = Recorder(mode, self.selection.transform, self.f)
         inputs = enter(recorder, self.selection, self.args, self.kwargs)
-        out = traced(recorder, self.f, inputs.args, inputs.kwargs)
+        out, aux = split_aux(traced(recorder, self.f, inputs.args, inputs.kwargs), self.has_aux, self.selection)
+        self.aux = lower(aux, recorder) if self.has_aux else None
         leaves, structure = flatten(out)
         for leaf, path in zip(leaves, structure.paths("result"), strict=True):
             check_result(leaf, path, self.selection.transform, self.f)
@@ -199,32 +223,17 @@ def _given(sparsity: Any, coloring: str | Coloring, color: Callable[[SparsityPat
     return pattern, own
 
 
-@overload
+@_sparse
 def sparse_jacobian(
     f: Callable[P, Any],
     argnums: ArgNums = 0,
+    argnames: ArgNames | None = None,
+    has_aux: bool = False,
     sparsity: Any = None,
     mode: str = "auto",
     coloring: str | Coloring = "auto",
     check: bool = False,
-) -> SparseFunction[P]: ...
-@overload
-def sparse_jacobian(
-    f: None = None,
-    argnums: ArgNums = 0,
-    sparsity: Any = None,
-    mode: str = "auto",
-    coloring: str | Coloring = "auto",
-    check: bool = False,
-) -> Callable[[Callable[P, Any]], SparseFunction[P]]: ...
-def sparse_jacobian(
-    f: Callable[..., Any] | None = None,
-    argnums: ArgNums = 0,
-    sparsity: Any = None,
-    mode: str = "auto",
-    coloring: str | Coloring = "auto",
-    check: bool = False,
-) -> Any:
+) -> SparseFunction[P]:
     """Return a function that gives the Jacobian of `f` as a sparse matrix.
 
     Columns that have no row in common are computed by one forward pass, rows that have no column in common by one reverse pass:
@@ -233,6 +242,8 @@ def sparse_jacobian(
     Args:
         f: a function of NumPy code that returns an array, or a tree of arrays; without it a decorator is returned.
         argnums: position, or positions, of the arguments to differentiate: arrays, numbers, or trees of them, of real floats.
+        argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
+        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
         sparsity: where the Jacobian can be other than zero: a `SparsityPattern` (see `jacobian_sparsity`), a matrix of
             `scipy.sparse`, or a dense one. Without it the pattern is found anew at each call, as branches of `f` may change it;
             that takes a few times as long as `f`.
@@ -245,7 +256,8 @@ def sparse_jacobian(
         A function with the signature of `f` that returns a `scipy.sparse.csr_array`, or a `Coordinates` without SciPy, and
         where the entries are Tensors of an outer transform. It has a row for each element of the result and a column for
         each element of the selected arguments: arrays are raveled in C order, those of a tree lie one behind the other. All
-        entries of the pattern are stored. Called with the same arguments, its attribute `plan` returns pattern and colouring.
+        entries of the pattern are stored. With `has_aux` it returns `(matrix, aux)`. Called with the
+        same arguments, its attribute `plan` returns pattern and colouring.
 
     Raises:
         InputError: an argument cannot be differentiated, or the pattern has another shape than the Jacobian.
@@ -262,19 +274,32 @@ def sparse_jacobian(
         >>> jacobian.plan(x).coloring.colors
         2
     """
-    if f is None:
-        return functools.partial(sparse_jacobian, argnums=argnums, sparsity=sparsity, mode=mode, coloring=coloring, check=check)
+    selection = Selection("sparse_jacobian", f, argnums, argnames)
+    found: SparseFunction[P] = sparse_jacobian_function(selection, has_aux, sparsity, mode, coloring, check)
+    return found
+
+
+def sparse_jacobian_function(
+    selection: Selection,
+    has_aux: bool = False,
+    sparsity: Any = None,
+    mode: str = "auto",
+    coloring: str | Coloring = "auto",
+    check: bool = False,
+) -> Any:
+    """Return what `sparse_jacobian` does, under the name of the transform that the user called."""
+    f = selection.function
     check_choice(mode, MODES, "mode")
     pattern, color = _given(sparsity, coloring, lambda found, ordering: color_jacobian(found, mode, ordering))
     kept = _Kept(color)
 
     def plan(*args: Any, **kwargs: Any) -> SparsePlan:
-        return kept.of(pattern or jacobian_pattern("sparse_jacobian", f, args, kwargs, argnums))
+        return kept.of(pattern or jacobian_pattern(selection, args, kwargs, has_aux=has_aux))
 
     @functools.wraps(f)
     def entries(*args: Any, **kwargs: Any) -> Any:
         found, colors = plan(*args, **kwargs)
-        products = _Products("sparse_jacobian", f, argnums, args, kwargs)
+        products = _Products(selection, f, args, kwargs, has_aux=has_aux)
         one_way = colors.mode != "row"
         _check_shape(found, products.shape(forward=one_way), products.selection)
         forward = products.compressed(colors.columns, colors.forward, forward=True)
@@ -282,27 +307,23 @@ def sparse_jacobian(
         values = values_of(found, colors, forward, reverse)
         if check:
             compare(found, values, products, forward=one_way)
-        return found.with_values(values)
+        matrix = found.with_values(values)
+        return (matrix, products.aux) if has_aux else matrix
 
     entries.plan = plan  # type: ignore[attr-defined]
-    return cast("SparseFunction[...]", entries)
+    return entries
 
 
-@overload
+@_sparse
 def sparse_hessian(
-    f: Callable[P, Any], argnums: ArgNums = 0, sparsity: Any = None, coloring: str | Coloring = "auto", check: bool = False
-) -> SparseFunction[P]: ...
-@overload
-def sparse_hessian(
-    f: None = None, argnums: ArgNums = 0, sparsity: Any = None, coloring: str | Coloring = "auto", check: bool = False
-) -> Callable[[Callable[P, Any]], SparseFunction[P]]: ...
-def sparse_hessian(
-    f: Callable[..., Any] | None = None,
+    f: Callable[P, Any],
     argnums: ArgNums = 0,
+    argnames: ArgNames | None = None,
+    has_aux: bool = False,
     sparsity: Any = None,
     coloring: str | Coloring = "auto",
     check: bool = False,
-) -> Any:
+) -> SparseFunction[P]:
     """Return a function that gives the Hessian of `f` as a sparse matrix.
 
     The products are those of the Hessian with the sums of a star colouring, each a forward pass over one recorded gradient.
@@ -310,14 +331,19 @@ def sparse_hessian(
 
     Args:
         f: a function of NumPy code that returns one number; without it a decorator is returned.
-        argnums: as for `sparse_jacobian`.
-        sparsity: likewise, with `hessian_sparsity`; the pattern must be symmetric.
-        coloring: as for `sparse_jacobian`.
-        check: as for `sparse_jacobian`.
+        argnums: position, or positions, of the arguments to differentiate: arrays, numbers, or trees of them, of real floats.
+        argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
+        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
+        sparsity: where the Hessian can be other than zero, as for `sparse_jacobian`, by `hessian_sparsity` for one; the pattern
+            must be symmetric. Without it the pattern is found anew at each call.
+        coloring: the order in which the greedy colouring takes the columns, or the `Coloring` of another plan for the same
+            pattern.
+        check: compare a product with a random vector with one pass more, and raise if they differ: the pattern was wrong.
 
     Returns:
         A function with the signature of `f` that returns a matrix as that of `sparse_jacobian` does, with a row and a column
         for each element of the selected arguments; all of it is stored, not one triangle. It has an attribute `plan` too.
+        With `has_aux` it returns `(matrix, aux)`.
 
     Raises:
         NonScalarError: `f` returned something else than one number.
@@ -336,27 +362,40 @@ def sparse_hessian(
                [-400., 1002., -400.],
                [   0., -400.,  200.]])
     """
-    if f is None:
-        return functools.partial(sparse_hessian, argnums=argnums, sparsity=sparsity, coloring=coloring, check=check)
+    selection = Selection("sparse_hessian", f, argnums, argnames)
+    found: SparseFunction[P] = sparse_hessian_function(selection, has_aux, sparsity, coloring, check)
+    return found
+
+
+def sparse_hessian_function(
+    selection: Selection,
+    has_aux: bool = False,
+    sparsity: Any = None,
+    coloring: str | Coloring = "auto",
+    check: bool = False,
+) -> Any:
+    """Return what `sparse_hessian` does, under the name of the transform that the user called."""
+    f = selection.function
     pattern, color = _given(sparsity, coloring, color_hessian)
     kept = _Kept(color)
-    gradient = grad(f, argnums)
+    gradient = gradient_function(selection, has_aux)
 
     def plan(*args: Any, **kwargs: Any) -> SparsePlan:
-        return kept.of(pattern or hessian_pattern("sparse_hessian", f, args, kwargs, argnums))
+        return kept.of(pattern or hessian_pattern(selection, args, kwargs, has_aux=has_aux))
 
     @functools.wraps(f)
     def entries(*args: Any, **kwargs: Any) -> Any:
         found, colors = plan(*args, **kwargs)
-        products = _Products("sparse_hessian", gradient, argnums, args, kwargs)
+        products = _Products(selection, gradient, args, kwargs, has_aux=has_aux)
         _check_shape(found, products.shape(forward=True), products.selection)
         values = values_of(found, colors, products.compressed(colors.columns, colors.forward, forward=True), None)
         if check:
             compare(found, values, products, forward=True)
-        return found.with_values(values)
+        matrix = found.with_values(values)
+        return (matrix, products.aux) if has_aux else matrix
 
     entries.plan = plan  # type: ignore[attr-defined]
-    return cast("SparseFunction[...]", entries)
+    return entries
 
 
 def _check_shape(pattern: SparsityPattern, shape: tuple[int, int], selection: Selection) -> None:
@@ -365,52 +404,6 @@ def _check_shape(pattern: SparsityPattern, shape: tuple[int, int], selection: Se
             f"{selection.transform} of {name_of(selection.function)}, called at {here()}: the pattern that was given has shape "
             f"{pattern.shape}, but the matrix has shape {shape}."
         )
-
-
-def compare(pattern: SparsityPattern, values: Any, products: _Products, *, forward: bool) -> None:
-    """Compare the product of a matrix with a random vector with one that was computed without the pattern.
-
-    Raises:
-        SparsityError: they differ; the message names an entry.
-    """
-    entries = np.asarray(concrete(values, "check=True"))
-    i, j = (pattern.rows, pattern.columns) if forward else (pattern.columns, pattern.rows)
-    length, others = (pattern.shape if forward else pattern.shape[::-1])[::-1]
-    vector = np.random.default_rng(0).uniform(0.5, 1.5, length)
-    expected = np.asarray(concrete(products.of(vector[None], forward=forward)[0], "check=True"), np.float64)
-    found = np.bincount(i, entries * vector[j], minlength=others)
-    size = np.bincount(i, np.abs(entries * vector[j]), minlength=others) + np.abs(expected)
-    wrong = _far(found, expected, size, entries.dtype)
-    if not wrong.any():
-        return
-    line = int(np.argmax(wrong))
-    unit = np.zeros(others)
-    unit[line] = 1
-    true = np.asarray(concrete(products.of(unit[None], forward=not forward)[0], "check=True"), np.float64)
-    own, stored = np.zeros(length), np.zeros(length, bool)
-    own[j[i == line]], stored[j[i == line]] = entries[i == line], True
-    with np.errstate(invalid="ignore"):
-        error = np.nan_to_num(np.abs(own - true), nan=np.inf)
-    lacking = np.where(stored, 0, error)  # what spoils entries that are there too, so it is named first
-    place = int(np.argmax(lacking if lacking.any() else error))
-    row, column = (line, place) if forward else (place, line)
-    why = f"but the matrix has {own[place]:.6g}" if stored[place] else "which the pattern has no place for"
-    raise SparsityError(
-        f"{products.selection.transform} of {name_of(products.f)}, called at {here()}: entry ({row}, {column}) is "
-        f"{true[place]:.6g}, {why}. {int(wrong.sum())} of {others} {'rows' if forward else 'columns'} are wrong. The pattern "
-        f"was made for another function or another branch of it: leave sparsity= out, or pass that of jacobian_sparsity or "
-        f"hessian_sparsity at this point.",
-        row,
-        column,
-    )
-
-
-def _far(found: Array, expected: Array, size: Array, dtype: Any) -> Array:
-    """Return where two results differ by more than roundings do."""
-    with np.errstate(invalid="ignore"):
-        close = np.abs(found - expected) <= float(np.finfo(dtype).eps) ** 0.75 * size
-    far: Array = ~(close | (np.isnan(found) & np.isnan(expected)) | (found == expected))
-    return far
 
 
 __all__ = ["SparseFunction", "SparsePlan", "sparse_hessian", "sparse_jacobian"]

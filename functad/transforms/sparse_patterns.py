@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,8 +17,8 @@ from functad.primitives.primitive import Primitive
 from functad.tracing.recorder import REVERSE, Recorded, Recorder
 from functad.tracing.tensor import Tensor
 from functad.tracing.views import note_view, shares
-from functad.transforms.abstract import make_expressions
-from functad.transforms.arguments import ArgNums, Selection, check_result, plain, traced
+from functad.transforms.abstract import trace
+from functad.transforms.arguments import ArgNames, ArgNums, Selection, check_result, plain, split_aux, traced
 from functad.transforms.sparse_curvature import Events, multiplied
 from functad.transforms.sparse_rules import Call, passed
 from functad.transforms.sparse_sets import Array, Sets
@@ -106,10 +107,10 @@ def _sets(place: Any) -> Array | None:
 
 
 def _followed(
-    transform: str, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], argnums: ArgNums, *, second: bool
+    selection: Selection, args: Sequence[Any], kwargs: dict[str, Any], *, has_aux: bool, second: bool
 ) -> tuple[Dependence, list[Any]]:
     """Run a function with Tensors that know what they depend on; return the trace and the leaves of the result."""
-    selection = Selection(transform, f, argnums, None)
+    transform, f = selection.transform, selection.function
     keys = selection.keys(tuple(args), kwargs)
     recorder = Dependence(transform, f, second=second)
     trees: dict[int | str, Any] = {}
@@ -118,13 +119,15 @@ def _followed(
     flat = {key: flatten(tree) for key, tree in trees.items()}
     leaves = {key: [innermost(plain(leaf)) for leaf in flat[key][0]] for key in trees}
     for key in keys:
-        for leaf, path in zip(leaves[key], flat[key][1].paths(f"args[{key}]"), strict=True):
+        root = f"args[{key}]" if isinstance(key, int) else f"kwargs[{key!r}]"
+        for leaf, path in zip(leaves[key], flat[key][1].paths(root), strict=True):
             _check_input(leaf, path, transform, f)
     abstract = any(isinstance(leaf, ArraySpec) for values in leaves.values() for leaf in values)
-    call = f
+    call: Callable[..., Any] = _without_aux(selection) if has_aux else f
     if abstract:  # the list has no branches left, so that it can be followed without values
         given = {key: flat[key][1].unflatten(leaves[key]) for key in trees}
-        call = make_expressions(f)(*[given[i] for i in range(len(args))], **{key: given[key] for key in kwargs})
+        own = tuple([given[i] for i in range(len(args))])
+        call = trace(transform, call, own, {key: given[key] for key in kwargs})
         leaves = {key: [spec_of(leaf) for leaf in values] for key, values in leaves.items()}
     made = {key: [recorder.enter(leaf, active=True) for leaf in leaves[key]] for key in keys}
     for key in trees:
@@ -138,6 +141,12 @@ def _followed(
     return recorder, results
 
 
+def _without_aux(selection: Selection) -> Callable[..., Any]:
+    return functools.wraps(selection.function)(
+        lambda *args, **kwargs: split_aux(selection.function(*args, **kwargs), True, selection)[0]
+    )
+
+
 def _check_input(leaf: Any, path: str, transform: str, f: Callable[..., Any]) -> None:
     try:
         kind = str(dtype_of(leaf).kind)
@@ -148,7 +157,14 @@ def _check_input(leaf: Any, path: str, transform: str, f: Callable[..., Any]) ->
         raise InputError(f"{transform} of {name_of(f)}, called at {here()}: {path} is no array of real floats. {cure}")
 
 
-def jacobian_sparsity(f: Callable[..., Any], *args: Any, argnums: ArgNums = 0, **kwargs: Any) -> SparsityPattern:
+def jacobian_sparsity(
+    f: Callable[..., Any],
+    *args: Any,
+    argnums: ArgNums = 0,
+    argnames: ArgNames | None = None,
+    has_aux: bool = False,
+    **kwargs: Any,
+) -> SparsityPattern:
     """Return which entries of the Jacobian of `f` can be other than zero.
 
     The function is run once, and each element of each value carries the set of the input elements that it depends on. Values
@@ -161,6 +177,8 @@ def jacobian_sparsity(f: Callable[..., Any], *args: Any, argnums: ArgNums = 0, *
         f: a function of NumPy code that returns an array, or a tree of arrays; or an `Expressions`.
         args: its arguments: arrays, numbers, trees of them. `ArraySpec`s will do, unless `f` branches on values.
         argnums: position, or positions, of the arguments to differentiate, of real floats.
+        argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
+        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is left out.
         kwargs: further arguments of `f`.
 
     Returns:
@@ -182,14 +200,12 @@ def jacobian_sparsity(f: Callable[..., Any], *args: Any, argnums: ArgNums = 0, *
 
     Source: index sets, Griewank and Walther, Evaluating Derivatives (SIAM 2008), section 7.1.
     """
-    return jacobian_pattern("jacobian_sparsity", f, args, kwargs, argnums)
+    return jacobian_pattern(Selection("jacobian_sparsity", f, argnums, argnames), args, kwargs, has_aux=has_aux)
 
 
-def jacobian_pattern(
-    transform: str, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], argnums: ArgNums
-) -> SparsityPattern:
+def jacobian_pattern(selection: Selection, args: Sequence[Any], kwargs: dict[str, Any], *, has_aux: bool) -> SparsityPattern:
     """Return what `jacobian_sparsity` does, under the name of another transform."""
-    recorder, results = _followed(transform, f, args, kwargs, argnums, second=False)
+    recorder, results = _followed(selection, args, kwargs, has_aux=has_aux, second=False)
     own = [isinstance(leaf, Recorded) and leaf.recorder is recorder for leaf in results]
     parts = [
         leaf.slot.sets.ravel() if mine else np.zeros(math.prod(shape_of(leaf)), np.int64)
@@ -200,7 +216,14 @@ def jacobian_pattern(
     return SparsityPattern._sorted(rows, recorder.sets.members(sets), (len(sets), recorder.sets.universe))
 
 
-def hessian_sparsity(f: Callable[..., Any], *args: Any, argnums: ArgNums = 0, **kwargs: Any) -> SparsityPattern:
+def hessian_sparsity(
+    f: Callable[..., Any],
+    *args: Any,
+    argnums: ArgNums = 0,
+    argnames: ArgNames | None = None,
+    has_aux: bool = False,
+    **kwargs: Any,
+) -> SparsityPattern:
     """Return which entries of the Hessian of `f` can be other than zero.
 
     Beside what each element depends on, it is followed which inputs interact in a nonlinear operation that the result depends
@@ -210,6 +233,8 @@ def hessian_sparsity(f: Callable[..., Any], *args: Any, argnums: ArgNums = 0, **
         f: a function of NumPy code that returns one number; or an `Expressions`.
         args: its arguments, as for `jacobian_sparsity`.
         argnums: position, or positions, of the arguments to differentiate.
+        argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
+        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is left out.
         kwargs: further arguments of `f`.
 
     Returns:
@@ -228,19 +253,17 @@ def hessian_sparsity(f: Callable[..., Any], *args: Any, argnums: ArgNums = 0, **
         X.X.
         ...X
     """
-    return hessian_pattern("hessian_sparsity", f, args, kwargs, argnums)
+    return hessian_pattern(Selection("hessian_sparsity", f, argnums, argnames), args, kwargs, has_aux=has_aux)
 
 
-def hessian_pattern(
-    transform: str, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], argnums: ArgNums
-) -> SparsityPattern:
+def hessian_pattern(selection: Selection, args: Sequence[Any], kwargs: dict[str, Any], *, has_aux: bool) -> SparsityPattern:
     """Return what `hessian_sparsity` does, under the name of another transform."""
-    recorder, results = _followed(transform, f, args, kwargs, argnums, second=True)
+    recorder, results = _followed(selection, args, kwargs, has_aux=has_aux, second=True)
     if len(results) != 1 or shape_of(results[0]) != ():
         what = f"{len(results)} arrays" if len(results) != 1 else f"{spec_of(results[0])}"
         raise NonScalarError(
-            f"{transform} needs a function that returns one number, but {name_of(f)}, called at {here()}, returned {what}. "
-            f"Reduce it (np.sum, np.mean), or take the sum of the products with multipliers."
+            f"{selection.transform} needs a function that returns one number, but {name_of(selection.function)}, called at "
+            f"{here()}, returned {what}. Reduce it (np.sum, np.mean), or take the sum of the products with multipliers."
         )
     n, leaf, happened = recorder.sets.universe, results[0], recorder.happened
     if happened is None or not isinstance(leaf, Recorded) or leaf.recorder is not recorder:

@@ -13,7 +13,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -27,13 +27,25 @@ from functad.primitives.safe import PRODUCT, QUOTIENT
 from functad.tracing.recorder import FORWARD, Recorded, Recorder
 from functad.tracing.tensor import Tensor
 from functad.tracing.views import clone, note_view, shares
-from functad.transforms.arguments import Selection, check_like, check_result, plain, traced, undifferentiable
+from functad.transforms.arguments import (
+    Selection,
+    check_like,
+    check_result,
+    described,
+    lower,
+    plain,
+    split_aux,
+    traced,
+    undifferentiable,
+)
+from functad.transforms.decorators import remake
 from functad.transforms.forward import fit, push_rules, push_transposed, zero_tangent
 from functad.transforms.linear import is_linear
 from functad.transforms.results import own_results
 from functad.trees import flatten
 
 P = ParamSpec("P")
+R = TypeVar("R")
 Coefficients = list[Any]
 """What a series has beside its value, from order 1 on; `None` is zero."""
 
@@ -46,8 +58,8 @@ class SeriesRecorder(Recorder):
         series: by slot, the coefficients from order 1 on.
     """
 
-    def __init__(self, function: object, order: int) -> None:
-        super().__init__(FORWARD, "taylor", function)
+    def __init__(self, transform: str, function: object, order: int) -> None:
+        super().__init__(FORWARD, transform, function)
         self.eager = False  # so that everything goes through `record`, which calls `follow`
         self.order = order
         self.series: list[Coefficients] = []
@@ -223,8 +235,12 @@ def _factors(series: Sequence[Sequence[Any]], k: int) -> list[list[Any]]:
 
 
 def taylor(
-    f: Callable[..., Any], primals: Sequence[Any], series: Sequence[Sequence[Any]], order: int | None = None
-) -> list[Any]:
+    f: Callable[..., Any],
+    primals: Sequence[Any],
+    series: Sequence[Sequence[Any]],
+    order: int | None = None,
+    has_aux: bool = False,
+) -> Any:
     """Return the Taylor coefficients of `f` along a path: `f(x(t)) = c_0 + c_1 t + c_2 t^2 + ...`.
 
     The path is `x(t) = x_0 + x_1 t + x_2 t^2 + ...`; a straight line through `x_0` has the one coefficient `x_1`. The function
@@ -235,9 +251,11 @@ def taylor(
         primals: the tuple of its arguments `x_0`: floating-point arrays, numbers or trees of them.
         series: for each argument the sequence of coefficients `x_1, x_2, ...` of its path, each like the argument.
         order: the order of the last coefficient wanted; by default that of the longest path.
+        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
 
     Returns:
-        The list `[c_0, c_1, ..., c_order]`, each like the result of `f`. The k-th derivative by t at 0 is `k! c_k`.
+        The list `[c_0, c_1, ..., c_order]`, each like the result of `f`; or `(list, aux)`. The k-th derivative by t at 0 is
+        `k! c_k`.
 
     Raises:
         InputError: an argument cannot be differentiated, or the order is not positive.
@@ -248,22 +266,38 @@ def taylor(
         >>> [round(float(c), 4) for c in taylor(np.exp, (0.0,), ([1.0],), order=4)]
         [1.0, 1.0, 0.5, 0.1667, 0.0417]
     """
+    found, *aux = coefficients("taylor", f, primals, series, order, has_aux=has_aux)
+    return (found, *aux) if has_aux else found
+
+
+def coefficients(
+    transform: str,
+    f: Callable[..., Any],
+    primals: Sequence[Any],
+    series: Sequence[Sequence[Any]],
+    order: int | None = None,
+    *,
+    has_aux: bool = False,
+) -> tuple[Any, ...]:
+    """Return the list that `taylor` does, and with `has_aux` what `f` returned beside, under the name of another transform."""
     if not isinstance(primals, (tuple, list)) or not isinstance(series, (tuple, list)) or len(primals) != len(series):
         raise InputError(
-            f"taylor of {name_of(f)}, called at {here()}: primals is the tuple of all arguments, series that of the sequences "
-            f"of their coefficients; write taylor(f, (x,), ([x1, x2],)) for one."
+            f"{transform} of {name_of(f)}, called at {here()}: primals is the tuple of all arguments, series that of the "
+            f"sequences of their coefficients; write {transform}(f, (x,), ([x1, x2],)) for one."
         )
     order = max(map(len, series), default=0) if order is None else order
     if order < 1:
-        raise InputError(f"taylor of {name_of(f)}, called at {here()}: the order is {order}; it must be at least 1.")
-    recorder = SeriesRecorder(f, order)
+        raise InputError(f"{transform} of {name_of(f)}, called at {here()}: the order is {order}; it must be at least 1.")
+    recorder = SeriesRecorder(transform, f, order)
     args = [_entered(recorder, f, i, primal, path) for i, (primal, path) in enumerate(zip(primals, series, strict=True))]
-    leaves, structure = flatten(traced(recorder, f, args, {}))
+    out, aux = split_aux(traced(recorder, f, args, {}), has_aux, Selection(transform, f, 0, None))
+    leaves, structure = flatten(out)
     for leaf, place in zip(leaves, structure.paths("result"), strict=True):
-        check_result(leaf, place, "taylor", f)
+        check_result(leaf, place, transform, f)
     columns = [_terms(recorder, leaf, order) for leaf in leaves]
     terms = own_results([column[k] for k in range(order + 1) for column in columns], flatten((list(primals), list(series)))[0])
-    return [structure.unflatten(terms[k : k + len(columns)]) for k in range(0, len(terms), len(columns))]
+    found = [structure.unflatten(terms[k * len(columns) : (k + 1) * len(columns)]) for k in range(order + 1)]
+    return (found, lower(aux, recorder)) if has_aux else (found,)
 
 
 def _entered(recorder: SeriesRecorder, f: Callable[..., Any], position: int, primal: Any, path: Sequence[Any]) -> Any:
@@ -273,7 +307,9 @@ def _entered(recorder: SeriesRecorder, f: Callable[..., Any], position: int, pri
     for leaf, place in zip(leaves, structure.paths(f"primals[{position}]"), strict=True):
         reason = undifferentiable(leaf)
         if reason is not None:
-            raise InputError(f"taylor of {name_of(f)}, called at {here()}: {place} cannot be differentiated. {reason}")
+            raise InputError(
+                f"{recorder.transform} of {name_of(f)}, called at {here()}: {place} is {described(leaf)}. {reason}"
+            )
     if not isinstance(path, (tuple, list)):
         raise StructureError(f"series[{position}] is a {type(path).__name__}, not a list of coefficients, at {here()}.")
     terms = [
@@ -294,42 +330,76 @@ def _terms(recorder: SeriesRecorder, leaf: Any, order: int) -> list[Any]:
     return [value, *[zero_tangent(value) if c is None else fit(c, spec) for c in recorder.coefficients(leaf, order)]]
 
 
-def deriv(f: Callable[..., Any], n: int = 1) -> Callable[..., Any]:
+@remake
+def deriv(
+    f: Callable[P, R], n: int = 1, argnums: int = 0, argnames: str | None = None, has_aux: bool = False
+) -> Callable[P, R]:
     """Return a function that gives the n-th derivative of a function of one number: `d^n f(x) / dx^n`.
 
     It is found from a Taylor series, whose cost grows far slower with n than that of nested gradients.
 
     Args:
-        f: a function of NumPy code whose first argument is a real number; it may return arrays or trees.
+        f: a function of NumPy code, one of whose arguments is a real number; it may return arrays or trees. Without it a
+            decorator is returned.
         n: the order; 0 gives the value.
+        argnums: position of the argument to differentiate, of shape `()`.
+        argnames: its name; it takes the place of the default `argnums=0`.
+        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
 
     Returns:
-        A function with the arguments of `f`; its result is like that of `f`.
+        A function with the signature of `f`; its result has structure, shapes and dtypes of that of `f`, or is
+        `(derivative, aux)`.
 
     Raises:
-        InputError: the first argument is not one number, or n is negative.
+        InputError: the argument is not one number, or n is negative.
+        OutputError: `f` returned something that is no tree of arrays.
 
     Example:
         >>> import numpy as np
         >>> deriv(np.exp, 5)(0.0), float(deriv(lambda x: x**3, 2)(2.0))
         (np.float64(1.0), 12.0)
+        >>> @deriv(n=2, argnames="time")
+        ... def acceleration(speed, time):
+        ...     return speed * time - 4.905 * time**2
+        >>> float(acceleration(20.0, 1.0))
+        -9.81
     """
-    Selection("deriv", f, 0, None)
+    selection = Selection("deriv", f, argnums, argnames)
+    if not selection.single:
+        raise InputError(f"deriv of {name_of(f)}, at {here()}: one argument can be differentiated, by argnums or by argnames.")
     if n < 0:
         raise InputError(f"deriv of {name_of(f)}, at {here()}: the order is {n}; it must not be negative.")
 
     @functools.wraps(f)
-    def derivative(x: Any, *args: Any, **kwargs: Any) -> Any:
-        if shape_of(plain(x)) != ():
-            raise InputError(
-                f"deriv of {name_of(f)}, called at {here()}: the first argument has shape {shape_of(plain(x))}, and should "
-                f"be one number. Use elementwise_grad for functions of arrays that act on each element, or taylor along a path."
-            )
+    def derived(*args: P.args, **kwargs: P.kwargs) -> Any:
+        (key,) = selection.keys(args, kwargs)
+        given: dict[int | str, Any] = dict(enumerate(args))
+        given.update(kwargs)
         if n == 0:
-            return f(x, *args, **kwargs)
-        one = dtype_of(plain(x)).type(1)
-        coefficient = taylor(lambda x: f(x, *args, **kwargs), (x,), ([one],), order=n)[n]
-        leaves, structure = flatten(coefficient)
-        return structure.unflatten([leaf * float(math.factorial(n)) for leaf in leaves])
+            return f(*args, **kwargs)
+        _check_number(plain(given[key]), key, f)
 
-    return derivative
+        def along(x: Any) -> Any:
+            own = {**given, key: x}
+            return f(*[own[i] for i in range(len(args))], **{name: own[name] for name in kwargs})
+
+        functools.update_wrapper(along, f)
+        x = given[key]
+        terms, *aux = coefficients("deriv", along, (x,), ([dtype_of(plain(x)).type(1)],), n, has_aux=has_aux)
+        leaves, structure = flatten(terms[n])
+        result = structure.unflatten([leaf * float(math.factorial(n)) for leaf in leaves])
+        return (result, *aux) if aux else result
+
+    return derived
+
+
+def _check_number(x: Any, key: int | str, f: Callable[..., Any]) -> None:
+    """Raise unless an argument is one number that can be differentiated."""
+    where = f"args[{key}]" if isinstance(key, int) else f"kwargs[{key!r}]"
+    reason = undifferentiable(x)
+    if reason is None and shape_of(x) != ():
+        reason = "Use elementwise_grad for functions of arrays that act on each element, or taylor along a path."
+    if reason is not None:
+        raise InputError(
+            f"deriv of {name_of(f)}, called at {here()}: {where} is {described(x)}, and should be one number. {reason}"
+        )

@@ -171,7 +171,7 @@ def test_complex_residuals_are_refused():
 
 
 def test_linearised_at_one_point():
-    push = Linearised(lambda x: np.sin(x) * x[0], X)
+    push = Linearised(lambda x: np.sin(x) * x[0], X, wide, "test")
     assert np.array_equal(push.value, np.sin(X) * X[0])
     for t in (X, np.ones(4)):
         np.testing.assert_allclose(push(t), functad.jvp(lambda x: np.sin(x) * x[0], (X,), (t,))[1], rtol=1e-14)
@@ -179,7 +179,7 @@ def test_linearised_at_one_point():
 
 def test_linearised_keeps_what_the_user_overwrites():
     data = np.array([1.0, 2.0, 3.0, 4.0])
-    push = Linearised(lambda x: x * data * data, X)
+    push = Linearised(lambda x: x * data * data, X, wide, "test")
     before = push(X)
     data[:] = 0.0
     assert np.array_equal(push(X), before)

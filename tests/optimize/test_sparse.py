@@ -33,13 +33,13 @@ def asked(monkeypatch):
     calls = []
 
     def watch(module, name):
-        own = getattr(functad, name)
+        own = getattr(importlib.import_module("functad.transforms.sparse"), f"{name}_function")
 
-        def transform(f, sparsity=None):
+        def transform(selection, sparsity=None):
             calls.append((name, sparsity))
-            return own(f, sparsity=sparsity)
+            return own(selection, sparsity=sparsity)
 
-        monkeypatch.setattr(importlib.import_module(f"functad.optimize.{module}"), name, transform)
+        monkeypatch.setattr(importlib.import_module(f"functad.optimize.{module}"), f"{name}_function", transform)
 
     watch("least_squares", "sparse_jacobian")
     watch("minimize", "sparse_hessian")
