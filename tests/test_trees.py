@@ -12,7 +12,8 @@ import pytest
 
 import functad
 from functad.errors import StructureError
-from functad.trees import LEAF, Structure, flatten, register_tree, tree_map
+from functad.tree_functions import tree_map
+from functad.trees import LEAF, Structure, flatten, register_tree
 
 
 class Point(NamedTuple):

@@ -23,7 +23,8 @@ from functad.eager.readable import Readable
 from functad.expressions.spec import PYTHON_SCALARS
 from functad.places import here
 from functad.tracing.recorder import Recorded
-from functad.trees import flatten, tree_map
+from functad.tree_functions import tree_map
+from functad.trees import flatten
 
 __all__ = [
     "GradientTape",

@@ -30,7 +30,8 @@ from functad.tracing.views import clone
 from functad.transforms.decorators import derivative, remake
 from functad.transforms.flat import replaced
 from functad.transforms.one_call import OneCall, Rules, apply
-from functad.trees import Structure, flatten, tree_map
+from functad.tree_functions import tree_map
+from functad.trees import Structure, flatten
 
 P = ParamSpec("P")
 R = TypeVar("R")

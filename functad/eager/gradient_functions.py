@@ -19,7 +19,8 @@ from functad.tracing.recorder import Recorded, idle
 from functad.tracing.tensor import Tensor
 from functad.transforms.arguments import plain
 from functad.transforms.decorators import decorator, derivative
-from functad.trees import flatten, tree_map
+from functad.tree_functions import tree_map
+from functad.trees import flatten
 
 if TYPE_CHECKING:
     from functad.transforms.decorators import Maker

@@ -94,6 +94,12 @@ class Module:
     def with_name_scope(method: Callable[..., Any]) -> Callable[..., Any]:
         """Return a method that runs in the name scope of its module: a decorator.
 
+        Args:
+            method: of a class of modules.
+
+        Returns:
+            A method with the same signature.
+
         Example:
             >>> import functad
             >>> class Scale(functad.Module):

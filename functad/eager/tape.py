@@ -133,6 +133,9 @@ class GradientTape(Portion):
     def watch(self, tensor: Any) -> None:
         """Follow a Tensor or Variable, or all of a nested structure, from here on.
 
+        Args:
+            tensor: a Tensor or Variable of floating-point or complex numbers, or a nested structure of them.
+
         Raises:
             RuntimeError: the tape is not recording.
             TypeError: something in the structure is neither a Tensor nor a Variable, or holds integers.
@@ -409,6 +412,9 @@ class GradientTape(Portion):
         Args:
             target: a Tensor or Variable, or a nested structure of them.
             source: a Tensor or Variable.
+
+        Returns:
+            The reason, in a sentence that names the line where the path was cut if there is one.
 
         Example:
             >>> import functad

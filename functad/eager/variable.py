@@ -191,6 +191,9 @@ class Variable(Readable):
             value: a value of exactly this shape, of a dtype that can be cast to this one.
             read_value: return the Variable, so that calls can be chained.
 
+        Returns:
+            The Variable, or `None` with `read_value=False`.
+
         Raises:
             ValueError: the shape is another.
             TypeError: floats would become integers, or complex numbers real.
@@ -200,12 +203,34 @@ class Variable(Readable):
         return self if read_value else None
 
     def assign_add(self, delta: Any, *, read_value: bool = True) -> Variable | None:
-        """Add to the value, as `assign` does."""
+        """Add to the value, as `assign` does.
+
+        Args:
+            delta: what is added: a value of exactly this shape, of a dtype that can be cast to this one.
+            read_value: return the Variable, so that calls can be chained.
+
+        Returns:
+            The Variable, or `None` with `read_value=False`.
+
+        Raises:
+            ValueError, TypeError, RuntimeError: as for `assign`.
+        """
         delta = self._checked(delta, "assign_add")
         return self.assign(self._value + delta, read_value=read_value)
 
     def assign_sub(self, delta: Any, *, read_value: bool = True) -> Variable | None:
-        """Subtract from the value, as `assign` does."""
+        """Subtract from the value, as `assign` does.
+
+        Args:
+            delta: what is subtracted: a value of exactly this shape, of a dtype that can be cast to this one.
+            read_value: return the Variable, so that calls can be chained.
+
+        Returns:
+            The Variable, or `None` with `read_value=False`.
+
+        Raises:
+            ValueError, TypeError, RuntimeError: as for `assign`.
+        """
         delta = self._checked(delta, "assign_sub")
         return self.assign(self._value - delta, read_value=read_value)
 

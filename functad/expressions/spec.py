@@ -23,6 +23,11 @@ _WEAK_NAMES = {"b": "bool", "i": "int", "f": "float", "c": "complex"}
 class ArraySpec:
     """Shape and dtype of an array; `weak` marks a Python scalar, whose dtype yields to that of any array.
 
+    Attributes:
+        shape: a tuple of integers.
+        dtype: one of NumPy's.
+        weak: it stands for a Python scalar.
+
     Example:
         >>> ArraySpec((2, 3), np.dtype(np.float32))
         float32[2,3]

@@ -18,6 +18,14 @@ class ScipyBundle:
 
     Value and gradient at a point share one run of the function, and all products of the Hessian at a point share another.
 
+    Args:
+        f: a function of NumPy code that returns one real number.
+        x0: its first argument: an array, number, or tree of them.
+        args: its further arguments, which stay what they are.
+        kwargs: those that are passed by name.
+        transform: the name of what the user called, for messages.
+        differentiate: whether derivatives will be asked for.
+
     Attributes:
         x0: the start, shape `(n,)`.
         fun: `fun(x) -> float`.
@@ -59,11 +67,24 @@ class ScipyBundle:
         self.hess, self.hessp = objective.hess, objective.hessp
 
     def value_and_grad(self, x: Any) -> tuple[float, Array]:
-        """Return value and gradient at a point, as SciPy wants them with `jac=True`."""
+        """Return value and gradient at a point, as SciPy wants them with `jac=True`.
+
+        Args:
+            x: the point, an array of shape `(n,)`.
+
+        Returns:
+            A pair: a float, and an array of shape `(n,)`.
+        """
         return self.fun(x), self.jac(x)
 
     def ravel(self, tree: Any) -> Array:
         """Return a tree like the start as a flat array.
+
+        Args:
+            tree: a tree of the structure and shapes of `x0`.
+
+        Returns:
+            An array of shape `(n,)`, of float64.
 
         Raises:
             StructureError: it has another structure, or other shapes.
@@ -72,6 +93,12 @@ class ScipyBundle:
 
     def bounds(self, bounds: Any) -> Any:
         """Return bounds on the tree as `scipy.optimize.Bounds`: a pair `(low, high)` for each leaf, `None` for no bound.
+
+        Args:
+            bounds: a tree like `x0`, or one that begins like it, of pairs `(low, high)`; arrays and numbers.
+
+        Returns:
+            A `scipy.optimize.Bounds` with arrays of shape `(n,)`.
 
         Raises:
             StructureError: they do not fit the start.

@@ -51,7 +51,14 @@ class VariableLike(Protocol):
         """Return a copy of the value."""
 
     def assign(self, value: Any, /) -> Any:
-        """Take a new value."""
+        """Take a new value.
+
+        Args:
+            value: an array of this shape and dtype.
+
+        Returns:
+            Anything: it is not looked at.
+        """
 
 
 class _Slot:
@@ -115,7 +122,17 @@ class Optimizer:
         self._waiting: dict[str, Any] = {}  # loaded before the variables they belong to are known
 
     def rule(self, learning_rate: Any) -> GradientTransformation:
-        """Return the pure transformation that makes gradients into steps at a given learning rate."""
+        """Return the pure transformation that makes gradients into steps at a given learning rate.
+
+        Args:
+            learning_rate: that of the step to be made, a number.
+
+        Returns:
+            A `GradientTransformation` whose updates are added to the variables.
+
+        Raises:
+            OptimizerError: the class defines no rule.
+        """
         raise OptimizerError(
             f"{type(self).__name__} has no rule, at {here()}. Use SGD, Adam, AdamW, RMSprop or Adagrad, or define `rule`."
         )
@@ -171,6 +188,9 @@ class Optimizer:
         Args:
             loss: a function without arguments that computes the loss from the variables.
             variables: Variables to move; the trainable ones that `loss` reads if left out.
+
+        Returns:
+            What `loss` returned, before the step.
 
         Raises:
             MissingGradientError, StructureError, InputError, OptimizerError: as `apply_gradients`.

@@ -29,6 +29,9 @@ def sgd(learning_rate: Any, momentum: Any = None, nesterov: bool = False) -> Gra
         momentum: between 0 and 1; `None` for plain descent, which remembers nothing.
         nesterov: look one step ahead.
 
+    Returns:
+        A `GradientTransformation`, over trees of arrays of any shapes and dtypes.
+
     Example:
         >>> import numpy as np, functad
         >>> from functad.optimizers import apply_updates
@@ -59,6 +62,9 @@ def adam(learning_rate: Any, b1: Any = 0.9, b2: Any = 0.999, eps: Any = 1e-8, ep
         b2: decay of the mean of their squares.
         eps: added to the root, so that a vanishing gradient makes no large step.
         eps_root: added under the root; positive, it keeps derivatives through the update finite.
+
+    Returns:
+        A `GradientTransformation`, over trees of arrays of any shapes and dtypes.
 
     Example:
         >>> import numpy as np, functad
@@ -105,6 +111,9 @@ def adamw(
         weight_decay: the strength of the decay.
         mask: which parameters decay: a tree of `True` and `False`, or a function that makes one of the parameters.
 
+    Returns:
+        A `GradientTransformation`, over trees of arrays of any shapes and dtypes. Its `update` needs `params`.
+
     Example:
         >>> import numpy as np
         >>> from functad.optimizers import apply_updates
@@ -146,6 +155,9 @@ def rmsprop(
         momentum: between 0 and 1, or `None`.
         nesterov: as for `sgd`.
 
+    Returns:
+        A `GradientTransformation`, over trees of arrays of any shapes and dtypes.
+
     Example:
         >>> import numpy as np
         >>> rule = rmsprop(0.1, decay=0.75)
@@ -168,6 +180,9 @@ def adagrad(learning_rate: Any, initial_accumulator_value: Any = 0.1, eps: Any =
         learning_rate: a number or a schedule.
         initial_accumulator_value: what the sums begin with.
         eps: keeps the denominator from zero; positive if `initial_accumulator_value` is zero.
+
+    Returns:
+        A `GradientTransformation`, over trees of arrays of any shapes and dtypes.
 
     Example:
         >>> import numpy as np

@@ -8,11 +8,17 @@ import numpy as np
 
 from functad.expressions.spec import dtype_of
 from functad.optimizers.transformations import GradientTransformation, fitted, map_alike, real_dtype
-from functad.trees import tree_map
+from functad.tree_functions import tree_map
 
 
 class ScaleByAdamState(NamedTuple):
-    """The state of `scale_by_adam`: number of steps, and the running means of gradients and of their squares."""
+    """The state of `scale_by_adam`: number of steps, and the running means of gradients and of their squares.
+
+    Attributes:
+        count: the number of steps made.
+        mu: the mean of the gradients, a tree like the parameters.
+        nu: the mean of their squares, a real tree like the parameters.
+    """
 
     count: Any
     mu: Any
@@ -20,20 +26,33 @@ class ScaleByAdamState(NamedTuple):
 
 
 class ScaleByRmsState(NamedTuple):
-    """The state of `scale_by_rms`: the running mean of the squares."""
+    """The state of `scale_by_rms`: the running mean of the squares.
+
+    Attributes:
+        nu: a real tree like the parameters.
+    """
 
     nu: Any
 
 
 class ScaleByStddevState(NamedTuple):
-    """The state of `scale_by_stddev`: the running means of gradients and of their squares."""
+    """The state of `scale_by_stddev`: the running means of gradients and of their squares.
+
+    Attributes:
+        mu: the mean of the gradients, a tree like the parameters.
+        nu: the mean of their squares, a real tree like the parameters.
+    """
 
     mu: Any
     nu: Any
 
 
 class ScaleByRssState(NamedTuple):
-    """The state of `scale_by_rss`: the sum of the squares."""
+    """The state of `scale_by_rss`: the sum of the squares.
+
+    Attributes:
+        sum_of_squares: a real tree like the parameters.
+    """
 
     sum_of_squares: Any
 
@@ -72,6 +91,9 @@ def scale_by_adam(
         eps_hat: `eps` is added to the root of the mean before its bias is corrected. It is then the "epsilon hat" at the end
             of section 2 of the paper, and what Keras calls `epsilon`.
 
+    Returns:
+        A `GradientTransformation`, over trees of arrays of any shapes and dtypes.
+
     Example:
         >>> rule = scale_by_adam()
         >>> updates, state = rule.update([np.array([3.0, -0.5])], rule.init([np.zeros(2)]))
@@ -106,6 +128,15 @@ def scale_by_rms(
 ) -> GradientTransformation:
     """Return the scaling of RMSprop; `rmsprop` has the formula.
 
+    Args:
+        decay: of the running means, between 0 and 1.
+        eps: keeps the denominator from zero.
+        initial_scale: what the mean of the squares begins with.
+        eps_in_sqrt: whether the denominator is `sqrt(v + eps)` or `sqrt(v) + eps`.
+
+    Returns:
+        A `GradientTransformation`, over trees of arrays of any shapes and dtypes.
+
     Example:
         >>> rule = scale_by_rms(decay=0.75, eps=0.0)
         >>> rule.update([np.array([3.0, -0.5])], rule.init([np.zeros(2)]))[0]
@@ -131,6 +162,15 @@ def scale_by_stddev(
 ) -> GradientTransformation:
     """Return the scaling of the centred RMSprop: by the running standard deviation in place of the root mean square.
 
+    Args:
+        decay: of the running means, between 0 and 1.
+        eps: keeps the denominator from zero.
+        initial_scale: what the mean of the squares begins with.
+        eps_in_sqrt: whether the denominator is `sqrt(v + eps)` or `sqrt(v) + eps`.
+
+    Returns:
+        A `GradientTransformation`, over trees of arrays of any shapes and dtypes.
+
     Example:
         >>> rule = scale_by_stddev(decay=0.5, eps=0.0)
         >>> rule.update([np.array([3.0, -0.5])], rule.init([np.zeros(2)]))[0]
@@ -154,6 +194,13 @@ def scale_by_stddev(
 
 def scale_by_rss(initial_accumulator_value: Any = 0.1, eps: Any = 1e-7) -> GradientTransformation:
     """Return the scaling of Adagrad; `adagrad` has the formula.
+
+    Args:
+        initial_accumulator_value: what the sums begin with.
+        eps: keeps the denominator from zero.
+
+    Returns:
+        A `GradientTransformation`, over trees of arrays of any shapes and dtypes.
 
     Example:
         >>> rule = scale_by_rss(initial_accumulator_value=7.0, eps=0.0)

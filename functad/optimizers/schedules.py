@@ -25,6 +25,12 @@ def _check_steps(schedule: str, **settings: Any) -> None:
 def constant_schedule(value: Any) -> Schedule:
     """Return the schedule that stays at one value.
 
+    Args:
+        value: a number.
+
+    Returns:
+        A function of the number of steps made that returns it.
+
     Example:
         >>> constant_schedule(0.1)(1000)
         0.1
@@ -43,6 +49,10 @@ def polynomial_schedule(
         power: 1 for a straight line, 2 for a parabola that arrives level.
         transition_steps: the number of steps that it takes.
         transition_begin: the number of steps before it moves.
+
+    Returns:
+        A function of the number of steps made, or of an array of such numbers, that returns a number, or an array of their
+        shape.
 
     Raises:
         OptimizerError: `transition_steps` is not positive.
@@ -63,6 +73,16 @@ def polynomial_schedule(
 def linear_schedule(init_value: Any, end_value: Any, transition_steps: int, transition_begin: int = 0) -> Schedule:
     """Return the schedule that goes in a straight line from one value to another, and stays.
 
+    Args:
+        init_value: where it begins.
+        end_value: where it stays at last.
+        transition_steps: the number of steps that it takes.
+        transition_begin: the number of steps before it moves.
+
+    Returns:
+        A function of the number of steps made, or of an array of such numbers, that returns a number, or an array of their
+        shape.
+
     Raises:
         OptimizerError: `transition_steps` is not positive.
 
@@ -79,6 +99,10 @@ def piecewise_constant_schedule(init_value: Any, boundaries_and_scales: Mapping[
     Args:
         init_value: where it begins.
         boundaries_and_scales: the factors, by the step from which on they hold.
+
+    Returns:
+        A function of the number of steps made, or of an array of such numbers, that returns a number, or an array of their
+        shape.
 
     Example:
         >>> piecewise_constant_schedule(1.0, {2: 0.5, 4: 0.1})(np.arange(6))
@@ -113,6 +137,10 @@ def exponential_decay(
         staircase: let it change only every `transition_steps` steps.
         end_value: a bound: from below if `decay_rate` is less than one, else from above.
 
+    Returns:
+        A function of the number of steps made, or of an array of such numbers, that returns a number, or an array of their
+        shape.
+
     Raises:
         OptimizerError: `transition_steps` is not positive.
 
@@ -137,6 +165,16 @@ def cosine_decay_schedule(init_value: Any, decay_steps: int, alpha: Any = 0.0, e
 
     Half a wave of the cosine, from `init_value` to `alpha init_value`, where it stays (Loshchilov and Hutter, SGDR: Stochastic
     gradient descent with warm restarts, ICLR 2017).
+
+    Args:
+        init_value: where it begins.
+        decay_steps: the number of steps that it takes.
+        alpha: what is left at last, as a share of `init_value`.
+        exponent: of the wave.
+
+    Returns:
+        A function of the number of steps made, or of an array of such numbers, that returns a number, or an array of their
+        shape.
 
     Raises:
         OptimizerError: `decay_steps` is not positive.
@@ -170,6 +208,10 @@ def warmup_cosine_decay_schedule(
         end_value: where it stays at last.
         exponent: of the wave.
 
+    Returns:
+        A function of the number of steps made, or of an array of such numbers, that returns a number, or an array of their
+        shape.
+
     Raises:
         OptimizerError: `warmup_steps` is not positive, or `decay_steps` not larger.
 
@@ -189,6 +231,10 @@ def join_schedules(schedules: Sequence[Schedule], boundaries: Sequence[int]) -> 
     Args:
         schedules: the parts.
         boundaries: the steps at which all parts but the first begin.
+
+    Returns:
+        A function of the number of steps made, or of an array of such numbers, that returns a number, or an array of their
+        shape.
 
     Raises:
         OptimizerError: there is not one boundary between each two parts.

@@ -67,7 +67,14 @@ class SGD(Optimizer):
         self.momentum, self.nesterov = momentum, nesterov
 
     def rule(self, learning_rate: Any) -> GradientTransformation:
-        """Return the pure transformation."""
+        """Return the pure transformation.
+
+        Args:
+            learning_rate: that of the step to be made, a number.
+
+        Returns:
+            A `GradientTransformation` whose updates are added to the variables.
+        """
         descent = scale(-learning_rate)
         return chain(descent, trace(self.momentum, self.nesterov)) if self.momentum else descent
 
@@ -113,7 +120,14 @@ class Adam(Optimizer):
         self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
 
     def rule(self, learning_rate: Any) -> GradientTransformation:
-        """Return the pure transformation."""
+        """Return the pure transformation.
+
+        Args:
+            learning_rate: that of the step to be made, a number.
+
+        Returns:
+            A `GradientTransformation` whose updates are added to the variables.
+        """
         return chain(scale_by_adam(self.beta_1, self.beta_2, self.epsilon, eps_hat=True), scale(-learning_rate))
 
 
@@ -189,7 +203,14 @@ class RMSprop(Optimizer):
         self.rho, self.momentum, self.epsilon, self.centered = rho, momentum, epsilon, centered
 
     def rule(self, learning_rate: Any) -> GradientTransformation:
-        """Return the pure transformation."""
+        """Return the pure transformation.
+
+        Args:
+            learning_rate: that of the step to be made, a number.
+
+        Returns:
+            A `GradientTransformation` whose updates are added to the variables.
+        """
         return rmsprop(learning_rate, self.rho, self.epsilon, centered=self.centered, momentum=self.momentum or None)
 
 
@@ -225,5 +246,12 @@ class Adagrad(Optimizer):
         self.initial_accumulator_value, self.epsilon = initial_accumulator_value, epsilon
 
     def rule(self, learning_rate: Any) -> GradientTransformation:
-        """Return the pure transformation."""
+        """Return the pure transformation.
+
+        Args:
+            learning_rate: that of the step to be made, a number.
+
+        Returns:
+            A `GradientTransformation` whose updates are added to the variables.
+        """
         return adagrad(learning_rate, self.initial_accumulator_value, self.epsilon)

@@ -15,7 +15,8 @@ import numpy as np
 from functad.errors import InputError, OptimizerError, StructureError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
 from functad.places import here
-from functad.trees import flatten, tree_map
+from functad.tree_functions import tree_map
+from functad.trees import flatten
 
 Schedule = Callable[[Any], Any]
 """A function from the number of steps made to a number."""
@@ -56,13 +57,21 @@ class EmptyState(NamedTuple):
 
 
 class TraceState(NamedTuple):
-    """The state of `trace`: the decaying sum of the updates."""
+    """The state of `trace`: the decaying sum of the updates.
+
+    Attributes:
+        trace: a tree like the parameters.
+    """
 
     trace: Any
 
 
 class ScaleByScheduleState(NamedTuple):
-    """The state of `scale_by_schedule`: the number of steps made."""
+    """The state of `scale_by_schedule`: the number of steps made.
+
+    Attributes:
+        count: an integer.
+    """
 
     count: Any
 
@@ -116,6 +125,12 @@ def init_empty(params: Any) -> EmptyState:
 def chain(*transformations: GradientTransformation) -> GradientTransformation:
     """Return the transformation that applies the given ones in turn; its state is the tuple of theirs.
 
+    Args:
+        transformations: the first is applied first.
+
+    Returns:
+        A `GradientTransformation`, over trees of arrays of any shapes and dtypes.
+
     Raises:
         OptimizerError: (by `update`) the state is not one of this chain.
 
@@ -149,6 +164,13 @@ def chain(*transformations: GradientTransformation) -> GradientTransformation:
 def apply_updates(params: Any, updates: Any) -> Any:
     """Return `params + updates`, each leaf in the dtype of the parameter.
 
+    Args:
+        params: a tree of arrays or numbers, floating-point or complex.
+        updates: a tree of the same structure and shapes.
+
+    Returns:
+        A tree of the structure, shapes and dtypes of `params`.
+
     Raises:
         StructureError: the two trees differ in structure or shapes.
         InputError: a parameter is an integer or a flag, which no small step can move.
@@ -175,6 +197,12 @@ def _moved(parameter: Any, update: Any) -> tuple[Any]:
 def scale(factor: Any) -> GradientTransformation:
     """Return the transformation `u -> factor u`.
 
+    Args:
+        factor: a number, which may be a Tensor.
+
+    Returns:
+        A `GradientTransformation`, over trees of arrays of any shapes and dtypes.
+
     Example:
         >>> scale(-0.5).update([4.0], EmptyState())[0]
         [-2.0]
@@ -188,6 +216,12 @@ def scale(factor: Any) -> GradientTransformation:
 
 def scale_by_schedule(schedule: Schedule) -> GradientTransformation:
     """Return the transformation `u -> schedule(number of steps made) u`; the first step is multiplied by `schedule(0)`.
+
+    Args:
+        schedule: a function from the number of steps made to a number.
+
+    Returns:
+        A `GradientTransformation`, over trees of arrays of any shapes and dtypes.
 
     Example:
         >>> rule = scale_by_schedule(lambda count: 1.0 / (1.0 + count))
@@ -212,6 +246,9 @@ def scale_by_learning_rate(learning_rate: Any) -> GradientTransformation:
     Args:
         learning_rate: a number, or a schedule.
 
+    Returns:
+        A `GradientTransformation`, over trees of arrays of any shapes and dtypes.
+
     Example:
         >>> scale_by_learning_rate(0.5).update([4.0], EmptyState())[0]
         [-2.0]
@@ -226,6 +263,13 @@ def trace(decay: Any, nesterov: bool = False) -> GradientTransformation:
 
     With `nesterov` it is `u -> u + decay t`: the gradient as if it were taken one step ahead (Sutskever et al., On the
     importance of initialization and momentum in deep learning, ICML 2013).
+
+    Args:
+        decay: between 0 and 1: what is left of a sum after a step.
+        nesterov: look one step ahead.
+
+    Returns:
+        A `GradientTransformation`, over trees of arrays of any shapes and dtypes.
 
     Example:
         >>> rule = trace(0.5)
@@ -259,6 +303,9 @@ def add_decayed_weights(weight_decay: Any, mask: Any = None) -> GradientTransfor
         mask: a tree of the structure of the parameters that holds `True` where they are to decay, or a function that makes
             one of the parameters; often biases are left out.
 
+    Returns:
+        A `GradientTransformation`, over trees of arrays of any shapes and dtypes. Its `update` needs `params`.
+
     Raises:
         OptimizerError: (by `update`) no parameters were passed.
         StructureError: (by `update`) the parameters or the mask do not fit the updates.
@@ -289,6 +336,12 @@ def add_decayed_weights(weight_decay: Any, mask: Any = None) -> GradientTransfor
 def global_norm(tree: Any) -> Any:
     """Return the Euclidean norm of all numbers of a tree taken as one vector; its derivative at zero is zero.
 
+    Args:
+        tree: a tree of arrays of any shapes, or numbers, floating-point or complex.
+
+    Returns:
+        One number: `sqrt(sum |x|^2)` over all of them; 0 if there are none.
+
     Example:
         >>> float(global_norm({"w": np.array([3.0, 0.0]), "b": 4.0}))
         5.0
@@ -302,6 +355,12 @@ def clip_by_global_norm(max_norm: Any) -> GradientTransformation:
 
     `u -> u max_norm / norm` where `norm = global_norm(updates)` exceeds `max_norm` (Pascanu, Mikolov and Bengio, On the
     difficulty of training recurrent neural networks, ICML 2013).
+
+    Args:
+        max_norm: the largest norm that updates keep; positive.
+
+    Returns:
+        A `GradientTransformation`, over trees of arrays of any shapes and dtypes.
 
     Example:
         >>> clip_by_global_norm(1.0).update({"w": np.array([3.0, 0.0]), "b": 4.0}, EmptyState())[0]
@@ -321,6 +380,12 @@ def clip_by_global_norm(max_norm: Any) -> GradientTransformation:
 
 def clip_by_norm(max_norm: Any) -> GradientTransformation:
     """Return the transformation that shrinks each leaf by itself to a norm of at most `max_norm`.
+
+    Args:
+        max_norm: the largest norm that a leaf keeps; positive.
+
+    Returns:
+        A `GradientTransformation`, over trees of arrays of any shapes and dtypes.
 
     Example:
         >>> clip_by_norm(1.0).update({"w": np.array([3.0, 4.0]), "b": 0.5}, EmptyState())[0]

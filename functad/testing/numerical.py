@@ -83,6 +83,11 @@ def _difference(function: Function, primals: Sequence[Any], direction: Sequence[
 def complex_step(function: Function, primals: Sequence[Any], direction: Sequence[Any]) -> list[Any] | None:
     """Return `Im f(x + i h v) / h`, which is exact to rounding where a real function has a complex continuation.
 
+    Args:
+        function: takes arrays, returns a sequence of arrays.
+        primals: the point: arrays of any shapes, float64 or complex128.
+        direction: an array like each of the primals.
+
     Returns:
         One array per result; `None` if the arguments are complex anyway, or `function` does not take complex ones.
         Whether `function` continues analytically cannot be seen: compare with `central_difference`
@@ -109,6 +114,11 @@ def directional_derivative(
     """Return the derivative in a direction, and for each result how far it may be trusted.
 
     A complex step that central differences confirm takes their place.
+
+    Args:
+        function: takes arrays, returns a sequence of arrays.
+        primals: the point: arrays of any shapes, float64 or complex128.
+        direction: an array like each of the primals.
 
     Returns:
         The derivatives, and a relative tolerance for each.

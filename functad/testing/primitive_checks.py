@@ -64,6 +64,10 @@ def check_primitive(entry: Entry, *, seed: int = 0) -> None:
         entry: a primitive, composite or constant.
         seed: of the random inputs.
 
+    Example:
+        >>> from functad.primitives.primitive import ENTRIES
+        >>> check_primitive(ENTRIES[np.sin])
+
     Raises:
         AssertionError: a check failed; the message says which, on what call, and the numbers.
     """
@@ -112,7 +116,18 @@ def check_call(call: Call, generator: np.random.Generator, double: Call | None =
 
 
 def check_complete(entry: Entry) -> None:
-    """Check that an entry has what everything else follows from."""
+    """Check that an entry has what everything else follows from.
+
+    Args:
+        entry: a primitive, composite or constant.
+
+    Raises:
+        AssertionError: something is missing; the message says what.
+
+    Example:
+        >>> from functad.primitives.primitive import ENTRIES
+        >>> check_complete(ENTRIES[np.sin])
+    """
     assert (entry.doc or "").strip(), f"{entry.name} has no doc: one line that says what its derivative is"
     assert entry.samples is not None, f"{entry.name} has no samples: samples=lambda array: [(args, kwargs), ...]"
     assert list(entry.samples(InputSource(np.float64))), f"{entry.name} has an empty list of samples"

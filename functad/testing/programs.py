@@ -284,6 +284,9 @@ def draw_program(
         families: names of those to draw lines from (see `FAMILIES`); all by default.
         mutation: also draw lines that write into arrays.
 
+    Returns:
+        A `Program`: lines of NumPy code, and inputs for it.
+
     Raises:
         ValueError: a family is unknown.
 

@@ -21,6 +21,9 @@ def every_entry() -> list[Entry]:
 
     The registry itself holds what has been imported so far, which depends on what else ran.
 
+    Returns:
+        A list with an entry for each function.
+
     Example:
         >>> [entry.name for entry in every_entry() if entry.function is np.linalg.inv]
         ['inv']
@@ -94,6 +97,11 @@ class Call:
         leaves: all leaves of `(args, kwargs)`.
         structure: how they are put together.
         positions: which leaves are differentiated: inexact arrays and NumPy scalars.
+
+    Example:
+        >>> call = calls(ENTRIES[np.multiply], np.float64)[0]
+        >>> call.result(2.0, 3.0)
+        np.float64(6.0)
     """
 
     entry: Entry
@@ -113,7 +121,14 @@ class Call:
         return self.result(*self.primals)
 
     def result(self, *primals: Any) -> Any:
-        """Call the function with other inputs."""
+        """Call the function with other inputs.
+
+        Args:
+            primals: arrays or numbers in the places of those that are differentiated.
+
+        Returns:
+            What the function returns: an array, or a tree of arrays.
+        """
         leaves = list(self.leaves)
         for i, primal in zip(self.positions, primals, strict=True):
             leaves[i] = primal
@@ -129,15 +144,36 @@ class Call:
             return target
 
     def arrays(self, *primals: Any) -> tuple[Any, ...]:
-        """Return the arrays and numbers among the results."""
+        """Return the arrays and numbers among the results.
+
+        Args:
+            primals: arrays or numbers in the places of those that are differentiated.
+
+        Returns:
+            A tuple of arrays and numbers.
+        """
         return tuple([leaf for leaf in flatten(self.result(*primals))[0] if is_array(leaf)])
 
     def smooth(self, *primals: Any) -> tuple[Any, ...]:
-        """Return the inexact arrays among the results, which can have a derivative."""
+        """Return the inexact arrays among the results, which can have a derivative.
+
+        Args:
+            primals: arrays or numbers in the places of those that are differentiated.
+
+        Returns:
+            A tuple of arrays and numbers, floating-point or complex.
+        """
         return tuple([leaf for leaf in self.arrays(*primals) if dtype_of(leaf).kind in "fc"])
 
     def is_number(self, position: int) -> bool:
-        """Say whether a leaf is an argument by itself, not in a list, and a real scalar."""
+        """Say whether a leaf is an argument by itself, not in a list, and a real scalar.
+
+        Args:
+            position: among `leaves`.
+
+        Returns:
+            Whether it is one.
+        """
         leaf, path = self.leaves[position], self.structure.paths("")[position]
         return leaf.shape == () and leaf.dtype.kind == "f" and path.count("[") == 2
 
@@ -177,6 +213,14 @@ def _short(leaf: Any) -> Any:
 
 def calls(entry: Entry, dtype: Any, seed: int = 0) -> list[Call]:
     """Return the sample calls of an entry with inputs of a dtype.
+
+    Args:
+        entry: one of `every_entry()`.
+        dtype: floating-point or complex.
+        seed: of the random inputs.
+
+    Returns:
+        A `Call` for each sample; none for an entry that has no samples.
 
     Example:
         >>> [str(call) for call in calls(ENTRIES[np.sin], np.float32)][1]

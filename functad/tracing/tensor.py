@@ -213,7 +213,17 @@ class Tensor(Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded):
         return idle_tensor, (np.copy(self._plain("Pickling"))[()],)
 
     def item(self, *args: int) -> Any:
-        """Return an element as a Python number, unless it is being differentiated: that has no derivative."""
+        """Return an element as a Python number, unless it is being differentiated: that has no derivative.
+
+        Args:
+            args: the position, as for the method of arrays; none for an array of one element.
+
+        Returns:
+            A Python number.
+
+        Raises:
+            ConversionError: the Tensor is an argument of a transform such as `grad`, whose derivative would be lost.
+        """
         return self._plain("item()").item(*args)
 
     def tolist(self) -> Any:

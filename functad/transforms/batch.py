@@ -21,7 +21,8 @@ from functad.transforms.decorators import remake
 from functad.transforms.gradient import Pullback, copied
 from functad.transforms.results import foreign_to, own_results
 from functad.transforms.seeds import check_chunk_size
-from functad.trees import Structure, flatten, prefix_leaves, tree_map
+from functad.tree_functions import prefix_leaves, tree_map
+from functad.trees import Structure, flatten
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -26,7 +26,8 @@ from functad.transforms.closed import Closed, Noting, NoValueError, close
 from functad.transforms.decorators import remake
 from functad.transforms.flat import pulled, pushed, replaced
 from functad.transforms.one_call import OneCall, Rules, apply
-from functad.trees import Structure, flatten, tree_map
+from functad.tree_functions import tree_map
+from functad.trees import Structure, flatten
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -19,7 +19,8 @@ from functad.transforms.control_carry import BOOLS, Agreement, number
 from functad.transforms.control_values import below, unknown
 from functad.transforms.flat import Flat, pull_leaves, pushed
 from functad.transforms.results import owned
-from functad.trees import flatten, tree_map
+from functad.tree_functions import tree_map
+from functad.trees import flatten
 
 
 def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:

@@ -24,7 +24,8 @@ from functad.transforms.forward import with_zeros, zero_tangent
 from functad.transforms.one_call import Rules, apply
 from functad.transforms.results import guarded
 from functad.transforms.rule_results import cotangents_of, of_all_examples, tangents_of
-from functad.trees import Structure, flatten, tree_map
+from functad.tree_functions import tree_map
+from functad.trees import Structure, flatten
 
 if TYPE_CHECKING:
     from functad.transforms.decorators import Maker
@@ -91,7 +92,12 @@ class CustomFunction(Generic[P, R]):
         return jvp
 
     def defjvps(self, *jvps: Callable[..., Any] | None) -> None:
-        """Give a rule of forward mode for each argument: `jvp(t, out, *args)`; `None` stands for zero."""
+        """Give a rule of forward mode for each argument: `jvp(t, out, *args)`; `None` stands for zero.
+
+        Args:
+            jvps: one for each argument: `jvp(t, out, *args)` returns the tangent of the value, of its structure, shapes and
+                dtypes, that comes from the tangent `t` of this argument; `None` stands for zero.
+        """
 
         def joint(*given: Any) -> tuple[Any, Any]:
             *nondiff, primals, tangents = given

@@ -39,6 +39,11 @@ class Finding:
             (it cannot be differentiated: an integer, say).
         connected: a differentiable path leads to the result, even if the gradient is zero at these values.
         reasons: why, each with file and line.
+
+    Example:
+        >>> finding = explain(lambda x: 2.0 * x["a"], {"a": 1.0, "b": 3.0}).findings[1]
+        >>> finding.path, finding.status, finding.connected, finding.reasons
+        ("args[0]['b']", 'missing', False, ('it is not used',))
     """
 
     __slots__ = ("connected", "path", "reasons", "status")
@@ -59,6 +64,11 @@ class Explanation:
     Attributes:
         function: the name of the function.
         findings: one for each leaf of the selected arguments.
+
+    Example:
+        >>> found = explain(lambda x, y: 2.0 * x, 1.0, 3.0, argnums=(0, 1))
+        >>> [finding.status for finding in found.findings]
+        ['connected', 'missing']
     """
 
     __slots__ = ("findings", "function")

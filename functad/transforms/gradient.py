@@ -31,7 +31,8 @@ from functad.transforms.arguments import (
 from functad.transforms.decorators import derivative, with_value
 from functad.transforms.results import foreign_to, own_results
 from functad.transforms.reverse import pull_through, seeded
-from functad.trees import flatten, tree_map
+from functad.tree_functions import tree_map
+from functad.trees import flatten
 
 P = ParamSpec("P")
 R = TypeVar("R")

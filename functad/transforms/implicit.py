@@ -27,7 +27,8 @@ from functad.transforms.gradient import gradient_function
 from functad.transforms.joint import JointPrimitive
 from functad.transforms.linear_solve import Leaves, Method, Solve, System, inexact, known
 from functad.transforms.results import owned
-from functad.trees import Structure, flatten, tree_map
+from functad.tree_functions import tree_map
+from functad.trees import Structure, flatten
 
 P = ParamSpec("P")
 Decorator = Callable[[Callable[P, Any]], Callable[P, Any]]

@@ -20,7 +20,7 @@ from functad.transforms.gradient import Pullback, copied
 from functad.transforms.results import own_results
 from functad.transforms.reverse import pull_back
 from functad.transforms.seeds import inexact
-from functad.trees import tree_map
+from functad.tree_functions import tree_map
 
 
 class Pushforward:
@@ -48,6 +48,11 @@ class LinearFunction:
     """The derivative of a function at a point: called with tangents it gives `J t`, its `transpose` with a cotangent `g^T J`.
 
     Made by `functad.linearize`; both may be called any number of times, also with Tensors, under `vmap` and in other traces.
+
+    Example:
+        >>> linear = linearize(lambda x: x**2, np.array([1.0, 2.0]))[1]
+        >>> linear(np.array([1.0, 1.0])), linear.transpose(np.array([1.0, 10.0]))
+        (array([2., 4.]), (array([ 2., 40.]),))
     """
 
     def __init__(self, pull: Pullback) -> None:
@@ -55,7 +60,13 @@ class LinearFunction:
         self._push: Pushforward | None = None
 
     def __call__(self, *tangents: Any) -> Any:
-        """Return `J t`, with the structure of the value; there is one tangent for each primal, of its structure and shapes.
+        """Return `J t`.
+
+        Args:
+            tangents: one for each primal, of its structure, shapes and dtypes.
+
+        Returns:
+            The tangent of the value, of its structure, shapes and dtypes.
 
         Raises:
             StructureError: the tangents do not match the primals.
@@ -76,7 +87,13 @@ class LinearFunction:
         return self._pull.structure.unflatten(own_results(results, given))
 
     def transpose(self, g: Any) -> tuple[Any, ...]:
-        """Return `g^T J`: a tuple with one cotangent for each primal; `g` has the structure and shapes of the value.
+        """Return `g^T J`.
+
+        Args:
+            g: a cotangent, with the structure, shapes and dtypes of the value.
+
+        Returns:
+            A tuple with one cotangent for each primal, of its structure, shapes and dtypes.
 
         Raises:
             StructureError: `g` does not match the value.

@@ -39,6 +39,10 @@ class Coloring:
         by_row: for each entry of the pattern, whether it is read from a reverse pass; in a star colouring, whether it is read
             as its mirror image.
         forward, reverse: the numbers of colours of the columns and of the rows.
+
+    Example:
+        >>> color_jacobian(SparsityPattern.of(np.eye(4) + np.eye(4, k=1)))
+        Coloring('column', shape=(4, 4), colors=2)
     """
 
     mode: str

@@ -21,6 +21,11 @@ class Coordinates(NamedTuple):
         rows, columns: the places, sorted by row and then by column, each once.
         values: the entries, zeros among them.
         shape: the number of rows and of columns.
+
+    Example:
+        >>> Coordinates(np.array([0, 1]), np.array([2, 0]), np.array([5.0, 7.0]), (2, 3)).toarray()
+        array([[0., 0., 5.],
+               [7., 0., 0.]])
     """
 
     rows: Array
@@ -29,13 +34,7 @@ class Coordinates(NamedTuple):
     shape: tuple[int, int]
 
     def toarray(self) -> Any:
-        """Return the matrix as a dense array.
-
-        Example:
-            >>> Coordinates(np.array([0, 1]), np.array([2, 0]), np.array([5.0, 7.0]), (2, 3)).toarray()
-            array([[0., 0., 5.],
-                   [7., 0., 0.]])
-        """
+        """Return the matrix as a dense array."""
         dense = np.zeros(self.shape, self.values.dtype, like=self.values)
         dense[self.rows, self.columns] = self.values
         return dense
@@ -104,6 +103,12 @@ class SparsityPattern:
 
         Of a sparse one all stored entries count, explicit zeros too.
 
+        Args:
+            matrix: of shape `(m, n)`.
+
+        Returns:
+            Its pattern, of the same shape.
+
         Raises:
             InputError: it is no matrix.
 
@@ -153,6 +158,12 @@ class SparsityPattern:
         """Return the sparse matrix with these values at the places, in order: a `scipy.sparse.csr_array` if there is SciPy.
 
         Without SciPy, or if the values are Tensors, it is a `Coordinates`.
+
+        Args:
+            values: an array of shape `(nnz,)`, one number for each place, row by row.
+
+        Returns:
+            A `scipy.sparse.csr_array` or a `Coordinates` of the shape of the pattern and the dtype of the values.
         """
         if type(values) is np.ndarray:
             try:

@@ -11,7 +11,7 @@ from functad.compat.tensorflow.names import enter, named
 from functad.compat.tensorflow.tensors import as_tensor, returning_tensors, tensors_of
 from functad.eager.requests import UnconnectedGradients
 from functad.places import here
-from functad.trees import tree_map
+from functad.tree_functions import tree_map
 
 enter("custom_gradient", functad.custom_gradient)
 enter("recompute_grad", functad.recompute_grad)

@@ -17,7 +17,7 @@ from functad.expressions.spec import dtype_of
 from functad.places import here
 from functad.primitives.conversion import COPY
 from functad.tracing.recorder import Recorded, idle
-from functad.trees import tree_map
+from functad.tree_functions import tree_map
 
 _PYTHON = {float: np.dtype(np.float32), int: np.dtype(np.int32), bool: np.dtype(np.bool_), complex: np.dtype(np.complex128)}
 _INT32 = np.iinfo(np.int32)
