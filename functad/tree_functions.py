@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from functad.errors import StructureError
+from functad.errors import InputError, StructureError
 from functad.places import here
 from functad.trees import _NONE, LEAF, Structure, _describe, _split, _steps, difference, flatten
 
@@ -58,12 +58,17 @@ def tree_unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
         The tree, in containers of the same types.
 
     Raises:
-        StructureError: there are more or fewer leaves than the structure has.
+        StructureError: there are more or fewer leaves than the structure has, or it is none.
 
     Example:
         >>> tree_unflatten(tree_structure({"w": 0, "b": [0, 0]}), [1, 2, 3])
         {'b': [1, 2], 'w': 3}
     """
+    if not isinstance(structure, Structure):
+        raise StructureError(
+            f"tree_unflatten, called at {here()}, got a {type(structure).__name__} for the structure. Write "
+            f"tree_unflatten(structure, leaves); tree_structure(tree) gives the structure of a tree."
+        )
     given = list(leaves)
     if len(given) != structure.leaves:
         raise StructureError(
@@ -121,12 +126,17 @@ def tree_map(function: Callable[..., Any], tree: Any, *others: Any, is_leaf: Cal
         A tree with the structure of `tree`.
 
     Raises:
+        InputError: `function` is none.
         StructureError: the trees have different structures.
 
     Example:
         >>> tree_map(lambda a, b: a + 10 * b, {"x": 1, "y": [2]}, {"x": 3, "y": [4]})
         {'x': 31, 'y': [42]}
     """
+    if not callable(function):
+        raise InputError(
+            f"tree_map needs a function, not a {type(function).__name__}, at {here()}. It comes first: tree_map(f, tree)."
+        )
     leaves, structure = tree_flatten(tree, is_leaf)
     columns = []
     for i, other in enumerate(others):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad.errors import StructureError
+from functad.errors import InputError, StructureError
 from functad.tree_functions import tree_map
 from functad.trees import LEAF, Structure, flatten, register_tree
 
@@ -145,6 +145,13 @@ def test_tree_map_of_several_trees() -> None:
     assert tree_map(lambda a, b: a + b, {"x": 1, "y": (2,)}, {"x": 10, "y": (20,)}) == {"x": 11, "y": (22,)}
     with pytest.raises(StructureError, match=r"others\[0\]\['y'\] should be a tuple of 1"):
         tree_map(lambda a, b: a + b, {"x": 1, "y": (2,)}, {"x": 10, "y": (20, 30)})
+
+
+def test_arguments_in_the_wrong_order_are_told() -> None:
+    with pytest.raises(InputError, match=r"tree_map needs a function, not a dict, at .*tree_map\(f, tree\)"):
+        tree_map({"a": 1}, lambda leaf: leaf)  # type: ignore[arg-type]
+    with pytest.raises(StructureError, match=r"tree_unflatten, called at .*got a list for the structure"):
+        functad.tree_unflatten([1, 2], functad.tree_structure([1, 2]))  # type: ignore[arg-type]
 
 
 def test_structure_shows_its_places() -> None:

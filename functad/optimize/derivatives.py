@@ -12,12 +12,12 @@ from functad.errors import NonScalarError, OutputError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
 from functad.places import here, name_of
 from functad.tracing.recorder import Recorded
-from functad.transforms.arguments import Selection
 from functad.transforms.flat import Linearized
 from functad.transforms.gradient import gradient_function, pulled_back
 from functad.transforms.jacobian import pushed_size
 from functad.transforms.ravel import ravel
 from functad.transforms.seeds import of_identity
+from functad.transforms.selection import Selection
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Linear = Callable[[Any], Any]

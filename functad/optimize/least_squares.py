@@ -17,7 +17,7 @@ from functad.optimize.extras import scipy_optimize
 from functad.optimize.reporting import Reporter
 from functad.optimize.unknowns import Unknowns
 from functad.places import here
-from functad.transforms.arguments import Selection
+from functad.transforms.selection import Selection
 from functad.transforms.sparse import sparse_jacobian_function
 from functad.trees import LEAF
 

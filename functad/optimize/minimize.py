@@ -13,7 +13,7 @@ from functad.optimize.constraints import flat_constraints
 from functad.optimize.extras import scipy_optimize
 from functad.optimize.reporting import Reporter
 from functad.places import here
-from functad.transforms.arguments import Selection
+from functad.transforms.selection import Selection
 from functad.transforms.sparse import sparse_hessian_function
 
 # Which derivatives each method takes.

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,87 +16,11 @@ from functad.tracing.recorder import ONLOOKER, OPEN, Recorded, Recorder, awake, 
 from functad.tracing.tensor import Tensor
 from functad.tracing.views import clone
 from functad.transforms.results import own_results
+from functad.transforms.selection import Selection
 from functad.trees import LEAF, Structure, flatten
 
 _ndarray = np.ndarray
 _float64 = np.float64
-
-ArgNums = int | Sequence[int]
-ArgNames = str | Sequence[str]
-
-
-class Selection:
-    """The arguments that a transform differentiates, by position and by name.
-
-    Attributes:
-        function: the function that will be called.
-        positions: positions of the selected arguments.
-        names: names of the selected arguments.
-        highest: calls with more positional arguments than this need no look-up.
-        single: the derivative is returned as it is; otherwise as a tuple, a dict by name, or a pair of both.
-    """
-
-    def __init__(self, transform: str, function: Callable[..., Any], argnums: ArgNums, argnames: ArgNames | None) -> None:
-        if not callable(function):
-            raise InputError(f"{transform} needs a function, not a {type(function).__name__}, at {here()}.")
-        self.transform = transform
-        self.function = function
-        self.names = () if argnames is None else (argnames,) if isinstance(argnames, str) else tuple(argnames)
-        only_names = argnames is not None and isinstance(argnums, int) and argnums == 0
-        self.positions = () if only_names else (argnums,) if isinstance(argnums, int) else tuple(argnums)
-        plain = self.positions and not self.names and min(self.positions) >= 0
-        self.highest = max(self.positions) if plain else sys.maxsize
-        one_name = only_names and isinstance(argnames, str)
-        self.single = one_name or (isinstance(argnums, int) and not self.names)
-
-    @cached_property
-    def parameters(self) -> Mapping[str, inspect.Parameter]:
-        """The parameters of the function, if its signature is known."""
-        try:
-            return inspect.signature(self.function).parameters
-        except (TypeError, ValueError):
-            return {}
-
-    def keys(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[int | str]:
-        """Return for each selected argument its position in `args`, or its name in `kwargs`.
-
-        Raises:
-            InputError: an argument is not there.
-        """
-        if len(args) > self.highest:
-            return self.positions
-        keys: list[int | str] = []
-        for position in self.positions:
-            if not -len(args) <= position < len(args):
-                raise InputError(
-                    f"{self.transform} of {name_of(self.function)} should differentiate argument {position}, but the call at "
-                    f"{here()} has {len(args)} positional arguments. Pass it by position, or choose others by argnums "
-                    f"or argnames."
-                )
-            keys.append(position % len(args))
-        for name in self.names:
-            places = list(self.parameters)
-            if name in kwargs:
-                keys.append(name)
-            elif name in places[: len(args)]:
-                keys.append(places.index(name))
-            else:
-                raise InputError(
-                    f"{self.transform} of {name_of(self.function)} should differentiate argument {name!r}, "
-                    f"but the call at {here()} has none of that name."
-                )
-        return keys
-
-    def pack(self, derivatives: list[Any]) -> Any:
-        """Return the derivatives by selected argument in the form promised to the user."""
-        if self.single:
-            return derivatives[0]
-        count = len(self.positions)
-        by_position = tuple(derivatives[:count])
-        if not self.names:
-            return by_position
-        by_name = dict(zip(self.names, derivatives[count:], strict=True))
-        return (by_position, by_name) if count else by_name
 
 
 class Inputs:

@@ -24,6 +24,7 @@ from functad.transforms.forward import with_zeros, zero_tangent
 from functad.transforms.one_call import Rules, apply
 from functad.transforms.results import guarded
 from functad.transforms.rule_results import cotangents_of, of_all_examples, tangents_of
+from functad.transforms.selection import positions_of
 from functad.tree_functions import tree_map
 from functad.trees import Structure, flatten
 
@@ -57,8 +58,7 @@ class CustomFunction(Generic[P, R]):
         functools.update_wrapper(self, f)
         self.function = f
         self.transform = transform
-        numbers = (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
-        self.nondiff = tuple(sorted(set(numbers)))
+        self.nondiff = tuple(sorted(set(positions_of(transform, f, nondiff_argnums, "nondiff_argnums"))))
         self.fwd: Callable[..., Any] | None = None
         self.bwd: Callable[..., Any] | None = None
         self.jvp: Callable[..., Any] | None = None
@@ -363,6 +363,7 @@ def custom_vjp(f: Callable[P, R], nondiff_argnums: int | Sequence[int] = ()) -> 
         places. Those that can be given by name only are handed to `f`, `fwd` by name, and have no derivative.
 
     Raises:
+        InputError: `nondiff_argnums` are no positions.
         CustomRuleError: (when called) no rule was entered, or the function uses a Tensor of the same transform that is no
             argument; (when differentiated) the result of a rule does not fit, with its place, such as `args[0]['w']`.
 
@@ -399,7 +400,7 @@ def custom_jvp(f: Callable[P, R], nondiff_argnums: int | Sequence[int] = ()) -> 
         The function, with the methods of that of `custom_vjp`.
 
     Raises:
-        CustomRuleError: as for `custom_vjp`.
+        InputError, CustomRuleError: as for `custom_vjp`.
 
     Example:
         >>> import numpy as np, functad

@@ -16,17 +16,10 @@ from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here, name_of, warn
 from functad.primitives.operands import innermost
 from functad.primitives.safe import mended
-from functad.transforms.arguments import (
-    ArgNames,
-    ArgNums,
-    Selection,
-    check_result,
-    split_aux,
-    traced,
-    undifferentiable,
-)
+from functad.transforms.arguments import check_result, split_aux, traced, undifferentiable
 from functad.transforms.following import Followed, Follower, Step
 from functad.transforms.reverse import fit, pull_back, pull_record
+from functad.transforms.selection import ArgNames, ArgNums, Selection
 from functad.trees import flatten
 
 

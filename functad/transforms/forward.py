@@ -17,9 +17,10 @@ from functad.primitives.safe import has_nan
 from functad.primitives.writing import ADD_TO, is_alone, put
 from functad.tracing.recorder import FORWARD, REVERSE, Recorded, Recorder, new_input
 from functad.tracing.tensor import Tensor
-from functad.transforms.arguments import Selection, check_like, check_result, enter, lower, split_aux, traced
+from functad.transforms.arguments import check_like, check_result, enter, lower, split_aux, traced
 from functad.transforms.results import foreign_to, own_results
 from functad.transforms.reverse import pull_back, pull_record, seeded
+from functad.transforms.selection import Selection
 from functad.transforms.silence import restore, silence
 from functad.trees import flatten
 

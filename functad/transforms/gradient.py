@@ -15,10 +15,7 @@ from functad.tracing.recorder import REVERSE, Recorded, Recorder
 from functad.tracing.views import clone
 from functad.transforms.arguments import (
     OBJECTS,
-    ArgNames,
-    ArgNums,
     Inputs,
-    Selection,
     check_like,
     check_result,
     derivatives,
@@ -31,6 +28,7 @@ from functad.transforms.arguments import (
 from functad.transforms.decorators import derivative, with_value
 from functad.transforms.results import foreign_to, own_results
 from functad.transforms.reverse import pull_through, seeded
+from functad.transforms.selection import ArgNames, ArgNums, Selection
 from functad.tree_functions import tree_map
 from functad.trees import flatten
 

@@ -20,13 +20,14 @@ from functad.expressions.spec import ArraySpec, dtype_of, spec_of, strong_spec
 from functad.places import here, name_of, warn
 from functad.primitives.operands import innermost
 from functad.tracing.recorder import Recorded
-from functad.transforms.arguments import Selection, plain
+from functad.transforms.arguments import plain
 from functad.transforms.closed import Closed, closed_at
 from functad.transforms.flat import pull_leaves, push_leaves, replaced
 from functad.transforms.gradient import gradient_function
 from functad.transforms.joint import JointPrimitive
 from functad.transforms.linear_solve import Leaves, Method, Solve, System, inexact, known
 from functad.transforms.results import owned
+from functad.transforms.selection import Selection
 from functad.tree_functions import tree_map
 from functad.trees import Structure, flatten
 

@@ -19,23 +19,14 @@ from functad.errors import InputError
 from functad.expressions.spec import dtype_of, shape_of, spec_of
 from functad.places import here, name_of
 from functad.tracing.recorder import FORWARD, REVERSE, Recorder
-from functad.transforms.arguments import (
-    ArgNames,
-    ArgNums,
-    Inputs,
-    Selection,
-    by_argument,
-    enter,
-    lower,
-    split_aux,
-    traced,
-)
+from functad.transforms.arguments import Inputs, by_argument, enter, lower, split_aux, traced
 from functad.transforms.decorators import derivative, with_value
 from functad.transforms.explain import warn_of_unconnected
 from functad.transforms.forward import push_through
 from functad.transforms.gradient import Pullback
 from functad.transforms.linear import Pushforward
 from functad.transforms.seeds import check_chunk_size, inexact, of_identity, size_of, widest
+from functad.transforms.selection import ArgNames, ArgNums, Selection
 from functad.trees import flatten
 
 P = ParamSpec("P")

@@ -14,12 +14,13 @@ from functad.primitives.operands import innermost, zeros_for
 from functad.primitives.primitive import Plan
 from functad.tracing.recorder import REVERSE, Recorder, new_input
 from functad.tracing.tensor import Tensor
-from functad.transforms.arguments import Selection, check_like, enter, lower, split_aux, traced, undifferentiable
+from functad.transforms.arguments import check_like, enter, lower, split_aux, traced, undifferentiable
 from functad.transforms.forward import transposed_seeds, with_zeros
 from functad.transforms.gradient import Pullback, copied
 from functad.transforms.results import own_results
 from functad.transforms.reverse import pull_back
 from functad.transforms.seeds import inexact
+from functad.transforms.selection import Selection
 from functad.tree_functions import tree_map
 
 

@@ -11,9 +11,10 @@ import numpy as np
 from functad.errors import OutputError
 from functad.expressions.spec import shape_of, spec_of
 from functad.places import here, name_of
-from functad.transforms.arguments import ArgNames, ArgNums, Selection, check_result, split_aux
+from functad.transforms.arguments import check_result, split_aux
 from functad.transforms.decorators import derivative
 from functad.transforms.gradient import gradient_function
+from functad.transforms.selection import ArgNames, ArgNums, Selection
 from functad.trees import flatten
 
 P = ParamSpec("P")

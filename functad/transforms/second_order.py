@@ -16,23 +16,13 @@ from functad.errors import InputError
 from functad.expressions.spec import shape_of, spec_of
 from functad.places import here, name_of
 from functad.tracing.recorder import FORWARD, Recorded, Recorder
-from functad.transforms.arguments import (
-    ArgNames,
-    ArgNums,
-    Inputs,
-    Selection,
-    by_argument,
-    check_result,
-    enter,
-    lower,
-    split_aux,
-    traced,
-)
+from functad.transforms.arguments import Inputs, by_argument, check_result, enter, lower, split_aux, traced
 from functad.transforms.decorators import derivative
 from functad.transforms.forward import push_forward, pushed_along
 from functad.transforms.gradient import gradient_function, pulled_back
 from functad.transforms.jacobian import Options, jacobian_function, pushed_size
 from functad.transforms.seeds import check_chunk_size, chunks, identity_rows, in_batch, inexact, size_of
+from functad.transforms.selection import ArgNames, ArgNums, Selection
 from functad.trees import flatten
 
 P = ParamSpec("P")

@@ -42,8 +42,10 @@ def check_chunk_size(transform: str, function: object, chunk_size: int | None) -
     Raises:
         InputError: it is not.
     """
-    if chunk_size is not None and chunk_size < 1:
-        raise InputError(f"{transform} of {name_of(function)}, at {here()}: chunk_size is {chunk_size}; it must be at least 1.")
+    if chunk_size is not None and (not hasattr(chunk_size, "__index__") or chunk_size < 1):
+        raise InputError(
+            f"{transform} of {name_of(function)}, at {here()}: chunk_size is {chunk_size!r}; it must be an integer, at least 1."
+        )
 
 
 def chunks(count: int, chunk_size: int | None, width: int) -> Iterator[slice]:

@@ -13,11 +13,12 @@ from functad.errors import InputError
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import here, name_of
 from functad.tracing.recorder import FORWARD, REVERSE, Recorder
-from functad.transforms.arguments import ArgNames, ArgNums, Selection, check_result, enter, lower, plain, split_aux, traced
+from functad.transforms.arguments import check_result, enter, lower, plain, split_aux, traced
 from functad.transforms.decorators import decorator
 from functad.transforms.forward import push_through
 from functad.transforms.gradient import Pullback, gradient_function
 from functad.transforms.seeds import chunks, in_batch, inexact, joined, size_of
+from functad.transforms.selection import ArgNames, ArgNums, Selection
 from functad.transforms.sparse_checks import compare
 from functad.transforms.sparse_coloring import (
     MODES,

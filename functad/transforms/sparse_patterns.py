@@ -18,7 +18,8 @@ from functad.tracing.recorder import REVERSE, Recorded, Recorder
 from functad.tracing.tensor import Tensor
 from functad.tracing.views import note_view, shares
 from functad.transforms.abstract import trace
-from functad.transforms.arguments import ArgNames, ArgNums, Selection, check_result, plain, split_aux, traced
+from functad.transforms.arguments import check_result, plain, split_aux, traced
+from functad.transforms.selection import ArgNames, ArgNums, Selection
 from functad.transforms.sparse_curvature import Events, multiplied
 from functad.transforms.sparse_rules import Call, passed
 from functad.transforms.sparse_sets import Array, Sets

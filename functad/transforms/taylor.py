@@ -27,21 +27,12 @@ from functad.primitives.safe import PRODUCT, QUOTIENT
 from functad.tracing.recorder import FORWARD, Recorded, Recorder
 from functad.tracing.tensor import Tensor
 from functad.tracing.views import clone, note_view, shares
-from functad.transforms.arguments import (
-    Selection,
-    check_like,
-    check_result,
-    described,
-    lower,
-    plain,
-    split_aux,
-    traced,
-    undifferentiable,
-)
+from functad.transforms.arguments import check_like, check_result, described, lower, plain, split_aux, traced, undifferentiable
 from functad.transforms.decorators import remake
 from functad.transforms.forward import fit, push_rules, push_transposed, zero_tangent
 from functad.transforms.linear import is_linear
 from functad.transforms.results import own_results
+from functad.transforms.selection import Selection
 from functad.trees import flatten
 
 P = ParamSpec("P")
@@ -286,8 +277,10 @@ def coefficients(
             f"sequences of their coefficients; write {transform}(f, (x,), ([x1, x2],)) for one."
         )
     order = max(map(len, series), default=0) if order is None else order
-    if order < 1:
-        raise InputError(f"{transform} of {name_of(f)}, called at {here()}: the order is {order}; it must be at least 1.")
+    if not hasattr(order, "__index__") or order < 1:
+        raise InputError(
+            f"{transform} of {name_of(f)}, called at {here()}: the order is {order!r}; it must be an integer, at least 1."
+        )
     recorder = SeriesRecorder(transform, f, order)
     args = [_entered(recorder, f, i, primal, path) for i, (primal, path) in enumerate(zip(primals, series, strict=True))]
     out, aux = split_aux(traced(recorder, f, args, {}), has_aux, Selection(transform, f, 0, None))
@@ -367,8 +360,8 @@ def deriv(
     selection = Selection("deriv", f, argnums, argnames)
     if not selection.single:
         raise InputError(f"deriv of {name_of(f)}, at {here()}: one argument can be differentiated, by argnums or by argnames.")
-    if n < 0:
-        raise InputError(f"deriv of {name_of(f)}, at {here()}: the order is {n}; it must not be negative.")
+    if not hasattr(n, "__index__") or n < 0:
+        raise InputError(f"deriv of {name_of(f)}, at {here()}: the order is {n!r}; it must be an integer, and not negative.")
 
     @functools.wraps(f)
     def derived(*args: P.args, **kwargs: P.kwargs) -> Any:

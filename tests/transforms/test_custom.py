@@ -434,3 +434,10 @@ def test_forward_rule_runs_once_for_a_gradient_and_not_at_all_without():
     f(1.0)
     functad.grad(f)(1.0)
     assert runs == ["f", "fwd"]
+
+
+@pytest.mark.parametrize("transform", [functad.custom_vjp, functad.custom_jvp])
+@pytest.mark.parametrize("wrong", ["x", 0.5, (0, None)], ids=repr)
+def test_positions_that_are_none(transform, wrong):
+    with pytest.raises(errors.InputError, match=rf"^{transform.__name__} of sin, at .*nondiff_argnums is .*it is the position"):
+        transform(np.sin, nondiff_argnums=wrong)

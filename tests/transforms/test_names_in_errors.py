@@ -155,15 +155,63 @@ def named_loss(r):
 
 
 @pytest.mark.parametrize("name", ["hessian", "jacobian", "jacfwd", "jacrev", "value_and_jacobian", "value_grad_and_hessian"])
-def test_options_of_jacobians(name):
-    with pytest.raises(InputError, match=rf"^{name} of \S+, at .*chunk_size is 0"):
-        getattr(functad, name)(np.sum, chunk_size=0)
+@pytest.mark.parametrize("size", [0, -1, 2.0])
+def test_options_of_jacobians(name, size):
+    with pytest.raises(InputError, match=rf"^{name} of \S+, at .*chunk_size is {size}; it must be an integer, at least 1"):
+        getattr(functad, name)(np.sum, chunk_size=size)
 
 
 @pytest.mark.parametrize("name", ["hessian_diagonal", "laplacian", "divergence", "vmap"])
 def test_options_of_what_goes_in_chunks(name):
-    with pytest.raises(InputError, match=rf"^{name} of \S+, at .*chunk_size is 0; it must be at least 1"):
+    with pytest.raises(InputError, match=rf"^{name} of \S+, at .*chunk_size is 0; it must be an integer, at least 1"):
         getattr(functad, name)(np.sum, chunk_size=0)
+
+
+@pytest.mark.parametrize("n", [-1, 1.5])
+def test_orders_are_integers(n):
+    with pytest.raises(InputError, match=rf"^deriv of \S+, at .*the order is {n}; it must be an integer, and not negative"):
+        functad.deriv(np.sin, n)
+    with pytest.raises(InputError, match=rf"^taylor of \S+, called at .*the order is {n}; it must be an integer, at least 1"):
+        functad.taylor(np.sin, (0.0,), ([1.0],), order=n)
+
+
+CHOOSING = [*[name for name in EVERY if EVERY[name].__code__ is applied("").__code__], "deriv"]
+
+
+def product(x, y):
+    return x * np.sum(y)
+
+
+@pytest.mark.parametrize("name", CHOOSING)
+@pytest.mark.parametrize("wrong", [1.5, "x", (0, "x"), None], ids=repr)
+def test_positions_that_are_none(name, wrong):
+    with pytest.raises(InputError, match=rf"^{name} of product, at .*argnums is .*it is the position of an argument"):
+        getattr(functad, name)(product, argnums=wrong)
+
+
+@pytest.mark.parametrize("name", CHOOSING)
+@pytest.mark.parametrize("wrong", [1, ("x", 0)], ids=repr)
+def test_names_that_are_none(name, wrong):
+    with pytest.raises(InputError, match=rf"^{name} of product, at .*argnames is .*it is the name of an argument"):
+        getattr(functad, name)(product, argnames=wrong)
+
+
+@pytest.mark.parametrize("name", [name for name in CHOOSING if name != "deriv"])
+def test_arguments_selected_twice(name):
+    """One of the two would have all of the derivative, and the other zero."""
+    transform = getattr(functad, name)
+    for options in ({"argnums": (0, 0)}, {"argnums": (1, 0, 1)}, {"argnames": ["y", "y"]}):
+        with pytest.raises(InputError, match=rf"^{name} of product, at .*argument .* is selected twice"):
+            transform(product, **options)
+    for options in ({"argnums": (0, -2)}, {"argnums": (1,), "argnames": "y"}):
+        with pytest.raises(InputError, match=rf"^{name} of product, at .*argument .* is selected twice"):
+            transform(product, **options)(1.0, 2.0)
+
+
+def test_positions_that_numpy_counted():
+    for argnums in (np.int64(1), np.array([1])[0], np.arange(1, 2)):
+        found = functad.grad(product, argnums=argnums)(3.0, 2.0)
+        assert found == (3.0 if np.ndim(argnums) == 0 else (3.0,))
 
 
 def test_transforms_of_users_keep_their_names():
