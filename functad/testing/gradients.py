@@ -5,6 +5,7 @@ A derivative of order two is the derivative of the function `x, t -> J t`, or `x
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,12 +13,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-import functad
 from functad.errors import NothingComparedError, WrongDerivativeError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
 from functad.places import name_of
 from functad.testing.differences import Measured, measure
 from functad.testing.numerical import random_like
+from functad.transforms.forward import pushed_along
+from functad.transforms.gradient import pulled_back
 from functad.trees import Structure, flatten
 
 Mode = Literal["rev", "fwd"]
@@ -61,6 +63,7 @@ def check_grads(
         ValueError: `order` or `modes` are none.
 
     Example:
+        >>> import functad
         >>> check_grads(lambda w: np.sum(np.tanh(w["a"]) * w["b"]), [{"a": np.array([0.1, 0.7]), "b": 2.0}])
         >>> try:
         ...     check_grads(lambda x: x * functad.stop_gradient(x), [3.0], modes=["rev"])
@@ -95,6 +98,7 @@ class _Point:
         if not places:
             raise NothingComparedError(f"{name} has no floating-point or complex argument to differentiate by: {args!r}.")
 
+        @functools.wraps(f)  # messages are to name it
         def function(*primals: Any) -> list[Any]:
             full = list(leaves)
             for i, primal in zip(places, primals, strict=True):
@@ -128,8 +132,9 @@ class _Point:
             ends = _directions(self.primals, generator)
             names = [f"the tangent of {path}" for path in self.paths]
 
+            @functools.wraps(self.function)
             def push(*both: Any) -> list[Any]:
-                return list(functad.jvp(self.function, both[:count], both[count:])[1])
+                return list(pushed_along("check_grads", self.function, both[:count], both[count:])[1])
 
             function = push
         else:
@@ -138,8 +143,9 @@ class _Point:
             ends = _directions(results, generator)
             names = [f"the cotangent of result {i}" for i in range(len(ends))]
 
+            @functools.wraps(self.function)
             def pull(*both: Any) -> list[Any]:
-                return list(functad.vjp(self.function, *both[:count])[1](list(both[count:])))
+                return list(pulled_back("check_grads", self.function, both[:count])[1](list(both[count:])))
 
             function = pull
         return _Point(
@@ -261,11 +267,11 @@ class _Comparison:
     def _push(self, direction: Sequence[Any]) -> list[Any]:
         tangents = [np.asarray(v).astype(dtype_of(x))[()] for v, x in zip(direction, self.point.primals, strict=True)]
         with np.errstate(all="ignore"):
-            return list(functad.jvp(self.point.function, tuple(self.point.primals), tuple(tangents))[1])
+            return list(pushed_along("check_grads", self.point.function, self.point.primals, tangents)[1])
 
     def _pull(self, gs: Sequence[Any]) -> Sequence[Any]:
         with np.errstate(all="ignore"):
-            values, pullback = functad.vjp(self.point.function, *self.point.primals)
+            values, pullback = pulled_back("check_grads", self.point.function, tuple(self.point.primals))
             return list(pullback([g.astype(dtype_of(y)) for g, y in zip(gs, values, strict=True)]))
 
     def _blame(self, direction: Sequence[Any]) -> None:

@@ -89,7 +89,10 @@ class Problem:
         """Return its exact derivative by the vector, as a matrix, for the methods that solve with it."""
 
         def matrix(t: float, vector: Any) -> Any:
-            f = lambda *ys: self.f(*ys, np.float64(t), *ps)  # noqa: E731
+            def f(*ys: Any) -> Any:
+                return self.f(*ys, np.float64(t), *ps)
+
+            f.__qualname__ = self.name  # messages are to name what the user wrote
             pull = pulled_back("odeint", f, tuple(unpacked(vector, self.ys, False)))[1]
             basis = np.eye(vector.size)
             return np.stack([packed(pull(unpacked(e, self.ys, True)), self.ys, True, self.name) for e in basis])
@@ -221,6 +224,7 @@ def _adjoint_of(problem: Problem, state: Leaves, adjoint: Leaves, t: Any, ps: Le
     def f(*given: Any) -> list[Any]:
         return problem.f(*given[:n], t, *replaced(ps, active, given[n:]))
 
+    f.__qualname__ = problem.name  # messages are to name what the user wrote
     slopes, pull = pulled_back("odeint", f, (*state, *[ps[i] for i in active]))
     return slopes, [-ct for ct in pull(list(adjoint))]
 

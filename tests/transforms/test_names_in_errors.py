@@ -8,6 +8,7 @@ import pytest
 import functad
 from functad import optimize
 from functad.errors import ConstantError, EscapedTensorError, InputError, NonScalarError, OutputError, StructureError
+from functad.testing import check_grads
 
 X = np.array([0.5, 1.5, -1.0])
 
@@ -258,4 +259,32 @@ def test_optimisers():
         call(f)
         for tensor in kept:
             with pytest.raises(EscapedTensorError, match=rf"escaped from {name} of "):
+                np.sin(tensor)
+
+
+def test_implicit_functions_equations_and_checks():
+    """What the user's function is given inside belongs to what the user called too."""
+    kept = []
+
+    def followed(x):
+        kept.extend(part for part in (x,) if isinstance(part, functad.Tensor))
+        return x
+
+    def residual(x, p):
+        return followed(x) ** 2 - p
+
+    solver = functad.custom_root(residual)(lambda x, p: np.sqrt(p))
+    calls = {
+        "custom_root": lambda: functad.grad(lambda p: np.sum(solver(np.ones(2), p)))(np.array([2.0, 3.0])),
+        "odeint": lambda: functad.grad(
+            lambda k: functad.odeint(named(lambda y, t, k: -k * followed(y)), np.ones(1), np.linspace(0, 1, 3), k)[-1, 0]
+        )(1.0),
+        "check_grads": lambda: check_grads(named(lambda x: followed(x) ** 2), [X]),
+    }
+    for name, call in calls.items():
+        kept.clear()
+        call()
+        assert kept
+        for tensor in kept:
+            with pytest.raises(EscapedTensorError, match=rf"escaped from {name} of (\S+\.)?(users_function|residual),"):
                 np.sin(tensor)
