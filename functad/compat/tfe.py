@@ -64,7 +64,7 @@ def _results(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _by_arguments(transform: Callable[..., Any], f: Callable[..., Any], params: Params, **options: Any) -> Callable[..., Any]:
-    chosen, both = _Parameters(f, params, transform.__name__), transform(_results(f), params, **options)
+    chosen, both = _Parameters(f, params), transform(_results(f), params, **options)
 
     @functools.wraps(f)
     def wrapper(*args: Any, **kwargs: Any) -> Any:

@@ -16,11 +16,12 @@ from functad.primitives.operands import foreign_rules
 from functad.tracing.batching import BatchRecorder
 from functad.tracing.recorder import REVERSE, WATCHER, Recorded, Recorder
 from functad.tracing.tensor import Tensor
-from functad.transforms.arguments import Selection, check_result, enter, plain, traced
+from functad.transforms.arguments import check_result, enter, plain, traced
 from functad.transforms.decorators import remake
 from functad.transforms.gradient import Pullback, copied
 from functad.transforms.results import foreign_to, own_results
 from functad.transforms.seeds import check_chunk_size
+from functad.transforms.selection import Selection
 from functad.tree_functions import prefix_leaves, tree_map
 from functad.trees import Structure, flatten
 
