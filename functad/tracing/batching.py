@@ -98,8 +98,12 @@ class BatchRecorder(Recorder):
             out = np.broadcast_to(primitive(*values, **params), (self.size, *shape_of(values[0])))
         if primitive.multiple:
             results = [self._made(cls, value) for value in out]
+            if self.watch is not None:
+                self._note(primitive, arrays, params, results)
             return type(out)(*results) if hasattr(out, "_fields") else tuple(results)
         tensor = self._made(cls, out)
+        if self.watch is not None:
+            self._note(primitive, arrays, params, tensor)
         if primitive.views and isinstance(arrays[0], Recorded) and would_share(arrays[0], primitive, params):
             note_view(arrays[0], tensor, primitive, params)
         return tensor
@@ -109,6 +113,8 @@ class BatchRecorder(Recorder):
         own = isinstance(v, Recorded) and v.recorder is self
         given = v.value.array if own else clone(v) if isinstance(v, Recorded) else v
         make_stale(root, STALE)
+        if self.watch is not None:
+            self.watch.keep(root)
         cell, root.value = [root.value.array], None
         alone = is_alone(cell, 0)
         array = cell[0]
@@ -120,9 +126,18 @@ class BatchRecorder(Recorder):
         if alone:
             piece, path, index = batched_write(self.size, array, given, own, **params)
             put(array, path, index, piece, adds=primitive is ADD_TO)
-            return self._made(cls, array)
-        memory_of(root).copied += 1
-        return self._made(cls, batch_call(primitive, self.size, (array, given), (True, own), params))
+        else:
+            memory_of(root).copied += 1
+            array = batch_call(primitive, self.size, (array, given), (True, own), params)
+        made = self._made(cls, array)
+        if self.watch is not None:
+            self._note(primitive, (root, v), params, made)
+        return made
+
+    def _note(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any], made: Any) -> None:
+        """Tell the watch of an operation that has just been computed."""
+        values = [a.value if isinstance(a, Recorded) and a.recorder is self else a for a in arrays]
+        self.watch.note(primitive, arrays, values, params, made)
 
     def _made(self, cls: type[Recorded], array: Any) -> Any:
         tensor = cls()

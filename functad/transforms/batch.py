@@ -10,19 +10,17 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from functad.errors import InputError, StructureError
-from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
+from functad.expressions.spec import PYTHON_SCALARS, shape_of, spec_of
 from functad.places import here, name_of
 from functad.primitives.operands import foreign_rules
 from functad.tracing.batching import BatchRecorder
-from functad.tracing.recorder import REVERSE, WATCHER, Recorded, Recorder
+from functad.tracing.recorder import WATCHER, Recorded
 from functad.tracing.tensor import Tensor
-from functad.transforms.arguments import check_result, enter, plain, traced
+from functad.transforms.arguments import check_result, plain, traced
 from functad.transforms.decorators import remake
-from functad.transforms.gradient import Pullback, copied
 from functad.transforms.results import foreign_to, own_results
 from functad.transforms.seeds import check_chunk_size
-from functad.transforms.selection import Selection
-from functad.tree_functions import prefix_leaves, tree_map
+from functad.tree_functions import prefix_leaves
 from functad.trees import Structure, flatten
 
 P = ParamSpec("P")
@@ -157,39 +155,25 @@ class _Batch:
 
     def run(self, part: slice, size: int) -> Any:
         """Return the results for some of the examples."""
-        whole = part == slice(None)
-        leaves = [leaf if whole or not own else leaf[part] for leaf, own in zip(self.leaves, self.batched, strict=True)]
-        if WATCHER.get() is None or any(isinstance(leaf, Recorded) for leaf in leaves):
-            return self._results(leaves, size)
-        return self._watched(leaves, size)
-
-    def _watched(self, leaves: list[Any], size: int) -> Any:
-        """Return the results, if no NaN is in them, for `debug_nans`: as the value of a function of whole batches."""
-        places = [i for i, own in enumerate(self.batched) if own and dtype_of(leaves[i]).kind in "fc"]
-
-        def of_batches(*arrays: Any) -> Any:
-            given = list(leaves)
-            for i, array in zip(places, arrays, strict=True):
-                given[i] = array
-            return self._results(given, size)
-
-        selection = Selection("vmap", self.f, tuple(range(len(places))), None)
-        recorder = Recorder(REVERSE, "vmap", self.f)
-        inputs = enter(recorder, selection, tuple([leaves[i] for i in places]), {})
-        found = Pullback(recorder, inputs, traced(recorder, of_batches, inputs.args, {}), selection)
-        return tree_map(copied, found.value())
-
-    def _results(self, arguments: list[Any], size: int) -> Any:
-        """Return the results for leaves of the arguments."""
         recorder = BatchRecorder("vmap", self.f, size)
-        given = [recorder.batch(leaf) if own else leaf for leaf, own in zip(arguments, self.batched, strict=True)]
+        whole = part == slice(None)
+        given = [
+            recorder.batch(leaf if whole else leaf[part]) if own else leaf
+            for leaf, own in zip(self.leaves, self.batched, strict=True)
+        ]
+        if WATCHER.get() is not None:
+            from functad.transforms.watching_batches import watch_batch  # noqa: PLC0415 - few programs look for NaN
+
+            watch_batch(recorder, [tensor for tensor, own in zip(given, self.batched, strict=True) if own])
         args, kwargs = self.structure.unflatten(given)
         out = traced(recorder, self.f, args, kwargs)
         leaves, structure = flatten(out)
+        if recorder.watch is not None:
+            recorder.watch.check_results(leaves, part.start or 0)
         axes = _axes_like(self.out_axes, structure, f"vmap of {name_of(self.f)}: out_axes", "the result")
         pairs = enumerate(zip(leaves, axes, strict=True))
         results = [self._result(leaf, axis, recorder, structure, i) for i, (leaf, axis) in pairs]
-        return structure.unflatten(own_results(results, (*arguments, *foreign_to(recorder, leaves))))
+        return structure.unflatten(own_results(results, (*self.leaves, *foreign_to(recorder, leaves))))
 
     def _result(self, leaf: Any, axis: Any, recorder: BatchRecorder, structure: Structure, place: int) -> Any:
         """Return a result with the batch axis where it is wanted."""

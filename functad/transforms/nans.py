@@ -13,8 +13,9 @@ def debug_nans(infinities: bool = False) -> Iterator[None]:
     """Make every transform and tape raise if its value or derivatives hold a NaN, and say where that was born.
 
     The message names the operation, its arguments, and the line of your code where the first NaN was made: in the function
-    itself or in its derivative. A NaN that does not reach the result, as behind the branch that `np.where` did not take, is no
-    error. Everything recorded is kept and slow ways are taken, so use it to look for a NaN, not to run a program.
+    itself or in its derivative. Of a function under `vmap` it names the example, too. A NaN that does not reach the result, as
+    behind the branch that `np.where` did not take, is no error. Everything recorded is kept and slow ways are taken, so use it
+    to look for a NaN, not to run a program.
     Tapes, graphs and forward accumulators that are opened inside raise when they are asked, and so do the functions that use
     them; while another tape records, or under a transform, it is left to that one to look at its result. What `deriv`, `taylor`
     and expression lists compute is not looked at.

@@ -18,7 +18,7 @@ from functad.places import here, name_of
 from functad.tracing.recorder import FORWARD, Recorded, Recorder
 from functad.transforms.arguments import Inputs, by_argument, check_result, enter, lower, split_aux, traced
 from functad.transforms.decorators import derivative
-from functad.transforms.forward import push_forward, pushed_along
+from functad.transforms.forward import push_through, pushed_along
 from functad.transforms.gradient import gradient_function, pulled_back
 from functad.transforms.jacobian import Options, jacobian_function, pushed_size
 from functad.transforms.seeds import check_chunk_size, chunks, identity_rows, in_batch, inexact, size_of
@@ -355,7 +355,7 @@ def _diagonals(
             found.append(np.zeros(shape_of(primal), inexact(primal))[()])
             continue
         parts = [
-            _part_of_diagonal(selection, recorder, j, leaf.slot, primal, part)
+            _part_of_diagonal(selection, recorder, j, leaf, primal, part)
             for part in chunks(size_of(primal), 1 if recorder.watch is not None else chunk_size, width)
         ]
         whole = np.concatenate(parts) if parts else np.zeros(0, inexact(primal))
@@ -364,11 +364,11 @@ def _diagonals(
     return by_argument(inputs, found)
 
 
-def _part_of_diagonal(selection: Selection, recorder: Recorder, j: int, slot: int, primal: Any, part: slice) -> Any:
+def _part_of_diagonal(selection: Selection, recorder: Recorder, j: int, leaf: Any, primal: Any, part: slice) -> Any:
     def walk(seed: Any) -> list[Any]:
         tangents: list[Any] = [None] * recorder.inputs
         tangents[j] = seed
-        return [push_forward(recorder.equations, tangents, [slot])[slot]]
+        return push_through(recorder, tangents, [leaf])
 
     (columns,) = in_batch(selection.transform, selection.function, identity_rows(primal, part), walk)
     rows = part.stop - part.start

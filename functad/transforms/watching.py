@@ -42,6 +42,11 @@ _BELONGS_TO: ContextVar[Note | None] = ContextVar("belongs_to", default=None)
 """The operation whose derivative is computed now."""
 
 
+def is_inside() -> bool:
+    """Say whether a watched transform runs its function now."""
+    return _INSIDE.get()
+
+
 def watcher(*, infinities: bool) -> Callable[[Recorder], Watch]:
     """Return what makes the watch of a recorder."""
     return functools.partial(Watch, offence=NOT_FINITE if infinities else NAN)
@@ -81,7 +86,11 @@ class Watch:
     def keep(self, root: Any) -> None:
         """Keep the value of a Tensor that is about to be written to in place, if no operation made it."""
         if root.slot not in self.notes and root.slot not in self.notes.bases:
-            self.notes.bases[root.slot] = np.copy(innermost(root.value))
+            self.notes.bases[root.slot] = np.copy(self.plain(root.value))
+
+    def plain(self, value: Any) -> Any:
+        """Return a value of the trace without Tensors."""
+        return innermost(value)
 
     def note(
         self, primitive: Primitive, arrays: Sequence[Any], values: Sequence[Any], params: dict[str, Any], result: Any
@@ -90,8 +99,8 @@ class Watch:
         results: tuple[Any, ...] = tuple(result) if primitive.multiple else (result,)
         slots = tuple([a.slot if isinstance(a, Recorded) and a.recorder is self.recorder else None for a in arrays])
         line = line_of(results[-1].code, results[-1].instruction)
-        known = tuple(map(innermost, values))
-        out: tuple[Any, ...] = tuple([innermost(t.value) for t in results])
+        known = tuple(map(self.plain, values))
+        out: tuple[Any, ...] = tuple([self.plain(t.value) for t in results])
         if slots[0] is not None and is_route(primitive):
             if primitive.writes:
                 out = (None,)
@@ -110,7 +119,7 @@ class Watch:
             if slot is not None and slot in self.notes:
                 value = self.notes.value(slot)
                 if self.offence.found(value):
-                    raise self._error(self.value_name, value, self._origin(slot, value))
+                    raise self.error(self.value_name, count_offending(value, self.offence), self._origin(slot, value))
 
     def pull_back(self, cotangents: list[Any], *, guard: bool) -> list[Any]:
         """Pull cotangents back as `reverse.pull_back` does, and raise if value or derivatives are not as they should be."""
@@ -211,10 +220,11 @@ class Watch:
         for number, (value, slot) in enumerate(zip(map(innermost, found), slots, strict=True)):
             if self.offence.found(value):
                 origin = origin_of_derivative(flow, slot, self.offence.mask(value), self.offence)
-                raise self._error(what.format(number), value, origin)
+                raise self.error(what.format(number), count_offending(value, self.offence), origin)
 
-    def _error(self, what: str, value: Any, origin: str) -> NotFiniteError:
-        return NotFiniteError(f"{what}, {self._asked()}, is {count_offending(value, self.offence)}. It {origin}")
+    def error(self, what: str, found: str, origin: str) -> NotFiniteError:
+        """Return the error for something in which something was found, which has its origin somewhere."""
+        return NotFiniteError(f"{what}, {self._asked()}, is {found}. It {origin}")
 
     def _asked(self) -> str:
         """Return what gave the result, and where it was called."""
