@@ -18,7 +18,7 @@ from functad.transforms.control import Control, is_batched, over_examples, selec
 from functad.transforms.control_carry import BOOLS, Agreement, number
 from functad.transforms.control_values import below, unknown
 from functad.transforms.flat import Flat, pull_leaves, pushed
-from functad.transforms.results import owned
+from functad.transforms.results import apart_in_tree, owned
 from functad.tree_functions import tree_map
 from functad.trees import flatten
 
@@ -89,7 +89,7 @@ def _among(primitive: Control, index: Any, branches: Sequence[Callable[..., Any]
     if unknown(index):
         return _listed(primitive, index, branches, operands)
     if not is_batched(index):
-        return branches[_within(below(index), branches)](*tree_map(owned, operands))
+        return apart_in_tree(branches[_within(below(index), branches)](*tree_map(owned, operands)))
     agreement = _agreement(primitive, branches)
     with np.errstate(all="ignore"):  # what is not selected need not make sense
         results = [agreement.fit(branch(*tree_map(owned, operands))) for branch in branches]

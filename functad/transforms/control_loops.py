@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.errors import ControlFlowError
 from functad.places import here, name_of
 from functad.primitives.batching import spread_out
 from functad.transforms.batch import vmap
@@ -16,8 +17,8 @@ from functad.transforms.control import Control, any_example, is_batched, part, p
 from functad.transforms.control_carry import BOOLS, Agreement, carry_of, number
 from functad.transforms.control_scan import scan, zero_tangents
 from functad.transforms.control_values import below, listing, unknown
-from functad.transforms.flat import Flat, pushed
-from functad.transforms.results import owned
+from functad.transforms.flat import pushed
+from functad.transforms.results import apart, guarded, owned, taken
 
 
 def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init: Any) -> Any:
@@ -38,7 +39,8 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
         The last carry.
 
     Raises:
-        ControlFlowError: the body returns a carry that does not agree with `init`, or the condition is not one number.
+        ControlFlowError: the body returns a carry that does not agree with `init`, or the condition is not one number or
+            writes into the arrays of the carry.
 
     Example:
         >>> import numpy as np, functad
@@ -49,14 +51,25 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
         np.float64(0.25)
     """
     carry = carry_of("while_loop", body_fun)
-    leaves: Sequence[Any] = carry.start(init)
+    leaves = carry.start(init)
     if listing(leaves):
         return _listed(cond_fun, body_fun, carry, leaves)
 
-    def test(leaves: Sequence[Any]) -> Any:
-        return _predicate(cond_fun, carry.build(leaves))
+    def test(leaves: list[Any]) -> Any:
+        try:
+            return _predicate(cond_fun, carry.build([guarded(leaf) for leaf in leaves]))
+        except ValueError as error:
+            if "read-only" not in str(error):
+                raise
+            raise ControlFlowError(
+                f"while_loop, called at {here()}: {name_of(cond_fun)} writes into an array that is read-only, as those of the "
+                f"carry are for the condition, which only looks at them. Write into a copy: x = x.copy()."
+            ) from error
 
-    leaves, finished = _run(test, lambda leaves: carry.fit(body_fun(carry.build(leaves))), [owned(leaf) for leaf in leaves])
+    def step(leaves: list[Any]) -> list[Any]:
+        return apart(carry.fit(body_fun(carry.build(taken(leaves)))))
+
+    leaves, finished = _run(test, step, [owned(leaf) for leaf in leaves])
     # A trace without values came in with what the functions use from outside.
     return carry.build(leaves) if finished else _listed(cond_fun, body_fun, carry, leaves)
 
@@ -91,11 +104,11 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
         return _counted(lower, upper, body_fun, init_val)
     first, last = int(below(lower)), int(below(upper))
     carry = carry_of("fori_loop", body_fun)
-    leaves: Sequence[Any] = carry.start(init_val)
+    leaves = carry.start(init_val)
     if not listing(leaves):
         leaves = [owned(leaf) for leaf in leaves]
         for i in range(first, last):
-            leaves = carry.fit(body_fun(i, carry.build(leaves)))
+            leaves = apart(carry.fit(body_fun(i, carry.build(taken(leaves)))))
             if i == first and any(map(unknown, leaves)):  # a trace without values came in with what the body uses
                 return fori_loop(first + 1, last, body_fun, carry.build(leaves))
         return carry.build(leaves)
@@ -126,7 +139,7 @@ def _predicate(cond_fun: Callable[[Any], Any], carry: Any) -> Any:
     return number(more, "biufc", wanted, "Reduce it: np.all or np.any.")
 
 
-def _run(test: Flat, step: Flat, leaves: Sequence[Any]) -> tuple[Sequence[Any], bool]:
+def _run(test: Callable[[list[Any]], Any], step: Callable[[list[Any]], list[Any]], leaves: list[Any]) -> tuple[list[Any], bool]:
     """Run a loop on leaves that are known; return them, and whether the condition failed, or is not known any more."""
     while True:
         more = test(leaves)

@@ -22,7 +22,7 @@ from functad.transforms.control_split import Split
 from functad.transforms.control_values import listing, unknown
 from functad.transforms.flat import pushed
 from functad.transforms.forward import zero_tangent
-from functad.transforms.results import owned
+from functad.transforms.results import apart, owned, taken
 from functad.trees import Structure, flatten
 
 
@@ -82,8 +82,13 @@ def over_rows(
             )
         return carry.fit(pair[0]), result.fit(pair[1])
 
+    def known(own: list[Any], row: Any) -> Any:
+        after, ys = step(carry.build(taken(own)), structure.unflatten(row))
+        ys = [owned(leaf) for leaf in ys]
+        return apart(after), ys
+
     if length and not listing([*leaves, *rows]):
-        leaves, results = _run(lambda own, row: step(carry.build(own), structure.unflatten(row)), leaves, rows, length, reverse)
+        leaves, results = _run(known, leaves, rows, length, reverse)
         ys = _stacked([result.cast(ys) for ys in results] if result.yielded else results)
         if len(results) < length:
             leaves, ys = _rest(step, carry, leaves, structure, rows, length, reverse, ys)
@@ -112,7 +117,7 @@ def _length_of(error: Callable[[str], ControlFlowError], rows: Sequence[Any], pa
 
 
 def _run(
-    step: Callable[[Any, Any], tuple[Sequence[Any], Sequence[Any]]],
+    step: Callable[[Any, Any], tuple[list[Any], list[Any]]],
     leaves: Sequence[Any],
     rows: Sequence[Any],
     length: int,
@@ -126,7 +131,7 @@ def _run(
     leaves = [owned(leaf) for leaf in leaves]
     for i in range(length - 1, -1, -1) if reverse else range(length):
         leaves, result = step(leaves, [owned(row[i]) for row in rows])
-        results.append([owned(leaf) for leaf in result])
+        results.append(result)
         if len(results) == 1 and any(map(unknown, [*leaves, *result])):
             break  # a trace without values came in with what the function uses from outside
     if reverse:

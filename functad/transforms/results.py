@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 
 from functad.expressions.ownership import root_of, separate
+from functad.expressions.spec import PLAIN
+from functad.primitives.writing import is_alone
 from functad.tracing.recorder import Recorded, Recorder
 from functad.tracing.views import clone
+from functad.trees import flatten
 
 _ndarray = np.ndarray
 
@@ -52,6 +55,46 @@ def owned(leaf: Any) -> Any:
     if type(leaf) is _ndarray:
         return leaf.copy()
     return clone(leaf) if isinstance(leaf, Recorded) else leaf
+
+
+def apart(leaves: list[Any]) -> list[Any]:
+    """Return the leaves that a step of the user gave, with copies of those that somebody else may write into or look at.
+
+    An array or Tensor stays what it is if nothing but the list holds it, as is usual. So a loop that fills an array in place
+    takes time linear in the number of writes.
+    """
+    for i in range(len(leaves)):
+        kind = type(leaves[i])
+        if kind is _ndarray:
+            if leaves[i].base is not None or not leaves[i].flags.writeable or not is_alone(leaves, i):
+                leaves[i] = leaves[i].copy()
+        elif kind not in PLAIN and isinstance(leaves[i], Recorded) and (_is_viewed(leaves[i]) or not is_alone(leaves, i)):
+            leaves[i] = clone(leaves[i])
+    return leaves
+
+
+def _is_viewed(tensor: Any) -> bool:
+    """Say whether a Tensor is a view of another, or another of it."""
+    if getattr(tensor, "origin", None) is not None:
+        return True
+    memory = getattr(tensor, "memory", None)
+    return memory is not None and any(view() is not None for view in memory.views)
+
+
+def apart_in_tree(tree: Any) -> Any:
+    """Return the tree that a function of the user gave, with copies of those leaves that `apart` copies."""
+    if type(tree) in PLAIN and type(tree) is not _ndarray:
+        return tree
+    leaves, structure = flatten(tree)
+    del tree  # which holds the leaves too
+    return structure.unflatten(apart(leaves))
+
+
+def taken(leaves: list[Any]) -> list[Any]:
+    """Return the leaves of a list, which does not hold them any more: so that a step may write into them in place."""
+    found = leaves.copy()
+    leaves.clear()
+    return found
 
 
 def guarded(leaf: Any) -> Any:
