@@ -170,6 +170,16 @@ Template = tuple[int | str | None, ...]
 
 def gather(a: Any, index: Any) -> Any:
     """Return `a[index]`, where some of the arrays in the index are Tensors of integers."""
+    template, arrays = taken_apart(index)
+    return GATHER(as_operand(a), *arrays, template=template)
+
+
+def taken_apart(index: Any) -> tuple[Template, list[Any]]:
+    """Return what an index looks like, and the arrays in it, as integers.
+
+    Raises:
+        UnsupportedError: there is a single boolean in it.
+    """
     template: list[int | str | None] = []
     arrays: list[Any] = []
     for part in index if type(index) is tuple else (index,):
@@ -188,10 +198,10 @@ def gather(a: Any, index: Any) -> Any:
         else:
             template.extend("i" * part.ndim)
             arrays.extend(part.nonzero())
-    return GATHER(as_operand(a), *arrays, template=tuple(template))
+    return tuple(template), arrays
 
 
-def _fill(template: Template, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+def fill(template: Template, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the index that a template stands for."""
     remaining = iter(arrays)
     index: list[Any] = []
@@ -208,12 +218,12 @@ def _fill(template: Template, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _gather(a: Any, /, *indices: Any, template: Template) -> Any:
-    return a[_fill(template, indices)]
+    return a[fill(template, indices)]
 
 
 def _gather_spec(a: Any, *indices: Any, template: Template) -> ArraySpec:
     spec = spec_of(a)
-    return ArraySpec(indexed_shape(spec.shape, _fill(template, tuple(map(spec_of, indices)))), spec.dtype)
+    return ArraySpec(indexed_shape(spec.shape, fill(template, tuple(map(spec_of, indices)))), spec.dtype)
 
 
 def _gather_samples(array: Any) -> Calls:
@@ -244,7 +254,7 @@ def add_piece(piece: Any, index: Any, shape: Shape, dtype: Any) -> Any:
 
 
 def _add_piece(g: Any, /, *indices: Any, template: Template, shape: Shape, dtype: Any) -> Any:
-    return _scatter(g, indices=(_fill(template, indices),), shape=shape, dtype=dtype)
+    return _scatter(g, indices=(fill(template, indices),), shape=shape, dtype=dtype)
 
 
 def _add_piece_spec(g: Any, *indices: Any, template: Template, shape: Shape, dtype: Any) -> ArraySpec:
@@ -264,7 +274,7 @@ ADD_PIECE: Primitive = general(
 )
 
 
-class _BatchedIndex:
+class BatchedIndex:
     """How an index with arrays that may differ from example to example reads from a batch.
 
     Attributes:
@@ -277,7 +287,7 @@ class _BatchedIndex:
         self, size: int, arrays: Sequence[Any], batched: Sequence[bool], template: Template, ndim: int, *, whole: bool
     ) -> None:
         examples = [ArraySpec(shape_of(v)[b:], dtype_of(v)) for v, b in zip(arrays, batched, strict=True)]
-        first, count, separate = array_axes(_fill(template, tuple(examples)), ndim)
+        first, count, separate = array_axes(fill(template, tuple(examples)), ndim)
         self.indices, self.template = tuple(arrays), template
         if not any(batched):
             self.template = (":", *template)
@@ -292,9 +302,11 @@ class _BatchedIndex:
         self.moves = (tuple(range(1, 1 + count)), tuple(range(1 + first, 1 + first + count)))
 
     def to_front(self, out: Any) -> Any:
+        """Return what was read with the batch axis in front."""
         return np.moveaxis(out, *self.moves)
 
     def back(self, piece: Any) -> Any:
+        """Return a piece, the batch axis of which is in front, as the index writes it."""
         return np.moveaxis(piece, *self.moves[::-1])
 
 
@@ -303,7 +315,7 @@ def _gather_batch(
 ) -> Any:
     (a, *arrays), template = values, params["template"]
     ndim = example_ndim(a, batched[0])
-    index = _BatchedIndex(size, arrays, batched[1:], template, ndim, whole=batched[0])
+    index = BatchedIndex(size, arrays, batched[1:], template, ndim, whole=batched[0])
     return index.to_front(primitive(a, *index.indices, template=index.template))
 
 
@@ -311,7 +323,7 @@ def _add_piece_batch(
     primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
 ) -> Any:
     (piece, *arrays), shape = values, params["shape"]
-    index = _BatchedIndex(size, arrays, batched[1:], params["template"], len(shape), whole=True)
+    index = BatchedIndex(size, arrays, batched[1:], params["template"], len(shape), whole=True)
     piece = index.back(spread_out(piece, batched[0], size))
     return primitive(piece, *index.indices, template=index.template, shape=(size, *shape), dtype=params["dtype"])
 

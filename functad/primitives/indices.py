@@ -46,7 +46,13 @@ def _plain_part(part: Any) -> Any:
         start, stop, step = part.start, part.stop, part.step
         if type(start) in _PLAIN and type(stop) in _PLAIN and type(step) in _PLAIN:
             return part
-        return slice(*[bound if bound is None else operator.index(bound) for bound in (start, stop, step)])
+        try:
+            return slice(*[bound if bound is None else operator.index(bound) for bound in (start, stop, step)])
+        except AbstractValueError:
+            raise AbstractValueError(
+                f"a slice whose bounds are Tensors without known values, at {here()}: so its length is not known either. "
+                f"x[i + np.arange(n)] reads, or is written to at, n places from i on."
+            ) from None
     if kind in _PLAIN or kind is bool:
         return part
     if kind is _ndarray:

@@ -58,6 +58,7 @@ LATER = (
     "norms",
     "ordering",
     "overwriting",
+    "placing",
     "polynomials",
     "quantiles",
     "refused",

@@ -128,7 +128,12 @@ def _put_by_position(target: Any, path: Path, index: Any, v: Any, adds: bool) ->
         target[...] = flat.reshape(target.shape)
 
 
-def _written_spec(*arrays: Any, path: Path, index: Any) -> ArraySpec:
+def written_spec(*arrays: Any, path: Path, index: Any) -> ArraySpec:
+    """Return the shape and dtype of an array after a write; the arrays in the index may be specs.
+
+    Raises:
+        ValueError: what is written does not fit.
+    """
     a, v = arrays
     whole = spec_of(a)
     spec = whole
@@ -143,14 +148,16 @@ def _written_spec(*arrays: Any, path: Path, index: Any) -> ArraySpec:
     return ArraySpec(whole.shape, whole.dtype)
 
 
-def _write(*arrays: Any, path: Path, index: Any) -> Any:
+def write_into_copy(*arrays: Any, path: Path, index: Any) -> Any:
+    """Return a copy of an array, in which the elements at an index of one of its views are replaced."""
     a, v = arrays
     out = np.copy(a)
     put(out, path, index, _without_zeros(v, path), adds=False)
     return out
 
 
-def _add(*arrays: Any, path: Path, index: Any) -> Any:
+def add_to_copy(*arrays: Any, path: Path, index: Any) -> Any:
+    """Return a copy of an array, in which something is added to the elements at an index of one of its views."""
     a, v = arrays
     out = np.copy(a)
     put(out, path, index, _without_zeros(v, path), adds=True)
@@ -210,14 +217,14 @@ def add(a: Any, v: Any, /, *, path: Path, index: Any) -> Any:
 def _write_vjp(g: Any, path: Path, index: Any, shapes: Any) -> tuple[Any, Any]:
     view = part(g, path)
     piece = as_cotangent(written(view, index), path)
-    return WRITE(g, dtype_of(view).type(0), path=path, index=index), _squeezed(piece, shapes[1])
+    return WRITE(g, dtype_of(view).type(0), path=path, index=index), squeezed(piece, shapes[1])
 
 
 def _add_vjp(g: Any, path: Path, index: Any, shapes: Any) -> tuple[Any, Any]:
-    return g, _squeezed(as_cotangent(get_item(part(g, path), index), path), shapes[1])
+    return g, squeezed(as_cotangent(get_item(part(g, path), index), path), shapes[1])
 
 
-def _squeezed(piece: Any, shape: tuple[int, ...]) -> Any:
+def squeezed(piece: Any, shape: tuple[int, ...]) -> Any:
     """Return what was read with as many axes as what was written, which may have more of length 1 in front."""
     own = shape_of(piece)
     return piece.reshape((1,) * (len(shape) - len(own)) + own) if len(shape) > len(own) else piece
@@ -226,8 +233,8 @@ def _squeezed(piece: Any, shape: tuple[int, ...]) -> Any:
 WRITE: Primitive = linear(
     write,
     _write_vjp,
-    compute=_write,
-    spec=_written_spec,
+    compute=write_into_copy,
+    spec=written_spec,
     samples=_write_samples,
     internal=True,
     doc="linear in both arguments; the cotangent of what was replaced is zero",
@@ -235,8 +242,8 @@ WRITE: Primitive = linear(
 ADD_TO: Primitive = linear(
     add,
     _add_vjp,
-    compute=_add,
-    spec=_written_spec,
+    compute=add_to_copy,
+    spec=written_spec,
     samples=_add_samples,
     internal=True,
     doc="linear in both arguments",

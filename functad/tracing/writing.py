@@ -12,16 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import ConversionError, UnsupportedError
+from functad.errors import ConversionError
 from functad.expressions.expressions import Constant
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here
 from functad.primitives.conversion import COPY
+from functad.primitives.indexing import taken_apart
 from functad.primitives.indices import holds_tensors, plain_index
 from functad.primitives.operands import as_operand, innermost
 from functad.primitives.primitive import Primitive
 from functad.primitives.writing import ADD_TO, WRITE, Path, constant_index, is_alone, put
-from functad.tracing.recorder import ABSTRACT, STALE, Recorded, Recorder, append, escaped
+from functad.tracing.recorder import ABSTRACT, STALE, Recorded, Recorder, append, awake, escaped, record
 from functad.tracing.views import clone, make_stale, memory_of, origin_of, refresh
 
 _ndarray = np.ndarray
@@ -32,13 +33,17 @@ def write(tensor: Any, index: Any, v: Any, *, adds: bool = False) -> None:
 
     Raises:
         ConversionError: the Tensor holds integers, so that a derivative would be lost.
-        UnsupportedError: the index is known only when the program runs.
         ValueError: the Tensor is a read-only view, or `v` does not fit.
     """
     if tensor.recorder is STALE:
         refresh(tensor)
-    index = constant_index(index if index is Ellipsis else plain_index(index))
     v = _operand(v)
+    if isinstance(index, Recorded):
+        index = awake(index)
+        if isinstance(index, Recorded) and dtype_of(index).kind == "b" and not adds and _fits_each(tensor, index, v):
+            mask = index.reshape(shape_of(index) + (1,) * (len(shape_of(tensor)) - len(shape_of(index))))  # type: ignore[attr-defined]
+            index, v = Ellipsis, np.where(mask, v, tensor)
+    index = constant_index(index if index is Ellipsis else plain_index(index))
     root, path = origin_of(tensor)
     if root.recorder.closed:
         raise escaped(root, "assignment")
@@ -47,10 +52,19 @@ def write(tensor: Any, index: Any, v: Any, *, adds: bool = False) -> None:
             f"a Tensor that no tape records, or that a tape watches, cannot be assigned to, at {here()}. Assign to a copy "
             f"inside the tape (t = t.copy()), make a new array (np.where, np.concatenate), or use a Variable: v[i].assign(...)."
         )
-    _check(tensor, root, index, v)
+    _check(tensor, root, v)
+    if holds_tensors(index):
+        _place(root, path, index, v, adds)
+        return
     if isinstance(v, Recorded) and v.recorder.serial > root.recorder.serial:
         _promote(root, v.recorder)
     _write(root, path, index, v, ADD_TO if adds else WRITE)
+
+
+def _fits_each(tensor: Any, mask: Any, v: Any) -> bool:
+    """Say whether what is written where a mask is true is the same for each of these places, however many they are."""
+    shape, ndim = shape_of(tensor), len(shape_of(mask))
+    return shape[:ndim] == shape_of(mask) and len(shape_of(v)) <= len(shape) - ndim
 
 
 def _operand(v: Any) -> Any:
@@ -62,12 +76,17 @@ def _operand(v: Any) -> Any:
     return v if isinstance(v, (np.generic, int, float, complex)) else np.array(v)  # a copy, which the user cannot overwrite
 
 
-def _check(tensor: Any, root: Any, index: Any, v: Any) -> None:
-    if holds_tensors(index):
-        raise UnsupportedError(
-            f"assignment at an index that is known only when the program runs, at {here()}. "
-            f"Use np.where(np.arange(n) == i, v, t), which makes a new array."
-        )
+def _place(root: Any, path: Path, index: Any, v: Any, adds: bool) -> None:
+    """Write at places that are Tensors."""
+    from functad.primitives.placing import PLACE, PLACE_ADD  # noqa: PLC0415 - few programs need it
+
+    template, arrays = taken_apart(index)
+    new = record(PLACE_ADD if adds else PLACE, (clone(root), v, *arrays), {"path": path, "template": template})
+    root.recorder.written = new.recorder.written = True
+    adopt(root, new)
+
+
+def _check(tensor: Any, root: Any, v: Any) -> None:
     inner = innermost(tensor)
     locked = any(not step.writeable for step in origin_of(tensor)[1])
     if locked or (type(inner) is _ndarray and not inner.flags.writeable):
@@ -199,7 +218,7 @@ def overwrite(tensor: Any, result: Any, casting: Any = "same_kind") -> Any:
     root, path = origin_of(tensor)
     fresh = isinstance(result, Recorded) and getattr(result, "origin", None) is None and result is not tensor
     if fresh and shape and not path and result.recorder is root.recorder and given == shape and own == dtype:
-        _check(tensor, root, Ellipsis, result)
+        _check(tensor, root, result)
         root.recorder.written = True
         adopt(root, result)
     else:

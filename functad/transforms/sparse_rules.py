@@ -314,7 +314,7 @@ def _add_piece(call: Call) -> Any:
     if any(isinstance(value, ArraySpec) for value in call.values[1:]):
         return NotImplemented
     places = _places(call.shapes[0])
-    index = indexing._fill(call.params["template"], tuple(call.values[1:]))
+    index = indexing.fill(call.params["template"], tuple(call.values[1:]))
     return _added(call, [places[index]], [call.of(0)])
 
 

@@ -212,16 +212,6 @@ def test_integers_and_plain_arrays_take_no_tensors() -> None:
     assert not plain.any()
 
 
-def test_an_index_that_an_abstract_trace_does_not_know() -> None:
-    def f(x: Any, i: Any) -> Any:
-        y = x * 1.0
-        y[i] = 0.0
-        return y
-
-    with pytest.raises(UnsupportedError, match=r"np\.where"):
-        functad.make_expressions(f)(X, np.array(1))
-
-
 # functad.numpy
 
 
