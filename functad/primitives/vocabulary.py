@@ -66,6 +66,7 @@ LATER = (
     "sets",
     "signals",
     "singular_values",
+    "sparse_products",
 )
 """Families that are imported, one after the other, when a function is met that those before do not have."""
 

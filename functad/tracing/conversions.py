@@ -120,6 +120,10 @@ def refusal(wanted: str) -> ConversionError:
     called, is_random = _called(snippet)
     if assigning():
         wanted, cure = "Assignment into a plain array", _ASSIGN
+    elif wanted == "Conversion to an array" and _asks_from("scipy.sparse"):
+        from functad.primitives.sparse_products import CURE as PRODUCTS  # noqa: PLC0415 - only here
+
+        cure = PRODUCTS
     elif wanted == "Conversion to an array" and (formula := python_functions_cure()):
         cure = formula
     elif called in CURES:
@@ -182,6 +186,22 @@ def testing() -> bool:
         if frame.f_globals.get("__name__", "").startswith("numpy.testing"):
             return True
         frame = frame.f_back
+    return False
+
+
+def _asks_from(package: str) -> bool:
+    """Say whether the code that asks, if it is not the user's, is that of a package."""
+    frame = _caller()
+    return frame is not None and frame.f_globals.get("__name__", "").startswith(package)
+
+
+def multiplying_sparse() -> bool:
+    """Say whether a sparse matrix of SciPy asks, by `A @ t`, that has not found out yet that it knows no Tensors."""
+    frame, inside = _caller(), False
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("scipy.sparse"):
+        if frame.f_code.co_name != "_matmul_dispatch":
+            return inside and frame.f_code.co_name == "__matmul__"
+        frame, inside = frame.f_back, True
     return False
 
 

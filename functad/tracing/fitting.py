@@ -35,7 +35,8 @@ def reverse_specs(primitive: Primitive, values: Sequence[Any], active: tuple[int
     if dtype is not _FLOAT64 and dtype is not None and dtype.kind == "O":
         raise ConversionError(
             f"{primitive.name} of a Tensor and an array of Python objects, at {here()}, would give an array of objects. "
-            f"Make the other array one of numbers: a.astype(float), or np.stack(list(a)) if there are Tensors in it."
+            f"Make the other array one of numbers: a.astype(float), or np.stack(list(a)) if there are Tensors in it; "
+            f"products with a sparse matrix are A @ t and t @ A."
         )
     broadcasts = primitive.broadcasts and len(values) > 1
     if not broadcasts and len(active) == 1:

@@ -74,6 +74,10 @@ def _slow(primitive: Primitive, x: Any, y: Any) -> Any:
         if type(operand) in (list, tuple):
             return _slow(primitive, *[_asarray(v) if v is operand else v for v in (x, y)])
         if isinstance(operand, _FOREIGN) or (_overrides(operand) and not _holds(x, y, type(operand))):
+            if type(operand).__module__.startswith("scipy.sparse"):
+                from functad.primitives.sparse_products import sparse_operation  # noqa: PLC0415 - few programs need it
+
+                return sparse_operation(primitive, x, y)
             return NotImplemented
     refuse_foreign(primitive.name, x, y)
     return record(primitive, (x, y), {})

@@ -233,6 +233,8 @@ class Tensor(Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if conversions.testing():
             return np.asarray(self._concrete("array"), dtype)
+        if conversions.multiplying_sparse() and isinstance(awake(self), Tensor):
+            return np.empty((), object)  # by which SciPy knows that the product is the business of the other operand
         return np.array(self._plain("Conversion to an array"), dtype, copy=copy)
 
 

@@ -36,6 +36,7 @@ from functad.primitives import (
     norms,
     ordering,
     padding,
+    placing,
     polynomials,
     reductions,
     repeating,
@@ -44,9 +45,11 @@ from functad.primitives import (
     shaping,
     signals,
     singular_values,
+    sparse_products,
     statistics,
     writing,
 )
+from functad.primitives.operands import innermost
 from functad.primitives.primitive import Primitive
 from functad.transforms.sparse_sets import Array, Sets, distinct
 
@@ -318,14 +321,29 @@ def _add_piece(call: Call) -> Any:
     return _added(call, [places[index]], [call.of(0)])
 
 
+def _sparse_product(call: Call) -> Array:
+    """A row of the result depends on the rows that the entries of a row of the matrix multiply."""
+    (rows, columns), sets = call.params["matrix"].places, call.of(0)
+    width = math.prod(sets.shape[1:])
+    groups = rows.astype(np.int64)[:, None] * width + np.arange(width)
+    found = sets.reshape(len(sets), width)[columns]
+    return call.sets.union_groups(groups.ravel(), found.ravel(), math.prod(call.shapes[0])).reshape(call.shapes[0])
+
+
 def _write(call: Call) -> Array:
     """Replace sets, or unite them where something is added, or where only the real or imaginary part is written."""
-    path, index, shape = call.params["path"], call.params["index"], call.shapes[0]
+    path, shape = call.params["path"], call.shapes[0]
+    if call.primitive in (placing.PLACE, placing.PLACE_ADD):
+        if any(innermost(value) is not value or isinstance(value, ArraySpec) for value in call.values[2:]):
+            return call.sets.union(call.of(0), call.sets.union_all(call.of(1)))  # it may be any place
+        index = indexing.fill(call.params["template"], tuple(call.values[2:]))
+    else:
+        index = call.params["index"]
     parts = [step for step in path if step.primitive not in (complex_numbers.REAL, complex_numbers.IMAG)]
     places = writing.part(_places(shape), tuple(parts))[index]
     a, v = call.of(0), call.of(1)
     v = v.reshape(v.shape[max(0, v.ndim - np.ndim(places)) :])  # more axes, of length 1 in front, than it is written to
-    if len(parts) < len(path) or call.primitive is writing.ADD_TO:
+    if len(parts) < len(path) or call.primitive in (writing.ADD_TO, placing.PLACE_ADD):
         return _added(call, [_places(shape), np.asarray(places)], [a, v])
     out = a.flatten()
     out[places] = v
@@ -410,6 +428,9 @@ RULES: dict[Primitive, Rule] = {
     indexing.ADD_PIECE: _add_piece,
     writing.WRITE: _write,
     writing.ADD_TO: _write,
+    placing.PLACE: _write,
+    placing.PLACE_ADD: _write,
+    sparse_products.SPARSE_MATMUL: _sparse_product,
     linalg.LOWER_HALF: _lower,
     linalg.SOLVE: _solve,
     polynomials.VANDER: _vander,
