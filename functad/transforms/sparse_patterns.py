@@ -21,6 +21,7 @@ from functad.transforms.abstract import trace
 from functad.transforms.arguments import check_result, plain, split_aux, traced
 from functad.transforms.selection import ArgNames, ArgNums, Selection
 from functad.transforms.sparse_curvature import Events, multiplied
+from functad.transforms.sparse_opened import by_rule, opened
 from functad.transforms.sparse_rules import Call, passed
 from functad.transforms.sparse_sets import Array, Sets
 from functad.transforms.sparsity import SparsityPattern
@@ -67,6 +68,25 @@ class Dependence(Recorder):
         """Return a new array as a Tensor, into which others can be written."""
         return self._tensor(value, np.zeros(shape_of(value), np.int64), None)
 
+    def entered(self, value: Any, sets: Array) -> Any:
+        """Return a Tensor of a value whose elements depend on what they are said to."""
+        return self._tensor(value, sets, None)
+
+    def united(self, leaves: Sequence[Any]) -> Any:
+        """Return a Tensor that stands for any of some values, which have one shape, and depends on what all of them do."""
+        spec, events = spec_of(leaves[0]), None
+        sets = np.zeros(spec.shape, np.int64)
+        for leaf in leaves:
+            if isinstance(leaf, Recorded) and leaf.recorder is self:
+                place: Any = leaf.slot
+                sets = self.sets.union(sets, place.sets)
+                if self.happened is not None and place.events is not None:
+                    events = place.events if events is None else self.happened.sets.union(events, place.events)
+        return self._tensor(ArraySpec(spec.shape, spec.dtype), sets, events)
+
+    def _another(self) -> Dependence:
+        return Dependence(self.transform, self.function, second=False)
+
     def _tensor(self, value: Any, sets: Array, events: Array | None) -> Any:
         tensor = Tensor()
         tensor.value, tensor.recorder, tensor.slot = value, self, Place(len(self.equations))
@@ -77,6 +97,10 @@ class Dependence(Recorder):
 
     def follow(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Call a primitive one level lower, and pass the sets on; without a derivative the result is a constant."""
+        if primitive.joint:
+            results = opened(self, primitive, arrays, params)
+            if results is not NotImplemented:
+                return results
         own = [isinstance(a, Recorded) and a.recorder is self for a in arrays]
         values = [a.value if mine else a for a, mine in zip(arrays, own, strict=True)]
         if any(isinstance(value, ArraySpec) for value in values):
@@ -91,7 +115,7 @@ class Dependence(Recorder):
         results = out if primitive.multiple else (out,)
         places = [a.slot if counts else None for a, counts in zip(arrays, active, strict=True)]
         call = Call(primitive, self.sets, [_sets(p) for p in places], values, params, [shape_of(r) for r in results])
-        found = passed(call)
+        found = by_rule(self, primitive, call.given, results, self._another) or passed(call)
         events: list[Array | None] = [None] * len(found)
         if self.happened is not None:
             events = self.happened.passed(call, [None if p is None else p.events for p in places], found)
@@ -171,7 +195,8 @@ def jacobian_sparsity(
     The function is run once, and each element of each value carries the set of the input elements that it depends on. Values
     play no part, except where the function's own Python code looks at them (`if`, `while`, positions found by `np.argmax`):
     the pattern holds for all arguments of the same shapes that take the same branches. A coefficient that happens to be zero
-    counts. What functad has no rule for depends on everything that its arguments depend on, so a pattern may have too many
+    counts. Loops and branches that are chosen later are followed all the same, and of a function with rules of its own its rule
+    tells. What functad has no rule for depends on everything that its arguments depend on, so a pattern may have too many
     entries, and never too few.
 
     Args:
