@@ -91,6 +91,8 @@ def compare(program: Program, generator: np.random.Generator) -> tuple[str, list
     with np.errstate(all="ignore"):
         found = results(functad, total(program, weights), inputs, directions, rows)
     if wrong(found["value"], expected["value"]) > TOLERANCE:
+        if "np.partition(" in program.source:  # within its parts the order is open, and both are right
+            return "JAX: another order within the parts of np.partition", []
         return "JAX: another value", []
     return "compared", [name for name in found if wrong(found[name], expected[name]) > TOLERANCE]
 
