@@ -75,7 +75,30 @@ class Problem:
         found: tuple[Any, ...] = ODE(*live, problem=replace(self, point=point, count=shape_of(ts)[0]))
         return found
 
+    def beside(self, f: Callable[..., list[Any]], ys: tuple[ArraySpec, ...]) -> Problem:
+        """Return a problem that is solved along with this one, with the same tolerances.
+
+        A state that begins as that of this one, once or more times, has its absolute tolerances; what is left has the least.
+        """
+        atol = self.options["atol"]
+        if isinstance(atol, tuple):
+            least = min(float(np.min(a)) for a in atol)
+            times = len(ys) // len(self.ys) if ys[: len(self.ys)] == self.ys else 0
+            times = next((k for k in range(times, 0, -1) if ys[: k * len(self.ys)] == self.ys * k), 0)
+            known = atol * times
+            atol = (*known, *[least] * (len(ys) - len(known)))
+        return replace(self, f=f, ys=ys, options={**self.options, "atol": atol})
+
     # What follows is computed on plain values.
+
+    def tolerances(self) -> dict[str, Any]:
+        """Return the options of `solve_ivp`, with the absolute tolerance of each number of the state."""
+        atol = self.options["atol"]
+        if isinstance(atol, tuple):
+            whole = [np.broadcast_to(a, spec.shape) for a, spec in zip(atol, self.ys, strict=True)]
+            whole = [a * (1 + 1j) if spec.dtype.kind == "c" else a for a, spec in zip(whole, self.ys, strict=True)]
+            atol = packed(whole, self.ys, False, self.name)
+        return {**self.options, "atol": atol}
 
     def vector_field(self, ps: Leaves) -> Callable[[float, Any], Any]:
         """Return the right-hand side as a function of time and a flat real vector."""
@@ -124,7 +147,7 @@ class Problem:
             t_eval=times,
             dense_output=dense,
             **exact,
-            **self.options,
+            **self.tolerances(),
         )
         if found.status != 0 or not np.isfinite(found.y).all():
             raise ImplicitError(
@@ -141,14 +164,17 @@ class Problem:
         return tuple([np.stack(column) for column in zip(*rows, strict=True)])
 
 
-def _push(ts: Leaves, out: Any, arrays: Leaves, problem: Problem) -> tuple[Any, ...]:
-    """The variational equation `ds/dt = f_y s + f_p dp`, solved together with the state."""
-    ys, times, ps = problem.fill(arrays)
-    n = len(ys)
-    places = [i for i, value in enumerate(problem.point) if value is LIVE]
-    given = {place: t for place, t in zip(places, ts, strict=True) if t is not None}
+def _variational(problem: Problem, live: Leaves, ts: Leaves) -> tuple[Problem, list[Any], Any, list[Any]]:
+    """Return the problem with its variational equation, and the start, the times and the parameters of both.
+
+    Args:
+        problem: the initial value problem.
+        live: what of its point is `LIVE`.
+        ts: the tangents of that; `None` for zero.
+    """
+    ys, times, ps = problem.fill(live)
+    n, given = len(ys), _by_place(problem, ts)
     moving = [i - n - 1 for i in sorted(given) if i > n]
-    t_times = given.get(n)
 
     def f(*leaves: Any) -> list[Any]:
         state, change, t, own = leaves[:n], leaves[n : 2 * n], leaves[2 * n], leaves[2 * n + 1 :]
@@ -158,11 +184,26 @@ def _push(ts: Leaves, out: Any, arrays: Leaves, problem: Problem) -> tuple[Any, 
         return [*values, *with_zeros(slopes, values)]
 
     starts = [given[i] if i in given else np.zeros(spec.shape, spec.dtype)[()] for i, spec in enumerate(problem.ys)]
+    if n in given:
+        starts = [s - given[n][0] * dy for s, dy in zip(starts, problem.f(*ys, times[0], *ps), strict=True)]
+    both = problem.beside(f, problem.ys * 2)
+    return both, [*ys, *starts], times, [*ps, *[given[n + 1 + i] for i in moving]]
+
+
+def _by_place(problem: Problem, ts: Leaves) -> dict[int, Any]:
+    """Return the tangents of what is `LIVE` by their places in the point of a problem."""
+    places = [i for i, value in enumerate(problem.point) if value is LIVE]
+    return {place: t for place, t in zip(places, ts, strict=True) if t is not None}
+
+
+def _push(ts: Leaves, out: Any, arrays: Leaves, problem: Problem) -> tuple[Any, ...]:
+    """The variational equation `ds/dt = f_y s + f_p dp`, solved together with the state."""
+    both, starts, times, given = _variational(problem, arrays, ts)
+    n = len(problem.ys)
+    found = list(both.trajectory(starts, times, given)[n:])
+    t_times = _by_place(problem, ts).get(n)
     if t_times is not None:
-        starts = [s - t_times[0] * dy for s, dy in zip(starts, problem.f(*ys, times[0], *ps), strict=True)]
-    both = replace(problem, f=f, ys=problem.ys * 2)
-    found = list(both.trajectory([*ys, *starts], times, [*ps, *[given[n + 1 + i] for i in moving]])[n:])
-    if t_times is not None:
+        ps = given[: len(problem.point) - n - 1]
         slopes = [problem.f(*[y[i] for y in out], times[i], *ps) for i in range(problem.count)]
         found = [s + np.stack([t_times[i] * row[k] for i, row in enumerate(slopes)]) for k, s in enumerate(found)]
     return tuple(found)
@@ -173,23 +214,28 @@ def _pull(gs: Any, out: Any, arrays: Leaves, problem: Problem) -> list[Any]:
     return list(ADJOINT(*gs, *out, *arrays, problem=problem))
 
 
-def _swept(arrays: Leaves, problem: Problem, *, interpolate: bool) -> list[Any]:
+Step = Callable[..., tuple[list[Any], list[Any]]]
+"""Solves the adjoint equation over one interval, as `_backward` does."""
+
+
+def _swept(arrays: Leaves, problem: Problem, step: Step | None = None) -> list[Any]:
     """Return the cotangents of what is `LIVE`, for those of a trajectory.
 
     The state is set to what was found at each output time. Between these it is read from the forward solution, found again
-    with a continuous output; or, where it is to be differentiated, it is solved backward together with the adjoint.
+    with a continuous output; or, where third derivatives are wanted, it is solved backward together with the adjoint.
 
     Args:
         arrays: the cotangents of the trajectory, its leaves, and what is `LIVE`.
         problem: the initial value problem.
-        interpolate: all values are plain, and the forward solution is to be read.
+        step: goes from one output time to the one before; by default that which reads the forward solution of plain values.
     """
     n, last = len(problem.ys), problem.count - 1
     gs, out, live = arrays[:n], arrays[n : 2 * n], arrays[2 * n :]
     ys, times, ps = problem.fill(live)
     active = [i for i, value in enumerate(problem.point[n + 1 :]) if value is LIVE and dtype_of(ps[i]).kind in "fc"]
     by_time = problem.point[n] is LIVE
-    step = _Interpolated(problem, ys, times, ps) if interpolate and last else _backward
+    if step is None:
+        step = _Interpolated(problem, ys, times, ps) if last else _backward
     adjoint = [g[last] for g in gs]
     sums: list[Any] = [zero_tangent(ps[i]) for i in active]
     by_times: list[Any] = []
@@ -254,7 +300,7 @@ def _backward(
 
     zeros = [zero_tangent(ps[i]) for i in active]
     specs = (*problem.ys * 2, *[strong_spec(zero) for zero in zeros])
-    found = replace(problem, f=f, ys=specs).trajectory([*state, *adjoint, *zeros], times, ps)
+    found = problem.beside(f, specs).trajectory([*state, *adjoint, *zeros], times, ps)
     ends = [leaf[1] for leaf in found]
     return ends[n : 2 * n], ends[2 * n :]
 
@@ -277,7 +323,7 @@ class _Interpolated:
 
         zeros = [zero_tangent(ps[i]) for i in active]
         specs = (*problem.ys, *[strong_spec(zero) for zero in zeros])
-        found = replace(problem, f=f, ys=specs).computed([*adjoint, *zeros], times, ())
+        found = problem.beside(f, specs).computed([*adjoint, *zeros], times, ())
         ends = [leaf[1] for leaf in found]
         return ends[:n], ends[n:]
 
@@ -294,21 +340,110 @@ ODE = JointPrimitive(
 """The trajectory of an initial value problem: its arguments are what of the point of the problem is `LIVE`."""
 
 
-def _pull_adjoint(gs: Any, out: Any, arrays: Leaves, problem: Problem) -> list[Any]:
-    return pull_leaves(lambda *given: _swept(given, problem, interpolate=False), arrays, list(gs))
+class _Varied:
+    """The same where the problem is varied in some direction: from the forward solution, and that of the variational equation.
+
+    What the adjoint equation reads at a time is `y(t) + e s(t)`, with the change `s` of the state; `e` is differentiated by.
+
+    Attributes:
+        amount: `e`, which is zero, and a Tensor.
+    """
+
+    def __init__(self, problem: Problem, live: Leaves, ts: Leaves) -> None:
+        varied, starts, times, ps = _variational(problem, live, ts)
+        self.both = varied.solved(starts, times, ps, dense=True).sol
+        self.specs = varied.ys
+        self.amount: Any = 0.0
+
+    def __call__(
+        self, problem: Problem, state: Leaves, adjoint: Leaves, times: Any, ps: Leaves, active: Sequence[int]
+    ) -> tuple[list[Any], list[Any]]:
+        n, k = len(adjoint), len(active)
+
+        def f(*leaves: Any) -> list[Any]:
+            t, own, amount = leaves[n + k], leaves[n + k + 1 : -1], leaves[-1]
+            values = unpacked(self.both(float(t)), self.specs, False)
+            moved = [y + amount * s for y, s in zip(values[:n], values[n:], strict=True)]
+            return _adjoint_of(problem, moved, leaves[:n], t, own, active)[1]  # type: ignore[no-any-return]
+
+        zeros = [zero_tangent(ps[i]) for i in active]
+        specs = (*problem.ys, *[strong_spec(zero) for zero in zeros])
+        found = problem.beside(f, specs).trajectory([*adjoint, *zeros], times, [*ps, self.amount])
+        ends = [leaf[1] for leaf in found]
+        return ends[:n], ends[n:]
+
+
+def _varied(given: Leaves, problem: Problem, moving: Sequence[int]) -> list[Any]:
+    """Return the tangents of the cotangents that `_swept` gives, on plain values, with nothing solved backward but adjoints.
+
+    Args:
+        given: the tangents of the arguments of `_swept` at the positions `moving`, then these arguments.
+        problem: the initial value problem.
+        moving: positions.
+    """
+    arrays = given[len(moving) :]
+    ts = replaced([None] * len(arrays), moving, given[: len(moving)])
+    if problem.count == 1:
+        return push_leaves(lambda *own: _swept(own, problem, _backward), arrays, ts)
+    n = len(problem.ys)
+    step = _Varied(problem, arrays[2 * n :], ts[2 * n :])
+
+    def swept(*own: Any) -> list[Any]:
+        step.amount = own[-1]
+        return _swept(own[:-1], problem, step)
+
+    return push_leaves(swept, [*arrays, np.float64(0.0)], [*ts, np.float64(1.0)])
+
+
+def _again(given: Leaves, problem: Problem, moving: Sequence[int]) -> list[Any]:
+    """Return what `_varied` does of what is differentiated in turn: the state is solved backward."""
+    arrays = given[len(moving) :]
+    ts = replaced([None] * len(arrays), moving, given[: len(moving)])
+    return push_leaves(lambda *own: _swept(own, problem, _backward), arrays, ts)
+
+
+def _is_real(problem: Problem, arrays: Leaves) -> bool:
+    return all(dtype_of(a).kind != "c" for a in arrays) and all(spec.dtype.kind != "c" for spec in problem.ys)
 
 
 def _push_adjoint(ts: Leaves, out: Any, arrays: Leaves, problem: Problem) -> tuple[Any, ...]:
-    return tuple(push_leaves(lambda *given: _swept(given, problem, interpolate=False), arrays, ts))
+    if not _is_real(problem, arrays):
+        return tuple(push_leaves(lambda *given: _swept(given, problem, _backward), arrays, ts))
+    moving = tuple([i for i, t in enumerate(ts) if t is not None])
+    return tuple(ADJOINT_VARIED(*[ts[i] for i in moving], *arrays, problem=problem, moving=moving))
+
+
+def _pull_adjoint(gs: Any, out: Any, arrays: Leaves, problem: Problem) -> list[Any]:
+    """Differentiate `<g, J w>` for the cotangents `w`: by `g` that is `J w`, and by the rest, as Hessians are symmetric, the
+    tangent of `J^T g` along `w`.
+    """
+    if not _is_real(problem, arrays):
+        return pull_leaves(lambda *given: _swept(given, problem, _backward), arrays, list(gs))
+    n = len(problem.ys)
+    along = list(_push(gs, arrays[n : 2 * n], arrays[2 * n :], problem))
+    moving = tuple(range(n, len(arrays)))
+    second = ADJOINT_VARIED(*along, *gs, *arrays, problem=problem, moving=moving)
+    return [*along, *[np.zeros(shape_of(a)) for a in arrays[n : 2 * n]], *second]
 
 
 ADJOINT = JointPrimitive(
     Problem,
     name="odeint_adjoint",
-    compute=lambda *arrays, problem: tuple(_swept(arrays, problem, interpolate=True)),
+    compute=lambda *arrays, problem: tuple(_swept(arrays, problem)),
     pull=_pull_adjoint,
     push=_push_adjoint,
     spec=lambda *specs, problem: tuple([strong_spec(spec) for spec in specs[2 * len(problem.ys) :]]),
     doc="the cotangents of an initial value problem for those of its trajectory",
 )
 """The adjoint of a trajectory: its arguments are the cotangents of the trajectory, its leaves, and what is `LIVE`."""
+
+ADJOINT_VARIED = JointPrimitive(
+    Problem,
+    name="odeint_adjoint_jvp",
+    compute=lambda *arrays, problem, moving: tuple(_varied(arrays, problem, moving)),
+    pull=lambda gs, arrays, problem, moving: pull_leaves(lambda *own: _again(own, problem, moving), arrays, list(gs)),
+    push=lambda ts, arrays, problem, moving: tuple(push_leaves(lambda *own: _again(own, problem, moving), arrays, ts)),
+    spec=lambda *specs, problem, moving: tuple([strong_spec(spec) for spec in specs[len(moving) + 2 * len(problem.ys) :]]),
+    doc="the tangents of the cotangents of an initial value problem",
+)
+"""The tangent of the adjoint: its arguments are the tangents of those arguments of `ADJOINT` that move, and all of these."""

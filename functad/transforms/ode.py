@@ -18,7 +18,7 @@ from functad.transforms.flat import replaced
 from functad.transforms.initial_value import METHODS, Problem
 from functad.transforms.linear_solve import Leaves, inexact
 from functad.transforms.results import guarded, owned
-from functad.trees import LEAF, flatten
+from functad.trees import LEAF, Structure, flatten
 
 
 def odeint(
@@ -28,7 +28,7 @@ def odeint(
     *args: Any,
     method: str = "RK45",
     rtol: float = 1e-8,
-    atol: float = 1e-8,
+    atol: Any = 1e-8,
     first_step: float | None = None,
     max_step: float = np.inf,
 ) -> Any:
@@ -46,7 +46,8 @@ def odeint(
         method: of `solve_ivp`: `RK45`, `RK23`, `DOP853`; for stiff equations `BDF`, `Radau` or `LSODA`, which get the exact
             Jacobian of `f`.
         rtol: the relative tolerance of a step, also for the derivatives.
-        atol: the absolute one, a number.
+        atol: the absolute one: a number, or a tree like `y0` of numbers and arrays, for each component of the state its own;
+            the derivatives by a component have the same, and what belongs to no component has the least.
         first_step: the size of the first step; chosen by the method if it is `None`.
         max_step: the largest step.
 
@@ -58,8 +59,9 @@ def odeint(
         InputError: `t` is no vector of times in order, or an argument is not what it should be.
         StructureError: `f` does not return a tree like `y0`.
 
-    Where the backward pass is itself differentiated, as by `jvp` of `grad`, the state is solved backward with the adjoint,
-    which is unstable for stiff equations, and ends in an `ImplicitError`. Take `grad` of `jvp` there: that goes forward first.
+    Second derivatives solve forward for the state and its change, and backward for adjoints alone, so they hold for stiff
+    equations in every mixture of modes. From the third on the state is solved backward too, which is unstable for these, and
+    ends in an `ImplicitError`: take `grad` of `jvp` of `jvp` there. That goes for the second derivatives of complex states too.
 
     Example:
         >>> import numpy as np, functad
@@ -71,10 +73,11 @@ def odeint(
         >>> float(functad.grad(lambda rate: functad.odeint(decay, 1.0, t, rate)[-1])(0.5).round(5))
         -0.73576
     """
-    _check_settings(f, method, {"rtol": rtol, "atol": atol, "max_step": max_step})
-    options = {"rtol": rtol, "atol": atol, "first_step": first_step, "max_step": max_step}
+    _check_settings(f, method, {"rtol": rtol, "max_step": max_step})
     given, structure = flatten(y0)
     ys = [inexact(plain(leaf), "y0", f) for leaf in given]
+    absolute = _tolerances(atol, structure, ys)
+    options = {"rtol": rtol, "atol": absolute, "first_step": first_step, "max_step": max_step}
     times = inexact(plain(as_operand(t)), "t", f)
     if len(shape_of(times)) != 1 or not shape_of(times)[0] or dtype_of(times).kind == "c":
         raise InputError(f"odeint of {name_of(f)}, at {here()}: t is {spec_of(times)}; it must be a vector of times.")
@@ -138,6 +141,31 @@ def _slope(slope: Any, spec: ArraySpec, f: Callable[..., Any]) -> Any:
     if own.weak:
         return slope * spec.dtype.type(1)
     return slope if own.dtype == spec.dtype else slope.astype(spec.dtype)
+
+
+def _tolerances(atol: Any, structure: Structure, ys: Leaves) -> Any:
+    """Return the absolute tolerance: a number, or a tuple with a number or an array for each leaf of the state.
+
+    Raises:
+        InputError: it is not positive, or does not fit the state.
+        StructureError: it is a tree, and not one like the state.
+    """
+    single = np.isscalar(atol) and not isinstance(atol, str)
+    leaves = [atol] if single else [as_operand(a) for a in structure.flatten_like(_as_leaf(atol, structure), "atol")]
+    for a, y in zip(leaves, ys, strict=False):
+        shape = () if single else shape_of(y)
+        fits = not isinstance(a, Recorded) and np.asarray(a).dtype.kind in "iuf" and np.shape(a) in ((), shape)
+        if not fits or not np.all(np.asarray(a) > 0):
+            raise InputError(
+                f"odeint with atol={atol!r}, at {here()}: it is a positive number, or a tree like y0 with a positive number, "
+                f"or an array of its shape, for each leaf."
+            )
+    return float(atol) if single else tuple([np.asarray(a, float) for a in leaves])
+
+
+def _as_leaf(tree: Any, structure: Structure) -> Any:
+    """Return a list of numbers as an array where the state is one array, so that it is no tree."""
+    return as_operand(tree) if structure is LEAF else tree
 
 
 def _check_settings(f: Any, method: str, numbers: Mapping[str, Any]) -> None:

@@ -159,12 +159,67 @@ def test_second_order_of_stiff_equations():
         return functad.jvp(end, (p,), (np.ones(2),))[1]
 
     p = np.array([2e3, 1.5])
-    second = functad.grad(along)(p)  # for which the state is never solved backward
+    second = functad.grad(along)(p)
     for i, step in enumerate((1.0, 1e-3)):
         e = step * np.eye(2)[i]
         np.testing.assert_allclose(second[i], (along(p + e) - along(p - e)) / (2 * step), rtol=1e-2)
-    with np.errstate(all="ignore"), pytest.raises(ImplicitError, match="did not get to"):
-        functad.jvp(functad.grad(end), (p,), (np.ones(2),))
+    gradient = functad.grad(end)  # whose derivatives solve for the state forward only
+    np.testing.assert_allclose(functad.jvp(gradient, (p,), (np.ones(2),))[1], second, rtol=1e-3)
+    np.testing.assert_allclose(functad.vjp(gradient, p)[1](np.ones(2))[0], second, rtol=1e-3)
+
+
+@pytest.mark.parametrize("method", ["RK45", "BDF"])
+def test_hessians_in_all_mixtures_of_modes(method):
+    """By start, times and parameters, against differences of gradients."""
+
+    def f(p):
+        def slope(y, t, k):
+            return {"a": -k * y["a"] * y["b"], "b": np.cos(t) * y["a"] - y["b"] ** 2}
+
+        t = np.stack([0.0, p[3], 1.0 + p[3]])
+        y = functad.odeint(slope, {"a": p[0], "b": p[1]}, t, p[2], method=method, rtol=1e-7, atol=1e-7)
+        return y["a"][-1] * y["b"][1] + y["b"][-1] ** 2
+
+    p = np.array([0.8, 0.3, 1.5, 0.4])
+    gradient = functad.grad(f)
+    expected = np.stack([(gradient(p + 1e-3 * e) - gradient(p - 1e-3 * e)) / 2e-3 for e in np.eye(4)])
+    for outer in (functad.jacfwd, functad.jacrev):
+        np.testing.assert_allclose(outer(functad.jacrev(f))(p), expected, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(functad.jacrev(functad.jacfwd(f))(p), expected, rtol=1e-3, atol=1e-4)
+
+
+def test_tolerances_of_components():
+    """Each component has its own absolute tolerance, in derivatives too."""
+    seen = []
+
+    def slopes(y, t, k):
+        return {"big": -k * y["big"], "small": k * 1e-6 * y["big"] - y["small"]}
+
+    def end(k, atol):
+        y0 = {"big": np.array([1e3, 2e3]), "small": np.zeros(2)}
+        y = functad.odeint(slopes, y0, np.array([0.0, 1.0]), k, rtol=1e-12, atol=atol)
+        return np.sum(y["small"][-1]) * 1e3
+
+    loose, tight = {"big": 1e-2, "small": 1e-2}, {"big": np.array([1e-2, 1e-2]), "small": np.array([1e-12, 1e-12])}
+    exact = lambda k: 3.0 * k / (1 - k) * (np.exp(-k) - np.exp(-1.0))  # noqa: E731
+    for f, order in ((lambda k, atol: end(k, atol), 0), (functad.grad(end), 1), (functad.grad(functad.grad(end)), 2)):
+        value = {0: exact(0.5), 1: None, 2: None}[order]
+        reference = f(0.5, 1e-13) if value is None else value
+        np.testing.assert_allclose(f(0.5, tight), reference, rtol=1e-6)
+        seen.append(abs(f(0.5, loose) - reference))
+    assert seen[0] > 1e-9
+    y = functad.odeint(lambda y, t: -y, np.array([1.0, 2.0]), np.array([0.0, 1.0]), atol=[1e-8, 1e-9])
+    np.testing.assert_allclose(y[-1], np.exp(-1.0) * np.array([1.0, 2.0]), rtol=1e-6)
+    z = functad.odeint(lambda z, t: 1j * z, 1.0 + 0j, np.array([0.0, 1.0]), atol=np.array(1e-10), rtol=1e-10)
+    np.testing.assert_allclose(z[-1], np.exp(1j), rtol=1e-8)
+
+
+@pytest.mark.parametrize("atol", [-1.0, "small", np.array([1e-8, 0.0]), np.ones(3), 1j])
+def test_tolerances_that_are_refused(atol):
+    with pytest.raises(InputError, match=r"odeint with atol=.*a positive number, or a tree like y0"):
+        functad.odeint(lambda y, t: -y, np.array([1.0, 2.0]), np.array([0.0, 1.0]), atol=atol)
+    with pytest.raises(StructureError, match="atol"):
+        functad.odeint(lambda y, t: y, {"a": 1.0}, np.array([0.0, 1.0]), atol={"b": 1e-8})
 
 
 def test_implicit_methods_get_the_exact_jacobian():
