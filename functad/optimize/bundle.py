@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.errors import ImplicitError
 from functad.optimize.bounds import flat_bounds
 from functad.optimize.derivatives import Array, Objective
 from functad.optimize.unknowns import Unknowns
@@ -50,6 +51,7 @@ class ScipyBundle:
         *,
         transform: str = "scipy_bundle",
         differentiate: bool = True,
+        failures: list[ImplicitError] | None = None,
     ) -> None:
         self.unknowns = Unknowns(x0, transform, f)
         rest = args if isinstance(args, tuple) else (args,)
@@ -60,7 +62,7 @@ class ScipyBundle:
             return f(tree(x), *rest, **named)
 
         self.flat = flat
-        objective = Objective(flat, f, transform, differentiate=differentiate)
+        objective = Objective(flat, f, transform, differentiate=differentiate, failures=failures)
         self.x0: Array = self.unknowns.flat
         self.unravel: Callable[[Any], Any] = self.unknowns.restore
         self.fun, self.jac = objective.fun, objective.jac

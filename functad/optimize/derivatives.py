@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import NonScalarError, OutputError
+from functad.errors import ImplicitError, NonScalarError, OutputError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
 from functad.places import here, name_of
 from functad.tracing.recorder import Recorded
@@ -53,14 +53,26 @@ class Objective:
     """A function from a flat array to a number, with its gradient, Hessian and products of the Hessian with vectors.
 
     The value and the gradient at a point come from one run of the function: the pass forward is kept until the next point.
+
+    Attributes:
+        failures: where a solver inside the function found no solution, after it had found one at the first point, the errors:
+            there the value is infinite, so that SciPy takes a shorter step. `None` if these errors are to be raised.
     """
 
     def __init__(
-        self, f: Callable[[Any], Any], function: Callable[..., Any], transform: str, *, differentiate: bool = True
+        self,
+        f: Callable[[Any], Any],
+        function: Callable[..., Any],
+        transform: str,
+        *,
+        differentiate: bool = True,
+        failures: list[ImplicitError] | None = None,
     ) -> None:
         self._f = _returning_a_number(f, function, transform)
         self._differentiate = differentiate
         self._function, self._transform = function, transform
+        self.failures = failures
+        self._started = False
         self._gradient = gradient_function(Selection(transform, self._f, 0, None))
         self._at: Array | None = None
         self._value = 0.0
@@ -74,8 +86,17 @@ class Objective:
             return
         x = x.copy()  # SciPy writes the next point into the same memory
         self._at = self._grad = self._line = self._pull = None
-        value, self._pull = pulled_back(self._transform, self._f, (x,)) if self._differentiate else (self._f(x.copy()), None)
-        self._value = float(value)
+        try:
+            if self._differentiate:
+                value, self._pull = pulled_back(self._transform, self._f, (x,))
+            else:
+                value = self._f(x.copy())
+        except ImplicitError as error:
+            if self.failures is None or not self._started:
+                raise
+            self.failures.append(error)
+            value, self._grad = np.inf, np.zeros(x.shape)
+        self._value, self._started = float(value), True
         self._at = x
 
     def fun(self, x: Any) -> float:

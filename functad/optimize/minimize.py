@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from functad.errors import ImplicitError
 from functad.optimize.bundle import ScipyBundle
 from functad.optimize.constraints import flat_constraints
 from functad.optimize.extras import scipy_optimize
 from functad.optimize.reporting import Reporter
-from functad.places import here
+from functad.places import here, name_of
 from functad.transforms.selection import Selection
 from functad.transforms.sparse import sparse_hessian_function
 
@@ -21,6 +22,7 @@ _NONE = ("nelder-mead", "powell", "cobyla", "cobyqa")
 _GRADIENT = ("cg", "bfgs", "l-bfgs-b", "tnc", "slsqp")
 _MATRIX = ("dogleg", "trust-exact")
 _EITHER = ("newton-cg", "trust-ncg", "trust-krylov", "trust-constr")
+_BEARS_INFINITY = ("bfgs", "cg", "slsqp", "trust-ncg", "trust-krylov", "dogleg", "newton-cg", "trust-constr", *_NONE)
 _SPARSE = ("newton-cg", "trust-constr")
 _UNKNOWNS_ONLY = ("tnc", "cobyla")  # what their callbacks are given
 
@@ -70,6 +72,8 @@ def minimize(
 
     Raises:
         NonScalarError: `f` returned something else than one real number.
+        ImplicitError: a solver in `f`, such as `odeint`, found no solution at the start. At points that are tried later the
+            value counts as infinite, so that a shorter step is taken; but L-BFGS-B, TNC and trust-exact cannot do that.
         InputError: a leaf of `x0` is no floating-point number.
         StructureError: the bounds do not fit `x0`.
         ValueError: the method does not take what was asked for.
@@ -86,7 +90,8 @@ def minimize(
     if method is None:
         method = "SLSQP" if several else "BFGS" if bounds is None else "L-BFGS-B"
     name = "custom" if callable(method) else method.lower()
-    bundle = ScipyBundle(f, x0, args, transform="minimize", differentiate=name not in _NONE)
+    failures: list[ImplicitError] | None = [] if name in _BEARS_INFINITY else None
+    bundle = ScipyBundle(f, x0, args, transform="minimize", differentiate=name not in _NONE, failures=failures)
     given = _derivatives(bundle, name, method, hess, sparse)
     if bounds is not None:
         given["bounds"] = bundle.bounds(bounds)
@@ -106,7 +111,22 @@ def minimize(
             if reporter is None or reporter.last is None:
                 raise
             result = reporter.stopped()
+        except ImplicitError as error:
+            raise _unbearable(error, method, f) from error
+    if failures and not result.success:
+        result.message = f"{result.message} At {len(failures)} points a solver failed: {failures[-1]}"
     return _restored(result, bundle)
+
+
+def _unbearable(error: ImplicitError, method: Any, f: Callable[..., Any]) -> ImplicitError:
+    """Return the error for a point that a method tried, where a solver in the function finds no solution."""
+    where = f"minimize of {name_of(f)} by {method}, called at {here()}: the function has no value"
+    if str(method).lower() in _BEARS_INFINITY:
+        return ImplicitError(f"{where}, or no derivative, at its start or where the method went: {error} Start elsewhere.")
+    return ImplicitError(
+        f"{where} at its start, or at a point that was tried: {error} Start where it has one. From there BFGS, SLSQP and "
+        f"trust-constr, of which the last two take bounds, go on with a shorter step when one fails; {method} cannot."
+    )
 
 
 def _derivatives(bundle: ScipyBundle, name: str, method: Any, hess: Any, sparse: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize as scipy_optimize
 
 import functad
-from functad.errors import InputError, NonScalarError
+from functad.errors import ImplicitError, InputError, NonScalarError
 from functad.optimize import minimize
 from tests.optimize.problems import Counted, logistic_problem, rosenbrock
 
@@ -276,3 +276,64 @@ def test_error_of_the_function_comes_through():
 
     with pytest.raises(KeyError, match="mine"):
         minimize(f, 1.0)
+
+
+# Solvers that fail inside
+
+
+def _solved(p):
+    """Return a function that has no value from 2.4 on, as a differential equation that blows up has none."""
+    if functad.stop_gradient(p[0]) >= 2.4:
+        raise ImplicitError("no solution")
+    return (0.4 / (1 - 0.4 * p[0]) - 5.0) ** 2 + (p[1] - p[0]) ** 2
+
+
+@pytest.mark.parametrize(
+    "method",
+    ["BFGS", "CG", "SLSQP", "Newton-CG", "trust-ncg", "trust-krylov", "trust-constr", "Nelder-Mead", "Powell"],
+)
+def test_steps_that_a_solver_fails_at_are_made_shorter(method):
+    tried = []
+
+    def f(p):
+        tried.append(bool(functad.stop_gradient(p[0]) >= 2.4))
+        return _solved(p)
+
+    with np.errstate(all="ignore"):
+        result = minimize(f, np.array([1.0, 0.0]), method=method)
+    assert any(tried)
+    assert result.success
+    np.testing.assert_allclose(result.x, [2.3, 2.3], atol=2e-3)
+
+
+@pytest.mark.parametrize("method", ["L-BFGS-B", "TNC", "trust-exact"])
+def test_methods_that_cannot_say_what_to_do(method):
+    with pytest.raises(ImplicitError, match=rf"(?s)no solution.*BFGS, SLSQP and trust-constr.*; {method} cannot"):
+        minimize(_solved, np.array([2.2, -3.0]), method=method)
+
+
+def test_a_solver_that_fails_at_the_start():
+    with pytest.raises(ImplicitError, match=r"(?s)at its start.*no solution"):
+        minimize(_solved, np.array([2.5, 0.0]), method="BFGS")
+
+
+def test_failures_are_told_where_there_is_no_success():
+    def f(p):  # the minimum lies where there is no value
+        if functad.stop_gradient(p[0]) >= 1.0:
+            raise ImplicitError("no solution")
+        return (p[0] - 2.0) ** 2
+
+    with np.errstate(all="ignore"):
+        result = minimize(f, np.array([0.0]))
+    assert not result.success
+    assert "points a solver failed: no solution" in result.message
+
+
+def test_over_a_differential_equation_that_blows_up():
+    def f(p):
+        y = functad.odeint(lambda y, t, p: p * y**2, 0.4, np.array([0.0, 1.0]), p[0], rtol=1e-6, atol=1e-6)[-1]
+        return (y - 5.0) ** 2
+
+    with np.errstate(all="ignore"):
+        result = minimize(f, np.array([1.0]))
+    np.testing.assert_allclose(result.x, [2.3], atol=1e-4)
