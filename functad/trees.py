@@ -6,7 +6,6 @@ if the keys can be sorted, else in the order of insertion; those of an `OrderedD
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 import numpy as np
 
 from functad.errors import RegistrationError, StructureError
+from functad.immutable import Immutable, assign
 from functad.places import here
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ def register_tree(
         >>> _ = register_tree(Interval, lambda i: ((i.low, i.high), None), lambda _, children: Interval(*children))
         >>> flatten({"a": Interval(1.0, 2.0)})[0]
         [1.0, 2.0]
+        >>> import dataclasses
         >>> @register_tree(static=["activation"])
         ... @dataclasses.dataclass
         ... class Layer:
@@ -120,6 +121,7 @@ def static_field(**options: Any) -> Any:
         A field of a dataclass, as `dataclasses.field` makes it.
 
     Example:
+        >>> import dataclasses
         >>> @dataclasses.dataclass
         ... class Layer:
         ...     weight: float
@@ -127,12 +129,13 @@ def static_field(**options: Any) -> Any:
         >>> flatten(Layer(3.0))[0]
         [3.0]
     """
+    import dataclasses  # noqa: PLC0415 - a millisecond of the import, for what few programs need
+
     metadata = {**(options.pop("metadata", None) or {}), "static": True}
     return dataclasses.field(metadata=metadata, **options)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Structure:
+class Structure(Immutable):
     """The shape of a tree without its leaves.
 
     Attributes:
@@ -147,10 +150,26 @@ class Structure:
         (3, ["p['b']", "p['w'][0]", "p['w'][1]"])
     """
 
+    __slots__ = ("children", "data", "kind", "leaves")
+
     kind: type | None
     data: Any
     children: tuple[Structure, ...]
     leaves: int
+
+    def __init__(self, kind: type | None, data: Any, children: tuple[Structure, ...], leaves: int) -> None:
+        assign(self, "kind", kind)
+        assign(self, "data", data)
+        assign(self, "children", children)
+        assign(self, "leaves", leaves)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not Structure:
+            return NotImplemented
+        return (self.kind, self.data, self.children) == (other.kind, other.data, other.children)
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.data, self.children))
 
     def unflatten(self, leaves: Iterable[Any]) -> Any:
         """Return the tree with this structure and the given leaves.
@@ -304,7 +323,7 @@ def _steps(structure: Structure) -> list[str]:
         return [f".children[{i}]" for i in range(len(structure.children))] if named is None else named
     if kind is not None and issubclass(kind, tuple) and hasattr(kind, "_fields"):
         return [f".{name}" for name in kind._fields]
-    if kind is not None and dataclasses.is_dataclass(kind):
+    if kind is not None and hasattr(kind, "__dataclass_fields__"):
         return [f".{name}" for name in structure.data[0]]
     return [f"[{i}]" for i in range(len(structure.children))]
 
@@ -328,7 +347,7 @@ def _describe(structure: Structure) -> str:
         return f"a {structure.kind.__name__} with keys {list(structure.data[0])}"
     if structure.kind in (list, tuple):
         return f"a {structure.kind.__name__} of {len(structure.children)}"
-    if structure.kind in _REGISTERED or dataclasses.is_dataclass(structure.kind):
+    if structure.kind in _REGISTERED or hasattr(structure.kind, "__dataclass_fields__"):
         return f"a {structure.kind.__name__}{_described_data(structure.data)}"
     return f"a {structure.kind.__name__}"
 

@@ -19,6 +19,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 # The order of the design: a module imports from its own layer and from those before it.
 LAYERS = (
     "functad.places",
+    "functad.immutable",
     "functad.errors",
     "functad.tree_classes",
     "functad.foreign_trees",

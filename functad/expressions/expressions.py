@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -16,16 +15,21 @@ import numpy as np
 from functad.errors import CheckError
 from functad.expressions.ownership import root_of, separate
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
+from functad.immutable import Immutable, assign
 from functad.places import here
 from functad.primitives.primitive import Primitive
 from functad.trees import Structure
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Constant:
+class Constant(Immutable):
     """A value that an expression list holds itself: an array, a scalar, or a Tensor of an enclosing trace."""
 
+    __slots__ = ("value",)
+
     value: Any
+
+    def __init__(self, value: Any) -> None:
+        assign(self, "value", value)
 
     def __repr__(self) -> str:
         if type(self.value) in PYTHON_SCALARS:
@@ -36,8 +40,7 @@ class Constant:
         return f"<{spec}>"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Equation:
+class Equation(Immutable):
     """One call of a primitive: `outputs = primitive(*inputs, **params)`.
 
     Attributes:
@@ -47,17 +50,23 @@ class Equation:
         outputs: slots of the results.
     """
 
+    __slots__ = ("inputs", "outputs", "params", "primitive")
+
     primitive: Primitive
     inputs: tuple[int | Constant, ...]
     params: Mapping[str, Any]
     outputs: tuple[int, ...]
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "params", MappingProxyType(dict(self.params)))
+    def __init__(
+        self, primitive: Primitive, inputs: tuple[int | Constant, ...], params: Mapping[str, Any], outputs: tuple[int, ...]
+    ) -> None:
+        assign(self, "primitive", primitive)
+        assign(self, "inputs", inputs)
+        assign(self, "params", MappingProxyType(dict(params)))
+        assign(self, "outputs", outputs)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Expressions:
+class Expressions(Immutable):
     """A function as a list of equations; made by `make_expressions`, run by calling it.
 
     Attributes:
@@ -81,12 +90,30 @@ class Expressions:
         np.float64(2.5244)
     """
 
+    __slots__ = ("equations", "input_structure", "inputs", "output_structure", "outputs", "specs")
+
     inputs: tuple[str, ...]
     equations: tuple[Equation, ...]
     outputs: tuple[int | Constant, ...]
     specs: tuple[ArraySpec, ...]
     input_structure: Structure
     output_structure: Structure
+
+    def __init__(
+        self,
+        inputs: tuple[str, ...],
+        equations: tuple[Equation, ...],
+        outputs: tuple[int | Constant, ...],
+        specs: tuple[ArraySpec, ...],
+        input_structure: Structure,
+        output_structure: Structure,
+    ) -> None:
+        assign(self, "inputs", inputs)
+        assign(self, "equations", equations)
+        assign(self, "outputs", outputs)
+        assign(self, "specs", specs)
+        assign(self, "input_structure", input_structure)
+        assign(self, "output_structure", output_structure)
 
     @property
     def results(self) -> list[ArraySpec]:
@@ -101,6 +128,28 @@ class Expressions:
         constants = [source.value for source in self.outputs if isinstance(source, Constant)]
         known = {id(root_of(value)) for value in (*leaves, *constants) if type(value) is np.ndarray}
         return self.output_structure.unflatten(separate(evaluate(self, leaves), known))
+
+    def replace(self, **changes: Any) -> Expressions:
+        """Return a list like this one, with some of its attributes changed.
+
+        Args:
+            changes: new values of attributes, by name. They are not checked; `check` does that.
+
+        Returns:
+            Another list; this one stays what it is.
+
+        Raises:
+            TypeError: there is no such attribute.
+
+        Example:
+            >>> import numpy as np, functad
+            >>> both = functad.make_expressions(lambda x: (np.sin(x), np.cos(x)))(1.0)
+            >>> both.replace(equations=both.equations[:1], outputs=(1, 1))(0.0)
+            (np.float64(0.0), np.float64(0.0))
+        """
+        return Expressions(**{**self.__getstate__(), **changes})
+
+    __replace__ = replace  # that of `copy.replace`
 
     def check(self) -> Expressions:
         """Return the list itself if it is well formed.

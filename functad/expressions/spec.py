@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
+
+from functad.immutable import Immutable, assign
 
 PYTHON_SCALARS: dict[type, np.dtype[Any]] = {
     bool: np.dtype(np.bool_),
@@ -19,8 +20,7 @@ PLAIN = frozenset({np.ndarray, np.float64, np.float32, np.complex128, np.complex
 _WEAK_NAMES = {"b": "bool", "i": "int", "f": "float", "c": "complex"}
 
 
-@dataclass(frozen=True, slots=True)
-class ArraySpec:
+class ArraySpec(Immutable):
     """Shape and dtype of an array; `weak` marks a Python scalar, whose dtype yields to that of any array.
 
     Attributes:
@@ -35,10 +35,24 @@ class ArraySpec:
         float[]
     """
 
+    __slots__ = ("dtype", "shape", "weak")
+
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    weak: bool = False
-    is_tree_leaf: ClassVar[bool] = True
+    weak: bool
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], weak: bool = False) -> None:
+        assign(self, "shape", shape)
+        assign(self, "dtype", dtype)
+        assign(self, "weak", weak)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self.shape == other.shape and self.dtype == other.dtype and self.weak == other.weak
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.dtype, self.weak))
 
     @property
     def ndim(self) -> int:

@@ -26,6 +26,8 @@ class ScipyBundle:
         kwargs: those that are passed by name.
         transform: the name of what the user called, for messages.
         differentiate: whether derivatives will be asked for.
+        failures: takes the `ImplicitError`s of solvers inside `f`; the value is infinite there. Without it they are raised, and
+            so is one at the first point.
 
     Attributes:
         x0: the start, shape `(n,)`.

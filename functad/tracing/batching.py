@@ -36,12 +36,12 @@ class Batched(ArraySpec):
         _set_array(self, array)  # the rest follows from it when it is asked for
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override] # that of a spec cannot be assigned to either
         """Shape of one example."""
         return self.array.shape[1:]  # type: ignore[no-any-return]
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[Any]:  # type: ignore[override]
         """The dtype."""
         return self.array.dtype  # type: ignore[no-any-return]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -173,7 +172,7 @@ def _segment(
     own = [isinstance(leaf, Recorded) and leaf.recorder is recorder for leaf in results]
     outputs = [source for source, mine in zip(expressions.outputs, own, strict=True) if mine]
     kept = [slot for slot in known if slot >= len(given)]
-    (closed,), captured = close(replace(expressions, outputs=(*outputs, *kept)))
+    (closed,), captured = close(expressions.replace(outputs=(*outputs, *kept)))
     segment, inputs = Segment(f, closed, len(outputs)), [*given, *captured]
     if recorder is noting:
         values = [leaf.value for leaf, mine in zip(results, own, strict=True) if mine]

@@ -1,6 +1,7 @@
 """`make_expressions` and `eval_shape`: printing, checking, evaluating, tracing without values."""
 
-import dataclasses
+import copy
+import pickle
 import re
 
 import numpy as np
@@ -92,10 +93,26 @@ def test_outer_tensors_are_captured():
 
 def test_immutable():
     expressions = functad.make_expressions(np.sin)(1.0)
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(AttributeError, match="cannot be changed"):
         expressions.equations = ()
+    with pytest.raises(AttributeError, match="cannot be changed"):
+        del expressions.specs
     with pytest.raises(TypeError):
         functad.make_expressions(lambda x: np.sum(x))(np.ones(2)).equations[0].params["axis"] = 0
+
+
+def test_lists_are_copied_and_specs_pickled():
+    expressions = functad.make_expressions(lambda x: {"s": np.sum(np.sin(x) * 2.0)})(np.ones(3))
+    for other in (
+        copy.copy(expressions),
+        copy.deepcopy(expressions.specs[0]),
+        pickle.loads(pickle.dumps(expressions.specs[0])),
+    ):
+        assert repr(other) == repr(expressions if isinstance(other, type(expressions)) else expressions.specs[0])
+    structure = pickle.loads(pickle.dumps(expressions.output_structure))
+    assert structure == expressions.output_structure
+    assert hash(structure) == hash(expressions.output_structure)
+    assert structure != expressions.input_structure
 
 
 def test_check_finds_faults():
@@ -104,10 +121,10 @@ def test_check_finds_faults():
     wrong_specs = (good.specs[0], ArraySpec((4,), np.dtype(float)), good.specs[2])
     wrong = Equation(first.primitive, (0,), {}, (1,))
     cases = [
-        (dataclasses.replace(good, equations=(second, first)), "reads slot 1 before it is made"),
-        (dataclasses.replace(good, equations=(first, first)), "makes slot 1, which is taken"),
-        (dataclasses.replace(good, outputs=(9,)), "returns slot 9"),
-        (dataclasses.replace(good, equations=(wrong, second), specs=wrong_specs), "but the list says"),
+        (good.replace(equations=(second, first)), "reads slot 1 before it is made"),
+        (good.replace(equations=(first, first)), "makes slot 1, which is taken"),
+        (good.replace(outputs=(9,)), "returns slot 9"),
+        (good.replace(equations=(wrong, second), specs=wrong_specs), "but the list says"),
     ]
     for bad, message in cases:
         with pytest.raises(errors.CheckError, match=message):
