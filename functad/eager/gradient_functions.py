@@ -11,6 +11,7 @@ import numpy as np
 
 from functad.eager.readable import Readable, read
 from functad.eager.recording import constant
+from functad.eager.requests import checked_conj
 from functad.eager.tape import GradientTape
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of
 from functad.places import here, name_of
@@ -46,13 +47,14 @@ def _seeded(make: Maker[Q, T_co]) -> Seeded[Q, T_co]:
 
 
 @_seeded
-def gradients_function(f: Callable[..., Any], params: Params = None) -> Callable[..., list[Any]]:
+def gradients_function(f: Callable[..., Any], params: Params = None, *, conj: bool = True) -> Callable[..., list[Any]]:
     """Return a function that gives the gradients of `f` by its arguments, as a list.
 
     Args:
         f: a function of Tensors; its results are summed. Without it a decorator is returned.
         params: names, or positions, of the parameters to differentiate by; if left out, all positional ones that a call gives,
             except `self` and `cls`.
+        conj: for complex arguments, the conjugates of what `functad.grad` gives, as TensorFlow has it; `False` for the latter.
 
     Returns:
         A function with the arguments of `f`, and the keyword `dy`: a seed in the structure of the result. Arguments that are
@@ -68,7 +70,7 @@ def gradients_function(f: Callable[..., Any], params: Params = None) -> Callable
         >>> [float(g) for g in gradients_function(f)(2.0, 3.0)]
         [27.0, -4.0]
     """
-    both = value_and_gradients_function(f, params)
+    both = value_and_gradients_function(f, params, conj=conj)
 
     @functools.wraps(f)
     def gradients(*args: Any, **kwargs: Any) -> list[Any]:
@@ -78,13 +80,16 @@ def gradients_function(f: Callable[..., Any], params: Params = None) -> Callable
 
 
 @_seeded
-def value_and_gradients_function(f: Callable[..., Any], params: Params = None) -> Callable[..., tuple[Any, list[Any]]]:
+def value_and_gradients_function(
+    f: Callable[..., Any], params: Params = None, *, conj: bool = True
+) -> Callable[..., tuple[Any, list[Any]]]:
     """Return a function that gives the value of `f` and its gradients by its arguments, as a list: `(f(x), [df/dx0, ...])`.
 
     Args:
         f: a function of Tensors; its results are summed. Without it a decorator is returned.
         params: names, or positions, of the parameters to differentiate by; if left out, all positional ones that a call gives,
             except `self` and `cls`.
+        conj: for complex arguments, the conjugates of what `functad.grad` gives, as TensorFlow has it; `False` for the latter.
 
     Returns:
         A function with the arguments of `f`, and the keyword `dy`: a seed in the structure of the result. It returns
@@ -102,17 +107,18 @@ def value_and_gradients_function(f: Callable[..., Any], params: Params = None) -
         (9.0, 6.0)
     """
     chosen = _Parameters(f, params)
+    checked_conj(conj)
 
     @functools.wraps(f)
     def value_and_gradients(*args: Any, dy: Any = None, **kwargs: Any) -> tuple[Any, list[Any]]:
-        value, vjp = _run(f, chosen, args, kwargs, persistent=False)
+        value, vjp = _run(f, chosen, args, kwargs, persistent=False, conj=conj)
         return value, vjp(dy)
 
     return value_and_gradients
 
 
 @derivative
-def make_vjp(f: Callable[..., Any], params: Params = None, persistent: bool = True) -> Callable[..., Any]:
+def make_vjp(f: Callable[..., Any], params: Params = None, persistent: bool = True, *, conj: bool = True) -> Callable[..., Any]:
     """Return a function that gives the value of `f` and the function from its cotangent to those of the arguments.
 
     Args:
@@ -120,6 +126,7 @@ def make_vjp(f: Callable[..., Any], params: Params = None, persistent: bool = Tr
         params: names, or positions, of the parameters to differentiate by; if left out, all positional ones that a call gives,
             except `self` and `cls`.
         persistent: the second function may be called more than once.
+        conj: for complex arguments, the conjugates of what `functad.grad` gives, as TensorFlow has it; `False` for the latter.
 
     Returns:
         A function with the arguments of `f` that returns `(value, vjp)`. `vjp(dy)`, with `dy` in the structure and of the
@@ -136,20 +143,22 @@ def make_vjp(f: Callable[..., Any], params: Params = None, persistent: bool = Tr
         (6.0, 60.0)
     """
     chosen = _Parameters(f, params)
+    checked_conj(conj)
 
     @functools.wraps(f)
     def value_and_vjp(*args: Any, **kwargs: Any) -> tuple[Any, Callable[..., list[Any]]]:
-        return _run(f, chosen, args, kwargs, persistent=persistent)
+        return _run(f, chosen, args, kwargs, persistent=persistent, conj=conj)
 
     return value_and_vjp
 
 
 @derivative
-def implicit_gradients(f: Callable[..., Any]) -> Callable[..., list[tuple[Any, Any]]]:
+def implicit_gradients(f: Callable[..., Any], *, conj: bool = True) -> Callable[..., list[tuple[Any, Any]]]:
     """Return a function that gives the gradients of `f` by the trainable Variables that it reads.
 
     Args:
         f: a function whose results, Tensors or numbers in any structure, are summed; without it a decorator is returned.
+        conj: for complex Variables, the conjugates of what `functad.grad` gives, as TensorFlow has it; `False` for the latter.
 
     Returns:
         A function with the arguments of `f` that returns pairs `(gradient, variable)`, in the order in which the Variables were
@@ -165,7 +174,7 @@ def implicit_gradients(f: Callable[..., Any]) -> Callable[..., list[tuple[Any, A
         >>> float(g), variable.name
         (12.0, 'w')
     """
-    both = implicit_value_and_gradients(f)
+    both = implicit_value_and_gradients(f, conj=conj)
 
     @functools.wraps(f)
     def gradients(*args: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
@@ -175,11 +184,14 @@ def implicit_gradients(f: Callable[..., Any]) -> Callable[..., list[tuple[Any, A
 
 
 @derivative
-def implicit_value_and_gradients(f: Callable[..., Any]) -> Callable[..., tuple[Any, list[tuple[Any, Any]]]]:
+def implicit_value_and_gradients(
+    f: Callable[..., Any], *, conj: bool = True
+) -> Callable[..., tuple[Any, list[tuple[Any, Any]]]]:
     """Return a function that gives the value of `f` and its gradients by the trainable Variables that it reads.
 
     Args:
         f: a function whose results, Tensors or numbers in any structure, are summed; without it a decorator is returned.
+        conj: for complex Variables, the conjugates of what `functad.grad` gives, as TensorFlow has it; `False` for the latter.
 
     Returns:
         A function with the arguments of `f` that returns `(value, pairs)`: pairs `(gradient, variable)`, in the order in which
@@ -195,6 +207,7 @@ def implicit_value_and_gradients(f: Callable[..., Any]) -> Callable[..., tuple[A
         >>> float(value), float(pairs[0][0])
         (4.0, 4.0)
     """
+    checked_conj(conj)
 
     @functools.wraps(f)
     def value_and_gradients(*args: Any, **kwargs: Any) -> tuple[Any, list[tuple[Any, Any]]]:
@@ -206,7 +219,7 @@ def implicit_value_and_gradients(f: Callable[..., Any]) -> Callable[..., tuple[A
                 f"{name_of(f)}, called at {here()}, reads no trainable Variable, so there is nothing to differentiate by. Use "
                 f"functad.grad or gradients_function for derivatives by arguments."
             )
-        found = tape.gradient(value, list(variables))
+        found = tape.gradient(value, list(variables), conj=conj)
         return value, list(zip(found, variables, strict=True))
 
     return value_and_gradients
@@ -273,7 +286,7 @@ class _Parameters:
 
 
 def _run(
-    f: Callable[..., Any], chosen: _Parameters, args: tuple[Any, ...], kwargs: dict[str, Any], *, persistent: bool
+    f: Callable[..., Any], chosen: _Parameters, args: tuple[Any, ...], kwargs: dict[str, Any], *, persistent: bool, conj: bool
 ) -> tuple[Any, Callable[..., list[Any]]]:
     """Return the value of `f`, and the function from a seed to the gradients by the chosen arguments."""
     positions = chosen.positions(len(args), list(kwargs))
@@ -288,7 +301,7 @@ def _run(
 
     def vjp(dy: Any = None) -> list[Any]:
         sources = [given[position] for position in positions]
-        return tape.gradient(value, sources, output_gradients=dy) if sources else []
+        return tape.gradient(value, sources, output_gradients=dy, conj=conj) if sources else []
 
     return value, vjp
 

@@ -106,6 +106,8 @@ def gradients(
     aggregation_method: int | None = None,
     stop_gradients: Any = None,
     unconnected_gradients: Any = UnconnectedGradients.NONE,
+    *,
+    conj: bool = True,
 ) -> list[Any]:
     """Return the gradients of the sum of `ys` by each of `xs`, of what was computed in a scope `functad.graph()`.
 
@@ -118,6 +120,7 @@ def gradients(
         aggregation_method: one of `AggregationMethod`; has no meaning here.
         stop_gradients: Tensors that count as constants: nothing flows on through them.
         unconnected_gradients: `"none"` or `"zero"`.
+        conj: as for `GradientTape.gradient`.
 
     Returns:
         A list of Tensors, one for each of `xs`.
@@ -137,7 +140,7 @@ def gradients(
         (3.0, 1.0)
     """
     _check_options(name, gate_gradients, aggregation_method)
-    zero = requests.zero_wanted(unconnected_gradients)
+    zero, conj = requests.zero_wanted(unconnected_gradients), requests.checked_conj(conj)
     targets = _listed(ys, "ys")
     sources = [leaf for leaf, _ in _listed(xs, "xs")]
     cuts = [] if stop_gradients is None else [leaf for leaf, _ in _listed(stop_gradients, "stop_gradients")]
@@ -147,7 +150,7 @@ def gradients(
     seeds = requests.seeds_for(targets, given)
     if not targets:
         return [requests.finished(None, source, zero) for source in sources]
-    found = requests.gradients_of(_scope_of(targets), targets, seeds, sources, cuts, last=False)
+    found = requests.gradients_of(_scope_of(targets), targets, seeds, sources, cuts, last=False, conj=conj)
     return [requests.finished(g, source, zero) for g, source in zip(found, sources, strict=True)]
 
 

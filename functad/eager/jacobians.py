@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from functad.eager.requests import Like, finished, gradients_of, leaves_of, zero_wanted
+from functad.eager.requests import Like, checked_conj, finished, gradients_of, leaves_of, zero_wanted
 from functad.errors import AbstractValueError, LoopWarning, SourceError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here, warn
@@ -46,10 +46,17 @@ class _Rows:
         target: the target, and the expression that reads it.
         sources: the sources.
         chunk_size: so many seeds at most are pulled back at a time.
+        conj: as for `gradients_of`.
     """
 
     def __init__(
-        self, tape: GradientTape, method: str, target: tuple[Any, str], sources: Sequence[Any], chunk_size: int | None
+        self,
+        tape: GradientTape,
+        method: str,
+        target: tuple[Any, str],
+        sources: Sequence[Any],
+        chunk_size: int | None,
+        conj: bool,
     ) -> None:
         recorder = tape.recorder
         assert recorder is not None
@@ -57,6 +64,7 @@ class _Rows:
         self.method = method
         self.target = target
         self.sources = sources
+        self.conj = conj
         self.fallible = recorder.fallible
         self.debugs = recorder.debugs
         self.chunk_size = 1 if self.debugs else chunk_size  # where a NaN was born is told of one cotangent at a time
@@ -78,7 +86,7 @@ class _Rows:
             nonlocal left
             left -= 1
             done = isinstance(seed, Recorded) or not left  # a few seeds are walked with one after the other
-            return gradients_of(self.tape, [self.target], [seed], self.sources, last=last and done)
+            return gradients_of(self.tape, [self.target], [seed], self.sources, last=last and done, conj=self.conj)
 
         try:
             found = in_batch(self.method, self.tape, seeds, walk)
@@ -118,7 +126,7 @@ class _Rows:
         target = self.target[0]
         recorder = Recorder(REVERSE, self.method, self.tape)
         seed = new_input(Tensor, recorder, np.zeros(shape_of(target), dtype_of(target))[()])
-        walked = gradients_of(self.tape, [self.target], [seed], self.sources, last=True)
+        walked = gradients_of(self.tape, [self.target], [seed], self.sources, last=True, conj=self.conj)
         recorder.close()
         result = []
         for g, source in zip(walked, self.sources, strict=True):
@@ -154,8 +162,8 @@ def _columns(rows: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
 class JacobianRequest:
     """A Jacobian that is asked for."""
 
-    def __init__(self, target: Any, sources: Any, unconnected: Any, chunk_size: int | None = None) -> None:
-        self.zero = zero_wanted(unconnected)
+    def __init__(self, target: Any, sources: Any, unconnected: Any, chunk_size: int | None, conj: bool) -> None:
+        self.zero, self.conj = zero_wanted(unconnected), checked_conj(conj)
         check_chunk_size(chunk_size)
         self.chunk_size = chunk_size
         targets, structure = leaves_of(target, "target")
@@ -171,7 +179,7 @@ class JacobianRequest:
         sources = [source for source, _ in self.sources]
         if not size:
             return self.structure.unflatten([_zeros((*shape, *shape_of(source)), source) for source in sources])
-        rows = _Rows(tape, "jacobian()", self.target, sources, self.chunk_size)
+        rows = _Rows(tape, "jacobian()", self.target, sources, self.chunk_size, self.conj)
         if size > 2 * sum(map(size_of, sources)) and rows.transposable():
             found = rows.columns()
         else:
@@ -184,8 +192,8 @@ class JacobianRequest:
 class BatchJacobianRequest:
     """A Jacobian by row that is asked for."""
 
-    def __init__(self, target: Any, source: Any, unconnected: Any, check: bool, chunk_size: int | None = None) -> None:
-        self.zero = zero_wanted(unconnected)
+    def __init__(self, target: Any, source: Any, unconnected: Any, check: bool, chunk_size: int | None, conj: bool) -> None:
+        self.zero, self.conj = zero_wanted(unconnected), checked_conj(conj)
         check_chunk_size(chunk_size)
         self.chunk_size = chunk_size
         targets, structure = leaves_of(target, "target")
@@ -217,7 +225,7 @@ class BatchJacobianRequest:
             seeds[np.arange(len(seeds)), :, np.arange(part.start, part.stop)] = 1
             return seeds.reshape((-1, *shape_of(target)))
 
-        rows = _Rows(tape, "batch_jacobian()", self.target, [source], self.chunk_size)
+        rows = _Rows(tape, "batch_jacobian()", self.target, [source], self.chunk_size, self.conj)
         (found,) = rows.all(ones_for, size, last=not self.check)
         if found is not None:
             found = np.moveaxis(found, 0, 1)

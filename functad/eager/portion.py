@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from functad.eager.pruning import still_there
+from functad.eager.readable import read
 from functad.eager.recording import EagerRecorder
+from functad.eager.variable import Variable
 from functad.eager.walks import reached
 from functad.expressions.expressions import Constant
 
@@ -38,6 +40,16 @@ class Portion:
     def _owns(self, slot: int) -> bool:
         inside = any(start <= slot and (stop < 0 or slot < stop) for start, stop in self._stretches)
         return inside and bool(self._marks[slot])
+
+    def slots_of(self, source: Any) -> list[int]:
+        """Return the slots that belong to a source: several for a Variable that was assigned to."""
+        recorder = self._recorder
+        assert recorder is not None
+        if isinstance(source, Variable):
+            # Some may be what `functional_call` gave the Variable while another tape was open.
+            return [slot for slot in recorder.variables.get(id(source), (source, ()))[1] if slot in self._slots]
+        slot = recorder.slot_of(read(source))
+        return [] if slot is None else [slot]
 
     def follow(self, slot: int) -> None:
         """Take note of a slot that the tape watches."""

@@ -107,6 +107,19 @@ def zero_wanted(option: Any) -> bool:
     return bool(text == "zero")
 
 
+def checked_conj(option: Any) -> bool:
+    """Return whether derivatives by complex sources are to be TensorFlow's, the conjugates.
+
+    Raises:
+        ValueError: the option is neither True nor False.
+    """
+    if option not in (True, False):
+        raise ValueError(
+            f"conj is {option!r}, at {here()}: it must be True, for TensorFlow's gradients, or False, for those of grad."
+        )
+    return bool(option)
+
+
 def check_iterations(number: Any, vectorized: Any) -> None:
     """Check two options of TensorFlow's that have no meaning here.
 
@@ -176,8 +189,8 @@ def as_numbers(given: Any, what: str) -> Any:
 class Request:
     """A gradient that is asked for."""
 
-    def __init__(self, target: Any, sources: Any, seeds: Any, unconnected: Any, missing: str | None) -> None:
-        self.zero = zero_wanted(unconnected)
+    def __init__(self, target: Any, sources: Any, seeds: Any, unconnected: Any, missing: str | None, conj: bool) -> None:
+        self.zero, self.conj = zero_wanted(unconnected), checked_conj(conj)
         if missing not in (None, "raise"):
             raise ValueError(f"missing is {missing!r}, at {here()}: it must be None or 'raise'.")
         self.missing = missing
@@ -188,7 +201,7 @@ class Request:
     def answer(self, tape: GradientTape) -> Any:
         """Return the gradients in the structure of the sources."""
         sources = [source for source, _ in self.sources]
-        found = gradients_of(tape, self.targets, self.seeds, sources, last=self.missing is None)
+        found = gradients_of(tape, self.targets, self.seeds, sources, last=self.missing is None, conj=self.conj)
         if self.missing == "raise":
             targets = [target for target, _ in self.targets]
             for g, (source, path) in zip(found, self.sources, strict=True):
@@ -207,11 +220,16 @@ def gradients_of(
     cuts: Sequence[Any] = (),
     *,
     last: bool,
+    conj: bool,
 ) -> list[Any]:
-    """Return the cotangents of the sources, `None` where no path leads to them."""
+    """Return the cotangents of the sources, `None` where no path leads to them.
+
+    Inside, they are those of `functad.vjp`, the product of seed and derivative. With `conj`, seeds and results are
+    TensorFlow's: the conjugates of these.
+    """
     assert tape.recorder is not None
     with tape.recorder.still():
-        return _gradients_of(tape, targets, seeds, sources, cuts, last=last)
+        return _gradients_of(tape, targets, seeds, sources, cuts, last=last, conj=conj)
 
 
 def _gradients_of(
@@ -222,13 +240,14 @@ def _gradients_of(
     cuts: Sequence[Any],
     *,
     last: bool,
+    conj: bool,
 ) -> list[Any]:
     by_slot: dict[int, Any] = {}
     direct: list[Any] = [None] * len(sources)
     for (target, _), seed in zip(targets, seeds, strict=True):
         slots = tape.slots_of(read(target))
         if slots and dtype_of(target).kind in "fc":
-            seed = conjugated(seed)
+            seed = conjugated(seed) if conj else seed
             by_slot[slots[-1]] = seed if slots[-1] not in by_slot else by_slot[slots[-1]] + seed
         else:
             for i, source in enumerate(sources):
@@ -239,7 +258,7 @@ def _gradients_of(
     found = tape.pull(by_slot, {slot for slots in places for slot in slots}, cut, last=last)
     result = []
     for slots, own in zip(places, direct, strict=True):
-        parts = [conjugated(found[slot]) for slot in slots if slot in found]
+        parts = [conjugated(found[slot]) if conj else found[slot] for slot in slots if slot in found]
         result.append(_total([*parts, *([] if own is None else [own])]))
     return result
 

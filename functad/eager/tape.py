@@ -33,7 +33,7 @@ class GradientTape(Portion):
 
     A derivative is `None` where no recorded path leads from the source to the target; `explain` says why. Non-scalar targets,
     and several targets, are summed. For complex sources the derivative is the conjugate of that of `functad.grad`, as in
-    TensorFlow.
+    TensorFlow; `conj=False` asks for the latter.
 
     Args:
         persistent: any number of gradients may be asked for, and `expressions`, for which constants that are used are kept too;
@@ -227,6 +227,8 @@ class GradientTape(Portion):
         output_gradients: Any = None,
         unconnected_gradients: Any = UnconnectedGradients.NONE,
         missing: str | None = None,
+        *,
+        conj: bool = True,
     ) -> Any:
         """Return the derivatives of the sum of the targets by the sources: `seed^T J`.
 
@@ -236,6 +238,8 @@ class GradientTape(Portion):
             output_gradients: the seed, one for each target, of its shape; `None` stands for ones.
             unconnected_gradients: `"none"` or `"zero"`: what stands where no recorded path leads to a source.
             missing: `"raise"`: raise there, with the text of `explain`.
+            conj: for complex sources, the conjugate of `seed^T J` with the conjugate of the seed, as TensorFlow gives it;
+                `False` for `seed^T J` itself, which is what `functad.grad` and `functad.vjp` give.
 
         Returns:
             Tensors in the structure of `sources`.
@@ -245,7 +249,7 @@ class GradientTape(Portion):
             TypeError: a target or a source is no Tensor or Variable.
             ValueError: an option is unknown, or a seed does not fit; the tape can still be asked.
         """
-        request = requests.Request(target, sources, output_gradients, unconnected_gradients, missing)
+        request = requests.Request(target, sources, output_gradients, unconnected_gradients, missing, conj)
         return self._answered(request, "gradient")
 
     def jacobian(
@@ -257,6 +261,7 @@ class GradientTape(Portion):
         experimental_use_pfor: bool = True,
         *,
         chunk_size: int | None = None,
+        conj: bool = True,
     ) -> Any:
         """Return the Jacobians of a target by the sources.
 
@@ -269,6 +274,7 @@ class GradientTape(Portion):
             parallel_iterations: has no meaning here.
             experimental_use_pfor: has no meaning here.
             chunk_size: so many rows, at most, are computed at a time; by default as many as take some 100 MB.
+            conj: as for `gradient`.
 
         Returns:
             In the structure of `sources`, Tensors of shape `target.shape + source.shape`.
@@ -277,7 +283,7 @@ class GradientTape(Portion):
             RuntimeError, TypeError, ValueError: as `gradient`.
         """
         requests.check_iterations(parallel_iterations, experimental_use_pfor)
-        request = JacobianRequest(target, sources, unconnected_gradients, chunk_size)
+        request = JacobianRequest(target, sources, unconnected_gradients, chunk_size, conj)
         return self._answered(request, "jacobian")
 
     def batch_jacobian(
@@ -290,6 +296,7 @@ class GradientTape(Portion):
         *,
         check: bool = False,
         chunk_size: int | None = None,
+        conj: bool = True,
     ) -> Any:
         """Return, for each element of the first axis, the Jacobian of that row of the target by that row of the source.
 
@@ -302,6 +309,7 @@ class GradientTape(Portion):
             check: make sure that the rows are independent; takes `b` times as long.
             chunk_size: so many elements of a row of the target, at most, are pulled back at a time; by default as many as take
                 some 100 MB.
+            conj: as for `gradient`.
 
         Returns:
             A Tensor of shape `(b, *target.shape[1:], *source.shape[1:])`.
@@ -311,7 +319,7 @@ class GradientTape(Portion):
             RuntimeError, TypeError: as `gradient`.
         """
         requests.check_iterations(parallel_iterations, experimental_use_pfor)
-        request = BatchJacobianRequest(target, source, unconnected_gradients, check, chunk_size)
+        request = BatchJacobianRequest(target, source, unconnected_gradients, check, chunk_size, conj)
         return self._answered(request, "batch_jacobian")
 
     def _answered(self, request: Any, method: str) -> Any:
@@ -352,16 +360,6 @@ class GradientTape(Portion):
             self._paused = False
             self._release()
             self._spent = True
-
-    def slots_of(self, source: Any) -> list[int]:
-        """Return the slots that belong to a source: several for a Variable that was assigned to."""
-        recorder = self._recorder
-        assert recorder is not None
-        if isinstance(source, Variable):
-            # Some may be what `functional_call` gave the Variable while another tape was open.
-            return [slot for slot in recorder.variables.get(id(source), (source, ()))[1] if slot in self._slots]
-        slot = recorder.slot_of(read(source))
-        return [] if slot is None else [slot]
 
     def pull(self, seeds: dict[int, Any], wanted: set[int], cuts: set[int], *, last: bool) -> dict[int, Any]:
         """Return the cotangents of some slots that this tape connects, given those of others."""
