@@ -101,12 +101,12 @@ def gradients(
     ys: Any,
     xs: Any,
     grad_ys: Any = None,
-    name: str = "gradients",
-    gate_gradients: bool = False,
-    aggregation_method: int | None = None,
     stop_gradients: Any = None,
-    unconnected_gradients: Any = UnconnectedGradients.NONE,
+    unconnected_gradients: Any = "none",
+    aggregation_method: int | None = None,
+    gate_gradients: bool = False,
     *,
+    name: str = "gradients",
     conj: bool = True,
 ) -> list[Any]:
     """Return the gradients of the sum of `ys` by each of `xs`, of what was computed in a scope `functad.graph()`.
@@ -115,11 +115,11 @@ def gradients(
         ys: a Tensor or Variable, or a list of them.
         xs: likewise; intermediate results and constants too.
         grad_ys: seeds, one for each of `ys`, of its shape; `None` stands for ones.
-        name: has no meaning here.
-        gate_gradients: has no meaning here.
-        aggregation_method: one of `AggregationMethod`; has no meaning here.
         stop_gradients: Tensors that count as constants: nothing flows on through them.
         unconnected_gradients: `"none"` or `"zero"`.
+        aggregation_method: one of `AggregationMethod`; has no meaning here.
+        gate_gradients: has no meaning here.
+        name: has no meaning here.
         conj: as for `GradientTape.gradient`.
 
     Returns:

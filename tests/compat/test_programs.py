@@ -265,7 +265,11 @@ def test_gradients_in_a_graph():
         partial = [g.numpy() for g in tf.gradients(a + b, [a, b], stop_gradients=[a, b])]
         x = tf.constant([1.0, 2.0])
         (hessian,) = tf.hessians(tf.reduce_sum(x**3), x)
+        added = tf.AggregationMethod.ADD_N
+        by_position = tf.gradients(a + b, [a, x], tf.constant(10.0), "slopes", False, added, [b], tf.UnconnectedGradients.ZERO)
     assert (total, partial) == ([3.0, 1.0], [1.0, 1.0])
+    assert [g.numpy().tolist() for g in by_position] == [10.0, [0.0, 0.0]]
+    assert all(isinstance(g, tf.Tensor) for g in by_position)
     np.testing.assert_array_equal(hessian.numpy(), [[6, 0], [0, 12]])
 
 

@@ -154,6 +154,17 @@ def test_options_without_meaning(method):
         gradients(x * x, x, colocate_gradients_with_ops=True)
 
 
+def test_arguments_by_position():
+    with graph():
+        a, other = functad.constant(1.0), functad.constant(5.0)
+        b = 2 * a
+        found = gradients(a + b, [a, other], [10.0], [b], "zero", AggregationMethod.ADD_N, True)
+        assert [float(g) for g in found] == [10, 0]
+        assert gradients(a + b, other, None, None, "none") == [None]
+        with pytest.raises(TypeError, match="positional"):
+            gradients(a + b, a, None, None, "none", None, False, "slope")
+
+
 def test_higher_orders():
     with graph():
         x = functad.constant(3.0)

@@ -18,8 +18,43 @@ enter("recompute_grad", functad.recompute_grad)
 enter("grad_pass_through", functad.grad_pass_through)
 enter("UnconnectedGradients", UnconnectedGradients)
 enter("AggregationMethod", functad.AggregationMethod)
-enter("gradients", returning_tensors(functad.gradients))
 enter("hessians", returning_tensors(functad.hessians))
+
+
+@named("gradients")
+def gradients(
+    ys: Any,
+    xs: Any,
+    grad_ys: Any = None,
+    name: str = "gradients",
+    gate_gradients: bool = False,
+    aggregation_method: int | None = None,
+    stop_gradients: Any = None,
+    unconnected_gradients: Any = UnconnectedGradients.NONE,
+) -> list[Any]:
+    """Return gradients as `functad.gradients` does; the arguments stand in TensorFlow's order.
+
+    Example:
+        >>> from functad.compat import tf
+        >>> with tf.Graph().as_default():
+        ...     x = tf.constant(3.0)
+        ...     (g,) = tf.gradients(x * x, x, None, "slope")
+        >>> g.numpy()
+        np.float32(6.0)
+    """
+    found: list[Any] = tensors_of(
+        functad.gradients(
+            ys,
+            xs,
+            grad_ys,
+            stop_gradients,
+            unconnected_gradients,
+            aggregation_method,
+            gate_gradients,
+            name=name,
+        )
+    )
+    return found
 
 
 @named("GradientTape")
