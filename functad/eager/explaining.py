@@ -11,6 +11,7 @@ from functad.eager.readable import read
 from functad.eager.variable import Variable
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import line_of
+from functad.primitives.comparisons import BOOLEAN
 from functad.tracing.batching import lowest
 
 if TYPE_CHECKING:
@@ -76,5 +77,5 @@ def _cuts(tape: GradientTape, used: set[int]) -> str:
     left = [place for slot, place in tape.recorder.left.items() if slot in used] if tape.recorder is not None else []
     if not left:
         return ""
-    name, code, instruction = left[0]
+    name, code, instruction = min(left, key=lambda where: where[0] in BOOLEAN)
     return f" What depends on it left the tape by {name} at {line_of(code, instruction)}."

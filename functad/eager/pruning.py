@@ -115,7 +115,7 @@ def _mark_needed(needed: bytearray, recorder: EagerRecorder) -> None:
                         needed[source] = 1
         elif index in left:
             for slot in (slots,) if type(slots) is int else slots:
-                left.setdefault(slot, left[index])
+                recorder.inherit(slot, left[index])
 
 
 def _moved(record: Any, places: dict[int, int]) -> Any:

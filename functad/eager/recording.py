@@ -29,6 +29,7 @@ from functad.eager.calls import Calls, as_constant
 from functad.eager.pruning import STEP, Schedule, still_there
 from functad.expressions.spec import is_float_array
 from functad.places import here, user_frame
+from functad.primitives.comparisons import BOOLEAN
 from functad.tracing.recorder import IDLE, OPEN, REVERSE, STALE, WATCHER, Recorded, Recorder, _serials, awake, idle
 from functad.tracing.tensor import Tensor
 from functad.tracing.views import clone, refresh
@@ -183,11 +184,23 @@ class EagerRecorder(Recorder):
         return tensor.value
 
     def note(self, tensor: Recorded, what: str) -> None:
-        """Remember that the value of a Tensor leaves the trace, and the user's line."""
-        if len(self.left) < 1000 and tensor.slot not in self.left:
+        """Remember that the value of a Tensor leaves the trace, and the user's line.
+
+        Comparisons count for less: they may only check a value. Half of the room is left to what is none.
+        """
+        if len(self.left) < (500 if what in BOOLEAN else 1000) and self._tells_more(tensor.slot, what):
             frame = user_frame(sys._getframe(1))
             if frame is not None:
                 self.left[tensor.slot] = what, frame.f_code, frame.f_lasti
+
+    def inherit(self, slot: int, where: tuple[str, Any, int]) -> None:
+        """Remember for a slot where what was made of it left the trace."""
+        if self._tells_more(slot, where[0]):
+            self.left[slot] = where
+
+    def _tells_more(self, slot: int, what: str) -> bool:
+        held = self.left.get(slot)
+        return held is None or (held[0] in BOOLEAN and what not in BOOLEAN)
 
     def underived(self, primitive: Any, arrays: Sequence[Any], params: dict[str, Any], out: Any) -> Any:
         """Return what a call gives that no derivative flows through: floats as a Tensor; masks and positions as they are.

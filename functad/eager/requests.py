@@ -44,16 +44,21 @@ _RESULTS = ("target", "ys", "the argument of jvp")
 """What derivatives are asked of; what a comparison or a cast to integers gave may be among it."""
 
 
-def sources_of(tree: Any, what: str) -> list[tuple[Any, str]]:
+def sources_of(tree: Any, what: str, *, plain: bool = False) -> list[tuple[Any, str]]:
     """Return the Tensors and Variables in a nested structure, each with the expression that reads it.
+
+    Args:
+        tree: the structure.
+        what: its name, in messages.
+        plain: arrays and numbers may be in it too.
 
     Raises:
         TypeError: something else is in it.
     """
-    return leaves_of(tree, what)[0]
+    return leaves_of(tree, what, plain=plain)[0]
 
 
-def leaves_of(tree: Any, what: str) -> tuple[list[tuple[Any, str]], Structure]:
+def leaves_of(tree: Any, what: str, *, plain: bool = False) -> tuple[list[tuple[Any, str]], Structure]:
     """Return what `sources_of` does, and the structure."""
     if isinstance(tree, Recorded):
         return [(tree, what)], LEAF
@@ -63,7 +68,8 @@ def leaves_of(tree: Any, what: str) -> tuple[list[tuple[Any, str]], Structure]:
     _refuse_none(structure, what)
     pairs = list(zip(leaves, structure.paths(what), strict=True))
     for leaf, path in pairs:
-        if not isinstance(leaf, (Recorded, Readable)) and not (what in _RESULTS and _is_count(leaf)):
+        allowed = _is_plain(leaf, "biufc" if plain else "biu") if plain or what in _RESULTS else False
+        if not isinstance(leaf, (Recorded, Readable)) and not allowed:
             raise SourceError(f"{path} is a {type(leaf).__name__}, at {here()}: {_cure(leaf, what)}")
     return pairs, structure
 
@@ -83,9 +89,9 @@ def _cure(leaf: Any, what: str) -> str:
     )
 
 
-def _is_count(leaf: Any) -> bool:
-    """Say whether a target is what a comparison or a cast to integers gives: a plain array without derivative."""
-    return isinstance(leaf, (np.ndarray, np.generic)) and leaf.dtype.kind in "biu"
+def _is_plain(leaf: Any, kinds: str) -> bool:
+    """Say whether a target is a plain array of some kinds: a comparison or a cast to integers gives one without derivative."""
+    return isinstance(leaf, (np.ndarray, np.generic)) and leaf.dtype.kind in kinds
 
 
 def _refuse_none(structure: Structure, path: str) -> None:

@@ -408,7 +408,7 @@ class GradientTape(Portion):
         """Return why the gradient of a target by a source is `None`, and what to do; or that there is a recorded path.
 
         Args:
-            target: a Tensor or Variable, or a nested structure of them.
+            target: a Tensor or Variable, a plain value that was to be one, or a nested structure of them.
             source: a Tensor or Variable.
 
         Returns:
@@ -424,7 +424,7 @@ class GradientTape(Portion):
         """
         if self._recorder is None:
             return f"{self._absent()}."
-        targets = [leaf for leaf, _ in requests.sources_of(target, "target")]
+        targets = [leaf for leaf, _ in requests.sources_of(target, "target", plain=True)]
         sources = requests.sources_of(source, "source")
         if len(sources) != 1:
             raise SourceError(

@@ -26,7 +26,13 @@ def _integer_samples(count: int) -> Samples:
     return samples
 
 
+BOOLEAN: set[str] = set()
+"""The names of those whose result is boolean: programs call them to check values too, and nothing comes of the result."""
+
+
 def _enter(function: np.ufunc, doc: str, shortcut: Any = None, *, integers: bool = False) -> Primitive:
+    if doc == _LOGICAL:
+        BOOLEAN.add(function.__name__)
     samples = _integer_samples(function.nin) if integers else (_ONE if function.nin == 1 else _TWO)
     return constant(function, doc=doc, operator=shortcut, samples=samples, complex=doc == _LOGICAL)
 

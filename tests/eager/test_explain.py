@@ -7,6 +7,7 @@ import pytest
 
 import functad
 from functad import errors
+from functad.eager import pruning
 from functad.eager.tape import GradientTape
 
 
@@ -101,6 +102,79 @@ CUTS = {
     "floor-divide": (lambda x: (x // 2.0) * 2.0, "floor_divide"),
     "argmax": (lambda x: functad.constant(np.argmax(x)) * 2.0, "argmax"),
 }
+
+
+COMPARED = {
+    "operator": (lambda x, w: (x > 1.0) * w, "greater"),
+    "reflected": (lambda x, w: (1.0 <= x) * w, "greater_equal"),  # noqa: SIM300 - it is another method
+    "equal": (lambda x, w: (x == 3.0) * w, "equal"),
+    "of two": (lambda x, w: (2.0 * x != x) * w, "not_equal"),
+    "the other of two": (lambda x, w: (w < x) * w, "less"),
+    "function": (lambda x, w: np.less(x, 4.0) * w, "less"),
+    "cast": (lambda x, w: (x >= 1.0).astype(float) * w, "greater_equal"),
+    "where": (lambda x, w: np.where(x > 1.0, 2.0, 3.0) * w, "greater"),
+    "mask": (lambda x, w: np.ones(1)[(x > 1.0) & True] * w, "greater"),
+    "logic": (lambda x, w: np.logical_not(x) * w, "logical_not"),
+}
+
+
+@pytest.mark.parametrize("case", COMPARED)
+def test_line_of_a_comparison(case):
+    f, said = COMPARED[case]
+    x, w = functad.constant(3.0), functad.constant(2.0)
+    with GradientTape(persistent=True) as tape:
+        tape.watch([x, w])
+        y = f(x, w)
+    assert re.search(rf"left the tape by {said} at {line(f.__code__.co_firstlineno)}", tape.explain(y, x))
+    assert "there is a gradient" in tape.explain(y, w)
+
+
+@pytest.mark.parametrize(
+    "f", [lambda x: (x > 1.0) * 2.0, lambda x: np.where(x > 1.0, 2.0, 3.0), lambda x: float(x.numpy() > 1.0)]
+)
+def test_plain_values_that_were_to_be_targets(f):
+    tape, y, x = recorded(f)
+    assert re.search(rf"left the tape by .* at {line(f.__code__.co_firstlineno)}", tape.explain([np.asarray(y)], x))
+    with pytest.raises(TypeError, match="target is a str"):
+        tape.explain("y", x)
+    with pytest.raises(TypeError, match="source is a ndarray"):
+        tape.explain(y + x, np.ones(2))
+
+
+def test_what_cuts_is_told_before_what_may_only_check():
+    def f(x):
+        if x > 0 and not np.isnan(x):
+            return functad.constant(x.astype(int)) * 2.0
+        return x
+
+    tape, y, x = recorded(f)
+    assert re.search(rf"astype_integer at {line(f.__code__.co_firstlineno + 2)}", tape.explain(y, x))
+    tape, y, x = recorded(lambda x: [x * 2.0 > 0, functad.constant(np.argmax(x)) * 2.0][1])
+    assert "argmax" in tape.explain(y, x)
+
+
+def test_many_comparisons_leave_room_for_what_cuts():
+    def f(x):
+        y = x
+        for _ in range(2000):
+            y = y * 1.0
+            assert y > 0
+        return functad.constant(y.numpy()) * 2.0
+
+    tape, y, x = recorded(f)
+    assert "numpy()" in tape.explain(y, x)
+
+
+def test_comparisons_whose_results_are_pruned(monkeypatch):
+    monkeypatch.setattr(pruning, "SHARE", 0.0)
+    x, w = functad.constant(3.0), functad.constant(2.0)
+    with GradientTape(persistent=True) as tape:
+        tape.watch([x, w])
+        mask = x * 2.0 > 1.0
+        for _ in range(200):
+            z = mask * w
+        assert len(tape.recorder.equations) < 150
+    assert re.search(r"left the tape by greater at ", tape.explain(z, x))
 
 
 @pytest.mark.parametrize("case", CUTS)
