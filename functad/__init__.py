@@ -56,6 +56,7 @@ if _TYPE_CHECKING:
     from functad.transforms.pointwise import elementwise_grad
     from functad.transforms.ravel import ravel
     from functad.transforms.registering import numerical_primitive, primitive
+    from functad.transforms.rows import RowSlices
     from functad.transforms.second_order import (
         divergence,
         gauss_newton_product,
@@ -132,6 +133,7 @@ _LATER = {
     "ravel": "functad.transforms.ravel",
     "recompute_grad": "functad.eager.custom",
     "restore": "functad.eager.saving",
+    "RowSlices": "functad.transforms.rows",
     "save": "functad.eager.saving",
     "scan": "functad.transforms.control_scan",
     "sparse_hessian": "functad.transforms.sparse",
@@ -171,6 +173,7 @@ __all__ = [
     "ForwardAccumulator",
     "GradientTape",
     "Module",
+    "RowSlices",
     "SparsityPattern",
     "Tensor",
     "UnconnectedGradients",

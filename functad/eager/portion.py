@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from functad.eager.pruning import still_there
 from functad.eager.readable import read
 from functad.eager.recording import EagerRecorder
 from functad.eager.variable import Variable
 from functad.eager.walks import reached
 from functad.expressions.expressions import Constant
+from functad.tracing.batching import lowest
+from functad.tracing.recorder import Recorded
 
 
 class Portion:
@@ -80,6 +84,16 @@ class Portion:
         plain = [note for note in own if type(note) not in (tuple, Constant)]
         return plain + [a.value for note in own if type(note) is tuple for a in note[0] if isinstance(a, Constant)]
 
+    def stats(self) -> dict[str, int]:
+        """Return how many records the tape holds, and how many bytes the arrays take that these keep alive."""
+        records = self.records()
+        arrays = {}
+        for value in _arrays_in([*[equation[2] for equation in records], *self.operands()]):
+            while type(value.base) is np.ndarray:
+                value = value.base
+            arrays[id(value)] = value.nbytes
+        return {"records": len(records), "bytes": sum(arrays.values())}
+
     def depend_on(self, slots: set[int]) -> set[int]:
         """Return the slots that depend on some, and these."""
         if self._recorder is None:
@@ -102,3 +116,11 @@ class Portion:
                     count = len(record[3][1]) if record[0].primitive.multiple else 1
                     found |= dict.fromkeys(range(index + 1 - count, index + 1), index)
         return found
+
+
+def _arrays_in(saved: Any) -> list[Any]:
+    if isinstance(saved, Recorded):
+        return _arrays_in(lowest(saved))
+    if type(saved) is np.ndarray:
+        return [saved]
+    return [a for part in saved for a in _arrays_in(part)] if isinstance(saved, (tuple, list)) else []

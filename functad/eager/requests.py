@@ -14,9 +14,9 @@ from functad.errors import InputError, NoPathError, SourceError, StructureError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.places import here
 from functad.primitives.broadcasting import BROADCAST_TO
-from functad.tracing.batching import lowest
 from functad.tracing.recorder import Recorded, idle
 from functad.tracing.tensor import Tensor
+from functad.transforms.rows import RowSlices
 from functad.trees import LEAF, Structure, flatten
 
 if TYPE_CHECKING:
@@ -195,8 +195,13 @@ def as_numbers(given: Any, what: str) -> Any:
 class Request:
     """A gradient that is asked for."""
 
-    def __init__(self, target: Any, sources: Any, seeds: Any, unconnected: Any, missing: str | None, conj: bool) -> None:
+    def __init__(
+        self, target: Any, sources: Any, seeds: Any, unconnected: Any, missing: str | None, conj: bool, sparse: bool
+    ) -> None:
         self.zero, self.conj = zero_wanted(unconnected), checked_conj(conj)
+        if sparse not in (True, False):
+            raise ValueError(f"sparse is {sparse!r}, at {here()}: it must be True or False.")
+        self.sparse = sparse
         if missing not in (None, "raise"):
             raise ValueError(f"missing is {missing!r}, at {here()}: it must be None or 'raise'.")
         self.missing = missing
@@ -207,7 +212,9 @@ class Request:
     def answer(self, tape: GradientTape) -> Any:
         """Return the gradients in the structure of the sources."""
         sources = [source for source, _ in self.sources]
-        found = gradients_of(tape, self.targets, self.seeds, sources, last=self.missing is None, conj=self.conj)
+        found = gradients_of(
+            tape, self.targets, self.seeds, sources, last=self.missing is None, conj=self.conj, sparse=self.sparse
+        )
         if self.missing == "raise":
             targets = [target for target, _ in self.targets]
             for g, (source, path) in zip(found, self.sources, strict=True):
@@ -227,15 +234,16 @@ def gradients_of(
     *,
     last: bool,
     conj: bool,
+    sparse: bool = False,
 ) -> list[Any]:
     """Return the cotangents of the sources, `None` where no path leads to them.
 
     Inside, they are those of `functad.vjp`, the product of seed and derivative. With `conj`, seeds and results are
-    TensorFlow's: the conjugates of these.
+    TensorFlow's: the conjugates of these. With `sparse`, those of inputs of which only rows were read are `RowSlices`.
     """
     assert tape.recorder is not None
     with tape.recorder.still():
-        return _gradients_of(tape, targets, seeds, sources, cuts, last=last, conj=conj)
+        return _gradients_of(tape, targets, seeds, sources, cuts, last=last, conj=conj, sparse=sparse)
 
 
 def _gradients_of(
@@ -247,6 +255,7 @@ def _gradients_of(
     *,
     last: bool,
     conj: bool,
+    sparse: bool = False,
 ) -> list[Any]:
     by_slot: dict[int, Any] = {}
     direct: list[Any] = [None] * len(sources)
@@ -261,7 +270,7 @@ def _gradients_of(
                     direct[i] = seed if direct[i] is None else direct[i] + seed
     places = [tape.slots_of(source) for source in sources]
     cut = {slot for tensor in cuts for slot in tape.slots_of(tensor)}
-    found = tape.pull(by_slot, {slot for slots in places for slot in slots}, cut, last=last)
+    found = tape.pull(by_slot, {slot for slots in places for slot in slots}, cut, last=last, sparse=sparse)
     result = []
     for slots, own in zip(places, direct, strict=True):
         parts = [conjugated(found[slot]) if conj else found[slot] for slot in slots if slot in found]
@@ -284,6 +293,8 @@ def conjugated(g: Any) -> Any:
 def finished(g: Any, source: Any, zero: bool) -> Any:
     """Return a gradient as a Tensor of the dtype of its source; `None`, or zeros, if there is none."""
     shape, dtype = shape_of(source), dtype_of(source)
+    if isinstance(g, RowSlices):
+        return g.with_values(finished(g.values, Like(shape_of(g.values), dtype), False))
     if g is None:
         return idle(Tensor, np.zeros(shape, dtype)[()]) if zero else None
     if dtype_of(g) != dtype:
@@ -302,22 +313,3 @@ class Like:
     def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
         self.shape = shape
         self.dtype = dtype
-
-
-def stats(tape: GradientTape) -> dict[str, int]:
-    """Return the numbers of records and of bytes that a tape holds."""
-    records = tape.records()
-    arrays = {}
-    for value in _arrays_in([*[equation[2] for equation in records], *tape.operands()]):
-        while type(value.base) is np.ndarray:
-            value = value.base
-        arrays[id(value)] = value.nbytes
-    return {"records": len(records), "bytes": sum(arrays.values())}
-
-
-def _arrays_in(saved: Any) -> list[Any]:
-    if isinstance(saved, Recorded):
-        return _arrays_in(lowest(saved))
-    if type(saved) is np.ndarray:
-        return [saved]
-    return [a for part in saved for a in _arrays_in(part)] if isinstance(saved, (tuple, list)) else []

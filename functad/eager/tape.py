@@ -229,6 +229,7 @@ class GradientTape(Portion):
         missing: str | None = None,
         *,
         conj: bool = True,
+        sparse: bool = False,
     ) -> Any:
         """Return the derivatives of the sum of the targets by the sources: `seed^T J`.
 
@@ -240,6 +241,8 @@ class GradientTape(Portion):
             missing: `"raise"`: raise there, with the text of `explain`.
             conj: for complex sources, the conjugate of `seed^T J` with the conjugate of the seed, as TensorFlow gives it;
                 `False` for `seed^T J` itself, which is what `functad.grad` and `functad.vjp` give.
+            sparse: of a source that is no result and of which only rows were read, as by `table[ids]` or `np.take(..., axis=0)`
+                with integers, give those rows, as `RowSlices`; not under `debug_nans`.
 
         Returns:
             Tensors in the structure of `sources`.
@@ -249,7 +252,7 @@ class GradientTape(Portion):
             TypeError: a target or a source is no Tensor or Variable.
             ValueError: an option is unknown, or a seed does not fit; the tape can still be asked.
         """
-        request = requests.Request(target, sources, output_gradients, unconnected_gradients, missing, conj)
+        request = requests.Request(target, sources, output_gradients, unconnected_gradients, missing, conj, sparse)
         return self._answered(request, "gradient")
 
     def jacobian(
@@ -361,7 +364,7 @@ class GradientTape(Portion):
             self._release()
             self._spent = True
 
-    def pull(self, seeds: dict[int, Any], wanted: set[int], cuts: set[int], *, last: bool) -> dict[int, Any]:
+    def pull(self, seeds: dict[int, Any], wanted: set[int], cuts: set[int], *, last: bool, sparse: bool) -> dict[int, Any]:
         """Return the cotangents of some slots that this tape connects, given those of others."""
         recorder = self._recorder
         assert recorder is not None
@@ -379,7 +382,7 @@ class GradientTape(Portion):
         if recorder.debugs:
             found, flow = recorder.watch.cotangents_at(self, equations, seeds, wanted, cuts)
         else:
-            found = cotangents_at(recorder, equations, seeds, wanted, cuts, consume=consume)
+            found = cotangents_at(recorder, equations, seeds, wanted, cuts, consume=consume, sparse=sparse)
         if recorder.shared:
             found = {slot: g for slot, g in found.items() if self._marks[slot] or slot in seeds}
         if flow is not None:
@@ -431,10 +434,6 @@ class GradientTape(Portion):
                 f"explain() with {len(sources)} sources, at {here()}: ask about one Tensor or Variable at a time."
             )
         return explain_missing(self, targets, sources[0][0])
-
-    def stats(self) -> dict[str, int]:
-        """Return how many records the tape holds, and how many bytes the arrays take that these keep alive."""
-        return requests.stats(self)
 
     def __repr__(self) -> str:
         return f"GradientTape({self._state()}, {'persistent, ' if self._persistent else ''}{self.stats()['records']} records)"

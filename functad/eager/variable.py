@@ -20,6 +20,7 @@ from functad.tracing.batching import Batched
 from functad.tracing.recorder import Recorded, awake, idle
 from functad.tracing.tensor import Tensor
 from functad.tracing.views import clone
+from functad.transforms.rows import RowSlices
 
 _created = itertools.count()
 
@@ -206,7 +207,8 @@ class Variable(Readable):
         """Add to the value, as `assign` does.
 
         Args:
-            delta: what is added: a value of exactly this shape, of a dtype that can be cast to this one.
+            delta: what is added: a value of exactly this shape, of a dtype that can be cast to this one,
+                or `RowSlices` of one.
             read_value: return the Variable, so that calls can be chained.
 
         Returns:
@@ -215,6 +217,8 @@ class Variable(Readable):
         Raises:
             ValueError, TypeError, RuntimeError: as for `assign`.
         """
+        if isinstance(delta, RowSlices):
+            return self._change_rows(delta, "assign_add", np.add, read_value)
         delta = self._checked(delta, "assign_add")
         return self.assign(self._value + delta, read_value=read_value)
 
@@ -222,7 +226,8 @@ class Variable(Readable):
         """Subtract from the value, as `assign` does.
 
         Args:
-            delta: what is subtracted: a value of exactly this shape, of a dtype that can be cast to this one.
+            delta: what is subtracted: a value of exactly this shape, of a dtype that can be cast to this one,
+                or `RowSlices` of one.
             read_value: return the Variable, so that calls can be chained.
 
         Returns:
@@ -231,16 +236,32 @@ class Variable(Readable):
         Raises:
             ValueError, TypeError, RuntimeError: as for `assign`.
         """
+        if isinstance(delta, RowSlices):
+            return self._change_rows(delta, "assign_sub", np.subtract, read_value)
         delta = self._checked(delta, "assign_sub")
         return self.assign(self._value - delta, read_value=read_value)
 
-    def _checked(self, value: Any, method: str) -> Any:
-        """Return a value to be assigned, as an array of the Variable's dtype that is nobody else's."""
+    def _change_rows(self, delta: RowSlices, method: str, change: np.ufunc, read_value: bool) -> Variable | None:
+        """Change some rows of the value; those given several times as often."""
+        values = self._checked(delta.values, method, delta.shape)
+        changed = np.array(self._value)
+        change.at(changed, delta.indices, values)
+        self._set(changed)
+        return self if read_value else None
+
+    def _checked(self, value: Any, method: str, whole: tuple[int, ...] | None = None) -> Any:
+        """Return a value to be assigned, as an array of the Variable's dtype that is nobody else's.
+
+        Args:
+            value: the value.
+            method: the user's call, for messages.
+            whole: the shape of the array of which the value holds some rows.
+        """
         self._refuse_given(method)
         value = read(value)
         note_assigned(value, method)
         plain = np.array(_plain(value, f"{method} to the Variable {self.name!r}"))
-        shape, dtype = shape_of(plain), dtype_of(plain)
+        shape, dtype = shape_of(plain) if whole is None else whole, dtype_of(plain)
         if shape != self.shape:
             raise AssignmentError(
                 f"{method} of a value of shape {shape} to the Variable {self.name!r} of shape {self.shape}, at {here()}: "

@@ -12,11 +12,19 @@ from typing import Any
 
 from functad.eager.recording import EagerRecorder
 from functad.primitives.primitive import KEEP_GATHER, KEEP_NOTHING, KEEP_ONE, names_read
-from functad.transforms.reverse import Scattered, guard_outer, pull_back, walk_back
+from functad.transforms.reverse import RowSum, Scattered, guard_outer, pull_back, walk_back
+from functad.transforms.rows import RowSlices
 
 
 def cotangents_at(
-    recorder: EagerRecorder, equations: list[Any], seeds: dict[int, Any], wanted: set[int], cuts: set[int], *, consume: bool
+    recorder: EagerRecorder,
+    equations: list[Any],
+    seeds: dict[int, Any],
+    wanted: set[int],
+    cuts: set[int],
+    *,
+    consume: bool,
+    sparse: bool,
 ) -> dict[int, Any]:
     """Return the cotangents of some slots, given those of others.
 
@@ -27,6 +35,7 @@ def cotangents_at(
         wanted: slots whose cotangents are asked for; those that nothing flowed to are left out of the result.
         cuts: slots that count as constants: nothing flows on from there.
         consume: records are dropped as the walk passes.
+        sparse: the cotangent of an input of which only rows were read is given as `RowSlices`.
     """
     if not seeds:
         return {}
@@ -37,6 +46,9 @@ def cotangents_at(
     found: dict[int, Any] = {}
     guard = recorder.guard
     inputs = {slot for slot in wanted if slot < top and _is_input(equations, slot)}
+    for slot in inputs if sparse else ():
+        if cotangents[slot] is None:
+            cotangents[slot] = RowSum()
     for slot in sorted((slot for slot in (wanted - inputs) | cuts if slot < top), reverse=True):
         stop = _group_end(equations, slot + 1)
         if stop < len(cotangents):
@@ -50,14 +62,15 @@ def cotangents_at(
     guard = walk_back(equations, cotangents, 0, consume=consume, guard=guard)
     found |= _those_at(cotangents, inputs, 0)
     if guard:
-        guard_outer(list(found.values()))
+        guard_outer([g.values if type(g) is RowSlices else g for g in found.values()])
     return found
 
 
 def _those_at(cotangents: list[Any], inputs: set[int], start: int) -> dict[int, Any]:
     """Return the cotangents of inputs, which a walk has left where they were, from a slot on."""
-    found = {slot: cotangents[slot] for slot in inputs if start <= slot < len(cotangents)}
-    return {slot: g.total() if type(g) is Scattered else g for slot, g in found.items() if g is not None}
+    held = {slot: cotangents[slot] for slot in inputs if start <= slot < len(cotangents)}
+    found = {slot: g.total() if type(g) in (Scattered, RowSum) else g for slot, g in held.items()}
+    return {slot: g for slot, g in found.items() if g is not None}
 
 
 def _is_input(equations: Sequence[Any], slot: int) -> bool:

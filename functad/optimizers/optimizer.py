@@ -29,6 +29,7 @@ from functad.optimizers.transformations import (
     clip_by_norm,
 )
 from functad.places import here, warn
+from functad.transforms.rows import RowSlices, whole
 from functad.trees import Structure, flatten
 
 
@@ -151,7 +152,8 @@ class Optimizer:
 
         Args:
             pairs: `(gradient, variable)` for each variable, such as `zip(gradients, variables)`. A variable whose gradient is
-                `None` stays where it is, with a warning.
+                `None` stays where it is, with a warning. Of a gradient that is `RowSlices`, plain `SGD` takes the rows alone;
+                whatever else moves or remembers the other rows too makes the whole of it.
 
         Raises:
             MissingGradientError: there is no gradient at all.
@@ -165,7 +167,10 @@ class Optimizer:
         """
         listed = self._listed(pairs)
         self.build([variable for _, variable in listed])
-        moving = [(self._array(gradient, v), v) for gradient, v in listed if gradient is not None]
+        present = [(gradient, variable) for gradient, variable in listed if gradient is not None]
+        by_rows = [(self._fitting(g, v), v) for g, v in present if isinstance(g, RowSlices) and self._moves_rows(v)]
+        alone = {id(variable) for _, variable in by_rows}
+        moving = [(self._fitting(whole(gradient), v), v) for gradient, v in present if id(v) not in alone]
         gradients, _ = self._clipping().update([gradient for gradient, _ in moving], EmptyState())
         slots = {id(slot.variable): slot for slot in self._slots}
         rate = self.learning_rate
@@ -180,6 +185,8 @@ class Optimizer:
         for slot, value, after in steps:
             slot.variable.assign(value)
             slot.state = after
+        for gradient, variable in by_rows:
+            variable.assign_sub(rate * gradient)  # type: ignore[attr-defined] # `_moves_rows` has looked
         self.iterations += 1
 
     def minimize(self, loss: Callable[[], Any], variables: Iterable[Any] | None = None) -> Any:
@@ -320,10 +327,19 @@ class Optimizer:
             )
         return listed
 
-    def _array(self, gradient: Any, variable: VariableLike) -> Any:
-        """Return a gradient as an array that fits its variable."""
+    def moves_rows_alone(self) -> bool:
+        """Say whether a step is the gradient times the learning rate, so that rows without a gradient stay."""
+        return False
+
+    def _moves_rows(self, variable: VariableLike) -> bool:
+        plain = not self.weight_decay and self.clipnorm is None and self.global_clipnorm is None
+        return plain and self.moves_rows_alone() and hasattr(variable, "assign_sub")
+
+    def _fitting(self, gradient: Any, variable: VariableLike) -> Any:
+        """Return a gradient as an array, or `RowSlices` of one, that fits its variable."""
         try:
-            array, dtype = _plain(gradient), variable.dtype
+            array = gradient.with_values(_plain(gradient.values)) if isinstance(gradient, RowSlices) else _plain(gradient)
+            dtype = variable.dtype
         except AbstractValueError as error:
             raise AbstractValueError(
                 f"{self._call()} got for {variable.name!r} a gradient that has no one value, as under vmap. Return the "
@@ -331,7 +347,7 @@ class Optimizer:
                 f"pure rules, functad.optimizers.adam and the like, with functional_call."
             ) from error
         if array.shape == tuple(variable.shape) and dtype.kind in "fc" and array.dtype.kind in _GRADIENTS[dtype.kind]:
-            return array.astype(dtype, copy=False)
+            return array if array.dtype == dtype else array.astype(dtype)
         own = f"{variable.name!r}, which is {ArraySpec(tuple(variable.shape), dtype)}"
         what = f"{self._call()} got for {own}, a gradient that is {spec_of(array)}."
         if array.shape != tuple(variable.shape):

@@ -78,6 +78,10 @@ class SGD(Optimizer):
         descent = scale(-learning_rate)
         return chain(descent, trace(self.momentum, self.nesterov)) if self.momentum else descent
 
+    def moves_rows_alone(self) -> bool:
+        """Say whether there is no momentum, which moves on without a gradient."""
+        return not self.momentum
+
 
 class Adam(Optimizer):
     """Adam: steps of the mean gradient over the root mean square, both running.

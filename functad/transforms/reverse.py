@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from functad.primitives.safe import mended, product
 from functad.primitives.writing import ADD_TO, as_cotangent, part, shares, written
 from functad.tracing.recorder import Recorded, Recorder
 from functad.transforms.silence import restore, silence
+
+if TYPE_CHECKING:
+    from functad.transforms.rows import RowSlices
 
 _ndarray = np.ndarray
 _float64 = np.float64
@@ -54,6 +57,42 @@ class Scattered:
             return self.whole
         total = SCATTER(*self.pieces, indices=tuple(self.indices), shape=self.shape, dtype=self.dtype)
         return total if self.whole is None else self.whole + total
+
+
+class RowSum:
+    """What stands for the cotangent of a table from the beginning of a walk, as long as only rows of the table were read."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[Any, Any, tuple[int, ...]]] = []
+
+    def takes(self, index: Any, piece: Any, shape: tuple[int, ...]) -> bool:
+        """Take the cotangent of what was read at an index, if that is one of rows; say whether it is."""
+        if type(index) is tuple and len(index) == 1:
+            index = index[0]
+        if not shape or not (type(index) is int or (type(index) is _ndarray and index.dtype.kind in "iu")):
+            return False
+        self._parts.append((index, piece, shape))
+        return True
+
+    def total(self) -> RowSlices | None:
+        """Return the rows; `None` if none was read."""
+        from functad.transforms.rows import RowSlices  # noqa: PLC0415 - few programs ask for them
+
+        if not self._parts:
+            return None
+        shape = self._parts[0][2]
+        indices = np.concatenate([np.ravel(index).astype(np.intp) % max(shape[0], 1) for index, _, _ in self._parts])
+        pieces = [piece.reshape((np.size(index), *shape[1:])) for index, piece, _ in self._parts]
+        return RowSlices(indices, np.concatenate(pieces), shape)
+
+    def __add__(self, other: Any) -> Any:
+        """Return the sum with a whole cotangent, with which the walk goes on: an array that is nobody else's, or a Tensor."""
+        total = self.total()
+        if total is not None:
+            return total.dense() + other
+        return np.copy(other) if type(other) is _ndarray else other
 
 
 def pull_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consume: bool, guard: bool = False) -> list[Any]:
@@ -334,6 +373,11 @@ def add_piece(cotangents: list[Any], owned: bytearray, slot: int, g: Any, saved:
         add_at(held.whole, saved[0], g)
         return
     index, shape, dtype = saved
+    if type(held) is RowSum:
+        if held.takes(index, g, shape):
+            return
+        total = held.total()
+        held = cotangents[slot] = None if total is None else total.dense()
     if type(held) is not Scattered:
         held = cotangents[slot] = Scattered(shape, dtype, held)
     if isinstance(held.whole, Recorded) and owned[slot]:

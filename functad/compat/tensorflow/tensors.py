@@ -48,6 +48,8 @@ def tensor_of(value: Any) -> Any:
         return value
     if isinstance(value, Recorded):
         return value
+    if isinstance(value, functad.RowSlices):
+        return value.with_values(tensor_of(value.values))
     return idle(Tensor, np.asarray(value)[()])
 
 
