@@ -65,6 +65,9 @@ class Equation(Immutable):
         assign(self, "params", MappingProxyType(dict(params)))
         assign(self, "outputs", outputs)
 
+    def __repr__(self) -> str:
+        return f"Equation({self.primitive!r}, inputs={self.inputs}, params={dict(self.params)}, outputs={self.outputs})"
+
 
 class Expressions(Immutable):
     """A function as a list of equations; made by `make_expressions`, run by calling it.
