@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -104,8 +105,19 @@ def shares(view: Any, whole: Any) -> bool:
     return bool(np.may_share_memory(view, whole))
 
 
+DECIDED: ContextVar[bool] = ContextVar("decided", default=False)
+"""A write that has been let through is being done one level lower: whether it goes to a view is not asked again."""
+
+
 def put(target: Any, path: Path, index: Any, v: Any, *, adds: bool) -> None:
     """Write into an array or a Tensor, in place, or add to its elements, to repeated ones repeatedly."""
+    if path and is_traced(target) and not DECIDED.get():
+        token = DECIDED.set(True)
+        try:
+            put(target, path, index, v, adds=adds)
+        finally:
+            DECIDED.reset(token)
+        return
     view = part(target, path)
     if path and not shares(view, target):
         _put_by_position(target, path, index, v, adds)  # the layout of this array has no such view

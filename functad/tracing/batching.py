@@ -21,7 +21,7 @@ from functad.primitives.writing import ADD_TO, batched_write, is_alone, put
 from functad.tracing.conversions import asked, batch_cure
 from functad.tracing.recorder import ABSTRACT, STALE, Recorded, Recorder, _getframe
 from functad.tracing.tensor import Tensor
-from functad.tracing.views import clone, make_stale, memory_of, note_view, origin_of, would_share
+from functad.tracing.views import clone, layout_of_examples, make_stale, memory_of, note_layout, note_result, origin_of
 
 
 class Batched(ArraySpec):
@@ -76,6 +76,8 @@ class BatchRecorder(Recorder):
         tensor = Tensor()
         tensor.value, tensor.recorder, tensor.slot = Batched(array), self, 0
         tensor.code, tensor.instruction = None, 0
+        if len(shape_of(array)) > 2:
+            note_layout(tensor, layout_of_examples(array))
         return tensor
 
     def array(self, value: Any) -> Any:
@@ -98,14 +100,15 @@ class BatchRecorder(Recorder):
             out = np.broadcast_to(primitive(*values, **params), (self.size, *shape_of(values[0])))
         if primitive.multiple:
             results = [self._made(cls, value) for value in out]
+            for result in results:
+                note_result(result, primitive, arrays, params)
             if self.watch is not None:
                 self._note(primitive, arrays, params, results)
             return type(out)(*results) if hasattr(out, "_fields") else tuple(results)
         tensor = self._made(cls, out)
         if self.watch is not None:
             self._note(primitive, arrays, params, tensor)
-        if primitive.views and isinstance(arrays[0], Recorded) and would_share(arrays[0], primitive, params):
-            note_view(arrays[0], tensor, primitive, params)
+        note_result(tensor, primitive, arrays, params)
         return tensor
 
     def overwritten(self, cls: type[Recorded], primitive: Primitive, root: Recorded, v: Any, params: dict[str, Any]) -> Any:

@@ -32,7 +32,7 @@ from functad.primitives.primitive import KEEP_NOTHING, Primitive
 from functad.tracing.constants import held, thaw
 from functad.tracing.conversions import abstract_cure, asked
 from functad.tracing.fitting import reverse_specs, specs_for
-from functad.tracing.views import clone, note_view, refresh, shares, would_share
+from functad.tracing.views import clone, note_result, note_view, refresh, shares
 
 _serials = itertools.count()
 _getframe = sys._getframe
@@ -63,6 +63,7 @@ class Recorder:
         lasting: the records stay when the trace has ended, and with them the arrays of the user that they keep.
         frozen: such arrays as are read-only while the trace is open.
         seals: arrays of the user that must be the same when the function has returned, see `functad.tracing.constants`.
+        unordered: some arrays of an abstract trace may lie in another order than C.
         written: a Tensor has been written to, so that others may be stale.
         equations: the records, by slot; inputs come first.
         inputs: the number of inputs.
@@ -86,6 +87,7 @@ class Recorder:
     calls: Any = None
     seals: Mapping[Any, Any] = MappingProxyType({})
     watch: Any = None
+    unordered = False
     written = False
 
     def __init__(self, mode: str, transform: str, function: object) -> None:
@@ -409,10 +411,12 @@ def append_abstract(
     equation = Equation(primitive, tuple(inputs), params, tuple(range(first, first + len(results))))
     recorder.specs.extend(results)
     if primitive.multiple:
-        return _results(cls, recorder, out, equation)
+        made = _results(cls, recorder, out, equation)
+        for tensor in made:
+            note_result(tensor, primitive, arrays, params)
+        return made
     tensor = _tensor(cls, recorder, out, equation)
-    if primitive.views and isinstance(arrays[0], Recorded) and would_share(arrays[0], primitive, params):
-        note_view(arrays[0], tensor, primitive, params)
+    note_result(tensor, primitive, arrays, params)
     return tensor
 
 

@@ -25,7 +25,7 @@ from functad.tracing.operators import BINARY, UNARY, WHOLE, Operators, binary, u
 from functad.tracing.reading import Reading
 from functad.tracing.recorder import ABSTRACT, Recorded, awake, escaped, idle, record
 from functad.tracing.views import note_read_only, refresh
-from functad.tracing.writing import Writing, buffer_like, by_name, into, overwrite, write
+from functad.tracing.writing import Writing, buffer_after, buffer_like, by_name, into, overwrite, write
 from functad.trees import LEAF_KINDS
 
 _KNOWN = (Recorded, np.ndarray, np.generic, int, float, complex, list, tuple)
@@ -53,7 +53,7 @@ class Tensor(Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded):
     __functad_write__ = staticmethod(write)
     __functad_overwrite__ = staticmethod(overwrite)
     __functad_view__ = staticmethod(note_read_only)
-    __functad_buffer__ = staticmethod(buffer_like)
+    __functad_buffer__ = staticmethod(buffer_after)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method == "__call__" and not kwargs:

@@ -22,8 +22,19 @@ from functad.primitives.indices import holds_tensors, plain_index
 from functad.primitives.operands import as_operand, innermost
 from functad.primitives.primitive import Primitive
 from functad.primitives.writing import ADD_TO, WRITE, Path, constant_index, is_alone, put
+from functad.tracing.layouts import ANY
 from functad.tracing.recorder import ABSTRACT, STALE, Recorded, Recorder, append, awake, escaped, record
-from functad.tracing.views import clone, make_stale, memory_of, origin_of, refresh
+from functad.tracing.views import (
+    clone,
+    detach,
+    layout_at,
+    lie_alike,
+    make_stale,
+    memory_of,
+    note_layout,
+    origin_of,
+    refresh,
+)
 
 _ndarray = np.ndarray
 
@@ -53,6 +64,8 @@ def write(tensor: Any, index: Any, v: Any, *, adds: bool = False) -> None:
             f"inside the tape (t = t.copy()), make a new array (np.where, np.concatenate), or use a Variable: v[i].assign(...)."
         )
     _check(tensor, root, v)
+    if path:
+        root, path = detach(tensor, STALE)
     if holds_tensors(index):
         _place(root, path, index, v, adds)
         return
@@ -144,7 +157,9 @@ def adopt(tensor: Any, new: Any) -> None:
 
 def _promote(root: Any, recorder: Recorder) -> None:
     """Bring a Tensor into the trace of an inner transform, whose Tensor is about to be written into it: as a constant."""
-    adopt(root, buffer(type(root), recorder, clone(root)))
+    constant = buffer(type(root), recorder, clone(root))
+    adopt(root, constant)
+    note_layout(root, layout_at(constant))
 
 
 def buffer(cls: type[Recorded], recorder: Recorder, value: Any) -> Any:
@@ -160,6 +175,19 @@ def buffer(cls: type[Recorded], recorder: Recorder, value: Any) -> Any:
     tensor.code, tensor.instruction = None, 0
     recorder.equations.append(None)
     return tensor
+
+
+def buffer_after(model: Any, value: Any) -> Any:
+    """Return what `np.zeros_like` and others made after the model of a Tensor, as `buffer_like`: it lies as the model does."""
+    if model.recorder is STALE:
+        refresh(model)
+    unknown = value.ndim > 1 and isinstance(innermost(model), ArraySpec) and layout_at(model) == ANY
+    if unknown and model.recorder.mode is not ABSTRACT:
+        return buffer_like(model, buffer_after(model.value, value))
+    out = buffer_like(model, value)
+    if unknown and out is not value:
+        note_layout(out, ANY)
+    return out
 
 
 def buffer_like(tensor: Any, value: Any) -> Any:
@@ -217,7 +245,8 @@ def overwrite(tensor: Any, result: Any, casting: Any = "same_kind") -> Any:
         raise TypeError(f"Cannot cast ufunc output from {own!r} to {dtype!r} with casting rule {casting!r}")
     root, path = origin_of(tensor)
     fresh = isinstance(result, Recorded) and getattr(result, "origin", None) is None and result is not tensor
-    if fresh and shape and not path and result.recorder is root.recorder and given == shape and own == dtype:
+    same = fresh and shape and not path and result.recorder is root.recorder and given == shape and own == dtype
+    if same and (len(shape) == 1 or lie_alike(root, result)):
         _check(tensor, root, result)
         root.recorder.written = True
         adopt(root, result)

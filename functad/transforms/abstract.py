@@ -13,6 +13,7 @@ from functad.expressions.spec import ArraySpec, spec_of
 from functad.places import here, name_of
 from functad.tracing.recorder import ABSTRACT, Recorded, Recorder, new_input
 from functad.tracing.tensor import Tensor
+from functad.tracing.views import layout_at, note_layout
 from functad.transforms.arguments import check_result, traced
 from functad.transforms.decorators import derivative
 from functad.trees import Structure, flatten
@@ -100,6 +101,7 @@ def listed(
         spec = _spec_of_input(leaf, name, transform, function)
         if shows:
             tensors.append(new_input(Tensor, recorder, spec))
+            note_layout(tensors[-1], layout_at(leaf))
         else:
             tensors.append(new_input(Tensor, recorder, leaf))
             recorder.specs.append(spec)

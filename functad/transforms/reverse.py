@@ -23,7 +23,7 @@ from functad.primitives.indices import add_at
 from functad.primitives.operands import absent, zeros_for
 from functad.primitives.primitive import KEEP_GATHER, KEEP_NOTHING, KEEP_ONE, Plan
 from functad.primitives.safe import mended, product
-from functad.primitives.writing import ADD_TO, as_cotangent, part, shares, written
+from functad.primitives.writing import ADD_TO, as_cotangent, part, put, shares, written
 from functad.tracing.recorder import Recorded, Recorder
 from functad.transforms.silence import restore, silence
 
@@ -307,7 +307,10 @@ def pull_write(equation: Any, index: int, g: Any, cotangents: list[Any], owned: 
             if path:
                 piece = as_cotangent(piece, path)
         if not adds:
-            view[where] = 0
+            if path and isinstance(buffer, Recorded):
+                put(buffer, path, where, 0, adds=False)
+            else:
+                view[where] = 0
     targets = (slots,) if len(plan.active) == 1 else slots
     for position, slot, spec in zip(
         plan.active, targets, (specs,) if len(targets) == 1 else specs or (None, None), strict=True
