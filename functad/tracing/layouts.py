@@ -6,13 +6,13 @@ holds. All else is `ANY`: whether a `reshape` copies it is not known, and `funct
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from functad.expressions.spec import shape_of
+from functad.primitives.conversion import COPY
 from functad.primitives.indexing import GETITEM
 from functad.primitives.primitive import Primitive
 from functad.primitives.shaping import RESHAPE
@@ -21,17 +21,11 @@ CONTIGUOUS, ORDERED, ANY = range(3)
 """The elements lie in C order without gaps; its axes are in that order, but there may be gaps; nothing is known."""
 
 # Beside elementwise operations: in C order if all arguments are.
-_KEEP = frozenset(
-    {
-        *("astype", "astype_integer", "real", "imag", "round", "sign", "floor_divide", "isclose", "stop_gradient"),
-        *("sum", "mean", "prod", "var", "max", "min", "any", "all", "nanmax", "nanmin", "count_nonzero", "cumsum", "cumprod"),
-        *("concatenate", "stack", "roll", "pad", "diff", "tril", "triu"),
-    }
-)
+_REDUCTIONS = ("sum", "mean", "prod", "var", "max", "min", "any", "all", "nanmax", "nanmin", "count_nonzero")
+_OTHERS = ("astype", "astype_integer", "real", "imag", "round", "isclose", "cumsum", "cumprod", "concatenate", "stack")
+_KEEP = frozenset({*_REDUCTIONS, *_OTHERS, "roll", "pad", "diff", "tril", "triu"})
 # Matrices in C order, whatever the arguments are.
-_MATRICES = frozenset(
-    {"matmul", "dot", "outer_product", "solve", "inv", "pinv", "cholesky", "eigh", "repeat", "tile", "vander"}
-)
+_MATRICES = frozenset({"matmul", "dot", "outer_product", "solve", "inv", "pinv", "cholesky", "eigh", "repeat", "tile"})
 
 
 def layout_of(strides: Sequence[int], shape: Sequence[int], itemsize: int) -> int:
@@ -60,10 +54,9 @@ def merges(old: Sequence[int], new: Sequence[int]) -> bool:
     return False
 
 
-@functools.cache
 def keeps_order(primitive: Primitive) -> bool:
     """Say whether a primitive gives arrays in C order if all its arguments are in C order."""
-    return primitive.kind == "elementwise" or _is_elementwise(primitive) or primitive.name in _KEEP
+    return primitive.kind == "elementwise" or _is_elementwise(primitive) or _name(primitive) in _KEEP
 
 
 def layout_of_result(
@@ -78,13 +71,13 @@ def layout_of_result(
         layouts: their layouts.
         params: the parameters.
     """
-    name = primitive.name
-    if primitive is RESHAPE or (name == "copy" and params.get("order") == "C") or (name in _MATRICES and len(shape) == 2):
+    name = _name(primitive)
+    if primitive is RESHAPE or (primitive is COPY and params.get("order") == "C") or (name in _MATRICES and len(shape) == 2):
         return CONTIGUOUS
     if primitive.writes:
         return CONTIGUOUS if layouts[0] != ANY else ANY
     keeps = keeps_order(primitive)
-    if name == "copy":
+    if primitive is COPY:
         keeps = params.get("order", "K") in ("K", "A")
     elif primitive is GETITEM:
         keeps = _takes_first(params["index"])
@@ -97,6 +90,12 @@ def layout_of_result(
     # where arguments contradict each other, a ufunc takes C order
     full = [shape_of(a) == tuple(shape) for a, layout in zip(arrays, layouts, strict=True) if layout != ANY]
     return CONTIGUOUS if any(full) else ANY
+
+
+def _name(primitive: Primitive) -> str:
+    """Return the name of a primitive; those of users may have the same, and get none."""
+    own = (getattr(primitive.function, "__module__", None) or "numpy").startswith(("numpy", "functad.primitives"))
+    return primitive.name if own else ""
 
 
 def _is_elementwise(primitive: Primitive) -> bool:
