@@ -74,7 +74,7 @@ def layout_of_result(
     name = _name(primitive)
     if primitive is RESHAPE or (primitive is COPY and params.get("order") == "C") or (name in _MATRICES and len(shape) == 2):
         return CONTIGUOUS
-    if primitive.writes:
+    if primitive.writes or name in ("place", "place_add"):
         return CONTIGUOUS if layouts[0] != ANY else ANY
     keeps = keeps_order(primitive)
     if primitive is COPY:
