@@ -76,7 +76,7 @@ class BatchRecorder(Recorder):
         tensor = Tensor()
         tensor.value, tensor.recorder, tensor.slot = Batched(array), self, 0
         tensor.code, tensor.instruction = None, 0
-        if len(shape_of(array)) > 2:
+        if len(shape_of(array)) > 2 and not (type(array) is np.ndarray and array.flags.c_contiguous):
             note_layout(tensor, layout_of_examples(array))
         return tensor
 
@@ -108,7 +108,8 @@ class BatchRecorder(Recorder):
         tensor = self._made(cls, out)
         if self.watch is not None:
             self._note(primitive, arrays, params, tensor)
-        note_result(tensor, primitive, arrays, params)
+        if primitive.views or out.ndim > 2:  # what has one axis has one order
+            note_result(tensor, primitive, arrays, params)
         return tensor
 
     def overwritten(self, cls: type[Recorded], primitive: Primitive, root: Recorded, v: Any, params: dict[str, Any]) -> Any:

@@ -416,7 +416,8 @@ def append_abstract(
             note_result(tensor, primitive, arrays, params)
         return made
     tensor = _tensor(cls, recorder, out, equation)
-    note_result(tensor, primitive, arrays, params)
+    if primitive.views or len(out.shape) > 1:  # what has one axis has one order
+        note_result(tensor, primitive, arrays, params)
     return tensor
 
 

@@ -119,7 +119,7 @@ def note_layout(tensor: Any, layout: int) -> None:
 
 def note_result(tensor: Any, primitive: Primitive, arrays: Sequence[Any], params: dict[str, Any]) -> None:
     """Let the result of an operation of an abstract trace stand for a view if it is one, and remember its layout."""
-    if keeps_order(primitive) and not primitive.views and _in_order(arrays):
+    if not primitive.views and keeps_order(primitive) and _in_order(arrays):
         return  # nearly always
     base = arrays[0] if arrays else None
     if primitive.views and is_traced(base):
@@ -152,6 +152,8 @@ def _view_of(base: Any, primitive: Primitive, params: dict[str, Any]) -> tuple[b
     It is done with memory that is never touched. Of an array of unknown layout, each reshape may be a view.
     """
     root, path = origin_of(base)
+    if primitive is RESHAPE and not path and not base.recorder.unordered:
+        return True, CONTIGUOUS  # usually
     known = _own_layout(root) == CONTIGUOUS
     if primitive is RESHAPE and (not path or not known):
         return True, _own_layout(base)
