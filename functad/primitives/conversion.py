@@ -11,7 +11,7 @@ from functad.expressions.spec import ArraySpec, dtype_of, spec_of
 from functad.places import here
 from functad.primitives.batching import elementwise
 from functad.primitives.kinds import composite, linear
-from functad.primitives.operands import is_traced
+from functad.primitives.operands import innermost, is_traced
 from functad.primitives.primitive import Primitive
 from functad.primitives.shaping import Calls, same_spec
 
@@ -113,6 +113,16 @@ COPY = linear(
 
 
 COPY.batch = elementwise
+
+
+def laid_out(a: Any, order: str) -> Any:
+    """Return an array or Tensor, or a copy if it is known to lie in another order, `C` or `F`, than NumPy's function gives.
+
+    What is a view of it, and so changes with it, depends on that.
+    """
+    flags = getattr(innermost(a), "flags", None)
+    wrong = flags is not None and not (flags.f_contiguous if order == "F" else flags.c_contiguous)
+    return COPY(a, order=order) if wrong else a
 
 
 def _copy_front(a: Any, order: str = "K", subok: bool = False) -> Any:

@@ -11,9 +11,10 @@ import numpy as np
 from functad.errors import UnsupportedError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.places import here
+from functad.primitives.conversion import laid_out
 from functad.primitives.indexing import get_item
 from functad.primitives.kinds import linear
-from functad.primitives.operands import is_traced, zeros_for
+from functad.primitives.operands import innermost, is_traced, zeros_for
 from functad.primitives.primitive import Primitive
 
 Widths = tuple[tuple[int, int], ...]
@@ -90,6 +91,11 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
             f"Use one of its named modes, or np.concatenate the parts."
         )
     _check_keywords(mode, kwargs)
+    flags = getattr(innermost(array), "flags", None)
+    return laid_out(_padded(array, pad_width, mode, kwargs), "F" if getattr(flags, "fnc", False) else "C")
+
+
+def _padded(array: Any, pad_width: Any, mode: str, kwargs: dict[str, Any]) -> Any:
     shape = shape_of(array)
     widths = _pairs(_from_dict(pad_width, len(shape)), len(shape), operator.index)
     if mode not in ("constant", "empty"):

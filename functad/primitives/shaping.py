@@ -275,8 +275,12 @@ def ravel(a: Any, order: str | None = "C") -> Any:
     elif is_fortran(a, order):
         a = reverse_axes(a)
     shape = shape_of(a)
-    if not getattr(getattr(innermost(a), "flags", None), "c_contiguous", True):
+    flags, ask = getattr(innermost(a), "flags", None), getattr(a, "__functad_in_order__", None)
+    in_order = flags.c_contiguous if flags is not None else ask is None or ask()
+    if in_order is False:
         a = np.copy(a, "C")  # as NumPy does, even where a view could be made
+    elif in_order is None:
+        a = RESHAPE(a, shape=shape)  # which stands for the doubt whether there is a copy
     return a if len(shape) == 1 else RESHAPE(a, shape=(math.prod(shape),))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from functad.expressions.spec import dtype_of, shape_of
-from functad.primitives.conversion import COPY
+from functad.primitives.conversion import COPY, laid_out
 from functad.primitives.indexing import get_item
 from functad.primitives.kinds import composite
 from functad.primitives.operands import as_operand, refuse_out
@@ -49,7 +49,7 @@ def _take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: 
     elif mode != "raise":
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
     found = get_item(a, (*[slice(None)] * axis, indices))
-    return found if shape_of(indices) else COPY(found)  # NumPy makes no view here, as a[i] does
+    return laid_out(found, "C") if shape_of(indices) else COPY(found)  # NumPy makes no view here, as a[i] does
 
 
 def _take_along_axis_samples(array: Any) -> Calls:

@@ -44,6 +44,8 @@ def is_flat(shape: Sequence[int]) -> bool:
 
 def merges(old: Sequence[int], new: Sequence[int]) -> bool:
     """Say whether a reshape joins axes, so that the layout decides whether it copies; to split an axis never copies."""
+    if tuple(old) == tuple(new):
+        return True  # so `ravel` says that it is not known whether there are gaps
     rest = [n for n in new if n != 1]
     for n in old:
         product = 1

@@ -162,7 +162,8 @@ class ArrayMethods:
 
     def astype(self, dtype: Any, order: str = "K", casting: Any = "unsafe", subok: bool = True, copy: bool = True) -> Any:
         """Return the Tensor in another dtype; to an integer or boolean one the result is a constant."""
-        return astype(self, dtype, casting, copy)
+        out = astype(self, dtype, casting, copy)
+        return out if order == "K" or out is self else COPY(out, order=order)
 
     def copy(self, order: str = "C") -> Any:
         """As `np.copy`, with the order of C if no other is asked for."""

@@ -24,7 +24,7 @@ from functad.tracing.methods import ArrayMethods
 from functad.tracing.operators import BINARY, UNARY, WHOLE, Operators, binary, unary
 from functad.tracing.reading import Reading
 from functad.tracing.recorder import ABSTRACT, Recorded, awake, escaped, idle, record
-from functad.tracing.views import note_read_only, refresh
+from functad.tracing.views import lies_in_order, note_read_only, refresh
 from functad.tracing.writing import Writing, buffer_after, buffer_like, by_name, into, overwrite, write
 from functad.trees import LEAF_KINDS
 
@@ -54,6 +54,7 @@ class Tensor(Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded):
     __functad_overwrite__ = staticmethod(overwrite)
     __functad_view__ = staticmethod(note_read_only)
     __functad_buffer__ = staticmethod(buffer_after)
+    __functad_in_order__ = lies_in_order
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method == "__call__" and not kwargs:

@@ -99,6 +99,13 @@ def layout_of_examples(array: Any) -> int:
     return layout_of(array.strides[1:], array.shape[1:], array.itemsize) if isinstance(array, _ndarray) else CONTIGUOUS
 
 
+def lies_in_order(tensor: Any) -> bool | None:
+    """Say whether the elements of a Tensor of an abstract trace lie in C order without gaps; `None` if that is not known."""
+    if layout_at(tensor) == CONTIGUOUS:
+        return True
+    return False if _own_layout(origin_of(tensor)[0]) == CONTIGUOUS else None
+
+
 def lie_alike(one: Any, other: Any) -> bool:
     """Say whether the elements of two Tensors of one trace and of the same shape lie in the same order."""
     while is_traced(one) and is_traced(other):

@@ -76,6 +76,9 @@ MAKES: dict[str, Program] = {
     "roll": lambda x: np.roll(x.T, 1, axis=0),
     "turned by 90 degrees": lambda x: np.rot90(x) * 2,
     "pad": lambda x: np.pad(x.T, 1),
+    "pad with edges": lambda x: np.pad(x.T, ((1, 0), (0, 2)), "edge"),
+    "pad of rows": lambda x: np.pad(x, 1, "reflect"),
+    "astype in Fortran order": lambda x: x.astype(np.float32, order="F"),
     "repeat": lambda x: np.repeat(x.T, 2, axis=1),
     "tile": lambda x: np.tile(x.T, (1, 2)),
     "triangle": lambda x: np.tril(x.T),
@@ -116,6 +119,8 @@ VIEWS: dict[str, Program] = {
     "longer": lambda y: y.reshape((1, *y.shape, 1)),
     "split": lambda y: y.reshape(*y.shape[:-1], 1, y.shape[-1]),
     "elements of it": lambda y: y.reshape(-1)[1:],
+    "ravel of a part": lambda y: y[:, ::2].ravel(),
+    "ravel of a stride": lambda y: y[0, ::2].ravel(),
     "reshaped again": lambda y: y.reshape(-1).reshape(y.shape).T,
     "no reshape": lambda y: y.T[1:],
 }
@@ -191,6 +196,21 @@ def test_as_numpy_or_refused(make, trace):
             except UnsupportedError:
                 continue
             np.testing.assert_allclose(found, expected, rtol=1e-5, err_msg=f"{name} {write.__name__}")
+
+
+EAGER: dict[str, Callable[[Program, Any], Any]] = {
+    "vjp": lambda f, x: functad.vjp(f, x)[0],
+    "jvp": lambda f, x: functad.jvp(f, (x,), (x,))[0],
+}
+
+
+@pytest.mark.parametrize("trace", EAGER)
+@pytest.mark.parametrize("make", MAKES)
+def test_where_values_are_known_nothing_is_refused(make, trace):
+    for name, view in VIEWS.items():
+        for write in WRITES:
+            f = _program(MAKES[make], view, write)
+            np.testing.assert_allclose(EAGER[trace](f, X[0]), f(X[0].copy()), rtol=1e-5, err_msg=f"{name} {write.__name__}")
 
 
 # What is surely in C order, however it was written.
