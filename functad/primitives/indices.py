@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
@@ -277,28 +278,42 @@ def add_at(target: Any, index: Any, piece: Any) -> None:
 
 
 def _add_repeatedly(target: Any, index: Any, piece: Any) -> None:
-    """`np.add.at`, whose fast way is that of one array of integers on one axis: 2 ns an element instead of 10.
+    """`np.add.at`, whose fast way is that of one array of integers on one axis: 2 ns an element instead of 10 to 100.
 
-    Larger pieces are brought to that case: rows of a matrix, and whatever is not small beside the target.
+    Larger pieces are brought to that case, if the places can be told without more work than that saves.
     """
-    size = np.size(piece)
-    if type(index) is tuple and len(index) == 1:
-        index = index[0]
-    if type(target) is _ndarray:
-        # NumPy 2.4 reads beyond the end of a piece that it broadcasts along a vector: np.add.at(np.zeros(3), [[0], [1]], [1.0])
-        shape = (*index.shape, *target.shape[1:]) if type(index) is _ndarray else indexed_shape(target.shape, index)
-        if np.shape(piece) != shape and np.ndim(piece) <= len(shape):
-            piece = np.broadcast_to(piece, shape)
-    if target.ndim == 1 or size < 64 or type(target) is not _ndarray or not target.flags.c_contiguous:
+    parts = index if type(index) is tuple else (index,)
+    if type(target) is not _ndarray:
         np.add.at(target, index, piece)
         return
-    if type(index) is _ndarray:
-        n, row = len(target), target.size // max(len(target), 1)
-        rows = index.astype(np.intp)
-        places = np.where(rows < 0, rows + n, rows)[..., None] * row + np.arange(row)
-    elif target.size <= 4 * size:
-        places = np.arange(target.size).reshape(target.shape)[index]
-    else:
-        np.add.at(target, index, piece)
-        return
-    np.add.at(target.reshape(-1), places.reshape(-1), piece.reshape(-1))
+    if np.size(piece) >= 64 and target.ndim > 1 and target.flags.c_contiguous:
+        places = _places(target, parts, np.size(piece))
+        if places is not None:
+            if np.shape(piece) != places.shape:
+                piece = np.broadcast_to(piece, places.shape)
+            np.add.at(target.reshape(-1), places.reshape(-1), piece.reshape(-1))
+            return
+    shape = target[index].shape
+    # NumPy 2.4 reads beyond the end of a piece that it broadcasts along a vector: np.add.at(np.zeros(3), [[0], [1]], [1.0])
+    if np.shape(piece) != shape and np.ndim(piece) <= len(shape):
+        piece = np.broadcast_to(piece, shape)
+    np.add.at(target, parts[0] if len(parts) == 1 else index, piece)
+
+
+def _places(target: Any, parts: tuple[Any, ...], size: int) -> Any:
+    """Return where in memory an index reads, counted in elements; `None` if that takes long to find out."""
+    places: Any = 0
+    for part, n in zip(parts, target.shape, strict=False):
+        if type(part) is not int and (type(part) is not _ndarray or part.dtype.kind not in "iu"):
+            if target.size <= 4 * size:
+                return np.arange(target.size).reshape(target.shape)[parts]
+            return None
+        if type(part) is _ndarray:
+            part = part.astype(np.intp)
+            part[part < 0] += n
+        places = places * n + (part if type(part) is _ndarray or part >= 0 else part + n)
+    rest = target.shape[len(parts) :]
+    if not rest:
+        return places
+    row = math.prod(rest)
+    return (places[..., None] * row + np.arange(row)).reshape((*np.shape(places), *rest))

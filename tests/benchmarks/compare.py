@@ -16,6 +16,7 @@ import platform
 import statistics
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,9 @@ from .programs import PROGRAMS, Program
 
 ROUND_SECONDS = 0.04
 """A round repeats its step for about as long."""
+
+PAUSE_SECONDS = 0.1
+"""Between two frameworks: the idle threads of OpenBLAS (some 30 ms) and of OpenMP go on spinning after the work is done."""
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -85,6 +89,7 @@ def measure(program: Program, frameworks: list[Framework], rounds: int, budget: 
     for i in range(rounds):
         for name, framework in ready.items():
             if i < 3 or spent[name] < budget:
+                time.sleep(PAUSE_SECONDS)
                 seconds = sum(framework.ask("time", steps=steps[name])["seconds"])
                 spent[name] += seconds
                 times[name].append(seconds / steps[name])
