@@ -87,25 +87,32 @@ def _check_tensor(part: Any) -> None:
         raise IndexError(_INVALID)
 
 
-def reads_simply(index: tuple[Any, ...]) -> bool | None:
-    """Say whether an index reads a part by integers and slices of such; `None` if it only adds axes, and so reads all.
+PART, PLACES, WIDENS, OTHER = "part", "places", "widens", "other"
 
-    Of any other index it says `False`: that may still be as simple when `plain_index` has seen to it.
+
+def way_of_reading(index: Any) -> str:
+    """Return how an index reads: a `PART` by integers and slices of such, at `PLACES` that arrays give, or all that `WIDENS`.
+
+    `OTHER` is any other one, which may still be as simple when `plain_index` has seen to it.
     """
-    whole = True
+    if type(index) is not tuple:
+        return OTHER
+    found = WIDENS
     for part in index:
         kind = type(part)
         if kind is slice:
             start, stop, step = part.start, part.stop, part.step
             if start is not None or stop is not None or step is not None:
                 if type(start) not in _PLAIN or type(stop) not in _PLAIN or type(step) not in _PLAIN:
-                    return False
-                whole = False
+                    return OTHER
+                found = PART if found is WIDENS else found
         elif kind is int:
-            whole = False
+            found = PART if found is WIDENS else found
+        elif kind is _ndarray and part.ndim:
+            found = PLACES
         elif part is not None and part is not Ellipsis:
-            return False
-    return None if whole else True
+            return OTHER
+    return found
 
 
 def holds_tensors(index: Any) -> bool:

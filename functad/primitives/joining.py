@@ -78,7 +78,7 @@ CONCATENATE = linear(
 
 def _operands(arrays: Iterable[Any], dtype: Any, casting: Any) -> list[Any]:
     """Return what is to be joined as arrays and Tensors, cast to `dtype` if that is given."""
-    found = [as_operand(a) for a in arrays]
+    found = [as_operand(a) if type(a) is list or type(a) is tuple else a for a in arrays]
     if dtype is not None:
         found = [(a if hasattr(a, "astype") else np.asarray(a)).astype(dtype, casting=casting) for a in found]
     return found

@@ -141,6 +141,9 @@ WHERE.front = where
 
 # The larger and the smaller of two
 
+_LARGE, _LONG = 1 << 13, 64
+_FLOAT32 = np.dtype(np.float32)
+
 
 def _ties(x: Any, y: Any) -> Any:
     """Return where two arrays are equal, or `None` if it is known that they are so nowhere."""
@@ -176,11 +179,28 @@ def _y_greater_or_nan(x: Any, y: Any) -> Any:
     return _greater_or_nan(y, x)
 
 
+def _beside_rows(function: np.ufunc) -> Callable[[Any, Any], Any]:
+    """Return a function that does the same, but does it to a row of equal numbers where it meets a large array and a number.
+
+    With a number NumPy takes one element at a time: 52 us for 65,536 float32, and 25 with a row (for float64 both take 50).
+    """
+
+    def compute(x: Any, y: Any) -> Any:
+        number = type(y) is int or type(y) is float
+        if number and type(x) is _ndarray and x.dtype is _FLOAT32 and x.size >= _LARGE and x.shape[-1] >= _LONG:
+            y = np.full(x.shape[-1], y, x.dtype)
+        return function(x, y)
+
+    return compute
+
+
 def _enter_extremum(function: np.ufunc, x_lost: Any, y_lost: Any, doc: str) -> Primitive:
     return elementwise(
         function,
         lambda g, x_lost, ties: _unless(g, x_lost, ties),
         lambda g, y_lost, ties: _unless(g, y_lost, ties),
+        operator=_beside_rows(function),
+        spec=ufunc_spec(function, keeps_weak=False),
         derived={"x_lost": x_lost, "y_lost": y_lost, "ties": _ties},
         doc=doc,
     )

@@ -324,9 +324,10 @@ def squeeze(a: Any, axis: Any = None) -> Any:
     elif not own and axis in (0, -1):  # which NumPy allows
         return a
     else:
-        gone = normalize_axis_tuple(axis, len(own))
-        if any(own[i] != 1 for i in gone):
-            raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
+        gone = (axis,) if type(axis) is int and 0 <= axis < len(own) else normalize_axis_tuple(axis, len(own))
+        for i in gone:
+            if own[i] != 1:
+                raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
         shape = tuple([n for i, n in enumerate(own) if i not in gone])
     return a if shape == own else RESHAPE(a, shape=shape)
 

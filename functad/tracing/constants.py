@@ -28,6 +28,7 @@ from functad.places import user_frame
 
 _ndarray = np.ndarray
 _getframe = sys._getframe
+_add_reduce = np.add.reduce
 SMALL = 1 << 13
 """Up to this number of bytes arrays are copied: that takes 0.5 us, and to make one read-only and writeable again 3."""
 
@@ -43,8 +44,8 @@ def held(a: Any, recorder: Any) -> Any:
     """Return what a record keeps of an array that belongs to the user."""
     if a.nbytes <= SMALL or recorder.lasting:
         return a if a.base is None and not a.flags.writeable else a.copy()
-    if (_sums, id(a)) not in recorder.seals and _freeze(a, recorder):
-        _seal(a, recorder, _sums)
+    if (_all_words, id(a)) not in recorder.seals and _freeze(a, recorder):
+        _seal(a, recorder, _all_words)
     return a
 
 
@@ -89,47 +90,56 @@ def thaw(recorder: Any) -> None:
     recorder.frozen.clear()
 
 
-def _seal(a: Any, recorder: Any, take: Callable[[Any], tuple[Any, ...]]) -> None:
+def _seal(a: Any, recorder: Any, read: Callable[[Any], list[Any]]) -> None:
     """Remember what an array holds, and the user's line that runs now if it is a constant."""
     if not a.dtype.hasobject:  # the operation will refuse those
-        frame = user_frame(_getframe(2)) if take is _sums else None
+        frame = user_frame(_getframe(2)) if read is _all_words else None
         place = None if frame is None else (frame.f_code, frame.f_lasti)
         if not recorder.seals:
             recorder.seals = {}
-        recorder.seals[take, id(a)] = a, take(a), place
+        parts = read(a)
+        viewed = parts if np.may_share_memory(parts[0], a) else None  # otherwise it is to be read anew
+        recorder.seals[read, id(a)] = a, viewed, [*map(_digest, parts)], place
 
 
 def broken_seal(recorder: Any) -> tuple[Any, tuple[CodeType, int] | None] | None:
     """Return an array that was overwritten after it was sealed, if there is one, and the line that used it first."""
-    for (take, _), (a, taken, place) in recorder.seals.items():
-        if not all((new == old).all() for new, old in zip(take(a), taken, strict=True)):
+    for (read, _), (a, viewed, digests, place) in recorder.seals.items():
+        if [*map(_digest, viewed or read(a))] != digests:
             return a, place
     return None
 
 
-def _sample(a: Any) -> tuple[Any, ...]:
+def _digest(words: Any) -> bytes:
+    """Return the bytes of some words; where these stand in blocks of rows, those of the sums of the columns of each block."""
+    return (_add_reduce(words, 1) if words.ndim == 3 else words).tobytes()  # type: ignore[no-any-return]
+
+
+def _sample(a: Any) -> list[Any]:
     """Return a thousand words of an array, at a distance that has no factor in common with the lengths of its axes."""
     memory = _bytes(a)
     words = memory[: len(memory) & -8].view(np.uint64)
     distance = len(words) // _SAMPLES | 1
     while gcd(distance, len(words)) > 1:
         distance += 2
-    return (words[::distance].copy(),)
+    return [words[::distance]]
 
 
-def _sums(a: Any) -> tuple[Any, Any]:
-    """Return 3 % of the bytes of an array, which change with it, and a copy of the last of its bytes.
+def _all_words(a: Any) -> list[Any]:
+    """Return the bytes of an array as integers of 64 bits, in blocks of 32 rows, and the last of its bytes.
 
-    The bytes are taken as integers of 64 bits, in blocks of 32 rows, of which the columns are summed modulo 2^64. So a change
-    of one integer changes a sum, and so does a permutation, unless it stays within the columns of a block: their number is a
-    prime that divides no length of the array, so that no exchange of its rows does. It takes 0.2 ms for 8 MB in the cache.
+    Of the blocks the columns are summed modulo 2^64. So a change of one integer changes a sum, and so does a permutation,
+    unless it stays within the columns of a block: their number is a prime that divides no length of the array, so that no
+    exchange of its rows does. It takes 0.2 ms for 8 MB in the cache.
     """
     memory = _bytes(a)
+    if len(memory) < 8 * _ROWS * _PRIMES[-1]:
+        return [memory]
     columns = next((p for p in _PRIMES if all(n % p for n in a.shape)), _PRIMES[-1])
     block = 8 * _ROWS * columns
     blocks = len(memory) // block
     words = memory[: blocks * block].view(np.uint64).reshape(blocks, _ROWS, columns)
-    return np.add.reduce(words, axis=1), memory[blocks * block :].copy()
+    return [words, memory[blocks * block :]]
 
 
 def _bytes(a: Any) -> Any:

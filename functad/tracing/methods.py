@@ -20,7 +20,6 @@ from functad.primitives.operands import TensorGivenError
 from functad.primitives.primitive import ENTRIES
 from functad.primitives.shaping import (
     RESHAPE,
-    TRANSPOSE,
     complete_shape,
     matrix_transpose,
     ravel,
@@ -30,6 +29,7 @@ from functad.primitives.shaping import (
     transpose,
 )
 from functad.primitives.writing import Step
+from functad.tracing.arranging import reshaped, transposed
 from functad.tracing.recorder import record
 from functad.tracing.views import enter, origin_of
 from functad.tracing.writing import by_name, into
@@ -92,13 +92,13 @@ class ArrayMethods:
         """The transpose: all axes in reverse order."""
         ndim = len(self.shape)
         if ndim == 2:
-            return record(TRANSPOSE, (self,), {"axes": (1, 0)})
-        return self if ndim < 2 else record(TRANSPOSE, (self,), {"axes": tuple(range(ndim - 1, -1, -1))})
+            return transposed(self, (1, 0))
+        return self if ndim < 2 else transposed(self, tuple(range(ndim - 1, -1, -1)))
 
     @property
     def mT(self: Any) -> Any:  # noqa: N802
         """The transpose of the matrices in the last two axes."""
-        return record(TRANSPOSE, (self,), {"axes": (1, 0)}) if len(self.shape) == 2 else matrix_transpose(self)
+        return transposed(self, (1, 0)) if len(self.shape) == 2 else matrix_transpose(self)
 
     @property
     def real(self) -> Any:
@@ -137,7 +137,7 @@ class ArrayMethods:
         """As `np.reshape`; the shape may be given as one tuple or as several integers."""
         wanted = as_shape(shape[0] if len(shape) == 1 else shape)
         if order == "C" and copy is None:
-            return record(RESHAPE, (self,), {"shape": complete_shape(self.shape, wanted)})
+            return reshaped(self, complete_shape(self.shape, wanted))
         return reshape(self, wanted, order, copy=copy)
 
     def ravel(self, order: str | None = "C") -> Any:

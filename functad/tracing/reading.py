@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from functad.primitives.indexing import GETITEM, gather
-from functad.primitives.indices import holds_tensors, plain_index, reads_simply, widened
-from functad.primitives.shaping import RESHAPE
+from functad.primitives.indices import OTHER, WIDENS, holds_tensors, plain_index, way_of_reading
 from functad.primitives.writing import constant_index
-from functad.tracing.recorder import Recorded, record
+from functad.tracing.arranging import widen
+from functad.tracing.recorder import Recorded
 from functad.tracing.views import note_view, shares
 
 _getframe = sys._getframe
@@ -31,15 +31,15 @@ class Reading:
     __slots__ = ()
 
     def __getitem__(self: Any, index: Any) -> Any:
-        kind = type(index)
-        if kind is not int and (kind is not tuple or not (simple := reads_simply(index))):
-            if kind is not tuple or simple is False:
+        if type(index) is not int:
+            way = way_of_reading(index)
+            if way is OTHER:
                 index = plain_index(index)
-            if type(index) is tuple or index is None:
-                shape = widened(self.shape, (None,) if index is None else index)
-                if shape is not None:  # a reshape neither scatters its cotangent nor counts as a selection
-                    return record(RESHAPE, (self,), {"shape": shape})
-            if type(index) is not slice and holds_tensors(index):
+            if way is WIDENS or (way is OTHER and (type(index) is tuple or index is None)):
+                wider = widen(self, (None,) if index is None else index, sure=way is WIDENS)
+                if wider is not None:
+                    return wider
+            if way is OTHER and type(index) is not slice and holds_tensors(index):
                 return gather(self, index)
         recorder = self.recorder
         if not recorder.eager:

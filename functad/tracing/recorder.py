@@ -213,8 +213,10 @@ def _tensor(cls: type[Recorded], recorder: Recorder, value: Any, equation: Any) 
 
 def record(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """Call a primitive with Tensors among its arrays: compute the result one level lower, and record the call."""
-    if len(arrays) == 1 and not primitive.multiple and _short(arrays[0].recorder, primitive):
-        return _record_one(primitive, arrays[0], params)
+    if len(arrays) == 1 and not primitive.multiple:
+        recorder = arrays[0].recorder
+        if recorder.eager and (recorder.mode is REVERSE or _pushes(primitive)):
+            return _record_one(primitive, arrays[0], params)
     newest: Recorded | None = None
     for a in arrays:
         if isinstance(a, Recorded):
@@ -247,10 +249,8 @@ def record(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]
     return made
 
 
-def _short(recorder: Recorder, primitive: Primitive) -> bool:
-    """Say whether the short way can record a call of one array."""
-    if recorder.mode is REVERSE or not recorder.eager:
-        return recorder.eager
+def _pushes(primitive: Primitive) -> bool:
+    """Say whether the short way can record a call of one array in a forward trace."""
     plan = primitive.unary_plan
     return plan is not None and plan.pushes is not None
 

@@ -87,9 +87,9 @@ class Tensor(Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded):
             short = WHOLE.get(function)
             if short is not None:
                 return short(args[0])
-        if len(types) > 1 and not all(issubclass(kind, _KNOWN) or _holds(self, kind) for kind in types):
+        if not _USUAL.issuperset(types) and not all(issubclass(kind, _KNOWN) or _holds(self, kind) for kind in types):
             return NotImplemented
-        if isinstance(kwargs.get("out"), Recorded):
+        if kwargs and isinstance(kwargs.get("out"), Recorded):
             return into(function, args, kwargs)
         entry = ENTRIES.get(function) or _entry_of(function)
         try:
@@ -240,6 +240,7 @@ class Tensor(Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded):
 
 
 LEAF_KINDS.add(Tensor)
+_USUAL = frozenset({Tensor, np.ndarray})
 
 
 def idle_tensor(value: Any) -> Tensor:

@@ -28,6 +28,7 @@ from functad.primitives.writing import DECIDED, Path, Step, part
 from functad.tracing.layouts import ANY, CONTIGUOUS, ORDERED, is_flat, keeps_order, layout_of, layout_of_result, merges
 
 _ndarray = np.ndarray
+_new_step = tuple.__new__  # half the time of a call of the named tuple
 
 
 class Memory:
@@ -234,11 +235,14 @@ def detach(tensor: Any, stale: Any) -> tuple[Any, Path]:
 
 def note_view(base: Any, view: Any, primitive: Primitive, params: dict[str, Any], number: int | None = None) -> None:
     """Let a Tensor that was just made stand for a view of another."""
-    root, path = getattr(base, "origin", None) or (base, ())
-    if path and path[-1].copied:
+    step = _new_step(Step, (primitive, params, number, True, False))
+    origin = getattr(base, "origin", None)
+    if origin is None:
+        enter(base, (step,), view)
+    elif origin[1] and origin[1][-1].copied:
         view.value = view.value if isinstance(view.value, ArraySpec) else np.copy(view.value)
     else:
-        enter(root, (*path, Step(primitive, params, number)), view)
+        enter(origin[0], (*origin[1], step), view)
 
 
 def note_read_only(base: Any, view: Any, entry: Any, params: dict[str, Any]) -> None:
@@ -250,7 +254,7 @@ def note_read_only(base: Any, view: Any, entry: Any, params: dict[str, Any]) -> 
 def enter(root: Any, path: Path, view: Any) -> None:
     """Let a Tensor stand for the view at the end of a path."""
     view.origin = root, path
-    memory = memory_of(root)
+    memory = getattr(root, "memory", None) or memory_of(root)
     views = memory.views
     views.append(ref(view))
     if len(views) >= memory.limit:

@@ -281,3 +281,19 @@ class TestUnselected:
         with np.errstate(all="ignore"):
             found = functad.jacobian(lambda x: x * np.log(x))(np.array([0.0, 1.0]))
         np.testing.assert_array_equal(found, [[-INF, 0.0], [0.0, 1.0]])
+
+
+@pytest.mark.parametrize("extremum", [np.maximum, np.minimum, np.fmax, np.fmin])
+@pytest.mark.parametrize("number", [0, 0.0, -0.0, 0.5, -2, math.nan, INF])
+def test_extrema_of_large_arrays_and_numbers_are_those_of_numpy(extremum: Any, number: float) -> None:
+    x = np.random.default_rng(0).normal(size=(128, 64)).astype(SINGLE)
+    x[0, :4] = 0.0, -0.0, math.nan, -INF
+    for call in (lambda x: extremum(x, number), lambda x: extremum(number, x), lambda x: extremum(x.T, number)):
+        out, pullback = functad.vjp(call, x)
+        expected = call(x)
+        assert out.dtype == expected.dtype
+        assert np.array_equal(out, expected, equal_nan=True)
+        small, pull_small = functad.vjp(call, x[:4, :4])
+        (whole,) = pullback(np.ones_like(out))
+        (part,) = pull_small(np.ones_like(small))
+        assert np.array_equal(whole[:4, :4], part)

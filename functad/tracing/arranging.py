@@ -1,0 +1,74 @@
+"""Reshaping and transposing Tensors, by a short way in an open reverse trace: 2.5 us instead of 5.
+
+`x[:, None]`, `x.T` and `x.reshape(shape)` stand in nearly every line that broadcasts, and cost NumPy 0.2 us each.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from functad.places import user_frame
+from functad.primitives.indices import widened
+from functad.primitives.primitive import Primitive
+from functad.primitives.shaping import RESHAPE, TRANSPOSE
+from functad.tracing.recorder import REVERSE, Recorded, record
+from functad.tracing.views import note_view, shares
+
+_getframe = sys._getframe
+_ndarray = np.ndarray
+_PLANS = {primitive: primitive.reverse_plan((0,)) for primitive in (RESHAPE, TRANSPOSE)}
+
+
+def widen(x: Any, index: tuple[Any, ...], *, sure: bool) -> Any:
+    """Return `x[index]` if the index only adds axes, so that all is read, which may be `sure`; `None` if it does otherwise.
+
+    It is a reshape, which neither scatters its cotangent nor counts as a selection.
+    """
+    if sure and _is_short(x):
+        out = x.value[index]
+        if type(out) is _ndarray:
+            return _arranged(x, RESHAPE, out, x.value.shape, {"shape": out.shape})
+    shape = widened(x.shape, index)
+    return None if shape is None else record(RESHAPE, (x,), {"shape": shape})
+
+
+def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
+    """Return a Tensor in another shape, whose lengths are all known."""
+    if _is_short(x):
+        return _arranged(x, RESHAPE, x.value.reshape(shape), x.value.shape, {"shape": shape})
+    return record(RESHAPE, (x,), {"shape": shape})
+
+
+def transposed(x: Any, axes: tuple[int, ...]) -> Any:
+    """Return a Tensor with its axes in another order."""
+    if _is_short(x):
+        return _arranged(x, TRANSPOSE, x.value.transpose(axes), axes, {"axes": axes})
+    return record(TRANSPOSE, (x,), {"axes": axes})
+
+
+def _is_short(x: Recorded) -> bool:
+    recorder = x.recorder
+    return recorder.eager and recorder.mode is REVERSE and type(x.value) is _ndarray and recorder.calls is None
+
+
+def _arranged(x: Recorded, primitive: Primitive, out: Any, saved: Any, params: dict[str, Any]) -> Any:
+    """Record a result that NumPy has made."""
+    recorder = x.recorder
+    equations = recorder.equations
+    tensor = type(x)()
+    tensor.value = out
+    tensor.recorder = recorder
+    tensor.slot = len(equations)
+    frame = user_frame(_getframe(3))  # what calls these functions is functad
+    if frame is not None:
+        tensor.code = frame.f_code
+        tensor.instruction = frame.f_lasti
+    else:
+        tensor.code, tensor.instruction = None, 0
+    equations.append((_PLANS[primitive], x.slot, saved, None))
+    if shares(out, x.value):
+        note_view(x, tensor, primitive, params)
+    return tensor
