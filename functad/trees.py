@@ -224,6 +224,9 @@ class Structure(Immutable):
 
 LEAF = Structure(None, None, (), 1)
 _NONE = Structure(type(None), None, (), 0)
+_EMPTY = Structure(dict, ((), None), (), 0)
+_ROWS = {(kind, n): Structure(kind, n, (LEAF,) * n, n) for kind in (tuple, list) for n in range(9)}
+"""The structures met most: of a few leaves side by side."""
 
 
 def flatten(tree: Any) -> tuple[list[Any], Structure]:
@@ -238,11 +241,19 @@ def flatten(tree: Any) -> tuple[list[Any], Structure]:
 
 
 def _flatten(tree: Any, leaves: list[Any]) -> Structure:
-    if type(tree) in LEAF_KINDS:
+    kind = type(tree)
+    if kind in LEAF_KINDS:
         leaves.append(tree)
         return LEAF
     if tree is None:
         return _NONE
+    if kind is tuple or kind is list:
+        row = _ROWS.get((kind, len(tree)))
+        if row is not None and LEAF_KINDS.issuperset(map(type, tree)):
+            leaves.extend(tree)
+            return row
+    elif kind is dict and not tree:
+        return _EMPTY
     parts = _split(tree)
     if parts is None:
         leaves.append(tree)
@@ -297,8 +308,8 @@ def _build(structure: Structure, leaves: Any) -> Any:
         return next(leaves)
     if kind is type(None):
         return None
-    children = [_build(child, leaves) for child in structure.children]
-    if kind in (list, tuple):
+    children = [next(leaves) if child is LEAF else _build(child, leaves) for child in structure.children]
+    if kind is tuple or kind is list:
         return kind(children)
     if kind in (dict, OrderedDict):
         return kind(zip(structure.data[0], children, strict=True))
