@@ -14,7 +14,6 @@ from functad.primitives.primitive import Primitive, Samples
 
 _ONE = broadcasting_samples(((-2.0, 2.0),))
 _TWO = broadcasting_samples(((-2.0, 2.0), (0.5, 2.0)))
-_INTEGER = "integers have no derivative"
 _LOGICAL = "the result is boolean"
 _STEP = "piecewise constant: the derivative is 0"
 
@@ -27,28 +26,35 @@ def _integer_samples(count: int) -> Samples:
 
 
 BOOLEAN: set[str] = set()
-"""The names of those whose result is boolean: programs call them to check values too, and nothing comes of the result."""
+"""The names of ufuncs whose result is boolean: programs call them to check values too, and nothing comes of the result."""
 
 
-def _enter(function: np.ufunc, doc: str, shortcut: Any = None, *, integers: bool = False) -> Primitive:
-    if doc == _LOGICAL:
-        BOOLEAN.add(function.__name__)
-    samples = _integer_samples(function.nin) if integers else (_ONE if function.nin == 1 else _TWO)
-    return constant(function, doc=doc, operator=shortcut, samples=samples, complex=doc == _LOGICAL)
+def _logical(function: np.ufunc, shortcut: Any = None) -> Primitive:
+    BOOLEAN.add(function.__name__)
+    return constant(function, doc=_LOGICAL, operator=shortcut, samples=_ONE if function.nin == 1 else _TWO)
 
 
-LESS = _enter(np.less, _LOGICAL, operator.lt)
-LESS_EQUAL = _enter(np.less_equal, _LOGICAL, operator.le)
-GREATER = _enter(np.greater, _LOGICAL, operator.gt)
-GREATER_EQUAL = _enter(np.greater_equal, _LOGICAL, operator.ge)
-EQUAL = _enter(np.equal, _LOGICAL, operator.eq)
-NOT_EQUAL = _enter(np.not_equal, _LOGICAL, operator.ne)
+def _step(function: np.ufunc) -> Primitive:
+    return constant(function, doc=_STEP, samples=_ONE if function.nin == 1 else _TWO, complex=False)
+
+
+def _of_integers(function: np.ufunc, shortcut: Any = None) -> Primitive:
+    samples = _integer_samples(function.nin)
+    return constant(function, doc="integers have no derivative", operator=shortcut, samples=samples, complex=False)
+
+
+LESS = _logical(np.less, operator.lt)
+LESS_EQUAL = _logical(np.less_equal, operator.le)
+GREATER = _logical(np.greater, operator.gt)
+GREATER_EQUAL = _logical(np.greater_equal, operator.ge)
+EQUAL = _logical(np.equal, operator.eq)
+NOT_EQUAL = _logical(np.not_equal, operator.ne)
 _function: np.ufunc
 for _function in (
     np.logical_and, np.logical_or, np.logical_xor, np.logical_not, np.isfinite, np.isinf, np.isnan,
 ):  # fmt: skip
-    _enter(_function, _LOGICAL)
-_enter(np.signbit, _STEP)
+    _logical(_function)
+_step(np.signbit)
 
 
 def _enter_infinity(function: Any) -> None:
@@ -65,9 +71,9 @@ def _enter_infinity(function: Any) -> None:
 _enter_infinity(np.isposinf)
 _enter_infinity(np.isneginf)
 
-FLOOR_DIVIDE = _enter(np.floor_divide, _STEP)
+FLOOR_DIVIDE = _step(np.floor_divide)
 for _function in (np.floor, np.ceil, np.trunc, np.rint):
-    _enter(_function, _STEP)
+    _step(_function)
 
 
 def _round(a: Any, *, decimals: int) -> Any:
@@ -97,14 +103,14 @@ elementwise(
     doc="d nextafter(x, y) = dx: the neighbour of x moves with it",
 )  # fmt: skip
 
-BITWISE_AND = _enter(np.bitwise_and, _INTEGER, operator.and_, integers=True)
-BITWISE_OR = _enter(np.bitwise_or, _INTEGER, operator.or_, integers=True)
-BITWISE_XOR = _enter(np.bitwise_xor, _INTEGER, operator.xor, integers=True)
-LEFT_SHIFT = _enter(np.left_shift, _INTEGER, operator.lshift, integers=True)
-RIGHT_SHIFT = _enter(np.right_shift, _INTEGER, operator.rshift, integers=True)
-INVERT = _enter(np.invert, _INTEGER, operator.invert, integers=True)
+BITWISE_AND = _of_integers(np.bitwise_and, operator.and_)
+BITWISE_OR = _of_integers(np.bitwise_or, operator.or_)
+BITWISE_XOR = _of_integers(np.bitwise_xor, operator.xor)
+LEFT_SHIFT = _of_integers(np.left_shift, operator.lshift)
+RIGHT_SHIFT = _of_integers(np.right_shift, operator.rshift)
+INVERT = _of_integers(np.invert, operator.invert)
 for _function in (np.gcd, np.lcm, np.bitwise_count):
-    _enter(_function, _INTEGER, integers=True)
+    _of_integers(_function)
 
 constant(
     np.isnat,

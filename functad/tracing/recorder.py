@@ -292,7 +292,7 @@ def _record_awake(primitive: Primitive, arrays: tuple[Any, ...], params: dict[st
 
 
 def _record_one(primitive: Primitive, x: Recorded, params: dict[str, Any]) -> Any:
-    """The usual case, an open concrete trace and one array: what `record` does otherwise, in half the time."""
+    """The usual case, an open concrete trace and one array: what `record` does otherwise, in 60 % of the time."""
     value, recorder = x.value, x.recorder
     kind = type(value)
     plain = kind is _ndarray or not issubclass(kind, Recorded)

@@ -200,6 +200,7 @@ def joined(parts: Sequence[RowSlices]) -> RowSlices:
     return RowSlices(indices, np.concatenate([part.values for part in parts]), parts[0].shape)
 
 
+# NumPy's own mixin has `g += h` too, as a write into an array that is not there; without it that is `g = g + h`.
 def _operator(ufunc: np.ufunc, *, swapped: bool = False) -> Callable[..., Any]:
     def method(self: RowSlices, *other: Any) -> Any:
         inputs = (*other, self) if swapped else (self, *other)

@@ -1,43 +1,20 @@
 """`debug_nans`: the operation, the arguments and the line where a NaN was born, and silence about those that reach nothing."""
 
 import asyncio
-import re
 import threading
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 import pytest
 
 import functad
 from functad.errors import FunctadError, NotFiniteError
+from tests.transforms import births
+from tests.transforms.births import message
 
-LINES = Path(__file__).read_text().splitlines()
-
-
-@pytest.fixture(autouse=True)
-def _silence():
-    with np.errstate(all="ignore"):
-        yield
-
-
-def line(mark: str) -> int:
-    """Return the number of the line that carries a mark."""
-    return next(number for number, text in enumerate(LINES, 1) if text.endswith(f"# {mark}"))
-
-
-def message(call, *args, infinities=False) -> str:
-    """Return the message that a call raises under `debug_nans`."""
-    with functad.debug_nans(infinities=infinities), pytest.raises(NotFiniteError) as raised:
-        call(*args)
-    return str(raised.value)
-
-
-def assert_born(text: str, operation: str, mark: str) -> None:
-    found = re.search(r"was born in (.*?) at ([^ ]*?):(\d+): ", text)
-    assert found, text
-    assert found[1] == operation, text
-    assert Path(found[2]) == Path(__file__)
-    assert int(found[3]) == line(mark), text
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+assert_born = partial(births.assert_born, __file__)
+line = partial(births.line, __file__)
 
 
 # Born in the function

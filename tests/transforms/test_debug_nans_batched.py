@@ -1,36 +1,17 @@
 """`debug_nans` in functions that are mapped over a batch: the operation, its line, and the example for which a NaN was born."""
 
-import re
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 import pytest
 
 import functad
 from functad.errors import NotFiniteError
+from tests.transforms import births
+from tests.transforms.births import message
 
-LINES = Path(__file__).read_text().splitlines()
-
-
-@pytest.fixture(autouse=True)
-def _silence():
-    with np.errstate(all="ignore"):
-        yield
-
-
-def message(call, *args, infinities=False) -> str:
-    """Return the message that a call raises under `debug_nans`."""
-    with functad.debug_nans(infinities=infinities), pytest.raises(NotFiniteError) as raised:
-        call(*args)
-    return str(raised.value)
-
-
-def assert_born(text: str, operation: str, mark: str) -> None:
-    found = re.search(r"was born in (.*?) at ([^ ]*?):(\d+): ", text)
-    assert found, text
-    assert found[1] == operation, text
-    assert Path(found[2]) == Path(__file__)
-    assert int(found[3]) == next(i for i, row in enumerate(LINES, 1) if row.endswith(f"# {mark}")), text
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+assert_born = partial(births.assert_born, __file__)
 
 
 def test_the_example_and_its_numbers_are_named():

@@ -13,19 +13,9 @@ import functad
 from functad.errors import NotFiniteError
 from functad.testing import draw_program
 from functad.trees import flatten
+from tests.transforms.births import message
 
-
-@pytest.fixture(autouse=True)
-def _silence():
-    with np.errstate(all="ignore"):
-        yield
-
-
-def message(call: Any, *args: Any, infinities: bool = False) -> str:
-    """Return the message that a call raises under `debug_nans`."""
-    with functad.debug_nans(infinities=infinities), pytest.raises(NotFiniteError) as raised:
-        call(*args)
-    return str(raised.value)
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 
 # Costs
