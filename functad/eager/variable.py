@@ -217,10 +217,7 @@ class Variable(Readable):
         Raises:
             ValueError, TypeError, RuntimeError: as for `assign`.
         """
-        if isinstance(delta, RowSlices):
-            return self._change_rows(delta, "assign_add", np.add, read_value)
-        delta = self._checked(delta, "assign_add")
-        return self.assign(self._value + delta, read_value=read_value)
+        return self._change(delta, "assign_add", np.add, read_value)
 
     def assign_sub(self, delta: Any, *, read_value: bool = True) -> Variable | None:
         """Subtract from the value, as `assign` does.
@@ -236,13 +233,12 @@ class Variable(Readable):
         Raises:
             ValueError, TypeError, RuntimeError: as for `assign`.
         """
-        if isinstance(delta, RowSlices):
-            return self._change_rows(delta, "assign_sub", np.subtract, read_value)
-        delta = self._checked(delta, "assign_sub")
-        return self.assign(self._value - delta, read_value=read_value)
+        return self._change(delta, "assign_sub", np.subtract, read_value)
 
-    def _change_rows(self, delta: RowSlices, method: str, change: np.ufunc, read_value: bool) -> Variable | None:
-        """Change some rows of the value; those given several times as often."""
+    def _change(self, delta: Any, method: str, change: np.ufunc, read_value: bool) -> Variable | None:
+        """Change the value, or some rows of it: those given several times as often."""
+        if not isinstance(delta, RowSlices):
+            return self.assign(change(self._value, self._checked(delta, method)), read_value=read_value)
         values = self._checked(delta.values, method, delta.shape)
         changed = np.array(self._value)
         change.at(changed, delta.indices, values)
