@@ -185,6 +185,8 @@ def _settled(out: Any) -> Any:
 
 def plain(leaf: Any) -> Any:
     """Return what an argument or result stands for: Variables are read, Tensors of tapes that do not record are values."""
+    if type(leaf) in PLAIN:
+        return leaf
     read = getattr(type(leaf), "__functad_read__", None)
     return awake(shown(leaf if read is None else read(leaf)))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -73,8 +73,7 @@ class _Kept:
 def batched_rules(rules: Rules, size: int, batched: tuple[bool, ...]) -> Rules:
     """Return the rules of the function that computes `size` examples; arrays that are `batched` have that axis in front."""
     every = _Every(rules, size, batched)
-    return replace(
-        rules,
+    return rules._replace(
         value=every.value,
         forward=None if rules.backward is None else every.forward,
         backward=None if rules.backward is None else every.backward,

@@ -28,6 +28,8 @@ from functad.transforms.selection import positions_of
 from functad.tree_functions import tree_map
 from functad.trees import Structure, flatten
 
+_NUMBERS = frozenset({np.float64, np.float32, float})
+
 if TYPE_CHECKING:
     from functad.transforms.decorators import Maker
 
@@ -249,11 +251,13 @@ class _Arguments:
         return args, keywords
 
     def _results(self, out: Any) -> tuple[Any, ...]:
-        leaves, structure = flatten(out)
-        for leaf, path in zip(leaves, structure.paths("result"), strict=True):
-            check_result(plain(leaf), path, self.custom.transform, self.custom.function)
+        given, structure = flatten(out)
+        leaves = tuple(map(plain, given))
+        if not _NUMBERS.issuperset(map(type, leaves)):
+            for leaf, path in zip(leaves, structure.paths("result"), strict=True):
+                check_result(leaf, path, self.custom.transform, self.custom.function)
         self.result = structure
-        return tuple(map(plain, leaves))
+        return leaves
 
     def value(self, *arrays: Any) -> tuple[Any, ...]:
         """Return the leaves of the value."""
@@ -271,8 +275,9 @@ class _Arguments:
                 f"the forward rule of {name_of(self.custom.function)} must return a pair, the value and what the backward rule "
                 f"needs, not a {type(pair).__name__}, at {here()}."
             )
-        back = {id(own): (own, a) for own, a in zip(given, arrays, strict=True)}
-        return self._results(pair[0]), (tree_map(lambda leaf: _unguarded(leaf, back), pair[1]), arrays)
+        back = {id(own): (own, a) for own, a in zip(given, arrays, strict=True) if own is not a}
+        residuals = tree_map(lambda leaf: _unguarded(leaf, back), pair[1]) if back else pair[1]
+        return self._results(pair[0]), (residuals, arrays)
 
     def backward(self, kept: Any, gs: Sequence[Any]) -> list[Any]:
         """Return the cotangent of each array."""

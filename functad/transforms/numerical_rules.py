@@ -42,11 +42,7 @@ class Differences:
 
     def rules(self) -> Rules:
         """Return the rules of a call."""
-        return replace(
-            self.base,
-            backward=self.backward,
-            push=self.push,
-        )
+        return self.base._replace(backward=self.backward, push=self.push)
 
     def __call__(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """Return the values, recorded as one operation if there are Tensors among the arguments."""
