@@ -300,11 +300,12 @@ def _add_repeatedly(target: Any, index: Any, piece: Any) -> None:
                 piece = np.broadcast_to(piece, places.shape)
             np.add.at(target.reshape(-1), places.reshape(-1), piece.reshape(-1))
             return
-    shape = target[index].shape
+    one = len(parts) == 1
+    shape = (*parts[0].shape, *target.shape[1:]) if one and parts[0].dtype.kind in "iu" else target[index].shape
     # NumPy 2.4 reads beyond the end of a piece that it broadcasts along a vector: np.add.at(np.zeros(3), [[0], [1]], [1.0])
     if np.shape(piece) != shape and np.ndim(piece) <= len(shape):
         piece = np.broadcast_to(piece, shape)
-    np.add.at(target, parts[0] if len(parts) == 1 else index, piece)
+    np.add.at(target, parts[0] if one else index, piece)
 
 
 def _places(target: Any, parts: tuple[Any, ...], size: int) -> Any:
