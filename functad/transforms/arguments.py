@@ -78,32 +78,43 @@ def enter(
                 value = held_input(value, recorder)
             made = new_input(Tensor, recorder, value)
         else:
-            leaves, structure = flatten(value)
-            inputs.structures.append(structure)
-            tensors: list[Any] = []
-            for i, given in enumerate(leaves):
-                leaf = plain(given)
-                reason = undifferentiable(leaf, holomorphic)
-                if reason == _INTEGER and allow_int:
-                    inputs.skipped.add(len(inputs.primals))
-                    tensors.append(leaf)
-                elif reason is not None:
-                    if reason == _INTEGER and allow_int is not None:
-                        reason = f"{_INTEGER} allow_int=True lets integers through."
-                    root = f"args[{key}]" if isinstance(key, int) else f"kwargs[{key!r}]"
-                    raise InputError(
-                        f"{selection.transform} of {name_of(selection.function)}, called at {here()}: "
-                        f"{structure.paths(root)[i]} is {described(leaf)}. {reason}"
-                    )
-                else:
-                    tensors.append(new_input(Tensor, recorder, _held(leaf, recorder)))
-                inputs.primals.append(leaf)
-            made = structure.unflatten(tensors)
+            made = _enter_tree(recorder, selection, inputs, key, holomorphic, allow_int)
         if isinstance(key, int):
             inputs.args[key] = made
         else:
             inputs.kwargs = {**inputs.kwargs, key: made}
     return inputs
+
+
+def _enter_tree(
+    recorder: Recorder, selection: Selection, inputs: Inputs, key: int | str, holomorphic: bool, allow_int: bool | None
+) -> Any:
+    """Put the leaves of one argument into a trace, and return the tree with their Tensors."""
+    leaves, structure = flatten(inputs.args[key] if isinstance(key, int) else inputs.kwargs[key])
+    inputs.structures.append(structure)
+    tensors: list[Any] = []
+    for i, given in enumerate(leaves):
+        if type(given) is _ndarray and given.dtype.kind == "f" and not holomorphic:  # nearly always
+            inputs.primals.append(given)
+            tensors.append(new_input(Tensor, recorder, given if recorder.lasting else held_input(given, recorder)))
+            continue
+        leaf = plain(given)
+        reason = undifferentiable(leaf, holomorphic)
+        if reason == _INTEGER and allow_int:
+            inputs.skipped.add(len(inputs.primals))
+            tensors.append(leaf)
+        elif reason is not None:
+            if reason == _INTEGER and allow_int is not None:
+                reason = f"{_INTEGER} allow_int=True lets integers through."
+            root = f"args[{key}]" if isinstance(key, int) else f"kwargs[{key!r}]"
+            raise InputError(
+                f"{selection.transform} of {name_of(selection.function)}, called at {here()}: "
+                f"{structure.paths(root)[i]} is {described(leaf)}. {reason}"
+            )
+        else:
+            tensors.append(new_input(Tensor, recorder, _held(leaf, recorder)))
+        inputs.primals.append(leaf)
+    return structure.unflatten(tensors)
 
 
 def _held(leaf: Any, recorder: Recorder) -> Any:
