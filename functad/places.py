@@ -19,22 +19,25 @@ _PYTHON = os.path.dirname(os.__file__)  # noqa: PTH120 - of the standard library
 _INTERNAL = (_PACKAGE + os.sep, _NUMPY + os.sep, _SCIPY + os.sep, "<__array_function__", "<frozen ")
 _INSTALLED = ("site-packages", "dist-packages")
 
-# Whether a file is functad's, NumPy's or Python's own; filled as files are met, since a look at a path per frame and operation
-# is dear. (Code objects as keys would be dearer: their hash is computed anew each time.)
-_is_internal: dict[str, bool] = {}
+# The files that are functad's, NumPy's or Python's own, and the others; filled as files are met, since to look at the path of
+# each frame is dear. (Code objects would be dearer: their hash is computed anew each time.)
+_internal: set[str] = set()
+_users: set[str] = set()
 
 
 def user_frame(frame: FrameType | None) -> FrameType | None:
     """Return the innermost frame, from `frame` outwards, that runs no code of functad, NumPy, SciPy or the standard library."""
-    while frame is not None:
+    while True:
+        try:
+            while frame.f_code.co_filename in _internal:  # type: ignore[union-attr]
+                frame = frame.f_back  # type: ignore[union-attr]
+        except AttributeError:  # there is no frame left
+            return None
+        assert frame is not None
         filename = frame.f_code.co_filename
-        internal = _is_internal.get(filename)
-        if internal is None:
-            internal = _is_internal[filename] = _looks_internal(filename)
-        if not internal:
+        if filename in _users:
             return frame
-        frame = frame.f_back
-    return None
+        (_internal if _looks_internal(filename) else _users).add(filename)
 
 
 def _looks_internal(filename: str) -> bool:

@@ -47,6 +47,7 @@ class Batched(ArraySpec):
 
 
 _set_array = Batched.__dict__["array"].__set__  # those of a spec are frozen
+_new_spec = object.__new__  # one is made for each operation, in half the time of a call
 
 
 def lowest(value: Any) -> Any:
@@ -91,9 +92,12 @@ class BatchRecorder(Recorder):
         values: list[Any] = []
         batched: list[bool] = []
         for a in arrays:
-            own = isinstance(a, Recorded) and a.recorder is self
+            own = False
+            if isinstance(a, Recorded):
+                own = a.recorder is self
+                a = a.value.array if own else clone(a)
             batched.append(own)
-            values.append(a.value.array if own else clone(a) if isinstance(a, Recorded) else a)
+            values.append(a)
         if True in batched:
             out = batch_call(primitive, self.size, values, batched, params)
         else:  # an array that the user is going to write batched Tensors into
@@ -145,9 +149,16 @@ class BatchRecorder(Recorder):
 
     def _made(self, cls: type[Recorded], array: Any) -> Any:
         tensor = cls()
-        tensor.value, tensor.recorder, tensor.slot = Batched(array), self, 1
+        tensor.value = value = _new_spec(Batched)
+        _set_array(value, array)
+        tensor.recorder = self
+        tensor.slot = 1
         frame = user_frame(_getframe(4))
-        tensor.code, tensor.instruction = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
+        if frame is not None:
+            tensor.code = frame.f_code
+            tensor.instruction = frame.f_lasti
+        else:
+            tensor.code, tensor.instruction = None, 0
         return tensor
 
     def unknown(self, tensor: Recorded, wanted: str) -> AbstractValueError:

@@ -69,7 +69,9 @@ def _constant_array(number: float) -> Any:
 
 
 def _slow(primitive: Primitive, x: Any, y: Any) -> Any:
-    """Record a call whose operands are neither Tensors of the same trace nor plain arrays or numbers."""
+    """Record a call that no short way can, if its operands are such that it is the business of Tensors."""
+    if (type(x) in _PLAIN or isinstance(x, Recorded)) and (type(y) in _PLAIN or isinstance(y, Recorded)):
+        return record(primitive, (x, y), {})
     for operand in (x, y):
         if type(operand) in (list, tuple):
             return _slow(primitive, *[_asarray(v) if v is operand else v for v in (x, y)])

@@ -220,15 +220,16 @@ def record(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]
     newest: Recorded | None = None
     for a in arrays:
         if isinstance(a, Recorded):
-            if a.recorder is STALE:
+            own = a.recorder
+            if own is STALE:
                 refresh(a)
-            if a.recorder.sleeps:
+                own = a.recorder
+            if own.sleeps:
                 return _record_awake(primitive, arrays, params)
-            if newest is None or a.recorder.serial > newest.recorder.serial:
-                newest = a
+            if newest is None or own.serial > recorder.serial:
+                newest, recorder = a, own
     if newest is None:
         return primitive.compute(*arrays, **params)
-    recorder = newest.recorder
     if recorder.closed:
         raise escaped(newest, primitive.name)
     if recorder.mode is ABSTRACT:

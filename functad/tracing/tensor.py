@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import UnsupportedError
-from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
 from functad.places import here
 from functad.primitives import vocabulary
 from functad.primitives.names import shown_name
@@ -113,13 +113,18 @@ class Tensor(Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded):
     def shape(self) -> tuple[int, ...]:
         """Lengths of the axes."""
         value = self.value
-        return shape_of(self.current() if value is None else value)
+        if value is None:
+            value = self.current()
+        return () if type(value) in PYTHON_SCALARS else value.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the elements."""
         value = self.value
-        return dtype_of(self.current() if value is None else value)
+        if value is None:
+            value = self.current()
+        kind = type(value)
+        return PYTHON_SCALARS[kind] if kind in PYTHON_SCALARS else value.dtype
 
     @property
     def ndim(self) -> int:
