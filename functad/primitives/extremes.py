@@ -13,7 +13,7 @@ import numpy as np
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.batching import along_axes, elementwise, flat
 from functad.primitives.kinds import composite, constant, general
-from functad.primitives.operands import as_operand, refuse_out, stored
+from functad.primitives.operands import as_operand, known_array, refuse_out, stored
 from functad.primitives.primitive import Primitive
 from functad.primitives.reductions import (
     Axes,
@@ -65,7 +65,8 @@ def _extreme_vjp(g: Any, a: Any, out: Any, axis: Axes, keepdims: bool) -> Any:
     shape = shape_of(a)
     hit = SELECTED(a, expand(out, shape, axis, keepdims))
     share = expand(g, shape, axis, keepdims)
-    if type(hit) is not np.ndarray or np.count_nonzero(hit) * count(shape, axis) != hit.size:
+    known = known_array(hit)
+    if known is None or np.count_nonzero(known) * count(shape, axis) != known.size:
         share = share / _ties(hit, dtype_of(out), axis)  # otherwise, as nearly always, there are no ties
     return kept(share, hit)
 

@@ -55,6 +55,14 @@ def refuse_foreign(name: str, *operands: Any) -> None:
             raise UnsupportedError(f"{name} of a Tensor and a {kind.__name__}, at {here()}. {reason}")
 
 
+def known_array(value: Any) -> Any:
+    """Return the array that a value is, or a Tensor stands for: of a batch, that of all examples; `None` if there is none."""
+    while is_traced(value):
+        value = value.value
+        value = getattr(value, "array", value)
+    return value if type(value) is np.ndarray else None
+
+
 def innermost(value: Any) -> Any:
     """Return what a Tensor holds below all traces: an array or a number, or its spec if a trace is abstract."""
     while is_traced(value):

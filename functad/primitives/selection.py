@@ -13,7 +13,7 @@ import numpy as np
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives import batching
 from functad.primitives.kinds import composite, elementwise, general, ufunc_spec
-from functad.primitives.operands import as_operand, is_traced, refuse_foreign, refuse_out, strong
+from functad.primitives.operands import as_operand, is_traced, known_array, refuse_foreign, refuse_out, strong
 from functad.primitives.positions import nonzero
 from functad.primitives.primitive import Composite, Primitive
 from functad.primitives.safe import has_nan
@@ -148,8 +148,9 @@ _FLOAT32 = np.dtype(np.float32)
 def _ties(x: Any, y: Any) -> Any:
     """Return where two arrays are equal, or `None` if it is known that they are so nowhere."""
     equal = x == y
-    if type(equal) is _ndarray:
-        return equal if np.count_nonzero(equal) else None  # a quarter of the time of `any`
+    known = known_array(equal)
+    if known is not None:
+        return equal if np.count_nonzero(known) else None  # a quarter of the time of `any`
     return None if isinstance(equal, (bool, np.bool_)) and not equal else equal
 
 

@@ -101,3 +101,17 @@ def test_random_programs(families: list[str], mutation: bool) -> None:
 
     check()
     assert compared["compared"] > 40
+
+
+@pytest.mark.parametrize("rows", [[[1.0, 2.0, -1.0], [0.0, 1.0, 1.0], [2.0, -2.0, 0.5]], [[1.0, 2.0, -1.0], [0.5, 1.0, 3.0]]])
+def test_ties_in_some_examples_or_in_none(rows: Any) -> None:
+    xs = np.array(rows)
+
+    def f(x: Any) -> Any:
+        return np.sum(np.maximum(x, 0.0) * np.arange(3.0)) + np.max(x * x)
+
+    for derive in (functad.grad(f), functad.hessian(f), functad.jacobian(functad.grad(f))):
+        one_by_one = np.stack([derive(x) for x in xs])
+        assert np.array_equal(functad.vmap(derive)(xs), one_by_one)
+        assert np.array_equal(functad.vmap(functad.vmap(derive))(xs[None]), one_by_one[None])
+        assert np.array_equal(functad.make_expressions(functad.vmap(derive))(np.ones_like(xs))(xs), one_by_one)
