@@ -11,6 +11,7 @@ from typing import Any
 
 from functad.primitives import (  # noqa: F401
     arithmetic,
+    bounds,
     broadcasting,
     comparisons,
     contractions,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.primitives import arithmetic, comparisons, contractions, reductions, selection
+from functad.primitives import arithmetic, bounds, comparisons, contractions, reductions
 from functad.primitives.operands import innermost, refuse_foreign
 from functad.primitives.primitive import KEEP_NOTHING, Primitive, names_read
 from functad.tracing.constants import SMALL, held
@@ -343,8 +343,8 @@ class Operators:
         raise unhashable()
 
     # No operators, but no less frequent.
-    binary(selection.MAXIMUM)
-    binary(selection.MINIMUM)
+    binary(bounds.MAXIMUM)
+    binary(bounds.MINIMUM)
     whole(reductions.SUM)
     whole(reductions.MEAN)
 

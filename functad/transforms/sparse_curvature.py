@@ -20,6 +20,7 @@ import numpy as np
 from functad.expressions.spec import dtype_of
 from functad.primitives import (
     arithmetic,
+    bounds,
     calculus,
     complex_numbers,
     extremes,
@@ -55,8 +56,8 @@ PIECEWISE_LINEAR = frozenset(
         arithmetic.FMOD, complex_numbers.CONJUGATE, extremes.MAX, extremes.MIN, indexing.ADD_PIECE, indexing.GATHER,
         nan_functions.NANMAX, nan_functions.NANMIN, ordering.PICKED, ordering.PLACED, ordering.REORDERED, ordering.RESTORED,
         placing.PLACE, placing.PLACE_ADD,
-        safe.MENDED, selection.AT_LEAST, selection.AT_MOST, selection.CHOOSE, selection.CLIP, selection.DROPPED,
-        selection.FMAX, selection.FMIN, selection.KEPT, selection.MAXIMUM, selection.MINIMUM, selection.WHERE, signals.UNWRAP,
+        bounds.AT_LEAST, bounds.AT_MOST, bounds.CLIP, bounds.FMAX, bounds.FMIN, bounds.MAXIMUM, bounds.MINIMUM,
+        safe.MENDED, selection.CHOOSE, selection.DROPPED, selection.KEPT, selection.WHERE, signals.UNWRAP,
         special.COPYSIGN, special.LDEXP, special.MODF_FRACTION,
         *[ENTRIES[function] for function in (np.deg2rad, np.radians, np.rad2deg, np.degrees)],
     }
