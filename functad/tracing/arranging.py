@@ -5,19 +5,16 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
 
-from functad.places import user_frame
 from functad.primitives.indices import widened
 from functad.primitives.primitive import Primitive
 from functad.primitives.shaping import RESHAPE, TRANSPOSE
-from functad.tracing.recorder import REVERSE, Recorded, record
+from functad.tracing.recorder import REVERSE, Recorded, append_record, record
 from functad.tracing.views import note_view, shares
 
-_getframe = sys._getframe
 _ndarray = np.ndarray
 _PLANS = {primitive: primitive.reverse_plan((0,)) for primitive in (RESHAPE, TRANSPOSE)}
 
@@ -56,19 +53,7 @@ def _is_short(x: Recorded) -> bool:
 
 def _arranged(x: Recorded, primitive: Primitive, out: Any, saved: Any, params: dict[str, Any]) -> Any:
     """Record a result that NumPy has made."""
-    recorder = x.recorder
-    equations = recorder.equations
-    tensor = type(x)()
-    tensor.value = out
-    tensor.recorder = recorder
-    tensor.slot = len(equations)
-    frame = user_frame(_getframe(3))  # what calls these functions is functad
-    if frame is not None:
-        tensor.code = frame.f_code
-        tensor.instruction = frame.f_lasti
-    else:
-        tensor.code, tensor.instruction = None, 0
-    equations.append((_PLANS[primitive], x.slot, saved, None))
+    tensor = append_record(type(x), x.recorder, out, (_PLANS[primitive], x.slot, saved, None))
     if shares(out, x.value):
         note_view(x, tensor, primitive, params)
     return tensor

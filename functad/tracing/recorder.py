@@ -194,7 +194,7 @@ def new_input(cls: type[Recorded], recorder: Recorder, value: Any) -> Any:
     return tensor
 
 
-def _tensor(cls: type[Recorded], recorder: Recorder, value: Any, equation: Any) -> Any:
+def append_record(cls: type[Recorded], recorder: Recorder, value: Any, equation: Any) -> Any:
     """Append a record and return the Tensor for its result."""
     equations = recorder.equations
     tensor = cls()
@@ -363,7 +363,7 @@ def append(
         if primitive.multiple:
             specs = (specs, tuple([(shape_of(value), dtype_of(value)) for value in out]))
             return _results(cls, recorder, out, (plan, slots, saved, specs))
-        return _tensor(cls, recorder, out, (plan, slots, saved, specs))
+        return append_record(cls, recorder, out, (plan, slots, saved, specs))
     forward = forward_plan(primitive, active)
     plan = forward or primitive.reverse_plan(active)
     values = _with_constants_held(arrays, values, plan, recorder)
@@ -371,7 +371,7 @@ def append(
     if primitive.multiple:
         shapes = tuple([(shape_of(value), dtype_of(value)) for value in out])
         return _results(cls, recorder, out, (plan, slots, saved, (shapes, forward is None)))
-    return _tensor(cls, recorder, out, (plan, slots, saved, ((shape_of(out), dtype_of(out)), forward is None)))
+    return append_record(cls, recorder, out, (plan, slots, saved, ((shape_of(out), dtype_of(out)), forward is None)))
 
 
 def _with_constants_held(arrays: Sequence[Any], values: Sequence[Any], plan: Any, recorder: Recorder) -> Sequence[Any]:
@@ -388,7 +388,7 @@ def _with_constants_held(arrays: Sequence[Any], values: Sequence[Any], plan: Any
 
 def _results(cls: type[Recorded], recorder: Recorder, out: Any, equation: Any) -> Any:
     """Append the record of a primitive with several results, and return their Tensors."""
-    results = [_tensor(cls, recorder, value, None) for value in out]
+    results = [append_record(cls, recorder, value, None) for value in out]
     recorder.equations[-1] = equation
     return type(out)(*results) if hasattr(out, "_fields") else tuple(results)
 
@@ -416,7 +416,7 @@ def append_abstract(
         for tensor in made:
             note_result(tensor, primitive, arrays, params)
         return made
-    tensor = _tensor(cls, recorder, out, equation)
+    tensor = append_record(cls, recorder, out, equation)
     if primitive.views or len(out.shape) > 1:  # what has one axis has one order
         note_result(tensor, primitive, arrays, params)
     return tensor

@@ -126,7 +126,7 @@ class Noting(Recorder):
         self.kept |= {slot: values.get(slot, results[0]) for slot in self.choose(equation)}
         if primitive.multiple:
             return recording._results(Tensor, self, out, equation)
-        return recording._tensor(Tensor, self, out, equation)
+        return recording.append_record(Tensor, self, out, equation)
 
     def made(self, value: Any) -> Any:
         """Return a new array as a Tensor, into which others can be written."""
