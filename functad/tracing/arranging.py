@@ -1,4 +1,4 @@
-"""Reshaping and transposing Tensors, by a short way in an open reverse trace: 2.5 us instead of 5.
+"""Reshaping and transposing Tensors, by a short way in an open reverse trace: 3 to 4 us instead of 4 to 6.
 
 `x[:, None]`, `x.T` and `x.reshape(shape)` stand in nearly every line that broadcasts, and cost NumPy 0.2 us each.
 """
