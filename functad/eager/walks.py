@@ -12,7 +12,8 @@ from typing import Any
 
 from functad.eager.recording import EagerRecorder
 from functad.primitives.primitive import KEEP_GATHER, KEEP_NOTHING, KEEP_ONE, names_read
-from functad.transforms.reverse import RowSum, Scattered, guard_outer, pull_back, walk_back
+from functad.transforms.cotangents import RowSum, Scattered
+from functad.transforms.reverse import guard_outer, pull_back, walk_back
 from functad.transforms.rows import RowSlices
 
 

@@ -13,10 +13,11 @@ from weakref import ref
 
 from functad.eager.recording import ACTIVE, EagerRecorder
 from functad.places import here
+from functad.transforms.cotangents import Scattered
 from functad.transforms.doubts import doubts_in, settle
 from functad.transforms.flow import Flow
 from functad.transforms.notes import Notes, Offence
-from functad.transforms.reverse import Scattered, guard_outer
+from functad.transforms.reverse import guard_outer
 from functad.transforms.silence import restore, silence
 from functad.transforms.watching import Watch
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from functad.expressions.spec import PLAIN
 from functad.primitives.kinds import elementwise
-from functad.primitives.primitive import OTHER, PASSES, SCALES, SUMS
+from functad.primitives.primitive import PASSES, PRODUCTS, SCALES, SUMS
 from functad.primitives.safe import product, quotient
 
 _ndarray = np.ndarray
@@ -64,7 +64,7 @@ MULTIPLY = elementwise(
     doc="d(x y) = y dx + x dy",
 )
 MULTIPLY.pushes = (quick_product, _quick_product_of_second)
-MULTIPLY.steps = (SCALES, OTHER)
+MULTIPLY.steps = (SCALES, PRODUCTS)
 DIVIDE = elementwise(
     np.divide,
     lambda g, y: quotient(g, y),

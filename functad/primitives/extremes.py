@@ -32,6 +32,7 @@ from functad.primitives.selection import kept
 from functad.primitives.shaping import Calls
 
 _NoValue = np._NoValue
+_ndarray = np.ndarray
 _BOOL, _INTP = np.dtype(np.bool_), np.dtype(np.intp)
 
 
@@ -63,6 +64,10 @@ SELECTED.batch = elementwise
 def _extreme_vjp(g: Any, a: Any, out: Any, axis: Axes, keepdims: bool) -> Any:
     """The cotangent goes to the element selected, in equal shares if there are several; no other meets it, be it infinite."""
     shape = shape_of(a)
+    if type(a) is type(out) is type(g) is _ndarray:
+        hit = _selected(a, expand(out, shape, axis, keepdims))
+        if np.count_nonzero(hit) == out.size:
+            return kept(expand(g, shape, axis, keepdims), hit)
     hit = SELECTED(a, expand(out, shape, axis, keepdims))
     share = expand(g, shape, axis, keepdims)
     known = known_array(hit)

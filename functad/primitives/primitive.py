@@ -43,9 +43,10 @@ INTERNAL: list[Primitive] = []
 # How a plan's saved values are stored and handed to its rule: the cases that occur most are spared a tuple.
 KEEP_NOTHING, KEEP_ONE, KEEP_TUPLE, KEEP_GATHER = range(4)
 
-# How forward mode passes a record: the tangent unchanged, the sum of both, its product with what was saved, or by a rule that
-# reads one saved value. These are written out in the walk; all others go by what is saved.
-PASSES, SUMS, SCALES, MAPS, OTHER = range(5)
+# How derivatives pass a record whose shapes and dtypes agree: unchanged, multiplied with what was saved, by a rule that reads
+# one saved value; and with two differentiated inputs, unchanged to and from both, or multiplied with the other. These are
+# written out in the walks; all others go by what is saved. The transpose of each passes likewise.
+OTHER, PASSES, SCALES, MAPS, SUMS, PRODUCTS = range(6)
 
 
 class Entry:
@@ -121,7 +122,7 @@ class Plan:
         pushes: JVP rules for the active inputs that read the same as the VJP rules, so that the short ways of reverse traces
             can make the records of forward ones; `None` if there are none.
         careful: the same, for where the product of a zero and an infinity may be among them.
-        step: how forward mode passes the record of a short way.
+        step: how derivatives pass the record of a short way.
         selects: the primitive is one that selects.
         fresh: the rules make new arrays, which nobody else holds: so do elementwise rules that compute with some value.
     """
@@ -273,7 +274,7 @@ class Primitive(Entry):
         partial: by some argument the derivative is not known.
         pushes: JVP rules, one for each array argument, that read the same as the VJP rules, where these are other formulas; or
             that are quicker than `jvps`, where no zero meets an infinity.
-        steps: how forward mode passes a record with one differentiated input, and with two; `None` if the rules tell.
+        steps: how derivatives pass a record with one differentiated input, and with two; `None` if the rules tell.
         lost: `lost(t, *saved)`, with what both rules read, says for each result whether its cotangent is to be looked at: the
             VJP rule can find there that the tangents lack something in the direction `t`. Empty if they lack nothing.
         batch: computes it for all examples of a batch at once (see `functad.primitives.batching`); `None` if that follows

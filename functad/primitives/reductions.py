@@ -28,6 +28,7 @@ Shape = tuple[int, ...]
 Axes = tuple[int, ...] | None
 
 _NoValue = np._NoValue
+_ndarray = np.ndarray
 _FLOAT64 = np.dtype(np.float64)
 _BOOL, _INTP = np.dtype(np.bool_), np.dtype(np.intp)
 
@@ -76,10 +77,28 @@ def expand(g: Any, shape: Shape, axis: Axes, keepdims: bool) -> Any:
 
 def spread(g: Any, shape: Shape, axis: Axes, keepdims: bool) -> Any:
     """Return a reduced array broadcast to the shape that was reduced: the transpose of a sum."""
-    if type(g) is np.float64 and 0 not in shape:
-        return np.ndarray(shape, _FLOAT64, g, 0, (0,) * len(shape))  # read-only, as the number is
+    kind = type(g)
+    if kind is np.float64 and 0 not in shape:
+        return _ndarray(shape, _FLOAT64, g, 0, (0,) * len(shape))  # read-only, as the number is
+    if kind is _ndarray and g.flags.c_contiguous:
+        strides = _strides_of_spread(shape, axis, g.itemsize)
+        if strides is not None:
+            out: Any = _ndarray(shape, g.dtype, g, 0, strides)
+            out.setflags(write=False)
+            return out
     g = expand(g, shape, axis, keepdims)
     return BROADCAST_TO.compute(g, shape=shape) if type(g) in PLAIN else BROADCAST_TO(g, shape=shape)
+
+
+@lru_cache(maxsize=1024)
+def _strides_of_spread(shape: Shape, axis: Axes, itemsize: int) -> Shape | None:
+    """Return the strides with which a reduced array without gaps shows the shape that was reduced; `None` if that is empty."""
+    strides = []
+    for i in reversed(range(len(shape))):
+        reduced = axis is None or i in axis
+        strides.append(0 if reduced else itemsize)
+        itemsize *= 1 if reduced else shape[i]
+    return tuple(reversed(strides)) if itemsize and 0 not in shape else None
 
 
 def masked(a: Any, where: Any, fill: Any) -> Any:
@@ -204,7 +223,7 @@ def mean_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 def _mean(a: Any, *, axis: Axes, keepdims: bool) -> Any:
     """Return the mean; NumPy's own spends 4 us on it in Python, whatever the size."""
-    if axis is None and type(a) is np.ndarray and a.dtype is _FLOAT64 and a.size:
+    if axis is None and type(a) is _ndarray and a.dtype is _FLOAT64 and a.size:
         return add_reduce(a, None, None, None, keepdims) / a.size
     if dtype_of(a) not in _SUMMED_AS_THEY_ARE:
         return np.mean(a, axis, keepdims=keepdims)

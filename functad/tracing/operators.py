@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from functad.primitives import arithmetic, bounds, comparisons, contractions, reductions
+from functad.primitives import arithmetic, bounds, comparisons, contractions
 from functad.primitives.operands import innermost, refuse_foreign
-from functad.primitives.primitive import KEEP_NOTHING, Primitive, names_read
+from functad.primitives.primitive import KEEP_NOTHING, Plan, Primitive, names_read
 from functad.tracing.constants import SMALL, held
 from functad.tracing.conversions import unhashable
 from functad.tracing.fitting import specs_for
-from functad.tracing.recorder import FORWARD, IDLE, ONLOOKER, Recorded, idle, record
+from functad.tracing.recorder import IDLE, ONLOOKER, Recorded, idle, record
 
 _getframe = sys._getframe
 _float64 = np.float64
@@ -31,9 +31,6 @@ _FLOAT64 = np.dtype(np.float64)
 _FOREIGN = (str, bytes, dict, set, type(None))
 
 Method = Callable[..., Any]
-
-WHOLE: dict[Any, Method] = {}
-"""The short way for reductions over all axes."""
 
 UNARY: dict[Any, Method] = {}
 """The short way for each ufunc of one argument that has been called."""
@@ -100,7 +97,7 @@ def _holds(x: Any, y: Any, kind: type) -> bool:
 
 
 def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Method]:
-    """Return `x.__op__(y)` and `x.__rop__(y)` for a primitive of two arguments.
+    """Return `x.__op__(y)` and `x.__rop__(y)` for a primitive of two arguments whose plans have `pushes`.
 
     Args:
         primitive: the primitive.
@@ -115,45 +112,37 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
 
     def one_way(position: int) -> Method:
         plan = primitive.reverse_plan((position,))
-        keep, pick = plan.keep, plan.pick
-        reads_own = plan.reads == primitive.names[position]
         reads_other = plan.reads == primitive.names[1 - position]
-        reads_out = plan.reads == "out"
+        reads_nothing = plan.keep == KEEP_NOTHING
         holds_other = 1 - position in plan.holds
         flipped = position == 1
-        barred = plan.pushes is None or both.pushes is None
+        save = _saver(plan, primitive.names[position], flipped)
+
+        def aside(x: Any, y: Any) -> Any:
+            recorder = x.recorder
+            if recorder is IDLE and ONLOOKER.get() is None:
+                other = y.value if type(y) is type(x) and y.recorder is IDLE else y
+                if type(other) in _PLAIN:
+                    return idle(type(x), compute(other, x.value) if flipped else compute(x.value, other))
+            return _slow(primitive, y, x) if flipped else _slow(primitive, x, y)
 
         def method(x: Any, y: Any, depth: int = 1) -> Any:
             recorder = x.recorder
-            if not recorder.eager or (barred and recorder.mode is FORWARD):
-                if recorder is IDLE and ONLOOKER.get() is None:
-                    other = y.value if type(y) is type(x) and y.recorder is IDLE else y
-                    if type(other) in _PLAIN:
-                        return idle(type(x), compute(other, x.value) if flipped else compute(x.value, other))
-                return _slow(primitive, y, x) if flipped else _slow(primitive, x, y)
-            value = x.value
-            kind, cls = type(y), type(x)
-            specs = None
-            used, slots = plan, x.slot
+            if not recorder.eager:
+                return aside(x, y)
+            value, kind = x.value, type(y)
             if kind is float or kind is int:
                 if convert and type(value) is _ndarray and value.dtype is _FLOAT64:
                     known = _CONSTANTS.get(y)
                     y = _constant_array(y) if known is None else known
                 out = compute(y, value) if flipped else compute(value, y)
-            elif kind is cls and y.recorder is recorder and not flipped:
-                used, slots = both, (slots, y.slot)
-                y = y.value
-                out = compute(value, y)
-                saved = nothing or pick_both((value, y), out, None)
-                own, others = type(value), type(y)
-                if (
-                    value.dtype is not y.dtype or (value.ndim > 2 or y.ndim > 2 if contracts else value.shape != y.shape)
-                    if own is _ndarray and others is _ndarray
-                    else own not in _NUMBERS or others not in _NUMBERS
-                ):
-                    specs = specs_for(recorder.mode, primitive, [value, y], (0, 1), out)
+                saved = y if reads_other else None if reads_nothing else save(value, y, out)
+                equation = (plan, x.slot, saved, None)
+                if recorder.calls is not None:
+                    recorder.calls[len(recorder.equations)] = y
             elif kind is _ndarray or kind is _float64:
                 out = compute(y, value) if flipped else compute(value, y)
+                specs = None
                 if (
                     type(value) is not kind
                     or value.dtype is not y.dtype
@@ -162,31 +151,35 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                     specs = specs_for(recorder.mode, primitive, [y, value] if flipped else [value, y], (position,), out)
                 if holds_other and kind is _ndarray:
                     y = y.copy() if y.nbytes <= SMALL else held(y, recorder)
-            else:
-                return _slow(primitive, y, x) if flipped else _slow(primitive, x, y)
-            if reads_other:
-                if used is plan:
-                    saved = y
-            elif used is plan:
-                if keep == KEEP_NOTHING:
-                    saved = None
-                elif reads_own:
-                    saved = value
-                elif reads_out:
-                    saved = out
-                else:
-                    saved = pick((y, value) if flipped else (value, y), out, None)
+                saved = y if reads_other else None if reads_nothing else save(value, y, out)
+                equation = (plan, x.slot, saved, specs)
                 if recorder.calls is not None:
                     recorder.calls[len(recorder.equations)] = y if kind is not _ndarray or holds_other else y.copy()
+            elif kind is type(x) and y.recorder is recorder and not flipped:
+                other = y.value
+                out = compute(value, other)
+                own, others = type(value), type(other)
+                if (
+                    value.dtype is other.dtype
+                    and not (value.ndim > 2 or other.ndim > 2 if contracts else value.shape != other.shape)
+                    if own is _ndarray and others is _ndarray
+                    else own in _NUMBERS and others in _NUMBERS
+                ):
+                    specs = None
+                else:
+                    specs = specs_for(recorder.mode, primitive, [value, other], (0, 1), out)
+                equation = (both, (x.slot, y.slot), nothing or pick_both((value, other), out, None), specs)
+            else:
+                return aside(x, y)
             equations = recorder.equations
-            tensor = cls()
+            tensor = type(x)()
             tensor.value = out
             tensor.recorder = recorder
             tensor.slot = len(equations)
             frame = _getframe(depth)
             tensor.code = frame.f_code
             tensor.instruction = frame.f_lasti
-            equations.append((used, slots, saved, specs))
+            equations.append(equation)
             return tensor
 
         return method
@@ -196,16 +189,33 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
     return pair
 
 
+def _saver(plan: Plan, name: str, flipped: bool) -> Callable[[Any, Any, Any], Any]:
+    """Return `save(value, other, out)`, what the rule of an operation with one Tensor and another operand reads.
+
+    Args:
+        plan: the plan.
+        name: of the argument that is the Tensor.
+        flipped: the Tensor is the second operand.
+    """
+    pick = plan.pick
+    if plan.reads == name:
+        return lambda value, other, out: value
+    if plan.reads == "out":
+        return lambda value, other, out: out
+    if flipped:
+        return lambda value, other, out: pick((other, value), out, None)
+    return lambda value, other, out: pick((value, other), out, None)
+
+
 def unary(primitive: Primitive) -> Method:
-    """Return the method for an elementwise primitive of one argument."""
+    """Return the method for an elementwise primitive of one argument whose plan has `pushes`."""
     compute = primitive.compute
     plan = primitive.reverse_plan((0,))
     reads_input, reads_out, keep, pick = plan.reads == "x", plan.reads == "out", plan.keep, plan.pick
-    barred = plan.pushes is None
 
     def method(x: Any, depth: int = 1) -> Any:
         recorder = x.recorder
-        if not recorder.eager or (barred and recorder.mode is FORWARD):
+        if not recorder.eager:
             if recorder is IDLE and ONLOOKER.get() is None and type(x.value) in _PLAIN:
                 return idle(type(x), compute(x.value))
             return record(primitive, (x,), {})
@@ -233,32 +243,6 @@ def unary(primitive: Primitive) -> Method:
         return tensor
 
     UNARY[primitive.function] = method
-    return method
-
-
-def whole(primitive: Primitive) -> Method:
-    """Return the method for a reduction over all axes: it saves 4 us of the 11 that `np.mean` of a Tensor otherwise takes."""
-    compute, plan = primitive.compute, primitive.reverse_plan((0,))
-    params = {"axis": None, "keepdims": False}
-
-    def method(x: Any, depth: int = 2) -> Any:
-        recorder, value = x.recorder, x.value
-        if not recorder.eager or type(value) is not _ndarray or value.dtype is not _FLOAT64:
-            return record(primitive, (x,), params)
-        out = compute(value, axis=None, keepdims=False)
-        equations = recorder.equations
-        tensor = type(x)()
-        tensor.value = out
-        tensor.recorder = recorder
-        tensor.slot = len(equations)
-        frame = _getframe(depth)
-        tensor.code = frame.f_code
-        tensor.instruction = frame.f_lasti
-        equations.append((plan, x.slot, (value.shape, None, False), None))
-        return tensor
-
-    assert names_read(plan.rules[0]) == ["a_shape", "axis", "keepdims"]
-    WHOLE[primitive.function] = method
     return method
 
 
@@ -345,8 +329,6 @@ class Operators:
     # No operators, but no less frequent.
     binary(bounds.MAXIMUM)
     binary(bounds.MINIMUM)
-    whole(reductions.SUM)
-    whole(reductions.MEAN)
 
     def __divmod__(self, other: Any) -> tuple[Any, Any]:
         return self // other, self % other

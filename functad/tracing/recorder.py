@@ -84,7 +84,6 @@ class Recorder:
     lasting = False
     sleeps = False
     reassigns = False
-    calls: Any = None
     seals: Mapping[Any, Any] = MappingProxyType({})
     watch: Any = None
     unordered = False
@@ -98,6 +97,7 @@ class Recorder:
         self.frozen: dict[int, Any] = {}
         self.equations: list[Any] = []
         self.inputs = 0
+        self.calls: Any = None  # every operation asks, which takes 20 ns of an attribute of the class
         self.specs: list[ArraySpec] = []
         self.transform = transform
         self.function = function

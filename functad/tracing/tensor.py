@@ -21,9 +21,10 @@ from functad.primitives.ufunc_methods import METHODS, call_with_keywords
 from functad.tracing import choosing, conversions  # noqa: F401 # choosing enters the short way of np.where
 from functad.tracing.memory import ArrayMemory
 from functad.tracing.methods import ArrayMethods
-from functad.tracing.operators import BINARY, UNARY, WHOLE, Operators, binary, unary
+from functad.tracing.operators import BINARY, UNARY, Operators, binary, unary
 from functad.tracing.reading import Reading
 from functad.tracing.recorder import ABSTRACT, Recorded, awake, escaped, idle, record
+from functad.tracing.reducing import SHORT
 from functad.tracing.views import lies_in_order, note_read_only, refresh
 from functad.tracing.writing import Writing, buffer_after, buffer_like, by_name, into, overwrite, write
 from functad.trees import LEAF_KINDS
@@ -57,8 +58,11 @@ class Tensor(Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded):
     __functad_in_order__ = lies_in_order
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        if method == "__call__" and not kwargs:
-            unary_method = UNARY.get(ufunc)
+        if not kwargs and method == "__call__":
+            try:
+                unary_method = UNARY[ufunc]  # 0.1 us less than a question beforehand
+            except KeyError:
+                unary_method = None
             if unary_method is not None:
                 return unary_method(self, 2)
             if len(inputs) == 1:
@@ -83,10 +87,10 @@ class Tensor(Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded):
         return handler(ufunc, *inputs, **kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        if len(args) == 1 and not kwargs and args[0] is self:
-            short = WHOLE.get(function)
-            if short is not None:
-                return short(args[0])
+        if function in SHORT and args and args[0] is self:
+            out = SHORT[function](*args, **kwargs)
+            if out is not NotImplemented:
+                return out
         if not _USUAL.issuperset(types) and not all(issubclass(kind, _KNOWN) or _holds(self, kind) for kind in types):
             return NotImplemented
         if kwargs and isinstance(kwargs.get("out"), Recorded):
@@ -261,9 +265,9 @@ def _holds(tensor: Tensor, kind: type) -> bool:
 def _first_call(ufunc: np.ufunc, x: Tensor) -> Any:
     """Call a ufunc of one argument for the first time: make its short way, if it is elementwise."""
     entry = _entry_of(ufunc)
-    if isinstance(entry, Primitive) and entry.kind == "elementwise" and entry.differentiable(0):
-        return unary(entry)(x, 3)
-    return entry.front(x)
+    if not isinstance(entry, Primitive) or entry.kind != "elementwise" or not entry.differentiable(0):
+        return entry.front(x)
+    return entry.front(x) if entry.reverse_plan((0,)).pushes is None else unary(entry)(x, 3)
 
 
 def _short_way(ufunc: np.ufunc) -> Any:
@@ -271,7 +275,9 @@ def _short_way(ufunc: np.ufunc) -> Any:
     entry = ENTRIES.get(ufunc)
     if not isinstance(entry, Primitive) or entry.kind != "elementwise" or len(entry.names) != 2 or entry.partial:
         return None
-    return binary(entry) if entry.differentiable(0) and entry.differentiable(1) else None
+    if not entry.differentiable(0) or not entry.differentiable(1) or entry.reverse_plan((0, 1)).pushes is None:
+        return None
+    return binary(entry)
 
 
 def _entry_of(function: Any) -> Primitive | Composite:

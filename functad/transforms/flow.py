@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from functad.primitives.operands import innermost
+from functad.transforms.cotangents import Scattered, accumulate, add_piece
 from functad.transforms.forward import push_write
 from functad.transforms.notes import NOT_FINITE, Note, Notes, Offence
-from functad.transforms.reverse import Scattered, accumulate, add_piece, pull_write
+from functad.transforms.reverse import pull_write
 from functad.transforms.routes import Sources, adds_to, after_writing, before_writing, places
 
 

@@ -1,0 +1,68 @@
+"""Sums, means and extremes of a Tensor by a short way in an open concrete trace: half of the time that they take otherwise.
+
+A loss function ends in one of them, and what is normalised along an axis begins with two.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functad.primitives.extremes import MAX, MIN
+from functad.primitives.primitive import Primitive
+from functad.primitives.reductions import MEAN, SUM
+
+_getframe = sys._getframe
+_ndarray = np.ndarray
+_FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+
+SHORT: dict[Any, Callable[..., Any]] = {}
+"""For NumPy functions of one array, `short(tensor, *args, **kwargs)`; it returns `NotImplemented` for what it cannot do."""
+
+
+def _enter(primitive: Primitive, function: Any) -> None:
+    compute, plan = primitive.compute, primitive.reverse_plan((0,))
+    pick = plan.pick
+    assert plan.pushes is not None
+
+    def short(x: Any, axis: Any = None, *rest: Any, keepdims: Any = False, **others: Any) -> Any:
+        recorder, value = x.recorder, x.value
+        if (
+            rest
+            or others
+            or not recorder.eager
+            or type(value) is not _ndarray
+            or (keepdims is not False and keepdims is not True)
+        ):
+            return NotImplemented
+        if value.dtype is not _FLOAT64 and value.dtype is not _FLOAT32:
+            return NotImplemented
+        axes = None
+        if axis is not None:
+            ndim = value.ndim
+            if type(axis) is not int or not -ndim <= axis < ndim:
+                return NotImplemented
+            axes = None if ndim == 1 else (axis % ndim,)
+        out = compute(value, axis=axes, keepdims=keepdims)
+        equations = recorder.equations
+        tensor = type(x)()
+        tensor.value = out
+        tensor.recorder = recorder
+        tensor.slot = len(equations)
+        frame = _getframe(2)
+        tensor.code = frame.f_code
+        tensor.instruction = frame.f_lasti
+        equations.append((plan, x.slot, pick((value,), out, {"axis": axes, "keepdims": keepdims}), None))
+        return tensor
+
+    SHORT[function] = short
+
+
+_enter(SUM, np.sum)
+_enter(MEAN, np.mean)
+for _extreme, _names in ((MAX, (np.max, np.amax)), (MIN, (np.min, np.amin))):
+    for _name in _names:
+        _enter(_extreme, _name)
