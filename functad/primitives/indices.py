@@ -145,7 +145,7 @@ def never_repeats(index: Any) -> bool:
 # The shape of what is read
 
 
-def widened(shape: Shape, index: tuple[Any, ...]) -> Shape | None:
+def shape_widened(shape: Shape, index: tuple[Any, ...]) -> Shape | None:
     """Return the shape of `a[index]` if the index only adds axes, as `a[:, None]` does, so that all is read: a reshape."""
     dims: list[int] = []
     axis = 0

@@ -45,7 +45,7 @@ KEEP_NOTHING, KEEP_ONE, KEEP_TUPLE, KEEP_GATHER = range(4)
 
 # How derivatives pass a record whose shapes and dtypes agree: unchanged, multiplied with what was saved, by a rule that reads
 # one saved value; and with two differentiated inputs, unchanged to and from both, or multiplied with the other. These are
-# written out in the walks; all others go by what is saved. The transpose of each passes likewise.
+# written out in the walks; all others, which are 0, go by what is saved. The transpose of each passes likewise.
 OTHER, PASSES, SCALES, MAPS, SUMS, PRODUCTS = range(6)
 
 

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from functad.errors import ConversionError
-from functad.expressions.spec import dtype_of, shape_of
+from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.places import here
 from functad.primitives.primitive import Primitive
 
+_ndarray = np.ndarray
 _FLOAT64 = np.dtype(np.float64)
 
 
@@ -31,6 +32,10 @@ def reverse_specs(primitive: Primitive, values: Sequence[Any], active: tuple[int
 
     `None` stands for what cannot differ: the shape unless the primitive broadcasts, the dtype if it is that of the result.
     """
+    if type(out) is _ndarray and primitive.kind == "elementwise":
+        found = [_spec_beside(values[i], out.shape, out.dtype) for i in active]
+        if _UNLIKE not in found:
+            return found[0] if len(found) == 1 else tuple(found) if any(found) else None
     dtype = None if primitive.multiple else dtype_of(out)
     if dtype is not _FLOAT64 and dtype is not None and dtype.kind == "O":
         raise ConversionError(
@@ -48,14 +53,28 @@ def reverse_specs(primitive: Primitive, values: Sequence[Any], active: tuple[int
                 break
         else:
             return None
+    whole = shape_of(out) if broadcasts and primitive.kind == "elementwise" else None
     result = []
     for i in active:
         value = values[i]
-        shape = shape_of(value) if broadcasts else None
-        if shape is not None and primitive.kind == "elementwise" and shape == shape_of(out):
+        kind = type(value)
+        shape, own = ((), PYTHON_SCALARS[kind]) if kind in PYTHON_SCALARS else (value.shape, value.dtype)
+        if not broadcasts or shape == whole:
             shape = None
-        own = dtype_of(value)
         result.append(None if shape is None and own is dtype else (shape, own))
     if not any(result):
         return None
     return result[0] if len(result) == 1 else tuple(result)
+
+
+_UNLIKE: Any = object()
+
+
+def _spec_beside(value: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Return what is to be kept of the operand of an elementwise operation: its shape, if that was broadcast.
+
+    That is where it is an array of the dtype of the result, as nearly always; otherwise return `_UNLIKE`.
+    """
+    if type(value) is not _ndarray or value.dtype is not dtype:
+        return _UNLIKE
+    return None if value.shape == shape else (value.shape, dtype)

@@ -14,15 +14,17 @@ from typing import Any
 import numpy as np
 
 from functad.primitives.indexing import GETITEM, gather
-from functad.primitives.indices import OTHER, WIDENS, holds_tensors, plain_index, way_of_reading
+from functad.primitives.indices import OTHER, PART, WIDENS, holds_tensors, plain_index, way_of_reading
+from functad.primitives.shaping import RESHAPE
 from functad.primitives.writing import constant_index
-from functad.tracing.arranging import widen
+from functad.tracing.arranging import is_short, widened
 from functad.tracing.recorder import Recorded
 from functad.tracing.views import note_view, shares
 
 _getframe = sys._getframe
 _float64 = np.float64
 _PLAN = GETITEM.reverse_plan((0,))
+_RESHAPE = RESHAPE.reverse_plan((0,))
 
 
 class Reading:
@@ -31,12 +33,13 @@ class Reading:
     __slots__ = ()
 
     def __getitem__(self: Any, index: Any) -> Any:
+        way = PART
         if type(index) is not int:
             way = way_of_reading(index)
             if way is OTHER:
                 index = plain_index(index)
-            if way is WIDENS or (way is OTHER and (type(index) is tuple or index is None)):
-                wider = widen(self, (None,) if index is None else index, sure=way is WIDENS)
+            if (way is OTHER and (type(index) is tuple or index is None)) or (way is WIDENS and not is_short(self)):
+                wider = widened(self, (None,) if index is None else index)
                 if wider is not None:
                     return wider
             if way is OTHER and type(index) is not slice and holds_tensors(index):
@@ -55,6 +58,9 @@ class Reading:
         tensor.instruction = frame.f_lasti
         if type(out) is _float64:
             equations.append((_PLAN, self.slot, (index, value.shape, value.dtype), None))
+        elif way is WIDENS:  # a reshape, which neither scatters its cotangent nor counts as a selection
+            equations.append((_RESHAPE, self.slot, value.shape, None))
+            note_view(self, tensor, RESHAPE, {"shape": out.shape})
         elif shares(out, value):
             equations.append((_PLAN, self.slot, (index, value.shape, value.dtype), None))
             note_view(self, tensor, GETITEM, {"index": index})

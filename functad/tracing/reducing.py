@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from functad.primitives.extremes import MAX, MIN
-from functad.primitives.primitive import Primitive
+from functad.primitives.primitive import Primitive, names_read
 from functad.primitives.reductions import MEAN, SUM
 
 _getframe = sys._getframe
@@ -25,18 +25,16 @@ SHORT: dict[Any, Callable[..., Any]] = {}
 
 def _enter(primitive: Primitive, function: Any) -> None:
     compute, plan = primitive.compute, primitive.reverse_plan((0,))
-    pick = plan.pick
+    reads = names_read(plan.rules[0])
+    reads_shape = reads == ["a_shape", "axis", "keepdims"]
     assert plan.pushes is not None
+    assert reads_shape or reads == ["a", "out", "axis", "keepdims"]
 
     def short(x: Any, axis: Any = None, *rest: Any, keepdims: Any = False, **others: Any) -> Any:
+        if rest or others or (keepdims is not False and keepdims is not True):
+            return NotImplemented
         recorder, value = x.recorder, x.value
-        if (
-            rest
-            or others
-            or not recorder.eager
-            or type(value) is not _ndarray
-            or (keepdims is not False and keepdims is not True)
-        ):
+        if not recorder.eager or type(value) is not _ndarray:
             return NotImplemented
         if value.dtype is not _FLOAT64 and value.dtype is not _FLOAT32:
             return NotImplemented
@@ -55,7 +53,10 @@ def _enter(primitive: Primitive, function: Any) -> None:
         frame = _getframe(2)
         tensor.code = frame.f_code
         tensor.instruction = frame.f_lasti
-        equations.append((plan, x.slot, pick((value,), out, {"axis": axes, "keepdims": keepdims}), None))
+        saved = (value.shape, axes, keepdims) if reads_shape else (value, out, axes, keepdims)
+        equations.append((plan, x.slot, saved, None))
+        if recorder.calls is not None:
+            recorder.calls.note(primitive, (x,), {"axis": axes, "keepdims": keepdims}, tensor)
         return tensor
 
     SHORT[function] = short

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -95,8 +96,10 @@ def _enter_tree(
     tensors: list[Any] = []
     for i, given in enumerate(leaves):
         if type(given) is _ndarray and given.dtype.kind == "f" and not holomorphic:  # nearly always
+            alone = getrefcount(given) <= _HELD_ONCE and given.base is None  # a view would be one more
             inputs.primals.append(given)
-            tensors.append(new_input(Tensor, recorder, given if recorder.lasting else held_input(given, recorder)))
+            value = given if recorder.lasting else held_input(given, recorder, alone=alone)
+            tensors.append(new_input(Tensor, recorder, value))
             continue
         leaf = plain(given)
         reason = undifferentiable(leaf, holomorphic)
@@ -115,6 +118,18 @@ def _enter_tree(
             tensors.append(new_input(Tensor, recorder, _held(leaf, recorder)))
         inputs.primals.append(leaf)
     return structure.unflatten(tensors)
+
+
+def _references_of_one_holder() -> int:
+    """Return what `getrefcount` says in a loop as that of `_enter_tree`, of a leaf that only its container holds."""
+    container = [object()]
+    leaves = list(container)
+    for _, given in enumerate(leaves):
+        return getrefcount(given)
+    return 0
+
+
+_HELD_ONCE = _references_of_one_holder()
 
 
 def _held(leaf: Any, recorder: Recorder) -> Any:

@@ -24,6 +24,7 @@ from functad.transforms.selection import Selection
 from functad.transforms.silence import restore, silence
 from functad.trees import flatten
 
+_float64 = np.float64
 _END: Any = object()
 
 _LARGE = 1 << 14
@@ -124,7 +125,9 @@ def _push_run(remaining: Iterator[Any], tangents: list[Any], quick: bool) -> Any
         step = plan.step
         if step == SCALES and quick:
             t = tangents[slots]
-            if t is not None:
+            if type(t) is _float64 and type(saved) is float:
+                t = t * saved
+            elif t is not None:
                 t = t * saved if type(t) in PLAIN and type(saved) in PLAIN else plan.pushes[0](t, saved)
         elif step == SUMS:
             first, second = slots

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from operator import is_not
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, shape_
 from functad.primitives.arithmetic import MULTIPLY
 from functad.primitives.broadcasting import unbroadcast
 from functad.primitives.operands import absent
-from functad.primitives.primitive import KEEP_GATHER, KEEP_NOTHING, KEEP_ONE, MAPS, OTHER, PASSES, PRODUCTS, SCALES, SUMS, Plan
+from functad.primitives.primitive import KEEP_GATHER, KEEP_NOTHING, KEEP_ONE, MAPS, PRODUCTS, SCALES, SUMS, Plan
 from functad.primitives.safe import mended, product
 from functad.primitives.writing import ADD_TO, as_cotangent, part, put, shares, written
 from functad.tracing.recorder import Recorded, Recorder
@@ -27,7 +28,7 @@ from functad.transforms.silence import restore, silence
 
 _ndarray = np.ndarray
 _float64 = np.float64
-_NO_SPECS = itertools.repeat(None)
+_NO_SPECS = _NOTHING = itertools.repeat(None)
 
 
 def pull_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consume: bool, guard: bool = False) -> list[Any]:
@@ -121,33 +122,35 @@ def _walk(equations: list[Any], cotangents: list[Any], inputs: int, consume: boo
         if guard or plan.selects:
             if not guard:
                 guard = True
-                dense = bytearray([ct is not None for ct in cotangents])
+                dense = bytearray(map(is_not, cotangents, _NOTHING))
             flows_all = not plan.selects and dense[index] and not plan.primitive.multiple
             careful = not flows_all and plan.fresh
             by_array = careful and type(g) is not _float64
             if flows_all:
                 for slot in (slots,) if type(slots) is int else slots:
                     dense[slot] = 1
-        step = OTHER if careful or specs is not None else plan.step
-        if step >= SUMS:
-            first, second = slots
-            ct = other = g
-            if step == PRODUCTS:
-                (y,), (x,) = saved
-                ct, other = g * y, g * x
-            if cotangents[first] is None:
-                cotangents[first] = ct
-                owned[first] = step == PRODUCTS and type(ct) is _ndarray
+        step = plan.step
+        if step and specs is None and not careful:
+            if step < SUMS:
+                ct = g * saved if step == SCALES else plan.single(g, saved) if step == MAPS else g
             else:
-                accumulate(cotangents, owned, first, ct)
-            if cotangents[second] is None:
-                cotangents[second] = other
-                owned[second] = step == PRODUCTS and type(other) is _ndarray
-            else:
-                accumulate(cotangents, owned, second, other)
-            continue
-        single = plan.single
-        if single is None:
+                first, second = slots
+                ct = other = g
+                if step == PRODUCTS:
+                    (y,), (x,) = saved
+                    ct, other = g * y, g * x
+                if cotangents[first] is None:
+                    cotangents[first] = ct
+                    owned[first] = step == PRODUCTS and type(ct) is _ndarray
+                else:
+                    accumulate(cotangents, owned, first, ct)
+                if cotangents[second] is None:
+                    cotangents[second] = other
+                    owned[second] = step == PRODUCTS and type(other) is _ndarray
+                else:
+                    accumulate(cotangents, owned, second, other)
+                continue
+        elif (single := plan.single) is None:
             if plan.separate:
                 for rule, slot, args, spec in zip(plan.rules, slots, saved, specs or _NO_SPECS, strict=False):
                     if spec is not None or by_array:
@@ -169,24 +172,18 @@ def _walk(equations: list[Any], cotangents: list[Any], inputs: int, consume: boo
             else:
                 _pull_several(equation, index, g, cotangents, owned)
             continue
-        keep = plan.keep
-        if keep == KEEP_GATHER:
-            add_piece(cotangents, owned, slots, g, saved)
-            continue
-        if step == SCALES:
-            ct, fitted = g * saved, False
-        elif step == MAPS:
-            ct, fitted = single(g, saved), False
-        elif step == PASSES:
-            ct, fitted = g, False
-        elif specs is None and not by_array:
-            ct = single(g, saved) if keep == KEEP_ONE else single(g) if keep == KEEP_NOTHING else single(g, *saved)
-            fitted = careful and (type(ct) is not _float64 or ct != ct)
         else:
+            keep = plan.keep
+            if keep == KEEP_GATHER:
+                add_piece(cotangents, owned, slots, g, saved)
+                continue
             fitted = True
-        if fitted:
-            args = (saved,) if keep == KEEP_ONE else () if keep == KEEP_NOTHING else saved
-            ct = _pull_fitted(plan, single, g, args, specs, careful)
+            if specs is None and not by_array:
+                ct = single(g, saved) if keep == KEEP_ONE else single(g) if keep == KEEP_NOTHING else single(g, *saved)
+                fitted = careful and (type(ct) is not _float64 or ct != ct)
+            if fitted:
+                args = (saved,) if keep == KEEP_ONE else () if keep == KEEP_NOTHING else saved
+                ct = _pull_fitted(plan, single, g, args, specs, careful)
         if cotangents[slots] is None:
             cotangents[slots] = ct
             if plan.fresh and type(ct) is _ndarray:
