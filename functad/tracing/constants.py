@@ -9,8 +9,8 @@ too: what they hold is summed when they are first used and when the function has
 the user made read-only himself, with all that it is a view of, is trusted: that saves the two sums, 0.5 ms for 8 MB.
 
 The function may know its inputs by another name. They are copied or made read-only likewise. Of large ones only a sample is
-kept: to sum them would be 10 % of the gradient of a network, and a thousand words of each are 0.3 % in the cache, but 3 % out of
-it. So it raises if an input is overwritten through an older view as a whole, or in large part; a few elements that change so
+kept: to sum them would be 10 % of the gradient of a network, and a thousand words of each are 0.3 %, or 3 % out of the cache.
+So it raises if an input is overwritten through an older view as a whole, or in large part; a few elements that change so
 are not seen. Where the count of references says that nothing but its container holds an array, as is usual for the weights of a
 network, there is no view, and nothing to look at.
 """
