@@ -15,7 +15,7 @@ import numpy as np
 from functad.errors import AbstractValueError
 from functad.expressions.spec import ArraySpec, shape_of
 from functad.places import here, name_of, user_frame
-from functad.primitives.batching import batch_call
+from functad.primitives.batching import batch_call, elementwise, rule_of
 from functad.primitives.primitive import Primitive
 from functad.primitives.writing import ADD_TO, batched_write, is_alone, put
 from functad.tracing.conversions import asked, batch_cure
@@ -46,6 +46,8 @@ class Batched(ArraySpec):
         return self.array.dtype  # type: ignore[no-any-return]
 
 
+_ndarray = np.ndarray
+_float64 = np.float64
 _set_array = Batched.__dict__["array"].__set__  # those of a spec are frozen
 _new_spec = object.__new__  # one is made for each operation, in half the time of a call
 
@@ -67,6 +69,8 @@ class BatchRecorder(Recorder):
     Attributes:
         size: the number of examples.
     """
+
+    batches = True
 
     def __init__(self, transform: str, function: object, size: int) -> None:
         super().__init__(ABSTRACT, transform, function)
@@ -114,6 +118,33 @@ class BatchRecorder(Recorder):
             self._note(primitive, arrays, params, tensor)
         if primitive.views or out.ndim > 2:  # what has one axis has one order
             note_result(tensor, primitive, arrays, params)
+        return tensor
+
+    def operate(self, primitive: Primitive, x: Recorded, other: Any, flipped: bool) -> Any:
+        """Compute an elementwise operation of a Tensor and something else, in half the time that `abstract` takes.
+
+        Returns:
+            The Tensor for the result; `None` if it is not as simple as that. `flipped` says that `x` is the second operand.
+        """
+        a, y, kind = x.value.array, other, type(other)
+        if kind is type(x):
+            if y.recorder is not self:
+                return None
+            y = y.value.array
+            if type(y) is not _ndarray or type(a) is not _ndarray or y.ndim != a.ndim:
+                return None
+        elif type(a) is not _ndarray:
+            return None
+        elif kind is _ndarray:
+            if y.ndim >= a.ndim or y.dtype is not a.dtype:
+                return None
+        elif kind is not float and kind is not int and kind is not _float64:
+            return None
+        if self.closed or self.watch is not None or (primitive.batch or rule_of(primitive)) is not elementwise:
+            return None
+        tensor = self._made(type(x), primitive.compute(y, a) if flipped else primitive.compute(a, y))
+        if a.ndim > 2:
+            note_result(tensor, primitive, (other, x) if flipped else (x, other), {})
         return tensor
 
     def overwritten(self, cls: type[Recorded], primitive: Primitive, root: Recorded, v: Any, params: dict[str, Any]) -> Any:

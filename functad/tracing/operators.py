@@ -120,7 +120,11 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
 
         def aside(x: Any, y: Any) -> Any:
             recorder = x.recorder
-            if recorder is IDLE and ONLOOKER.get() is None:
+            if recorder.batches and not contracts:
+                made = recorder.operate(primitive, x, y, flipped)
+                if made is not None:
+                    return made
+            elif recorder is IDLE and ONLOOKER.get() is None:
                 other = y.value if type(y) is type(x) and y.recorder is IDLE else y
                 if type(other) in _PLAIN:
                     return idle(type(x), compute(other, x.value) if flipped else compute(x.value, other))

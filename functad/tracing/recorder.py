@@ -79,6 +79,9 @@ class Recorder:
     follow: ClassVar[Callable[..., Any] | None] = None
     """In the trace of `explain`, the method that does the work of `record`: see `functad.transforms.following`."""
 
+    batches: ClassVar[bool] = False
+    """It is that of a batch, and has a short way for elementwise operations."""
+
     # No slots: what few traces need stands here, and making a recorder is a third of what a trace costs beside its operations.
     guard = False
     lasting = False

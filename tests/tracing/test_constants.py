@@ -163,6 +163,47 @@ def test_an_input_overwritten_through_an_older_view_raises(write: Any, size: int
     np.testing.assert_allclose(tape.gradient(z, y).numpy(), 3 * kept**2)
 
 
+_CONTAINERS = [
+    lambda: {"w": np.ones(5_000)},
+    lambda: [(np.ones(5_000), 1.0)],
+    lambda: [np.ones(5_000, np.float32), np.ones((70, 70))],
+]
+
+
+@pytest.mark.parametrize("make", _CONTAINERS)
+def test_inputs_that_only_their_container_holds_are_not_read(make: Any, monkeypatch: Any) -> None:
+    read: list[Any] = []
+    monkeypatch.setattr("functad.tracing.constants._sample", lambda a: read.append(a.shape) or [a.reshape(-1)])
+    f = functad.grad(lambda p: sum(np.sum(leaf) for leaf in functad.tree_leaves(p)))
+    params = make()
+    f(params)
+    f(make())
+    assert read == []  # nothing views them: that would be one more reference
+    first = next(leaf for leaf in functad.tree_leaves(params) if np.ndim(leaf))
+    f(params)
+    assert read == [first.shape]
+    view = first[:3]
+    del first
+    f(params)
+    assert len(read) == 2
+    del view
+    f(params)
+    assert len(read) == 2
+
+
+def test_an_input_in_a_container_overwritten_through_an_older_view_raises() -> None:
+    params = {"w": np.ones(5_000)}
+    view = params["w"][:]
+
+    def f(p: Any) -> Any:
+        y = np.sum(p["w"] ** 3)
+        view[:] = 2.0
+        return y
+
+    with pytest.raises(ConstantError, match="through a view"):
+        functad.grad(f)(params)
+
+
 def _strided(a: Any) -> Any:
     return a.reshape(-1, 4)[:, ::2]
 
