@@ -27,12 +27,13 @@ from functad.transforms.arguments import (
 )
 from functad.transforms.decorators import derivative, with_value
 from functad.transforms.results import foreign_to, own_results
-from functad.transforms.reverse import pull_through, seeded
+from functad.transforms.reverse import pull_back, pull_through, seeded
 from functad.transforms.selection import ArgNames, ArgNums, Selection
 from functad.tree_functions import tree_map
 from functad.trees import flatten
 
 P = ParamSpec("P")
+_ONE = np.float64(1.0)
 R = TypeVar("R")
 
 
@@ -161,13 +162,18 @@ def _pull_scalar(recorder: Recorder, out: Any, selection: Selection, holomorphic
     """Return the value of a scalar result, and the cotangents of the inputs for the cotangent 1."""
     recorded = isinstance(out, Recorded) and out.recorder is recorder
     value = out.value if recorded else out
+    one = _ONE
     if type(value) is not np.float64 or holomorphic:
         _check_scalar(value, selection, holomorphic)
+        one = dtype_of(value).type(1)
     inputs = recorder.inputs
     if not recorded:
         return value, [None] * inputs
-    cotangents: list[Any] = [None] * max(out.slot + 1, inputs)
-    cotangents[out.slot] = dtype_of(value).type(1)
+    slot = out.slot
+    cotangents: list[Any] = [None] * (slot + 1 if slot >= inputs else inputs)
+    cotangents[slot] = one
+    if recorder.watch is None:
+        return value, pull_back(recorder.equations, cotangents, inputs, consume=True, guard=recorder.guard)
     return value, pull_through(recorder, cotangents, consume=True, guard=recorder.guard)
 
 
