@@ -105,6 +105,7 @@ def _walk(equations: list[Any], cotangents: list[Any], inputs: int, consume: boo
     """Pull back through all records; return whether a selection was passed."""
     owned = bytearray(len(cotangents))
     dense = bytearray(len(cotangents)) if guard else owned
+    careful = by_array = False  # as long as nothing is guarded
     for index in range(len(cotangents) - 1, inputs - 1, -1):
         g = cotangents[index]
         equation = equations[index]
@@ -118,7 +119,6 @@ def _walk(equations: list[Any], cotangents: list[Any], inputs: int, consume: boo
         if type(g) is Scattered:
             g = g.total()
         plan, slots, saved, specs = equation
-        careful = by_array = False
         if guard or plan.selects:
             if not guard:
                 guard = True
