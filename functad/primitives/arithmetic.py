@@ -94,6 +94,18 @@ def _power_base(g: Any, x: Any, y: Any) -> Any:
     return product(g, product(y, _power(x, y - 1)))
 
 
+def _power_base_spending(g: Any, x: Any, y: Any) -> Any:
+    """As `_power_base`, for a large `x` that nobody reads again: a square is done in its place, in 2/3 of the time."""
+    squared = (type(y) is int or type(y) is float) and y == 2
+    if not squared or type(g) is not _ndarray or g.shape != x.shape or g.dtype is not x.dtype:
+        return _power_base(g, x, y)
+    if 0 in g.strides:
+        once = g[tuple([slice(0, 1) if stride == 0 else slice(None) for stride in g.strides])]
+        return np.multiply(x, once + once, x)
+    np.add(x, x, x)
+    return np.multiply(x, g, x)
+
+
 def _power_exponent(g: Any, x: Any, out: Any) -> Any:
     """`x^y log(x) g`, with `log(1)` where x = 0: there the function of y is constant, and jumps at y = 0."""
     base = x + (x == 0)
@@ -110,6 +122,7 @@ POWER = elementwise(
     domain=(_AWAY_FROM_ZERO, (-2.0, 2.0)),
     doc="d(x^y) = y x^(y-1) dx + x^y log(x) dy; at x = 0 the second term is 0",
 )
+POWER.spends = (_power_base_spending, None)
 FLOAT_POWER = elementwise(
     np.float_power,
     _power_base,

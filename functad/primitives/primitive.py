@@ -124,6 +124,7 @@ class Plan:
         careful: the same, for where the product of a zero and an infinity may be among them.
         step: how derivatives pass the record of a short way.
         selects: the primitive is one that selects.
+        spends: a rule in place of `single` for when nobody reads the first of what was saved again; `None` if there is none.
         fresh: the rules make new arrays, which nobody else holds: so do elementwise rules that compute with some value.
     """
 
@@ -145,6 +146,7 @@ class Plan:
         "selects",
         "separate",
         "single",
+        "spends",
         "step",
     )
 
@@ -171,6 +173,7 @@ class Plan:
             self.pushes = primitive.like_the_rules(primitive.pushes, active, wants) or self.careful
             self.careful = self.careful or self.pushes
         self.selects = primitive.selects
+        self.spends = primitive.spends[active[0]] if self.single is not None and primitive.spends is not None else None
         self.elementwise = primitive.kind == "elementwise"
         self.fresh = self.elementwise and all(not values.isdisjoint(names) for names in wants)
         if self.single is not None and len(picks[0]) == 1:
@@ -274,6 +277,8 @@ class Primitive(Entry):
         partial: by some argument the derivative is not known.
         pushes: JVP rules, one for each array argument, that read the same as the VJP rules, where these are other formulas; or
             that are quicker than `jvps`, where no zero meets an infinity.
+        spends: VJP rules, one for each array argument, that may write into the first array that they read: the backward walk
+            runs them where that is large and the record alone holds it. `None` if there are none.
         steps: how derivatives pass a record with one differentiated input, and with two; `None` if the rules tell.
         lost: `lost(t, *saved)`, with what both rules read, says for each result whether its cotangent is to be looked at: the
             VJP rule can find there that the tangents lack something in the direction `t`. Empty if they lack nothing.
@@ -286,6 +291,7 @@ class Primitive(Entry):
     lost: Callable[..., tuple[bool, ...]] | None = None
     batch: Callable[..., Any] | None = None
     pushes: tuple[Rule, ...] | None = None
+    spends: tuple[Rule | None, ...] | None = None
     steps: tuple[int, int] | None = None
 
     def __init__(

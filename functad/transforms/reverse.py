@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from operator import is_not
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from functad.transforms.silence import restore, silence
 
 _ndarray = np.ndarray
 _float64 = np.float64
+_LARGE = 1 << 16
 _NO_SPECS = _NOTHING = itertools.repeat(None)
 
 
@@ -178,7 +180,10 @@ def _walk(equations: list[Any], cotangents: list[Any], inputs: int, consume: boo
                 add_piece(cotangents, owned, slots, g, saved)
                 continue
             fitted = True
-            if specs is None and not by_array:
+            if plan.spends is not None and consume and specs is None and not by_array and _is_spare(saved):
+                ct = plan.spends(g, *saved)
+                fitted = careful and (type(ct) is not _float64 or ct != ct)
+            elif specs is None and not by_array:
                 ct = single(g, saved) if keep == KEEP_ONE else single(g) if keep == KEEP_NOTHING else single(g, *saved)
                 fitted = careful and (type(ct) is not _float64 or ct != ct)
             if fitted:
@@ -191,6 +196,21 @@ def _walk(equations: list[Any], cotangents: list[Any], inputs: int, consume: boo
         else:
             accumulate(cotangents, owned, slots, ct)
     return guard
+
+
+def _references(saved: tuple[Any, ...]) -> int:
+    return getrefcount(saved[0])
+
+
+_HELD_ONCE = _references((object(),))
+
+
+def _is_spare(saved: tuple[Any, ...]) -> bool:
+    """Say whether the first of what a record saved is a large array that it alone holds, so that it can be written to."""
+    if _references(saved) != _HELD_ONCE:
+        return False
+    a = saved[0]
+    return type(a) is _ndarray and a.nbytes >= _LARGE and a.base is None and bool(a.flags.writeable)
 
 
 def _pull_several(equation: Any, index: int, g: Any, cotangents: list[Any], owned: bytearray) -> None:
