@@ -90,6 +90,7 @@ class EagerRecorder(Recorder):
         self.frozen = {}
         self.equations: list[Any] = []
         self.inputs = 0
+        self.calls = None
         self.specs = []
         self.transform = transform
         self.function = None

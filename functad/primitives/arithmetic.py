@@ -80,9 +80,14 @@ POSITIVE = elementwise(np.positive, lambda g: g, operator=operator.pos, doc="d(+
 def _square(g: Any, x: Any) -> Any:
     """`2 x g`; of a large cotangent that a sum has spread, only what was spread is doubled, which saves a pass over x."""
     if type(g) is _ndarray and g.size >= _LARGE and 0 in g.strides:
-        once = g[tuple([slice(0, 1) if stride == 0 else slice(None) for stride in g.strides])]
+        once = _not_spread(g)
         return x * (once + once)
     return (x + x) * g  # a third faster than 2 * x on small arrays, and NumPy multiplies in place on large ones
+
+
+def _not_spread(g: Any) -> Any:
+    """Return a cotangent that a sum has spread with axes of length 1 in place of those along which it is the same."""
+    return g[tuple([slice(0, 1) if stride == 0 else slice(None) for stride in g.strides])]
 
 
 def _power_base(g: Any, x: Any, y: Any) -> Any:
@@ -100,7 +105,7 @@ def _power_base_spending(g: Any, x: Any, y: Any) -> Any:
     if not squared or type(g) is not _ndarray or g.shape != x.shape or g.dtype is not x.dtype:
         return _power_base(g, x, y)
     if 0 in g.strides:
-        once = g[tuple([slice(0, 1) if stride == 0 else slice(None) for stride in g.strides])]
+        once = _not_spread(g)
         return np.multiply(x, once + once, x)
     np.add(x, x, x)
     return np.multiply(x, g, x)

@@ -64,13 +64,11 @@ SELECTED.batch = elementwise
 def _extreme_vjp(g: Any, a: Any, out: Any, axis: Axes, keepdims: bool) -> Any:
     """The cotangent goes to the element selected, in equal shares if there are several; no other meets it, be it infinite."""
     shape = shape_of(a)
-    if type(a) is type(out) is type(g) is _ndarray:
-        hit = _selected(a, expand(out, shape, axis, keepdims))
-        if np.count_nonzero(hit) == out.size:
-            return kept(expand(g, shape, axis, keepdims), hit)
-    hit = SELECTED(a, expand(out, shape, axis, keepdims))
+    place = expand(out, shape, axis, keepdims)
     share = expand(g, shape, axis, keepdims)
-    known = known_array(hit)
+    plain = type(a) is type(place) is _ndarray  # then neither a call of the primitive is needed, nor a search for the array
+    hit = _selected(a, place) if plain else SELECTED(a, place)
+    known = hit if plain else known_array(hit)
     if known is None or np.count_nonzero(known) * count(shape, axis) != known.size:
         share = share / _ties(hit, dtype_of(out), axis)  # otherwise, as nearly always, there are no ties
     return kept(share, hit)

@@ -12,8 +12,8 @@ import numpy as np
 from functad.primitives.indices import shape_widened
 from functad.primitives.primitive import Primitive
 from functad.primitives.shaping import RESHAPE, TRANSPOSE
+from functad.tracing.operators import SHORT
 from functad.tracing.recorder import REVERSE, Recorded, append_record, record
-from functad.tracing.reducing import SHORT
 from functad.tracing.views import note_view, shares
 
 _ndarray = np.ndarray

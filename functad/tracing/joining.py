@@ -11,8 +11,8 @@ import numpy as np
 
 from functad.primitives.joining import CONCATENATE, STACK
 from functad.primitives.primitive import Primitive
+from functad.tracing.operators import SHORT
 from functad.tracing.recorder import REVERSE, Recorded, append_record
-from functad.tracing.reducing import SHORT
 
 _ndarray = np.ndarray
 _float64 = np.float64

@@ -38,6 +38,9 @@ UNARY: dict[Any, Method] = {}
 BINARY: dict[Any, tuple[Method, Method]] = {}
 """The operator method and its reflection for each ufunc that has one; ufunc calls take the same short way."""
 
+SHORT: dict[Any, Method] = {}
+"""For functions that are no ufuncs, `short(*args, **kwargs)`; it returns `NotImplemented` for what it cannot do."""
+
 
 _CONSTANTS: dict[float, Any] = {}
 """Numbers that met an array lately, as arrays that nobody can write into."""

@@ -6,7 +6,6 @@ A loss function ends in one of them, and what is normalised along an axis begins
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,13 +13,11 @@ import numpy as np
 from functad.primitives.extremes import MAX, MIN
 from functad.primitives.primitive import Primitive, names_read
 from functad.primitives.reductions import MEAN, SUM
+from functad.tracing.operators import SHORT
 
 _getframe = sys._getframe
 _ndarray = np.ndarray
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
-
-SHORT: dict[Any, Callable[..., Any]] = {}
-"""For NumPy functions of one array, `short(tensor, *args, **kwargs)`; it returns `NotImplemented` for what it cannot do."""
 
 
 def _enter(primitive: Primitive, function: Any) -> None:

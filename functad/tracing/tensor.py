@@ -18,13 +18,12 @@ from functad.primitives.names import shown_name
 from functad.primitives.operands import TensorGivenError, innermost, refuse_foreign
 from functad.primitives.primitive import ENTRIES, Composite, Primitive
 from functad.primitives.ufunc_methods import METHODS, call_with_keywords
-from functad.tracing import choosing, conversions, joining  # noqa: F401 # these enter short ways
+from functad.tracing import choosing, conversions, joining, reducing  # noqa: F401 # these enter short ways
 from functad.tracing.memory import ArrayMemory
 from functad.tracing.methods import ArrayMethods
-from functad.tracing.operators import BINARY, UNARY, Operators, binary, unary
+from functad.tracing.operators import BINARY, SHORT, UNARY, Operators, binary, unary
 from functad.tracing.reading import Reading
 from functad.tracing.recorder import ABSTRACT, Recorded, awake, escaped, idle, record
-from functad.tracing.reducing import SHORT
 from functad.tracing.views import lies_in_order, note_read_only, refresh
 from functad.tracing.writing import Writing, buffer_after, buffer_like, by_name, into, overwrite, write
 from functad.trees import LEAF_KINDS

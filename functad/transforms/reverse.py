@@ -180,9 +180,8 @@ def _walk(equations: list[Any], cotangents: list[Any], inputs: int, consume: boo
                 add_piece(cotangents, owned, slots, g, saved)
                 continue
             fitted = True
-            if plan.spends is not None and consume and specs is None and not by_array and _is_spare(saved):
-                ct = plan.spends(g, *saved)
-                fitted = careful and (type(ct) is not _float64 or ct != ct)
+            if plan.spends is not None and consume and specs is None and not careful and _is_spare(saved):
+                ct, fitted = plan.spends(g, *saved), False
             elif specs is None and not by_array:
                 ct = single(g, saved) if keep == KEEP_ONE else single(g) if keep == KEEP_NOTHING else single(g, *saved)
                 fitted = careful and (type(ct) is not _float64 or ct != ct)

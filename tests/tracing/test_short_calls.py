@@ -10,7 +10,7 @@ import pytest
 
 import functad
 from functad.errors import EscapedTensorError
-from functad.tracing.reducing import SHORT
+from functad.tracing.operators import SHORT
 
 A = np.array([[0.3, -1.2, 0.8], [1.1, 0.3, -0.4]])
 B = np.array([[2.0], [-0.5]])
@@ -146,3 +146,30 @@ def test_out_that_is_a_tensor_is_written_into() -> None:
 
     expected = 2 * A.sum(0) * np.ones_like(A)
     np.testing.assert_allclose(functad.grad(f)(A), expected)
+
+
+_OPERANDS = {
+    "float": 0.5,
+    "int": 2,
+    "float64": np.float64(1.5),
+    "array": A[0],
+    "whole array": A,
+    "float32": A.astype(np.float32),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("operand", _OPERANDS.values(), ids=_OPERANDS)
+def test_operations_on_batches_give_what_a_loop_gives(operand: Any, dtype: Any) -> None:
+    batch = np.stack([A, 2 * A, -A]).astype(dtype)
+    calls = [
+        lambda x: x * operand - operand / x,
+        lambda x: operand + x[0] * x[:, :1],
+        lambda x: np.maximum(x, operand) ** 2,
+        lambda x: (operand - x[0, 0]) * x[1, 1],
+        lambda x: functad.grad(lambda t: np.sum(t * operand * t))(x),
+    ]
+    for call in calls:
+        found, expected = functad.vmap(call)(batch), np.stack([call(example) for example in batch])
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
