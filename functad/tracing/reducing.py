@@ -42,7 +42,7 @@ def _enter(primitive: Primitive, function: Any) -> None:
                 return NotImplemented
             axes = None if ndim == 1 else (axis % ndim,)
         out = compute(value, axis=axes, keepdims=keepdims)
-        equations = recorder.equations
+        equations = recorder.equations  # what `append_record` does, without its search for the user's line: 0.5 us of 6
         tensor = type(x)()
         tensor.value = out
         tensor.recorder = recorder
