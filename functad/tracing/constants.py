@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 from math import gcd
 from types import CodeType
 from typing import Any
@@ -31,6 +32,7 @@ from functad.places import user_frame
 _ndarray = np.ndarray
 _getframe = sys._getframe
 _add_reduce = np.add.reduce
+_WORD, _BYTE = np.dtype(np.uint64), np.dtype(np.uint8)
 SMALL = 1 << 13
 """Up to this number of bytes arrays are copied: that takes 0.5 us, and to make one read-only and writeable again 3."""
 
@@ -92,22 +94,23 @@ def thaw(recorder: Any) -> None:
     recorder.frozen.clear()
 
 
-def _seal(a: Any, recorder: Any, read: Callable[[Any], list[Any]]) -> None:
+def _seal(a: Any, recorder: Any, read: Callable[[Any, Any], list[Any]]) -> None:
     """Remember what an array holds, and the user's line that runs now if it is a constant."""
     if not a.dtype.hasobject:  # the operation will refuse those
         frame = user_frame(_getframe(2)) if read is _all_words else None
         place = None if frame is None else (frame.f_code, frame.f_lasti)
         if not recorder.seals:
             recorder.seals = {}
-        parts = read(a)
-        viewed = parts if np.may_share_memory(parts[0], a) else None  # otherwise it is to be read anew
+        memory, shared = _memory(a)
+        parts = read(a, memory)
+        viewed = parts if shared else None  # otherwise it is to be read anew
         recorder.seals[read, id(a)] = a, viewed, [*map(_digest, parts)], place
 
 
 def broken_seal(recorder: Any) -> tuple[Any, tuple[CodeType, int] | None] | None:
     """Return an array that was overwritten after it was sealed, if there is one, and the line that used it first."""
     for (read, _), (a, viewed, digests, place) in recorder.seals.items():
-        if [*map(_digest, viewed or read(a))] != digests:
+        if [*map(_digest, viewed or read(a, _memory(a)[0]))] != digests:
             return a, place
     return None
 
@@ -117,40 +120,47 @@ def _digest(words: Any) -> bytes:
     return (_add_reduce(words, 1) if words.ndim == 3 else words).tobytes()  # type: ignore[no-any-return]
 
 
-def _sample(a: Any) -> list[Any]:
+def _sample(a: Any, memory: Any) -> list[Any]:
     """Return a thousand words of an array, at a distance that has no factor in common with the lengths of its axes."""
-    memory = _bytes(a)
-    words = memory[: len(memory) & -8].view(np.uint64)
+    words = _ndarray((memory.nbytes // 8,), _WORD, memory)
     distance = len(words) // _SAMPLES | 1
     while gcd(distance, len(words)) > 1:
         distance += 2
     return [words[::distance]]
 
 
-def _all_words(a: Any) -> list[Any]:
-    """Return the bytes of an array as integers of 64 bits, in blocks of 32 rows, and the last of its bytes.
+def _all_words(a: Any, memory: Any) -> list[Any]:
+    """Return what an array holds as integers of 64 bits, in blocks of 32 to 63 rows, and the last of its bytes.
 
     Of the blocks the columns are summed modulo 2^64. So a change of one integer changes a sum, and so does a permutation,
     unless it stays within the columns of a block: their number is a prime that divides no length of the array, so that no
     exchange of its rows does. It takes 0.2 ms for 8 MB in the cache.
     """
-    memory = _bytes(a)
-    if len(memory) < 8 * _ROWS * _PRIMES[-1]:
-        return [memory]
-    columns = next((p for p in _PRIMES if all(n % p for n in a.shape)), _PRIMES[-1])
-    block = 8 * _ROWS * columns
-    blocks = len(memory) // block
-    words = memory[: blocks * block].view(np.uint64).reshape(blocks, _ROWS, columns)
-    return [words, memory[blocks * block :]]
+    size = memory.nbytes
+    if size < 8 * _ROWS * _PRIMES[-1]:
+        return [_ndarray((size,), _BYTE, memory)]
+    blocks, used = _blocks(a.shape, size)
+    return [_ndarray(blocks, _WORD, memory), _ndarray((size - used,), _BYTE, memory, used)]
 
 
-def _bytes(a: Any) -> Any:
-    """Return the bytes of an array: of its memory as it lies there, if that is no more than the elements; otherwise a copy."""
-    a = a.view(_ndarray)
-    if a.flags.forc:
-        return (a if a.flags.c_contiguous else a.T).reshape(-1).view(np.uint8)
+@lru_cache(maxsize=256)
+def _blocks(shape: tuple[int, ...], size: int) -> tuple[tuple[int, int, int], int]:
+    """Return the shape of the blocks into which the words of an array are put, and how many bytes these are."""
+    columns = next((p for p in _PRIMES if all(n % p for n in shape)), _PRIMES[-1])
+    rows = size // (8 * columns)
+    blocks = max(1, rows // _ROWS)
+    rows //= blocks
+    return (blocks, rows, columns), 8 * blocks * rows * columns
+
+
+def _memory(a: Any) -> tuple[Any, bool]:
+    """Return what an array holds as one without gaps, and whether that is its own memory as it lies there, not a copy."""
+    a = a if type(a) is _ndarray else a.view(_ndarray)
+    flags = a.flags
+    if flags.forc:
+        return (a if flags.c_contiguous else a.T), True
     low, high = byte_bounds(a)
     if high - low > a.nbytes:
-        return np.ascontiguousarray(a).reshape(-1).view(np.uint8)
+        return np.ascontiguousarray(a), False
     first = a[tuple([slice(-1, None) if stride < 0 else slice(1) for stride in a.strides])].reshape(1).view(np.uint8)
-    return np.lib.stride_tricks.as_strided(first, (high - low,), (1,), writeable=False)
+    return np.lib.stride_tricks.as_strided(first, (high - low,), (1,), writeable=False), True

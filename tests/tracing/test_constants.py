@@ -173,7 +173,7 @@ _CONTAINERS = [
 @pytest.mark.parametrize("make", _CONTAINERS)
 def test_inputs_that_only_their_container_holds_are_not_read(make: Any, monkeypatch: Any) -> None:
     read: list[Any] = []
-    monkeypatch.setattr("functad.tracing.constants._sample", lambda a: read.append(a.shape) or [a.reshape(-1)])
+    monkeypatch.setattr("functad.tracing.constants._sample", lambda a, memory: read.append(a.shape) or [memory.reshape(-1)])
     f = functad.grad(lambda p: sum(np.sum(leaf) for leaf in functad.tree_leaves(p)))
     params = make()
     f(params)
