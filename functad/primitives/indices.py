@@ -284,16 +284,19 @@ def add_at(target: Any, index: Any, piece: Any) -> None:
         _add_repeatedly(target, index, piece)
 
 
-def _add_repeatedly(target: Any, index: Any, piece: Any) -> None:
-    """`np.add.at`, whose fast way is that of one array of integers on one axis: 2 ns an element instead of 10 to 100.
+_MANY = 1024
 
-    Larger pieces are brought to that case, if the places can be told without more work than that saves.
+
+def _add_repeatedly(target: Any, index: Any, piece: Any) -> None:
+    """`np.add.at`, whose fast way is that of one array of integers on one axis: 4 ns an element instead of 10 to 25.
+
+    Larger pieces are brought to that case, if the places can be told without more work than that saves: that takes 20 us.
     """
     parts = index if type(index) is tuple else (index,)
     if type(target) is not _ndarray:
         np.add.at(target, index, piece)
         return
-    if np.size(piece) >= 64 and target.ndim > 1 and target.flags.c_contiguous:
+    if np.size(piece) >= _MANY and target.ndim > 1 and target.flags.c_contiguous:
         places = _places(target, parts, np.size(piece))
         if places is not None:
             if np.shape(piece) != places.shape:

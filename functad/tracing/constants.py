@@ -36,6 +36,9 @@ _WORD, _BYTE = np.dtype(np.uint64), np.dtype(np.uint8)
 SMALL = 1 << 13
 """Up to this number of bytes arrays are copied: that takes 0.5 us, and to make one read-only and writeable again 3."""
 
+_COPIED = 1 << 16
+"""So large may be the inputs that are copied, of which otherwise a sample would be read: that takes 20 us, and the copy 3."""
+
 _PRIMES = (1021, 1019, 1013, 1009, 997)
 _ROWS = 32
 _SAMPLES = 1021
@@ -55,7 +58,7 @@ def held(a: Any, recorder: Any) -> Any:
 
 def held_input(a: Any, recorder: Any, *, alone: bool = False) -> Any:
     """Return what stands for an array that is differentiated, while the function runs; `alone` if nothing else views it."""
-    if a.nbytes <= SMALL and a.flags.forc and type(a) is _ndarray:
+    if a.nbytes <= (SMALL if alone else _COPIED) and a.flags.forc and type(a) is _ndarray:
         return a if a.base is None and not a.flags.writeable else a.copy("K")
     if _freeze(a, recorder) and not alone and (_sample, id(a)) not in recorder.seals:
         _seal(a, recorder, _sample)

@@ -142,7 +142,7 @@ def _write_column(v: Any) -> None:
 
 
 @pytest.mark.parametrize("write", [*_LARGE_WRITES, _write_column])
-@pytest.mark.parametrize("size", [2_000, 70_000, 102_100])
+@pytest.mark.parametrize("size", [9_000, 70_000, 102_100])
 def test_an_input_overwritten_through_an_older_view_raises(write: Any, size: int) -> None:
     x = np.sin(np.arange(float(size)))
     view, kept, where = x[:], x.copy(), {"w": x}
@@ -164,9 +164,9 @@ def test_an_input_overwritten_through_an_older_view_raises(write: Any, size: int
 
 
 _CONTAINERS = [
-    lambda: {"w": np.ones(5_000)},
-    lambda: [(np.ones(5_000), 1.0)],
-    lambda: [np.ones(5_000, np.float32), np.ones((70, 70))],
+    lambda: {"w": np.ones(10_000)},
+    lambda: [(np.ones(10_000), 1.0)],
+    lambda: [np.ones(20_000, np.float32), np.ones((100, 100))],
 ]
 
 
@@ -192,7 +192,7 @@ def test_inputs_that_only_their_container_holds_are_not_read(make: Any, monkeypa
 
 
 def test_an_input_in_a_container_overwritten_through_an_older_view_raises() -> None:
-    params = {"w": np.ones(5_000)}
+    params = {"w": np.ones(10_000)}
     view = params["w"][:]
 
     def f(p: Any) -> Any:
