@@ -99,18 +99,20 @@ def way_of_reading(index: Any) -> str:
         return OTHER
     found = WIDENS
     for part in index:
+        if part is None:
+            continue
         kind = type(part)
         if kind is slice:
-            start, stop, step = part.start, part.stop, part.step
-            if start is not None or stop is not None or step is not None:
-                if type(start) not in _PLAIN or type(stop) not in _PLAIN or type(step) not in _PLAIN:
-                    return OTHER
-                found = PART if found is WIDENS else found
+            if part.start is None and part.stop is None and part.step is None:
+                continue
+            if type(part.start) not in _PLAIN or type(part.stop) not in _PLAIN or type(part.step) not in _PLAIN:
+                return OTHER
+            found = PART if found is WIDENS else found
         elif kind is int:
             found = PART if found is WIDENS else found
         elif kind is _ndarray and part.ndim:
             found = PLACES
-        elif part is not None and part is not Ellipsis:
+        elif part is not Ellipsis:
             return OTHER
     return found
 

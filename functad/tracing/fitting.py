@@ -27,6 +27,22 @@ def specs_for(mode: str, primitive: Primitive, values: Sequence[Any], active: tu
     return (shape_of(out), dtype_of(out)), None
 
 
+def specs_beside(mode: str, primitive: Primitive, values: Sequence[Any], active: tuple[int, ...], out: Any) -> Any:
+    """Return what `specs_for` does for an elementwise primitive: in 40 % of the time where arrays are of one dtype."""
+    if mode == "reverse" and type(out) is _ndarray:
+        shape, dtype = out.shape, out.dtype
+        first = values[active[0]]
+        if type(first) is _ndarray and first.dtype is dtype:
+            spec = None if first.shape == shape else (first.shape, dtype)
+            if len(active) == 1:
+                return spec
+            second = values[active[1]]
+            if type(second) is _ndarray and second.dtype is dtype:
+                other = None if second.shape == shape else (second.shape, dtype)
+                return None if spec is other else (spec, other)
+    return specs_for(mode, primitive, values, active, out)
+
+
 def reverse_specs(primitive: Primitive, values: Sequence[Any], active: tuple[int, ...], out: Any) -> Any:
     """Return the shape and dtype that the cotangent of each active input must be brought to, or `None`.
 

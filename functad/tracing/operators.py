@@ -18,7 +18,7 @@ from functad.primitives.operands import innermost, refuse_foreign
 from functad.primitives.primitive import KEEP_NOTHING, Plan, Primitive, names_read
 from functad.tracing.constants import SMALL, held
 from functad.tracing.conversions import unhashable
-from functad.tracing.fitting import specs_for
+from functad.tracing.fitting import specs_beside, specs_for
 from functad.tracing.recorder import IDLE, ONLOOKER, Recorded, idle, record
 
 _getframe = sys._getframe
@@ -111,6 +111,7 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
     both = primitive.reverse_plan((0, 1))
     pick_both = both.pick
     contracts = primitive.kind == "multilinear"  # then only batch axes, those before the last two, are broadcast
+    specs_of = specs_for if contracts else specs_beside
     nothing = both.pick((), None, {}) if not any(map(names_read, both.rules)) else None
 
     def one_way(position: int) -> Method:
@@ -155,7 +156,7 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                     or value.dtype is not y.dtype
                     or (value.ndim > 2 or y.ndim > 2 if contracts else value.shape != y.shape)
                 ):
-                    specs = specs_for(recorder.mode, primitive, [y, value] if flipped else [value, y], (position,), out)
+                    specs = specs_of(recorder.mode, primitive, (y, value) if flipped else (value, y), (position,), out)
                 if holds_other and kind is _ndarray:
                     y = y.copy() if y.nbytes <= SMALL else held(y, recorder)
                 saved = y if reads_other else None if reads_nothing else save(value, y, out)
@@ -174,7 +175,7 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                 ):
                     specs = None
                 else:
-                    specs = specs_for(recorder.mode, primitive, [value, other], (0, 1), out)
+                    specs = specs_of(recorder.mode, primitive, (value, other), (0, 1), out)
                 equation = (both, (x.slot, y.slot), nothing or pick_both((value, other), out, None), specs)
             else:
                 return aside(x, y)

@@ -38,12 +38,15 @@ class Reading:
             way = way_of_reading(index)
             if way is OTHER:
                 index = plain_index(index)
-            if (way is OTHER and (type(index) is tuple or index is None)) or (way is WIDENS and not is_short(self)):
-                wider = widened(self, (None,) if index is None else index)
+                wider = widened(self, (None,) if index is None else index) if type(index) is tuple or index is None else None
                 if wider is not None:
                     return wider
-            if way is OTHER and type(index) is not slice and holds_tensors(index):
-                return gather(self, index)
+                if type(index) is not slice and holds_tensors(index):
+                    return gather(self, index)
+            elif way is WIDENS and not is_short(self):
+                wider = widened(self, index)
+                if wider is not None:
+                    return wider
         recorder = self.recorder
         if not recorder.eager:
             return GETITEM(self, index=index)

@@ -115,6 +115,7 @@ def _push_run(remaining: Iterator[Any], tangents: list[Any], quick: bool) -> Any
     Sums and products are written out here: with a call for each, a chain takes half as long again.
     """
     append = tangents.append
+    scales, maps = (SCALES, MAPS) if quick else (_END, _END)
     for equation in remaining:
         if equation is None:
             append(None)
@@ -123,12 +124,12 @@ def _push_run(remaining: Iterator[Any], tangents: list[Any], quick: bool) -> Any
         if rest is not None:
             return equation
         step = plan.step
-        if step == SCALES and quick:
+        if step == scales:
             t = tangents[slots]
-            if type(t) is _float64 and type(saved) is float:
+            if type(t) in PLAIN and type(saved) in PLAIN:
                 t = t * saved
             elif t is not None:
-                t = t * saved if type(t) in PLAIN and type(saved) in PLAIN else plan.pushes[0](t, saved)
+                t = plan.pushes[0](t, saved)
         elif step == SUMS:
             first, second = slots
             t, other = tangents[first], tangents[second]
@@ -138,7 +139,7 @@ def _push_run(remaining: Iterator[Any], tangents: list[Any], quick: bool) -> Any
                 t = t + other
         elif step == PASSES:
             t = tangents[slots]
-        elif step == MAPS and quick:
+        elif step == maps:
             t = tangents[slots]
             if t is not None:
                 t = plan.pushes[0](t, saved)

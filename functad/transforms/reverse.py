@@ -129,8 +129,11 @@ def _walk(equations: list[Any], cotangents: list[Any], inputs: int, consume: boo
             careful = not flows_all and plan.fresh
             by_array = careful and type(g) is not _float64
             if flows_all:
-                for slot in (slots,) if type(slots) is int else slots:
-                    dense[slot] = 1
+                if type(slots) is int:
+                    dense[slots] = 1
+                else:
+                    for slot in slots:
+                        dense[slot] = 1
         step = plan.step
         if step and specs is None and not careful:
             if step < SUMS:
@@ -140,7 +143,8 @@ def _walk(equations: list[Any], cotangents: list[Any], inputs: int, consume: boo
                 ct = other = g
                 if step == PRODUCTS:
                     (y,), (x,) = saved
-                    ct, other = g * y, g * x
+                    ct = g * y
+                    other = ct if first == second else g * x  # a square is added to itself, in its place
                 if cotangents[first] is None:
                     cotangents[first] = ct
                     owned[first] = step == PRODUCTS and type(ct) is _ndarray
