@@ -40,6 +40,11 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
         (_internal if _looks_internal(filename) else _users).add(filename)
 
 
+def place_of(frame: FrameType | None) -> tuple[CodeType | None, int]:
+    """Return the code and the instruction that a frame is at; `None` and 0 if there is no frame."""
+    return (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
+
+
 def _looks_internal(filename: str) -> bool:
     if filename.startswith(_PYTHON + os.sep) and not filename[len(_PYTHON) + 1 :].startswith(_INSTALLED):
         return True

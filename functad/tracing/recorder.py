@@ -80,7 +80,9 @@ class Recorder:
     """In the trace of `explain`, the method that does the work of `record`: see `functad.transforms.following`."""
 
     batches: ClassVar[bool] = False
-    """It is that of a batch, and has a short way for elementwise operations."""
+    """It is that of a batch, and has a short way for elementwise operations; `place` is then known during backward walks."""
+
+    place: tuple[CodeType | None, int] | None = None
 
     # No slots: what few traces need stands here, and making a recorder is a third of what a trace costs beside its operations.
     guard = False
@@ -240,7 +242,10 @@ def record(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]
     if recorder.follow is not None:
         return recorder.follow(primitive, arrays, params)
     values, active, nested = _lower(recorder, primitive, arrays)
-    out = primitive(*values, **params) if nested else primitive.compute(*values, **params)
+    if not nested:
+        out = primitive.compute(*values, **params)
+    else:  # of a subclass, a call may do otherwise
+        out = record(primitive, tuple(values), params) if type(primitive) is Primitive else primitive(*values, **params)
     if not active or out is NotImplemented:
         return recorder.underived(primitive, arrays, params, out)
     made = append(type(newest), recorder, primitive, arrays, values, active, params, out)
@@ -300,7 +305,7 @@ def _record_one(primitive: Primitive, x: Recorded, params: dict[str, Any]) -> An
     value, recorder = x.value, x.recorder
     kind = type(value)
     plain = kind is _ndarray or not issubclass(kind, Recorded)
-    out = primitive.compute(value, **params) if plain else primitive(value, **params)
+    out = primitive.compute(value, **params) if plain else record(primitive, (value,), params)
     plan = primitive.unary_plan
     if plan is None or out is NotImplemented:
         return recorder.underived(primitive, (x,), params, out)

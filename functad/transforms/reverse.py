@@ -11,19 +11,20 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from operator import is_not
-from sys import getrefcount
+from sys import _getframe, getrefcount
 from typing import Any
 
 import numpy as np
 
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, shape_of
+from functad.places import place_of, user_frame
 from functad.primitives.arithmetic import MULTIPLY
 from functad.primitives.broadcasting import unbroadcast
 from functad.primitives.operands import absent
 from functad.primitives.primitive import KEEP_GATHER, KEEP_NOTHING, KEEP_ONE, MAPS, PRODUCTS, SCALES, SUMS, Plan
 from functad.primitives.safe import mended, product
 from functad.primitives.writing import ADD_TO, as_cotangent, part, put, shares, written
-from functad.tracing.recorder import Recorded, Recorder
+from functad.tracing.recorder import OPEN, Recorded, Recorder
 from functad.transforms.cotangents import Scattered, accumulate, add_piece
 from functad.transforms.silence import restore, silence
 
@@ -61,10 +62,15 @@ def walk_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consu
     """
     while inputs < len(cotangents) < len(equations) and equations[len(cotangents) - 1] is None:
         cotangents.append(None)  # the record of several results stands at the last of them
-    token = silence()
+    token, around = silence(), OPEN.get()
+    locates = around is not None and around.batches and around.place is None
     try:
+        if locates:
+            around.place = place_of(user_frame(_getframe(1)))  # type: ignore[union-attr]
         return _walk(equations, cotangents, inputs, consume, guard)
     finally:
+        if locates:
+            around.place = None  # type: ignore[union-attr]
         restore(token)
 
 

@@ -289,6 +289,40 @@ def test_a_small_input_may_be_overwritten_under_another_name() -> None:
     assert _gradient_that_overwrites_its_input(x, x).tolist() == [2.0] * 3
 
 
+@pytest.mark.parametrize("of", [lambda a: a, lambda a: a.reshape(40, 50).T, lambda a: a.astype(np.float32)])
+def test_an_input_of_some_kilobytes_may_be_overwritten_through_an_older_view(of: Any) -> None:
+    x = of(np.sin(np.arange(2_000.0)))
+    assert 1 << 12 < x.nbytes <= 1 << 16
+    view, kept = x[:], x.copy()
+
+    def f(x: Any) -> Any:
+        y = np.sum(x**3)
+        view[...] = 7.0
+        return y
+
+    np.testing.assert_allclose(functad.grad(f)(x), 3 * kept**2, rtol=1e-6)
+    assert np.all(x == 7.0)
+    x[...] = kept
+    tangent = functad.jvp(f, (x,), (np.ones_like(x),))[1]
+    np.testing.assert_allclose(tangent, np.sum(3 * kept**2), rtol=1e-5)
+
+
+@pytest.mark.parametrize("size", [255_224, 255_232, 261_368, 261_376, 1_000_005])
+def test_every_byte_of_a_constant_is_sealed(size: int) -> None:
+    constant = np.ones(size, np.uint8)
+    other = constant[:]
+    for place in (0, size // 2, size - 1):
+
+        def f(x: Any, place: int = place) -> Any:
+            y = np.sum(x * constant)
+            other[place] = 2
+            return y
+
+        with pytest.raises(ConstantError, match="overwritten before the function returned"):
+            functad.grad(f)(np.ones(size))
+        constant[place] = 1
+
+
 @pytest.mark.parametrize("size", [30, 20_000])
 def test_another_input_may_not_be_overwritten_under_another_name(size: int) -> None:
     x = np.ones(size)

@@ -294,6 +294,24 @@ def test_escaped_tensor() -> None:
         kept[0] + 1
 
 
+@pytest.mark.parametrize("f", [lambda x: np.sum(np.exp(x)), lambda x: np.sum(x * np.sin(x)), lambda x: np.sum((x @ W) ** 2)])
+def test_escaped_cotangents_name_the_line_that_asked_for_them(f: Any) -> None:
+    kept: list[Any] = []
+
+    def slope(x: Any) -> Any:
+        kept.append(grad(f)(x))
+        kept.append(np.exp(kept[0]))
+        return kept[0]
+
+    line = slope.__code__.co_firstlineno + 1
+    for derive, given in ((vmap(slope), XS), (vmap(vmap(slope)), np.stack([XS, YS]))):
+        kept.clear()
+        derive(given)
+        for tensor, place in zip(kept, (line, line + 1), strict=True):
+            with pytest.raises(functad.errors.EscapedTensorError, match=rf"made at {__file__}:{place}\."):
+                tensor + 1
+
+
 # Together with derivatives
 
 
