@@ -287,6 +287,7 @@ def add_at(target: Any, index: Any, piece: Any) -> None:
 
 
 _MANY = 1024
+"""From so many elements on it is worth while to tell where each of them lies, see `_add_repeatedly`."""
 
 
 def _add_repeatedly(target: Any, index: Any, piece: Any) -> None:

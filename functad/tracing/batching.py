@@ -68,8 +68,6 @@ class BatchRecorder(Recorder):
 
     Attributes:
         size: the number of examples.
-        place: where the user asked for the derivative of a backward walk that is going on; to look for it each time takes 5 %
-            of `vmap(grad)`.
     """
 
     batches = True
@@ -210,6 +208,7 @@ class BatchRecorder(Recorder):
         _set_array(value, array)
         tensor.recorder = self
         tensor.slot = 1
+        # In a backward walk the line is known: to look for it each time would take 5 % of `vmap(grad)`.
         tensor.code, tensor.instruction = self.place or place_of(user_frame(_getframe(4)))
         return tensor
 

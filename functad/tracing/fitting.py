@@ -48,10 +48,6 @@ def reverse_specs(primitive: Primitive, values: Sequence[Any], active: tuple[int
 
     `None` stands for what cannot differ: the shape unless the primitive broadcasts, the dtype if it is that of the result.
     """
-    if type(out) is _ndarray and primitive.kind == "elementwise":
-        found = [_spec_beside(values[i], out.shape, out.dtype) for i in active]
-        if _UNLIKE not in found:
-            return found[0] if len(found) == 1 else tuple(found) if any(found) else None
     dtype = None if primitive.multiple else dtype_of(out)
     if dtype is not _FLOAT64 and dtype is not None and dtype.kind == "O":
         raise ConversionError(
@@ -81,16 +77,3 @@ def reverse_specs(primitive: Primitive, values: Sequence[Any], active: tuple[int
     if not any(result):
         return None
     return result[0] if len(result) == 1 else tuple(result)
-
-
-_UNLIKE: Any = object()
-
-
-def _spec_beside(value: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    """Return what is to be kept of the operand of an elementwise operation: its shape, if that was broadcast.
-
-    That is where it is an array of the dtype of the result, as nearly always; otherwise return `_UNLIKE`.
-    """
-    if type(value) is not _ndarray or value.dtype is not dtype:
-        return _UNLIKE
-    return None if value.shape == shape else (value.shape, dtype)

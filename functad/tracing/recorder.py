@@ -80,9 +80,10 @@ class Recorder:
     """In the trace of `explain`, the method that does the work of `record`: see `functad.transforms.following`."""
 
     batches: ClassVar[bool] = False
-    """It is that of a batch, and has a short way for elementwise operations; `place` is then known during backward walks."""
+    """It is that of a batch, and has a short way for elementwise operations."""
 
     place: tuple[CodeType | None, int] | None = None
+    """In the trace of a batch, during a backward walk: the user's line that asked for it, and so made what the walk makes."""
 
     # No slots: what few traces need stands here, and making a recorder is a third of what a trace costs beside its operations.
     guard = False

@@ -63,14 +63,14 @@ def walk_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consu
     while inputs < len(cotangents) < len(equations) and equations[len(cotangents) - 1] is None:
         cotangents.append(None)  # the record of several results stands at the last of them
     token, around = silence(), OPEN.get()
-    locates = around is not None and around.batches and around.place is None
+    batch = around if around is not None and around.batches and around.place is None else None
     try:
-        if locates:
-            around.place = place_of(user_frame(_getframe(1)))  # type: ignore[union-attr]
+        if batch is not None:
+            batch.place = place_of(user_frame(_getframe(1)))
         return _walk(equations, cotangents, inputs, consume, guard)
     finally:
-        if locates:
-            around.place = None  # type: ignore[union-attr]
+        if batch is not None:
+            batch.place = None
         restore(token)
 
 
