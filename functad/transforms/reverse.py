@@ -131,10 +131,11 @@ def _walk(equations: list[Any], cotangents: list[Any], inputs: int, consume: boo
             if not guard:
                 guard = True
                 dense = bytearray(map(is_not, cotangents, _NOTHING))
-            flows_all = not plan.selects and dense[index] and not plan.primitive.multiple
-            careful = not flows_all and plan.fresh
-            by_array = careful and type(g) is not _float64
-            if flows_all:
+            if not dense[index] or plan.selects or plan.primitive.multiple:
+                careful = plan.fresh
+                by_array = careful and type(g) is not _float64
+            else:
+                careful = by_array = False
                 if type(slots) is int:
                     dense[slots] = 1
                 else:
@@ -322,7 +323,15 @@ def _sums_over(equation: Any, axis: int) -> bool:
 def pull_record(plan: Plan, g: Any, saved: Any) -> list[Any]:
     """Return what the rules of one record give for a cotangent, one for each differentiated input."""
     if plan.joint:
-        found = plan.rules[0](g, *saved)
+        around = OPEN.get()
+        if around is None or around.place is None:
+            found = plan.rules[0](g, *saved)
+        else:  # the rule may be the user's, with lines of its own
+            place, around.place = around.place, None
+            try:
+                found = plan.rules[0](g, *saved)
+            finally:
+                around.place = place
         return [found[i] for i in plan.active]
     if plan.single is None:
         return [rule(g, *args) for rule, args in zip(plan.rules, saved, strict=False)]

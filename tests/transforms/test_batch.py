@@ -312,6 +312,27 @@ def test_escaped_cotangents_name_the_line_that_asked_for_them(f: Any) -> None:
                 tensor + 1
 
 
+def test_escaped_cotangents_of_a_rule_name_its_line() -> None:
+    kept: list[Any] = []
+
+    @functad.custom_vjp
+    def square(x: Any) -> Any:
+        return x * x
+
+    def forward(x: Any) -> Any:
+        return x * x, x
+
+    def backward(x: Any, g: Any) -> Any:
+        kept.append(2 * x * g)
+        return (kept[0],)
+
+    square.defvjp(forward, backward)
+    vmap(lambda x: np.sum(kept.append(grad(lambda x: np.sum(np.sin(square(3 * x))))(x)) or x))(XS)
+    for tensor, line in zip(kept, (backward.__code__.co_firstlineno + 1, backward.__code__.co_firstlineno + 5), strict=True):
+        with pytest.raises(functad.errors.EscapedTensorError, match=rf"made at {__file__}:{line}\."):
+            tensor + 1
+
+
 # Together with derivatives
 
 
