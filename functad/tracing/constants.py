@@ -133,7 +133,7 @@ def _sample(a: Any, memory: Any) -> list[Any]:
 
 
 def _all_words(a: Any, memory: Any) -> list[Any]:
-    """Return what an array holds as integers of 64 bits, in blocks of 32 to 63 rows, and the last of its bytes.
+    """Return what an array holds as integers of 64 bits, in blocks of 31 to 63 rows, and the last of its bytes.
 
     Of the blocks the columns are summed modulo 2^64. So a change of one integer changes a sum, and so does a permutation,
     unless it stays within the columns of a block: their number is a prime that divides no length of the array, so that no

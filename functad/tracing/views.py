@@ -254,9 +254,7 @@ def note_read_only(base: Any, view: Any, entry: Any, params: dict[str, Any]) -> 
 def enter(root: Any, path: Path, view: Any) -> None:
     """Let a Tensor stand for the view at the end of a path."""
     view.origin = root, path
-    memory = getattr(root, "memory", None)
-    if memory is None:
-        memory = root.memory = Memory()
+    memory = getattr(root, "memory", None) or memory_of(root)
     views = memory.views
     views.append(ref(view))
     if len(views) >= memory.limit:

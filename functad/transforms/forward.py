@@ -24,7 +24,6 @@ from functad.transforms.selection import Selection
 from functad.transforms.silence import restore, silence
 from functad.trees import flatten
 
-_float64 = np.float64
 _END: Any = object()
 
 _LARGE = 1 << 14
