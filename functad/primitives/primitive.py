@@ -44,9 +44,9 @@ INTERNAL: list[Primitive] = []
 KEEP_NOTHING, KEEP_ONE, KEEP_TUPLE, KEEP_GATHER = range(4)
 
 # How derivatives pass a record whose shapes and dtypes agree: unchanged, multiplied with what was saved, by a rule that reads
-# one saved value; and with two differentiated inputs, unchanged to and from both, or multiplied with the other. These are
-# written out in the walks; all others, which are 0, go by what is saved. The transpose of each passes likewise.
-OTHER, PASSES, SCALES, MAPS, SUMS, PRODUCTS = range(6)
+# one saved value, several, or none; and with two differentiated inputs, unchanged to and from both, multiplied with the other,
+# or by two rules. These are written out in the walks, all others are 0. The transposes of sums and products pass likewise.
+OTHER, PASSES, SCALES, MAPS, PICKS, CALLS, SUMS, PRODUCTS, PAIRS = range(9)
 
 
 class Entry:
@@ -186,10 +186,16 @@ class Plan:
             body = _tuple_source([_tuple_source(pick) for pick in picks])
         if primitive.gather and self.single is primitive.vjps[0]:
             self.keep = KEEP_GATHER
-        self.step = MAPS if self.pushes is not None and self.keep == KEEP_ONE else OTHER
-        if primitive.steps is not None and 0 < len(active) <= 2:
-            self.step = primitive.steps[len(active) - 1]
+        self.step = self._step()
         self.pick = _made_pick(body, primitive.derived) if "derived[" in body else _pick(body)
+
+    def _step(self) -> int:
+        count = len(self.active)
+        if self.primitive.steps is not None and 0 < count <= 2:
+            return self.primitive.steps[count - 1]
+        if self.single is None:
+            return PAIRS if self.separate and count == 2 else OTHER
+        return OTHER if self.keep == KEEP_GATHER or self.spends is not None else (CALLS, MAPS, PICKS)[self.keep]
 
 
 def _made_pick(body: str, derived: Mapping[str, Callable[..., Any]]) -> Callable[[Any, Any, Any], Any]:

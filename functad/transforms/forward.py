@@ -113,11 +113,10 @@ def _push_run(remaining: Iterator[Any], tangents: list[Any], quick: bool) -> Any
 
     Sums and products are written out here: with a call for each, a chain takes half as long again.
     """
-    append = tangents.append
     scales, maps = (SCALES, MAPS) if quick else (_END, _END)
     for equation in remaining:
         if equation is None:
-            append(None)
+            tangents.append(None)
             continue
         plan, slots, saved, rest = equation
         if rest is not None:
@@ -144,7 +143,7 @@ def _push_run(remaining: Iterator[Any], tangents: list[Any], quick: bool) -> Any
                 t = plan.pushes[0](t, saved)
         else:
             t = _push_short(equation, tangents, quick)
-        append(t)
+        tangents.append(t)
     return _END
 
 

@@ -21,7 +21,19 @@ from functad.places import place_of, user_frame
 from functad.primitives.arithmetic import MULTIPLY
 from functad.primitives.broadcasting import unbroadcast
 from functad.primitives.operands import absent
-from functad.primitives.primitive import KEEP_GATHER, KEEP_NOTHING, KEEP_ONE, MAPS, PRODUCTS, SCALES, SUMS, Plan
+from functad.primitives.primitive import (
+    KEEP_GATHER,
+    KEEP_NOTHING,
+    KEEP_ONE,
+    MAPS,
+    PAIRS,
+    PASSES,
+    PICKS,
+    PRODUCTS,
+    SCALES,
+    SUMS,
+    Plan,
+)
 from functad.primitives.safe import mended, product
 from functad.primitives.writing import ADD_TO, as_cotangent, part, put, shares, written
 from functad.tracing.recorder import OPEN, Recorded, Recorder
@@ -114,6 +126,7 @@ def _walk(equations: list[Any], cotangents: list[Any], inputs: int, consume: boo
     owned = bytearray(len(cotangents))
     dense = bytearray(len(cotangents)) if guard else owned
     careful = by_array = False  # as long as nothing is guarded
+    scattered = False  # some cotangents may be in pieces
     for index in range(len(cotangents) - 1, inputs - 1, -1):
         g = cotangents[index]
         equation = equations[index]
@@ -124,7 +137,7 @@ def _walk(equations: list[Any], cotangents: list[Any], inputs: int, consume: boo
                 _pull_several(equation, index, g, cotangents, owned)
             continue
         cotangents[index] = None
-        if type(g) is Scattered:
+        if scattered and type(g) is Scattered:
             g = g.total()
         plan, slots, saved, specs = equation
         if guard or plan.selects:
@@ -144,7 +157,12 @@ def _walk(equations: list[Any], cotangents: list[Any], inputs: int, consume: boo
         step = plan.step
         if step and specs is None and not careful:
             if step < SUMS:
-                ct = g * saved if step == SCALES else plan.single(g, saved) if step == MAPS else g
+                if step == SCALES:
+                    ct = g * saved
+                elif step == MAPS:
+                    ct = plan.single(g, saved)
+                else:
+                    ct = g if step == PASSES else plan.single(g, *saved) if step == PICKS else plan.single(g)
             else:
                 first, second = slots
                 ct = other = g
@@ -152,14 +170,17 @@ def _walk(equations: list[Any], cotangents: list[Any], inputs: int, consume: boo
                     (y,), (x,) = saved
                     ct = g * y
                     other = ct if first == second else g * x  # a square is added to itself, in its place
+                elif step == PAIRS:
+                    (rule, other_rule), (read, others) = plan.rules, saved
+                    ct, other = rule(g, *read), other_rule(g, *others)
                 if cotangents[first] is None:
                     cotangents[first] = ct
-                    owned[first] = step == PRODUCTS and type(ct) is _ndarray
+                    owned[first] = plan.fresh and type(ct) is _ndarray
                 else:
                     accumulate(cotangents, owned, first, ct)
                 if cotangents[second] is None:
                     cotangents[second] = other
-                    owned[second] = step == PRODUCTS and type(other) is _ndarray
+                    owned[second] = plan.fresh and type(other) is _ndarray
                 else:
                     accumulate(cotangents, owned, second, other)
                 continue
@@ -189,6 +210,7 @@ def _walk(equations: list[Any], cotangents: list[Any], inputs: int, consume: boo
             keep = plan.keep
             if keep == KEEP_GATHER:
                 add_piece(cotangents, owned, slots, g, saved)
+                scattered = True
                 continue
             fitted = True
             if plan.spends is not None and consume and specs is None and not careful and _is_spare(saved):

@@ -97,6 +97,23 @@ def test_same_tensor_twice() -> None:
     assert functad.grad(lambda x: x**x)(2.0) == pytest.approx(4 * (np.log(2) + 1))
 
 
+@pytest.mark.parametrize("op", [*ARITHMETIC[:5], np.arctan2, np.hypot, np.logaddexp, np.copysign], ids=_name)
+def test_array_as_both_arguments_and_elsewhere(op: Callable[..., Any]) -> None:
+    """The cotangents of both arguments go to one place, where others have arrived or will, and are not those of the caller."""
+    x, w, g = np.array([1.3, 0.7, 2.1]), np.array([0.4, -1.1, 0.8]), np.array([0.3, 1.0, -0.6])
+    for f in (lambda t: op(t, t) * w + t * t, lambda t: t * w - op(t, t), lambda t: op(t, 1.5 - t) - op(t, t) / op(t, t + 1)):
+        value, pullback = functad.vjp(f, x)
+        handed_in = g.copy()
+        (ct,) = pullback(handed_in)
+        assert np.array_equal(handed_in, g)
+        assert np.array_equal(ct, pullback(g)[0])
+        direction = np.array([0.2, -0.5, 0.9])
+        (fd,) = central_difference(lambda t, f=f: [f(t)], [x], [direction])
+        assert np.sum(ct * direction) == pytest.approx(np.sum(g * fd), rel=1e-7)
+        assert np.allclose(functad.jvp(f, (x,), (direction,))[1], fd, rtol=1e-7)
+        assert np.array_equal(value, f(x))
+
+
 @pytest.mark.parametrize("shapes", [((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 2)), ((2, 3), (3, 4)), ((5, 2, 3), (3, 2))])
 def test_matmul_and_its_reflection(shapes: tuple[tuple[int, ...], ...]) -> None:
     rng = np.random.default_rng(0)
