@@ -3,7 +3,9 @@
 Every library runs in a process of its own. For each program the results are first checked against each other, value and
 gradient; then rounds of steps are timed in turn, one framework after the other, so that whatever else happens on the machine
 happens to all of them. The median of the rounds is reported, and the median of the ratios within each round: the clock of a
-shared machine changes from second to second, by more than what is to be seen.
+shared machine changes from second to second, by more than what is to be seen. A round is repeated if a loop of plain Python
+before or after it took a quarter longer than it can: somebody else was at work on the same core, which costs up to half of
+its speed, and Python more of it than large arrays.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +33,11 @@ ROUND_SECONDS = 0.04
 
 PAUSE_SECONDS = 0.1
 """Between two frameworks: the idle threads of OpenBLAS (some 30 ms) and of OpenMP go on spinning after the work is done."""
+
+DISTURBED = 1.25
+"""A round in which the processor was slower than at its best by this factor is repeated."""
+
+PATIENCE_HELP = "seconds for which rounds of a program are repeated that other work disturbed (default %(default)s)"
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -67,7 +75,49 @@ def difference(expected: list[np.ndarray[Any, Any]], given: list[np.ndarray[Any,
     return worst
 
 
-def measure(program: Program, frameworks: list[Framework], rounds: int, budget: float) -> dict[str, list[float]]:
+class Rounds:
+    """Rounds of steps, repeated while something else runs on the same core.
+
+    Attributes:
+        patience: seconds for which rounds of one program may be repeated.
+        least: for each framework, the best pace of its processor so far.
+        disturbed: the rounds of this program that were kept although something else ran.
+    """
+
+    def __init__(self, patience: float) -> None:
+        self.patience = patience
+        self.least: dict[str, float] = {}
+        self.disturbed = 0
+        self._left = patience
+
+    def begin(self, frameworks: Iterable[Framework]) -> None:
+        """Begin with another program."""
+        self.disturbed = 0
+        self._left = self.patience
+        for framework in frameworks:
+            for _ in range(100):
+                self._is_calm(framework, framework.ask("pace")["pace"])
+
+    def _is_calm(self, framework: Framework, pace: float) -> bool:
+        least = self.least[framework.name] = min(pace, self.least.get(framework.name, pace))
+        return pace <= DISTURBED * least
+
+    def seconds(self, framework: Framework, steps: int) -> float:
+        """Return the seconds of one round."""
+        while True:
+            time.sleep(PAUSE_SECONDS)
+            start = time.monotonic()
+            answer = framework.ask("time", steps=steps)
+            calm = self._is_calm(framework, answer["pace"])
+            if calm or self._left <= 0:
+                self.disturbed += not calm
+                return float(sum(answer["seconds"]))
+            self._left -= time.monotonic() - start + PAUSE_SECONDS
+
+
+def measure(
+    program: Program, frameworks: list[Framework], rounds: int, budget: float, patience: Rounds
+) -> dict[str, list[float]]:
     """Return for each framework the seconds of a step, one figure per round."""
     ready: dict[str, Framework] = {}
     steps: dict[str, int] = {}
@@ -86,13 +136,16 @@ def measure(program: Program, frameworks: list[Framework], rounds: int, budget: 
         raise SystemExit("results do not agree: " + "; ".join(differences))
     times: dict[str, list[float]] = {name: [] for name in ready}
     spent = dict.fromkeys(ready, 0.0)
+    patience.begin(ready.values())
     for i in range(rounds):
         for name, framework in ready.items():
             if i < 3 or spent[name] < budget:
-                time.sleep(PAUSE_SECONDS)
-                seconds = sum(framework.ask("time", steps=steps[name])["seconds"])
+                seconds = patience.seconds(framework, steps[name])
                 spent[name] += seconds
                 times[name].append(seconds / steps[name])
+    if patience.disturbed:
+        count = sum(map(len, times.values()))
+        print(f"{patience.disturbed} of {count} rounds of {program.name} were disturbed by other work", file=sys.stderr)
     return times
 
 
@@ -194,6 +247,7 @@ def options(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, default=21, help="rounds for each framework and program (default %(default)s)")
     parser.add_argument("--budget", type=float, default=8.0, help="seconds after which a slow framework gets no more rounds")
+    parser.add_argument("--patience", type=float, default=30.0, help=PATIENCE_HELP)
     parser.add_argument("--keep-memory", action="store_true", help="all processes keep freed memory instead of handing it back")
     parser.add_argument("--quick", action="store_true", help="5 rounds")
     parser.add_argument("--markdown", action="store_true", help="print the table in Markdown, with versions")
@@ -208,10 +262,11 @@ def main(arguments: list[str] | None = None) -> None:
     names = [framework.name for framework in frameworks]
     versions = {framework.name: framework.versions for framework in frameworks}
     results: dict[str, dict[str, list[float]]] = {}
+    rounds, patience = 5 if chosen.quick else chosen.rounds, Rounds(chosen.patience)
     try:
         for name in chosen.programs:
             print(f"{name} ...", file=sys.stderr)
-            results[name] = measure(PROGRAMS[name], frameworks, 5 if chosen.quick else chosen.rounds, chosen.budget)
+            results[name] = measure(PROGRAMS[name], frameworks, rounds, chosen.budget, patience)
     finally:
         for framework in frameworks:
             framework.close()

@@ -60,7 +60,7 @@ def test_the_banded_jacobian_is_the_dense_one() -> None:
 def test_the_comparison_prints_its_tables_and_writes_the_rounds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "rounds.json"
     chosen = ["--frameworks", "functad", "reference", "--programs", "hessian", "jvp_scalar", "--sizes", "50", "100"]
-    transforms.main([*chosen, "--rounds", "2", "--markdown", "--json", str(file)])
+    transforms.main([*chosen, "--rounds", "2", "--patience", "0", "--markdown", "--json", str(file)])
     printed = capsys.readouterr().out
     assert "| `hessian` of a logistic loss, 500 x 100 |" in printed
     assert "2.5 times the plain run and" in printed

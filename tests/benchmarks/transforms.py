@@ -16,7 +16,7 @@ from typing import Any
 
 from .banded import SIZES
 from .banded import measure as measure_banded
-from .compare import machine, markdown, measure, plain, readable
+from .compare import PATIENCE_HELP, Rounds, machine, markdown, measure, plain, readable
 from .frameworks import TITLES, TRANSFORM_MODULES, start
 from .transform_programs import CHAIN_OPERATIONS, JVP_RATIO, JVP_SECONDS, TRANSFORMS
 
@@ -85,6 +85,7 @@ def options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--sizes", nargs="*", type=int, default=list(SIZES), help="rows of the banded Jacobians")
     parser.add_argument("--rounds", type=int, default=21, help="rounds for each framework and program (default %(default)s)")
     parser.add_argument("--budget", type=float, default=8.0, help="seconds after which a slow framework gets no more rounds")
+    parser.add_argument("--patience", type=float, default=30.0, help=PATIENCE_HELP)
     parser.add_argument("--quick", action="store_true", help="5 rounds")
     parser.add_argument("--markdown", action="store_true", help="print the tables in Markdown, with versions")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all rounds, versions and the machine to a file")
@@ -94,7 +95,7 @@ def options(arguments: list[str] | None) -> argparse.Namespace:
 def main(arguments: list[str] | None = None) -> None:
     """Run the comparison."""
     chosen = options(arguments)
-    rounds = 5 if chosen.quick else chosen.rounds
+    rounds, patience = 5 if chosen.quick else chosen.rounds, Rounds(chosen.patience)
     frameworks = start(chosen.frameworks, chosen.peers_python, modules=TRANSFORM_MODULES)
     names = [framework.name for framework in frameworks]
     versions = {framework.name: framework.versions for framework in frameworks if framework.name != "reference"}
@@ -102,7 +103,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         for name in chosen.programs:
             print(f"{name} ...", file=sys.stderr)
-            results[name] = measure(TRANSFORMS[name], frameworks, rounds, chosen.budget)
+            results[name] = measure(TRANSFORMS[name], frameworks, rounds, chosen.budget, patience)
     finally:
         for framework in frameworks:
             framework.close()

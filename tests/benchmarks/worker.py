@@ -3,7 +3,8 @@
     {"do": "start", "module": "torch_programs"}             -> {"version", "numpy", "python"}
     {"do": "prepare", "program": "logistic"}                -> {"seconds": of one step, after warming up}
     {"do": "check", "file": "x.npz"}                        -> {} (value and gradients are in the file)
-    {"do": "time", "steps": 10, "collector": true}          -> {"seconds": [of each step]}
+    {"do": "time", "steps": 10, "collector": true}          -> {"seconds": [of each step], "pace": of this processor meanwhile}
+    {"do": "pace"}                                          -> {"pace": of this processor now}
     {"do": "peak"}                                          -> {"bytes": most memory allocated during a step, by tracemalloc}
 
 A command that fails is answered with {"error": "..."}. Run by `compare`, `scaling` and `transforms`.
@@ -26,6 +27,19 @@ import numpy as np
 
 from .programs import PROGRAMS
 from .transform_programs import TRANSFORMS
+
+_LOOP = range(20_000)
+
+
+def pace() -> float:
+    """Return the seconds that a short loop takes in plain Python: twice as many while a neighbour shares the core."""
+    least = float("inf")
+    for _ in range(3):
+        start = perf_counter()
+        for _ in _LOOP:
+            pass
+        least = min(least, perf_counter() - start)
+    return least
 
 
 class Worker:
@@ -55,6 +69,7 @@ class Worker:
     def time(self, steps: int, collector: bool = True) -> dict[str, Any]:
         """Time steps, with the cycle collector on or off."""
         step = self.step
+        before = pace()
         step()  # its threads and caches are warm again, whoever was at work before
         seconds = []
         if not collector:
@@ -67,7 +82,11 @@ class Worker:
                 seconds.append(perf_counter() - start)
         finally:
             gc.enable()
-        return {"seconds": seconds}
+        return {"seconds": seconds, "pace": max(before, pace())}
+
+    def pace(self) -> dict[str, Any]:
+        """Tell how fast this processor is now."""
+        return {"pace": pace()}
 
     def peak(self) -> dict[str, Any]:
         """Measure the memory of one step; libraries that do not allocate through Python or NumPy cannot be seen."""
