@@ -50,7 +50,7 @@ def _matmul_b(g: Any, a: Any, b_shape: Shape) -> Any:
             return g * a
         return OUTER(a, g) if len(b_shape) == 2 and type(g) is not np.ndarray else a[:, None] * g[..., None, :]
     if a.ndim == 2 and len(b_shape) == 1:
-        return g.dot(a) if type(g) is type(a) is np.ndarray else g @ a  # 2 % of a small gradient
+        return g.dot(a) if type(g) is type(a) is np.ndarray else g @ a  # of small arrays in half of the time
     if a.ndim == 2:
         return a.mT @ g
     if len(b_shape) > 2:
