@@ -120,3 +120,8 @@ def dtype_of(value: Any) -> np.dtype[Any]:
 def is_float_array(value: Any) -> bool:
     """Say whether a value is a plain array or number of NumPy, floating point or complex."""
     return isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "fc"
+
+
+def is_inexact(value: Any) -> bool:
+    """Say whether a value can carry a derivative: floating point or complex."""
+    return dtype_of(value).kind in "fc"

@@ -138,7 +138,7 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
             recorder = x.recorder
             if not recorder.eager:
                 return aside(x, y)
-            value, kind = x.value, type(y)
+            value, cls, kind = x.value, type(x), type(y)
             if kind is float or kind is int:
                 if convert and type(value) is _ndarray and value.dtype is _FLOAT64:
                     known = _CONSTANTS.get(y)
@@ -148,6 +148,20 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                 equation = (plan, x.slot, saved, None)
                 if recorder.calls is not None:
                     recorder.calls[len(recorder.equations)] = y
+            elif kind is cls and y.recorder is recorder and not flipped:
+                other = y.value
+                out = compute(value, other)
+                if (
+                    type(other) is _ndarray
+                    and value.dtype is other.dtype
+                    and not (value.ndim > 2 or other.ndim > 2 if contracts else value.shape != other.shape)
+                    if type(value) is _ndarray
+                    else type(value) in _NUMBERS and type(other) in _NUMBERS
+                ):
+                    specs = None
+                else:
+                    specs = specs_of(recorder.mode, primitive, (value, other), (0, 1), out)
+                equation = (both, (x.slot, y.slot), nothing or pick_both((value, other), out, None), specs)
             elif kind is _ndarray or kind is _float64:
                 out = compute(y, value) if flipped else compute(value, y)
                 specs = None
@@ -163,24 +177,10 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                 equation = (plan, x.slot, saved, specs)
                 if recorder.calls is not None:
                     recorder.calls[len(recorder.equations)] = y if kind is not _ndarray or holds_other else y.copy()
-            elif kind is type(x) and y.recorder is recorder and not flipped:
-                other = y.value
-                out = compute(value, other)
-                own, others = type(value), type(other)
-                if (
-                    value.dtype is other.dtype
-                    and not (value.ndim > 2 or other.ndim > 2 if contracts else value.shape != other.shape)
-                    if own is _ndarray and others is _ndarray
-                    else own in _NUMBERS and others in _NUMBERS
-                ):
-                    specs = None
-                else:
-                    specs = specs_of(recorder.mode, primitive, (value, other), (0, 1), out)
-                equation = (both, (x.slot, y.slot), nothing or pick_both((value, other), out, None), specs)
             else:
                 return aside(x, y)
             equations = recorder.equations
-            tensor = type(x)()
+            tensor = cls()
             tensor.value = out
             tensor.recorder = recorder
             tensor.slot = len(equations)

@@ -25,7 +25,7 @@ import numpy as np
 
 from functad.errors import AbstractValueError, EscapedTensorError
 from functad.expressions.expressions import Constant, Equation
-from functad.expressions.spec import ArraySpec, dtype_of, is_float_array, shape_of, spec_of
+from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, is_float_array, shape_of, spec_of
 from functad.places import here, line_of, name_of, user_frame
 from functad.primitives.kinds import forward_plan
 from functad.primitives.primitive import KEEP_NOTHING, Primitive
@@ -73,6 +73,7 @@ class Recorder:
         calls: by slot, what the records leave out of the calls; `None` if nobody will ask, which is the usual case.
         watch: what `WATCHER` made; `None` if nothing did, which is the usual case.
         sleeps: its Tensors are constants now, and may become plain arrays: that of a tape which does not record.
+        plain: the results of a forward trace are arrays and numbers, if its inputs are: no Tensor of another trace took part.
         reassigns: `t += v` makes a new Tensor and leaves the old one what it was, as sources of a tape must stay.
     """
 
@@ -89,6 +90,7 @@ class Recorder:
     guard = False
     lasting = False
     sleeps = False
+    plain = True
     reassigns = False
     seals: Mapping[Any, Any] = MappingProxyType({})
     watch: Any = None
@@ -377,6 +379,8 @@ def append(
     plan = forward or primitive.reverse_plan(active)
     values = _with_constants_held(arrays, values, plan, recorder)
     saved = plan.pick(values, out, params)
+    if recorder.plain and not PLAIN.issuperset(map(type, out if primitive.multiple else (out,))):
+        recorder.plain = False
     if primitive.multiple:
         shapes = tuple([(shape_of(value), dtype_of(value)) for value in out])
         return _results(cls, recorder, out, (plan, slots, saved, (shapes, forward is None)))
@@ -443,8 +447,3 @@ def escaped(tensor: Recorded, operation: str) -> EscapedTensorError:
         f"{origin} "
         f"Return the value from the function (has_aux=True hands extra results through), instead of storing it outside."
     )
-
-
-def is_inexact(value: Any) -> bool:
-    """Say whether a value can carry a derivative: floating point or complex."""
-    return dtype_of(value).kind in "fc"

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import ArraySpec, dtype_of, shape_of, strong_spec
+from functad.expressions.spec import ArraySpec, dtype_of, is_inexact, shape_of, strong_spec
 from functad.primitives.operands import absent
-from functad.tracing.recorder import REVERSE, Recorded, is_inexact, record
+from functad.tracing.recorder import REVERSE, Recorded, record
 from functad.transforms.batch import vmap
 from functad.transforms.control_values import below, unknown
 from functad.transforms.flat import Flat, pull_leaves, pushed, replaced

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from functad.errors import ControlFlowError
-from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of, spec_of
+from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, is_inexact, shape_of, spec_of
 from functad.places import here, name_of
 from functad.primitives.batching import spread_out
-from functad.tracing.recorder import is_inexact
 from functad.transforms.arguments import plain
 from functad.transforms.closed import Closed, close_bodies
 from functad.transforms.control import Control, over_examples, part

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from functad.expressions.expressions import Constant, Expressions
-from functad.expressions.spec import strong_spec
-from functad.tracing.recorder import is_inexact
+from functad.expressions.spec import is_inexact, strong_spec
 from functad.transforms.abstract import trace
 from functad.transforms.closed import Closed, extract
 from functad.transforms.flat import pulled_with_results

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from functad.expressions.spec import dtype_of
+from functad.expressions.spec import dtype_of, is_inexact
 from functad.primitives.operands import is_absent
-from functad.tracing.recorder import FORWARD, REVERSE, Recorded, Recorder, is_inexact, new_input
+from functad.tracing.recorder import FORWARD, REVERSE, Recorded, Recorder, new_input
 from functad.tracing.tensor import Tensor
 from functad.transforms.arguments import as_dtype, lower, traced
 from functad.transforms.forward import jvp, push_through, with_zeros

@@ -41,8 +41,9 @@ def push_forward(
         equations: the records of a forward trace.
         tangents: those of the inputs; the others are appended.
         outputs: the slots that are wanted.
-        quick: try plain products first. A zero times an infinity, which is zero, shows as NaN in the outputs then, and if there
-            is one, all is done again: looking for it at each product is a third of the time of small programs.
+        quick: try plain products first; there must be no Tensor among tangents and values. A zero times an infinity, which is
+            zero, shows as NaN in the outputs then, and if there is one, all is done again: looking for it at each product is a
+            third of the time of small programs.
         frees: give up each tangent that is not an output once its last reader has had it, so that few large arrays are alive.
 
     Raises:
@@ -124,10 +125,8 @@ def _push_run(remaining: Iterator[Any], tangents: list[Any], quick: bool) -> Any
         step = plan.step
         if step == scales:
             t = tangents[slots]
-            if type(t) in PLAIN and type(saved) in PLAIN:
+            if t is not None:
                 t = t * saved
-            elif t is not None:
-                t = plan.pushes[0](t, saved)
         elif step == SUMS:
             first, second = slots
             t, other = tangents[first], tangents[second]
@@ -347,7 +346,8 @@ def pushed_along(
     leaves, structure = flatten(out)
     for leaf, path in zip(leaves, structure.paths("result"), strict=True):
         check_result(leaf, path, transform, f)
-    found = push_through(recorder, given, leaves, quick=True)
+    quick = recorder.plain and PLAIN.issuperset(map(type, inputs.primals)) and PLAIN.issuperset(map(type, given))
+    found = push_through(recorder, given, leaves, quick=quick)
     values = [lower(leaf, recorder) for leaf in leaves]
     zeros = with_zeros(found, values)
     rest, form = flatten(lower(aux, recorder)) if has_aux else ([], structure)

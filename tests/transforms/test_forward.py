@@ -116,6 +116,15 @@ def test_products_with_tensors_of_an_outer_trace_are_differentiated_by_it():
     assert functad.jvp(slope, (1.3,), (1.0,))[1] == pytest.approx(functad.grad(slope)(1.3), rel=1e-12)
 
 
+def test_zero_times_infinity_is_zero_in_a_product_with_a_tensor_of_an_outer_trace():
+    def slope(w):
+        return functad.jvp(lambda x: (x * w) * np.inf, (1.0,), (0.0,))[1]
+
+    assert slope(0.5) == 0.0
+    assert functad.value_and_grad(slope)(0.5) == (0.0, 0.0)
+    assert functad.jvp(slope, (0.5,), (1.0,)) == (0.0, 0.0)
+
+
 def large_program(x):
     """Elementwise steps, a reshape and writes, on arrays of 80 kB."""
     for _ in range(6):
