@@ -8,14 +8,13 @@ call is recorded as one operation; its rules solve linear systems by `LINEAR_SOL
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ParamSpec
 
 import numpy as np
 
-from functad.errors import ImplicitError, ImplicitWarning, InputError, OutputError, UnsupportedError
+from functad.errors import ImplicitError, ImplicitWarning, InputError, UnsupportedError
 from functad.expressions.spec import ArraySpec, dtype_of, spec_of, strong_spec
 from functad.places import here, name_of, warn
 from functad.primitives.operands import innermost
@@ -24,6 +23,7 @@ from functad.transforms.arguments import plain
 from functad.transforms.closed import Closed, closed_at
 from functad.transforms.flat import pull_leaves, push_leaves, replaced
 from functad.transforms.gradient import gradient_function
+from functad.transforms.implicit_equation import Equation
 from functad.transforms.joint import JointPrimitive
 from functad.transforms.linear_solve import Leaves, Method, Solve, System, inexact, known
 from functad.transforms.results import owned
@@ -33,29 +33,6 @@ from functad.trees import Structure, flatten
 
 P = ParamSpec("P")
 Decorator = Callable[[Callable[P, Any]], Callable[P, Any]]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Equation:
-    """What a decorated solver solves, and how its derivative is found.
-
-    Attributes:
-        transform: the name of the decorator.
-        residual: `residual(x, *params)`, zero at the solution.
-        solver: `solver(init, *params)`.
-        has_aux: the solver returns a pair.
-        method: how the linear systems are solved.
-        check: `warn`, `raise` or `None`.
-        tolerance: by how much a Newton step may move the solution, relative to its size.
-    """
-
-    transform: str
-    residual: Callable[..., Any]
-    solver: Callable[..., Any]
-    has_aux: bool
-    method: Method
-    check: str | None
-    tolerance: float
 
 
 class Call:
@@ -114,7 +91,7 @@ class Call:
         count = structure.leaves
         leaves = tuple([owned(leaf) for leaf in leaves])  # the residual may write into its arguments
         _, *params = self.filled(leaves[count:])
-        out = self.equation.residual(structure.unflatten(leaves[:count]), *params)
+        out = self.equation.at(structure.unflatten(leaves[:count]), params)
         return [plain(leaf) for leaf in flatten(out)[0]]
 
     def verify(self) -> None:
@@ -132,13 +109,8 @@ class Call:
         """Run the solver; return what it found, and the Tensors that this depends on."""
         equation, values = self.equation, [innermost(a) for a in self.live]
         out = equation.solver(*tree_map(owned, self.filled(values)), **self.options)
+        out, aux = equation.parted(out)
         if equation.has_aux:
-            if not isinstance(out, tuple) or len(out) != 2:
-                raise OutputError(
-                    f"{equation.transform} of {name_of(equation.solver)} with has_aux=True, called at {here()}: the solver "
-                    f"must return a pair (solution, aux), not a {type(out).__name__}."
-                )
-            out, aux = out
             self.aux = tree_map(lambda leaf: innermost(plain(leaf)), aux)
         found, structure = flatten(out)
         # A solver may compute with Tensors that it captured; that the solution depends on them, the equation says.
@@ -265,19 +237,25 @@ ROOT = _Root(
 
 
 def _decorator(
-    transform: str, residual: Callable[..., Any], has_aux: bool, method: Method, check: str | None, tolerance: float
+    transform: str,
+    given: Callable[..., Any],
+    residual: Callable[..., Any],
+    has_aux: bool,
+    method: Method,
+    check: str | None,
+    tolerance: float,
 ) -> Decorator[P]:
-    if not callable(residual):
-        raise InputError(f"{transform} needs the function that is solved, not a {type(residual).__name__}, at {here()}.")
+    if not callable(given):
+        raise InputError(f"{transform} needs the function that is solved, not a {type(given).__name__}, at {here()}.")
     if check not in ("warn", "raise", None):
         raise InputError(f"{transform} with check={check!r}, at {here()}: it is 'warn', 'raise' or None.")
 
     def decorate(solver: Callable[P, Any]) -> Callable[P, Any]:
-        equation = Equation(transform, residual, solver, has_aux, method, check, tolerance)
+        equation = Equation(transform, given, residual, solver, has_aux, method, check, tolerance)
 
         @functools.wraps(solver)
         def differentiable(*args: P.args, **kwargs: P.kwargs) -> Any:
-            call = Call(equation, *_bound(equation, args, kwargs))
+            call = Call(equation, *equation.bound(args, kwargs))
             if call.abstract:
                 if has_aux:
                     raise UnsupportedError(
@@ -292,26 +270,6 @@ def _decorator(
         return differentiable
 
     return decorate
-
-
-def _bound(equation: Equation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments of a solver with those given by name in their places; what can only be given by name is an option.
-
-    Raises:
-        InputError: there is no initial value, or an option is a Tensor.
-    """
-    if kwargs:
-        bound = inspect.signature(equation.solver).bind(*args, **kwargs)
-        bound.apply_defaults()
-        args, kwargs = bound.args, bound.kwargs
-    where = f"{equation.transform} of {name_of(equation.solver)}, called at {here()}"
-    if not args:
-        raise InputError(f"{where}: the first argument is the initial value.")
-    if any(isinstance(plain(leaf), Recorded) for leaf in flatten(kwargs)[0]):
-        raise InputError(
-            f"{where}: a Tensor is given for an argument that is no parameter of the equation. Pass it by position."
-        )
-    return args, kwargs
 
 
 def custom_root(
@@ -363,7 +321,7 @@ def custom_root(
         (np.float64(1.0), np.float64(0.25))
     """
     method = Method(solve, options or {}, symmetric)
-    return _decorator("custom_root", residual, has_aux, method, check, tolerance)
+    return _decorator("custom_root", residual, residual, has_aux, method, check, tolerance)
 
 
 def custom_fixed_point(
@@ -407,7 +365,7 @@ def custom_fixed_point(
     def residual(x: Any, *params: Any) -> Any:
         return tree_map(lambda after, before: after - before, T(tree_map(owned, x), *params), x)
 
-    return _decorator("custom_fixed_point", residual, has_aux, Method(solve, options or {}), check, tolerance)
+    return _decorator("custom_fixed_point", T, residual, has_aux, Method(solve, options or {}), check, tolerance)
 
 
 def argmin(
@@ -447,4 +405,4 @@ def argmin(
         array([-0.5919,  0.2445])
     """
     gradient = gradient_function(Selection("argmin", objective, 0, None))
-    return _decorator("argmin", gradient, has_aux, Method(solve, options or {}, symmetric=True), check, tolerance)
+    return _decorator("argmin", objective, gradient, has_aux, Method(solve, options or {}, symmetric=True), check, tolerance)

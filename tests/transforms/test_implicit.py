@@ -553,6 +553,13 @@ def test_wrong_use_is_refused():
         functad.custom_root(lambda: 0)(lambda: 0)()
     with pytest.raises(InputError, match="str"):
         functad.custom_root(cubic)(lambda x, a: "x")(1.0, 2.0)
+    for decorator in (functad.custom_root(cubic), functad.custom_fixed_point(cubic), functad.argmin(cubic)):
+        with pytest.raises(InputError, match=r"an initial value and no parameters, with which cubic.*missing.*'a'.*solver\(i"):
+            functad.grad(decorator(lambda a: a))(2.0)
+        with pytest.raises(InputError, match=r"an initial value and 2 parameters.*too many"):
+            decorator(lambda x, a, b: x)(1.0, 2.0, 3.0)
+    with pytest.raises(TypeError, match="not iterable"):  # `max` does not say what it takes
+        functad.custom_root(max)(lambda x: x)(1.0)
     with pytest.raises(OutputError, match="pair"):
         functad.custom_root(cubic, has_aux=True)(lambda x, a: x)(1.0, 2.0)
     with pytest.raises(StructureError):
