@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from functad.errors import NotLinearError, StructureError
-from functad.expressions.spec import ArraySpec, shape_of
+from functad.expressions.spec import ArraySpec, shape_of, spec_of
 from functad.places import here, name_of
 from functad.primitives.operands import innermost, zeros_for
 from functad.primitives.primitive import Plan
@@ -52,6 +53,8 @@ class LinearFunction:
 
     Example:
         >>> linear = linearize(lambda x: x**2, np.array([1.0, 2.0]))[1]
+        >>> linear
+        <derivative of <lambda>: float64[2] -> float64[2]>
         >>> linear(np.array([1.0, 1.0])), linear.transpose(np.array([1.0, 10.0]))
         (array([2., 4.]), (array([ 2., 40.]),))
     """
@@ -59,6 +62,13 @@ class LinearFunction:
     def __init__(self, pull: Pullback) -> None:
         self._pull = pull
         self._push: Pushforward | None = None
+
+    def __repr__(self) -> str:
+        pull = self._pull
+        values = iter(pull.inputs.primals)
+        given = [structure.unflatten(list(itertools.islice(values, structure.leaves))) for structure in pull.inputs.structures]
+        taken, result = (tree_map(spec_of, tree) for tree in (given, pull.structure.unflatten(pull.values)))
+        return f"<derivative of {name_of(pull.recorder.function)}: {', '.join(map(repr, taken))} -> {result!r}>"
 
     def __call__(self, *tangents: Any) -> Any:
         """Return `J t`.

@@ -35,6 +35,14 @@ def test_linearize_runs_the_function_once():
         calls.append(0)
 
 
+def test_a_linear_function_shows_what_it_takes_and_gives():
+    def both(p, y):
+        return {"out": p["w"] * y, "n": 3}
+
+    linear = functad.linearize(both, {"w": np.ones(4), "c": 2.0}, 1.5)[1]
+    assert repr(linear).endswith("both: {'c': float[], 'w': float64[4]}, float[] -> {'n': int[], 'out': float64[4]}>")
+
+
 def test_linearize_aux_constants_and_overwritten_arguments():
     x = np.array([1.0, 2.0])
     value, linear, aux = functad.linearize(lambda x: ((x**2, 3.0), "aux"), x, has_aux=True)
