@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import PLAIN
 from functad.primitives.kinds import elementwise
 from functad.primitives.primitive import PASSES, PRODUCTS, SCALES, SUMS
 from functad.primitives.safe import product, quotient
@@ -42,15 +41,6 @@ def unchanged(g: Any) -> Any:
     return g
 
 
-def quick_product(t: Any, y: Any) -> Any:
-    """Return `t * y`; `jvp` looks for NaN in its results, and takes the other rules if there is one."""
-    return t * y if type(t) in PLAIN and type(y) in PLAIN else product(t, y)
-
-
-def _quick_product_of_second(t: Any, x: Any) -> Any:
-    return quick_product(t, x)
-
-
 ADD = elementwise(np.add, unchanged, unchanged, operator=operator.add, doc="d(x + y) = dx + dy")
 ADD.steps = (PASSES, SUMS)
 SUBTRACT = elementwise(np.subtract, unchanged, lambda g: -g, operator=operator.sub, doc="d(x - y) = dx - dy")
@@ -63,7 +53,8 @@ MULTIPLY = elementwise(
     operator=operator.mul,
     doc="d(x y) = y dx + x dy",
 )
-MULTIPLY.pushes = (quick_product, _quick_product_of_second)
+# `jvp` looks for NaN in its results, and takes the rules above if there is one.
+MULTIPLY.pushes = (lambda t, y: t * y, lambda t, x: t * x)
 MULTIPLY.steps = (SCALES, PRODUCTS)
 DIVIDE = elementwise(
     np.divide,

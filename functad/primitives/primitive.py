@@ -282,7 +282,7 @@ class Primitive(Entry):
         flat: of a constant one, the primitive with derivative zero that tapes record in its place: to these zero is not `None`.
         partial: by some argument the derivative is not known.
         pushes: JVP rules, one for each array argument, that read the same as the VJP rules, where these are other formulas; or
-            that are quicker than `jvps`, where no zero meets an infinity.
+            that are quicker than `jvps`, for plain arrays where no zero meets an infinity.
         spends: VJP rules, one for each array argument, that may write into the first array that they read: the backward walk
             runs them where that is large and the record alone holds it. `None` if there are none.
         steps: how derivatives pass a record with one differentiated input, and with two; `None` if the rules tell.

@@ -12,7 +12,7 @@ from functad.errors import InputError, StructureError
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, ArraySpec, dtype_of, shape_of
 from functad.places import here, name_of
 from functad.primitives.operands import innermost, is_traced, zeros_for
-from functad.primitives.primitive import KEEP_NOTHING, KEEP_ONE, MAPS, PASSES, SCALES, SUMS, Plan
+from functad.primitives.primitive import KEEP_NOTHING, KEEP_ONE, MAPS, PASSES, PRODUCTS, SCALES, SUMS, Plan
 from functad.primitives.safe import has_nan
 from functad.primitives.writing import ADD_TO, is_alone, put
 from functad.tracing.recorder import FORWARD, REVERSE, Recorded, Recorder, new_input
@@ -114,7 +114,7 @@ def _push_run(remaining: Iterator[Any], tangents: list[Any], quick: bool) -> Any
 
     Sums and products are written out here: with a call for each, a chain takes half as long again.
     """
-    scales, maps = (SCALES, MAPS) if quick else (_END, _END)
+    scales, products, maps = (SCALES, PRODUCTS, MAPS) if quick else (_END, _END, _END)
     for equation in remaining:
         if equation is None:
             tangents.append(None)
@@ -140,6 +140,14 @@ def _push_run(remaining: Iterator[Any], tangents: list[Any], quick: bool) -> Any
             t = tangents[slots]
             if t is not None:
                 t = plan.pushes[0](t, saved)
+        elif step == products:
+            first, second = slots
+            t, other = tangents[first], tangents[second]
+            (y,), (x,) = saved
+            if t is not None:
+                t = t * y
+            if other is not None:
+                t = other * x if t is None else t + other * x
         else:
             t = _push_short(equation, tangents, quick)
         tangents.append(t)
