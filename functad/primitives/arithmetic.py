@@ -44,17 +44,16 @@ def unchanged(g: Any) -> Any:
 ADD = elementwise(np.add, unchanged, unchanged, operator=operator.add, doc="d(x + y) = dx + dy")
 ADD.steps = (PASSES, SUMS)
 SUBTRACT = elementwise(np.subtract, unchanged, lambda g: -g, operator=operator.sub, doc="d(x - y) = dx - dy")
+_TIMES = (lambda g, y: g * y, lambda g, x: g * x)
 MULTIPLY = elementwise(
     np.multiply,
-    lambda g, y: g * y,
-    lambda g, x: g * x,
+    *_TIMES,
     # Forward mode knows no selection that lies ahead: x * sqrt(x) at 0 has the derivative 0 in both modes only so.
     jvps=(lambda t, y: product(t, y), lambda t, x: product(t, x)),
     operator=operator.mul,
     doc="d(x y) = y dx + x dy",
 )
-# `jvp` looks for NaN in its results, and takes the rules above if there is one.
-MULTIPLY.pushes = (lambda t, y: t * y, lambda t, x: t * x)
+MULTIPLY.pushes = _TIMES  # `jvp` looks for NaN in its results, and takes `jvps` if there is one
 MULTIPLY.steps = (SCALES, PRODUCTS)
 DIVIDE = elementwise(
     np.divide,

@@ -8,6 +8,7 @@ call is recorded as one operation; its rules solve linear systems by `LINEAR_SOL
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ParamSpec
@@ -237,21 +238,16 @@ ROOT = _Root(
 
 
 def _decorator(
-    transform: str,
-    given: Callable[..., Any],
-    residual: Callable[..., Any],
-    has_aux: bool,
-    method: Method,
-    check: str | None,
-    tolerance: float,
+    transform: str, residual: Callable[..., Any], has_aux: bool, method: Method, check: str | None, tolerance: float
 ) -> Decorator[P]:
+    given = inspect.unwrap(residual)
     if not callable(given):
         raise InputError(f"{transform} needs the function that is solved, not a {type(given).__name__}, at {here()}.")
     if check not in ("warn", "raise", None):
         raise InputError(f"{transform} with check={check!r}, at {here()}: it is 'warn', 'raise' or None.")
 
     def decorate(solver: Callable[P, Any]) -> Callable[P, Any]:
-        equation = Equation(transform, given, residual, solver, has_aux, method, check, tolerance)
+        equation = Equation(transform, residual, solver, has_aux, method, check, tolerance)
 
         @functools.wraps(solver)
         def differentiable(*args: P.args, **kwargs: P.kwargs) -> Any:
@@ -321,7 +317,7 @@ def custom_root(
         (np.float64(1.0), np.float64(0.25))
     """
     method = Method(solve, options or {}, symmetric)
-    return _decorator("custom_root", residual, residual, has_aux, method, check, tolerance)
+    return _decorator("custom_root", residual, has_aux, method, check, tolerance)
 
 
 def custom_fixed_point(
@@ -365,7 +361,7 @@ def custom_fixed_point(
     def residual(x: Any, *params: Any) -> Any:
         return tree_map(lambda after, before: after - before, T(tree_map(owned, x), *params), x)
 
-    return _decorator("custom_fixed_point", T, residual, has_aux, Method(solve, options or {}), check, tolerance)
+    return _decorator("custom_fixed_point", residual, has_aux, Method(solve, options or {}), check, tolerance)
 
 
 def argmin(
@@ -405,4 +401,4 @@ def argmin(
         array([-0.5919,  0.2445])
     """
     gradient = gradient_function(Selection("argmin", objective, 0, None))
-    return _decorator("argmin", objective, gradient, has_aux, Method(solve, options or {}, symmetric=True), check, tolerance)
+    return _decorator("argmin", gradient, has_aux, Method(solve, options or {}, symmetric=True), check, tolerance)

@@ -21,8 +21,7 @@ class Equation:
 
     Attributes:
         transform: the name of the decorator.
-        given: what the user gave to it: the function whose arguments are `(x, *params)`.
-        residual: `residual(x, *params)`, zero at the solution.
+        residual: `residual(x, *params)`, zero at the solution; it wraps what the user gave.
         solver: `solver(init, *params)`.
         has_aux: the solver returns a pair.
         method: how the linear systems are solved.
@@ -31,7 +30,6 @@ class Equation:
     """
 
     transform: str
-    given: Callable[..., Any]
     residual: Callable[..., Any]
     solver: Callable[..., Any]
     has_aux: bool
@@ -77,15 +75,15 @@ class Equation:
     def _check_arguments(self, count: int) -> None:
         """Raise if what the user gave cannot be called with so many arguments."""
         try:
-            inspect.signature(self.given).bind(*[None] * count)
+            inspect.signature(self.residual).bind(*[None] * count)
         except ValueError:  # functions in C may have no signature
             return
         except TypeError as error:
             params = {1: "no parameters", 2: "1 parameter"}.get(count, f"{count - 1} parameters")
             raise InputError(
-                f"{self.where}: it was given an initial value and {params}, with which {name_of(self.given)} cannot be called "
-                f"as f(x, *params): {error}. The first argument of a solver is the initial value, even if it does not read "
-                f"that: solver(init, *params)."
+                f"{self.where}: it was given an initial value and {params}, with which {name_of(self.residual)} cannot be "
+                f"called as f(x, *params): {error}. The first argument of a solver is the initial value, even if it does not "
+                f"read that: solver(init, *params)."
             ) from None
 
     def parted(self, out: Any) -> tuple[Any, Any]:

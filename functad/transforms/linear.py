@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ from functad.primitives.operands import innermost, zeros_for
 from functad.primitives.primitive import Plan
 from functad.tracing.recorder import REVERSE, Recorder, new_input
 from functad.tracing.tensor import Tensor
-from functad.transforms.arguments import check_like, enter, lower, split_aux, traced, undifferentiable
+from functad.transforms.arguments import by_argument, check_like, enter, lower, split_aux, traced, undifferentiable
 from functad.transforms.forward import transposed_seeds, with_zeros
 from functad.transforms.gradient import Pullback, copied
 from functad.transforms.results import own_results
@@ -65,9 +64,8 @@ class LinearFunction:
 
     def __repr__(self) -> str:
         pull = self._pull
-        values = iter(pull.inputs.primals)
-        given = [structure.unflatten(list(itertools.islice(values, structure.leaves))) for structure in pull.inputs.structures]
-        taken, result = (tree_map(spec_of, tree) for tree in (given, pull.structure.unflatten(pull.values)))
+        taken = by_argument(pull.inputs, [spec_of(primal) for primal in pull.inputs.primals])
+        result = pull.structure.unflatten([spec_of(value) for value in pull.values])
         return f"<derivative of {name_of(pull.recorder.function)}: {', '.join(map(repr, taken))} -> {result!r}>"
 
     def __call__(self, *tangents: Any) -> Any:

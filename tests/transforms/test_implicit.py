@@ -549,6 +549,10 @@ def test_wrong_use_is_refused():
         functad.custom_root(cubic, solve="lu")
     with pytest.raises(InputError, match="needs the function"):
         functad.custom_root(3.0)
+    with pytest.raises(InputError, match="needs the function that is solved, not a float"):
+        functad.custom_fixed_point(3.0)
+    with pytest.raises(InputError, match="argmin needs a function, not a float"):
+        functad.argmin(3.0)
     with pytest.raises(InputError, match="initial value"):
         functad.custom_root(lambda: 0)(lambda: 0)()
     with pytest.raises(InputError, match="str"):
