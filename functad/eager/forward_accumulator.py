@@ -12,7 +12,7 @@ from functad.eager.variable import Variable
 from functad.errors import StructureError, TapeStateError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.places import here, warn
-from functad.tracing.recorder import FORWARD, Recorded
+from functad.tracing.recorder import FORWARD, Recorded, woken
 from functad.transforms.forward import push_forward
 from functad.trees import flatten
 
@@ -66,6 +66,8 @@ class ForwardAccumulator:
         for primal, t in zip(self._primals, self._tangents, strict=True):
             if t is not None and not isinstance(primal, Variable):
                 tensor = read(primal)
+                if tensor.recorder.sleeps:
+                    woken([tensor])  # an open `graph` follows it too
                 lift(tensor, self._recorder)
                 self._inputs[tensor_slot(self._recorder, tensor)] = t
         return self

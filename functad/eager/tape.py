@@ -23,6 +23,7 @@ from functad.errors import InputError, SourceError, TapeError, TapeStateError
 from functad.expressions.spec import dtype_of
 from functad.places import here, warn
 from functad.tracing.batching import lowest
+from functad.tracing.recorder import woken
 
 _NEVER_ENTERED = "this tape was never entered, so nothing is recorded: compute inside `with tape:`"
 _SPENT = "this tape has given its gradient already, and what it recorded is gone: GradientTape(persistent=True) keeps it"
@@ -160,6 +161,8 @@ class GradientTape(Portion):
                 read(leaf)
             else:
                 leaf = read(leaf)
+                if leaf.recorder.sleeps:
+                    woken([leaf])  # an open `graph` follows it too
                 if self._recorder.shared:
                     self._mark()  # what was done before does not count
                 lift(leaf, self._recorder)

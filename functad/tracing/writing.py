@@ -23,7 +23,7 @@ from functad.primitives.operands import as_operand, innermost
 from functad.primitives.primitive import Primitive
 from functad.primitives.writing import ADD_TO, WRITE, Path, constant_index, is_alone, put
 from functad.tracing.layouts import ANY
-from functad.tracing.recorder import ABSTRACT, STALE, Recorded, Recorder, append, awake, escaped, record
+from functad.tracing.recorder import ABSTRACT, STALE, Recorded, Recorder, append, awake, escaped, record, woken
 from functad.tracing.views import (
     clone,
     detach,
@@ -194,7 +194,7 @@ def buffer_like(tensor: Any, value: Any) -> Any:
     """Return a constant as a Tensor of the trace that another one belongs to; integers and booleans as they are."""
     if tensor.recorder is STALE:
         refresh(tensor)
-    if tensor.recorder.closed or tensor.recorder.sleeps or value.dtype.kind not in "fc":
+    if value.dtype.kind not in "fc" or tensor.recorder.closed or (tensor.recorder.sleeps and not woken([tensor])):
         return value
     return buffer(type(tensor), tensor.recorder, value)
 

@@ -95,6 +95,7 @@ def accumulate(cotangents: list[Any], owned: bytearray, slot: int, ct: Any) -> N
         owned[slot] = type(held.whole) is _ndarray and held.whole is not ct
     elif owned[slot] and type(ct) is _ndarray:
         held += ct
+        cotangents[slot] = held  # a Tensor of a tape is another one now
     else:
         total = held + ct
         cotangents[slot] = total

@@ -36,7 +36,7 @@ from functad.primitives.primitive import (
 )
 from functad.primitives.safe import mended, product
 from functad.primitives.writing import ADD_TO, as_cotangent, part, put, shares, written
-from functad.tracing.recorder import OPEN, Recorded, Recorder
+from functad.tracing.recorder import OPEN, Recorded, Recorder, awake
 from functad.transforms.cotangents import Scattered, accumulate, add_piece
 from functad.transforms.silence import restore, silence
 
@@ -303,7 +303,8 @@ def pull_write(equation: Any, index: int, g: Any, cotangents: list[Any], owned: 
     plan, slots, (path, where, shapes), specs = equation
     adds = plan.primitive is ADD_TO
     number = shape_of(g) == ()
-    buffer = g if number or owned[index] else g.copy()
+    plain = awake(g)  # a seed may be a constant Tensor, into which nothing can be written
+    buffer = plain if number or (plain is g and owned[index]) else plain.copy()
     view = buffer if number else part(buffer, path)
     if number or (path and not shares(view, buffer)):  # the layout of this buffer has no such view
         buffer, piece = plan.rules[0](buffer, path, where, shapes)
