@@ -251,7 +251,7 @@ class CustomGradientError(FunctadError, ValueError):
         "The gradient function that custom_gradient was given must return a gradient of its shape for each argument; a Tensor "
         "that is followed and is used without being an argument would have none."
     )
-    cure = "Return one gradient for each argument, None for zero, and pass what is to be differentiated as an argument."
+    cure = "Return one gradient for each argument, None where there is no path, and pass what is to be differentiated."
 
 
 class CustomRuleError(FunctadError, ValueError):

@@ -15,6 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from functad.eager.containers import alike, flatten, in_places, is_list, listed, mapped, matched, sorted_leaves, sorted_places
 from functad.eager.readable import Readable, read
 from functad.eager.recording import ACTIVE, Stamp
 from functad.eager.requests import as_numbers, conjugated
@@ -30,8 +31,7 @@ from functad.tracing.views import clone
 from functad.transforms.decorators import derivative, remake
 from functad.transforms.flat import replaced
 from functad.transforms.one_call import OneCall, Rules, apply
-from functad.tree_functions import tree_map
-from functad.trees import Structure, flatten
+from functad.trees import Structure
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -43,10 +43,11 @@ def custom_gradient(f: Callable[P, Any]) -> Callable[P, Any]:
 
     Args:
         f: returns `(y, grad_fn)`; without it a decorator is returned. `y` is a Tensor, or a structure of them.
-            `grad_fn(*dys)`, with one cotangent for each of them, returns one for each positional argument (a structure is
-            flattened; `None` stands for zero). If `f` reads trainable Variables that are no arguments, `grad_fn` must accept
-            `variables=`, and return `(grads, grads_of_variables)`. For complex numbers cotangents and gradients are those of
-            tapes, also if the function is used under `functad.grad`: the derivative of `z * z` is `dy * np.conj(2 * z)`.
+            `grad_fn(*dys)`, with one cotangent for each of them, returns one for each positional argument, in the structure of
+            the arguments or in a list; `None` says that there is no path. Of a dict, one comes after the other in the order of
+            the sorted keys. If `f` reads trainable Variables that are no arguments, `grad_fn` must accept `variables=`, and
+            return `(grads, grads_of_variables)`. For complex numbers cotangents and gradients are those of tapes, also if the
+            function is used under `functad.grad`: the derivative of `z * z` is `dy * np.conj(2 * z)`.
 
     Returns:
         A function that returns `y`. Its derivatives in reverse mode, in tapes and transforms, are what `grad_fn` gives; those
@@ -83,6 +84,12 @@ def _bound(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any])
     return bound.args, bound.kwargs
 
 
+class _OwnGradient(OneCall):
+    """The primitive of a call whose gradient function is the user's: where that returns `None`, the path ends."""
+
+    may_cut = True
+
+
 class _Call:
     """One call of a function with a gradient of its own."""
 
@@ -105,7 +112,7 @@ class _Call:
             arguments += [read(variable) for variable in self.variables]
             for recorder in ACTIVE.get():
                 recorder.fallible = True
-        primitive = OneCall(self.f, self._compute, self._rule, batch=None if self.variables else self._batch)
+        primitive = _OwnGradient(self.f, self._compute, self._rule, batch=None if self.variables else self._batch)
         outs = primitive(*arguments) if arguments else self._compute()
         assert self.result is not None
         return self.result.unflatten([out if isinstance(out, Recorded) else idle(Tensor, np.copy(out)[()]) for out in outs])
@@ -185,8 +192,9 @@ class _Call:
 
     def _pulled(self, grad_fn: Callable[..., Any], g: Any, arrays: Sequence[Any]) -> list[Any]:
         """Return what a gradient function gives for a cotangent."""
-        count = len(self.places)
-        dys = [conjugated(dy) for dy in (g if type(g) is tuple else (g,))]
+        assert self.result is not None
+        gs = g if type(g) is tuple else (g,)
+        dys = [conjugated(gs[place]) for place in sorted_places(self.result)]
         dys = [clone(dy) if isinstance(dy, Recorded) else idle(Tensor, np.copy(dy)[()]) for dy in dys]
         of_variables: Sequence[Any] = ()
         if self.variables:
@@ -196,29 +204,38 @@ class _Call:
                     f"the gradient function of {name_of(self.f)} was given variables=, and returned a {type(pair).__name__}, "
                     f"at {here()}: return a pair, the gradients of the arguments and a list of those of the Variables."
                 )
-            found, of_variables = pair[0], _listed(pair[1])
+            found, of_variables = pair[0], listed(pair[1]) if is_list(pair[1]) else [pair[1]]
             self._check_count(of_variables, len(self.variables), "Variables")
         else:
             found = grad_fn(*dys)
-        grads = _listed(found)
-        if len(grads) == count != len(self.leaves):
-            picked = grads
-        else:
-            self._check_count(grads, len(self.leaves), "arguments")
-            picked = [grads[i] for i in self.places]
-        return [self._fitting(ct, array) for ct, array in zip([*picked, *of_variables], arrays, strict=True)]
+        grads = [*self._by_argument(found), *of_variables]
+        return [None if ct is None else self._fitting(ct, array) for ct, array in zip(grads, arrays, strict=True)]
+
+    def _by_argument(self, found: Any) -> list[Any]:
+        """Return the gradients by the arguments that are Tensors, given what a gradient function returned."""
+        what = f"what the gradient function of {name_of(self.f)} returned"
+        if not is_list(found):
+            given = tuple(found) if type(found) in (tuple, list) else (found,)
+            if len(self.structure.children) == 1 and not (len(given) == 1 and alike(self.structure.children[0], given[0])):
+                given = (found,)
+            grads = [grad for grad, _ in matched(self.structure, given, what, "args", none=True)]
+            return [grads[i] for i in self.places]
+        grads = listed(found)
+        if len(grads) == len(self.places) != len(self.leaves):
+            return grads
+        self._check_count(grads, len(self.leaves), "arguments")
+        grads = in_places(self.structure, grads)
+        return [grads[i] for i in self.places]
 
     def _check_count(self, grads: Sequence[Any], wanted: int, what: str) -> None:
         if len(grads) != wanted:
             raise CustomGradientError(
                 f"the gradient function of {name_of(self.f)} returned {len(grads)} gradients for {wanted} {what}, at {here()}: "
-                f"return one for each, None for zero."
+                f"return one for each, None where there is no path."
             )
 
     def _fitting(self, ct: Any, array: Any) -> Any:
-        shape, dtype = shape_of(array), dtype_of(array)
-        if ct is None:
-            return np.zeros(shape, dtype if dtype.kind in "fc" else np.float64)[()]
+        shape = shape_of(array)
         ct = awake(as_numbers(ct, f"what the gradient function of {name_of(self.f)} returned"))
         if shape_of(ct) != shape:
             raise CustomGradientError(
@@ -226,13 +243,6 @@ class _Call:
                 f"shape {shape}, at {here()}."
             )
         return conjugated(ct) if type(ct) not in (float, int) else np.float64(ct)
-
-
-def _listed(found: Any) -> list[Any]:
-    """Return gradients as a list, with `None` where they are."""
-    if isinstance(found, (list, tuple)):
-        return [part for item in found for part in ([item] if item is None else _listed(item))]
-    return [found] if found is None else flatten(found)[0]
 
 
 def _takes_variables(grad_fn: Callable[..., Any]) -> bool:
@@ -294,15 +304,15 @@ def recompute_grad(f: Callable[P, R]) -> Callable[P, R]:
             sources = [leaf for leaf in flatten(args)[0] if isinstance(leaf, Recorded) and dtype_of(leaf).kind in "fc"]
             with GradientTape(watch_accessed_variables=False) as tape:
                 copies: dict[int, Any] = {id(t): np.copy(t) for t in sources}  # type: ignore[call-overload]
-                own = tree_map(lambda leaf: copies.get(id(leaf), leaf) if isinstance(leaf, Recorded) else leaf, args)
+                own = mapped(lambda leaf: copies.get(id(leaf), leaf) if isinstance(leaf, Recorded) else leaf, args)
                 tape.watch([*copies.values(), *variables])
                 y = f(*own, **kwargs)
-            leaves = flatten(y)[0]
+            leaves = sorted_leaves(y)
             targets = [(leaf, dy) for leaf, dy in zip(leaves, dys, strict=True) if isinstance(leaf, (Recorded, Readable))]
             asked = [*copies.values(), *variables]
             found = tape.gradient([t for t, _ in targets], asked, [dy for _, dy in targets], "zero")
             by_source = dict(zip(copies, found, strict=False))
-            grads = [by_source.get(id(leaf)) for leaf in flatten(args)[0]]
+            grads = [by_source.get(id(leaf)) for leaf in sorted_leaves(args)]
             return (grads, found[len(copies) :]) if variables else grads
 
         return f(*args, **kwargs), grad_fn

@@ -36,10 +36,20 @@ def explain_missing(tape: GradientTape, targets: Sequence[Any], source: Any) -> 
         return "the source was watched, or made, after the target: watch it before it is used."
     used = tape.depend_on(set(own))
     if used & set(places):
-        return "the tape does record a path, so there is a gradient."
+        if tape.depend_on(set(own), past=_may_cut) & set(places):
+            return "the tape does record a path, so there is a gradient."
+        return (
+            "the tape does record a path, but only by functions of custom_gradient: what the gradient function of one returns "
+            "None for has no gradient."
+        )
     if len(used) == len(own):
         return "nothing that the tape records uses the source." + _cuts(tape, used)
     return "the source is used, but not in what leads to the target." + _cuts(tape, used)
+
+
+def _may_cut(primitive: Any) -> bool:
+    """Say whether a primitive is a call of a function with a gradient function of the user's, which may return `None`."""
+    return bool(getattr(primitive, "may_cut", False))
 
 
 def _not_followed(tape: GradientTape, source: Any) -> str:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from functad.eager import requests
-from functad.eager.readable import Readable, read
-from functad.eager.recording import EagerRecorder, Stamp, lift
+from functad.eager import containers, requests
+from functad.eager.readable import read
+from functad.eager.recording import EagerRecorder, Stamp, lift_given
 from functad.eager.requests import UnconnectedGradients
 from functad.eager.variable import Variable
 from functad.errors import StructureError, TapeStateError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.places import here, warn
-from functad.tracing.recorder import FORWARD, Recorded, woken
+from functad.tracing.recorder import FORWARD
 from functad.transforms.forward import push_forward
-from functad.trees import flatten
 
 
 class ForwardAccumulator:
@@ -25,11 +24,11 @@ class ForwardAccumulator:
 
     Args:
         primals: a Tensor or Variable, or a nested structure of them.
-        tangents: arrays, numbers or Tensors in the same structure, of the shapes of the primals.
+        tangents: arrays, numbers or Tensors of the shapes of the primals, in the same structure; dicts are matched by key.
 
     Raises:
-        ValueError: numbers or shapes do not match, or a primal is there twice.
-        TypeError: the structures are of different types, or a primal is no Tensor or Variable.
+        ValueError: numbers, keys or shapes do not match, or a primal is there twice.
+        TypeError: the containers are of different types, or a primal is no Tensor or Variable.
 
     Example:
         >>> import numpy as np, functad
@@ -43,8 +42,8 @@ class ForwardAccumulator:
     lists = False
 
     def __init__(self, primals: Any, tangents: Any) -> None:
-        pairs = requests.sources_of(primals, "primals")
-        given = _matched(primals, tangents, "tangents")
+        pairs, structure = requests.leaves_of(primals, "primals")
+        given = containers.matched(structure, tangents, "tangents", "primals")
         self._primals = [primal for primal, _ in pairs]
         if len({id(primal) for primal in self._primals}) < len(self._primals):
             raise ValueError(f"a primal is there twice, at {here()}: give it once, with the sum of its tangents.")
@@ -66,9 +65,7 @@ class ForwardAccumulator:
         for primal, t in zip(self._primals, self._tangents, strict=True):
             if t is not None and not isinstance(primal, Variable):
                 tensor = read(primal)
-                if tensor.recorder.sleeps:
-                    woken([tensor])  # an open `graph` follows it too
-                lift(tensor, self._recorder)
+                lift_given(tensor, self._recorder)
                 self._inputs[tensor_slot(self._recorder, tensor)] = t
         return self
 
@@ -142,43 +139,6 @@ def tensor_slot(recorder: EagerRecorder, tensor: Any) -> int:
     slot = recorder.slot_of(tensor)
     assert slot is not None
     return slot
-
-
-def _matched(primals: Any, tangents: Any, path: str) -> list[tuple[Any, str]]:
-    """Return the tangent for each primal of a nested structure, and the expression that reads it.
-
-    Raises:
-        ValueError: their numbers differ.
-        TypeError: the structures are of different types.
-    """
-    if isinstance(primals, (Recorded, Readable)):
-        return [(tangents, path)]
-    if type(primals) is not type(tangents):
-        raise TypeError(
-            f"primals are a {type(primals).__name__} and {path} a {type(tangents).__name__}, at {here()}: both must have "
-            f"the same structure."
-        )
-    parts, structure = _children(primals)
-    given, other = _children(tangents)
-    if structure != other:
-        raise StructureError(
-            f"{len(parts)} primals but {len(given)} {path}, or other keys, at {here()}: give one tangent for each primal."
-        )
-    return [
-        pair
-        for i, (p, t) in zip(structure, zip(parts, given, strict=True), strict=True)
-        for pair in _matched(p, t, f"{path}[{i!r}]")
-    ]
-
-
-def _children(tree: Any) -> tuple[list[Any], list[Any]]:
-    """Return the parts of a container, and what they are read by."""
-    if isinstance(tree, dict):
-        return list(tree.values()), list(tree)
-    if isinstance(tree, (list, tuple)):
-        return list(tree), list(range(len(tree)))
-    leaves, structure = flatten(tree)
-    return leaves, structure.paths("")
 
 
 def _tangent(t: Any, primal: Any, path: str) -> Any:

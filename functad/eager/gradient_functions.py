@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast, overl
 
 import numpy as np
 
+from functad.eager import containers
 from functad.eager.readable import Readable, read
 from functad.eager.recording import constant
 from functad.eager.requests import checked_conj
@@ -20,7 +21,6 @@ from functad.tracing.recorder import Recorded, idle
 from functad.tracing.tensor import Tensor
 from functad.transforms.arguments import plain
 from functad.transforms.decorators import decorator, derivative
-from functad.tree_functions import tree_map
 from functad.trees import flatten
 
 if TYPE_CHECKING:
@@ -294,7 +294,7 @@ def _run(
     tape = GradientTape(persistent=persistent, watch_accessed_variables=False)
     with tape:
         for position in dict.fromkeys(positions):
-            given[position] = tree_map(_own_tensor, _arrays(args[position]))
+            given[position] = containers.mapped(_own_tensor, _arrays(args[position]))
             inexact = [leaf for leaf in flatten(given[position])[0] if dtype_of(leaf).kind in "fc"]
             tape.watch(inexact)
         value = _as_tensors(tape.run(f, given, kwargs), f)
@@ -329,7 +329,7 @@ def _as_tensors(value: Any, f: Callable[..., Any]) -> Any:
     """
     if value is None:
         raise ValueError(f"{name_of(f)}, called at {here()}, returned None: it must return Tensors or numbers.")
-    return tree_map(lambda leaf: leaf if isinstance(leaf, Recorded) else _tensor(leaf), value)
+    return containers.mapped(lambda leaf: leaf if isinstance(leaf, Recorded) else _tensor(leaf), value)
 
 
 def _tensor(leaf: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
-from functad.eager import requests
+from functad.eager import containers, requests
 from functad.eager.readable import read
 from functad.eager.recording import ACTIVE, EagerRecorder, lift, shared_recorder
 from functad.eager.requests import UnconnectedGradients
@@ -15,6 +15,7 @@ from functad.errors import SourceError, TapeError
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import here
 from functad.tracing.recorder import ONLOOKER, Recorded
+from functad.trees import Structure
 
 
 class AggregationMethod:
@@ -141,13 +142,13 @@ def gradients(
     """
     _check_options(name, gate_gradients, aggregation_method)
     zero, conj = requests.zero_wanted(unconnected_gradients), requests.checked_conj(conj)
-    targets = _listed(ys, "ys")
-    sources = [leaf for leaf, _ in _listed(xs, "xs")]
-    cuts = [] if stop_gradients is None else [leaf for leaf, _ in _listed(stop_gradients, "stop_gradients")]
+    targets, structure = _listed(ys, "ys")
+    sources = _sources(xs)
+    cuts = [] if stop_gradients is None else [leaf for leaf, _ in _listed(stop_gradients, "stop_gradients")[0]]
     given = grad_ys if grad_ys is None or isinstance(grad_ys, (list, tuple)) else [grad_ys]
     if given is None and any(dtype_of(y).kind == "c" for y, _ in targets):
         raise TypeError(f"gradients() of complex ys needs grad_ys, at {here()}: the gradient depends on the direction.")
-    seeds = requests.seeds_for(targets, given)
+    seeds = requests.seeds_for(targets, structure, given)
     if not targets:
         return [requests.finished(None, source, zero) for source in sources]
     found = requests.gradients_of(_scope_of(targets), targets, seeds, sources, cuts, last=False, conj=conj)
@@ -196,9 +197,9 @@ def hessians(
                [ 0., 12.]])
     """
     _check_options(name, gate_gradients, aggregation_method)
-    scope = _scope_of(_listed(ys, "ys"))
+    scope = _scope_of(_listed(ys, "ys")[0])
     result: list[Any] = []
-    for (x, _), g in zip(_listed(xs, "xs"), gradients(ys, xs), strict=True):
+    for x, g in zip(_sources(xs), gradients(ys, xs), strict=True):
         if g is None:
             result.append(None)
         elif scope.slots_of(g):
@@ -209,11 +210,17 @@ def hessians(
     return result
 
 
-def _listed(given: Any, what: str) -> list[tuple[Any, str]]:
-    """Return the Tensors in a list, or the one given."""
+def _listed(given: Any, what: str) -> tuple[list[tuple[Any, str]], Structure]:
+    """Return the Tensors in a list, or the one given, and the structure."""
     if isinstance(given, dict):
         raise SourceError(f"{what} is a dict, at {here()}: give a Tensor or a list of them.")
-    return requests.sources_of(list(given) if isinstance(given, (list, tuple)) else given, what)
+    return requests.leaves_of(list(given) if isinstance(given, (list, tuple)) else given, what)
+
+
+def _sources(xs: Any) -> list[Any]:
+    """Return the sources, one after the other as TensorFlow takes them."""
+    pairs, structure = _listed(xs, "xs")
+    return [pairs[place][0] for place in containers.sorted_places(structure)]
 
 
 def _scope_of(targets: Sequence[tuple[Any, str]]) -> Any:

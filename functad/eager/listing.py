@@ -63,23 +63,25 @@ def expressions(tape: GradientTape, target: Any, sources: Any) -> Expressions:
             f"expressions() at {here()}: the tape is not persistent, or was never entered, and does not hold the calls. Use "
             f"GradientTape(persistent=True)."
         )
-    targets = [leaf for leaf, _ in requests.sources_of(target, "target")]
-    pairs = requests.sources_of(sources, "sources")
+    requests.sources_of(target, "target")
+    targets, given = flatten(target)
+    requests.sources_of(sources, "sources")
+    arguments = tuple(sources) if type(sources) in (list, tuple) else (sources,)
+    inputs, taken = flatten((arguments, {}))
     with recorder.still():
         listing = _Listing(tape, recorder)
-        for source, _ in pairs:
+        for source in inputs:
             listing.enter(tape.slots_of(source), spec_of(read(source)))
         wanted = [recorder.slot_of(read(leaf)) for leaf in targets]
         listing.add([slot for slot in wanted if slot is not None])
         outputs = [as_constant(read(t)) if s is None else listing.place(s) for t, s in zip(targets, wanted, strict=True)]
-    arguments = tuple(sources) if type(sources) in (list, tuple) else (sources,)
     return Expressions(
-        tuple(_names([source for source, _ in pairs])),
+        tuple(_names(inputs)),
         tuple(listing.equations),
         tuple(outputs),
         tuple(listing.specs),
-        flatten((arguments, {}))[1],
-        flatten(target)[1],
+        taken,
+        given,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -94,11 +94,11 @@ class Portion:
             arrays[id(value)] = value.nbytes
         return {"records": len(records), "bytes": sum(arrays.values())}
 
-    def depend_on(self, slots: set[int]) -> set[int]:
-        """Return the slots that depend on some, and these."""
+    def depend_on(self, slots: set[int], *, past: Callable[[Any], bool] = lambda primitive: False) -> set[int]:
+        """Return the slots that depend on some, and these; not those that do so by primitives of which `past` is true."""
         if self._recorder is None:
             return set(slots)
-        equations = self._recorder.equations
+        equations = [None if e is None or past(e[0].primitive) else e for e in self._recorder.equations]
         marks = bytearray(len(equations))
         for slot in slots:
             marks[slot] = 1

@@ -33,6 +33,7 @@ from functad.primitives.comparisons import BOOLEAN
 from functad.tracing.recorder import IDLE, OPEN, REVERSE, STALE, WATCHER, Recorded, Recorder, _serials, awake, idle
 from functad.tracing.tensor import Tensor
 from functad.tracing.views import clone, refresh
+from functad.tracing.writing import woken
 from functad.transforms.arguments import plain
 
 if TYPE_CHECKING:
@@ -294,6 +295,13 @@ def lift(tensor: Any, recorder: EagerRecorder) -> None:
     """Put a Tensor into the list of a recorder, as an input, if it is not there: the object stays the same."""
     with _lifting:
         _lift(tensor, recorder)
+
+
+def lift_given(tensor: Any, recorder: EagerRecorder) -> None:
+    """Put a Tensor that is to be followed into the list of a recorder; a `graph` that is open follows it from now on too."""
+    if tensor.recorder.sleeps:
+        woken([tensor])
+    lift(tensor, recorder)
 
 
 def _lift(tensor: Any, recorder: EagerRecorder) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from functad.eager import containers
 from functad.eager.explaining import explain_missing
 from functad.eager.readable import Readable, read
 from functad.errors import InputError, NoPathError, SourceError, StructureError
@@ -17,7 +18,7 @@ from functad.primitives.broadcasting import BROADCAST_TO
 from functad.tracing.recorder import Recorded, idle
 from functad.tracing.tensor import Tensor
 from functad.transforms.rows import RowSlices
-from functad.trees import LEAF, Structure, flatten
+from functad.trees import LEAF, Structure
 
 if TYPE_CHECKING:
     from functad.eager.tape import GradientTape
@@ -64,7 +65,7 @@ def leaves_of(tree: Any, what: str, *, plain: bool = False) -> tuple[list[tuple[
         return [(tree, what)], LEAF
     if tree is None:
         raise SourceError(f"{what} is None, at {here()}: a Tensor or Variable is needed.")
-    leaves, structure = flatten(tree)
+    leaves, structure = containers.flatten(tree)
     _refuse_none(structure, what)
     pairs = list(zip(leaves, structure.paths(what), strict=True))
     for leaf, path in pairs:
@@ -138,24 +139,30 @@ def check_iterations(number: Any, vectorized: Any) -> None:
         raise ValueError(f"experimental_use_pfor is {vectorized!r}, at {here()}: it has no meaning here; leave it out.")
 
 
-def seeds_for(targets: Sequence[tuple[Any, str]], given: Any) -> list[Any]:
+def seeds_for(targets: Sequence[tuple[Any, str]], structure: Structure, given: Any) -> list[Any]:
     """Return a seed for each target: what was given, checked, and ones where nothing was.
 
+    Args:
+        targets: the targets, as `leaves_of` gives them.
+        structure: theirs.
+        given: the seeds, in that structure, or in a list, in TensorFlow's order; `None` stands for ones.
+
     Raises:
-        ValueError: the number of seeds or a shape does not fit.
-        TypeError: a seed is no array, or complex where the target is real.
+        ValueError: the number of seeds, a key or a shape does not fit.
+        TypeError: a seed is no array, or complex where the target is real, or the containers are of other types.
     """
     if given is None or (isinstance(given, (list, tuple)) and not given):
         seeds: list[Any] = [None] * len(targets)
-    elif isinstance(given, (list, tuple)) and any(part is None for part in given):
-        seeds = list(given)
+    elif containers.is_list(given):
+        seeds = containers.listed(given)
+        if len(seeds) != len(targets):
+            raise StructureError(
+                f"output_gradients holds {len(seeds)} seeds for {len(targets)} targets, at {here()}: "
+                f"give one for each, None for ones."
+            )
+        seeds = containers.in_places(structure, seeds)
     else:
-        seeds = flatten(given)[0]
-    if len(seeds) != len(targets):
-        raise StructureError(
-            f"output_gradients holds {len(seeds)} seeds for {len(targets)} targets, at {here()}: "
-            f"give one for each, None for ones."
-        )
+        seeds = [seed for seed, _ in containers.matched(structure, given, "output_gradients", "target")]
     return [_seed(seed, target, path) for seed, (target, path) in zip(seeds, targets, strict=True)]
 
 
@@ -205,9 +212,9 @@ class Request:
         if missing not in (None, "raise"):
             raise ValueError(f"missing is {missing!r}, at {here()}: it must be None or 'raise'.")
         self.missing = missing
-        self.targets = leaves_of(target, "target")[0]
+        self.targets, structure = leaves_of(target, "target")
         self.sources, self.structure = leaves_of(sources, "sources")
-        self.seeds = seeds_for(self.targets, seeds)
+        self.seeds = seeds_for(self.targets, structure, seeds)
 
     def answer(self, tape: GradientTape) -> Any:
         """Return the gradients in the structure of the sources."""

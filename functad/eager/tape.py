@@ -15,7 +15,7 @@ from functad.eager.jacobians import BatchJacobianRequest, JacobianRequest
 from functad.eager.listing import expressions
 from functad.eager.portion import Portion
 from functad.eager.readable import read
-from functad.eager.recording import ACTIVE, EagerRecorder, Stamp, lift, shared_recorder
+from functad.eager.recording import ACTIVE, EagerRecorder, Stamp, lift_given, shared_recorder
 from functad.eager.requests import UnconnectedGradients
 from functad.eager.variable import Variable
 from functad.eager.walks import cotangents_at, raised
@@ -23,7 +23,6 @@ from functad.errors import InputError, SourceError, TapeError, TapeStateError
 from functad.expressions.spec import dtype_of
 from functad.places import here, warn
 from functad.tracing.batching import lowest
-from functad.tracing.recorder import woken
 
 _NEVER_ENTERED = "this tape was never entered, so nothing is recorded: compute inside `with tape:`"
 _SPENT = "this tape has given its gradient already, and what it recorded is gone: GradientTape(persistent=True) keeps it"
@@ -161,11 +160,9 @@ class GradientTape(Portion):
                 read(leaf)
             else:
                 leaf = read(leaf)
-                if leaf.recorder.sleeps:
-                    woken([leaf])  # an open `graph` follows it too
                 if self._recorder.shared:
                     self._mark()  # what was done before does not count
-                lift(leaf, self._recorder)
+                lift_given(leaf, self._recorder)
                 slot = self._recorder.slot_of(leaf)
                 assert slot is not None
                 self._recorder.watched.add(slot)
@@ -239,7 +236,8 @@ class GradientTape(Portion):
         Args:
             target: a Tensor or Variable, or a nested structure of them.
             sources: likewise.
-            output_gradients: the seed, one for each target, of its shape; `None` stands for ones.
+            output_gradients: the seed, one for each target, of its shape, `None` for ones: in the structure of `target`, where
+                dicts are matched by key, or in a list, for which keys are sorted.
             unconnected_gradients: `"none"` or `"zero"`: what stands where no recorded path leads to a source.
             missing: `"raise"`: raise there, with the text of `explain`.
             conj: for complex sources, the conjugate of `seed^T J` with the conjugate of the seed, as TensorFlow gives it;

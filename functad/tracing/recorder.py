@@ -274,12 +274,6 @@ def awake(value: Any) -> Any:
     return value
 
 
-def woken(sleeping: Sequence[Recorded]) -> bool:
-    """Tell who looks on which Tensors of sleeping recorders are about to be used, and say whether they are awake now."""
-    onlooker = ONLOOKER.get()
-    return onlooker is not None and onlooker(sleeping)
-
-
 def idle(cls: type[Recorded], value: Any) -> Any:
     """Return a plain value as a Tensor that is in no trace; an array must be one that nobody else writes into."""
     tensor = cls()
@@ -293,7 +287,8 @@ def idle(cls: type[Recorded], value: Any) -> Any:
 def _record_awake(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """Record a call that some Tensors of sleeping recorders take part in, as constants; the result is a Tensor all the same."""
     sleeping = [a for a in arrays if isinstance(a, Recorded) and a.recorder.sleeps]
-    if woken(sleeping):
+    onlooker = ONLOOKER.get()
+    if onlooker is not None and onlooker(sleeping):
         return record(primitive, arrays, params)
     cls = type(sleeping[0])
     values = tuple(map(awake, arrays))

@@ -23,7 +23,7 @@ from functad.primitives.operands import as_operand, innermost
 from functad.primitives.primitive import Primitive
 from functad.primitives.writing import ADD_TO, WRITE, Path, constant_index, is_alone, put
 from functad.tracing.layouts import ANY
-from functad.tracing.recorder import ABSTRACT, STALE, Recorded, Recorder, append, awake, escaped, record, woken
+from functad.tracing.recorder import ABSTRACT, ONLOOKER, STALE, Recorded, Recorder, append, awake, escaped, record
 from functad.tracing.views import (
     clone,
     detach,
@@ -197,6 +197,12 @@ def buffer_like(tensor: Any, value: Any) -> Any:
     if value.dtype.kind not in "fc" or tensor.recorder.closed or (tensor.recorder.sleeps and not woken([tensor])):
         return value
     return buffer(type(tensor), tensor.recorder, value)
+
+
+def woken(sleeping: list[Recorded]) -> bool:
+    """Tell who looks on which Tensors of sleeping recorders are about to be used, and say whether they are awake now."""
+    onlooker = ONLOOKER.get()
+    return onlooker is not None and onlooker(sleeping)
 
 
 def into(call: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:

@@ -250,7 +250,7 @@ def _vanishing(follower: Follower, seeds: list[Any]) -> list[tuple[int, int]]:
             limits = [specs] if one else specs or [None] * len(plan.active)
             for slot, ct, spec in zip([slots] if one else slots, pull_record(plan, g, saved), limits, strict=True):
                 ct = mended(ct, g) if plan.elementwise else ct
-                ct = ct if spec is None else fit(ct, spec)
+                ct = ct if spec is None or ct is None else fit(ct, spec)
                 if _is_zero(ct):
                     places.append((index, slot))
                 else:

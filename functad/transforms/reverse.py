@@ -259,6 +259,8 @@ def _pull_several(equation: Any, index: int, g: Any, cotangents: list[Any], owne
     if len(plan.active) == 1:
         slots, specs = (slots,), (specs,)
     for slot, ct, spec in zip(slots, pull_record(plan, g, saved), specs or _NO_SPECS, strict=False):
+        if ct is None:  # a rule of the user's says that there is no path
+            continue
         if spec is not None:
             ct = fit(ct, spec)
         if cotangents[slot] is None:

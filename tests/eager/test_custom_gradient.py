@@ -97,12 +97,41 @@ def test_arguments_of_any_structure():
     assert floats(tape.gradient(y, [a, b, s])) == [1, 2, 3]
 
 
-def test_none_stands_for_zero():
+def test_none_says_that_there_is_no_path():
     @custom_gradient
     def f(x, y):
         return x * y, lambda dy: (dy * 5.0, None)
 
-    assert floats(slopes(f, 1.0, 2.0)) == [5, 0]
+    x, y, z = functad.constant(2.0), functad.constant(3.0), functad.constant([1.0, 2.0])
+    with GradientTape(persistent=True) as tape:
+        tape.watch([x, y, z])
+        squared = y * y
+        out = f(x, squared)
+        mixed = f(x, y) + 4.0 * y
+        rows = f(z, y)
+    assert [g if g is None else float(g) for g in tape.gradient(out, [x, y, squared])] == [5, None, None]
+    assert floats(tape.gradient(out, [x, y], unconnected_gradients="zero")) == [5, 0]
+    assert floats(tape.gradient(mixed, [x, y])) == [5, 4]
+    assert tape.jacobian(rows, y) is None
+    assert "None" in tape.explain(out, y)
+    with pytest.raises(errors.NoPathError, match="returns None"):
+        tape.gradient(out, y, missing="raise")
+    assert tape.explain(mixed, y) == "the tape does record a path, so there is a gradient."
+
+
+def test_none_stands_for_zero_under_transforms():
+    @custom_gradient
+    def f(x, y):
+        return x * y, lambda dy: (dy * 5.0, None)
+
+    assert floats(slopes(f, 1.0, 2.0)) == [5, None]
+    assert functad.grad(f, argnums=(0, 1))(2.0, 3.0) == (5, 0)
+    assert functad.jvp(f, (2.0, 3.0), (1.0, 1.0))[1] == 5
+    np.testing.assert_allclose(functad.vmap(functad.grad(f, argnums=1))(np.ones(2), np.ones(2)), [0, 0])
+    np.testing.assert_allclose(functad.jacrev(f, argnums=1)(np.ones(2), np.ones(2)), np.zeros((2, 2)))
+    with functad.debug_nans():
+        assert functad.grad(f, argnums=(0, 1))(2.0, 3.0) == (5, 0)
+        assert [g if g is None else float(g) for g in functad.gradients_function(f)(2.0, 3.0)] == [5, None]
 
 
 @pytest.mark.parametrize("returned", [[1.0], [1.0, 2.0, 3.0], []])

@@ -9,9 +9,9 @@ import numpy as np
 import functad
 from functad.compat.tensorflow.names import enter, named
 from functad.compat.tensorflow.tensors import as_tensor, returning_tensors, tensors_of
+from functad.eager.containers import mapped
 from functad.eager.requests import UnconnectedGradients
 from functad.places import here
-from functad.tree_functions import tree_map
 
 enter("custom_gradient", functad.custom_gradient)
 enter("recompute_grad", functad.recompute_grad)
@@ -73,7 +73,7 @@ class GradientTape(functad.GradientTape):
 
     def gradient(self, target: Any, *args: Any, **kwargs: Any) -> Any:
         """Return derivatives as `functad.GradientTape.gradient` does; those of plain results, as of `x // 2`, are `None`."""
-        tensors = tree_map(lambda leaf: as_tensor(leaf) if isinstance(leaf, (np.ndarray, np.generic)) else leaf, target)
+        tensors = mapped(lambda leaf: as_tensor(leaf) if isinstance(leaf, (np.ndarray, np.generic)) else leaf, target)
         return tensors_of(super().gradient(tensors, *args, **kwargs))
 
     def jacobian(self, *args: Any, **kwargs: Any) -> Any:

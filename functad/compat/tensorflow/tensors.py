@@ -12,12 +12,12 @@ import functad
 from functad.compat.tensorflow.dtypes import TensorShape, numpy_dtype
 from functad.compat.tensorflow.names import named
 from functad.compat.tensorflow.slices import IndexedSlices
+from functad.eager.containers import mapped
 from functad.eager.readable import Readable, read
 from functad.expressions.spec import dtype_of
 from functad.places import here
 from functad.primitives.conversion import COPY
 from functad.tracing.recorder import Recorded, idle
-from functad.tree_functions import tree_map
 
 _PYTHON = {float: np.dtype(np.float32), int: np.dtype(np.int32), bool: np.dtype(np.bool_), complex: np.dtype(np.complex128)}
 _INT32 = np.iinfo(np.int32)
@@ -57,7 +57,7 @@ def tensors_of(tree: Any) -> Any:
     """Return a nested result with Tensors of TensorFlow's kind; `None` stays what it is."""
     if isinstance(tree, (Recorded, np.ndarray, np.generic)):  # the usual case: a tree takes 6 us
         return tensor_of(tree)
-    return tree_map(tensor_of, tree)
+    return mapped(tensor_of, tree)
 
 
 def returning_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
