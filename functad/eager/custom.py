@@ -300,22 +300,28 @@ def recompute_grad(f: Callable[P, R]) -> Callable[P, R]:
     @custom_gradient
     @functools.wraps(f)
     def recomputed(*args: P.args, **kwargs: P.kwargs) -> Any:
+        def run(tape: GradientTape, variables: Sequence[Variable] = ()) -> tuple[Any, dict[int, Any]]:
+            """Run the function while a tape records, so that it may write into its arrays; return what it was given too."""
+            sources = [leaf for leaf in sorted_leaves(args) if isinstance(leaf, Recorded) and dtype_of(leaf).kind in "fc"]
+            watched: dict[int, Any] = {id(t): np.copy(t) for t in sources}  # type: ignore[call-overload]
+            tape.watch([*watched.values(), *variables])
+            own = {key: np.copy(t) for key, t in watched.items()}  # what is watched stays what it is
+            given = mapped(lambda leaf: own.get(id(leaf), leaf) if isinstance(leaf, Recorded) else leaf, args)
+            return f(*given, **kwargs), watched
+
         def grad_fn(*dys: Any, variables: Sequence[Variable] = ()) -> Any:
-            sources = [leaf for leaf in flatten(args)[0] if isinstance(leaf, Recorded) and dtype_of(leaf).kind in "fc"]
             with GradientTape(watch_accessed_variables=False) as tape:
-                copies: dict[int, Any] = {id(t): np.copy(t) for t in sources}  # type: ignore[call-overload]
-                own = mapped(lambda leaf: copies.get(id(leaf), leaf) if isinstance(leaf, Recorded) else leaf, args)
-                tape.watch([*copies.values(), *variables])
-                y = f(*own, **kwargs)
+                y, watched = run(tape, variables)
             leaves = sorted_leaves(y)
             targets = [(leaf, dy) for leaf, dy in zip(leaves, dys, strict=True) if isinstance(leaf, (Recorded, Readable))]
-            asked = [*copies.values(), *variables]
+            asked = [*watched.values(), *variables]
             found = tape.gradient([t for t, _ in targets], asked, [dy for _, dy in targets], "zero")
-            by_source = dict(zip(copies, found, strict=False))
+            by_source = dict(zip(watched, found, strict=False))
             grads = [by_source.get(id(leaf)) for leaf in sorted_leaves(args)]
-            return (grads, found[len(copies) :]) if variables else grads
+            return (grads, found[len(watched) :]) if variables else grads
 
-        return f(*args, **kwargs), grad_fn
+        with GradientTape(watch_accessed_variables=False) as tape:
+            return run(tape)[0], grad_fn
 
     recomputed.__wrapped__ = f  # type: ignore[attr-defined]
     return recomputed

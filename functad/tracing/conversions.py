@@ -98,7 +98,7 @@ def batch_cure() -> str:
     if assigning():
         return "Make the array that is written into with np.zeros_like(t) or np.zeros(shape, like=t), or use np.stack."
     called = _called(" ".join(running().split()))[0]
-    if called == "[]":
+    if called in ("[]", "take"):
         return "Read from an array that takes Tensors as places: functad.numpy.asarray(a)[t]."
     if called in ("array", "asarray", "full", "full_like", "dot", "fsum", "fmean"):
         return CURES[called]

@@ -27,6 +27,7 @@ from functad.errors import AbstractValueError, EscapedTensorError
 from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, is_float_array, shape_of, spec_of
 from functad.places import here, line_of, name_of, user_frame
+from functad.primitives.indexable import IndexableArray, as_plain
 from functad.primitives.kinds import forward_plan
 from functad.primitives.primitive import KEEP_NOTHING, Primitive
 from functad.tracing.constants import held, thaw
@@ -236,6 +237,8 @@ def record(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]
                 return _record_awake(primitive, arrays, params)
             if newest is None or own.serial > recorder.serial:
                 newest, recorder = a, own
+        elif type(a) is IndexableArray:
+            return record(primitive, tuple(map(as_plain, arrays)), params)
     if newest is None:
         return primitive.compute(*arrays, **params)
     if recorder.closed:

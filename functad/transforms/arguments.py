@@ -11,6 +11,7 @@ import numpy as np
 from functad.errors import AbstractValueError, ConstantError, ConversionError, InputError, OutputError, StructureError
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, shape_of, spec_of
 from functad.places import here, line_of, line_of_error, name_of
+from functad.primitives.indexable import IndexableArray, as_plain
 from functad.primitives.operands import foreign_rules, zeros_for
 from functad.tracing.constants import broken_seal, held_input
 from functad.tracing.recorder import ONLOOKER, OPEN, Recorded, Recorder, awake, new_input
@@ -213,6 +214,8 @@ def plain(leaf: Any) -> Any:
     """Return what an argument or result stands for: Variables are read, Tensors of tapes that do not record are values."""
     if type(leaf) in PLAIN:
         return leaf
+    if type(leaf) is IndexableArray:
+        return as_plain(leaf)
     read = getattr(type(leaf), "__functad_read__", None)
     return awake(shown(leaf if read is None else read(leaf)))
 

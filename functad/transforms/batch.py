@@ -12,6 +12,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from functad.errors import InputError, StructureError
 from functad.expressions.spec import PYTHON_SCALARS, shape_of, spec_of
 from functad.places import here, name_of
+from functad.primitives.indexable import WITHIN_BATCH, indexable
 from functad.primitives.operands import foreign_rules
 from functad.tracing.batching import BatchRecorder
 from functad.tracing.recorder import WATCHER, Recorded
@@ -158,7 +159,7 @@ class _Batch:
         recorder = BatchRecorder("vmap", self.f, size)
         whole = part == slice(None)
         given = [
-            recorder.batch(leaf if whole else leaf[part]) if own else leaf
+            recorder.batch(leaf if whole else leaf[part]) if own else indexable(leaf)
             for leaf, own in zip(self.leaves, self.batched, strict=True)
         ]
         if WATCHER.get() is not None:
@@ -166,7 +167,11 @@ class _Batch:
 
             watch_batch(recorder, [tensor for tensor, own in zip(given, self.batched, strict=True) if own])
         args, kwargs = self.structure.unflatten(given)
-        out = traced(recorder, self.f, args, kwargs)
+        token = WITHIN_BATCH.set(True)
+        try:
+            out = traced(recorder, self.f, args, kwargs)
+        finally:
+            WITHIN_BATCH.reset(token)
         leaves, structure = flatten(out)
         if recorder.watch is not None:
             recorder.watch.check_results(leaves, part.start or 0)

@@ -12,6 +12,7 @@ from functad.errors import ControlFlowError
 from functad.expressions.evaluate import evaluate
 from functad.expressions.spec import dtype_of, spec_of
 from functad.places import here, name_of
+from functad.primitives.indexable import handed
 from functad.transforms.arguments import plain
 from functad.transforms.closed import Closed, close_bodies
 from functad.transforms.control import Control, is_batched, over_examples, selected
@@ -89,11 +90,17 @@ def _among(primitive: Control, index: Any, branches: Sequence[Callable[..., Any]
     if unknown(index):
         return _listed(primitive, index, branches, operands)
     if not is_batched(index):
-        return apart_in_tree(branches[_within(below(index), branches)](*tree_map(owned, operands)))
+        return apart_in_tree(branches[_within(below(index), branches)](*_handed(operands)))
     agreement = _agreement(primitive, branches)
     with np.errstate(all="ignore"):  # what is not selected need not make sense
-        results = [agreement.fit(branch(*tree_map(owned, operands))) for branch in branches]
+        results = [agreement.fit(branch(*_handed(operands))) for branch in branches]
     return agreement.build(_select(index, [agreement.cast(leaves) for leaves in results]))
+
+
+def _handed(operands: tuple[Any, ...]) -> Any:
+    """Return the operands as a branch is given them."""
+    leaves, structure = flatten(operands)
+    return structure.unflatten(handed([owned(leaf) for leaf in leaves]))
 
 
 def _within(index: Any, branches: Sequence[Any]) -> int:

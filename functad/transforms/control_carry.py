@@ -14,6 +14,7 @@ import numpy as np
 from functad.errors import ControlFlowError
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
 from functad.places import here, name_of
+from functad.primitives.indexable import handed
 from functad.tracing.recorder import Recorded
 from functad.transforms.arguments import plain
 from functad.trees import Structure, difference, flatten
@@ -137,6 +138,10 @@ class Agreement:
         """Return the tree with the given leaves."""
         assert self.structure is not None
         return self.structure.unflatten(leaves)
+
+    def hand(self, leaves: Sequence[Any]) -> Any:
+        """Return the tree that a function is given."""
+        return self.build(handed(leaves))
 
     def _path(self, i: int) -> str:
         assert self.structure is not None

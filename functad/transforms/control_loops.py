@@ -57,7 +57,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
 
     def test(leaves: list[Any]) -> Any:
         try:
-            return _predicate(cond_fun, carry.build([guarded(leaf) for leaf in leaves]))
+            return _predicate(cond_fun, carry.hand([guarded(leaf) for leaf in leaves]))
         except ValueError as error:
             if "read-only" not in str(error):
                 raise
@@ -67,7 +67,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
             ) from error
 
     def step(leaves: list[Any]) -> list[Any]:
-        return apart(carry.fit(body_fun(carry.build(taken(leaves)))))
+        return apart(carry.fit(body_fun(carry.hand(taken(leaves)))))
 
     leaves, finished = _run(test, step, [owned(leaf) for leaf in leaves])
     # A trace without values came in with what the functions use from outside.
@@ -108,7 +108,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     if not listing(leaves):
         leaves = [owned(leaf) for leaf in leaves]
         for i in range(first, last):
-            leaves = apart(carry.fit(body_fun(i, carry.build(taken(leaves)))))
+            leaves = apart(carry.fit(body_fun(i, carry.hand(taken(leaves)))))
             if i == first and any(map(unknown, leaves)):  # a trace without values came in with what the body uses
                 return fori_loop(first + 1, last, body_fun, carry.build(leaves))
         return carry.build(leaves)

@@ -13,6 +13,7 @@ from functad.errors import ControlFlowError
 from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, is_inexact, shape_of, spec_of
 from functad.places import here, name_of
 from functad.primitives.batching import spread_out
+from functad.primitives.indexable import handed
 from functad.transforms.arguments import plain
 from functad.transforms.closed import Closed, close_bodies
 from functad.transforms.control import Control, over_examples, part
@@ -82,7 +83,7 @@ def over_rows(
         return carry.fit(pair[0]), result.fit(pair[1])
 
     def known(own: list[Any], row: Any) -> Any:
-        after, ys = step(carry.build(taken(own)), structure.unflatten(row))
+        after, ys = step(carry.hand(taken(own)), structure.unflatten(handed(row)))
         ys = [owned(leaf) for leaf in ys]
         return apart(after), ys
 

@@ -199,14 +199,18 @@ class Followed(Tensor):
         leaves, structure = flatten((args, kwargs))
         parents = tuple([leaf.slot for leaf in leaves if isinstance(leaf, Followed)])
         args, kwargs = structure.unflatten([leaf.value if isinstance(leaf, Followed) else leaf for leaf in leaves])
-        follower: Any = self.recorder
+        follower: Any = next(leaf for leaf in leaves if isinstance(leaf, Followed)).recorder  # `self` may be a stale view
         return follower.constant(function(*args, **kwargs), Step(f"{name} at {here()}", parents, ()))
 
 
 def _all_constant(tree: Any) -> bool:
-    """Say whether all Tensors in a tree belong to one followed trace and stand for constants."""
+    """Say whether there are Tensors in a tree, all of one followed trace, and all stand for constants.
+
+    There are none where a function was called for another reason: for `like=`, or with an iterator that may give Tensors.
+    """
     tensors = [leaf for leaf in flatten(tree)[0] if isinstance(leaf, Recorded)]
-    return all(isinstance(t, Followed) and t.recorder is tensors[0].recorder and not t.alive for t in tensors)
+    constant = all([isinstance(t, Followed) and not t.alive for t in tensors])  # asking reads stale views anew, all of them
+    return constant and len({id(t.recorder) for t in tensors}) == 1
 
 
 def _plain_index(index: Any) -> Any:
