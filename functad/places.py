@@ -161,4 +161,13 @@ def name_of(function: object) -> str:
         if isinstance(name, str):
             return name.replace("<locals>.", "")
     inner = getattr(function, "func", None)
-    return name_of(inner) if inner is not None else repr(function)
+    if inner is not None:
+        return name_of(inner)
+    text = repr(function)
+    return type(function).__name__ if "\n" in text else text  # an expression list is its own text
+
+
+def is_own(function: object) -> bool:
+    """Say whether a function is code of functad, as what a transform returns is."""
+    code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
+    return code is not None and code.co_filename.startswith(_PACKAGE + os.sep)

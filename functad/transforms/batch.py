@@ -165,7 +165,7 @@ class _Batch:
         if WATCHER.get() is not None:
             from functad.transforms.watching_batches import watch_batch  # noqa: PLC0415 - few programs look for NaN
 
-            watch_batch(recorder, [tensor for tensor, own in zip(given, self.batched, strict=True) if own])
+            watch_batch(recorder, [tensor for tensor, own in zip(given, self.batched, strict=True) if own], part.start or 0)
         args, kwargs = self.structure.unflatten(given)
         token = WITHIN_BATCH.set(True)
         try:
@@ -174,7 +174,7 @@ class _Batch:
             WITHIN_BATCH.reset(token)
         leaves, structure = flatten(out)
         if recorder.watch is not None:
-            recorder.watch.check_results(leaves, part.start or 0)
+            recorder.watch.check_results(leaves)
         axes = _axes_like(self.out_axes, structure, f"vmap of {name_of(self.f)}: out_axes", "the result")
         pairs = enumerate(zip(leaves, axes, strict=True))
         results = [self._result(leaf, axis, recorder, structure, i) for i, (leaf, axis) in pairs]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from functad.expressions.expressions import CALLED
 from functad.tracing.recorder import WATCHER
 
 
@@ -17,8 +18,8 @@ def debug_nans(infinities: bool = False) -> Iterator[None]:
     behind the branch that `np.where` did not take, is no error. Everything recorded is kept and slow ways are taken, so use it
     to look for a NaN, not to run a program.
     Tapes, graphs and forward accumulators that are opened inside raise when they are asked, and so do the functions that use
-    them; while another tape records, or under a transform, it is left to that one to look at its result. What `deriv`, `taylor`
-    and expression lists compute is not looked at.
+    them; while another tape records, or under a transform, it is left to that one to look at its result. What `deriv`
+    and `taylor` compute is not looked at.
 
     Args:
         infinities: infinities are errors too.
@@ -39,10 +40,11 @@ def debug_nans(infinities: bool = False) -> Iterator[None]:
         Traceback (most recent call last):
         functad.errors.NotFiniteError: The derivative, in grad of <lambda>, called at ..., is nan. It was born in the ...
     """
-    from functad.transforms.watching import watcher  # noqa: PLC0415 - few programs look for NaN, and all import functad
+    from functad.transforms.watching import called, watcher  # noqa: PLC0415 - few programs look for NaN, and all import functad
 
-    token = WATCHER.set(watcher(infinities=infinities))
+    watching, calling = WATCHER.set(watcher(infinities=infinities)), CALLED.set(called)
     try:
         yield
     finally:
-        WATCHER.reset(token)
+        CALLED.reset(calling)
+        WATCHER.reset(watching)

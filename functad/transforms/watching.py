@@ -20,12 +20,17 @@ from typing import Any
 import numpy as np
 
 from functad.errors import NotFiniteError
-from functad.expressions.spec import spec_of
-from functad.places import here, line_of, name_of, user_frame
+from functad.expressions.evaluate import evaluate
+from functad.expressions.expressions import Expressions
+from functad.expressions.spec import dtype_of, spec_of
+from functad.places import here, is_own, line_of, name_of, user_frame
 from functad.primitives import vocabulary
 from functad.primitives.operands import innermost
 from functad.primitives.primitive import ENTRIES, KEEP_GATHER, Composite, Primitive
-from functad.tracing.recorder import Recorded, Recorder
+from functad.tracing.batching import Batched
+from functad.tracing.recorder import REVERSE, Recorded, Recorder, new_input
+from functad.tracing.tensor import Tensor
+from functad.transforms.arguments import traced
 from functad.transforms.doubts import doubts_in, settle
 from functad.transforms.flow import Flow
 from functad.transforms.forward import last_readers, push_forward
@@ -37,6 +42,9 @@ from functad.transforms.silence import restore, silence
 
 _INSIDE: ContextVar[bool] = ContextVar("inside_watched", default=False)
 """Whether a watched transform runs its function now: transforms called there leave it to that one to look at results."""
+
+_DIRECT: ContextVar[bool] = ContextVar("direct", default=False)
+"""Whether the function that a watched transform runs now was made by a transform, with no code of the user's between."""
 
 _BELONGS_TO: ContextVar[Note | None] = ContextVar("belongs_to", default=None)
 """The operation whose derivative is computed now."""
@@ -52,6 +60,18 @@ def watcher(*, infinities: bool) -> Callable[[Recorder], Watch]:
     return functools.partial(Watch, offence=NOT_FINITE if infinities else NAN)
 
 
+def called(expressions: Expressions, leaves: Sequence[Any]) -> list[Any]:
+    """Return what an expression list gives that the user called, after a look at it."""
+    if is_inside() or any(isinstance(leaf, Recorded) for leaf in leaves):
+        return evaluate(expressions, leaves)  # the trace around will look
+    recorder = Recorder(REVERSE, "a call", expressions)
+    tensors = [new_input(Tensor, recorder, leaf) if dtype_of(leaf).kind in "fc" else leaf for leaf in leaves]
+    outs = traced(recorder, functools.partial(evaluate, expressions), (tensors,), {})
+    own = [isinstance(out, Recorded) and out.recorder is recorder for out in outs]
+    recorder.watch.check_values([out.slot for out, mine in zip(outs, own, strict=True) if mine])
+    return [out.value if mine else out for out, mine in zip(outs, own, strict=True)]
+
+
 class Watch:
     """What is known of one trace beside its records.
 
@@ -59,7 +79,9 @@ class Watch:
         recorder: the recorder of the trace.
         offence: what counts as an error.
         quiet: another watched transform is running its function, and will look at what comes out of it.
+        direct: that function is a transform itself, as in `vmap(grad(f))`, which gives no value to be looked at.
         notes: what is known of its operations.
+        batched: by slot, values that stand for all examples of a batch, whose own watch looks at them.
         value_name: the result of the trace, in messages.
     """
 
@@ -69,7 +91,9 @@ class Watch:
         self.recorder = recorder
         self.offence = offence
         self.quiet = _INSIDE.get()
+        self.direct = _DIRECT.get()
         self.notes = Notes()
+        self.batched: dict[int, Any] = {}
 
     def silent(self) -> bool:
         """Say whether somebody else will look at results."""
@@ -77,11 +101,12 @@ class Watch:
 
     def run(self, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Return `f(*args, **kwargs)`."""
-        token = _INSIDE.set(True)
+        inside, direct = _INSIDE.set(True), _DIRECT.set(is_own(f))
         try:
             return f(*args, **kwargs)
         finally:
-            _INSIDE.reset(token)
+            _DIRECT.reset(direct)
+            _INSIDE.reset(inside)
 
     def keep(self, root: Any) -> None:
         """Keep the value of a Tensor that is about to be written to in place, if no operation made it."""
@@ -110,13 +135,17 @@ class Watch:
         note = Note(primitive, _called(primitive), line, known, slots, params, out, _BELONGS_TO.get())
         for i, t in enumerate(results):
             self.notes[t.slot] = note, i
+            if isinstance(self.plain(t.value), Batched):
+                self.batched[t.slot] = t.value
 
     def check_values(self, slots: Sequence[int | None]) -> None:
         """Raise if one of the values in some slots is not as it should be."""
-        if self.silent():
+        if self.silent() and not self.direct:
             return
         for slot in slots:
-            if slot is not None and slot in self.notes:
+            if slot in self.batched:
+                _check_batch(self.batched[slot])
+            elif slot is not None and slot in self.notes:
                 value = self.notes.value(slot)
                 if self.offence.found(value):
                     raise self.error(self.value_name, count_offending(value, self.offence), self._origin(slot, value))
@@ -229,6 +258,14 @@ class Watch:
     def _asked(self) -> str:
         """Return what gave the result, and where it was called."""
         return f"in {self.recorder.transform} of {name_of(self.recorder.function)}, called at {here()}"
+
+
+def _check_batch(value: Any) -> None:
+    """Let the watch of a batch look at a value that belongs to it."""
+    while isinstance(value, Recorded) and not isinstance(value.value, Batched):
+        value = value.value
+    if isinstance(value, Recorded) and value.recorder.watch is not None:
+        value.recorder.watch.check_results([value])
 
 
 @contextmanager

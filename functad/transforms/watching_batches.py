@@ -26,11 +26,13 @@ class BatchWatch(Watch):
     """What is known of the trace of a batch.
 
     Attributes:
+        first: which example of the call the first one here is.
         count: the number of slots given out.
     """
 
-    def __init__(self, recorder: BatchRecorder, *, offence: Offence) -> None:
+    def __init__(self, recorder: BatchRecorder, *, offence: Offence, first: int = 0) -> None:
         super().__init__(recorder, offence=offence)
+        self.first = first
         self.count = 0
 
     def number(self, tensor: Recorded) -> None:
@@ -48,12 +50,8 @@ class BatchWatch(Watch):
             self.number(tensor)
         super().note(primitive, arrays, values, params, result)
 
-    def check_results(self, leaves: Sequence[Any], first: int) -> None:
+    def check_results(self, leaves: Sequence[Any]) -> None:
         """Raise if an example of a result is not as it should be, unless a watched trace around this one will look at it.
-
-        Args:
-            leaves: the results of the function.
-            first: which example of the call the first one here is.
 
         Raises:
             NotFiniteError: it is not.
@@ -72,14 +70,20 @@ class BatchWatch(Watch):
                 several = f" (and in {len(bad) - 1} more of {len(mask)} examples)" if len(bad) > 1 else ""
                 origin = origin_of_value(_of_example(self.notes, i), leaf.slot, mask[i], self.offence)
                 what = f"{count_offending(examples[i], self.offence)}{several}"
-                raise self.error(f"{self.value_name} of example {first + i}", what, origin)
+                raise self.error(f"{self.value_name} of example {self.first + i}", what, origin)
 
 
-def watch_batch(recorder: BatchRecorder, inputs: Sequence[Recorded]) -> None:
-    """Give the trace of a batch a watch, if `debug_nans` is on and no watched transform around will look at the results."""
+def watch_batch(recorder: BatchRecorder, inputs: Sequence[Recorded], first: int) -> None:
+    """Give the trace of a batch a watch, if `debug_nans` is on and no watched transform around will look at the results.
+
+    Args:
+        recorder: the trace.
+        inputs: its inputs.
+        first: which example of the call the first one here is.
+    """
     watcher = WATCHER.get()
     if watcher is not None and not is_inside():
-        recorder.watch = BatchWatch(recorder, offence=watcher(recorder).offence)
+        recorder.watch = BatchWatch(recorder, offence=watcher(recorder).offence, first=first)
         for tensor in inputs:
             recorder.watch.number(tensor)
 
