@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from types import FrameType
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -76,7 +77,6 @@ class Watch:
     """What is known of one trace beside its records.
 
     Attributes:
-        recorder: the recorder of the trace.
         offence: what counts as an error.
         quiet: another watched transform is running its function, and will look at what comes out of it.
         direct: that function is a transform itself, as in `vmap(grad(f))`, which gives no value to be looked at.
@@ -88,12 +88,17 @@ class Watch:
     value_name = "The value"
 
     def __init__(self, recorder: Recorder, *, offence: Offence) -> None:
-        self.recorder = recorder
+        self._recorder = ref(recorder)  # which holds its watch: no cycles, so that all goes when the trace does
         self.offence = offence
         self.quiet = _INSIDE.get()
         self.direct = _DIRECT.get()
         self.notes = Notes()
         self.batched: dict[int, Any] = {}
+
+    @property
+    def recorder(self) -> Any:
+        """The recorder of the trace."""
+        return self._recorder()
 
     def silent(self) -> bool:
         """Say whether somebody else will look at results."""
