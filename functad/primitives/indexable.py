@@ -1,8 +1,8 @@
 """Plain arrays that take Tensors as places: what `vmap` and control flow hand to a function beside Tensors.
 
-NumPy reads a plain array at places that are numbers, and asks a Tensor for them: one that stands for all examples of a batch has
-none to give. An array that a function closes over stays plain, and the error says what to write; what a transform hands to the
-function need not be.
+NumPy reads a plain array at places that are numbers, and asks a Tensor for them: one that stands for all examples of a batch
+has none to give. An array that a function closes over stays plain, and the error says what to write; what a transform hands to
+the function need not be.
 """
 
 from __future__ import annotations

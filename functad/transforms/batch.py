@@ -42,7 +42,7 @@ def vmap(
     """Return a function that applies `f` to all examples of a batch at once: `vmap(f)(x)[i] = f(x[i])`.
 
     Inside `f` an array has the shape of one example. An `if` on a batched value has no single answer and raises; one on an
-    argument that is not batched works as always.
+    argument that is not batched works as always, and such an array may be read at batched places, `table[i]`.
 
     Args:
         f: a function of NumPy code, of one example; without it a decorator is returned.

@@ -24,6 +24,7 @@ from functad.transforms.arguments import plain
 from functad.transforms.closed import Closed, Noting, NoValueError, close
 from functad.transforms.decorators import remake
 from functad.transforms.flat import pulled, pushed, replaced
+from functad.transforms.following import explained
 from functad.transforms.one_call import OneCall, Rules, apply
 from functad.tree_functions import tree_map
 from functad.trees import Structure, flatten
@@ -108,7 +109,7 @@ def checkpoint(f: Callable[P, R], policy: Policy = None) -> Callable[P, R]:
         leaves, structure = flatten((args, kwargs))
         leaves = [plain(leaf) for leaf in leaves]
         places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Recorded)]
-        if not places:
+        if not places or explained(leaves):
             return f(*args, **kwargs)
         segment, inputs, rest, form = _segment(f, leaves, structure, places, keeps)
         outs = iter(apply(segment.rules(), inputs) if segment.count else ())

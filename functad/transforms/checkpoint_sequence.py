@@ -23,6 +23,7 @@ from functad.places import here, name_of
 from functad.tracing.recorder import Recorded
 from functad.transforms.arguments import plain
 from functad.transforms.flat import pulled, pushed, replaced
+from functad.transforms.following import explained
 from functad.transforms.one_call import Rules, apply
 from functad.transforms.results import guarded, own_results, owned
 from functad.trees import Structure, difference, flatten
@@ -108,6 +109,10 @@ def checkpoint_sequence(step: Callable[..., Any], n: int, snapshots: int | None 
             return structure.unflatten(
                 own_results(steps.advance(own, 0, steps.n, [others[i] for i in places]), [*own, *others])
             )
+        if explained((*own, *others)):
+            for i in range(steps.n):
+                state = step(i, state, *args)
+            return state
         steps.others = [None if i in places else leaf for i, leaf in enumerate(others)]
         steps.followed = [k for k, i in enumerate(places) if isinstance(others[i], Recorded)]
         return structure.unflatten(apply(steps.rules(), [*own, *[others[i] for i in places]]))

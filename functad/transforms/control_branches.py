@@ -20,7 +20,6 @@ from functad.transforms.control_carry import BOOLS, Agreement, number
 from functad.transforms.control_values import below, unknown
 from functad.transforms.flat import Flat, pull_leaves, pushed
 from functad.transforms.results import apart_in_tree, owned
-from functad.tree_functions import tree_map
 from functad.trees import flatten
 
 

@@ -175,12 +175,17 @@ class _Analysis:
             if s in self.used and not reached.isdisjoint(set(step.parents) - set(step.active))
         ]
         depending = _forward(slot, steps, lambda step: step.parents)
+        compared = [
+            f"but it equals what {text} compares it with: a value kept from an earlier call has no derivative"
+            for text, slots in self.follower.equal
+            if not depending.isdisjoint(slots)
+        ]
         refusals = [f"grad raises where it {text}" for s, text, refused in self.follower.uses if refused and s in reached]
         if slot in self.connected:
             if not _is_zero(self.gradients[slot]):
                 partly = [f"but another path is {cut}" for cut in cuts]
                 rough = [f"approximate by {steps[s].text}" for s in sorted(reached) if "[approximate=" in steps[s].text]
-                return Finding(path, "connected", True, _distinct([*rough, *partly, *refusals]))
+                return Finding(path, "connected", True, _distinct([*rough, *partly, *compared, *refusals]))
             places = [f"at these values by {steps[s].text}" for s, parent in self.vanished if parent in reached]
             return Finding(path, "zero", True, _distinct([*(places or ["its contributions cancel"]), *cuts, *refusals]))
         if slot in self.used:

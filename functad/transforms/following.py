@@ -11,6 +11,7 @@ plain value that it stands for: it decides branches, is an index, becomes an arr
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from functad.expressions.spec import dtype_of
 from functad.places import here
 from functad.primitives.names import shown_name
+from functad.primitives.operands import innermost
 from functad.primitives.primitive import INTERNAL, Primitive
 from functad.tracing import recorder as recording
 from functad.tracing.recorder import REVERSE, STALE, Recorded, Recorder, new_input
@@ -33,6 +35,7 @@ _USES = {
     "array": "becomes a plain array",
     "Conversion to an array": "becomes a plain array",
 }
+_EQUALITIES = frozenset({"np.array_equal", "np.array_equiv", "np.allclose", "np.isclose", "np.equal"})
 
 
 class Step:
@@ -58,15 +61,18 @@ class Follower(Recorder):
     Attributes:
         steps: by slot, the operation that made it.
         uses: slots whose values left the trace, with how and where, and whether `grad` would raise there.
+        equal: comparisons for equality that held, by which code finds what it has kept from an earlier call: the operation and
+            its line, and the slots of what was compared.
     """
 
-    __slots__ = ("steps", "uses")
+    __slots__ = ("equal", "steps", "uses")
 
     def __init__(self, function: object) -> None:
         super().__init__(REVERSE, "explain", function)
         self.eager = False  # so that everything goes through `record`, which calls `follow`
         self.steps: list[Step] = []
         self.uses: list[tuple[int, str, bool]] = []
+        self.equal: list[tuple[str, tuple[int, ...]]] = []
 
     def enter(self, value: Any) -> Any:
         """Add an input and return its Tensor."""
@@ -84,7 +90,9 @@ class Follower(Recorder):
         own = [i for i, a in enumerate(arrays) if isinstance(a, Recorded) and a.recorder is self]
         active = tuple([i for i in own if arrays[i].alive and primitive.differentiable(i)])
         parents = tuple([arrays[i].slot for i in own])
-        text = f"{_described(primitive, params)} at {here()}"
+        name = _described(primitive, params)
+        text = f"{name} at {here()}"
+        self.compare(name, text, parents, out)
         if active:
             step = Step(text, parents, tuple([arrays[i].slot for i in active]))
             result = recording.append(Followed, self, primitive, arrays, values, active, params, out)
@@ -95,6 +103,11 @@ class Follower(Recorder):
         if primitive.views and own and isinstance(result, Followed) and shares(out, values[0]):
             note_view(arrays[0], result, primitive, params)  # of a buffer too, which is a constant until it is written to
         return result
+
+    def compare(self, name: str, text: str, parents: tuple[int, ...], out: Any) -> None:
+        """Note an operation if it is a comparison for equality that holds."""
+        if name in _EQUALITIES and np.all(innermost(out)):
+            self.equal.append((text, parents))
 
     def made(self, value: Any) -> Any:
         """Return a new array as a Tensor, into which others can be written."""
@@ -199,8 +212,21 @@ class Followed(Tensor):
         leaves, structure = flatten((args, kwargs))
         parents = tuple([leaf.slot for leaf in leaves if isinstance(leaf, Followed)])
         args, kwargs = structure.unflatten([leaf.value if isinstance(leaf, Followed) else leaf for leaf in leaves])
+        out, text = function(*args, **kwargs), f"{name} at {here()}"
         follower: Any = next(leaf for leaf in leaves if isinstance(leaf, Followed)).recorder  # `self` may be a stale view
-        return follower.constant(function(*args, **kwargs), Step(f"{name} at {here()}", parents, ()))
+        follower.compare(name, text, parents, out)
+        return follower.constant(out, Step(text, parents, ()))
+
+
+def explained(leaves: Iterable[Any]) -> bool:
+    """Say whether `explain` follows one of some values: it is to see what a function does, not one operation in its place."""
+    for leaf in leaves:
+        while isinstance(leaf, Recorded):
+            if leaf.recorder.follow is not None:
+                return True
+            leaf = leaf.current()  # type: ignore[attr-defined]
+            leaf = getattr(leaf, "array", leaf)  # of one that stands for a batch
+    return False
 
 
 def _all_constant(tree: Any) -> bool:
@@ -209,8 +235,8 @@ def _all_constant(tree: Any) -> bool:
     There are none where a function was called for another reason: for `like=`, or with an iterator that may give Tensors.
     """
     tensors = [leaf for leaf in flatten(tree)[0] if isinstance(leaf, Recorded)]
-    constant = all([isinstance(t, Followed) and not t.alive for t in tensors])  # asking reads stale views anew, all of them
-    return constant and len({id(t.recorder) for t in tensors}) == 1
+    constant = [isinstance(t, Followed) and not t.alive for t in tensors]  # to ask is to read a stale view anew
+    return all(constant) and len({id(t.recorder) for t in tensors}) == 1
 
 
 def _plain_index(index: Any) -> Any:

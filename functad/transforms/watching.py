@@ -267,10 +267,14 @@ class Watch:
 
 def _check_batch(value: Any) -> None:
     """Let the watch of a batch look at a value that belongs to it."""
-    while isinstance(value, Recorded) and not isinstance(value.value, Batched):
-        value = value.value
-    if isinstance(value, Recorded) and value.recorder.watch is not None:
-        value.recorder.watch.check_results([value])
+    while isinstance(value, Recorded):
+        below = value.value
+        if isinstance(below, Batched):
+            if value.recorder.watch is not None:
+                value.recorder.watch.check_results([value])
+                return
+            below = below.array
+        value = below
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import tracemalloc
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -474,3 +475,60 @@ def test_values_are_freed() -> None:
         return size
 
     assert peak(40) < 1.2 * peak(5)
+
+
+TABLE = np.arange(12.0) ** 2
+PLACES = np.array([[1, 2], [3, 0], [5, 5]])
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda v, i: v[i],
+        lambda v, i: np.take(v, i),
+        lambda v, i: v.take(i),
+        lambda v, i: np.take_along_axis(v, i, 0),
+        lambda v, i: v.reshape(6, 2)[i, 1],
+        lambda v, i: v.reshape(6, 2)[i[0]],
+        lambda v, i: v[2:][i],
+        lambda v, i: v[[i, i + 1]] if isinstance(i, int) else v[np.stack([i, i + 1])],
+        lambda v, i: np.repeat(v, 2)[i],
+        lambda v, i: (v * 2.0)[i] + v.copy()[i],
+        lambda v, i: np.choose(i % 2, v.reshape(2, 6)[:, :2]),
+        lambda v, i: functad.grad(lambda s: np.sum(v[i] * s))(2.0),
+        lambda v, i: functad.grad(lambda w: np.sum(w[i] ** 3))(v),
+        lambda v, i: functad.cond(i[0] > 2, lambda v, i: v[i], lambda v, i: 2.0 * v[i], v, i),
+        lambda v, i: functad.scan(lambda v, k: (v, v[i + k]), v, np.arange(3))[1],
+        lambda v, i: functad.scan(lambda c, row: (c, row[i % 3]), 0.0, v.reshape(4, 3))[1],
+        lambda v, i: functad.fori_loop(0, 3, lambda k, c: (c[0], c[1] + c[0][i + k]), (v, np.zeros(2)))[1],
+        lambda v, i: functad.while_loop(lambda c: c[1] < i[1], lambda c: (c[0], c[1] + 1, c[2] + c[0][c[1]]), (v, 0, 0.0)),
+    ],
+)
+def test_an_argument_that_is_not_batched_is_read_at_batched_places(read) -> None:
+    found = functad.tree_leaves(vmap(read, in_axes=(None, 0))(TABLE, PLACES))
+    each = zip(*[functad.tree_leaves(read(TABLE, places)) for places in PLACES], strict=True)
+    for batch, examples in zip(found, each, strict=True):
+        assert type(batch) is np.ndarray
+        _close(batch, np.stack(examples))
+
+
+def test_an_argument_that_is_not_batched_is_an_array_in_all_else() -> None:
+    seen = []
+
+    def f(w: Any, x: Any) -> Any:
+        seen.append(isinstance(w, np.ndarray) and w.flags.writeable and bool(w[0] >= 0.0) and float(w[1]) == 1.0)
+        own = w.copy()
+        own[0] = 5.0
+        return own @ x + w.sum() * x[0] + np.dot(w, x) + np.concatenate([w, x])[1], w
+
+    found, same = vmap(f, in_axes=(None, 0), out_axes=(0, None))(np.arange(3.0), XS)
+    assert seen == [True]
+    assert type(same) is np.ndarray
+    _close(found, [np.array([5.0, 1.0, 2.0]) @ x + 3.0 * x[0] + np.arange(3.0) @ x + 1.0 for x in XS])
+
+
+def test_an_array_of_a_closure_is_refused_with_the_cure() -> None:
+    for read in (lambda i: TABLE[i], lambda i: np.take(TABLE, i), lambda i: TABLE.take(i)):
+        with pytest.raises(AbstractValueError, match=re.escape("functad.numpy.asarray(a)[t]")):
+            vmap(read)(PLACES)
+    _close(vmap(lambda i: functad.numpy.asarray(TABLE)[i])(PLACES), TABLE[PLACES])

@@ -1,6 +1,7 @@
 """`debug_nans`: the operation, the arguments and the line where a NaN was born, and silence about those that reach nothing."""
 
 import asyncio
+import gc
 import threading
 from functools import partial
 
@@ -425,3 +426,54 @@ def test_nans_of_batches(call, born):
     with functad.debug_nans(), np.errstate(all="ignore"), pytest.raises(NotFiniteError, match=message) as found:
         call(np.array([-1.0, 0.0, 2.0]))
     assert f"It was born {born}" in str(found.value)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda f, x: functad.vmap(functad.grad(f))(x[:, None]),
+        lambda f, x: functad.vmap(functad.grad(f), chunk_size=1)(x[:, None]),
+        lambda f, x: functad.vmap(functad.vmap(functad.grad(f)))(x[:, None, None]),
+        lambda f, x: functad.hessian(f)(x),
+        lambda f, x: functad.hvp(f, (x,), (x,)),
+        lambda f, x: functad.make_expressions(f)(x)(x),
+        lambda f, x: functad.grad(functad.make_expressions(f)(x))(x),
+        lambda f, x: functad.vmap(functad.make_expressions(f)(x[:1]))(x[:, None]),
+    ],
+)
+def test_values_that_no_transform_around_returns(call):
+    x = np.array([0.0, 1.0])
+
+    def f(x):
+        return np.sum(np.log(x) * 0.0)  # -inf * 0; the derivative is finite
+
+    with np.errstate(all="ignore"):
+        call(f, x)
+        with functad.debug_nans(), pytest.raises(NotFiniteError, match="It was born in multiply at"):
+            call(f, x)
+
+
+def test_a_value_that_the_function_does_not_choose_is_no_error():
+    def f(x):
+        slope = functad.grad(lambda x: np.log(x) * 0.0)(x)
+        return np.where(x > 0, slope, x)
+
+    with functad.debug_nans(), np.errstate(all="ignore"):
+        assert functad.grad(f)(0.0) == 1.0
+
+
+def test_a_watch_is_in_no_cycle():
+    def call():
+        with functad.debug_nans():
+            functad.grad(lambda x: np.sum(np.sin(x) * x))(np.arange(3.0))
+            functad.vmap(functad.grad(np.sin))(np.arange(3.0))
+            functad.jvp(np.sin, (1.0,), (1.0,))
+
+    call()
+    gc.collect()
+    gc.disable()
+    try:
+        call()
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

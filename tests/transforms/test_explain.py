@@ -343,3 +343,51 @@ def test_what_is_written_into_a_buffer_through_a_view():
 
     assert "args[0]: connected" in str(functad.explain(f, X))
     assert functad.grad(f)(X).tolist() == [1.0, 1.0, 2.0]
+
+
+def test_a_buffer_like_a_view_that_was_written_to():
+    def f(x: Any) -> Any:
+        view = x[0:1]
+        view[0] = x[1]
+        return np.sum(np.zeros(3, like=view) + view)
+
+    assert functad.explain(f, X).findings[0].status == "connected"
+    assert functad.grad(f)(X).tolist() == [0.0, 3.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        functad.checkpoint(lambda x: np.floor(x) * 1.0),
+        functad.checkpoint_sequence(lambda i, x: np.floor(x) * 1.0, 3),
+        functad.vmap(functad.checkpoint(lambda x: np.floor(x) * 1.0)),
+        functad.checkpoint(functad.checkpoint(np.floor)),
+    ],
+)
+def test_what_checkpoints_cut_is_told(inside):
+    finding = functad.explain(lambda x: np.sum(inside(x)), X).findings[0]
+    assert finding.status == "zero"
+    assert "cut by np.floor" in finding.reasons[0]
+
+
+def test_a_value_kept_by_comparing_is_told():
+    class Kept:
+        last: Any = None
+        value: Any = None
+
+        def __call__(self, x: Any) -> Any:
+            plain = functad.stop_gradient(x)
+            if self.last is not None and np.array_equal(plain, self.last):
+                return self.value
+            self.last, self.value = np.copy(plain), np.copy(functad.stop_gradient(x**2))
+            return x**2
+
+    kept = Kept()
+
+    def f(x: Any) -> Any:
+        return np.sum(kept(x)) + np.sum(x)
+
+    assert functad.grad(f)(X).tolist() == (2.0 * X + 1.0).tolist()
+    again = functad.explain(f, X).findings[0]
+    assert re.match(rf"but it equals what np.array_equal at .*{FILE}:\d+ compares it with", again.reasons[0])
+    assert functad.explain(f, X + 1.0).findings[0].reasons == ()
