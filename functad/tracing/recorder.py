@@ -192,9 +192,7 @@ class Recorded:
 def new_input(cls: type[Recorded], recorder: Recorder, value: Any) -> Any:
     """Add an input to a trace and return its Tensor; for an abstract trace, `value` is the spec."""
     tensor = cls()
-    tensor.value = value
-    tensor.recorder = recorder
-    tensor.slot = recorder.inputs
+    tensor.value, tensor.recorder, tensor.slot = value, recorder, recorder.inputs
     tensor.code, tensor.instruction = None, 0
     recorder.inputs += 1
     recorder.equations.append(None)
