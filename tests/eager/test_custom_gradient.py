@@ -517,3 +517,23 @@ def test_a_gradient_function_that_fails_leaves_the_tape_as_it_was(inside):
             tape.gradient(y, x)
     wrong[0] = False
     np.testing.assert_allclose(tape.gradient(y, x).numpy(), (3 if inside else 1) * np.cos([1.0, 4.0]) * [2.0, 4.0])
+
+
+def test_a_recomputed_function_may_write_into_its_arrays():
+    def f(x):
+        y = x**2
+        y[0] = 3.0 * x[1]
+        out = np.zeros_like(x)
+        out[1] = y[0]
+        x[0] = 1.0
+        return np.sum(out * y) + np.sum(y * x)
+
+    x = np.array([2.0, 5.0])
+    recomputed = functad.recompute_grad(f)
+    assert float(recomputed(x.copy())) == f(x.copy())
+    np.testing.assert_allclose(functad.grad(recomputed)(x), functad.grad(f)(x))
+    watched = functad.constant(x)
+    with functad.GradientTape() as tape:
+        tape.watch(watched)
+        y = recomputed(watched)
+    np.testing.assert_allclose(tape.gradient(y, watched).numpy(), functad.grad(f)(x))
