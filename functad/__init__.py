@@ -54,6 +54,7 @@ if _TYPE_CHECKING:
     from functad.transforms.nans import debug_nans
     from functad.transforms.ode import odeint
     from functad.transforms.pointwise import elementwise_grad
+    from functad.transforms.promises import trust_rules
     from functad.transforms.ravel import ravel
     from functad.transforms.registering import numerical_primitive, primitive
     from functad.transforms.rows import RowSlices
@@ -142,6 +143,7 @@ _LATER = {
     "switch": "functad.transforms.control_branches",
     "taylor": "functad.transforms.taylor",
     "testing": "functad.testing",
+    "trust_rules": "functad.transforms.promises",
     "UnconnectedGradients": "functad.eager.requests",
     "value_and_gradients_function": "functad.eager.gradient_functions",
     "value_and_jacobian": "functad.transforms.jacobian",
@@ -249,6 +251,7 @@ __all__ = [
     "tree_map",
     "tree_structure",
     "tree_unflatten",
+    "trust_rules",
     "value_and_grad",
     "value_and_gradients_function",
     "value_and_jacobian",

@@ -373,8 +373,8 @@ class NotLinearError(FunctadError, ValueError):
 
     code = "not-linear"
     cause = (
-        "linear_transpose needs a function f with f(a x + b y) = a f(x) + b f(y); an operation in it multiplies what depends "
-        "on the arguments with itself, bends it, or adds a constant."
+        "linear_transpose and custom_linear_solve need a function f with f(a x + b y) = a f(x) + b f(y); an operation in it "
+        "multiplies what depends on the arguments with itself, bends it, chooses by its value, or adds a constant."
     )
     cure = "Use vjp(f, x), or linearize(f, x), for the derivative at a point, which is linear."
 

@@ -149,6 +149,7 @@ FMOD = elementwise(
     complex=False,
     doc="d fmod(x, y) = dx - trunc(x / y) dy",
 )
+REMAINDER.linear_by = FMOD.linear_by = lambda params: ()  # in pieces alone
 ABSOLUTE = elementwise(
     np.absolute,
     lambda g, x: g * np.sign(x).conjugate(),

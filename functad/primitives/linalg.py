@@ -163,6 +163,7 @@ SOLVE: Primitive = general(
     doc="d(a^-1 b) = a^-1 (db - da a^-1 b); the rule solves with a^T",
 )
 SOLVE.broadcasts = True
+SOLVE.linear_by = lambda params: (1,)
 SOLVE.batch = on_last_axes(2, 2)
 
 

@@ -232,6 +232,7 @@ COTANGENT = general(
     doc="d(v g v^H) = v (dg + D (v^H da v)) v^H, D_ij = (g_j - g_i) / (w_j - w_i)",
 )
 COTANGENT.batch = stacked
+COTANGENT.linear_by = lambda params: (1,)
 
 
 def together(primitive: Any, rule: Any) -> None:

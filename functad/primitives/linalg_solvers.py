@@ -110,6 +110,7 @@ def _least_squares_batch(
 
 
 LEAST_SQUARES.batch = _least_squares_batch
+LEAST_SQUARES.linear_by = lambda params: (1,)
 
 
 def _rank_of(a: Any, *, rcond: float, needed: int) -> Any:

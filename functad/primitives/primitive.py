@@ -20,7 +20,7 @@ array arguments at once.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import cache, cached_property
 from typing import Any
 
@@ -290,6 +290,8 @@ class Primitive(Entry):
             VJP rule can find there that the tangents lack something in the direction `t`. Empty if they lack nothing.
         batch: computes it for all examples of a batch at once (see `functad.primitives.batching`); `None` if that follows
             from the kind.
+        linear_by: `linear_by(params)`, the positions of the arguments in which together it is linear, where that is not what
+            its kind and rules look like; `None` where it is.
     """
 
     status = "primitive"
@@ -299,6 +301,7 @@ class Primitive(Entry):
     pushes: tuple[Rule, ...] | None = None
     spends: tuple[Rule | None, ...] | None = None
     steps: tuple[int, int] | None = None
+    linear_by: Callable[[Any], Container[int]] | None = None
 
     def __init__(
         self,
@@ -436,15 +439,4 @@ class Refused(Entry):
         raise UnsupportedError(f"{shown_name(self.function)} of a Tensor, at {here()}: {self.why} {self.instead}")
 
 
-__all__ = [
-    "ENTRIES",
-    "INTERNAL",
-    "ArraySpec",
-    "Composite",
-    "Entry",
-    "Plan",
-    "Primitive",
-    "Refused",
-    "Rule",
-    "UnknownRule",
-]
+__all__ = ["ENTRIES", "INTERNAL", "ArraySpec", "Composite", "Entry", "Plan", "Primitive", "Refused", "Rule", "UnknownRule"]

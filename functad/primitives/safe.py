@@ -159,3 +159,4 @@ def _mended_batch(
 
 
 MENDED.batch = _mended_batch
+MENDED.linear_by = lambda params: (0, 1)  # where x is finite it is x

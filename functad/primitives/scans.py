@@ -218,6 +218,7 @@ RECURRENCE: Primitive = general(
     doc="dy[i] = a[i-1] dy[i-1] + y[i-1] da[i-1] + db[i-1], a recurrence again",
 )
 RECURRENCE.batch = along_axis
+RECURRENCE.linear_by = lambda params: (1,)
 
 
 # Products

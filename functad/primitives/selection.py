@@ -5,6 +5,7 @@ A choice keeps the mask by which it was made, and nothing else. Its rule chooses
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -206,6 +207,7 @@ CHOOSE = general(
     doc="the derivative of what is chosen",
 )
 CHOOSE.batch = batching.elementwise
+CHOOSE.linear_by = lambda params: range(1, sys.maxsize)
 
 
 def _choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:

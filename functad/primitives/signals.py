@@ -258,6 +258,7 @@ def _unwrap_front(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 
 
 
 UNWRAP.front = _unwrap_front
+UNWRAP.linear_by = lambda params: ()  # in pieces alone
 
 
 def _unwrap_batch(

@@ -338,6 +338,7 @@ COTANGENT = general(
     doc="d(u g vh) = u (dg + D (x + x^H) / 2 + E (x - x^H) / 2) vh, x = u^H da v, and what is orthogonal to u or v",
 )
 COTANGENT.batch = stacked
+COTANGENT.linear_by = lambda params: (1,)
 together(COTANGENT, _cotangent_jvp)
 
 

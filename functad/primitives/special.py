@@ -161,6 +161,7 @@ MODF_FRACTION = elementwise(
     internal=True,
     doc="d(x - trunc(x)) = dx",
 )
+MODF_FRACTION.linear_by = lambda params: ()  # in pieces alone
 
 
 def _one_real(array: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:

@@ -8,15 +8,18 @@ from typing import Any
 import numpy as np
 
 from functad.errors import NotLinearError, StructureError
+from functad.expressions.expressions import Expressions
 from functad.expressions.spec import ArraySpec, shape_of, spec_of
 from functad.places import here, name_of
 from functad.primitives.operands import innermost, zeros_for
-from functad.primitives.primitive import Plan
 from functad.tracing.recorder import REVERSE, Recorder, new_input
 from functad.tracing.tensor import Tensor
 from functad.transforms.arguments import by_argument, check_like, enter, lower, split_aux, traced, undifferentiable
+from functad.transforms.closed import extract
 from functad.transforms.forward import transposed_seeds, with_zeros
 from functad.transforms.gradient import Pullback, copied
+from functad.transforms.linearity import linear_list
+from functad.transforms.promises import TRUSTED
 from functad.transforms.results import own_results
 from functad.transforms.reverse import pull_back
 from functad.transforms.seeds import inexact
@@ -164,16 +167,18 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[[Any], tu
         (array([4., 2., 2.]),)
     """
     selection = Selection("linear_transpose", f, tuple(range(len(primals))), None)
+    at_zero = tuple([tree_map(_zeros, primal) for primal in primals])
+    enter(Recorder(REVERSE, "linear_transpose", f), selection, at_zero, {})  # refuses what cannot be differentiated
+    expressions = _linear_list(f, at_zero)
     recorder = Recorder(REVERSE, "linear_transpose", f)
     recorder.lasting = True
-    inputs = enter(recorder, selection, tuple([tree_map(_zeros, primal) for primal in primals]), {})
-    with np.errstate(all="ignore"):  # what is not linear may be infinite at zero
-        out = traced(recorder, f, inputs.args, {})
-    _check_linear(recorder, f)
+    inputs = enter(recorder, selection, at_zero, {})
+    with np.errstate(all="ignore"):  # what is dropped on the way may be infinite at zero
+        out = traced(recorder, expressions, inputs.args, {})
     pull = Pullback(recorder, inputs, out, selection)
     for value, path in zip(pull.values, pull.structure.paths("result"), strict=True):
         value = innermost(value)
-        if not isinstance(value, ArraySpec) and np.any(value != 0):
+        if not isinstance(value, ArraySpec) and np.any(value != 0) and not TRUSTED.get():
             raise NotLinearError(
                 f"linear_transpose of {name_of(f)}, called at {here()}: {path} is not zero where all arguments are, so a "
                 f"constant is added. Take it out, or use vjp."
@@ -193,21 +198,13 @@ def _zeros(leaf: Any) -> Any:
     return zeros_for(shape_of(leaf), inexact(leaf), leaf)[()]
 
 
-def _check_linear(recorder: Recorder, f: Callable[..., Any]) -> None:
-    """Raise unless no rule of a trace reads what depends on the arguments."""
-    for equation in recorder.equations:
-        if equation is not None and not is_linear(equation[0]):
-            raise NotLinearError(
-                f"linear_transpose of {name_of(f)}, called at {here()}: {equation[0].primitive.name} is not linear in what "
-                f"it is given. Use vjp(f, x) for the transpose of the derivative at a point."
-            )
+def _linear_list(f: Callable[..., Any], args: tuple[Any, ...]) -> Expressions:
+    """Return a function as a list of what its results need, if it is linear.
 
-
-def is_linear(plan: Plan) -> bool:
-    """Say whether a call is linear in its active inputs together: then its rules read none of them, nor the result."""
-    primitive = plan.primitive
-    if primitive.kind == "linear":
-        return True
-    own = {primitive.names[i] for i in plan.active if i < len(primitive.names)} | {"out", "arrays", *primitive.derived}
-    own |= {"rest"} if max(plan.active) > 0 else set()
-    return own.isdisjoint(plan.read)
+    Raises:
+        NotLinearError: it is not.
+    """
+    expressions = linear_list("linear_transpose", f, f, args)
+    inputs, outputs = expressions.input_structure, expressions.output_structure
+    kept = extract(expressions, range(len(expressions.inputs)), expressions.outputs, expressions.inputs)
+    return kept.replace(input_structure=inputs, output_structure=outputs)

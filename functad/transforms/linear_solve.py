@@ -7,27 +7,28 @@ Both are solutions of such systems again, so derivatives of any order follow.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from functad.errors import ImplicitError, InputError, UnsupportedError
-from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, spec_of, strong_spec
+from functad.errors import ImplicitError, InputError, NotLinearError, UnsupportedError
+from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of, strong_spec
 from functad.places import here, name_of
 from functad.primitives.batching import one_by_one
 from functad.primitives.operands import innermost
 from functad.primitives.primitive import Primitive
 from functad.tracing.recorder import Recorded
 from functad.transforms.arguments import plain
-from functad.transforms.closed import Closed, NoValueError, closed_anywhere, closed_at
-from functad.transforms.flat import Linearized, pull_leaves, push_leaves, replaced
+from functad.transforms.closed import Closed, close
+from functad.transforms.flat import Linearized, pull_leaves, push_leaves
 from functad.transforms.forward import with_zeros
 from functad.transforms.gradient import vjp
 from functad.transforms.joint import JointPrimitive
 from functad.transforms.linear_solvers import SMALL, SOLVERS, check_regular
+from functad.transforms.linearity import linear_list
+from functad.transforms.promises import TRUSTED
 from functad.transforms.results import owned
 from functad.trees import Structure, flatten
 
@@ -255,6 +256,7 @@ LINEAR_SOLVE = JointPrimitive(
     batch=_batch,
 )
 """`u = J^-1 b`: its arguments are the leaves of `b`, and what of the point of its system is `LIVE`."""
+LINEAR_SOLVE.linear_by = lambda params: range(len(params["system"].sides[0]))
 
 
 def _size(specs: Sequence[ArraySpec]) -> int:
@@ -330,6 +332,7 @@ def custom_linear_solve(
         The solution, a tree like `b`.
 
     Raises:
+        NotLinearError: `matvec` is not linear in `x`.
         ImplicitError: the system is singular, or was not solved.
         InputError: `b` is no tree of floating-point arrays.
 
@@ -347,36 +350,39 @@ def custom_linear_solve(
     specs = tuple([strong_spec(leaf) for leaf in bs])
     given, params_structure = flatten(params)
     values = [plain(leaf) for leaf in given]
-    places = [i for i, leaf in enumerate(values) if isinstance(leaf, Recorded) and dtype_of(leaf).kind in "fc"]
-    live = [values[i] for i in places]
-    fixed = [leaf if i in places else innermost(leaf) for i, leaf in enumerate(values)]
 
-    def f(*arguments: Any) -> list[Any]:
-        x, filled = structure.unflatten(arguments[: len(bs)]), replaced(fixed, places, arguments[len(bs) :])
-        return structure.flatten_like(matvec(x, *params_structure.unflatten(filled)), "matvec(x)")
+    def f(*xs: Any) -> list[Any]:
+        return structure.flatten_like(matvec(structure.unflatten(xs), *params_structure.unflatten(values)), "matvec(x)")
 
     if own:
-        plains = params_structure.unflatten([innermost(leaf) for leaf in fixed])
+        plains = params_structure.unflatten([innermost(leaf) for leaf in values])
         users: list[Any] = [None if s is None else lambda mv, v, s=s: s(mv, v, *plains) for s in (solve, transpose_solve)]
         method = replace(method, structured=(users[0], users[1]))
     elif transpose_solve is not None:
         raise InputError(f"custom_linear_solve with transpose_solve= needs solve= to be a function too, at {here()}.")
     points = [np.zeros(spec.shape, spec.dtype)[()] for spec in specs]
-    closed = _closed(matvec, f, [*points, *map(innermost, live)])
+    lists, captured = close(linear_list("custom_linear_solve", matvec, f, specs))
+    closed = Closed(lists[0], captured)
+    _check_no_constant(matvec, closed, [*points, *map(innermost, captured)])
     common = [np.result_type(spec.dtype, out.dtype) for spec, out in zip(specs, closed.expressions.results, strict=True)]
     if common != [spec.dtype for spec in specs]:  # a complex matrix and a real right-hand side, say
         cast = structure.unflatten([leaf.astype(dtype) for leaf, dtype in zip(bs, common, strict=True)])
         return custom_linear_solve(matvec, cast, solve, transpose_solve, symmetric, params, options)
     system = System(name_of(matvec), closed, specs, tuple(map(strong_spec, closed.expressions.results)), method)
-    return structure.unflatten(system.solve(bs, [*points, *live, *closed.captured]))
+    return structure.unflatten(system.solve(bs, [*points, *closed.captured]))
 
 
-def _closed(matvec: Callable[..., Any], f: Callable[..., list[Any]], values: Leaves) -> Closed:
-    """Return a linear function as a closed list: made at a point, or without values if there are Tensors without them."""
-    if not any(isinstance(value, ArraySpec) for value in values):
-        with contextlib.suppress(NoValueError):
-            return closed_at("custom_linear_solve", matvec, f, values)
-    return closed_anywhere("custom_linear_solve", matvec, f, [strong_spec(value) for value in values])
+def _check_no_constant(matvec: Callable[..., Any], closed: Closed, values: Leaves) -> None:
+    """Raise if a product with zero is not zero, as far as values are known."""
+    if TRUSTED.get() or any(isinstance(value, ArraySpec) for value in values):
+        return
+    with np.errstate(all="ignore"):
+        found = closed(*values)
+    if any(np.any(innermost(leaf) != 0) for leaf in found):
+        raise NotLinearError(
+            f"custom_linear_solve of {name_of(matvec)}, called at {here()}: matvec(0) is not zero, so a constant is added. "
+            f"Take it to the right-hand side."
+        )
 
 
 def known(leaf: Any, function: Any) -> Any:

@@ -53,6 +53,7 @@ class OneCall(Primitive):
         spec: shapes and dtypes of the results.
         batch: its batching rule.
         always: `compute` sees to Tensors among the arrays itself.
+        value: computes the results of Tensors too, recorded operation by operation; `None` if that is not known.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class OneCall(Primitive):
         spec: Spec | None = None,
         batch: Callable[..., Any] | None = None,
         always: bool = False,
+        value: Callable[..., tuple[Any, ...]] | None = None,
     ) -> None:
         # What all calls have in common stands in the class: Primitive would look at all its arguments again.
         self.function = function
@@ -75,6 +77,7 @@ class OneCall(Primitive):
         self.vjps = (lambda g, arrays: pull(g, arrays),)
         self.jvps = None if push is None else (lambda ts, arrays: push(ts, arrays),)
         self.always = always
+        self.value = value
         if spec is not None:
             self.spec = spec  # type: ignore[method-assign]
         if batch is not None:
@@ -166,6 +169,7 @@ def apply(rules: Rules, arrays: Sequence[Any]) -> tuple[Any, ...]:
         spec=call.spec,
         batch=None if rules.loops and rules.batch is None else call.batch,
         always=True,
+        value=rules.value,
     )
     outs: tuple[Any, ...] = record(primitive, given, {})
     if recorder.mode is ABSTRACT:

@@ -30,7 +30,7 @@ from functad.tracing.views import clone, note_view, shares
 from functad.transforms.arguments import check_like, check_result, described, lower, plain, split_aux, traced, undifferentiable
 from functad.transforms.decorators import remake
 from functad.transforms.forward import fit, push_rules, push_transposed, zero_tangent
-from functad.transforms.linear import is_linear
+from functad.transforms.linearity import is_linear
 from functad.transforms.results import own_results
 from functad.transforms.selection import Selection
 from functad.trees import flatten

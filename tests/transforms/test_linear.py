@@ -1,9 +1,15 @@
 """`linearize` and `linear_transpose` against `jvp` and `vjp`, and that what is not linear is refused."""
 
+import functools
+
 import numpy as np
 import pytest
 
 import functad
+from functad.primitives.primitive import Primitive
+from functad.testing.sample_calls import calls, every_entry, is_public
+from functad.transforms.linearity import is_linear_in
+from functad.transforms.promises import is_additive
 
 RNG = np.random.default_rng(5)
 A = RNG.normal(size=(3, 4))
@@ -95,6 +101,121 @@ def test_linear_transpose(name):
     np.testing.assert_allclose(transpose(g)[0], g @ matrix, atol=1e-12)
 
 
+B = np.array([[2.0, 1.0], [0.5, 3.0]])
+X = np.array([1.0, 2.0])
+LINEAR_BY_ENTRY = {
+    "solve": lambda b: np.linalg.solve(B, b),
+    "lstsq": lambda b: np.linalg.lstsq(np.array([[1.0, 2.0], [0.0, 1.0], [3.0, 1.0]]), np.concatenate([b, b[:1]]))[0],
+    "custom_linear_solve": lambda b: functad.custom_linear_solve(lambda x: B @ x, b),
+    "cumprod linearised": functad.linearize(np.cumprod, X)[1],
+    "prod linearised": functad.linearize(np.prod, X)[1],
+    "sort linearised": functad.linearize(np.sort, X)[1],
+    "einsum": lambda b: np.einsum("ij,j->i", B, b),
+    "tensordot": lambda b: np.tensordot(B, b, 1),
+    "scan": lambda b: functad.scan(lambda c, r: (c * 2 + r, c), 0.0, b)[1],
+    "fori_loop": lambda b: functad.fori_loop(0, 3, lambda i, c: B @ c, b),
+    "while_loop": lambda b: functad.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * 2.0), (0, b))[1],
+    "cond": lambda b: functad.cond(X[0] > 0, lambda b: b * 2, lambda b: b * b, b),
+    "checkpoint": functad.checkpoint(lambda b: 2 * b),
+    "gradient of a square": functad.grad(lambda y: 0.5 * y @ B @ y),
+    "jvp": lambda t: functad.jvp(lambda x: np.exp(x) * x, (X,), (t,))[1],
+    "vjp": lambda g: functad.vjp(lambda x: np.sqrt(x) * x, X)[1](g)[0],
+    "ones_like": lambda b: np.ones_like(b) * b / len(b),
+}
+
+
+@pytest.mark.parametrize("name", LINEAR_BY_ENTRY)
+def test_functions_linear_in_one_argument_are_transposed(name):
+    f = LINEAR_BY_ENTRY[name]
+    v, g = RNG.normal(size=2), RNG.normal(size=np.shape(f(X)))
+    np.testing.assert_allclose(np.sum(functad.linear_transpose(f, X)(g)[0] * v), np.sum(g * f(v)), atol=1e-12)
+
+
+VALUE_DEPENDENT = {
+    "where": lambda x: np.where(x > 0, x, 2 * x),
+    "sort": np.sort,
+    "partition": lambda x: np.partition(x, 1),
+    "median": np.median,
+    "quantile": lambda x: np.quantile(x, 0.3),
+    "round": np.round,
+    "floor": np.floor,
+    "floor_divide": lambda x: x // 2,
+    "sign": np.sign,
+    "heaviside": lambda x: np.heaviside(x, 0.5),
+    "boolean index": lambda x: x[x > 0],
+    "boolean factor": lambda x: (x > 0) * x,
+    "argsort": lambda x: x[np.argsort(x)],
+    "argmax": lambda x: x[np.argmax(x)],
+    "nonzero": lambda x: x[np.nonzero(x)],
+    "searchsorted": lambda x: x[np.searchsorted(np.array([0.0, 1.0]), x)],
+    "cast": lambda x: x.astype(int) * 1.0,
+    "int": lambda x: x * int(x[0]),
+    "float": lambda x: float(x[0]) * x,
+    "if": lambda x: x * 2 if x[0] > 0 else x,
+    "cond": lambda x: functad.cond(x[0] > 0, lambda b: b * 2, lambda b: b * 3, x),
+    "while_loop": lambda x: functad.while_loop(lambda c: c[0] < 3, lambda c: (c[0] * 2 + 1, c[1] * 2.0), (x[0], x))[1],
+    "scan": lambda x: functad.scan(lambda c, r: (c * r, c), x[0], x)[1],
+    "checkpoint": functad.checkpoint(lambda x: np.where(x > 0, x, 2 * x)),
+    "remainder": lambda x: x % 1,
+    "fmod": lambda x: np.fmod(x, 1.0),
+    "unwrap": np.unwrap,
+    "modf": lambda x: np.modf(x)[0],
+    "nextafter": lambda x: np.nextafter(x, 3.0),
+    "stop_gradient": functad.stop_gradient,
+    "matrix of a system": lambda x: np.linalg.solve(B * x, X),
+}
+
+
+@pytest.mark.parametrize("name", VALUE_DEPENDENT)
+def test_what_depends_on_values_is_refused(name):
+    with pytest.raises(functad.errors.NotLinearError, match=r"not linear in what it is given, at .*:\d+|depends on a value"):
+        functad.linear_transpose(VALUE_DEPENDENT[name], np.zeros(2))
+
+
+def test_custom_rules_and_foreign_code_are_looked_into_or_tried():
+    @functad.custom_vjp
+    def bent(x):
+        return np.where(x > 0, x, 2 * x)
+
+    bent.defvjp(lambda x: (bent(x), None), lambda kept, g: (g,))
+    foreign = functad.primitive(lambda x: np.asarray(x, dtype=np.float64).cumsum(), lambda g: g[::-1].cumsum()[::-1])
+    with pytest.raises(functad.errors.NotLinearError, match="greater is not linear"):
+        functad.linear_transpose(bent, np.zeros(2))
+    np.testing.assert_array_equal(functad.linear_transpose(foreign, np.zeros(2))(X)[0], [3.0, 2.0])
+    wrong = functad.primitive(lambda x: np.abs(np.asarray(x)), lambda g: g, name="wrong")
+    with pytest.raises(functad.errors.NotLinearError, match="wrong is not linear"):
+        functad.linear_transpose(wrong, np.zeros(2))
+
+
+def test_operations_that_bend_are_no_harm_if_no_result_needs_them():
+    def f(x):
+        np.linalg.inv(np.diag(x))
+        assert np.sin(x).shape == (2,)
+        return 3 * x
+
+    np.testing.assert_array_equal(functad.linear_transpose(f, np.zeros(2))(X)[0], 3 * X)
+
+
+def test_entries_are_as_linear_as_they_say():
+    claims = 0
+    for entry in every_entry():
+        if not isinstance(entry, Primitive) or entry.kind == "constant" or (is_public(entry) and entry.kind != "elementwise"):
+            continue
+        for call in calls(entry, np.float64):
+            args, kwargs = call.structure.unflatten(call.leaves)
+            for i, a in enumerate(args):
+                if getattr(a, "dtype", np.dtype(int)).kind == "f" and is_linear_in(entry, (i,), kwargs):
+                    claims += 1
+                    assert is_additive(functools.partial(_moved_from_zero, entry, args, kwargs, i), [a]), (call, i)
+    assert claims > 100
+
+
+def _moved_from_zero(entry, args, kwargs, i, leaves):
+    """The value without what the other arguments give alone."""
+    out, zero = [entry.compute(*args[:i], a, *args[i + 1 :], **kwargs) for a in (leaves[0], 0 * leaves[0])]
+    return [a - b for a, b in (zip(out, zero, strict=True) if entry.multiple else [(out, zero)])]
+
+
 @pytest.mark.parametrize(
     ("f", "name"),
     [
@@ -113,3 +234,8 @@ def test_what_is_not_linear_is_refused(f, name):
 def test_an_added_constant_is_refused():
     with pytest.raises(functad.errors.NotLinearError, match="a constant is added"):
         functad.linear_transpose(lambda x: x + 1.0, np.ones(3))
+
+
+def test_trusted_functions_are_not_looked_at():
+    with functad.trust_rules():
+        np.testing.assert_array_equal(functad.linear_transpose(lambda x: x + 1.0, np.ones(2))(X)[0], X)

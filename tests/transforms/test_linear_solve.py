@@ -252,3 +252,20 @@ def test_right_hand_sides_that_are_no_numbers_raise():
 
 def test_integers_are_taken_as_numbers():
     np.testing.assert_allclose(functad.custom_linear_solve(lambda x: 4 * x, np.array([1, 2])), [0.25, 0.5])
+
+
+@pytest.mark.parametrize("matvec", [lambda x: 2 * x + 1, lambda x: np.where(x > 0, x, 2 * x), lambda x: x * x])
+def test_what_is_not_linear_is_refused(matvec):
+    b = np.array([1.0, -2.0])
+    with pytest.raises(functad.errors.NotLinearError, match="custom_linear_solve of"):
+        functad.custom_linear_solve(matvec, b)
+    with pytest.raises(functad.errors.NotLinearError, match="custom_linear_solve of"):
+        functad.grad(lambda b: np.sum(functad.custom_linear_solve(matvec, b)))(b)
+
+
+def test_the_matrix_may_be_chosen_by_the_value_of_a_parameter():
+    def solution(p):
+        return functad.custom_linear_solve(lambda x, p: x * p if p > 0 else x, np.ones(2), params=(p,))[0]
+
+    np.testing.assert_allclose(functad.grad(solution)(2.0), -0.25)
+    np.testing.assert_allclose(functad.grad(solution)(-2.0), 0.0)

@@ -1,0 +1,214 @@
+"""Whether a function is linear, told from its expression list: equation by equation, with the lists inside of loops and calls.
+
+A function that is traced without values cannot branch on them, so what its list says holds everywhere. Each value of the list
+is fixed, or linear in the arguments, or bent; an operation that bends is no harm as long as no result depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from functad.errors import AbstractValueError, FunctadError, NotLinearError
+from functad.expressions.expressions import Constant, Equation, Expressions
+from functad.expressions.spec import is_inexact
+from functad.places import here, line_of, name_of
+from functad.primitives.primitive import Plan, Primitive
+from functad.tracing.recorder import ABSTRACT, Recorded, Recorder
+from functad.transforms.abstract import listed, trace
+from functad.transforms.control_branches import COND, SWITCH
+from functad.transforms.control_loops import WHILE
+from functad.transforms.control_scan import SCAN
+from functad.transforms.flat import replaced
+from functad.transforms.one_call import OneCall
+from functad.transforms.promises import TRUSTED, is_additive
+
+FIXED, LINEAR = "fixed", "linear"
+"""What a value can be, beside bent: then it is the `Bend`."""
+
+
+class Bend:
+    """The operation that is not linear.
+
+    Attributes:
+        name: of its primitive.
+        slot: of its result, in the outermost list.
+    """
+
+    def __init__(self, name: str, slot: int) -> None:
+        self.name = name
+        self.slot = slot
+
+
+State = str | Bend
+
+
+class Placed(Recorder):
+    """An abstract trace that knows on which line of the user's code each value was made."""
+
+    def __init__(self, transform: str, function: object) -> None:
+        super().__init__(ABSTRACT, transform, function)
+        self.places: dict[int, Any] = {}
+
+    def abstract(self, cls: type[Recorded], primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """Record a call, and its line."""
+        made = super().abstract(cls, primitive, arrays, params)
+        for tensor in made if primitive.multiple else (made,):
+            self.places[tensor.slot] = tensor.code, tensor.instruction
+        return made
+
+    def line(self, bend: Bend) -> str:
+        """Return `file:line` of an operation."""
+        return line_of(*self.places.get(bend.slot, (None, 0)))
+
+
+def linear_list(transform: str, function: Callable[..., Any], f: Callable[..., Any], args: tuple[Any, ...]) -> Expressions:
+    """Return the list of a function of arguments in all of which together it is linear.
+
+    Args:
+        transform: the name of the transform, for messages.
+        function: the function of the user that `f` calls, for messages.
+        f: the function.
+        args: its arguments, of which only shapes and dtypes matter.
+
+    Raises:
+        NotLinearError: it is not linear, unless that is trusted.
+    """
+    recorder = Placed(transform, function)
+    asked = f"{transform} of {name_of(function)}, called at {here()}:"
+    try:
+        expressions = listed(recorder, f, args, {})[0]
+    except AbstractValueError as error:
+        what = str(error).removesuffix(f" [{error.code}]")
+        raise NotLinearError(f"{asked} what it gives depends on a value of its arguments. {what}") from error
+    states = _results_of(expressions, [LINEAR] * len(expressions.inputs), None)
+    bend = next((state for state in states if isinstance(state, Bend)), None)
+    if bend is None or TRUSTED.get():
+        return expressions
+    raise NotLinearError(
+        f"{asked} {bend.name} is not linear in what it is given, at {recorder.line(bend)}. Use vjp(f, x) for the transpose of "
+        f"the derivative at a point."
+    )
+
+
+def _results_of(expressions: Expressions, inputs: Sequence[State], slot: int | None) -> list[State]:
+    """Return what the results of a list are.
+
+    Args:
+        expressions: the list.
+        inputs: what its inputs are.
+        slot: where, in the outermost list, the equation stands that holds this list; `None` if it is the outermost.
+    """
+    known: dict[int, State] = dict(enumerate(inputs))
+    for equation in expressions.equations:
+        given = [FIXED if isinstance(source, Constant) else known[source] for source in equation.inputs]
+        found = _through(expressions, equation, given, equation.outputs[-1] if slot is None else slot)
+        known.update(zip(equation.outputs, found, strict=True))
+    return [FIXED if isinstance(source, Constant) else known[source] for source in expressions.outputs]
+
+
+def _through(expressions: Expressions, equation: Equation, given: list[State], slot: int) -> Sequence[State]:
+    """Return what the results of an equation are."""
+    primitive, count = equation.primitive, len(equation.outputs)
+    if all(state is FIXED for state in given):
+        return [FIXED] * count
+    inside = _INSIDE.get(primitive)
+    if inside is not None:
+        return inside(equation, given, slot)
+    bend = next((state for state in given if isinstance(state, Bend)), None)
+    if bend is not None:
+        return [bend] * count
+    inner = _list_of(expressions, equation)
+    if inner is not None:
+        own = [state for state, source in zip(given, equation.inputs, strict=True) if not isinstance(source, Constant)]
+        return _results_of(inner, own, slot)
+    moving = tuple([i for i, state in enumerate(given) if state is LINEAR])
+    if primitive.samples is None and primitive.linear_by is None:  # the user's or a solver's: nothing is known of it
+        passes = _is_additive(expressions, equation, moving)
+    else:
+        passes = is_linear_in(primitive, moving, equation.params)
+    return [LINEAR if passes else Bend(primitive.name, slot)] * count
+
+
+def is_linear_in(primitive: Primitive, moving: tuple[int, ...], params: Any) -> bool:
+    """Say whether a primitive is linear in its arguments at some positions together, as its entry tells."""
+    if primitive.linear_by is not None:
+        return all(i in primitive.linear_by(params) for i in moving)
+    if primitive.kind == "constant" or not (primitive.joint or all(map(primitive.differentiable, moving))):
+        return False
+    return not primitive.partial and is_linear(primitive.reverse_plan(moving))
+
+
+def is_linear(plan: Plan) -> bool:
+    """Say whether the rules of a call read none of its active inputs, nor the result; then it is linear in these together."""
+    primitive = plan.primitive
+    if primitive.kind == "linear":
+        return True
+    own = {primitive.names[i] for i in plan.active if i < len(primitive.names)} | {"out", "arrays", *primitive.derived}
+    own |= {"rest"} if max(plan.active) > 0 else set()
+    return own.isdisjoint(plan.read)
+
+
+def _list_of(expressions: Expressions, equation: Equation) -> Expressions | None:
+    """Return the list of a function with rules of its own, or of a checkpoint; `None` if the equation holds none."""
+    primitive = equation.primitive
+    if not isinstance(primitive, OneCall) or primitive.value is None:
+        return None
+    value = primitive.value
+    fixed = [source.value if isinstance(source, Constant) else None for source in equation.inputs]
+    places = [i for i, source in enumerate(equation.inputs) if not isinstance(source, Constant)]
+    specs = tuple([expressions.specs[source] for source in equation.inputs if not isinstance(source, Constant)])
+    try:
+        return trace("linear_transpose", lambda *given: value(*replaced(fixed, places, given)), specs, {})
+    except (FunctadError, TypeError, ValueError):  # code that takes plain values alone
+        return None
+
+
+def _is_additive(expressions: Expressions, equation: Equation, moving: Sequence[int]) -> bool:
+    """Try a function that cannot be looked into on random numbers."""
+    fixed = [source for i, source in enumerate(equation.inputs) if i not in moving]
+    if any(not isinstance(source, Constant) or isinstance(source.value, Recorded) for source in fixed):
+        return False
+    values = [source.value if isinstance(source, Constant) else None for source in equation.inputs]
+    likes = [expressions.specs[source] for source in equation.inputs if not isinstance(source, Constant)]
+    if not all(map(is_inexact, likes)):
+        return False
+
+    def compute(leaves: list[Any]) -> Sequence[Any]:
+        out = equation.primitive(*replaced(values, moving, leaves), **equation.params)
+        return out if equation.primitive.multiple else (out,)
+
+    return is_additive(compute, likes)
+
+
+def _in_branches(equation: Equation, given: list[State], slot: int) -> Sequence[State]:
+    if given[0] is not FIXED:
+        return [Bend(equation.primitive.name, slot)] * len(equation.outputs)
+    found = [_results_of(branch, given[1:], slot) for branch in equation.params["branches"]]
+    return [_joined(column) for column in zip(*found, strict=True)]
+
+
+def _in_rows(equation: Equation, given: list[State], slot: int) -> Sequence[State]:
+    count = equation.params["carries"]
+    carries = given[:count]
+    while True:  # each turn another carry may move, or bend
+        found = _results_of(equation.params["body"], [*carries, *given[count:]], slot)
+        before, carries = carries, [_joined(pair) for pair in zip(carries, found, strict=False)]
+        if carries == before:
+            return [*carries, *found[count:]]
+
+
+def _in_turns(equation: Equation, given: list[State], slot: int) -> Sequence[State]:
+    carries = _in_rows(equation, given, slot)
+    test = _results_of(equation.params["cond"], [*carries, *given[len(carries) :]], slot)
+    return carries if test[0] is FIXED else [Bend(equation.primitive.name, slot)] * len(carries)
+
+
+_INSIDE: dict[Primitive, Callable[[Equation, list[State], int], Sequence[State]]] = {COND: _in_branches, SWITCH: _in_branches, SCAN: _in_rows, WHILE: _in_turns}
+"""How the primitives that hold lists are looked into."""
+
+
+def _joined(states: Sequence[State]) -> State:
+    """Return what a value is that may be any of several."""
+    bend = next((state for state in states if isinstance(state, Bend)), None)
+    return bend or (LINEAR if LINEAR in states else FIXED)
