@@ -7,7 +7,6 @@ from typing import Any as _Any
 from functad import errors
 from functad.expressions.expressions import Expressions
 from functad.expressions.spec import ArraySpec
-from functad.tracing.allocation import keep_freed_memory as _keep_freed_memory
 from functad.tracing.tensor import Tensor
 from functad.transforms.abstract import eval_shape, make_expressions
 from functad.transforms.forward import jvp
@@ -73,8 +72,6 @@ if _TYPE_CHECKING:
     from functad.transforms.taylor import deriv, taylor
 
 __version__ = "0.1.0"
-
-_keep_freed_memory()
 
 _LATER = {
     "AggregationMethod": "functad.eager.graph",

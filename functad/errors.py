@@ -148,12 +148,12 @@ class RegistrationError(FunctadError, TypeError):
 
 
 class StateError(FunctadError, ValueError):
-    """Values that are to stand for the Variables of a module do not fit it; the message names all that do not."""
+    """Values that are to stand for the Variables of a module do not fit it, or their file is damaged; the message names all."""
 
     code = "state"
     cause = (
         "A file that is restored, or the values that functional_call was given, differ from the Variables of the module in "
-        "their attribute paths, shapes or dtypes. Nothing has been changed."
+        "their attribute paths, shapes or dtypes; or the file is damaged or holds something else. Nothing has been changed."
     )
     cure = (
         "Make the module as it was made when it was saved; layers that take their shape from the first call have to be called "

@@ -20,6 +20,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = (
     "functad.places",
     "functad.immutable",
+    "functad.settings",
     "functad.errors",
     "functad.tree_classes",
     "functad.foreign_trees",
@@ -96,6 +97,33 @@ roots = {name.split(".")[0] for name in set(sys.modules) - before} - set(sys.std
 print(*sorted(root for root in roots if getattr(sys.modules.get(root), "__file__", None)))
 """
     assert set(run(code).split()) <= {"functad", "numpy", "typing_extensions"}
+
+
+def test_import_changes_nothing_in_the_process():
+    code = """
+import gc, locale, os, signal, sys, threading, warnings
+import numpy as np
+
+def state():
+    return {
+        "filters": list(warnings.filters), "errors": np.geterr(),
+        "error call": np.geterrcall(), "printing": np.get_printoptions(),
+        "random": str(np.random.get_state()), "threads": threading.enumerate(), "environment": dict(os.environ),
+        "signals": [signal.getsignal(number) for number in signal.valid_signals()], "locale": locale.setlocale(locale.LC_ALL),
+        "collector": (gc.isenabled(), gc.get_threshold(), gc.callbacks), "path": list(sys.path), "folder": os.getcwd(),
+        "interpreter": (sys.getrecursionlimit(), sys.getswitchinterval(), sys.gettrace(), sys.getprofile()),
+        "hooks": (sys.excepthook, sys.unraisablehook, sys.displayhook, sys.meta_path[:], threading.excepthook),
+        "files": os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else None,
+    }
+
+before = state()
+import functad
+functad.GradientTape, functad.save, functad.vmap, functad.Variable, functad.optimizers.Adam
+functad.grad(lambda x: x * x)(3.0)
+after = state()
+print(*[name for name in before if before[name] != after[name]])
+"""
+    assert run(code) == ""
 
 
 def test_import_costs_little_more_than_numpy(tmp_path):

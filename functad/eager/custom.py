@@ -17,7 +17,7 @@ import numpy as np
 
 from functad.eager.containers import alike, flatten, in_places, is_list, listed, mapped, matched, sorted_leaves, sorted_places
 from functad.eager.readable import Readable, read
-from functad.eager.recording import ACTIVE, Stamp
+from functad.eager.recording import ACTIVE
 from functad.eager.requests import as_numbers, conjugated
 from functad.eager.tape import GradientTape
 from functad.eager.variable import GIVEN, Variable, reading, standing_in
@@ -25,6 +25,7 @@ from functad.errors import CustomGradientError
 from functad.expressions.spec import PLAIN, dtype_of, shape_of, stand_in
 from functad.places import here, name_of
 from functad.primitives.operands import innermost
+from functad.settings import setting
 from functad.tracing.recorder import ONLOOKER, Recorded, awake, idle
 from functad.tracing.tensor import Tensor
 from functad.tracing.views import clone
@@ -263,14 +264,8 @@ def _unrecorded(f: Callable[..., Any]) -> Iterator[None]:
             )
         return False
 
-    active, onlooker = ACTIVE.set(()), ONLOOKER.set(refuse)
-    Stamp.renew()
-    try:
+    with setting(ACTIVE, ()), setting(ONLOOKER, refuse):
         yield
-    finally:
-        ONLOOKER.reset(onlooker)
-        ACTIVE.reset(active)
-        Stamp.renew()
 
 
 @remake

@@ -60,22 +60,36 @@ class ForwardAccumulator:
             raise TapeStateError(f"the accumulator is recording already, at {here()}: make another one.")
         if self._recorder is None:
             self._recorder = EagerRecorder("a ForwardAccumulator", FORWARD)
-        self._recording = True
-        self._recorder.start(self)
-        for primal, t in zip(self._primals, self._tangents, strict=True):
-            if t is not None and not isinstance(primal, Variable):
-                tensor = read(primal)
-                lift_given(tensor, self._recorder)
-                self._inputs[tensor_slot(self._recorder, tensor)] = t
+        try:
+            self._recording = True
+            self._recorder.start(self)
+            for primal, t in zip(self._primals, self._tangents, strict=True):
+                if t is not None and not isinstance(primal, Variable):
+                    tensor = read(primal)
+                    lift_given(tensor, self._recorder)
+                    self._inputs[tensor_slot(self._recorder, tensor)] = t
+        except BaseException:  # an interrupt
+            self._stop()
+            raise
         return self
 
     def __exit__(self, *exception: object) -> None:
-        recorder = self._recorder
-        assert recorder is not None
-        self._recording = False
-        recorder.stop(self)
+        try:
+            self._stop()
+        except BaseException:  # an interrupt
+            self._stop()
+            raise
         self._push()  # while outer accumulators and tapes still see it
         Stamp.renew()
+
+    def _stop(self) -> None:
+        if self._recording and self._recorder is not None:
+            self._recorder.stop(self)
+            self._recording = False
+
+    def __del__(self) -> None:
+        if getattr(self, "_recording", False):
+            self._stop()
 
     def wants(self, variable: Variable) -> bool:
         """Say whether a Variable is among the primals, and has not been assigned to since."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Self
 
 from functad.eager import containers, requests
@@ -14,6 +15,7 @@ from functad.eager.variable import Variable
 from functad.errors import SourceError, TapeError
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import here
+from functad.settings import setting
 from functad.tracing.recorder import ONLOOKER, Recorded
 from functad.trees import Structure
 
@@ -58,7 +60,7 @@ class graph(GradientTape):  # noqa: N801 - it is used as a function: `with funct
 
     def __init__(self) -> None:
         super().__init__(persistent=True)
-        self._tokens: list[Any] = []
+        self._onlookers: list[tuple[Any, AbstractContextManager[None]]] = []
 
     def __enter__(self) -> Self:
         if self._recorder is None:
@@ -66,13 +68,21 @@ class graph(GradientTape):  # noqa: N801 - it is used as a function: `with funct
             if self._recorder.scope is not None:  # of an outer graph, which must be found from what is made in it
                 self._recorder = EagerRecorder("graph")
             self._recorder.scope = self
-        super().__enter__()
-        self._tokens.append(ONLOOKER.set(self._wake))
+        outer, onlooker = ONLOOKER.get(), setting(ONLOOKER, self._wake)
+        try:
+            super().__enter__()
+            onlooker.__enter__()
+            self._onlookers.append((outer, onlooker))
+        except BaseException:
+            super().__exit__()
+            raise
         return self
 
     def __exit__(self, *exception: object) -> None:
-        ONLOOKER.reset(self._tokens.pop())
-        super().__exit__(*exception)
+        try:
+            super().__exit__(*exception)
+        finally:
+            self._onlookers.pop()[1].__exit__(None, None, None)
 
     def wants(self, variable: Variable) -> bool:
         """Say that all Variables are followed."""
@@ -89,8 +99,8 @@ class graph(GradientTape):  # noqa: N801 - it is used as a function: `with funct
         """Put Tensors that are constants so far into the list."""
         if not self._recording or self._recorder is None or self._recorder not in ACTIVE.get():
             return False
-        outer = self._tokens[-1].old_value
-        if callable(outer):  # an outer scope records it as well
+        outer = self._onlookers[-1][0]
+        if outer is not None:  # an outer scope records it as well
             outer(tensors)
         for tensor in tensors:
             if dtype_of(tensor).kind in "fc":

@@ -10,12 +10,13 @@ import dataclasses
 import functools
 import re
 from collections.abc import Callable, Iterable, Iterator
-from contextvars import Token
+from contextlib import AbstractContextManager
 from operator import itemgetter
 from typing import Any
 
 from functad.eager.variable import SCOPE, Variable
 from functad.places import here
+from functad.settings import setting
 from functad.trees import _ordered as ordered_keys
 
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -204,14 +205,16 @@ class NameScope:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._tokens: list[Token[str]] = []
+        self._open: list[AbstractContextManager[None]] = []
 
     def __enter__(self) -> str:
-        self._tokens.append(SCOPE.set(self.name))
+        scope = setting(SCOPE, self.name)
+        scope.__enter__()
+        self._open.append(scope)
         return self.name
 
     def __exit__(self, *exception: object) -> None:
-        SCOPE.reset(self._tokens.pop())
+        self._open.pop().__exit__(None, None, None)
 
 
 def walk(root: Any) -> Iterator[tuple[str, Any]]:

@@ -21,12 +21,49 @@ class Portion:
     """The part of a list, which several tapes share, that one of them may ask for."""
 
     _recorder: EagerRecorder | None
+    _recording: bool
 
     def _clear(self) -> None:
         self._stretches: list[list[int]] = []
         self._slots: set[int] = set()
         self._marks = bytearray()
         self._seen = 0
+
+    def _start(self) -> None:
+        """Open a stretch."""
+        recorder = self._recorder
+        assert recorder is not None
+        self._stretches.append([len(recorder.equations), -1])
+        self._recording = True
+        try:
+            recorder.start(self)
+        except BaseException:  # an interrupt
+            self._stop()
+            raise
+
+    def _stop(self) -> None:
+        """End the stretch that is open."""
+        if self._recording and self._recorder is not None:
+            self._recorder.stop(self)
+            self._stretches[-1][1] = len(self._recorder.equations)
+            self._recording = False  # the last step, so that all is done again if an interrupt comes before it
+
+    def _release(self) -> None:
+        """Drop the records that no other tape needs."""
+        recorder, self._recorder = self._recorder, None
+        if recorder is None:
+            return
+        recorder.members.discard(self)
+        others = list(recorder.members)
+        if not others:
+            recorder.clear()
+            return
+        for other in others:
+            other._mark()
+        for start, stop in self._stretches:
+            for index in range(start, stop):
+                if recorder.equations[index] is not None and not any(other._owns(index) for other in others):
+                    recorder.equations[index] = None
 
     def _mark(self) -> None:
         """Bring up to date which slots depend on what this tape watches."""

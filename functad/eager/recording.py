@@ -14,6 +14,7 @@ Which recorders are awake is a matter of the thread and the coroutine: `ACTIVE`.
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -45,6 +46,17 @@ ACTIVE: ContextVar[tuple[EagerRecorder, ...]] = ContextVar("active", default=())
 _active = ACTIVE.get
 _stamps = itertools.count(1)
 _lifting = Lock()
+"""Held while a Tensor is put into a list: two threads may be about to do that with one Tensor."""
+
+
+def _renew_lock() -> None:
+    """Make a new lock in a process that was forked, in which a thread that held the old one does not run."""
+    global _lifting  # noqa: PLW0603 - there is one in a process
+    _lifting = Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 class Stamp:
@@ -63,7 +75,7 @@ class EagerRecorder(Recorder):
 
     Attributes:
         members: the tapes that own stretches of the list, as long as they may be asked for gradients.
-        tapes: those that record now; each has a method `wants` for variables that are read.
+        recording: weak references to the tapes that record now; one that nobody holds any more can give nothing.
         variables: by identity, the variables that were read, and the slots of what was read.
         aliases: by identity, Tensors that another thread or coroutine follows, and what stands for them in this list.
         moved: Tensors of the list that were put into the list of another recorder, and their slots.
@@ -96,7 +108,7 @@ class EagerRecorder(Recorder):
         self.transform = transform
         self.function = None
         self.members: WeakSet[Any] = WeakSet()
-        self.tapes: list[Any] = []
+        self.recording: list[ref[Any]] = []
         self.variables: dict[int, tuple[Variable, list[int]]] = {}
         self.moved: dict[int, tuple[ref[Any], int]] = {}
         self.aliases: dict[int, tuple[ref[Any], Any]] = {}
@@ -114,6 +126,11 @@ class EagerRecorder(Recorder):
         self.noted = Calls()
         self.limit: float = STEP if mode is REVERSE else inf
         self.schedule = Schedule()
+
+    @property
+    def tapes(self) -> list[Any]:
+        """The tapes that record now; each has a method `wants` for variables that are read."""
+        return [tape for weak in self.recording if (tape := weak()) is not None]
 
     @property
     def eager(self) -> bool:  # type: ignore[override]
@@ -134,11 +151,9 @@ class EagerRecorder(Recorder):
 
         That is at the start of an operation, when nothing holds on to slots.
         """
-        if _lifting.acquire(blocking=False):
-            try:
+        if not _lifting.locked():  # this thread may be lifting a Tensor
+            with _lifting:
                 self.schedule.prune(self)
-            finally:
-                _lifting.release()
         return self.short
 
     @contextmanager
@@ -218,20 +233,19 @@ class EagerRecorder(Recorder):
 
     def start(self, tape: Any) -> None:
         """Let a tape record."""
-        self.tapes.append(tape)
         self.members.add(tape)
         self.shared = self.shared or len(self.members) > 1
+        self.recording.append(ref(tape))
         self._note_calls()
-        active = ACTIVE.get()
-        if self not in active:
-            ACTIVE.set(tuple(sorted((*active, self), key=lambda recorder: recorder.serial)))
+        active = {recorder for recorder in ACTIVE.get() if recorder.tapes} | {self}
+        ACTIVE.set(tuple(sorted(active, key=lambda recorder: recorder.serial)))
         Stamp.renew()
 
     def stop(self, tape: Any) -> None:
         """Let a tape record no more."""
-        self.tapes = [other for other in self.tapes if other is not tape]
+        self.recording = [weak for weak in self.recording if weak() not in (None, tape)]
         self._note_calls()
-        if not self.tapes:
+        if not self.recording:
             ACTIVE.set(tuple([recorder for recorder in ACTIVE.get() if recorder is not self]))
         Stamp.renew()
 
@@ -312,7 +326,7 @@ def _lift(tensor: Any, recorder: EagerRecorder) -> None:
         return
     if home.sleeps:
         value = awake(tensor)
-        if home is not IDLE and home.tapes:  # another thread or coroutine follows it now, and must not be disturbed
+        if home is not IDLE and home.recording:  # another thread or coroutine follows it now, and must not be disturbed
             alias = clone(value) if isinstance(value, Recorded) else idle(Tensor, value)
             _lift(alias, recorder)
             recorder.aliases[id(tensor)] = ref(tensor), alias
@@ -334,13 +348,12 @@ def _lift(tensor: Any, recorder: EagerRecorder) -> None:
         del tensor.origin
     if getattr(tensor, "memory", None) is not None:
         del tensor.memory
-    tensor.value = value
-    tensor.recorder = recorder
-    tensor.slot = len(recorder.equations)
-    if recorder.calls is not None:
-        recorder.calls[tensor.slot] = as_constant(value)
+    slot = len(recorder.equations)
     recorder.equations.append(None)
-    recorder.watched.add(tensor.slot)
+    if recorder.calls is not None:
+        recorder.calls[slot] = as_constant(value)
+    recorder.watched.add(slot)
+    tensor.value, tensor.recorder, tensor.slot = value, recorder, slot  # without a call, so that no interrupt comes between
 
 
 def _in_scope(tensor: Any) -> Any:

@@ -80,46 +80,19 @@ class GradientTape(Portion):
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if self._recording or self._paused:
+        try:
             self._paused = False
             self._stop()
+        finally:
+            self._stop()  # once more, if an interrupt has come between
 
     def _new_recorder(self) -> EagerRecorder:
         return shared_recorder("a GradientTape")
 
-    def _start(self) -> None:
-        recorder = self._recorder
-        assert recorder is not None
-        self._stretches.append([len(recorder.equations), -1])
-        self._recording = True
-        recorder.start(self)
-
-    def _stop(self) -> None:
-        if self._recording and self._recorder is not None:
-            self._recording = False
-            self._stretches[-1][1] = len(self._recorder.equations)
-            self._recorder.stop(self)
-
     def __del__(self) -> None:
-        if getattr(self, "_recorder", None) is not None and not self._recording:
+        if getattr(self, "_recorder", None) is not None:
+            self._stop()  # nobody can ask what it records
             self._release()
-
-    def _release(self) -> None:
-        """Drop the records that no other tape needs."""
-        recorder, self._recorder = self._recorder, None
-        if recorder is None:
-            return
-        recorder.members.discard(self)
-        others = list(recorder.members)
-        if not others:
-            recorder.clear()
-            return
-        for other in others:
-            other._mark()
-        for start, stop in self._stretches:
-            for index in range(start, stop):
-                if recorder.equations[index] is not None and not any(other._owns(index) for other in others):
-                    recorder.equations[index] = None
 
     # Watching
 
@@ -369,7 +342,7 @@ class GradientTape(Portion):
         """Return the cotangents of some slots that this tape connects, given those of others."""
         recorder = self._recorder
         assert recorder is not None
-        records = bool(recorder.tapes) and recorder in ACTIVE.get()
+        records = bool(recorder.recording) and recorder in ACTIVE.get()
         consume = last and not (records or recorder.shared or recorder.fallible or self._persistent)
         self._consumed = self._consumed or consume
         equations = recorder.equations

@@ -16,6 +16,7 @@ from functad.errors import AbstractValueError, AssignmentError, InputError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here, name_of
 from functad.primitives.conversion import COPY
+from functad.settings import setting
 from functad.tracing.batching import Batched
 from functad.tracing.recorder import Recorded, awake, idle
 from functad.tracing.tensor import Tensor
@@ -53,22 +54,17 @@ class Given:
 def standing_in(values: Iterable[tuple[Variable, Any]]) -> Iterator[None]:
     """Return a context in which each Variable has a given value instead of its own; arrays must be nobody else's."""
     open_tapes = tuple([tape for recorder in ACTIVE.get() for tape in recorder.tapes])
-    token = GIVEN.set(GIVEN.get() | {id(variable): Given(variable, value, open_tapes) for variable, value in values})
-    try:
+    given = {id(variable): Given(variable, value, open_tapes) for variable, value in values}
+    with setting(GIVEN, GIVEN.get() | given):
         yield
-    finally:
-        GIVEN.reset(token)
 
 
 @contextmanager
 def reading() -> Iterator[list[Any]]:
     """Return a context in which the Variables that are read are listed, each once."""
     found: list[Any] = []
-    token = _READ.set(found)
-    try:
+    with setting(_READ, found):
         yield found
-    finally:
-        _READ.reset(token)
 
 
 class Variable(Readable):
@@ -155,8 +151,8 @@ class Variable(Readable):
             value = value[()]
             if type(value) is np.ndarray:
                 value.setflags(write=False)
-        self._value = value
-        self._latest: Any = None  # stamp, recorders and Tensor of the last read: in one tuple, for threads read too
+        self._value = value  # the one step by which it changes
+        self._latest: Any = None  # stamp, recorders, value and Tensor of the last read: in one tuple, for threads read too
 
     def __functad_read__(self) -> Tensor:
         active = ACTIVE.get()
@@ -165,14 +161,13 @@ class Variable(Readable):
             found.append(self)
         given = GIVEN.get()
         holder: Any = given.get(id(self), self) if given else self
-        stamp, latest = Stamp.current, holder._latest
-        if latest is not None and latest[0] == stamp and latest[1] == active:
-            return latest[2]  # type: ignore[no-any-return]
-        value = holder._value
+        stamp, latest, value = Stamp.current, holder._latest, holder._value
+        if latest is not None and latest[0] == stamp and latest[1] == active and latest[2] is value:
+            return latest[3]  # type: ignore[no-any-return]
         tensor: Any = clone(value) if isinstance(value, Recorded) else idle(Tensor, value)
         for recorder in active:
             recorder.take(self, tensor, holder._besides)
-        holder._latest = stamp, active, tensor
+        holder._latest = stamp, active, value, tensor
         return tensor  # type: ignore[no-any-return]
 
     def read_value(self) -> Any:

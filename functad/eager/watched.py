@@ -18,7 +18,7 @@ from functad.transforms.doubts import doubts_in, settle
 from functad.transforms.flow import Flow
 from functad.transforms.notes import Notes, Offence
 from functad.transforms.reverse import guard_outer
-from functad.transforms.silence import restore, silence
+from functad.transforms.silence import in_silence
 from functad.transforms.watching import Watch
 
 
@@ -77,28 +77,28 @@ class TapeWatch(Watch):
         self.asking = ref(tape)
         self.check_values(list(seeds))
         flow = self._flow("cotangent", [seeds.get(slot) for slot in range(len(equations))])
+        return self._pull_to(flow, equations, wanted, cuts), flow
+
+    @in_silence
+    def _pull_to(self, flow: Flow, equations: list[Any], wanted: set[int], cuts: set[int]) -> dict[int, Any]:
         found: dict[int, Any] = {}
         guard = self.recorder.guard
-        token = silence()
-        try:
-            for index in range(len(equations) - 1, -1, -1):
-                equation = equations[index]
-                if equation is None:
-                    continue
-                first = index + 1 - len(equation[3][1]) if equation[0].primitive.multiple else index
-                for slot in range(first, index + 1):
-                    if slot in wanted or slot in cuts:
-                        _hand_out(flow, slot, found, cuts)
-                        guard = True
-                if self._pull(flow, index, equation, guard):
-                    guard = guard or equation[0].selects
-            left = {slot: flow.take(slot) for slot in wanted if slot not in found and slot < len(equations)}
-        finally:
-            restore(token)
+        for index in range(len(equations) - 1, -1, -1):
+            equation = equations[index]
+            if equation is None:
+                continue
+            first = index + 1 - len(equation[3][1]) if equation[0].primitive.multiple else index
+            for slot in range(first, index + 1):
+                if slot in wanted or slot in cuts:
+                    _hand_out(flow, slot, found, cuts)
+                    guard = True
+            if self._pull(flow, index, equation, guard):
+                guard = guard or equation[0].selects
+        left = {slot: flow.take(slot) for slot in wanted if slot not in found and slot < len(equations)}
         found |= {slot: g for slot, g in left.items() if g is not None}
         if guard:
             guard_outer(list(found.values()))
-        return found, flow
+        return found
 
     def check_gradients(self, flow: Flow | None, found: dict[int, Any]) -> None:
         """Raise if a cotangent that was asked for is not as it should be.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 
 from functad.eager.tape import GradientTape
+from functad.eager.variable import Variable
 from functad.errors import (
     AbstractValueError,
     InputError,
@@ -148,7 +150,7 @@ class Optimizer:
         self._learning_rate: Any = value if callable(value) else float(value)
 
     def apply_gradients(self, pairs: Iterable[tuple[Any, VariableLike]]) -> None:
-        """Move variables by one step. If anything is wrong, no variable is moved.
+        """Move variables by one step. If anything is wrong, or interrupts it, no variable is moved and nothing remembered.
 
         Args:
             pairs: `(gradient, variable)` for each variable, such as `zip(gradients, variables)`. A variable whose gradient is
@@ -166,13 +168,13 @@ class Optimizer:
             See `functad.optimizers.SGD`.
         """
         listed = self._listed(pairs)
-        self.build([variable for _, variable in listed])
+        known, waiting = self._built([variable for _, variable in listed])
         present = [(gradient, variable) for gradient, variable in listed if gradient is not None]
         by_rows = [(self._fitting(g, v), v) for g, v in present if isinstance(g, RowSlices) and self._moves_rows(v)]
         alone = {id(variable) for _, variable in by_rows}
         moving = [(self._fitting(whole(gradient), v), v) for gradient, v in present if id(v) not in alone]
         gradients, _ = self._clipping().update([gradient for gradient, _ in moving], EmptyState())
-        slots = {id(slot.variable): slot for slot in self._slots}
+        slots = {id(slot.variable): slot for slot in known}
         rate = self.learning_rate
         rule, decay = self.rule(rate), add_decayed_weights(-rate * (self.weight_decay or 0.0))
         steps = []
@@ -182,12 +184,20 @@ class Optimizer:
             if self.weight_decay:
                 update, _ = decay.update(update, EmptyState(), value)
             steps.append((slot, apply_updates(value, update), after))
-        for slot, value, after in steps:
-            slot.variable.assign(value)
-            slot.state = after
-        for gradient, variable in by_rows:
-            variable.assign_sub(rate * gradient)  # type: ignore[attr-defined] # `_moves_rows` has looked
-        self.iterations += 1
+        undo = [partial(setattr, self, name, getattr(self, name)) for name in ("_slots", "_waiting", "iterations")]
+        try:
+            for slot, value, after in steps:
+                undo += [_putting_back(slot.variable), partial(setattr, slot, "state", slot.state)]
+                slot.variable.assign(value)
+                slot.state = after
+            for gradient, variable in by_rows:
+                undo.append(_putting_back(variable))
+                variable.assign_sub(rate * gradient)  # type: ignore[attr-defined] # `_moves_rows` has looked
+            self._slots, self._waiting, self.iterations = known, waiting, self.iterations + 1
+        except BaseException:
+            for put_back in undo:
+                put_back()
+            raise
 
     def minimize(self, loss: Callable[[], Any], variables: Iterable[Any] | None = None) -> Any:
         """Move variables by one step against the gradient of a loss, and return the loss.
@@ -226,19 +236,22 @@ class Optimizer:
         Raises:
             StructureError: state that was loaded does not fit a variable.
         """
+        self._slots, self._waiting = self._built(variables)
+
+    def _built(self, variables: Iterable[VariableLike]) -> tuple[list[_Slot], dict[str, Any]]:
+        """Return the state of all variables, those among it that the optimiser has not met yet, and what is left waiting."""
         known = {id(slot.variable) for slot in self._slots}
         rule = self.rule(self.learning_rate)
-        added: list[_Slot] = []
+        slots = list(self._slots)
         for variable in variables:
             if id(variable) not in known:
                 known.add(id(variable))
                 slot = _Slot(variable, rule.init(variable.numpy()))
-                index = len(self._slots) + len(added)
+                index = len(slots)
                 if any(key.startswith(f"variables[{index}]") for key in self._waiting):
                     slot.state = self._loaded(slot, index, self._waiting)
-                added.append(slot)
-        self._slots += added
-        self._waiting = {key: value for key, value in self._waiting.items() if _index(key) >= len(self._slots)}
+                slots.append(slot)
+        return slots, {key: value for key, value in self._waiting.items() if _index(key) >= len(slots)}
 
     @property
     def variables(self) -> dict[str, Any]:
@@ -277,12 +290,14 @@ class Optimizer:
         if wrong:
             raise StructureError(f"{type(self).__name__}.load, called at {here()}, does not fit: {', '.join(wrong)}.")
         states = [self._loaded(slot, index, given) for index, slot in enumerate(self._slots)]
-        for slot, state in zip(self._slots, states, strict=True):
-            slot.state = state
-        self._waiting = {key: value for key, value in given.items() if _index(key) >= len(self._slots)}
-        self.iterations = int(given["iterations"])
+        changed = vars(self) | {
+            "_slots": [_Slot(slot.variable, state) for slot, state in zip(self._slots, states, strict=True)],
+            "_waiting": {key: value for key, value in given.items() if _index(key) >= len(self._slots)},
+            "iterations": int(given["iterations"]),
+        }
         if "learning_rate" in expected:
-            self.learning_rate = float(given["learning_rate"])
+            changed["_learning_rate"] = float(given["learning_rate"])
+        self.__dict__ = changed  # in one step, which nothing can interrupt
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(learning_rate={self.learning_rate!r}, iterations={self.iterations})"
@@ -377,6 +392,13 @@ class Optimizer:
                 f"{', '.join(wrong)}. It was saved by another optimiser, or for variables in another order."
             )
         return structure.unflatten([np.array(entries[key], dtype=leaf.dtype)[()] for key, leaf in own.items()])
+
+
+def _putting_back(variable: VariableLike) -> partial[Any]:
+    """Return what gives a variable the value again that it has now."""
+    if isinstance(variable, Variable):
+        return partial(setattr, variable, "_value", variable.held)
+    return partial(variable.assign, variable.numpy())
 
 
 _GRADIENTS = {"f": "biuf", "c": "biufc"}

@@ -23,6 +23,7 @@ from functad.primitives.operands import is_traced
 from functad.primitives.primitive import Primitive
 from functad.primitives.selection import kept
 from functad.primitives.shaping import RESHAPE, TRANSPOSE, Calls
+from functad.settings import setting
 
 
 class Step(NamedTuple):
@@ -112,11 +113,8 @@ DECIDED: ContextVar[bool] = ContextVar("decided", default=False)
 def put(target: Any, path: Path, index: Any, v: Any, *, adds: bool) -> None:
     """Write into an array or a Tensor, in place, or add to its elements, to repeated ones repeatedly."""
     if path and is_traced(target) and not DECIDED.get():
-        token = DECIDED.set(True)
-        try:
+        with setting(DECIDED, True):
             put(target, path, index, v, adds=adds)
-        finally:
-            DECIDED.reset(token)
         return
     view = part(target, path)
     if path and not shares(view, target):

@@ -4,14 +4,63 @@ A derivative needs the arrays of its forward pass all at once, and frees them al
 hands so much freed memory back to the system, and in the next call its pages are mapped and cleared anew: 1,400 page faults,
 half of the time, in the gradient of a Gaussian mixture with arrays of 2 MB. It stops doing so for a program that has once freed
 a large block (malloc(3), M_MMAP_THRESHOLD: "dynamic adjustment"), as programs with larger arrays do anyhow.
+
+That is a matter of the whole process, and what is kept is there for each thread, so it is done at the first gradient that
+holds arrays as large as the allocator would hand back, and never where the environment variable FUNCTAD_KEEP_MEMORY is 0.
 """
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
 import numpy as np
 
-# A little below 32 MiB, the largest block that moves the threshold. Twice as much freed memory is kept at most.
 _BLOCK = 31 << 20
+"""A little below 32 MiB, the largest block that moves the threshold. Twice as much freed memory is kept at most."""
+
+_LARGE = 1 << 17
+"""From so many bytes on a block is handed back when it is freed, as long as nothing has moved the threshold."""
+
+_LOOKED_AT = 8
+
+
+class Allocation:
+    """Whether something is still to be done, and where to look next."""
+
+    undecided = True
+    _turn = 0
+
+    @classmethod
+    def look(cls, records: Sequence[Any]) -> None:
+        """Keep freed memory from now on if records hold large arrays.
+
+        A few records are looked at, in the next call others: that takes 1 us, and a loop comes to all of them.
+        """
+        cls._turn += 1
+        step = 1 + len(records) // _LOOKED_AT
+        for record in records[cls._turn % step :: step]:
+            if record is not None and _is_large(record[2]):
+                if _is_measured():  # the block would be counted
+                    return
+                cls.undecided = False
+                if os.environ.get("FUNCTAD_KEEP_MEMORY") != "0":
+                    keep_freed_memory()
+                return
+
+
+def _is_large(saved: Any) -> bool:
+    if type(saved) is tuple:
+        return any(map(_is_large, saved))
+    return type(saved) is np.ndarray and saved.nbytes >= _LARGE
+
+
+def _is_measured() -> bool:
+    module = sys.modules.get("tracemalloc")
+    return module is not None and module.is_tracing()
 
 
 def keep_freed_memory() -> None:
@@ -19,4 +68,5 @@ def keep_freed_memory() -> None:
 
     Other allocators than that of the GNU C library are left as they were.
     """
-    np.empty(_BLOCK, np.uint8)
+    with suppress(MemoryError):  # the process may have less left, by a limit
+        np.empty(_BLOCK, np.uint8)

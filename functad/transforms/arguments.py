@@ -179,7 +179,19 @@ def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwarg
         ConversionError, AbstractValueError: also where NumPy hides them behind "setting an array element with a sequence", as
             in `a[0] = t`.
     """
-    token = OPEN.set(recorder)
+    around = OPEN.get()
+    try:
+        try:
+            OPEN.set(recorder)
+            return _run(recorder, f, args, kwargs)
+        finally:
+            OPEN.set(around)
+    except BaseException:  # an interrupt may have come before the last line
+        OPEN.set(around)
+        raise
+
+
+def _run(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     try:
         out = f(*args, **kwargs) if recorder.watch is None else recorder.watch.run(f, args, kwargs)
         if recorder.seals:
@@ -194,7 +206,6 @@ def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwarg
             raise overwritten(error, recorder) from error
         raise
     finally:
-        OPEN.reset(token)
         recorder.close()
 
 

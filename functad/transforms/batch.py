@@ -14,6 +14,7 @@ from functad.expressions.spec import PYTHON_SCALARS, shape_of, spec_of
 from functad.places import here, name_of
 from functad.primitives.indexable import WITHIN_BATCH, indexable
 from functad.primitives.operands import foreign_rules
+from functad.settings import setting
 from functad.tracing.batching import BatchRecorder
 from functad.tracing.recorder import WATCHER, Recorded
 from functad.tracing.tensor import Tensor
@@ -167,11 +168,8 @@ class _Batch:
 
             watch_batch(recorder, [tensor for tensor, own in zip(given, self.batched, strict=True) if own], part.start or 0)
         args, kwargs = self.structure.unflatten(given)
-        token = WITHIN_BATCH.set(True)
-        try:
+        with setting(WITHIN_BATCH, True):
             out = traced(recorder, self.f, args, kwargs)
-        finally:
-            WITHIN_BATCH.reset(token)
         leaves, structure = flatten(out)
         if recorder.watch is not None:
             recorder.watch.check_results(leaves)

@@ -21,7 +21,7 @@ from functad.transforms.arguments import check_like, check_result, enter, lower,
 from functad.transforms.results import foreign_to, own_results
 from functad.transforms.reverse import pull_back, pull_record, seeded
 from functad.transforms.selection import Selection
-from functad.transforms.silence import restore, silence
+from functad.transforms.silence import in_silence
 from functad.trees import flatten
 
 _END: Any = object()
@@ -61,44 +61,38 @@ def push_forward(
     return tangents
 
 
+@in_silence
 def _are_nan(ts: Sequence[Any]) -> bool:
     """Say whether there is a NaN among tangents; of large numbers the search overflows, which is nobody's business."""
-    token = silence()
-    try:
-        return any(has_nan(t) if type(t) is np.ndarray else isinstance(t, np.generic) and t != t for t in ts)
-    finally:
-        restore(token)
+    return any(has_nan(t) if type(t) is np.ndarray else isinstance(t, np.generic) and t != t for t in ts)
 
 
+@in_silence
 def push_all(
     equations: Sequence[Any], tangents: list[Any], outputs: Collection[int], *, quick: bool = False, frees: bool = False
 ) -> list[tuple[int, tuple[bool, ...]]]:
     """Push tangents through all records, and return which have lost something, with what their `Primitive.lost` says."""
-    token = silence()
     kept = dict.fromkeys(outputs, len(equations))
     last = last_readers(equations) | kept if frees else {}
     written = False
     doubts = []
-    try:
-        remaining = itertools.islice(equations, len(tangents), None)
-        while (equation := next(remaining, _END) if last else _push_run(remaining, tangents, quick)) is not _END:
-            index = len(tangents)
-            tangents.append(None)
-            if equation is None:
+    remaining = itertools.islice(equations, len(tangents), None)
+    while (equation := next(remaining, _END) if last else _push_run(remaining, tangents, quick)) is not _END:
+        index = len(tangents)
+        tangents.append(None)
+        if equation is None:
+            continue
+        if equation[0].primitive.writes:
+            written = True
+            last = last or last_readers(equations) | kept
+            if push_write(equation, index, tangents, last):
                 continue
-            if equation[0].primitive.writes:
-                written = True
-                last = last or last_readers(equations) | kept
-                if push_write(equation, index, tangents, last):
-                    continue
-            if lost := _push(equation, index, tangents, quick):
-                doubts.append((index, lost))
-            if written and equation[0].primitive.views and type(tangents[index]) is np.ndarray:
-                tangents[index] = tangents[index].copy()  # what it views can then be written to
-            if frees:
-                _free(equation[1], index, tangents, last)
-    finally:
-        restore(token)
+        if lost := _push(equation, index, tangents, quick):
+            doubts.append((index, lost))
+        if written and equation[0].primitive.views and type(tangents[index]) is np.ndarray:
+            tangents[index] = tangents[index].copy()  # what it views can then be written to
+        if frees:
+            _free(equation[1], index, tangents, last)
     return doubts
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from functad.expressions.expressions import CALLED
+from functad.settings import setting
 from functad.tracing.recorder import WATCHER
 
 
@@ -42,9 +43,5 @@ def debug_nans(infinities: bool = False) -> Iterator[None]:
     """
     from functad.transforms.watching import called, watcher  # noqa: PLC0415 - few programs look for NaN, and all import functad
 
-    watching, calling = WATCHER.set(watcher(infinities=infinities)), CALLED.set(called)
-    try:
+    with setting(WATCHER, watcher(infinities=infinities)), setting(CALLED, called):
         yield
-    finally:
-        CALLED.reset(calling)
-        WATCHER.reset(watching)

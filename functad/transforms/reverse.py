@@ -36,9 +36,10 @@ from functad.primitives.primitive import (
 )
 from functad.primitives.safe import mended, product
 from functad.primitives.writing import ADD_TO, as_cotangent, part, put, shares, written
+from functad.tracing.allocation import Allocation
 from functad.tracing.recorder import OPEN, Recorded, Recorder, awake
 from functad.transforms.cotangents import Scattered, accumulate, add_piece
-from functad.transforms.silence import restore, silence
+from functad.transforms.silence import in_silence
 
 _ndarray = np.ndarray
 _float64 = np.float64
@@ -74,16 +75,16 @@ def walk_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consu
     """
     while inputs < len(cotangents) < len(equations) and equations[len(cotangents) - 1] is None:
         cotangents.append(None)  # the record of several results stands at the last of them
-    token, around = silence(), OPEN.get()
-    batch = around if around is not None and around.batches and around.place is None else None
+    if Allocation.undecided:
+        Allocation.look(equations)
+    batch = OPEN.get()
+    if batch is None or not batch.batches or batch.place is not None:
+        return _walk(equations, cotangents, inputs, consume, guard)
     try:
-        if batch is not None:
-            batch.place = place_of(user_frame(_getframe(1)))
+        batch.place = place_of(user_frame(_getframe(1)))
         return _walk(equations, cotangents, inputs, consume, guard)
     finally:
-        if batch is not None:
-            batch.place = None
-        restore(token)
+        batch.place = None
 
 
 def pull_through(recorder: Recorder, cotangents: list[Any], *, consume: bool, guard: bool) -> list[Any]:
@@ -121,6 +122,7 @@ def guard_outer(found: list[Any]) -> None:
                 g = getattr(g, "array", None)
 
 
+@in_silence
 def _walk(equations: list[Any], cotangents: list[Any], inputs: int, consume: bool, guard: bool) -> bool:
     """Pull back through all records; return whether a selection was passed."""
     owned = bytearray(len(cotangents))

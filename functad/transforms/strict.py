@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from functad.primitives.safe import STRICT
+from functad.settings import setting
 
 
 @contextmanager
@@ -35,8 +36,5 @@ def strict_derivatives(strict: bool = True) -> Iterator[None]:
         ...     float(functad.grad(f)(0.0))
         nan
     """
-    token = STRICT.set(strict)
-    try:
+    with setting(STRICT, strict):
         yield
-    finally:
-        STRICT.reset(token)

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from types import FrameType
 from typing import Any
@@ -28,6 +28,7 @@ from functad.places import here, is_own, line_of, name_of, user_frame
 from functad.primitives import vocabulary
 from functad.primitives.operands import innermost
 from functad.primitives.primitive import ENTRIES, KEEP_GATHER, Composite, Primitive
+from functad.settings import setting
 from functad.tracing.batching import Batched
 from functad.tracing.recorder import REVERSE, Recorded, Recorder, new_input
 from functad.tracing.tensor import Tensor
@@ -39,7 +40,7 @@ from functad.transforms.notes import NAN, NOT_FINITE, Note, Notes, Offence
 from functad.transforms.origins import count_offending, origin_of_derivative, origin_of_value
 from functad.transforms.reverse import guard_outer, pull_back
 from functad.transforms.routes import is_route
-from functad.transforms.silence import restore, silence
+from functad.transforms.silence import in_silence
 
 _INSIDE: ContextVar[bool] = ContextVar("inside_watched", default=False)
 """Whether a watched transform runs its function now: transforms called there leave it to that one to look at results."""
@@ -106,12 +107,8 @@ class Watch:
 
     def run(self, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Return `f(*args, **kwargs)`."""
-        inside, direct = _INSIDE.set(True), _DIRECT.set(is_own(f))
-        try:
+        with setting(_INSIDE, True), setting(_DIRECT, is_own(f)):
             return f(*args, **kwargs)
-        finally:
-            _DIRECT.reset(direct)
-            _INSIDE.reset(inside)
 
     def keep(self, root: Any) -> None:
         """Keep the value of a Tensor that is about to be written to in place, if no operation made it."""
@@ -160,18 +157,23 @@ class Watch:
         self.check_values([slot for slot, g in enumerate(cotangents) if g is not None])
         equations, inputs = self.recorder.equations, self.recorder.inputs
         flow = self._flow("cotangent", [*cotangents, *[None] * (len(equations) - len(cotangents))])
-        token = silence()
-        try:
-            for index in range(len(equations) - 1, inputs - 1, -1):
-                if equations[index] is not None and self._pull(flow, index, equations[index], guard):
-                    guard = guard or equations[index][0].selects
-            found = [flow.take(slot) for slot in range(inputs)]
-        finally:
-            restore(token)
+        guard = self._pull_all(flow, equations, inputs, guard)
+        found = self._taken(flow, range(inputs))
         if guard:
             guard_outer(found)
         self._check_derivatives(flow, found, range(inputs), "The derivative by input {}" if inputs > 1 else "The derivative")
         return found
+
+    @in_silence
+    def _pull_all(self, flow: Flow, equations: Sequence[Any], inputs: int, guard: bool) -> bool:
+        for index in range(len(equations) - 1, inputs - 1, -1):
+            if equations[index] is not None and self._pull(flow, index, equations[index], guard):
+                guard = guard or equations[index][0].selects
+        return guard
+
+    @in_silence
+    def _taken(self, flow: Flow, slots: Iterable[int]) -> list[Any]:
+        return [flow.take(slot) for slot in slots]
 
     def _pull(self, flow: Flow, index: int, equation: Any, guard: bool) -> bool:
         """Pull back through one record; say whether there was anything to pull."""
@@ -215,14 +217,14 @@ class Watch:
         last: dict[int, int] = {}
         if any(equation is not None and equation[0].primitive.writes for equation in equations):
             last = last_readers(equations) | dict.fromkeys(wanted, len(equations))
-        token = silence()
-        try:
-            for index, equation in enumerate(equations):
-                if equation is not None:
-                    self._push(flow, index, equation, last)
-        finally:
-            restore(token)
+        self._push_all(flow, equations, last)
         return flow
+
+    @in_silence
+    def _push_all(self, flow: Flow, equations: Sequence[Any], last: dict[int, int]) -> None:
+        for index, equation in enumerate(equations):
+            if equation is not None:
+                self._push(flow, index, equation, last)
 
     def _push(self, flow: Flow, index: int, equation: Any, last: dict[int, int]) -> None:
         """Push forward through one record; in a trace with writes, `last` says which record reads a slot last."""
@@ -277,14 +279,9 @@ def _check_batch(value: Any) -> None:
         value = below
 
 
-@contextmanager
-def _belonging_to(note: Note | None) -> Iterator[None]:
+def _belonging_to(note: Note | None) -> AbstractContextManager[None]:
     """Say that what is recorded now computes the derivative of an operation."""
-    token = _BELONGS_TO.set(note)
-    try:
-        yield
-    finally:
-        _BELONGS_TO.reset(token)
+    return setting(_BELONGS_TO, note)
 
 
 @functools.cache

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import tracemalloc
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -212,6 +214,65 @@ def test_what_is_no_such_file(path, tmp_path):
         restore(Model(), tmp_path / "one.npy")
     with pytest.raises(FileNotFoundError):
         restore(Model(), tmp_path / "none.npz")
+
+
+def test_a_zip_of_something_else(path):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("notes.txt", "no array")
+    with pytest.raises(StateError, match=r"holds an entry that is no array, 'notes.txt'"):
+        restore(Model(), path)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("kernel.npy", "no array either")
+    with pytest.raises(StateError, match=r"the entry 'kernel' of .* is damaged"):
+        restore(Model(), path)
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_files_with_any_byte_changed(path, compressed):
+    """Whatever is wrong, it is one kind of error, and nothing has been assigned; or the change made no difference."""
+    values = {"v": np.arange(6.0).reshape(2, 3), "w": np.arange(4)}
+    (np.savez_compressed if compressed else np.savez)(path, **values)
+    whole = path.read_bytes()
+    refused = 0
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :])
+        v, w = Variable(np.zeros((2, 3))), Variable(np.zeros(4, int), trainable=False)
+        try:
+            restore({"v": v, "w": w}, path)
+        except StateError:
+            refused += 1
+            assert not v.numpy().any()
+            assert not w.numpy().any()
+        else:
+            assert np.array_equal(v.numpy(), values["v"])
+            assert np.array_equal(w.numpy(), values["w"])
+    assert refused > len(whole) // 3
+
+
+@pytest.mark.parametrize("values", [np.ones((2000, 2000)), np.ones((1000, 2000), np.float32)])
+def test_shapes_and_dtypes_are_compared_before_arrays_are_read(path, values):
+    np.savez_compressed(path, v=values, w=values)
+    v = Variable(np.zeros((1000, 2000)))
+    tracemalloc.start()
+    with pytest.raises(StateError, match=r"v has shape|v is of"):
+        restore({"v": v}, path)
+    assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800", "k" * 70_000])
+def test_names_that_a_file_cannot_hold(path, name):
+    with pytest.raises(StateError, match="a file cannot hold an entry named"):
+        save({name: Variable(1.0)}, path)
+    assert not path.exists()
+
+
+def test_names_in_any_script_come_back(path):
+    names = ["ядро", "b ias", "%", "..", "file.npy", "😀", ""]
+    save({name: Variable(float(i)) for i, name in enumerate(names)}, path)
+    found = {name: Variable(-1.0) for name in names}
+    restore(found, path)
+    assert [float(v) for v in found.values()] == list(range(len(names)))
 
 
 # Other objects with a state

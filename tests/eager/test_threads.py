@@ -2,6 +2,11 @@
 
 import asyncio
 import contextvars
+import os
+import pathlib
+import signal
+import sys
+import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -238,3 +243,76 @@ def test_transforms_in_threads_beside_tapes(count):
 
     with ThreadPoolExecutor(count) as pool:
         assert list(pool.map(work, range(20))) == [3 * n**2 for n in range(20)]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_process_that_is_forked_beside_threads_with_tapes_goes_on():
+    """The threads stand in the middle of `watch` at times, with a lock that nobody gives back in the new process."""
+    stop = threading.Event()
+
+    def work():
+        while not stop.is_set():
+            x = [functad.constant(float(i)) for i in range(50)]
+            with GradientTape() as tape:
+                tape.watch(x)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for _ in range(20):
+            child = os.fork()
+            if not child:
+                signal.alarm(20)  # ends the process if it hangs
+                x = functad.constant(3.0)
+                with GradientTape() as tape:
+                    tape.watch(x)
+                    y = x * x
+                os._exit(int(float(tape.gradient(y, x)) != 6.0))
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        stop.set()
+        sys.setswitchinterval(interval)
+        for thread in threads:
+            thread.join()
+
+
+def test_threads_that_share_variables_functions_and_constants():
+    """Each has its own tapes, models and files; Variables that are read, functions and constants belong to all."""
+    shared, given = functad.Variable([1.0, 2.0]), functad.constant([3.0, 4.0])
+    slope = functad.grad(lambda x: np.sum(np.where(x > 0, np.sqrt(x), 0.0) * x))
+    expected = slope(np.array([1.0, 4.0])).tolist()
+
+    def work(number):
+        model = functad.nn.Dense(1, inputs=2, rng=number)
+        optimizer = functad.optimizers.Adam(0.01)
+        for step in range(15):
+            with GradientTape() as tape:
+                tape.watch(given)
+                y = np.sum(shared * shared * given) + np.sum(model(given[None]) * shared)
+            at_shared, at_given, *own = tape.gradient(y, [shared, given, *model.variables])
+            kernel = model.kernel.numpy()[:, 0]
+            np.testing.assert_allclose(at_given.numpy(), [1.0, 4.0] + kernel * 3.0, err_msg=f"{step}")
+            assert at_shared.numpy().shape == (2,)
+            optimizer.apply_gradients(zip(own, model.variables, strict=True))
+            assert slope(np.array([1.0, 4.0])).tolist() == expected
+            with functad.graph():
+                a = functad.constant(2.0)
+                (g,) = functad.gradients(a * a * shared[0], a)
+            assert float(g) == 4.0
+            with tempfile.TemporaryDirectory() as folder:
+                file = pathlib.Path(folder, "model.npz")
+                functad.save([model, optimizer], file)
+                functad.restore([model, optimizer], file)
+        return optimizer.iterations
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            assert list(pool.map(work, range(8))) == [15] * 8
+    finally:
+        sys.setswitchinterval(interval)

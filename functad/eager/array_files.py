@@ -1,0 +1,139 @@
+"""Files of arrays by name, as `np.savez` writes them: written whole or not at all, and read no further than asked for."""
+
+from __future__ import annotations
+
+import os
+import uuid
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+
+from functad.errors import StateError
+from functad.places import here
+
+_format = np.lib.format
+_ENDING = ".npy"
+_LONGEST_NAME = (1 << 16) - 1
+_HEADERS: dict[tuple[int, int], Callable[[IO[bytes]], Any]] = {
+    (1, 0): _format.read_array_header_1_0,
+    (2, 0): _format.read_array_header_2_0,
+}
+
+
+class Entry(NamedTuple):
+    """What a file says of an array before it is read."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    read: Callable[[], Any]
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that a file cannot hold as it is.
+
+    Raises:
+        StateError: it holds a NUL, for example, or a part of a character.
+    """
+    member = name + _ENDING
+    try:
+        held = zipfile.ZipInfo(member).filename == member and len(member.encode()) <= _LONGEST_NAME
+    except UnicodeEncodeError:
+        held = False
+    if not held:
+        shown = repr(name) if len(name) < 80 else f"{name[:40]!r}... of {len(name)} characters"
+        raise StateError(f"a file cannot hold an entry named {shown}, at {here()}: give the attribute or key another name.")
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Write arrays as `np.savez` does, which cannot have names such as `file`; a file that was there stays until then."""
+    path = path.resolve()  # a link stays one
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.part")
+    try:
+        try:
+            with temporary.open("xb") as file:
+                _write_archive(file, arrays)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except BaseException:  # an interrupt may have come before the last line
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _write_archive(file: IO[bytes], arrays: Mapping[str, Any]) -> None:
+    archive = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED)
+    try:
+        for name, array in arrays.items():
+            entry = archive.open(name + _ENDING, "w", force_zip64=True)
+            _format.write_array(entry, array, allow_pickle=False)
+            entry.close()
+        archive.close()
+    finally:
+        archive.fp = None  # what was not written to the end is not to be completed when it is collected
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[dict[str, Entry]]:
+    """Return a context in which the arrays of a file can be read.
+
+    Raises:
+        StateError: the file is damaged, or holds something else than arrays of numbers.
+    """
+    with path.open("rb") as file:
+        start = file.read(6)
+        if start == _format.MAGIC_PREFIX:
+            raise StateError(f"{path} holds one array, at {here()}: it was not written by functad.save.")
+        if start[:2] != b"PK" and start:
+            raise StateError(f"{path} is no .npz file of numbers, at {here()}. {_NEVER}")
+        with _telling(f"{path} is no whole .npz file"):
+            archive = zipfile.ZipFile(file)
+        names = archive.namelist()
+        for name in names:
+            if names.count(name) > 1 or not name.endswith(_ENDING):
+                what = "two entries" if names.count(name) > 1 else "an entry that is no array"
+                raise StateError(f"{path} holds {what}, {name!r}, at {here()}: it was not written by functad.save.")
+        yield {name.removesuffix(_ENDING): _entry(path, archive, name) for name in names}
+
+
+_NEVER = "It holds text or Python objects, which are never loaded."
+
+
+def _entry(path: Path, archive: zipfile.ZipFile, name: str) -> Entry:
+    key = name.removesuffix(_ENDING)
+    with _telling(f"the entry {key!r} of {path} is damaged"), archive.open(name) as entry:
+        version = _format.read_magic(entry)
+        # Later versions are for names of fields only, which numbers do not have.
+        shape, _, dtype = _HEADERS[version](entry) if version in _HEADERS else ((), False, np.dtype(object))
+    if dtype.kind not in "biufc":
+        raise StateError(f"{path} is no .npz file of numbers, at {here()}: {key!r} is of {dtype}. {_NEVER}")
+    return Entry(shape, dtype, partial(_array, path, archive, name))
+
+
+def _array(path: Path, archive: zipfile.ZipFile, name: str) -> Any:
+    with _telling(f"the entry {name.removesuffix(_ENDING)!r} of {path} is damaged"), archive.open(name) as entry:
+        array = _format.read_array(entry, allow_pickle=False)
+        if entry.read(1):
+            raise ValueError("there is more in it than its array")
+        return array
+
+
+@contextmanager
+def _telling(what: str) -> Iterator[None]:
+    """Return a context in which whatever the readers of a damaged file raise is one error.
+
+    Raises:
+        StateError: something was raised.
+    """
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:  # zipfile, zlib, struct and NumPy have each their own
+        raise StateError(f"{what}, at {here()}: {type(error).__name__}: {error}.") from error

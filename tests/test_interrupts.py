@@ -1,0 +1,241 @@
+"""Whatever line is interrupted, nothing stays behind: no setting, no open tape, no half-done step, no part of a file."""
+
+import contextlib
+import sys
+import warnings
+from contextvars import ContextVar
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import functad
+from functad import Variable, optimizers
+from functad.transforms import nans, strict, watching  # noqa: F401 - their context variables are looked at too
+
+PACKAGE = str(Path(functad.__file__).parent)
+x = np.array([1.0, 2.0, 3.0])
+
+LOCKS = "lift", "prune"
+"""These take a lock by `with`, which is one instruction and no line of Python; tracing would stop between."""
+
+
+def f(x):
+    return np.sum(np.where(x > 1, np.sqrt(x), 0.0) * x)
+
+
+class Interrupt(KeyboardInterrupt):
+    """What is raised in the place of a user's Ctrl-C."""
+
+
+def interrupted(work, number, *, opcodes=False):
+    """Run `work` with an interrupt at one line, or instruction, of the package; return whether there were so many."""
+    left = number
+
+    def within(frame, event, arg):
+        nonlocal left
+        if event == ("opcode" if opcodes else "line"):
+            left -= 1
+            if not left:
+                raise Interrupt
+        return within
+
+    def called(frame, event, arg):
+        if not frame.f_code.co_filename.startswith(PACKAGE) or frame.f_code.co_name in LOCKS:
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = opcodes, not opcodes
+        return within
+
+    before = sys.gettrace()
+    with contextlib.suppress(Interrupt):
+        sys.settrace(called)
+        try:
+            work()
+        finally:
+            sys.settrace(before)
+    return left <= 0
+
+
+def settings():
+    """Return NumPy's error state, the filters of warnings, and what each context variable of the package holds."""
+    modules = [module for name, module in sys.modules.items() if name.startswith("functad")]
+    variables = {v for module in modules for v in vars(module).values() if isinstance(v, ContextVar) and "numpy" not in v.name}
+    return np.geterr(), list(warnings.filters), {v.name: v.get() for v in variables if v.get(None)}
+
+
+class Model(functad.Module):
+    """Two Variables and the optimiser that moves them."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = Variable([1.0, 2.0]), Variable(3.0)
+        self.optimizer = optimizers.Adam(0.1)
+
+    def step(self):
+        self.optimizer.apply_gradients([(np.array([1.0, -1.0]), self.a), (2.0, self.b)])
+
+    def state(self):
+        values = functad.values_of(self) | self.optimizer.variables
+        return {key: np.asarray(value).tolist() for key, value in values.items()}
+
+
+def with_tape():
+    v, c = Variable(x), functad.constant(2.0)
+    with functad.GradientTape() as tape:
+        tape.watch(c)
+        y = np.sum(v * v * c)
+    tape.gradient(y, [v, c])
+
+
+def with_nested_tapes():
+    c = functad.constant(2.0)
+    with functad.GradientTape(persistent=True) as outer:
+        outer.watch(c)
+        with functad.GradientTape() as inner:
+            inner.watch(c)
+            with outer.stop_recording():
+                c * c
+            y = c * c * c
+        g = inner.gradient(y, c)
+    outer.gradient(g, c)
+
+
+def with_accumulator():
+    c = functad.constant(2.0)
+    with functad.ForwardAccumulator(c, 1.0) as accumulator:
+        y = c * c
+    accumulator.jvp(y)
+
+
+def with_settings():
+    v = Variable(2.0)
+    layer = functad.nn.Dense(1, inputs=1, rng=0)
+    with functad.strict_derivatives(), functad.debug_nans(), layer.name_scope:
+        functad.grad(f)(x)
+        functad.implicit_gradients(lambda: v * v)()
+        functad.functional_call(layer, functad.values_of(layer), [[1.0]])
+
+
+WORK = {
+    "grad": lambda: functad.grad(f)(x),
+    "hessian": lambda: functad.hessian(f)(x),
+    "vjp": lambda: functad.vjp(np.sin, x)[1](x),
+    "jvp": lambda: functad.jvp(f, (x,), (x,)),
+    "vmap": lambda: functad.vmap(functad.grad(f))(np.stack([x, x])),
+    "make_expressions": lambda: functad.make_expressions(f)(x),
+    "tape": with_tape,
+    "nested tapes": with_nested_tapes,
+    "accumulator": with_accumulator,
+    "settings": with_settings,
+    "custom_gradient": lambda: functad.grad(functad.custom_gradient(lambda x: (x * x, lambda g: g * x)))(2.0),
+}
+
+
+@pytest.fixture(autouse=True)
+def _quiet(monkeypatch):
+    """Interrupts within `__del__` are reported by this hook alone."""
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: None)
+
+
+def numbers(work):
+    """Run `work` interrupted at each line in turn, or at some hundred lines, and give the numbers of the lines."""
+    work()
+    number, step = 1, 7 if interrupted(work, 1000) else 1
+    while interrupted(work, number):
+        yield number
+        number += step
+    assert number > 20
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_settings_are_as_before(name):
+    before = settings()
+    for number in numbers(WORK[name]):
+        assert settings() == before, number
+    assert functad.grad(f)(x).round(4).tolist() == [0.0, 2.1213, 2.5981]
+
+
+def ends(make, change, state):
+    """Interrupt a change at each line, and return the states after that which are neither the old nor the new one."""
+    number, wrong, going = 1, [], True
+    change(make())
+    while going:
+        model = make()
+        before = state(model)
+        change(model)
+        after = state(model)
+        model = make()
+        going = interrupted(lambda: change(model), number)  # noqa: B023 - it is called here
+        if state(model) not in (before, after):
+            wrong.append(number)
+        assert going or state(model) == after
+        number += 1
+    return wrong
+
+
+@pytest.mark.parametrize("steps", [0, 1])
+def test_steps_of_optimizers_are_made_whole_or_not_at_all(steps):
+    def make():
+        model = Model()
+        for _ in range(steps):
+            model.step()
+        return model
+
+    assert not ends(make, Model.step, Model.state)
+
+
+def test_rows_are_moved_together_with_the_other_variables():
+    def make():
+        return Variable(np.ones((3, 2))), Variable(1.0), optimizers.SGD(0.1)
+
+    def change(model):
+        table, v, optimizer = model
+        rows = functad.RowSlices([0, 2], np.ones((2, 2)), (3, 2))
+        optimizer.apply_gradients([(rows, table), (2.0, v)])
+
+    assert not ends(make, change, lambda model: (model[0].numpy().tolist(), float(model[1]), model[2].iterations))
+
+
+def test_assignments_are_made_whole_or_not_at_all():
+    for change in (
+        lambda v: v.assign([3.0, 4.0]),
+        lambda v: v.assign_add([3.0, 4.0]),
+        lambda v: v[0].assign(5.0),
+        lambda v: v.assign_sub(functad.RowSlices([1], np.ones(1), (2,))),
+    ):
+        assert not ends(lambda: Variable([1.0, 2.0]), change, lambda v: [v.numpy().tolist(), (v * 1.0).numpy().tolist()])
+
+
+def test_states_are_loaded_whole_or_not_at_all():
+    other = Model()
+    other.step()
+    entries = {key: np.asarray(value) for key, value in other.optimizer.variables.items()}
+
+    def make():
+        model = Model()
+        model.optimizer.build([model.a, model.b])
+        return model
+
+    assert not ends(make, lambda model: model.optimizer.load(entries), Model.state)
+
+
+def test_files_are_written_whole_or_not_at_all(tmp_path):
+    path, model = tmp_path / "model.npz", Model()
+
+    def make():
+        functad.save({"v": Variable(1.0)}, path)
+        return path
+
+    def state(path):
+        assert [file.name for file in tmp_path.iterdir()] == ["model.npz"]
+        with np.load(path) as found:
+            return sorted(found.files)
+
+    assert not ends(make, lambda path: functad.save(model, path), state)
+
+
+def test_files_are_restored_whole_or_not_at_all(tmp_path):
+    path, trained = tmp_path / "model.npz", Model()
+    trained.step()
+    functad.save(trained, path)
+    assert not ends(Model, lambda model: functad.restore(model, path), Model.state)
