@@ -13,7 +13,8 @@ import numpy as np
 
 from functad.primitives import vocabulary
 from functad.primitives.primitive import ENTRIES, Entry, Primitive
-from functad.testing.programs import Draft, Impossible, broadcasts, line, literal
+from functad.testing.program_drafts import Draft, broadcasts, line
+from functad.testing.program_text import Impossible, literal
 from functad.testing.sample_calls import InputSource, is_constant
 from functad.trees import flatten
 

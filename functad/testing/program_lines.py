@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from functad.primitives.primitive import ENTRIES
-from functad.testing.programs import Draft, broadcasts, line
+from functad.testing.program_drafts import Draft, broadcasts, line
 
 # Elementwise
 

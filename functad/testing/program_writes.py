@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
-from functad.testing.programs import Draft, Impossible
+from functad.testing.program_drafts import Draft, statement
+from functad.testing.program_text import Impossible
 
-Write = Callable[[Draft], None]
 
-
+@statement("mutation")
 def new_buffer(d: Draft) -> None:
     """A copy of a value, or an array of constants of its shape, that later lines write into."""
     a = d.array()
     _bind(d, d.one([f"np.copy({a})", f"np.zeros_like({a})", f"{a}.copy()", f"np.full_like({a}, 0.5)", f"{a} * 1.0"]))
 
 
+@statement("mutation")
 def view(d: Draft) -> None:
     """A view of a buffer, which shares its memory."""
     b = d.one(d.buffers)
@@ -33,22 +32,7 @@ def _bind(d: Draft, text: str) -> None:
     value = d.value(text)
     if not isinstance(value, np.ndarray) or not value.ndim or not value.size or not d.accepts(value):
         raise Impossible
-    name = f"b{len(d.buffers)}"
-    d.space[name] = value
-    d.names.append(name)
-    d.buffers.append(name)
-    d.lines.append(f"{name} = {text}")
-    d.families.append("mutation")
-    d.mutates = True
-
-
-def _write(d: Draft, statement: str) -> None:
-    """Run a statement, and append it if all values are still finite and small."""
-    exec(statement, d.space)  # noqa: S102 - the text was drawn from a fixed grammar
-    if not all(d.accepts(d.space[name]) for name in d.names):
-        raise Impossible
-    d.lines.append(statement)
-    d.families.append("mutation")
+    d.bind("b", text, value, "mutation", d.buffers, d.names)
     d.mutates = True
 
 
@@ -67,6 +51,7 @@ def _fits(shape: tuple[int, ...], into: tuple[int, ...]) -> bool:
         return False
 
 
+@statement("mutation", 2)
 def assigned(d: Draft) -> None:
     """Elements set, or changed in place."""
     b = d.one(d.buffers)
@@ -78,19 +63,21 @@ def assigned(d: Draft) -> None:
     target = f"{b}[{index}]"
     sign = d.one(["=", "+=", "*=", "-="])
     if sign == "=" and index == f"{b} > 0.2":
-        _write(d, f"{target} {sign} {d.number()}")
+        d.run(f"{target} {sign} {d.number()}", "mutation")
         return
     if sign == "=" and index.startswith("[") and len({*index.strip("[]").split(", ")}) == 1:
         raise Impossible  # which of two values written to the same place stays is NumPy's secret
-    _write(d, f"{target} {sign} {_value_for(d, target)}")
+    d.run(f"{target} {sign} {_value_for(d, target)}", "mutation")
 
 
+@statement("mutation")
 def whole(d: Draft) -> None:
     """A whole buffer changed in place."""
     b = d.one(d.buffers)
-    _write(d, f"{b} {d.one(['*=', '+=', '-='])} {_value_for(d, b)}")
+    d.run(f"{b} {d.one(['*=', '+=', '-='])} {_value_for(d, b)}", "mutation")
 
 
+@statement("mutation")
 def by_function(d: Draft) -> None:
     """A NumPy function that writes into its argument."""
     b = d.one(d.buffers)
@@ -106,8 +93,4 @@ def by_function(d: Draft) -> None:
     ]
     if value.ndim > 1 and len(set(value.shape)) == 1:
         ways.append(f"np.fill_diagonal({b}, {d.number()})")
-    _write(d, d.one(ways))
-
-
-WRITES: list[Write] = [new_buffer, assigned, view, whole, by_function, assigned]
-"""The lines; the first needs no buffer yet."""
+    d.run(d.one(ways), "mutation")

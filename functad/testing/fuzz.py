@@ -1,0 +1,267 @@
+"""Random programs by the thousand: `python -m functad.testing.fuzz --profile writes --programs 200000 --seed 0 --processes 2`.
+
+Each program is drawn from its own seed, checked, and, if it fails, made as short as it can be. The run counts what came of the
+checks, prints a program for each way of failing, and ends with status 1 if there was one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import concurrent.futures
+import multiprocessing
+import random
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from functad.testing.program_checks import CHECKS, Examination, Finding, as_list
+from functad.testing.program_nests import NEST_CHECKS, Nest, NestExamination, draw_nest
+from functad.testing.program_shrink import shrink
+from functad.testing.programs import Program, draw_program
+
+BLOCK = 250
+"""How many programs a process checks before it reports."""
+
+Counts = collections.Counter[tuple[str, str, str]]
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What kind of programs are drawn, and what is checked of them.
+
+    Attributes:
+        options: of `draw_program`, or of `draw_nest`.
+        nests: programs are put into nests of transforms.
+        some: of the checks that are not always made, how many are made of each program; all by default.
+    """
+
+    options: dict[str, Any] = field(default_factory=dict)
+    nests: bool = False
+    some: int = 99
+
+
+ALWAYS = ("value", "types", "reverse", "forward")
+WRITING = (
+    "elementwise",
+    "indexing",
+    "joining",
+    "linalg",
+    "nan",
+    "ordering",
+    "reductions",
+    "scans",
+    "selection",
+    "shaping",
+    "views",
+)
+
+PROFILES = {
+    "simple": Profile(some=1),
+    "writes": Profile({"families": WRITING, "mutation": ("mutation", "views"), "layouts": True}),
+    "scratch": Profile({"families": (*WRITING, "registry"), "mutation": ("scratch", "scratch", "views"), "layouts": True}),
+    "numbers": Profile(
+        {"families": ("numbers", "numbers", "elementwise", "selection"), "mutation": ("numbers",), "numbers": True}
+    ),
+    "large": Profile(
+        {
+            "families": ("elementwise", "selection", "views"),
+            "mutation": ("mutation", "scratch", "views"),
+            "layouts": True,
+            "large": True,
+            "max_operations": 6,
+        }
+    ),
+    "nests": Profile({"layouts": True}, nests=True),
+}
+"""By name: programs that do not write, that write through views, that use plain arrays again, about numbers, of large arrays,
+and nests of transforms."""
+
+
+def drawn(profile: str, seed: int) -> Program:
+    """Return the program of a profile that belongs to a seed.
+
+    Example:
+        >>> drawn("simple", 3) == drawn("simple", 3)
+        True
+    """
+    uniform = random.Random(seed).random  # noqa: S311 - a program is no secret
+
+    def choose(n: int) -> int:
+        return int(uniform() * n)
+
+    kind = PROFILES[profile]
+    return draw_nest(choose, **kind.options) if kind.nests else draw_program(choose, **kind.options)
+
+
+def examined(program: Program, checks: Sequence[str] = ()) -> list[Finding]:
+    """Return what the checks of a program find; nothing if NumPy alone does not run it.
+
+    Args:
+        program: a program, or a nest of transforms around one.
+        checks: names of checks; all by default.
+    """
+    try:
+        expected = as_list(program(*program.inputs))
+    except Exception:  # noqa: BLE001 - a line was left out that others need
+        return []
+    if not all(np.asarray(y).dtype.kind == "f" for y in expected):
+        return []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if isinstance(program, Nest):
+            return list(NestExamination(program).findings(checks))
+        return list(Examination(program).findings(checks))
+
+
+@dataclass
+class Failure:
+    """A program that fails, as short as it could be made."""
+
+    seed: int
+    program: Program
+    finding: Finding
+
+    def __str__(self) -> str:
+        """The report, which can be pasted and run."""
+        head = f"# seed {self.seed}: {self.finding.check} is {self.finding.outcome}\n"
+        detail = "".join(f"# {line}\n" for line in self.finding.detail.splitlines()[:12])
+        return f"{head}{detail}{self.program!r}\n\n{ENDS.get(self.finding.check, '')}"
+
+
+ENDS = {
+    "value": "import functad\nprint(functad.vjp(program, *inputs)[0])\nprint(program(*inputs))\n",
+    "types": "import functad\nprint(repr(functad.vjp(program, *inputs)[0]))\nprint(repr(program(*inputs)))\n",
+    "reverse": 'from functad.testing import check_grads\ncheck_grads(program, inputs, 1, ["rev"])\n',
+    "forward": 'from functad.testing import check_grads\ncheck_grads(program, inputs, 1, ["fwd"])\n',
+    "tape": "import functad\nx = [functad.constant(x) for x in inputs]\nwith functad.GradientTape() as tape:\n    tape.watch(x)\n"
+    "    y = program(*x)\nprint(y, tape.gradient(y, x))\nprint(program(*inputs), functad.vjp(program, *inputs)[1](program(*inputs)))\n",
+    "checkpoint": 'import functad\nfrom functad.testing import check_grads\ncheck_grads(functad.checkpoint(program), inputs, 1, ["rev"])\n',
+    "vmap": "import functad\nprint(functad.vmap(program)(*[np.stack([x, x]) for x in inputs]))\nprint(program(*inputs))\n",
+    "list": "import functad\nprint(functad.make_expressions(program)(*inputs)(*inputs))\nprint(program(*inputs))\n",
+}
+"""What shows each failure, after the program and its inputs."""
+
+
+def way(finding: Finding) -> tuple[str, str, str]:
+    """Return what findings have in common that are counted together."""
+    return finding.check, finding.outcome, finding.what
+
+
+def alike(finding: Finding) -> tuple[str, ...]:
+    """Return what failures have in common of which one is shown: bare exceptions also the place where they were raised."""
+    return (*way(finding), finding.detail.rpartition(", in ")[2] if finding.outcome == "bare" else "")
+
+
+def check_block(profile: str, seeds: range, refused: bool = False) -> tuple[Counts, list[Failure]]:
+    """Check programs; return how often what was found, and the first failure of each kind, made short.
+
+    Args:
+        profile: a name from `PROFILES`.
+        seeds: of the programs.
+        refused: what is refused counts as a failure.
+    """
+    counts: Counts = collections.Counter()
+    failures: dict[tuple[str, ...], Failure] = {}
+    for seed in seeds:
+        program = drawn(profile, seed)
+        for finding in examined(program, _checks(profile, seed)):
+            counts[way(finding)] += 1
+            if (finding.fails or (refused and finding.outcome == "refused")) and alike(finding) not in failures:
+                failures[alike(finding)] = made_short(seed, program, finding)
+    return counts, list(failures.values())
+
+
+def _checks(profile: str, seed: int) -> Sequence[str]:
+    """Return the checks for one program: some are left to others, in turn."""
+    kind = PROFILES[profile]
+    if kind.nests:
+        return NEST_CHECKS
+    turns = [name for name in CHECKS if name not in ALWAYS]
+    return [*ALWAYS, *(turns[(seed + i) % len(turns)] for i in range(min(kind.some, len(turns))))]
+
+
+def made_short(seed: int, program: Program, finding: Finding) -> Failure:
+    """Return a failure with the shortest program that fails in the same way."""
+    first = [] if isinstance(program, Nest) else ["value"]
+    checks = [*[name for name in first if name != finding.check], finding.check]
+
+    def found(shorter: Program) -> list[Finding]:
+        return [other for other in examined(shorter, checks) if alike(other) == alike(finding)]
+
+    short = shrink(program, lambda shorter: bool(found(shorter)))
+    return Failure(seed, short, (found(short) or [finding])[0])
+
+
+def run(
+    profile: str, programs: int, seed: int, processes: int, refused: bool = False
+) -> Iterator[tuple[int, Counts, list[Failure]]]:
+    """Check programs in blocks; yield after each block, in order, how many are done, and what `check_block` returns."""
+    blocks = [range(first, min(first + BLOCK, seed + programs)) for first in range(seed, seed + programs, BLOCK)]
+    done = 0
+    if processes == 1:
+        for block in blocks:
+            done += len(block)
+            yield (done, *check_block(profile, block, refused))
+        return
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(processes, mp_context=context) as pool:
+        waiting = [pool.submit(check_block, profile, block, refused) for block in blocks]
+        for block, future in zip(blocks, waiting, strict=True):
+            done += len(block)
+            yield (done, *future.result())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return 1 if a program failed, else 0.
+
+    Args:
+        arguments: those of the command line by default.
+    """
+    parser = argparse.ArgumentParser("python -m functad.testing.fuzz", description="Check random NumPy programs.")
+    parser.add_argument(
+        "--profile", choices=[*PROFILES, "all"], default="all", help="the kind of programs; all in turn by default"
+    )
+    parser.add_argument("--programs", type=int, default=1000, help="how many, of each kind")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="the first; an interrupted run goes on from the last number printed"
+    )
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--refused", action="store_true", help="also show a program for each error with which one was refused")
+    given = parser.parse_args(arguments)
+    failed = False
+    for profile in PROFILES if given.profile == "all" else [given.profile]:
+        failed |= _report(profile, given)
+    return int(failed)
+
+
+def _report(profile: str, given: argparse.Namespace) -> bool:
+    """Run one profile and print what comes of it; return whether something failed."""
+    counts: Counts = collections.Counter()
+    shown: set[tuple[str, ...]] = set()
+    start = time.perf_counter()
+    done = 0
+    for done, found, failures in run(profile, given.programs, given.seed, given.processes, given.refused):
+        counts += found
+        for failure in failures:
+            if alike(failure.finding) not in shown:
+                shown.add(alike(failure.finding))
+                print(failure, flush=True)
+        rate = done / (time.perf_counter() - start)
+        wrong = sum(count for (_, outcome, _), count in counts.items() if outcome in ("wrong", "bare"))
+        print(
+            f"{profile}: {done} of {given.programs} programs, next seed {given.seed + done}, {rate:.0f} a second, {wrong} failures"
+        )
+    print(f"\n{profile}, {done} programs:")
+    for (check, outcome, what), count in sorted(counts.items()):
+        print(f"{count:9} {check:<12} {outcome} {what}")
+    return any(outcome in ("wrong", "bare") for _, outcome, _ in counts)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

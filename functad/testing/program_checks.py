@@ -1,0 +1,320 @@
+"""What is checked of a random program: that functad gives what plain NumPy gives, and derivatives that differences confirm.
+
+Each check has one of five outcomes: compared, nothing to compare, refused with an error of the catalogue, wrong, or an error
+that comes from inside functad and tells the user nothing.
+"""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import functad
+from functad.errors import AbstractValueError, FunctadError
+from functad.testing.differences import Measured, measure
+from functad.testing.programs import Program
+
+INSIDE = Path(functad.__file__).parent
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one check of a program found.
+
+    Attributes:
+        check: the name of the check.
+        outcome: `compared`, `nothing`, `refused`, `wrong` or `bare`.
+        what: the code of the error with which it was refused, or the name of the bare exception.
+        detail: what was expected and found.
+    """
+
+    check: str
+    outcome: str
+    what: str = ""
+    detail: str = ""
+
+    @property
+    def fails(self) -> bool:
+        """Whether something is wrong."""
+        return self.outcome in ("wrong", "bare")
+
+
+class Disagreement(AssertionError):
+    """Something differs from what it should be."""
+
+
+class NothingToCompare(Exception):  # noqa: N818 - it is no error: some programs have no derivative where they are drawn
+    """There is no number to compare with."""
+
+
+def checked(check: str, run: Callable[[], None], *, abstract: bool = True) -> Finding:
+    """Run a check, and say how it ended.
+
+    Args:
+        check: its name.
+        run: raises `Disagreement` or `NothingToCompare`.
+        abstract: it may ask for values where a trace has none.
+    """
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            run()
+    except NothingToCompare:
+        return Finding(check, "nothing")
+    except Disagreement as wrong:
+        return Finding(check, "wrong", detail=str(wrong))
+    except AbstractValueError as refusal:
+        return Finding(check, "refused" if abstract else "wrong", refusal.code, str(refusal))
+    except FunctadError as refusal:
+        return Finding(check, "refused", refusal.code, str(refusal))
+    except Exception as bare:  # noqa: BLE001 - to find such is what this is for
+        place = [frame for frame in traceback.extract_tb(bare.__traceback__) if INSIDE in Path(frame.filename).parents]
+        where = f", in {Path(place[-1].filename).name}:{place[-1].lineno}" if place else ""
+        return Finding(check, "bare", type(bare).__name__, f"{type(bare).__name__}: {bare}{where}")
+    return Finding(check, "compared")
+
+
+class Examination:
+    """The checks of one program.
+
+    Attributes:
+        expected: what the program gives by NumPy alone, as a list.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.inputs = program.inputs
+        self.before = [np.array(x) for x in self.inputs]
+        self.expected = as_list(program(*self.inputs))
+        self.single = any(dtype_of(value) == np.float32 for value in (*self.inputs, *self.expected))
+        self.loose = 1e-5 if self.single else 0.0
+        self.random = np.random.default_rng(len(program.source))
+        self.direction = [self._direction(x) for x in self.inputs]
+        self.pulled: tuple[Any, list[Any]] | None = None
+        self.pushed: list[Any] | None = None
+
+    def _direction(self, x: Any) -> Any:
+        drawn = self.random.standard_normal(np.shape(x))
+        return float(drawn) if type(x) is float else drawn.astype(dtype_of(x))[()]
+
+    @cached_property
+    def measured(self) -> list[Measured]:
+        """The derivative of the program in the direction, from differences."""
+        if any(
+            n > 1 and not stride for x in map(np.asarray, self.inputs) for n, stride in zip(x.shape, x.strides, strict=True)
+        ):
+            raise NothingToCompare  # neighbours of a broadcast array lie in memory otherwise
+        try:
+            return measure(
+                lambda *xs: as_list(self.program(*map(like, self.inputs, xs))),
+                self.inputs,
+                self.direction,
+                real_bytes=4 if self.single else 8,
+            )
+        except (ValueError, TypeError, IndexError, ArithmeticError, AttributeError) as different:
+            raise NothingToCompare from different  # nearby the program takes another way
+
+    def findings(self, checks: Sequence[str] = ()) -> Iterator[Finding]:
+        """Run the checks with these names, all by default; later ones only if the values are right."""
+        for name in checks or CHECKS:
+            strict = name in ("vmap", "list") and not self.program.value_dependent
+            found = checked(name, getattr(self, name), abstract=not strict)
+            yield found
+            if name == "value" and found.outcome != "compared":
+                return
+        yield checked("arguments", self.arguments)
+
+    def value(self) -> None:
+        """What a reverse trace gives, in value, shape, dtype and type."""
+        values, pullback = functad.vjp(self.program, *self.inputs)
+        self.pulled = values, pullback
+        compare(as_list(values), self.expected, 1e-11 + self.loose)
+
+    def types(self) -> None:
+        """What a reverse trace gives: arrays where NumPy gives arrays, and NumPy's numbers or Python's where it gives these."""
+        assert self.pulled is not None
+        for i, (a, b) in enumerate(zip(as_list(self.pulled[0]), self.expected, strict=True)):
+            if type(a) is not type(b):
+                raise Disagreement(f"result {i} is of type {type(a).__name__}, not {type(b).__name__}")
+
+    def reverse(self) -> None:
+        """The pull-back of a random cotangent, against the differences."""
+        if self.pulled is None:
+            self.pulled = functad.vjp(self.program, *self.inputs)
+        cotangents = self.cotangents
+        compare(cotangents, self.inputs, np.inf)
+        found = float(sum(np.sum(np.multiply(ct, v)) for ct, v in zip(cotangents, self.direction, strict=True)))
+        size, doubt, expected = 0.0, 0.0, 0.0
+        for g, m in zip(self.seeds, self.measured, strict=True):
+            terms = np.multiply(g, np.where(m.smooth, m.derivative, 0))
+            size, expected = size + float(np.sum(np.abs(terms))), expected + float(np.sum(terms))
+            doubt += float(np.sum(np.abs(g) * np.where(m.smooth, m.uncertainty, 0)))
+        allowed = 1e-8 + 1e-6 * size + doubt + (1e-3 * (1 + size) if self.single else 0)
+        if not abs(found - expected) <= allowed:
+            raise Disagreement(f"pulled back {found:.9g}, differences {expected:.9g}, allowed {allowed:.1e}")
+
+    @cached_property
+    def seeds(self) -> list[Any]:
+        """A random cotangent, zero where the differences give no derivative."""
+        if not any(np.any(m.smooth) for m in self.measured):
+            raise NothingToCompare
+        found = []
+        for y, m in zip(self.expected, self.measured, strict=True):
+            drawn = np.where(m.smooth, self.random.standard_normal(np.shape(y)), 0.0)
+            found.append(float(drawn) if type(y) is float else drawn.astype(dtype_of(y))[()])
+        return found
+
+    @cached_property
+    def cotangents(self) -> list[Any]:
+        """The cotangents of the inputs."""
+        if self.pulled is None:
+            self.pulled = functad.vjp(self.program, *self.inputs)
+        values, pullback = self.pulled
+        return list(pullback(tuple(self.seeds) if type(values) is tuple else self.seeds[0]))
+
+    def forward(self) -> None:
+        """Values and tangents of forward mode, against the differences and the pull-back."""
+        values, tangents = functad.jvp(self.program, self.inputs, tuple(self.direction))
+        compare(as_list(values), self.expected, 1e-11 + self.loose)
+        tangents = as_list(tangents)
+        compare(tangents, self.expected, np.inf)
+        for t, m in zip(tangents, self.measured, strict=True):
+            largest = float(np.max(np.abs(m.derivative), initial=0.0, where=m.smooth))
+            allowed = (
+                1e-8 + 1e-6 * largest + np.where(m.smooth, m.uncertainty, np.inf) + (1e-3 * (1 + largest) if self.single else 0)
+            )
+            if not np.all((np.abs(t - m.derivative) <= allowed) | ~m.smooth):
+                raise Disagreement(f"pushed forward {t!r}, differences {m.derivative!r}")
+        pushed = [np.sum(np.multiply(g, t)) for g, t in zip(self.seeds, tangents, strict=True)]
+        pulled = [np.sum(np.multiply(ct, v)) for ct, v in zip(self.cotangents, self.direction, strict=True)]
+        size = 1 + sum(float(np.sum(np.abs(np.multiply(g, t)))) for g, t in zip(self.seeds, tangents, strict=True))
+        if not abs(sum(pushed) - sum(pulled)) <= (1e-3 if self.single else 1e-8) * size:
+            raise Disagreement(f"forward mode {float(sum(pushed)):.12g}, reverse mode {float(sum(pulled)):.12g}")
+
+    def tape(self) -> None:
+        """What a tape gives, against plain NumPy and the pull-back."""
+        constants = [functad.constant(x) for x in self.inputs]
+        with functad.GradientTape() as tape:
+            tape.watch(constants)
+            found = self.program(*constants)
+        compare([plain(y) for y in as_list(found)], [np.asarray(y) for y in self.expected], 1e-11 + self.loose)
+        self._same_cotangents([0.0 if g is None else plain(g) for g in self._tape_gradient(tape, as_list(found), constants)])
+
+    def _tape_gradient(self, tape: Any, targets: list[Any], constants: list[Any]) -> list[Any]:
+        pairs = [(y, g) for y, g in zip(targets, self.seeds, strict=True) if isinstance(y, functad.Tensor)]
+        gradients: list[Any] = tape.gradient([y for y, _ in pairs], constants, output_gradients=[g for _, g in pairs])
+        return gradients
+
+    def _same_cotangents(self, found: Sequence[Any]) -> None:
+        for ct, expected in zip(found, self.cotangents, strict=True):
+            size = 1.0 + float(np.max(np.abs(expected), initial=0.0))
+            if not np.all(np.abs(ct - expected) <= (1e-3 if self.single else 1e-9) * size):
+                raise Disagreement(f"found {ct!r}, plain reverse mode {expected!r}")
+
+    def checkpoint(self) -> None:
+        """What a checkpointed program gives, against plain NumPy and the pull-back."""
+        values, pullback = functad.vjp(functad.checkpoint(self.program), *self.inputs)
+        compare(as_list(values), self.expected, 1e-11 + self.loose)
+        self._same_cotangents(pullback(tuple(self.seeds) if type(values) is tuple else self.seeds[0]))
+
+    def vmap(self) -> None:
+        """What `vmap` gives for two examples, against a loop."""
+        batches = [np.stack([np.asarray(x), np.asarray(x) * 0.97 + 0.01]).astype(dtype_of(x)) for x in self.inputs]
+        rows = [self.elsewhere(*[batch[i] for batch in batches]) for i in range(2)]
+        if any(np.shape(y) != np.shape(z) for y, z in zip(*rows, strict=True)):
+            raise NothingToCompare
+        found = as_list(functad.vmap(self.program)(*batches))
+        compare(found, [np.stack(pair) for pair in zip(*rows, strict=True)], 1e-10 + self.loose)
+
+    def list(self) -> None:
+        """What the expression list gives, there and for other values, against plain NumPy."""
+        listed = functad.make_expressions(self.program)(*self.inputs)
+        compare(as_list(listed(*self.inputs)), self.expected, 1e-11 + self.loose)
+        others = [like(x, x * 0.97 + 0.01) for x in self.inputs]
+        expected = self.elsewhere(*others)
+        if any(np.shape(y) != np.shape(z) for y, z in zip(expected, self.expected, strict=True)):
+            raise NothingToCompare
+        compare(as_list(listed(*others)), expected, 1e-11 + self.loose)
+
+    def elsewhere(self, *inputs: Any) -> list[Any]:
+        """Return what the program gives for other inputs, where it gives anything."""
+        try:
+            return as_list(self.program(*inputs))
+        except (ValueError, TypeError, IndexError, ArithmeticError, AttributeError) as different:
+            raise NothingToCompare from different
+
+    def arguments(self) -> None:
+        """The arguments are as they were."""
+        for i, (x, before) in enumerate(zip(self.inputs, self.before, strict=True)):
+            if not np.array_equal(x, before):
+                raise Disagreement(f"x{i} was {before!r} and is {x!r}")
+            if isinstance(x, np.ndarray) and x.flags.writeable != self.writeable[i]:
+                raise Disagreement(f"x{i} is writeable: {x.flags.writeable}")
+
+    @cached_property
+    def writeable(self) -> list[bool]:
+        """Whether each input may be written into, when it was made."""
+        text = self.program.texts
+        return [not (text and text[i].startswith("np.broadcast_to")) for i in range(len(self.inputs))]
+
+
+CHECKS = ("value", "types", "reverse", "forward", "tape", "checkpoint", "vmap", "list")
+
+
+def as_list(result: Any) -> list[Any]:
+    """Return the results of a program as a list."""
+    return list(result) if isinstance(result, tuple) else [result]
+
+
+def plain(value: Any) -> Any:
+    """Return the value of a Tensor of a tape as an array; anything else as it is."""
+    return value.numpy() if isinstance(value, functad.Tensor) else np.asarray(value)
+
+
+def dtype_of(value: Any) -> np.dtype[Any]:
+    """Return the dtype of an array or a number."""
+    dtype: np.dtype[Any] = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
+    return dtype
+
+
+def like(x: Any, values: Any) -> Any:
+    """Return values as something of the type of an input, in the same order of memory."""
+    if type(x) is float:
+        return float(values)
+    if not isinstance(x, np.ndarray):
+        return x.dtype.type(values)
+    if x.flags.c_contiguous:
+        return np.asarray(values, x.dtype)
+    axes = sorted(range(x.ndim), key=lambda k: -abs(x.strides[k]))
+    made = np.empty([x.shape[k] for k in axes], x.dtype).transpose(np.argsort(axes))
+    made = made[tuple(slice(None, None, -1 if stride < 0 else 1) for stride in x.strides)]
+    made[...] = values
+    return made
+
+
+def compare(found: Sequence[Any], expected: Sequence[Any], tolerance: float) -> None:
+    """Compare arrays.
+
+    Raises:
+        Disagreement: they differ.
+    """
+    if len(found) != len(expected):
+        raise Disagreement(f"{len(found)} results, not {len(expected)}")
+    for i, (a, b) in enumerate(zip(found, expected, strict=True)):
+        if np.shape(a) != np.shape(b) or dtype_of(a) != dtype_of(b):
+            raise Disagreement(f"result {i} is {dtype_of(a)}{np.shape(a)}, not {dtype_of(b)}{np.shape(b)}")
+        if tolerance < np.inf and not close(a, b, tolerance):
+            raise Disagreement(f"result {i} is {a!r}, not {b!r}")
+
+
+def close(a: Any, b: Any, tolerance: float) -> bool:
+    """Say whether all elements agree."""
+    same = np.abs(np.subtract(a, b)) <= tolerance * (1 + np.abs(b))
+    return bool(np.all(same)) or bool(np.all(same | (np.isnan(a) & np.isnan(b)) | np.equal(a, b)))

@@ -1,0 +1,164 @@
+"""The layers of which nests of transforms are made: each a function of arrays, written in terms of another, as source text.
+
+A layer that pulls gives the gradient of a number made of all results; one that pushes, the derivative of the results in a
+direction; a neutral one changes nothing. All layers of a kind must agree, whichever transforms, tapes and containers they use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+PRELUDE = """
+from collections import OrderedDict, defaultdict, namedtuple
+
+import functad as F
+
+Named = {names}
+
+
+def weights(y):
+    return np.cos(1.0 + np.arange(np.size(y))).reshape(np.shape(y))
+
+
+def total(ys):
+    return sum(np.sum(np.sin(y) * weights(y)) for y in ys)
+
+
+def seeds(ys):
+    return tuple(np.cos(y) * weights(y) for y in ys)
+
+
+def directions(xs):
+    return tuple(weights(x)[()] for x in xs)
+
+
+def lifted(xs):
+    return [x if isinstance(x, F.Tensor) else F.constant(x) for x in xs]
+
+
+def filled(gs, xs):
+    return tuple(np.zeros(np.shape(x)) if g is None else g for g, x in zip(gs, xs))
+
+
+def f0(*xs):
+    y = program(*xs)
+    return y if isinstance(y, tuple) else (y,)
+"""
+"""What the layers use; `f0` is the innermost function."""
+
+PULLS = {
+    "vjp": "return F.vjp(lambda *ys: {f}(*ys), *xs)[1](seeds({f}(*xs)))",
+    "grad": "return F.grad(lambda *ys: total({f}(*ys)), argnums=tuple(range(len(xs))))(*xs)",
+    "value_and_grad": "return F.value_and_grad(lambda *ys: total({f}(*ys)), argnums=tuple(range(len(xs))))(*xs)[1]",
+    "grad_tree": "return {u}(F.grad(lambda d: total({f}(*{u}(d))))({p}(xs)))",
+    "vjp_tree": "y, back = F.vjp(lambda *ys: {q}({f}(*ys)), *xs)\nreturn back({r}(seeds({v}(y))))",
+    "jacrev": "return F.jacrev(lambda *ys: total({f}(*ys)), argnums=tuple(range(len(xs))))(*xs)",
+    "jacfwd": "return F.jacfwd(lambda *ys: total({f}(*ys)), argnums=tuple(range(len(xs))))(*xs)",
+    "jacobian_tree": "return {u}(F.jacobian(lambda d: total({f}(*{u}(d))))({p}(xs)))",
+    "linearize": "y, linear = F.linearize({f}, *xs)\nreturn linear.transpose(seeds(y))",
+    "tape": "ts = lifted(xs)\nwith F.GradientTape() as tape:\n    tape.watch(ts)\n    y = total({f}(*ts))\n"
+    "return filled(tape.gradient(y, ts), xs)",
+    "tape_inside": "ts = lifted(xs)\nwith F.GradientTape(persistent=True) as tape:\n    tape.watch(ts)\n    y = {f}(*ts)\n"
+    "    tape.gradient(total(y), ts)\n    g = tape.gradient(total(y), ts)\nreturn filled(g, xs)",
+    "tape_tree": "ts = lifted(xs)\nwith F.GradientTape() as tape:\n    tape.watch({p}(ts))\n    y = {f}(*ts)\n"
+    "return filled({u}(tape.gradient({q}(lifted(y)), {p}(ts), output_gradients={r}(seeds(y)))), xs)",
+    "tape_jacobian": "ts = lifted(xs)\nwith F.GradientTape() as tape:\n    tape.watch(ts)\n    y = total({f}(*ts))\n"
+    "return filled(tape.jacobian(y, ts), xs)",
+    "gradients_function": "return filled(F.gradients_function(lambda *ys: total({f}(*ys)))(*xs), xs)",
+    "gradients_function_tree": "return filled(F.gradients_function(lambda *ys: {q}({f}(*ys)))(*xs, dy={r}(seeds({f}(*xs)))), xs)",
+    "gradients_function_of_tree": "return filled({u}(F.gradients_function(lambda d: total({f}(*{u}(d))))({p}(xs))[0]), xs)",
+    "make_vjp": "y, back = F.make_vjp(lambda *ys: {q}({f}(*ys)))(*xs)\nreturn filled(back({r}(seeds({v}(y)))), xs)",
+    "graph": "with F.graph():\n    ts = lifted(xs)\n    return filled(F.gradients(total({f}(*ts)), ts), xs)",
+    "vmap_grad": "g = F.vmap(F.grad(lambda *ys: total({f}(*ys)), argnums=tuple(range(len(xs)))))\n"
+    "return tuple(y[0] for y in g(*[np.stack([x, x * 0.9]) for x in xs]))",
+    "list_of_grad": "g = F.make_expressions(F.grad(lambda *ys: total({f}(*ys)), argnums=tuple(range(len(xs)))))\nreturn g(*xs)(*xs)",
+    "checkpoint_of_grad": "return F.checkpoint(F.grad(lambda *ys: total({f}(*ys)), argnums=tuple(range(len(xs)))))(*xs)",
+    "implicit": "vs = [F.Variable(x) for x in xs]\n"
+    "found = F.implicit_gradients(lambda: total({f}(*[v + 0.0 for v in vs])))()\n"
+    "return filled([dict((id(v), g) for g, v in found).get(id(v)) for v in vs], xs)",
+    "tape_of_variables": "vs = [F.Variable(x) for x in xs]\nwith F.GradientTape() as tape:\n    y = total({f}(*[v * 1.0 for v in vs]))\n"
+    "return filled(tape.gradient(y, vs), xs)",
+}
+"""The first is what the others are compared with."""
+
+PUSHES = {
+    "jvp": "return F.jvp({f}, xs, directions(xs))[1]",
+    "jvp_tree": "return {v}(F.jvp(lambda d: {q}({f}(*{u}(d))), ({p}(xs),), ({o}(directions(xs)),))[1])",
+    "linearize": "return F.linearize({f}, *xs)[1](*directions(xs))",
+    "accumulator": "ts = lifted(xs)\nwith F.ForwardAccumulator(ts, list(directions(xs))) as acc:\n    y = {f}(*ts)\n"
+    "return filled(acc.jvp(lifted(y)), y)",
+    "accumulator_tree": "ts = lifted(xs)\nwith F.ForwardAccumulator({p}(ts), {o}(directions(xs))) as acc:\n    y = {f}(*ts)\n"
+    "return filled({v}(acc.jvp({q}(lifted(y)))), y)",
+    "jacfwd": "rows = F.jacfwd({f}, argnums=tuple(range(len(xs))))(*xs)\n"
+    "return tuple(sum(np.tensordot(j, t, np.ndim(t)) for j, t in zip(row, directions(xs))) for row in rows)",
+    "jacrev": "rows = F.jacrev({f}, argnums=tuple(range(len(xs))))(*xs)\n"
+    "return tuple(sum(np.tensordot(j, t, np.ndim(t)) for j, t in zip(row, directions(xs))) for row in rows)",
+    "double_vjp": "y, back = F.vjp({f}, *xs)\nreturn F.vjp(lambda *gs: back(gs), *[np.zeros_like(v) for v in y])[1](directions(xs))",
+    "vmap_jvp": "push = F.vmap(lambda t: F.jvp({f}, xs, t)[1])\n"
+    "return tuple(y[1] for y in push(tuple(np.stack([t * 0.0, t]) for t in directions(xs))))",
+    "list_of_jvp": "return F.make_expressions(lambda *ys: F.jvp({f}, ys, directions(ys))[1])(*xs)(*xs)",
+}
+
+NEUTRAL = {
+    "none": "return {f}(*xs)",
+    "checkpoint": "return F.checkpoint({f})(*xs)",
+    "recompute_grad": "return F.recompute_grad({f})(*xs)",
+    "list": "return F.make_expressions({f})(*xs)(*xs)",
+    "vmap": "return tuple(y[0] for y in F.vmap({f})(*[np.stack([x, x * 0.9]) for x in xs]))",
+    "vmap_last": "return tuple(y[..., 1] for y in F.vmap({f}, in_axes=-1, out_axes=-1)(*[np.stack([x * 0.9, x], axis=-1) for x in xs]))",
+    "map": "return tuple(y[0] for y in F.map(lambda ys: {f}(*ys), tuple(np.stack([x, x * 0.9]) for x in xs)))",
+    "scan": "return tuple(y[0] for y in F.scan(lambda c, row: (c + 1.0, {f}(*row)), 0.0, tuple(x[None] for x in xs))[1])",
+    "cond": "return F.cond(np.sum(xs[0]) < 1e9, {f}, lambda *ys: {f}(*[y * 2.0 for y in ys]), *xs)",
+    "fori_loop": "return F.fori_loop(0, 1, lambda i, c: {f}(*xs), tuple(np.zeros_like(y) for y in {f}(*xs)))",
+    "custom_vjp": "g = F.custom_vjp({f})\n"
+    "g.defvjp(lambda *ys: ({f}(*ys), ys), lambda ys, gs: F.vjp({f}, *ys)[1](tuple(gs)))\nreturn g(*xs)",
+    "custom_jvp": "g = F.custom_jvp({f})\ng.defjvp(lambda ys, ts: F.jvp({f}, ys, tuple(ts)))\nreturn g(*xs)",
+    "custom_gradient": "def rule(*ys):\n    value, back = F.vjp({f}, *ys)\n    return value, lambda *gs: back(tuple(gs))\n"
+    "return tuple(F.custom_gradient(rule)(*xs))",
+    "bystander": "with F.GradientTape():\n    y = {f}(*xs)\nreturn y",
+    "bystander_accumulator": "t = F.constant(1.0)\nwith F.ForwardAccumulator(t, 1.0):\n    y = {f}(*xs)\nreturn y",
+    "bystander_graph": "with F.graph():\n    y = {f}(*xs)\nreturn y",
+    "ravel": "flat, back = F.ravel(list(xs))\nreturn {f}(*back(flat))",
+    "tree": "return {v}(F.tree_map(lambda y: y, {q}({f}(*{u}({p}(xs))))))",
+    "list_tree": "return {v}(F.make_expressions(lambda d: {q}({f}(*{u}(d))))({p}(xs))({o}(xs)))",
+    "checkpoint_tree": "return {v}(F.checkpoint(lambda d: {q}({f}(*{u}(d))))({p}(xs)))",
+    "eval_shape": "F.eval_shape({f}, *xs)\nreturn {f}(*xs)",
+    "has_aux": "return F.vjp(lambda *ys: (total(ys), {f}(*ys)), *xs, has_aux=True)[2]",
+}
+
+OUTERMOST = ("implicit", "tape_of_variables", "has_aux")
+"""Layers through which no derivative of an outer one flows: a Variable holds values, and so does what goes past a transform."""
+
+CONTAINERS = ("tuple", "list", "dict", "OrderedDict", "defaultdict", "namedtuple", "nested")
+
+
+def container(kind: str, order: Sequence[int]) -> tuple[str, str, str]:
+    """Return the text of three functions: from a tuple to a container, back, and to one with the keys in another order.
+
+    Args:
+        kind: one of `CONTAINERS`.
+        order: in what order keys are entered.
+
+    Example:
+        >>> container("dict", [1, 0])[0]
+        "lambda xs: {'k1': xs[0], 'k0': xs[1]}"
+    """
+    keys = [f"k{i}" for i in order]
+    pairs = [f"{key!r}: xs[{i}]" for i, key in enumerate(keys)]
+    read = f"lambda d: ({''.join(f'd[{key!r}], ' for key in keys)})"
+    if kind in ("dict", "OrderedDict", "defaultdict"):
+        texts = ["{" + ", ".join(row) + "}" for row in (pairs, pairs[::-1])]
+        if kind == "OrderedDict":
+            texts = [f"OrderedDict({text})" for text in texts]
+        if kind == "defaultdict":
+            texts = [f"defaultdict(list, {text})" for text in texts]
+        return f"lambda xs: {texts[0]}", read, f"lambda xs: {texts[1]}"
+    if kind == "namedtuple":
+        made = f"lambda xs: Named[{len(keys)}](*xs)"
+        return made, "lambda d: tuple(d)", made
+    if kind == "nested":
+        rest = "".join(f"{key!r}: xs[{i}], " for i, key in enumerate(keys[1:], 1))
+        made = f"lambda xs: [{{{rest}}}, (xs[0],)]"
+        read = f"lambda d: (d[1][0], {''.join(f'd[0][{key!r}], ' for key in keys[1:])})"
+        return made, read, made
+    return f"lambda xs: {kind}(xs)", "lambda d: tuple(d)", f"lambda xs: {kind}(xs)"

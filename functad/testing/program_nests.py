@@ -1,0 +1,244 @@
+"""Random nests: transforms, tapes and accumulators around each other and around a random program, and what is checked of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+import functad
+from functad.testing.differences import measure
+from functad.testing.program_checks import Disagreement, Finding, NothingToCompare, as_list, checked, dtype_of, like, plain
+from functad.testing.program_drafts import Choose
+from functad.testing.program_layers import CONTAINERS, NEUTRAL, OUTERMOST, PRELUDE, PULLS, PUSHES, container
+from functad.testing.programs import Program, draw_program
+
+NEST_CHECKS = ("nest", "differences", "over_reverse", "over_forward")
+KINDS = {"pull": PULLS, "push": PUSHES, "neutral": NEUTRAL}
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer of a nest.
+
+    Attributes:
+        kind: `pull`, `push` or `neutral`.
+        name: of the text among those of its kind.
+        arguments, results: the kinds of containers for them.
+        turned: keys are entered in reverse order.
+    """
+
+    kind: str
+    name: str
+    arguments: str = "tuple"
+    results: str = "tuple"
+    turned: bool = False
+
+    def text(self, level: int, inputs: int, results: int) -> str:
+        """Return the definition of the function of a level, in terms of that below."""
+        body = KINDS[self.kind][self.name]
+        parts = {"f": f"f{level - 1}"}
+        lines = [f"def f{level}(*xs):"]
+        for letters, kind, count in (("puo", self.arguments, inputs), ("qvr", self.results, results)):
+            order = range(count)[::-1] if self.turned else range(count)
+            for letter, text in zip(letters, container(kind, order), strict=True):
+                parts[letter] = f"{letter}{level}"
+                if f"{{{letter}}}" in body:
+                    lines.insert(0, f"{letter}{level} = {text}")
+        lines.extend(f"    {line}" for line in body.format(**parts).splitlines())
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, repr=False)
+class Nest(Program):
+    """A program with layers of transforms around it.
+
+    Attributes:
+        layers: from the innermost to the outermost.
+    """
+
+    layers: tuple[Layer, ...] = ()
+
+    @property
+    def nest_source(self) -> str:
+        """The definition of the functions."""
+        program = Program.source.fget(self)  # type: ignore[attr-defined]
+        inputs, results = len(self.inputs), len(self.results)
+        most = max(inputs, results)
+        names = "{" + ", ".join(f"{n}: namedtuple('Named{n}', 'abcdefghijkl'[:{n}])" for n in range(1, most + 1)) + "}"
+        parts = [program, PRELUDE.strip("\n").replace("{names}", names)]
+        for level, layer in enumerate(self.layers, 1):
+            parts.append(layer.text(level, inputs, results))
+            results = inputs if layer.kind == "pull" else results
+        return "\n\n".join(parts)
+
+    @cached_property
+    def function(self) -> Callable[..., Any]:
+        """The function of the outermost layer."""
+        space: dict[str, Any] = {"np": np}
+        exec(compile(self.nest_source, "<random nest>", "exec"), space)  # noqa: S102 - the text was drawn from a fixed grammar
+        function: Callable[..., Any] = space[f"f{len(self.layers)}"]
+        return function
+
+    def __repr__(self) -> str:
+        """The source, which ends with what the nest gives and what the plainest layers give."""
+        arrays = repr(self.as_program()).rpartition("inputs = [")[2][:-1]
+        plainest = self.canonical()
+        parts = [f"import numpy as np\n\n\n{self.nest_source}", f"inputs = [{arrays}]\nprint(f{len(self.layers)}(*inputs))"]
+        own = plainest.nest_source.partition("else (y,)\n")[2].strip("\n")
+        return "\n\n\n".join([*parts, *([own] if own else []), f"print(f{len(plainest.layers)}(*inputs))\n"])
+
+    __str__ = __repr__
+
+    def as_program(self) -> Program:
+        """Return the program inside."""
+        return Program(**{part.name: getattr(self, part.name) for part in fields(Program)})
+
+    def canonical(self) -> Nest:
+        """Return the nest with the plainest layer of each kind in place of each."""
+        plainest = [Layer(layer.kind, next(iter(KINDS[layer.kind]))) for layer in self.layers if layer.kind != "neutral"]
+        return replace(self, layers=tuple(plainest))
+
+
+def draw_nest(choose: Choose, *, max_layers: int = 4, max_operations: int = 5, layouts: bool = False) -> Nest:
+    """Return a random nest.
+
+    Args:
+        choose: the source of randomness: `choose(n)` returns one of `0 ... n - 1`.
+        max_layers: the number of layers, at most; not more than two of them take derivatives.
+        max_operations: the number of lines of the program inside, at most.
+        layouts: inputs may lie in memory in any way.
+
+    Example:
+        >>> nest = draw_nest(lambda n: 0)
+        >>> [layer.name for layer in nest.layers]
+        ['vjp']
+    """
+    writes: Sequence[str] = ((), ("mutation",), ("mutation", "scratch"), ("mutation", "views"))[choose(4)]
+    program = draw_program(
+        choose, max_operations=max_operations, max_rank=2, mutation=writes, layouts=bool(layouts and choose(2))
+    )
+    layers: list[Layer] = []
+    for count in range(max_layers):
+        if count and not choose(4):
+            break
+        derivatives = sum(layer.kind != "neutral" for layer in layers)
+        kind = ("pull", "push", "neutral")[choose(3)] if derivatives < 2 else "neutral"  # noqa: PLR2004
+        names = [name for name in KINDS[kind] if name != "none"]
+        name = names[choose(len(names))]
+        if layers and layers[-1].name in OUTERMOST:
+            break
+        layers.append(Layer(kind, name, CONTAINERS[choose(7)], CONTAINERS[choose(7)], bool(choose(2))))
+    return Nest(**{part.name: getattr(program, part.name) for part in fields(Program)}, layers=tuple(layers))
+
+
+class NestExamination:
+    """The checks of one nest."""
+
+    def __init__(self, nest: Nest) -> None:
+        self.whole = nest
+        self.plain = nest.canonical()
+        self.inputs = nest.inputs
+        self.before = [np.array(x) for x in self.inputs]
+        self.open = not any(layer.name in OUTERMOST for layer in nest.layers)
+
+    def findings(self, checks: Sequence[str] = ()) -> Iterator[Finding]:
+        """Run the checks with these names, all by default."""
+        for name in checks or NEST_CHECKS:
+            found = checked(name, getattr(self, name))
+            if found.fails and not self._plain_runs():
+                continue
+            yield found
+            if found.outcome in ("refused", "wrong", "bare"):
+                return
+        yield checked("arguments", self.arguments)
+
+    def _plain_runs(self) -> bool:
+        """Say whether the plainest layers do without an error; other programs than nests find what is wrong with them."""
+        try:
+            self.expected  # noqa: B018
+        except Exception:  # noqa: BLE001
+            return False
+        return True
+
+    @cached_property
+    def expected(self) -> list[Any]:
+        """What the plainest layers give."""
+        return as_list(self.plain(*self.inputs))
+
+    def nest(self) -> None:
+        """The nest against the plainest layers."""
+        _agree([plain(y) for y in as_list(self.whole(*self.inputs))], self.expected)
+
+    def differences(self) -> None:
+        """The outermost derivative of the plainest layers against differences of what it is taken of."""
+        if not self.plain.layers:
+            raise NothingToCompare
+        inner = replace(self.plain, layers=self.plain.layers[:-1])
+        space: dict[str, Any] = {"np": np}
+        exec(compile(inner.nest_source, "<random nest>", "exec"), space)  # noqa: S102 - the text was drawn from a fixed grammar
+        direction = [np.asarray(v) for v in space["directions"](self.inputs)]
+
+        def below(*xs: Any) -> list[Any]:
+            ys = as_list(inner(*map(like, self.inputs, xs)))
+            return [space["total"](ys)] if self.plain.layers[-1].kind == "pull" else ys
+
+        if any(n > 1 and not s for x in map(np.asarray, self.inputs) for n, s in zip(x.shape, x.strides, strict=True)):
+            raise NothingToCompare
+        try:
+            measured = measure(below, [np.asarray(x) for x in self.inputs], direction)
+        except (ValueError, TypeError, IndexError, ArithmeticError, AttributeError) as different:
+            raise NothingToCompare from different
+        found = self.expected
+        if self.plain.layers[-1].kind == "pull":
+            found = [np.asarray(sum(np.sum(np.multiply(g, v)) for g, v in zip(found, direction, strict=True)))]
+        if not any(np.any(m.smooth) for m in measured):
+            raise NothingToCompare
+        for y, m in zip(found, measured, strict=True):
+            largest = float(np.max(np.abs(m.derivative), initial=0.0, where=m.smooth))
+            allowed = 1e-7 + 1e-5 * largest + np.where(m.smooth, m.uncertainty, np.inf)
+            if not np.all((np.abs(y - m.derivative) <= allowed) | ~m.smooth):
+                raise Disagreement(f"the plainest layers give {y!r}, differences {m.derivative!r}")
+
+    def over_reverse(self) -> None:
+        """A pull-back around the nest, against one around the plainest layers."""
+        self._over(lambda f, gs: functad.vjp(lambda *xs: tuple(f.function(*xs)), *self.inputs)[1](gs))
+
+    def over_forward(self) -> None:
+        """Forward mode around the nest, against that around the plainest layers."""
+        rng = np.random.default_rng(1)
+        ts = tuple(rng.standard_normal(np.shape(x))[()] for x in self.inputs)
+        self._over(lambda f, gs: functad.jvp(lambda *xs: tuple(f.function(*xs)), self.inputs, ts)[1])
+
+    def _over(self, around: Callable[[Nest, Any], Any]) -> None:
+        if not self.open:
+            raise NothingToCompare
+        rng = np.random.default_rng(0)
+        gs = tuple(rng.standard_normal(np.shape(y))[()] for y in self.expected)
+        try:
+            expected = as_list(around(self.plain, gs))
+        except Exception as failed:  # noqa: BLE001
+            raise NothingToCompare from failed
+        _agree([plain(y) for y in as_list(around(self.whole, gs))], expected)
+
+    def arguments(self) -> None:
+        """The arguments are as they were."""
+        for i, (x, before) in enumerate(zip(self.inputs, self.before, strict=True)):
+            if not np.array_equal(x, before):
+                raise Disagreement(f"x{i} was {before!r} and is {x!r}")
+
+
+def _agree(found: Sequence[Any], expected: Sequence[Any]) -> None:
+    """Compare arrays; NaN in both is no comparison."""
+    if len(found) != len(expected):
+        raise Disagreement(f"{len(found)} results, not {len(expected)}")
+    for i, (a, b) in enumerate(zip(found, expected, strict=True)):
+        if np.shape(a) != np.shape(b) or dtype_of(a) != dtype_of(b):
+            raise Disagreement(f"result {i} is {dtype_of(a)}{np.shape(a)}, not {dtype_of(b)}{np.shape(b)}")
+        known = np.isfinite(b)
+        size = 1.0 + float(np.max(np.abs(b), initial=0.0, where=known))
+        if not np.all((np.abs(a - b) <= 1e-7 * size) | ~known):  # noqa: PLR2004
+            raise Disagreement(f"result {i} is {a!r}, not {b!r}")

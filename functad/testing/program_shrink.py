@@ -1,0 +1,92 @@
+"""A random program that fails, made as short as it can be while it fails in the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from functad.testing.program_nests import KINDS, Layer, Nest
+from functad.testing.program_text import literal
+from functad.testing.programs import Program, is_binding
+
+P = TypeVar("P", bound=Program)
+
+TRIES = 400
+"""How many shorter programs are tried."""
+
+
+def shrink(program: P, fails: Callable[[P], bool]) -> P:
+    """Return a program with as few lines as may be that still fails.
+
+    Args:
+        program: one that fails.
+        fails: says whether a program fails in the same way; what is no valid program does not.
+
+    Example:
+        >>> program = Program(("a0 = np.sin(x0)", "a1 = x0 * 2", "a2 = a1 + a0"), (np.float64(1.0),), ())
+        >>> print(shrink(program, lambda p: "np.sin" in p.source).source)
+        def program(x0):
+            a0 = np.sin(x0)
+            return a0
+        <BLANKLINE>
+    """
+    texts = program.texts or tuple(map(literal, program.inputs))
+    program = replace(program, texts=texts, returns=tuple(program.results))
+    left = TRIES
+    shorter: P | None = program
+    while shorter is not None and left:
+        program, shorter = shorter, None
+        for candidate in _shorter(program):
+            left -= 1
+            if fails(candidate):
+                shorter = candidate
+                break
+            if not left:
+                break
+    return program
+
+
+def _shorter(program: P) -> Iterator[P]:
+    """Yield programs that are a little shorter or simpler."""
+    if isinstance(program, Nest):
+        for i, layer in enumerate(program.layers):
+            yield replace(program, layers=(*program.layers[:i], *program.layers[i + 1 :]))
+            for simpler in (replace(layer, turned=False), replace(layer, arguments="tuple"), replace(layer, results="tuple")):
+                if simpler != layer:
+                    yield replace(program, layers=(*program.layers[:i], simpler, *program.layers[i + 1 :]))
+            if layer.kind != "neutral" and layer.name != (plainest := next(iter(KINDS[layer.kind]))):
+                yield replace(program, layers=(*program.layers[:i], Layer(layer.kind, plainest), *program.layers[i + 1 :]))
+    lines, returns = program.lines, program.returns
+    for i in reversed(range(len(lines))):
+        kept = lines[:i] + lines[i + 1 :]
+        gone = lines[i].partition(" = ")[0] if is_binding(lines[i]) else ""
+        rest = tuple(name for name in returns if name != gone)
+        if rest:
+            yield replace(program, lines=kept, returns=rest)
+        elif made := _made(kept):
+            yield replace(program, lines=kept, returns=(made[-1],))
+    if len(returns) > 1:
+        for name in returns:
+            yield replace(program, returns=tuple(other for other in returns if other != name))
+    for i, line in enumerate(lines):
+        name, _, expression = line.partition(" = ")
+        if is_binding(line) and not expression.isidentifier():
+            for other in (*[f"x{k}" for k in range(len(program.inputs))], *_made(lines[:i])):
+                simpler = f"{other}.copy()" if name[0] == "b" else other
+                if simpler != expression:
+                    yield replace(program, lines=(*lines[:i], f"{name} = {simpler}", *lines[i + 1 :]))
+    for i, text in enumerate(program.texts):
+        used = any(f"x{i}" in line for line in lines) or f"x{i}" in returns
+        plain = literal(program.inputs[i]) if used and np.size(program.inputs[i]) < 100 else "np.float64(0.5)"
+        if text != plain:
+            texts = (*program.texts[:i], plain, *program.texts[i + 1 :])
+            inputs = tuple(eval(text, {"np": np}) for text in texts)  # noqa: S307 - the text was drawn from a fixed grammar
+            yield replace(program, texts=texts, inputs=inputs)
+
+
+def _made(lines: tuple[str, ...]) -> list[str]:
+    """Return the names of values that a program may return."""
+    return [line.partition(" = ")[0] for line in lines if is_binding(line) and line[0] in "ab"]
