@@ -46,7 +46,7 @@ class Finding:
         return self.outcome in ("wrong", "bare")
 
 
-class Disagreement(AssertionError):
+class DisagreementError(AssertionError):
     """Something differs from what it should be."""
 
 
@@ -59,7 +59,7 @@ def checked(check: str, run: Callable[[], None], *, abstract: bool = True) -> Fi
 
     Args:
         check: its name.
-        run: raises `Disagreement` or `NothingToCompare`.
+        run: raises `DisagreementError` or `NothingToCompare`.
         abstract: it may ask for values where a trace has none.
     """
     try:
@@ -68,7 +68,7 @@ def checked(check: str, run: Callable[[], None], *, abstract: bool = True) -> Fi
             run()
     except NothingToCompare:
         return Finding(check, "nothing")
-    except Disagreement as wrong:
+    except DisagreementError as wrong:
         return Finding(check, "wrong", detail=str(wrong))
     except AbstractValueError as refusal:
         return Finding(check, "refused" if abstract else "wrong", refusal.code, str(refusal))
@@ -93,11 +93,12 @@ class Examination:
         self.inputs = program.inputs
         self.before = [np.array(x) for x in self.inputs]
         self.expected = as_list(program(*self.inputs))
-        self.single = any(dtype_of(value) == np.float32 for value in (*self.inputs, *self.expected))
+        single = any(dtype_of(value) == np.float32 for value in (*self.inputs, *self.expected))
+        self.single = single or "float32" in program.source
         self.loose = 1e-5 if self.single else 0.0
         self.random = np.random.default_rng(len(program.source))
         self.direction = [self._direction(x) for x in self.inputs]
-        self.pulled: tuple[Any, list[Any]] | None = None
+        self.pulled: tuple[Any, Callable[[Any], Any]] | None = None
         self.pushed: list[Any] | None = None
 
     def _direction(self, x: Any) -> Any:
@@ -125,26 +126,26 @@ class Examination:
         """Run the checks with these names, all by default; later ones only if the values are right."""
         for name in checks or CHECKS:
             strict = name in ("vmap", "list") and not self.program.value_dependent
-            found = checked(name, getattr(self, name), abstract=not strict)
+            found = checked(name, getattr(self, f"check_{name}"), abstract=not strict)
             yield found
             if name == "value" and found.outcome != "compared":
                 return
-        yield checked("arguments", self.arguments)
+        yield checked("arguments", self.check_arguments)
 
-    def value(self) -> None:
+    def check_value(self) -> None:
         """What a reverse trace gives, in value, shape, dtype and type."""
         values, pullback = functad.vjp(self.program, *self.inputs)
         self.pulled = values, pullback
         compare(as_list(values), self.expected, 1e-11 + self.loose)
 
-    def types(self) -> None:
+    def check_types(self) -> None:
         """What a reverse trace gives: arrays where NumPy gives arrays, and NumPy's numbers or Python's where it gives these."""
         assert self.pulled is not None
         for i, (a, b) in enumerate(zip(as_list(self.pulled[0]), self.expected, strict=True)):
             if type(a) is not type(b):
-                raise Disagreement(f"result {i} is of type {type(a).__name__}, not {type(b).__name__}")
+                raise DisagreementError(f"result {i} is of type {type(a).__name__}, not {type(b).__name__}")
 
-    def reverse(self) -> None:
+    def check_reverse(self) -> None:
         """The pull-back of a random cotangent, against the differences."""
         if self.pulled is None:
             self.pulled = functad.vjp(self.program, *self.inputs)
@@ -158,7 +159,7 @@ class Examination:
             doubt += float(np.sum(np.abs(g) * np.where(m.smooth, m.uncertainty, 0)))
         allowed = 1e-8 + 1e-6 * size + doubt + (1e-3 * (1 + size) if self.single else 0)
         if not abs(found - expected) <= allowed:
-            raise Disagreement(f"pulled back {found:.9g}, differences {expected:.9g}, allowed {allowed:.1e}")
+            raise DisagreementError(f"pulled back {found:.9g}, differences {expected:.9g}, allowed {allowed:.1e}")
 
     @cached_property
     def seeds(self) -> list[Any]:
@@ -177,9 +178,10 @@ class Examination:
         if self.pulled is None:
             self.pulled = functad.vjp(self.program, *self.inputs)
         values, pullback = self.pulled
-        return list(pullback(tuple(self.seeds) if type(values) is tuple else self.seeds[0]))
+        found: Sequence[Any] = pullback(tuple(self.seeds) if type(values) is tuple else self.seeds[0])
+        return list(found)
 
-    def forward(self) -> None:
+    def check_forward(self) -> None:
         """Values and tangents of forward mode, against the differences and the pull-back."""
         values, tangents = functad.jvp(self.program, self.inputs, tuple(self.direction))
         compare(as_list(values), self.expected, 1e-11 + self.loose)
@@ -191,20 +193,25 @@ class Examination:
                 1e-8 + 1e-6 * largest + np.where(m.smooth, m.uncertainty, np.inf) + (1e-3 * (1 + largest) if self.single else 0)
             )
             if not np.all((np.abs(t - m.derivative) <= allowed) | ~m.smooth):
-                raise Disagreement(f"pushed forward {t!r}, differences {m.derivative!r}")
+                raise DisagreementError(f"pushed forward {t!r}, differences {m.derivative!r}")
         pushed = [np.sum(np.multiply(g, t)) for g, t in zip(self.seeds, tangents, strict=True)]
         pulled = [np.sum(np.multiply(ct, v)) for ct, v in zip(self.cotangents, self.direction, strict=True)]
         size = 1 + sum(float(np.sum(np.abs(np.multiply(g, t)))) for g, t in zip(self.seeds, tangents, strict=True))
         if not abs(sum(pushed) - sum(pulled)) <= (1e-3 if self.single else 1e-8) * size:
-            raise Disagreement(f"forward mode {float(sum(pushed)):.12g}, reverse mode {float(sum(pulled)):.12g}")
+            raise DisagreementError(f"forward mode {float(sum(pushed)):.12g}, reverse mode {float(sum(pulled)):.12g}")
 
-    def tape(self) -> None:
-        """What a tape gives, against plain NumPy and the pull-back."""
-        constants = [functad.constant(x) for x in self.inputs]
+    def check_tape(self) -> None:
+        """What a tape gives, against plain NumPy and the pull-back; it knows no Python numbers, only NumPy's."""
+        scalars = [np.asarray(x)[()] for x in self.inputs]
+        constants = [functad.constant(x) for x in scalars]
         with functad.GradientTape() as tape:
             tape.watch(constants)
             found = self.program(*constants)
-        compare([plain(y) for y in as_list(found)], [np.asarray(y) for y in self.expected], 1e-11 + self.loose)
+        converted = any(type(x) is not type(y) for x, y in zip(scalars, self.inputs, strict=True))
+        expected = self.elsewhere(*scalars) if converted else self.expected
+        compare([plain(y) for y in as_list(found)], [np.asarray(y) for y in expected], 1e-11 + self.loose)
+        if converted:
+            return
         self._same_cotangents([0.0 if g is None else plain(g) for g in self._tape_gradient(tape, as_list(found), constants)])
 
     def _tape_gradient(self, tape: Any, targets: list[Any], constants: list[Any]) -> list[Any]:
@@ -216,15 +223,15 @@ class Examination:
         for ct, expected in zip(found, self.cotangents, strict=True):
             size = 1.0 + float(np.max(np.abs(expected), initial=0.0))
             if not np.all(np.abs(ct - expected) <= (1e-3 if self.single else 1e-9) * size):
-                raise Disagreement(f"found {ct!r}, plain reverse mode {expected!r}")
+                raise DisagreementError(f"found {ct!r}, plain reverse mode {expected!r}")
 
-    def checkpoint(self) -> None:
+    def check_checkpoint(self) -> None:
         """What a checkpointed program gives, against plain NumPy and the pull-back."""
         values, pullback = functad.vjp(functad.checkpoint(self.program), *self.inputs)
         compare(as_list(values), self.expected, 1e-11 + self.loose)
         self._same_cotangents(pullback(tuple(self.seeds) if type(values) is tuple else self.seeds[0]))
 
-    def vmap(self) -> None:
+    def check_vmap(self) -> None:
         """What `vmap` gives for two examples, against a loop."""
         batches = [np.stack([np.asarray(x), np.asarray(x) * 0.97 + 0.01]).astype(dtype_of(x)) for x in self.inputs]
         rows = [self.elsewhere(*[batch[i] for batch in batches]) for i in range(2)]
@@ -233,7 +240,7 @@ class Examination:
         found = as_list(functad.vmap(self.program)(*batches))
         compare(found, [np.stack(pair) for pair in zip(*rows, strict=True)], 1e-10 + self.loose)
 
-    def list(self) -> None:
+    def check_list(self) -> None:
         """What the expression list gives, there and for other values, against plain NumPy."""
         listed = functad.make_expressions(self.program)(*self.inputs)
         compare(as_list(listed(*self.inputs)), self.expected, 1e-11 + self.loose)
@@ -250,13 +257,13 @@ class Examination:
         except (ValueError, TypeError, IndexError, ArithmeticError, AttributeError) as different:
             raise NothingToCompare from different
 
-    def arguments(self) -> None:
+    def check_arguments(self) -> None:
         """The arguments are as they were."""
         for i, (x, before) in enumerate(zip(self.inputs, self.before, strict=True)):
             if not np.array_equal(x, before):
-                raise Disagreement(f"x{i} was {before!r} and is {x!r}")
+                raise DisagreementError(f"x{i} was {before!r} and is {x!r}")
             if isinstance(x, np.ndarray) and x.flags.writeable != self.writeable[i]:
-                raise Disagreement(f"x{i} is writeable: {x.flags.writeable}")
+                raise DisagreementError(f"x{i} is writeable: {x.flags.writeable}")
 
     @cached_property
     def writeable(self) -> list[bool]:
@@ -303,15 +310,15 @@ def compare(found: Sequence[Any], expected: Sequence[Any], tolerance: float) -> 
     """Compare arrays.
 
     Raises:
-        Disagreement: they differ.
+        DisagreementError: they differ.
     """
     if len(found) != len(expected):
-        raise Disagreement(f"{len(found)} results, not {len(expected)}")
+        raise DisagreementError(f"{len(found)} results, not {len(expected)}")
     for i, (a, b) in enumerate(zip(found, expected, strict=True)):
         if np.shape(a) != np.shape(b) or dtype_of(a) != dtype_of(b):
-            raise Disagreement(f"result {i} is {dtype_of(a)}{np.shape(a)}, not {dtype_of(b)}{np.shape(b)}")
+            raise DisagreementError(f"result {i} is {dtype_of(a)}{np.shape(a)}, not {dtype_of(b)}{np.shape(b)}")
         if tolerance < np.inf and not close(a, b, tolerance):
-            raise Disagreement(f"result {i} is {a!r}, not {b!r}")
+            raise DisagreementError(f"result {i} is {a!r}, not {b!r}")
 
 
 def close(a: Any, b: Any, tolerance: float) -> bool:

@@ -61,22 +61,26 @@ PULLS = {
     "tape_inside": "ts = lifted(xs)\nwith F.GradientTape(persistent=True) as tape:\n    tape.watch(ts)\n    y = {f}(*ts)\n"
     "    tape.gradient(total(y), ts)\n    g = tape.gradient(total(y), ts)\nreturn filled(g, xs)",
     "tape_tree": "ts = lifted(xs)\nwith F.GradientTape() as tape:\n    tape.watch({p}(ts))\n    y = {f}(*ts)\n"
-    "return filled({u}(tape.gradient({q}(lifted(y)), {p}(ts), output_gradients={r}(seeds(y)))), xs)",
+    "g = tape.gradient({q}(lifted(y)), {p}(ts), output_gradients={r}(seeds(y)))\nreturn filled({u}(g), xs)",
     "tape_jacobian": "ts = lifted(xs)\nwith F.GradientTape() as tape:\n    tape.watch(ts)\n    y = total({f}(*ts))\n"
     "return filled(tape.jacobian(y, ts), xs)",
     "gradients_function": "return filled(F.gradients_function(lambda *ys: total({f}(*ys)))(*xs), xs)",
-    "gradients_function_tree": "return filled(F.gradients_function(lambda *ys: {q}({f}(*ys)))(*xs, dy={r}(seeds({f}(*xs)))), xs)",
-    "gradients_function_of_tree": "return filled({u}(F.gradients_function(lambda d: total({f}(*{u}(d))))({p}(xs))[0]), xs)",
+    "gradients_function_tree": "g = F.gradients_function(lambda *ys: {q}({f}(*ys)))\n"
+    "return filled(g(*xs, dy={r}(seeds({f}(*xs)))), xs)",
+    "gradients_function_of_tree": "g = F.gradients_function(lambda d: total({f}(*{u}(d))))\n"
+    "return filled({u}(g({p}(xs))[0]), xs)",
     "make_vjp": "y, back = F.make_vjp(lambda *ys: {q}({f}(*ys)))(*xs)\nreturn filled(back({r}(seeds({v}(y)))), xs)",
     "graph": "with F.graph():\n    ts = lifted(xs)\n    return filled(F.gradients(total({f}(*ts)), ts), xs)",
     "vmap_grad": "g = F.vmap(F.grad(lambda *ys: total({f}(*ys)), argnums=tuple(range(len(xs)))))\n"
     "return tuple(y[0] for y in g(*[np.stack([x, x * 0.9]) for x in xs]))",
-    "list_of_grad": "g = F.make_expressions(F.grad(lambda *ys: total({f}(*ys)), argnums=tuple(range(len(xs)))))\nreturn g(*xs)(*xs)",
+    "list_of_grad": "g = F.make_expressions(F.grad(lambda *ys: total({f}(*ys)), argnums=tuple(range(len(xs)))))\n"
+    "return g(*xs)(*xs)",
     "checkpoint_of_grad": "return F.checkpoint(F.grad(lambda *ys: total({f}(*ys)), argnums=tuple(range(len(xs)))))(*xs)",
     "implicit": "vs = [F.Variable(x) for x in xs]\n"
     "found = F.implicit_gradients(lambda: total({f}(*[v + 0.0 for v in vs])))()\n"
     "return filled([dict((id(v), g) for g, v in found).get(id(v)) for v in vs], xs)",
-    "tape_of_variables": "vs = [F.Variable(x) for x in xs]\nwith F.GradientTape() as tape:\n    y = total({f}(*[v * 1.0 for v in vs]))\n"
+    "tape_of_variables": "vs = [F.Variable(x) for x in xs]\nwith F.GradientTape() as tape:\n"
+    "    y = total({f}(*[v * 1.0 for v in vs]))\n"
     "return filled(tape.gradient(y, vs), xs)",
 }
 """The first is what the others are compared with."""
@@ -93,7 +97,8 @@ PUSHES = {
     "return tuple(sum(np.tensordot(j, t, np.ndim(t)) for j, t in zip(row, directions(xs))) for row in rows)",
     "jacrev": "rows = F.jacrev({f}, argnums=tuple(range(len(xs))))(*xs)\n"
     "return tuple(sum(np.tensordot(j, t, np.ndim(t)) for j, t in zip(row, directions(xs))) for row in rows)",
-    "double_vjp": "y, back = F.vjp({f}, *xs)\nreturn F.vjp(lambda *gs: back(gs), *[np.zeros_like(v) for v in y])[1](directions(xs))",
+    "double_vjp": "y, back = F.vjp({f}, *xs)\n"
+    "return F.vjp(lambda *gs: back(gs), *[np.zeros_like(v) for v in y])[1](directions(xs))",
     "vmap_jvp": "push = F.vmap(lambda t: F.jvp({f}, xs, t)[1])\n"
     "return tuple(y[1] for y in push(tuple(np.stack([t * 0.0, t]) for t in directions(xs))))",
     "list_of_jvp": "return F.make_expressions(lambda *ys: F.jvp({f}, ys, directions(ys))[1])(*xs)(*xs)",
@@ -105,7 +110,8 @@ NEUTRAL = {
     "recompute_grad": "return F.recompute_grad({f})(*xs)",
     "list": "return F.make_expressions({f})(*xs)(*xs)",
     "vmap": "return tuple(y[0] for y in F.vmap({f})(*[np.stack([x, x * 0.9]) for x in xs]))",
-    "vmap_last": "return tuple(y[..., 1] for y in F.vmap({f}, in_axes=-1, out_axes=-1)(*[np.stack([x * 0.9, x], axis=-1) for x in xs]))",
+    "vmap_last": "batches = [np.stack([x * 0.9, x], axis=-1) for x in xs]\n"
+    "return tuple(y[..., 1] for y in F.vmap({f}, in_axes=-1, out_axes=-1)(*batches))",
     "map": "return tuple(y[0] for y in F.map(lambda ys: {f}(*ys), tuple(np.stack([x, x * 0.9]) for x in xs)))",
     "scan": "return tuple(y[0] for y in F.scan(lambda c, row: (c + 1.0, {f}(*row)), 0.0, tuple(x[None] for x in xs))[1])",
     "cond": "return F.cond(np.sum(xs[0]) < 1e9, {f}, lambda *ys: {f}(*[y * 2.0 for y in ys]), *xs)",
@@ -126,8 +132,8 @@ NEUTRAL = {
     "has_aux": "return F.vjp(lambda *ys: (total(ys), {f}(*ys)), *xs, has_aux=True)[2]",
 }
 
-OUTERMOST = ("implicit", "tape_of_variables", "has_aux")
-"""Layers through which no derivative of an outer one flows: a Variable holds values, and so does what goes past a transform."""
+OUTERMOST = ("implicit", "tape_of_variables", "has_aux", "graph")
+"""Layers through which no derivative of an outer one flows: Variables and graphs hold values, has_aux hands them out."""
 
 CONTAINERS = ("tuple", "list", "dict", "OrderedDict", "defaultdict", "namedtuple", "nested")
 

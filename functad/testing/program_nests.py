@@ -1,4 +1,4 @@
-"""Random nests: transforms, tapes and accumulators around each other and around a random program, and what is checked of them."""
+"""Random nests: transforms, tapes and accumulators around each other and around a random program, and their checks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 import functad
 from functad.testing.differences import measure
-from functad.testing.program_checks import Disagreement, Finding, NothingToCompare, as_list, checked, dtype_of, like, plain
+from functad.testing.program_checks import DisagreementError, Finding, NothingToCompare, as_list, checked, dtype_of, like, plain
 from functad.testing.program_drafts import Choose
 from functad.testing.program_layers import CONTAINERS, NEUTRAL, OUTERMOST, PRELUDE, PULLS, PUSHES, container
 from functad.testing.programs import Program, draw_program
@@ -68,7 +68,7 @@ class Nest(Program):
         program = Program.source.fget(self)  # type: ignore[attr-defined]
         inputs, results = len(self.inputs), len(self.results)
         most = max(inputs, results)
-        names = "{" + ", ".join(f"{n}: namedtuple('Named{n}', 'abcdefghijkl'[:{n}])" for n in range(1, most + 1)) + "}"
+        names = "{" + ", ".join(f"{n}: namedtuple('Named{n}', list('abcdefghijkl'[:{n}]))" for n in range(1, most + 1)) + "}"
         parts = [program, PRELUDE.strip("\n").replace("{names}", names)]
         for level, layer in enumerate(self.layers, 1):
             parts.append(layer.text(level, inputs, results))
@@ -126,7 +126,7 @@ def draw_nest(choose: Choose, *, max_layers: int = 4, max_operations: int = 5, l
         if count and not choose(4):
             break
         derivatives = sum(layer.kind != "neutral" for layer in layers)
-        kind = ("pull", "push", "neutral")[choose(3)] if derivatives < 2 else "neutral"  # noqa: PLR2004
+        kind = ("pull", "push", "neutral")[choose(3)] if derivatives < 2 else "neutral"
         names = [name for name in KINDS[kind] if name != "none"]
         name = names[choose(len(names))]
         if layers and layers[-1].name in OUTERMOST:
@@ -148,13 +148,13 @@ class NestExamination:
     def findings(self, checks: Sequence[str] = ()) -> Iterator[Finding]:
         """Run the checks with these names, all by default."""
         for name in checks or NEST_CHECKS:
-            found = checked(name, getattr(self, name))
+            found = checked(name, getattr(self, f"check_{name}"))
             if found.fails and not self._plain_runs():
                 continue
             yield found
             if found.outcome in ("refused", "wrong", "bare"):
                 return
-        yield checked("arguments", self.arguments)
+        yield checked("arguments", self.check_arguments)
 
     def _plain_runs(self) -> bool:
         """Say whether the plainest layers do without an error; other programs than nests find what is wrong with them."""
@@ -169,11 +169,11 @@ class NestExamination:
         """What the plainest layers give."""
         return as_list(self.plain(*self.inputs))
 
-    def nest(self) -> None:
+    def check_nest(self) -> None:
         """The nest against the plainest layers."""
         _agree([plain(y) for y in as_list(self.whole(*self.inputs))], self.expected)
 
-    def differences(self) -> None:
+    def check_differences(self) -> None:
         """The outermost derivative of the plainest layers against differences of what it is taken of."""
         if not self.plain.layers:
             raise NothingToCompare
@@ -201,13 +201,13 @@ class NestExamination:
             largest = float(np.max(np.abs(m.derivative), initial=0.0, where=m.smooth))
             allowed = 1e-7 + 1e-5 * largest + np.where(m.smooth, m.uncertainty, np.inf)
             if not np.all((np.abs(y - m.derivative) <= allowed) | ~m.smooth):
-                raise Disagreement(f"the plainest layers give {y!r}, differences {m.derivative!r}")
+                raise DisagreementError(f"the plainest layers give {y!r}, differences {m.derivative!r}")
 
-    def over_reverse(self) -> None:
+    def check_over_reverse(self) -> None:
         """A pull-back around the nest, against one around the plainest layers."""
         self._over(lambda f, gs: functad.vjp(lambda *xs: tuple(f.function(*xs)), *self.inputs)[1](gs))
 
-    def over_forward(self) -> None:
+    def check_over_forward(self) -> None:
         """Forward mode around the nest, against that around the plainest layers."""
         rng = np.random.default_rng(1)
         ts = tuple(rng.standard_normal(np.shape(x))[()] for x in self.inputs)
@@ -220,25 +220,25 @@ class NestExamination:
         gs = tuple(rng.standard_normal(np.shape(y))[()] for y in self.expected)
         try:
             expected = as_list(around(self.plain, gs))
-        except Exception as failed:  # noqa: BLE001
+        except Exception as failed:
             raise NothingToCompare from failed
         _agree([plain(y) for y in as_list(around(self.whole, gs))], expected)
 
-    def arguments(self) -> None:
+    def check_arguments(self) -> None:
         """The arguments are as they were."""
         for i, (x, before) in enumerate(zip(self.inputs, self.before, strict=True)):
             if not np.array_equal(x, before):
-                raise Disagreement(f"x{i} was {before!r} and is {x!r}")
+                raise DisagreementError(f"x{i} was {before!r} and is {x!r}")
 
 
 def _agree(found: Sequence[Any], expected: Sequence[Any]) -> None:
     """Compare arrays; NaN in both is no comparison."""
     if len(found) != len(expected):
-        raise Disagreement(f"{len(found)} results, not {len(expected)}")
+        raise DisagreementError(f"{len(found)} results, not {len(expected)}")
     for i, (a, b) in enumerate(zip(found, expected, strict=True)):
         if np.shape(a) != np.shape(b) or dtype_of(a) != dtype_of(b):
-            raise Disagreement(f"result {i} is {dtype_of(a)}{np.shape(a)}, not {dtype_of(b)}{np.shape(b)}")
+            raise DisagreementError(f"result {i} is {dtype_of(a)}{np.shape(a)}, not {dtype_of(b)}{np.shape(b)}")
         known = np.isfinite(b)
         size = 1.0 + float(np.max(np.abs(b), initial=0.0, where=known))
-        if not np.all((np.abs(a - b) <= 1e-7 * size) | ~known):  # noqa: PLR2004
-            raise Disagreement(f"result {i} is {a!r}, not {b!r}")
+        if not np.all((np.abs(a - b) <= 1e-7 * size) | ~known):
+            raise DisagreementError(f"result {i} is {a!r}, not {b!r}")

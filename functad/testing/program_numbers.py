@@ -21,15 +21,22 @@ NUMBERS = (
 )
 """Constants of all types."""
 
+# fmt: off
 UNARY = (
-    "abs absolute negative positive square sqrt exp sin floor sign squeeze transpose ravel real imag conj isfinite atleast_1d "
-    "sum mean max min prod cumsum copy nan_to_num ndim size real_if_close angle fabs reciprocal std var median any all round "
-    "zeros_like ones_like argmax sort diff flip expm1 log1p cbrt signbit trunc rint degrees spacing isnan i0 sinc ptp"
-).split()
+    "abs", "absolute", "negative", "positive", "square", "sqrt", "exp", "sin", "floor", "sign", "squeeze", "transpose",
+    "ravel", "real", "imag", "conj", "isfinite", "atleast_1d", "sum", "mean", "max", "min", "prod", "cumsum", "copy",
+    "nan_to_num", "ndim", "size", "real_if_close", "angle", "fabs", "reciprocal", "std", "var", "median", "any", "all",
+    "round", "zeros_like", "ones_like", "argmax", "sort", "diff", "flip", "expm1", "log1p", "cbrt", "signbit", "trunc",
+    "rint", "degrees", "spacing", "isnan", "i0", "sinc", "ptp",
+)
+# fmt: on
+# fmt: off
 BINARY = (
-    "add subtract multiply divide power maximum minimum fmax hypot arctan2 copysign logaddexp heaviside fmod float_power dot "
-    "inner outer vdot matmul logical_and greater less equal not_equal remainder true_divide floor_divide kron isclose allclose nextafter"
-).split()
+    "add", "subtract", "multiply", "divide", "power", "maximum", "minimum", "fmax", "hypot", "arctan2", "copysign",
+    "logaddexp", "heaviside", "fmod", "float_power", "dot", "inner", "outer", "vdot", "matmul", "logical_and", "greater",
+    "less", "equal", "not_equal", "remainder", "true_divide", "floor_divide", "kron", "isclose", "allclose", "nextafter",
+)
+# fmt: on
 TESTS = (
     "isinstance({0}, float)",
     "isinstance({0}, np.ndarray)",
@@ -110,7 +117,9 @@ def converted(d: Draft) -> str:
         f"{a}.real",
         f"{a}.imag + {b}",
     ]
-    return str(d.one(ways))
+    text = str(d.one(ways))
+    d.value_dependent |= text.startswith("max(") or ".item()" in text
+    return text
 
 
 @line("numbers")
@@ -150,8 +159,9 @@ def counted(d: Draft) -> str:
         f"{a}[{m}]",
         f"-({m} * {a})",
     ]
-    d.value_dependent |= "[" in ways[-2]
-    return str(d.one(ways))
+    text = str(d.one(ways))
+    d.value_dependent |= text.endswith("]")
+    return text
 
 
 @statement("numbers", 2)

@@ -54,9 +54,9 @@ def _shorter(program: P) -> Iterator[P]:
     if isinstance(program, Nest):
         for i, layer in enumerate(program.layers):
             yield replace(program, layers=(*program.layers[:i], *program.layers[i + 1 :]))
-            for simpler in (replace(layer, turned=False), replace(layer, arguments="tuple"), replace(layer, results="tuple")):
-                if simpler != layer:
-                    yield replace(program, layers=(*program.layers[:i], simpler, *program.layers[i + 1 :]))
+            for plainer in (replace(layer, turned=False), replace(layer, arguments="tuple"), replace(layer, results="tuple")):
+                if plainer != layer:
+                    yield replace(program, layers=(*program.layers[:i], plainer, *program.layers[i + 1 :]))
             if layer.kind != "neutral" and layer.name != (plainest := next(iter(KINDS[layer.kind]))):
                 yield replace(program, layers=(*program.layers[:i], Layer(layer.kind, plainest), *program.layers[i + 1 :]))
     lines, returns = program.lines, program.returns

@@ -67,16 +67,14 @@ class Program:
 
     @property
     def results(self) -> list[str]:
-        """The names of the results: what no other line makes a value from, so that every line counts, and the newest first."""
+        """The names of the results: what no other makes a value from, so that every line counts, and the newest first."""
         if self.returns:
             return list(self.returns)
-        made = [line.partition(" = ")[0] for line in self.lines if is_binding(line)]
-        read = [re.findall(r"\w+", line.partition(" = ")[2]) for line in self.lines if is_binding(line)]
+        made = [line.partition(" = ")[::2] for line in self.lines if is_binding(line) and line[0] in "ab"]
+        read = [set(re.findall(r"\w+", expression)) for _, expression in made]
         written = {name for line in self.lines if not is_binding(line) for name in re.findall(r"\bb\d+", line)}
         loose = [
-            name
-            for i, name in enumerate(made)
-            if name[0] in "ab" and (name in written or not any(name in names for names in read[i + 1 :]))
+            name for i, (name, _) in enumerate(made) if name in written or not any(name in names for names in read[i + 1 :])
         ]
         return loose[::-1]
 
@@ -92,6 +90,10 @@ class Program:
         """Run the program."""
         with np.errstate(all="ignore"):
             return self.function(*inputs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the compiled function, which other processes make again."""
+        return {name: value for name, value in vars(self).items() if name != "function"}
 
     def __repr__(self) -> str:
         arrays = ", ".join(self.texts or map(literal, self.inputs))
@@ -130,7 +132,7 @@ def draw_program(
         choose: the source of randomness: `choose(n)` returns one of `0 ... n - 1`.
         max_operations: the number of lines, at most.
         max_rank: the largest number of axes of any value.
-        families: names of those to draw lines from (see `FAMILIES`); all but `numbers` by default.
+        families: names of those to draw lines from (see `FAMILIES`); all but `numbers` and `views` by default.
         mutation: also draw lines that write into arrays; or the names of families of such lines (see `STATEMENTS`).
         layouts: inputs may lie in memory in any way: in Fortran order, reversed, strided, broadcast, read-only.
         numbers: inputs may be Python numbers, NumPy scalars and arrays in single precision.
@@ -148,7 +150,7 @@ def draw_program(
         >>> 1 <= len(program.lines) <= 3
         True
     """
-    wanted = _known(FAMILIES, sorted(set(FAMILIES) - {"numbers"}) if families is None else families)
+    wanted = _known(FAMILIES, sorted(set(FAMILIES) - {"numbers", "views"}) if families is None else families)
     writing = _known(STATEMENTS, ["mutation"] if mutation is True else mutation or [])
     statements = [statement for family in writing for statement in STATEMENTS[family]]
     writes = bool({"mutation", "views"} & set(writing))
@@ -160,7 +162,7 @@ def draw_program(
             if count and not choose(2 * max_operations):  # asked at each line, so that lines can be left out one by one
                 break
             with draft.undoing():
-                if statements and (writes and not draft.buffers or choose(2)):
+                if statements and ((writes and not draft.buffers) or choose(2)):
                     draft.one(statements if draft.buffers or not writes or not choose(4) else [new_buffer])(draft)
                 else:
                     family = draft.one(wanted)

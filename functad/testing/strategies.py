@@ -125,7 +125,9 @@ def programs(
     max_operations: int = 8,
     max_rank: int = 4,
     families: Collection[str] | None = None,
-    mutation: bool = False,
+    mutation: bool | Collection[str] = False,
+    layouts: bool = False,
+    numbers: bool = False,
 ) -> Program:
     """Return a strategy for random NumPy programs with inputs to call them with; see `functad.testing.Program`.
 
@@ -135,8 +137,12 @@ def programs(
         draw: given by Hypothesis.
         max_operations: the number of lines, at most.
         max_rank: the largest number of axes of any value.
-        families: names of the families of lines to draw from, such as `linalg` and `shaping`; all by default.
-        mutation: also draw lines that write into arrays and views of them.
+        families: names of the families of lines to draw from, such as `linalg` and `shaping`; all but `numbers` and `views` by
+            default.
+        mutation: also draw lines that write into arrays and views of them; or the names of families of such lines: `mutation`,
+            `views`, `scratch`, `numbers`.
+        layouts: inputs may lie in memory in any way: in Fortran order, reversed, strided, broadcast, read-only.
+        numbers: inputs may be Python numbers, NumPy scalars and arrays in single precision.
 
     Example:
         >>> from hypothesis import given, settings
@@ -150,7 +156,15 @@ def programs(
     def choose(n: int) -> int:
         return draw(st.integers(0, n - 1)) if n > 1 else 0
 
-    return draw_program(choose, max_operations=max_operations, max_rank=max_rank, families=families, mutation=mutation)
+    return draw_program(
+        choose,
+        max_operations=max_operations,
+        max_rank=max_rank,
+        families=families,
+        mutation=mutation,
+        layouts=layouts,
+        numbers=numbers,
+    )
 
 
 __all__ = ["SPECIAL", "arrays", "programs", "trees"]

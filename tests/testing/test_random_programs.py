@@ -14,8 +14,9 @@ import functad
 from functad.errors import AbstractValueError
 from functad.primitives.primitive import ENTRIES
 from functad.testing import NothingComparedError, WrongDerivativeError, check_grads
-from functad.testing.program_writes import WRITES
-from functad.testing.programs import FAMILIES, Program, draw_program, literal
+from functad.testing.program_drafts import FAMILIES, STATEMENTS
+from functad.testing.program_text import literal
+from functad.testing.programs import Program, draw_program
 from functad.testing.strategies import programs
 from functad.trees import flatten
 
@@ -63,8 +64,7 @@ def assert_most(compared: list[bool]) -> None:
 
 
 def test_there_is_a_group_for_every_family():
-    drawn(0)
-    assert set(FAMILIES) == {family for group in GROUPS for family in group}
+    assert set(FAMILIES) - {"numbers", "views"} == {family for group in GROUPS for family in group}
 
 
 @pytest.mark.parametrize("group", GROUPS, ids="-".join)
@@ -156,7 +156,7 @@ def drawn(seed: int, **options: Any) -> Program:
 def test_programs_are_valid_numpy(mutation):
     """The source runs where only NumPy is known, leaves its inputs alone, and gives finite numbers, the same each time."""
     ranks, writes = set(), collections.Counter()
-    for seed in range(300):
+    for seed in range(500):
         program = drawn(seed, mutation=mutation)
         space: dict[str, Any] = {}
         exec(str(program), space)
@@ -209,7 +209,7 @@ def test_all_families_and_most_entries_occur():
         program = drawn(seed)
         families.update(program.families)
         source += program.source
-    assert set(families) == set(FAMILIES)
+    assert set(families) == set(FAMILIES) - {"numbers", "views"}
     assert min(families.values()) > 100
     called = set(re.findall(r"np\.[\w.]+", source))
     entries = [entry for entry in ENTRIES.values() if not entry.name.startswith("special.")]  # of NumPy, not SciPy
@@ -262,7 +262,8 @@ def test_literals_mean_what_they_stand_for():
 
 
 def test_writes_are_all_drawn():
-    assert len(WRITES) == len({*WRITES}) + 1  # assignment to elements is twice as likely
+    writes = STATEMENTS["mutation"]
+    assert len(writes) == len({*writes}) + 1  # assignment to elements is twice as likely
 
 
 # Wrong rules, which random programs must find
