@@ -36,6 +36,10 @@ def lifted(xs):
     return [x if isinstance(x, F.Tensor) else F.constant(x) for x in xs]
 
 
+def known(y):
+    return lifted([y])[0]
+
+
 def filled(gs, xs):
     return tuple(np.zeros(np.shape(x)) if g is None else g for g, x in zip(gs, xs))
 
@@ -56,13 +60,13 @@ PULLS = {
     "jacfwd": "return F.jacfwd(lambda *ys: total({f}(*ys)), argnums=tuple(range(len(xs))))(*xs)",
     "jacobian_tree": "return {u}(F.jacobian(lambda d: total({f}(*{u}(d))))({p}(xs)))",
     "linearize": "y, linear = F.linearize({f}, *xs)\nreturn linear.transpose(seeds(y))",
-    "tape": "ts = lifted(xs)\nwith F.GradientTape() as tape:\n    tape.watch(ts)\n    y = total({f}(*ts))\n"
+    "tape": "ts = lifted(xs)\nwith F.GradientTape() as tape:\n    tape.watch(ts)\n    y = known(total({f}(*ts)))\n"
     "return filled(tape.gradient(y, ts), xs)",
     "tape_inside": "ts = lifted(xs)\nwith F.GradientTape(persistent=True) as tape:\n    tape.watch(ts)\n    y = {f}(*ts)\n"
-    "    tape.gradient(total(y), ts)\n    g = tape.gradient(total(y), ts)\nreturn filled(g, xs)",
+    "    tape.gradient(known(total(y)), ts)\n    g = tape.gradient(known(total(y)), ts)\nreturn filled(g, xs)",
     "tape_tree": "ts = lifted(xs)\nwith F.GradientTape() as tape:\n    tape.watch({p}(ts))\n    y = {f}(*ts)\n"
     "g = tape.gradient({q}(lifted(y)), {p}(ts), output_gradients={r}(seeds(y)))\nreturn filled({u}(g), xs)",
-    "tape_jacobian": "ts = lifted(xs)\nwith F.GradientTape() as tape:\n    tape.watch(ts)\n    y = total({f}(*ts))\n"
+    "tape_jacobian": "ts = lifted(xs)\nwith F.GradientTape() as tape:\n    tape.watch(ts)\n    y = known(total({f}(*ts)))\n"
     "return filled(tape.jacobian(y, ts), xs)",
     "gradients_function": "return filled(F.gradients_function(lambda *ys: total({f}(*ys)))(*xs), xs)",
     "gradients_function_tree": "g = F.gradients_function(lambda *ys: {q}({f}(*ys)))\n"
@@ -70,7 +74,7 @@ PULLS = {
     "gradients_function_of_tree": "g = F.gradients_function(lambda d: total({f}(*{u}(d))))\n"
     "return filled({u}(g({p}(xs))[0]), xs)",
     "make_vjp": "y, back = F.make_vjp(lambda *ys: {q}({f}(*ys)))(*xs)\nreturn filled(back({r}(seeds({v}(y)))), xs)",
-    "graph": "with F.graph():\n    ts = lifted(xs)\n    return filled(F.gradients(total({f}(*ts)), ts), xs)",
+    "graph": "with F.graph():\n    ts = lifted(xs)\n    return filled(F.gradients(known(total({f}(*ts))), ts), xs)",
     "vmap_grad": "g = F.vmap(F.grad(lambda *ys: total({f}(*ys)), argnums=tuple(range(len(xs)))))\n"
     "return tuple(y[0] for y in g(*[np.stack([x, x * 0.9]) for x in xs]))",
     "list_of_grad": "g = F.make_expressions(F.grad(lambda *ys: total({f}(*ys)), argnums=tuple(range(len(xs)))))\n"
@@ -80,7 +84,7 @@ PULLS = {
     "found = F.implicit_gradients(lambda: total({f}(*[v + 0.0 for v in vs])))()\n"
     "return filled([dict((id(v), g) for g, v in found).get(id(v)) for v in vs], xs)",
     "tape_of_variables": "vs = [F.Variable(x) for x in xs]\nwith F.GradientTape() as tape:\n"
-    "    y = total({f}(*[v * 1.0 for v in vs]))\n"
+    "    y = known(total({f}(*[v * 1.0 for v in vs])))\n"
     "return filled(tape.gradient(y, vs), xs)",
 }
 """The first is what the others are compared with."""
