@@ -18,13 +18,15 @@ Example:
 """
 
 from functad.optimizers.optimizer import Optimizer, VariableLike
-from functad.optimizers.rules import adagrad, adam, adamw, rmsprop, sgd
+from functad.optimizers.rules import adagrad, adam, adamw, amsgrad, rmsprop, sgd
 from functad.optimizers.scalings import (
     ScaleByAdamState,
+    ScaleByAmsgradState,
     ScaleByRmsState,
     ScaleByRssState,
     ScaleByStddevState,
     scale_by_adam,
+    scale_by_amsgrad,
     scale_by_rms,
     scale_by_rss,
     scale_by_stddev,
@@ -49,6 +51,7 @@ from functad.optimizers.transformations import (
     add_decayed_weights,
     apply_updates,
     chain,
+    clip,
     clip_by_global_norm,
     clip_by_norm,
     global_norm,
@@ -68,6 +71,7 @@ __all__ = [
     "Optimizer",
     "RMSprop",
     "ScaleByAdamState",
+    "ScaleByAmsgradState",
     "ScaleByRmsState",
     "ScaleByRssState",
     "ScaleByScheduleState",
@@ -79,8 +83,10 @@ __all__ = [
     "adam",
     "adamw",
     "add_decayed_weights",
+    "amsgrad",
     "apply_updates",
     "chain",
+    "clip",
     "clip_by_global_norm",
     "clip_by_norm",
     "constant_schedule",
@@ -94,6 +100,7 @@ __all__ = [
     "rmsprop",
     "scale",
     "scale_by_adam",
+    "scale_by_amsgrad",
     "scale_by_learning_rate",
     "scale_by_rms",
     "scale_by_rss",

@@ -27,6 +27,7 @@ from functad.optimizers.transformations import (
     add_decayed_weights,
     apply_updates,
     chain,
+    clip,
     clip_by_global_norm,
     clip_by_norm,
 )
@@ -87,13 +88,14 @@ class Optimizer:
         learning_rate: a number, or a schedule: a function of the number of steps made.
         weight_decay: moves each variable by `-learning_rate weight_decay value` beside its step, as in AdamW.
         clipnorm: shrinks the gradient of each variable to a norm of at most this.
+        clipvalue: brings each number of a gradient to between minus this and this.
         global_clipnorm: shrinks all gradients together to a norm, taken over all of them, of at most this.
 
     Attributes:
         iterations: the number of steps made.
 
     Raises:
-        OptimizerError: both `clipnorm` and `global_clipnorm` are given.
+        OptimizerError: more than one of `clipnorm`, `clipvalue` and `global_clipnorm` is given, or one is not positive.
 
     Example:
         >>> from functad.optimizers import scale
@@ -109,16 +111,23 @@ class Optimizer:
         learning_rate: Any,
         weight_decay: float | None = None,
         clipnorm: float | None = None,
+        clipvalue: float | None = None,
         global_clipnorm: float | None = None,
     ) -> None:
-        if clipnorm is not None and global_clipnorm is not None:
+        limits = {"clipnorm": clipnorm, "clipvalue": clipvalue, "global_clipnorm": global_clipnorm}
+        given = [name for name, limit in limits.items() if limit is not None]
+        if len(given) > 1:
             raise OptimizerError(
-                f"{type(self).__name__}, made at {here()}, got both clipnorm and global_clipnorm. Choose one: each variable's "
-                "gradient by itself, or all of them together."
+                f"{type(self).__name__}, made at {here()}, got both {given[0]} and {given[1]}. Choose one: each variable's "
+                "gradient by itself, each number by itself, or all of them together."
             )
+        for name in given:
+            if not limits[name] > 0:  # type: ignore[operator]
+                raise OptimizerError(f"{type(self).__name__}, made at {here()}, needs a positive {name}, got {limits[name]}.")
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.clipnorm = clipnorm
+        self.clipvalue = clipvalue
         self.global_clipnorm = global_clipnorm
         self.iterations = 0
         self._slots: list[_Slot] = []
@@ -305,6 +314,8 @@ class Optimizer:
     def _clipping(self) -> GradientTransformation:
         if self.global_clipnorm is not None:
             return clip_by_global_norm(self.global_clipnorm)
+        if self.clipvalue is not None:
+            return clip(self.clipvalue)
         return clip_by_norm(self.clipnorm) if self.clipnorm is not None else chain()
 
     def _listed(self, pairs: Iterable[tuple[Any, VariableLike]]) -> list[tuple[Any, VariableLike]]:
@@ -347,7 +358,7 @@ class Optimizer:
         return False
 
     def _moves_rows(self, variable: VariableLike) -> bool:
-        plain = not self.weight_decay and self.clipnorm is None and self.global_clipnorm is None
+        plain = not self.weight_decay and self.clipnorm is None and self.clipvalue is None and self.global_clipnorm is None
         return plain and self.moves_rows_alone() and hasattr(variable, "assign_sub")
 
     def _fitting(self, gradient: Any, variable: VariableLike) -> Any:

@@ -1,4 +1,4 @@
-"""The rules by name, as pure transformations: `sgd`, `adam`, `adamw`, `rmsprop` and `adagrad`.
+"""The rules by name, as pure transformations: `sgd`, `adam`, `adamw`, `amsgrad`, `rmsprop` and `adagrad`.
 
 `learning_rate` is a number or a schedule: a function of the number of steps made. For complex parameters the direction downhill
 is the conjugate of what `functad.grad` returns: pass `functad.tree_map(np.conj, gradients)`.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from functad.optimizers.scalings import scale_by_adam, scale_by_rms, scale_by_rss, scale_by_stddev
+from functad.optimizers.scalings import scale_by_adam, scale_by_amsgrad, scale_by_rms, scale_by_rss, scale_by_stddev
 from functad.optimizers.transformations import (
     GradientTransformation,
     add_decayed_weights,
@@ -128,6 +128,34 @@ def adamw(
         add_decayed_weights(weight_decay, mask),
         scale_by_learning_rate(learning_rate),
     )
+
+
+def amsgrad(learning_rate: Any, b1: Any = 0.9, b2: Any = 0.999, eps: Any = 1e-8, eps_root: Any = 0.0) -> GradientTransformation:
+    """Return AMSGrad: Adam whose steps do not become longer when gradients become small.
+
+    As `adam`, with the largest of all `v / (1 - b2^k)` so far in place of the present one (Reddi, Kale and Kumar, On the
+    convergence of Adam and beyond, ICLR 2018, algorithm 2, with the bias corrected as in Adam). Keras and PyTorch take the
+    largest `v` and divide by the present `1 - b2^k`: `scale_by_amsgrad(max_corrected=False)`.
+
+    Args:
+        learning_rate: a number or a schedule; about the size of the steps.
+        b1: as for `adam`.
+        b2: as for `adam`.
+        eps: as for `adam`.
+        eps_root: as for `adam`.
+
+    Returns:
+        A `GradientTransformation`, over trees of arrays of any shapes and dtypes.
+
+    Example:
+        >>> rule = amsgrad(0.1, b1=0.0, b2=0.5)
+        >>> state = rule.init(0.0)
+        >>> for g in (10.0, 1.0, 1.0):
+        ...     updates, state = rule.update(g, state)
+        >>> round(float(updates), 3)
+        -0.01
+    """
+    return chain(scale_by_amsgrad(b1, b2, eps, eps_root), scale_by_learning_rate(learning_rate))
 
 
 def rmsprop(

@@ -25,6 +25,22 @@ class ScaleByAdamState(NamedTuple):
     nu: Any
 
 
+class ScaleByAmsgradState(NamedTuple):
+    """The state of `scale_by_amsgrad`: that of `scale_by_adam`, and the largest means of squares.
+
+    Attributes:
+        count: the number of steps made.
+        mu: the mean of the gradients, a tree like the parameters.
+        nu: the mean of their squares, a real tree like the parameters.
+        nu_max: the largest of these that there were, a real tree like the parameters.
+    """
+
+    count: Any
+    mu: Any
+    nu: Any
+    nu_max: Any
+
+
 class ScaleByRmsState(NamedTuple):
     """The state of `scale_by_rms`: the running mean of the squares.
 
@@ -119,6 +135,62 @@ def scale_by_adam(
 
         updates, mu, nu = map_alike(3, scaled, ("updates", updates), ("state.mu", state.mu), ("state.nu", state.nu))
         return updates, ScaleByAdamState(count, mu, nu)
+
+    return GradientTransformation(init, update)
+
+
+def scale_by_amsgrad(
+    b1: Any = 0.9,
+    b2: Any = 0.999,
+    eps: Any = 1e-8,
+    eps_root: Any = 0.0,
+    eps_hat: bool = False,
+    max_corrected: bool = True,
+) -> GradientTransformation:
+    """Return the scaling of AMSGrad; `amsgrad` has the formula.
+
+    Args:
+        b1: decay of the mean of the gradients.
+        b2: decay of the mean of their squares.
+        eps: added to the root.
+        eps_root: added under the root.
+        eps_hat: as for `scale_by_adam`.
+        max_corrected: the largest of the means whose bias has been corrected is taken, as in optax; otherwise the largest of
+            the means themselves, and its bias is corrected after, as in Keras and PyTorch.
+
+    Returns:
+        A `GradientTransformation`, over trees of arrays of any shapes and dtypes.
+
+    Example:
+        >>> rule = scale_by_amsgrad(b1=0.0, b2=0.0, eps=0.0)
+        >>> state = rule.init(0.0)
+        >>> for g in (1.0, 4.0, 2.0):
+        ...     updates, state = rule.update(g, state)
+        >>> float(updates)
+        0.5
+    """
+
+    def init(params: Any) -> ScaleByAmsgradState:
+        squares = _squares_like(params, 0.0)
+        return ScaleByAmsgradState(np.int64(0), tree_map(np.zeros_like, params), squares, squares)
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, ScaleByAmsgradState]:
+        count = state.count + 1
+        bias, square_bias = 1 - b1**count, 1 - b2**count
+        outside = eps / np.sqrt(square_bias) if eps_hat else eps
+
+        def scaled(g: Any, m: Any, v: Any, largest: Any) -> tuple[Any, Any, Any, Any]:
+            m, v = _average(b1, m, g), _average(b2, v, _squared(g))
+            largest = np.maximum(largest, v / fitted(square_bias, v) if max_corrected else v)
+            mean_square = largest if max_corrected else largest / fitted(square_bias, v)
+            if type(eps_root) is not float or eps_root:
+                mean_square = mean_square + fitted(eps_root, v)
+            return m / fitted(bias, m) / (np.sqrt(mean_square) + fitted(outside, v)), m, v, largest
+
+        updates, mu, nu, nu_max = map_alike(
+            4, scaled, ("updates", updates), ("state.mu", state.mu), ("state.nu", state.nu), ("state.nu_max", state.nu_max)
+        )
+        return updates, ScaleByAmsgradState(count, mu, nu, nu_max)
 
     return GradientTransformation(init, update)
 

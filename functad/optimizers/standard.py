@@ -13,7 +13,7 @@ from typing import Any
 from functad.errors import OptimizerError
 from functad.optimizers.optimizer import Optimizer
 from functad.optimizers.rules import adagrad, rmsprop
-from functad.optimizers.scalings import scale_by_adam
+from functad.optimizers.scalings import scale_by_adam, scale_by_amsgrad
 from functad.optimizers.transformations import GradientTransformation, chain, scale, trace
 from functad.places import here
 
@@ -37,6 +37,7 @@ class SGD(Optimizer):
         nesterov: look one step ahead.
         weight_decay: see `Optimizer`.
         clipnorm: see `Optimizer`.
+        clipvalue: see `Optimizer`.
         global_clipnorm: see `Optimizer`.
 
     Raises:
@@ -60,10 +61,11 @@ class SGD(Optimizer):
         nesterov: bool = False,
         weight_decay: float | None = None,
         clipnorm: float | None = None,
+        clipvalue: float | None = None,
         global_clipnorm: float | None = None,
     ) -> None:
         _between_zero_and_one(self, momentum=momentum)
-        super().__init__(learning_rate, weight_decay, clipnorm, global_clipnorm)
+        super().__init__(learning_rate, weight_decay, clipnorm, clipvalue, global_clipnorm)
         self.momentum, self.nesterov = momentum, nesterov
 
     def rule(self, learning_rate: Any) -> GradientTransformation:
@@ -97,8 +99,11 @@ class Adam(Optimizer):
         beta_1: decay of the mean of the gradients.
         beta_2: decay of the mean of their squares.
         epsilon: keeps the denominator from zero.
+        amsgrad: divide by the root of the largest `v` that there was in place of the present one, so that steps become no
+            longer when gradients become small (Reddi, Kale and Kumar, On the convergence of Adam and beyond, ICLR 2018).
         weight_decay: see `Optimizer`.
         clipnorm: see `Optimizer`.
+        clipvalue: see `Optimizer`.
         global_clipnorm: see `Optimizer`.
 
     Raises:
@@ -115,13 +120,15 @@ class Adam(Optimizer):
         beta_1: float = 0.9,
         beta_2: float = 0.999,
         epsilon: float = 1e-7,
+        amsgrad: bool = False,
         weight_decay: float | None = None,
         clipnorm: float | None = None,
+        clipvalue: float | None = None,
         global_clipnorm: float | None = None,
     ) -> None:
         _between_zero_and_one(self, beta_1=beta_1, beta_2=beta_2)
-        super().__init__(learning_rate, weight_decay, clipnorm, global_clipnorm)
-        self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
+        super().__init__(learning_rate, weight_decay, clipnorm, clipvalue, global_clipnorm)
+        self.beta_1, self.beta_2, self.epsilon, self.amsgrad = beta_1, beta_2, epsilon, amsgrad
 
     def rule(self, learning_rate: Any) -> GradientTransformation:
         """Return the pure transformation.
@@ -132,7 +139,12 @@ class Adam(Optimizer):
         Returns:
             A `GradientTransformation` whose updates are added to the variables.
         """
-        return chain(scale_by_adam(self.beta_1, self.beta_2, self.epsilon, eps_hat=True), scale(-learning_rate))
+        settings = self.beta_1, self.beta_2, self.epsilon
+        if self.amsgrad:
+            scaling = scale_by_amsgrad(*settings, eps_hat=True, max_corrected=False)
+        else:
+            scaling = scale_by_adam(*settings, eps_hat=True)
+        return chain(scaling, scale(-learning_rate))
 
 
 class AdamW(Adam):
@@ -146,7 +158,9 @@ class AdamW(Adam):
         beta_1: as for `Adam`.
         beta_2: as for `Adam`.
         epsilon: as for `Adam`.
+        amsgrad: as for `Adam`.
         clipnorm: see `Optimizer`.
+        clipvalue: see `Optimizer`.
         global_clipnorm: see `Optimizer`.
 
     Example:
@@ -161,10 +175,12 @@ class AdamW(Adam):
         beta_1: float = 0.9,
         beta_2: float = 0.999,
         epsilon: float = 1e-7,
+        amsgrad: bool = False,
         clipnorm: float | None = None,
+        clipvalue: float | None = None,
         global_clipnorm: float | None = None,
     ) -> None:
-        super().__init__(learning_rate, beta_1, beta_2, epsilon, weight_decay, clipnorm, global_clipnorm)
+        super().__init__(learning_rate, beta_1, beta_2, epsilon, amsgrad, weight_decay, clipnorm, clipvalue, global_clipnorm)
 
 
 class RMSprop(Optimizer):
@@ -181,6 +197,7 @@ class RMSprop(Optimizer):
         centered: divide by the standard deviation in place of the root mean square.
         weight_decay: see `Optimizer`.
         clipnorm: see `Optimizer`.
+        clipvalue: see `Optimizer`.
         global_clipnorm: see `Optimizer`.
 
     Raises:
@@ -200,10 +217,11 @@ class RMSprop(Optimizer):
         centered: bool = False,
         weight_decay: float | None = None,
         clipnorm: float | None = None,
+        clipvalue: float | None = None,
         global_clipnorm: float | None = None,
     ) -> None:
         _between_zero_and_one(self, rho=rho, momentum=momentum)
-        super().__init__(learning_rate, weight_decay, clipnorm, global_clipnorm)
+        super().__init__(learning_rate, weight_decay, clipnorm, clipvalue, global_clipnorm)
         self.rho, self.momentum, self.epsilon, self.centered = rho, momentum, epsilon, centered
 
     def rule(self, learning_rate: Any) -> GradientTransformation:
@@ -230,6 +248,7 @@ class Adagrad(Optimizer):
         epsilon: keeps the denominator from zero.
         weight_decay: see `Optimizer`.
         clipnorm: see `Optimizer`.
+        clipvalue: see `Optimizer`.
         global_clipnorm: see `Optimizer`.
 
     Example:
@@ -244,9 +263,10 @@ class Adagrad(Optimizer):
         epsilon: float = 1e-7,
         weight_decay: float | None = None,
         clipnorm: float | None = None,
+        clipvalue: float | None = None,
         global_clipnorm: float | None = None,
     ) -> None:
-        super().__init__(learning_rate, weight_decay, clipnorm, global_clipnorm)
+        super().__init__(learning_rate, weight_decay, clipnorm, clipvalue, global_clipnorm)
         self.initial_accumulator_value, self.epsilon = initial_accumulator_value, epsilon
 
     def rule(self, learning_rate: Any) -> GradientTransformation:

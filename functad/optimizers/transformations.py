@@ -378,6 +378,31 @@ def clip_by_global_norm(max_norm: Any) -> GradientTransformation:
     return GradientTransformation(init_empty, update)
 
 
+def clip(max_delta: Any) -> GradientTransformation:
+    """Return the transformation that brings each number to between `-max_delta` and `max_delta`.
+
+    Of a complex number the modulus is brought to at most `max_delta`.
+
+    Args:
+        max_delta: the largest size that a number keeps; positive.
+
+    Returns:
+        A `GradientTransformation`, over trees of arrays of any shapes and dtypes.
+
+    Example:
+        >>> clip(1.0).update({"w": np.array([3.0, -4.0]), "b": 0.5}, EmptyState())[0]
+        {'b': np.float64(0.5), 'w': array([ 1., -1.])}
+    """
+
+    def clipped(u: Any) -> Any:
+        limit = fitted(max_delta, u)
+        if dtype_of(u).kind == "c":
+            return u * (limit / np.maximum(np.abs(u), limit))
+        return np.minimum(np.maximum(u, -limit), limit)
+
+    return GradientTransformation(init_empty, lambda updates, state, params=None: (tree_map(clipped, updates), state))
+
+
 def clip_by_norm(max_norm: Any) -> GradientTransformation:
     """Return the transformation that shrinks each leaf by itself to a norm of at most `max_norm`.
 

@@ -427,3 +427,91 @@ def test_state_of_another_rule_is_refused(state):
 def test_integers_are_not_moved():
     with pytest.raises(InputError, match=r"int\[\].*Keep it outside"):
         apply_updates({"n": 3}, {"n": 0.5})
+
+
+# AMSGrad and clipped numbers, against loops over numbers
+
+
+def amsgrad_by_hand(gradients, rate, b1, b2, eps, *, form):
+    """Return a number that begins at 0 after steps as the papers and manuals of other libraries have them."""
+    p = m = v = largest = 0.0
+    for k, g in enumerate(gradients, 1):
+        m = b1 * m + (1 - b1) * g
+        v = b2 * v + (1 - b2) * g * g
+        if form == "optax":
+            largest = max(largest, v / (1 - b2**k))
+            p -= rate * m / (1 - b1**k) / (largest**0.5 + eps)
+        elif form == "torch":
+            largest = max(largest, v)
+            p -= rate / (1 - b1**k) * m / (largest**0.5 / (1 - b2**k) ** 0.5 + eps)
+        else:
+            largest = max(largest, v)
+            p -= rate * (1 - b2**k) ** 0.5 / (1 - b1**k) * m / (largest**0.5 + eps)
+    return p
+
+
+FALLING = [4.0, -2.0, 0.5, 0.1, -0.03, 0.01]
+
+
+@pytest.mark.parametrize("form", ["optax", "torch", "keras"])
+def test_amsgrad(form):
+    settings = {"b1": 0.8, "b2": 0.7, "eps": 0.01}
+    expected = [amsgrad_by_hand([g * size for g in FALLING], 0.1, *settings.values(), form=form) for size in (1.0, 10.0)]
+    if form == "keras":
+        p = functad.Variable([0.0, 0.0])
+        optimizer = optimizers.Adam(0.1, beta_1=0.8, beta_2=0.7, epsilon=0.01, amsgrad=True)
+        for g in FALLING:
+            optimizer.apply_gradients([(np.array([g, 10 * g]), p)])
+        other = optimizers.Adam(0.1, beta_1=0.8, beta_2=0.7, epsilon=0.01, amsgrad=True)
+        other.build([p])
+        other.load(optimizer.variables)
+        assert {key: value.tolist() for key, value in other.variables.items()} == {
+            key: value.tolist() for key, value in optimizer.variables.items()
+        }
+        p = p.numpy()
+    else:
+        scaling = optimizers.scale_by_amsgrad(**settings, max_corrected=False)
+        rule = optimizers.amsgrad(0.1, **settings) if form == "optax" else chain(scaling, optimizers.scale(-0.1))
+        p = np.zeros(2)
+        state = rule.init(p)
+        for g in FALLING:
+            updates, state = rule.update(np.array([g, 10 * g]), state)
+            p = apply_updates(p, updates)
+    np.testing.assert_allclose(p, expected, rtol=1e-12)
+    assert abs(p[0] - amsgrad_by_hand(FALLING, 0.1, 0.8, 0.7, 0.01, form={"optax": "torch"}.get(form, "optax"))) > 1e-4
+
+
+def test_amsgrad_with_decay_of_weights():
+    p = functad.Variable(2.0)
+    optimizers.AdamW(0.1, weight_decay=0.5, amsgrad=True).apply_gradients([(0.0, p)])
+    assert float(p) == 2.0 - 0.1 * 0.5 * 2.0
+
+
+def test_clip():
+    g = {"a": np.array([-3.0, 0.25, np.inf, 2.0], np.float32), "b": 7, "c": np.array([3.0 + 4.0j, 0.3j, 0.0])}
+    found, _ = optimizers.clip(2.0).update(g, ())
+    assert found["a"].tolist() == [-2.0, 0.25, 2.0, 2.0]
+    assert found["a"].dtype == np.float32
+    assert found["b"] == 2
+    np.testing.assert_allclose(found["c"], [1.2 + 1.6j, 0.3j, 0.0])
+    assert functad.grad(lambda x: optimizers.clip(1.0).update(x, ())[0])(0.5) == 1.0
+    assert functad.grad(lambda x: optimizers.clip(1.0).update(x, ())[0])(1.5) == 0.0
+
+
+@pytest.mark.parametrize("make", [optimizers.SGD, optimizers.Adam, optimizers.AdamW, optimizers.RMSprop, optimizers.Adagrad])
+def test_objects_clip_numbers_before_the_step(make):
+    clipped, given = functad.Variable([0.0, 0.0]), functad.Variable([0.0, 0.0])
+    first, second = make(0.1, clipvalue=1.0), make(0.1)
+    for g in (np.array([3.0, -0.5]), np.array([-0.2, -9.0])):
+        first.apply_gradients([(g, clipped)])
+        second.apply_gradients([(np.array([max(-1.0, min(1.0, n)) for n in g]), given)])
+    np.testing.assert_array_equal(clipped.numpy(), given.numpy())
+
+
+@pytest.mark.parametrize("name", ["clipnorm", "clipvalue", "global_clipnorm"])
+def test_limits_of_gradients_are_positive_and_one(name):
+    with pytest.raises(OptimizerError, match=f"needs a positive {name}, got -1.0"):
+        optimizers.Adam(**{name: -1.0})
+    other = "clipvalue" if name == "clipnorm" else "clipnorm"
+    with pytest.raises(OptimizerError, match="Choose one"):
+        optimizers.Adam(**{name: 1.0, other: 1.0})
