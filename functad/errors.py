@@ -129,8 +129,11 @@ class StructureError(FunctadError, ValueError):
     """Two trees that should have the same structure do not."""
 
     code = "structure"
-    cause = "A cotangent or tangent differs in its containers, shapes or dtypes from the value that it belongs to."
-    cure = "Build it from the value itself: functad.tree_map(np.ones_like, value)."
+    cause = (
+        "A cotangent or tangent differs in its containers, shapes or dtypes from the value that it belongs to; or an argument "
+        "of an expression list from what the list was made for."
+    )
+    cure = "Build it from the value itself: functad.tree_map(np.ones_like, value); make a list for each shape and dtype."
 
 
 class RegistrationError(FunctadError, TypeError):

@@ -154,6 +154,13 @@ def scipy_functions() -> list[str]:
     return names
 
 
+class Named:
+    """Stands in messages for a function that is not there any more."""
+
+    def __init__(self, name: str) -> None:
+        self.__qualname__ = name
+
+
 def name_of(function: object) -> str:
     """Return the best name for a function that a message can show."""
     for attribute in ("__qualname__", "__name__"):

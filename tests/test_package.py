@@ -21,6 +21,7 @@ LAYERS = (
     "functad.places",
     "functad.immutable",
     "functad.settings",
+    "functad.importable",
     "functad.errors",
     "functad.tree_classes",
     "functad.foreign_trees",

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import CheckError
+from functad.expressions.inputs import fitting
 from functad.expressions.ownership import root_of, separate
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
 from functad.immutable import Immutable, assign
@@ -68,6 +69,12 @@ class Equation(Immutable):
         assign(self, "inputs", inputs)
         assign(self, "params", MappingProxyType(dict(params)))
         assign(self, "outputs", outputs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "params": dict(self.params)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__({**state, "params": MappingProxyType(state["params"])})
 
     def __repr__(self) -> str:
         return f"Equation({self.primitive!r}, inputs={self.inputs}, params={dict(self.params)}, outputs={self.outputs})"
@@ -128,10 +135,14 @@ class Expressions(Immutable):
         return [spec_of(s.value) if isinstance(s, Constant) else self.specs[s] for s in self.outputs]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Evaluate the list on arguments of the structure, shapes and dtypes that it was made for."""
+        """Evaluate the list on arguments of the structure, shapes and dtypes that it was made for.
+
+        Raises:
+            StructureError: they are others; the message names the argument.
+        """
         from functad.expressions.evaluate import evaluate  # noqa: PLC0415 - the walk is written over this class
 
-        leaves = self.input_structure.flatten_like((args, kwargs), "(args, kwargs)")
+        leaves = fitting(args, kwargs, self)
         constants = [source.value for source in self.outputs if isinstance(source, Constant)]
         known = {id(root_of(value)) for value in (*leaves, *constants) if type(value) is np.ndarray}
         run = CALLED.get() or evaluate

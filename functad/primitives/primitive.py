@@ -292,6 +292,7 @@ class Primitive(Entry):
             from the kind.
         linear_by: `linear_by(params)`, the positions of the arguments in which together it is linear, where that is not what
             its kind and rules look like; `None` where it is.
+        owner: what a user has got of it, if it is that of a user.
     """
 
     status = "primitive"
@@ -302,6 +303,7 @@ class Primitive(Entry):
     spends: tuple[Rule | None, ...] | None = None
     steps: tuple[int, int] | None = None
     linear_by: Callable[[Any], Container[int]] | None = None
+    owner: Any = None
 
     def __init__(
         self,
@@ -357,6 +359,11 @@ class Primitive(Entry):
                 if record is not None:
                     return record(self, arrays, params)
         return self.compute(*arrays, **params)
+
+    def __reduce__(self) -> Any:
+        from functad.primitives.importing import reduced  # noqa: PLC0415 - few programs pickle expression lists
+
+        return reduced(self)
 
     def differentiable(self, position: int) -> bool:
         """Say whether the derivative with respect to an array argument can be other than zero."""

@@ -12,7 +12,7 @@ from functad.errors import InputError, UnsupportedError
 from functad.expressions.evaluate import evaluate
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import spec_of
-from functad.places import here
+from functad.places import Named, here, name_of
 from functad.primitives.kinds import elementwise
 from functad.primitives.operands import absent, innermost
 from functad.primitives.primitive import Primitive, names_read
@@ -202,6 +202,10 @@ class Segment:
         self.expressions = expressions
         self.count = count
         self.first: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return all but the function, of which the name is enough."""
+        return {**vars(self), "function": Named(name_of(self.function)), "first": None}
 
     def rules(self) -> Rules:
         """Return how the call is computed and differentiated."""

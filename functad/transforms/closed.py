@@ -49,6 +49,9 @@ class Closed:
         self.values = tuple(values)
         self._run = evaluator(expressions)
 
+    def __reduce__(self) -> Any:
+        return Closed, (self.expressions, self.captured, self.values)
+
     def __call__(self, *leaves: Any) -> list[Any]:
         """Evaluate the list; on Tensors that is recorded."""
         return self._run(leaves)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
@@ -15,7 +16,8 @@ import numpy as np
 
 from functad.errors import CustomRuleError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
-from functad.places import here, name_of
+from functad.importable import by_name, calling_module
+from functad.places import here, name_of, user_frame
 from functad.tracing.recorder import Recorded
 from functad.transforms.arguments import check_result, plain
 from functad.transforms.decorators import decorator
@@ -65,6 +67,7 @@ class CustomFunction(Generic[P, R]):
         self.bwd: Callable[..., Any] | None = None
         self.jvp: Callable[..., Any] | None = None
         self.batch: Callable[..., Any] | None = None
+        self.made_in = calling_module(user_frame(sys._getframe(1)))
         try:
             self.parameters: Mapping[str, inspect.Parameter] = inspect.signature(f).parameters
         except (TypeError, ValueError):
@@ -131,6 +134,14 @@ class CustomFunction(Generic[P, R]):
         """
         self.batch = rule
         return rule
+
+    def __reduce__(self) -> Any:
+        named = by_name(self, getattr(self, "__module__", None), self.made_in)
+        rules = {"fwd": self.fwd, "bwd": self.bwd, "jvp": self.jvp, "batch": self.batch}
+        return named or (CustomFunction, (self.function, self.nondiff, self.transform), rules)
+
+    def __setstate__(self, rules: dict[str, Any]) -> None:
+        vars(self).update(rules)
 
     def __repr__(self) -> str:
         return f"<{self.transform} {name_of(self.function)}>"
@@ -201,6 +212,12 @@ class _Arguments:
         self.places = [i for i, leaf in enumerate(self.leaves) if hasattr(leaf, "shape") and hasattr(leaf, "dtype")]
         self.result: Structure | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is the same for all arrays that the call is made for."""
+        leaves = replaced(self.leaves, self.places, [None] * len(self.places))
+        bound, keywords = self.structure.unflatten(leaves)
+        return {**vars(self), "leaves": leaves, "bound": bound, "keywords": keywords}
+
     def structure_of_result(self) -> Structure:
         """Return the structure of the value."""
         assert self.result is not None
@@ -237,7 +254,7 @@ class _Arguments:
         """Return the rules of the call as those of a function of arrays."""
         custom = self.custom
         return Rules(
-            function=custom.function,
+            function=custom,
             value=self.value,
             forward=None if custom.bwd is None else self.forward,
             backward=None if custom.bwd is None else self.backward,

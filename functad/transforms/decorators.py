@@ -9,10 +9,12 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, cast
 
 from functad.errors import InputError
-from functad.places import here
+from functad.importable import by_name
+from functad.places import here, name_of
 
 if TYPE_CHECKING:  # only type checkers look at these, and to make them is a fiftieth of what `import functad` takes
     from typing import Concatenate, ParamSpec, Protocol, TypeVar, overload
@@ -56,6 +58,40 @@ if TYPE_CHECKING:  # only type checkers look at these, and to make them is a fif
         ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
 
+class Transformed(functools.partial[Any]):
+    """What a transform returned: called, it is the new function; it is pickled as the transform and what that was given.
+
+    A function of Python could not be pickled under the name of the function that it was made from. This costs 40 ns a call.
+    """
+
+    transform: Callable[..., Any]
+    given: tuple[Any, tuple[Any, ...], dict[str, Any]]
+
+    @classmethod
+    def of(cls, function: Any) -> Transformed:
+        """Return it for the new function, with the names of the old one."""
+        made = cls(function)
+        vars(made).update(vars(function), **{name: getattr(function, name) for name in functools.WRAPPER_ASSIGNMENTS})
+        return made
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<{self.transform.__name__} of {name_of(self.given[0])}>"
+
+    def __reduce__(self) -> Any:
+        named = by_name(self, self.__module__)  # as a decorated function has the name of what it was
+        return named or (_again, (self.transform, *self.given))
+
+    def __copy__(self) -> Any:
+        return self
+
+
+def _again(transform: Callable[..., Any], f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return transform(f, *args, **kwargs)
+
+
 def derivative(make: Maker[Q, T_co]) -> Derivative[Q, T_co]:
     """Let a transform be a decorator, with options and without; what its functions return has a type of its own."""
     return cast("Derivative[Q, T_co]", decorator(make))
@@ -90,7 +126,12 @@ def decorator(make: Callable[..., Any]) -> Callable[..., Any]:
                 f"{name} needs a function, not a {type(f).__name__}, at {here()}. The function comes first: {name}(f, ...); to "
                 f"decorate one, give options by name: @{name}({options[0].name if options else ''}=...)."
             )
-        return make(f, *args, **kwargs)
+        result = make(f, *args, **kwargs)
+        if type(result) is FunctionType:
+            result = Transformed.of(result)
+        if type(result) is Transformed and result is not f:
+            vars(result).update(transform=transform, given=(f, args, kwargs))
+        return result
 
     @functools.wraps(make)
     def transform(f: Any = None, *args: Any, **kwargs: Any) -> Any:

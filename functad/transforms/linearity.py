@@ -204,7 +204,12 @@ def _in_turns(equation: Equation, given: list[State], slot: int) -> Sequence[Sta
     return carries if test[0] is FIXED else [Bend(equation.primitive.name, slot)] * len(carries)
 
 
-_INSIDE: dict[Primitive, Callable[[Equation, list[State], int], Sequence[State]]] = {COND: _in_branches, SWITCH: _in_branches, SCAN: _in_rows, WHILE: _in_turns}
+_INSIDE: dict[Primitive, Callable[[Equation, list[State], int], Sequence[State]]] = {
+    COND: _in_branches,
+    SWITCH: _in_branches,
+    SCAN: _in_rows,
+    WHILE: _in_turns,
+}
 """How the primitives that hold lists are looked into."""
 
 

@@ -8,6 +8,7 @@ In an abstract trace it is one equation, which is called anew each time that the
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ import numpy as np
 from functad.errors import AbstractValueError, ConversionError, CustomRuleError, EscapedTensorError, UnsupportedError
 from functad.expressions.expressions import Constant
 from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of, spec_of, stand_in
-from functad.places import here, name_of
+from functad.places import Named, here, name_of
 from functad.primitives.operands import zeros_for
 from functad.primitives.primitive import Plan, Primitive
 from functad.tracing.constants import held
@@ -82,6 +83,12 @@ class OneCall(Primitive):
             self.spec = spec  # type: ignore[method-assign]
         if batch is not None:
             self.batch = batch
+
+    def __reduce__(self) -> Any:
+        call = getattr(self.compute, "__self__", None)
+        if not isinstance(call, _Call) or call.recorder is not None:
+            return super().__reduce__()
+        return _called_anew, (call.rules._replace(function=Named(name_of(call.rules.function))),)  # messages need no more
 
     def __call__(self, *arrays: Any, **params: Any) -> Any:
         """Compute on arrays; record if a Tensor is among them, unless that is the business of `compute`."""
@@ -159,8 +166,17 @@ def apply(rules: Rules, arrays: Sequence[Any]) -> tuple[Any, ...]:
     recorder = newest.recorder
     if recorder.closed:
         raise escaped(newest, rules.name)
-    call = _Call(rules, given, None if recorder.mode is ABSTRACT else recorder, recorder.serial)
-    primitive = OneCall(
+    primitive = _primitive_of(_Call(rules, given, None if recorder.mode is ABSTRACT else recorder, recorder.serial))
+    outs: tuple[Any, ...] = record(primitive, given, {})
+    if recorder.mode is ABSTRACT:
+        return outs
+    # Indices, counts and masks are plain in a concrete trace.
+    return tuple([out if dtype_of(out).kind in "fc" else out.value if isinstance(out, Recorded) else out for out in outs])
+
+
+def _primitive_of(call: _Call) -> OneCall:
+    rules = call.rules
+    return OneCall(
         rules.function,
         call.compute,
         call.pull,
@@ -171,11 +187,11 @@ def apply(rules: Rules, arrays: Sequence[Any]) -> tuple[Any, ...]:
         always=True,
         value=rules.value,
     )
-    outs: tuple[Any, ...] = record(primitive, given, {})
-    if recorder.mode is ABSTRACT:
-        return outs
-    # Indices, counts and masks are plain in a concrete trace.
-    return tuple([out if dtype_of(out).kind in "fc" else out.value if isinstance(out, Recorded) else out for out in outs])
+
+
+def _called_anew(rules: Rules) -> OneCall:
+    """Return the primitive of an equation in an expression list that was pickled; each evaluation calls anew."""
+    return _primitive_of(_Call(rules, (), None, sys.maxsize))
 
 
 class _Call:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
+import pickle
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -11,7 +13,8 @@ import numpy as np
 
 from functad.errors import CustomRuleError, InputError
 from functad.expressions.spec import shape_of, spec_of
-from functad.places import here
+from functad.importable import by_name, calling_module
+from functad.places import here, user_frame
 from functad.primitives import vocabulary
 from functad.primitives.operands import as_operand
 from functad.primitives.primitive import Primitive
@@ -34,6 +37,7 @@ class RegisteredFunction(Generic[P, R]):
 
     Attributes:
         names: names of the array arguments.
+        entry: what is recorded; `None` if each call makes its own.
 
     Example:
         >>> import numpy as np, functad
@@ -42,12 +46,15 @@ class RegisteredFunction(Generic[P, R]):
         ('RegisteredFunction', 12.0)
     """
 
+    entry: Primitive | None = None
+
     def __init__(self, f: Callable[P, R], names: Sequence[str], call: Callable[..., Any], name: str) -> None:
         functools.update_wrapper(self, f, updated=())
         self.function = f
         self.names = tuple(names)
         self.name = name
         self._call = call
+        self.made_in = calling_module(user_frame(sys._getframe(1)))
         try:
             known = inspect.signature(f)
         except (TypeError, ValueError):
@@ -65,6 +72,18 @@ class RegisteredFunction(Generic[P, R]):
                     f"have rules; a derivative would be lost. Enter it with names={(*self.names, name)!r}."
                 )
         return self._call(arrays, params)  # type: ignore[no-any-return]
+
+    def __reduce__(self) -> Any:
+        named = by_name(self, self.made_in)
+        if named is None:
+            raise pickle.PicklingError(f"Can't pickle {self!r}: {self.made_in} has no name for it")
+        return named
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
 
     def __repr__(self) -> str:
         return f"<primitive {self.name}>"
@@ -171,7 +190,10 @@ def primitive(
     )
     if batch is not None:
         entry.batch = _batch(batch)  # type: ignore[attr-defined, unused-ignore]
-    return RegisteredFunction(f, named, lambda arrays, params: entry(*arrays, **params), own)
+    made = RegisteredFunction(f, named, lambda arrays, params: entry(*arrays, **params), own)
+    entry.owner = made
+    made.entry = entry
+    return made
 
 
 def _checked_name(f: Any, name: str | None, kind: str) -> str:

@@ -163,3 +163,43 @@ def test_weak_scalars():
     assert functad.eval_shape(lambda x: x * 2 + 1, 1.0).weak
     assert functad.eval_shape(lambda x: np.ones(2, np.float32) * x, 1.0) == ArraySpec((2,), np.dtype(np.float32))
     assert functad.eval_shape(np.sin, 1.0) == ArraySpec((), np.dtype(float))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (np.ones(4), r"made for float64\[2\] as x was called with float64\[4\] there, at .*Make a list for this shape"),
+        (np.ones(2, np.float32), r"made for float64\[2\] as x was called with float32\[2\] there, .*astype\('float64'\)"),
+        (np.ones(2, int), r"called with int64\[2\] there"),
+        (2.0, r"called with float\[\] there"),
+        ("text", r"called with a str there"),
+        ([1.0, 2.0], r"other arguments than it was made for \(x\), at .*should be a leaf, not a list of 2"),
+    ],
+)
+def test_a_list_refuses_what_it_was_not_made_for(given, message):
+    expressions = functad.make_expressions(lambda x: np.sum(x) / len(x))(np.ones(2))
+    assert expressions(np.array([1.0, 3.0])) == 2.0
+    with pytest.raises(functad.errors.StructureError, match=message):
+        expressions(given)
+    if isinstance(given, np.ndarray) and given.dtype.kind == "f":
+        for transformed in (
+            functad.grad(expressions),
+            functad.jacobian(expressions),
+            functad.vmap(expressions, None, axis_size=2),
+        ):
+            with pytest.raises(functad.errors.StructureError, match=message):
+                transformed(given)
+
+
+def test_a_list_takes_numbers_of_the_same_kind():
+    strong = functad.make_expressions(lambda x: x * x)(np.float32(1.0))
+    assert strong(2.0).dtype == strong(2).dtype == np.float32
+    weak = functad.make_expressions(lambda x, y: x * y)(1.0, np.ones(2, np.float32))
+    y = np.ones(2, np.float32)
+    assert weak(2.0, y).dtype == weak(2, y).dtype == np.float32
+    for wrong in (np.float64(2.0), 2j, True):  # NumPy would give another dtype
+        with pytest.raises(functad.errors.StructureError, match=r"made for float\[\] as x .* pass float\(x\)"):
+            weak(wrong, y)
+    double = functad.make_expressions(lambda x: x * 2)(1.0)  # here it makes no difference
+    assert double(np.float64(3.0)) == 6.0
+    np.testing.assert_array_equal(functad.vmap(double)(np.ones(3)), 2 * np.ones(3))

@@ -1,0 +1,99 @@
+"""What an expression list is called with, against what it was made for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from functad.errors import StructureError
+from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
+from functad.places import here
+from functad.trees import difference, flatten
+
+_RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+"""Kinds of numbers: one of Python can stand for those of its own rank and of higher ones."""
+
+
+_WIDEST = frozenset(PYTHON_SCALARS.values())
+
+
+def fitting(args: tuple[Any, ...], kwargs: dict[str, Any], made: Any) -> list[Any]:
+    """Return the leaves of the arguments of a list.
+
+    Shapes and dtypes must be those that it was made for. Python's numbers may stand for any number of their kind: they take
+    its dtype. A number of NumPy may stand for one of Python's where that makes no difference to the dtypes in the list.
+
+    Args:
+        args: the positional arguments.
+        kwargs: those by name.
+        made: the list.
+
+    Raises:
+        StructureError: they do not fit.
+    """
+    structure, specs, names = made.input_structure, made.specs, made.inputs
+    leaves, own = flatten((args, kwargs))
+    if own != structure:
+        raise StructureError(
+            f"an expression list was called with other arguments than it was made for ({', '.join(names) or 'none'}), at "
+            f"{here()}: {difference(structure, own, '(args, kwargs)')}. Make a list for these with make_expressions."
+        )
+    for i, (leaf, spec) in enumerate(zip(leaves, specs, strict=False)):
+        if type(leaf) is np.ndarray and leaf.shape == spec.shape and leaf.dtype == spec.dtype and not spec.weak:
+            continue  # as nearly always
+        if spec.weak and _spec(leaf) == ArraySpec((), spec.dtype) and _WIDEST.issuperset(_dtypes(made)):
+            continue
+        leaves[i] = _fitted(leaf, spec, names[i])
+    return leaves
+
+
+def _dtypes(made: Any) -> Iterator[Any]:
+    """Yield the dtypes of all arrays in a list."""
+    constants = [source.value for equation in made.equations for source in equation.inputs if type(source) is not int]
+    yield from [spec.dtype for spec in made.specs]
+    yield from [value.dtype for value in constants if hasattr(value, "dtype")]
+
+
+def _fitted(leaf: Any, spec: ArraySpec, name: str) -> Any:
+    """Return a leaf that is as the list wants it.
+
+    Raises:
+        StructureError: it is not, and cannot be made so without loss.
+    """
+    kind = type(leaf)
+    if kind in PYTHON_SCALARS:
+        given = PYTHON_SCALARS[kind]
+        if spec.shape == () and _RANK[given.kind] <= _RANK[spec.dtype.kind] and (given.kind == "b") == (spec.dtype.kind == "b"):
+            value = spec.dtype.type(leaf)
+            return value.item() if spec.weak else value
+    own = _spec(leaf)
+    if own is None:
+        raise StructureError(
+            f"an expression list that was made for {spec} as {name} was called with a {kind.__name__} there, at {here()}: "
+            f"pass an array or a number."
+        )
+    if own.shape == spec.shape and own.weak == spec.weak and own.dtype.newbyteorder("=") == spec.dtype:
+        return leaf
+    if own.weak and own.shape == spec.shape and own.dtype.kind == spec.dtype.kind:
+        return leaf.astype(spec.dtype)  # a Tensor that stands for a Python number
+    raise StructureError(
+        f"an expression list that was made for {spec} as {name} was called with {own} there, at {here()}: shapes, constants "
+        f"and dtypes in it are those of {spec}. {_cure(own, spec)}"
+    )
+
+
+def _spec(leaf: Any) -> ArraySpec | None:
+    try:
+        return spec_of(leaf)
+    except TypeError:
+        return None
+
+
+def _cure(own: ArraySpec, spec: ArraySpec) -> str:
+    if own.shape != spec.shape:
+        return "Make a list for this shape with make_expressions, or apply vmap to the list for a batch."
+    if spec.weak:
+        return f"It was made for a number of Python, which yields to the dtypes of arrays: pass {repr(spec)[:-2]}(x)."
+    return f"Pass x.astype({spec.dtype.name!r}), or make a list for this dtype with make_expressions."

@@ -1,0 +1,37 @@
+"""Objects by the names that modules have them under: how functions with rules, and operations, are pickled."""
+
+from __future__ import annotations
+
+import operator
+import sys
+from importlib import import_module
+from typing import Any
+
+
+def by_name(value: Any, *modules: str | None) -> tuple[Any, tuple[str, str]] | None:
+    """Return what `__reduce__` returns of an object that a module holds: how it is imported; `None` if none of them does.
+
+    Args:
+        value: the object.
+        modules: the names of modules; the object's own qualified name is looked for in the first.
+    """
+    for module in modules:
+        held = vars(sys.modules[module]) if module in sys.modules else {}
+        names = [getattr(value, "__qualname__", ""), *[name for name, other in held.items() if other is value]]
+        for name in names:
+            try:
+                if name and operator.attrgetter(name)(sys.modules[module]) is value:  # type: ignore[index]
+                    return imported, (module, name)  # type: ignore[return-value]
+            except (AttributeError, KeyError):
+                continue
+    return None
+
+
+def imported(module: str, name: str) -> Any:
+    """Return what a module has under a name, which may lead through classes: `C.f`."""
+    return operator.attrgetter(name)(import_module(module))
+
+
+def calling_module(frame: Any) -> str | None:
+    """Return the name of the module whose code a frame runs."""
+    return None if frame is None else frame.f_globals.get("__name__")
