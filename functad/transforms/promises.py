@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from functad.expressions.spec import dtype_of, shape_of
+from functad.settings import setting
 
 TRUSTED: ContextVar[bool] = ContextVar("trust_rules", default=False)
 """Whether nothing is tried, in this thread or coroutine."""
@@ -52,11 +53,8 @@ def trust_rules(trust: bool = True) -> Iterator[None]:
         Traceback (most recent call last):
         functad.errors.CustomRuleError: the JVP rule of f ... is not linear in the tangents, at ...
     """
-    token = TRUSTED.set(trust)
-    try:
+    with setting(TRUSTED, trust):
         yield
-    finally:
-        TRUSTED.reset(token)
 
 
 def random_like(value: Any, generator: np.random.Generator) -> Any:
