@@ -41,8 +41,8 @@ __all__ = [
 def _operand(x: Any) -> Any:
     """Return a Variable or a list as a Tensor or an array of floating-point numbers."""
     x = as_operand(read(x))
-    if isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic):
-        return np.float64(x) if not isinstance(x, complex) else np.complex128(x)
+    if issubclass(type(x), (bool, int, float, complex)) and not issubclass(type(x), np.generic):
+        return np.float64(x) if not issubclass(type(x), complex) else np.complex128(x)
     return x if dtype_of(x).kind in "fc" else x.astype(np.float64)
 
 
@@ -248,7 +248,7 @@ def softmax_cross_entropy(logits: Any, labels: Any) -> Any:
             f"must be one label for each row of logits."
         )
     numbers = lowest(labels)  # of all examples of a batch; there are none in an abstract trace
-    known = isinstance(numbers, (np.ndarray, np.generic)) and numbers.size
+    known = issubclass(type(numbers), (np.ndarray, np.generic)) and numbers.size
     if known and not (numbers.min() >= 0 and numbers.max() < classes[0]):
         raise ValueError(
             f"softmax_cross_entropy with labels from {numbers.min()} to {numbers.max()} and {classes[0]} classes, at {here()}."
@@ -327,7 +327,7 @@ class Dense(Module):
     ) -> None:
         super().__init__(name)
         for count, what in ((units, "unit"), (1 if inputs is None else inputs, "input")):
-            if not isinstance(count, (int, np.integer)):
+            if not issubclass(type(count), (int, np.integer)):
                 raise TypeError(f"Dense with {count!r} {what}s, at {here()}: their number must be an integer.")
             if count < 1:
                 raise ValueError(f"Dense with {count} {what}s, at {here()}: a layer needs at least one {what}.")

@@ -84,7 +84,7 @@ def _comparable(value: Any, tree: Any, name: str) -> Any:
     except TypeError:
         hashable = False
     else:
-        hashable = isinstance(value, (np.generic, type)) or not hasattr(value, "__array_ufunc__")
+        hashable = issubclass(type(value), (np.generic, type)) or not hasattr(value, "__array_ufunc__")
     if not hashable:
         raise RegistrationError(
             f"The static field {name!r} of {type(tree).__name__} holds a {type(value).__name__}, which cannot be compared and "

@@ -31,7 +31,7 @@ class Calls(dict[int, Any]):
                 inputs.append(a.slot)
             else:
                 known = as_constant(a)
-                inputs.append(Constant(known.value.copy()) if isinstance(known.value, np.ndarray) else known)
+                inputs.append(Constant(known.value.copy()) if issubclass(type(known.value), np.ndarray) else known)
         self[results[-1].slot] = tuple(inputs), params, tuple([spec_of(t.value) for t in results])
 
     def renumber(self, places: dict[int, int]) -> None:

@@ -111,7 +111,7 @@ async def _awaited(given: list[tuple[Variable, Any]], out: Coroutine[Any, Any, A
 
 def _own(value: Any, variable: Variable) -> Any:
     """Return a value as a Tensor of a transform, or as an array that is nobody else's; lists and numbers in the dtype there."""
-    if isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
+    if issubclass(type(value), (bool, int, float, complex)) and not issubclass(type(value), np.generic):
         return np.asarray(value, variable.dtype)[()]
     plain = awake(read(as_operand(value)))
     return plain if isinstance(plain, Recorded) else np.array(plain)[()]

@@ -38,12 +38,14 @@ def _operator(name: str) -> Callable[..., Any]:
 
     forward = getattr(Tensor, f"__{name[3:]}", None) if name.startswith("__r") else None
 
-    def binary(self: Any, other: Any) -> Any:
+    def binary(self: Any, other: Any, *modulus: Any) -> Any:
+        if modulus:
+            return operator(self.__functad_read__(), other, *modulus)
         if type(other) not in _PLAIN_KINDS:
             other = read(other)
         if forward is not None and type(other) is Tensor and counts_frames:  # the short way is that of the first operand
-            return forward(other, self.__functad_read__(), 2)
-        return operator(self.__functad_read__(), other, 2) if counts_frames else operator(self.__functad_read__(), other)
+            return forward(other, self.__functad_read__(), depth=2)
+        return operator(self.__functad_read__(), other, depth=2) if counts_frames else operator(self.__functad_read__(), other)
 
     method = unary if name in ("__neg__", "__pos__", "__abs__", "__invert__", "__round__") else binary
     method.__name__ = name
@@ -74,7 +76,7 @@ class Readable:
                 short = BINARY.get(ufunc)
                 if short is not None:
                     x, y = values
-                    return short[0](x, y, 2) if type(x) is Tensor else short[1](y, x, 2)
+                    return short[0](x, y, depth=2) if type(x) is Tensor else short[1](y, x, depth=2)
             return self.__functad_read__().__array_ufunc__(ufunc, method, *values)
         return getattr(ufunc, method)(*map(_read_inside, inputs), **_read_inside(kwargs))
 

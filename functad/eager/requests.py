@@ -92,7 +92,7 @@ def _cure(leaf: Any, what: str) -> str:
 
 def _is_plain(leaf: Any, kinds: str) -> bool:
     """Say whether a target is a plain array of some kinds: a comparison or a cast to integers gives one without derivative."""
-    return isinstance(leaf, (np.ndarray, np.generic)) and leaf.dtype.kind in kinds
+    return issubclass(type(leaf), (np.ndarray, np.generic)) and leaf.dtype.kind in kinds
 
 
 def _refuse_none(structure: Structure, path: str) -> None:

@@ -39,7 +39,7 @@ class Constant(Immutable):
     def __repr__(self) -> str:
         if type(self.value) in PYTHON_SCALARS:
             return repr(self.value)
-        if isinstance(self.value, np.generic):
+        if issubclass(type(self.value), np.generic):
             return f"{self.value.item()!r}:{self.value.dtype.name}"
         spec = spec_of(self.value)
         return f"<{spec}>"
@@ -248,7 +248,7 @@ def _inner_lists(params: Mapping[str, Any]) -> list[tuple[str, Expressions]]:
 
 
 def _param(value: Any) -> str:
-    if isinstance(value, (np.ndarray, np.generic)) and np.ndim(value):
+    if issubclass(type(value), (np.ndarray, np.generic)) and np.ndim(value):
         return f"<{spec_of(value)}>"
     if isinstance(value, np.dtype):
         return value.name

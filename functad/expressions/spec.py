@@ -75,7 +75,7 @@ def spec_of(value: Any) -> ArraySpec:
     Raises:
         TypeError: `value` is none of these.
     """
-    if isinstance(value, ArraySpec):
+    if issubclass(type(value), ArraySpec):
         return value if type(value) is ArraySpec else ArraySpec(value.shape, value.dtype, value.weak)
     dtype = PYTHON_SCALARS.get(type(value))
     if dtype is not None:
@@ -93,6 +93,15 @@ def spec_of(value: Any) -> ArraySpec:
 def strong_spec(value: Any) -> ArraySpec:
     """Return what an array would be that has shape and dtype of a value or spec, also if that is of a Python number."""
     return ArraySpec(shape_of(value), dtype_of(value))
+
+
+def type_of(value: Any) -> type:
+    """Return the type of a value, or that of what a spec stands for: of shape (), a number, as NumPy's functions return it."""
+    if not issubclass(type(value), ArraySpec):
+        return type(value)
+    if value.weak:
+        return type(value.dtype.type(0).item())
+    return np.ndarray if value.shape else value.dtype.type  # type: ignore[no-any-return]
 
 
 def stand_in(value: Any) -> Any:
@@ -119,7 +128,7 @@ def dtype_of(value: Any) -> np.dtype[Any]:
 
 def is_float_array(value: Any) -> bool:
     """Say whether a value is a plain array or number of NumPy, floating point or complex."""
-    return isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "fc"
+    return issubclass(type(value), (np.ndarray, np.generic)) and value.dtype.kind in "fc"
 
 
 def is_inexact(value: Any) -> bool:

@@ -66,7 +66,7 @@ def _pairs(bounds: Any, size: int) -> list[Sides]:
 def _pair(given: Any) -> Sides | None:
     if given is None:
         return None, None
-    if isinstance(given, (tuple, list, np.ndarray)) and len(given) == 2:
+    if issubclass(type(given), (tuple, list, np.ndarray)) and len(given) == 2:
         return given[0], given[1]
     return None
 

@@ -115,7 +115,7 @@ def root_scalar(
     @functools.wraps(f)  # messages of transforms are to name it
     def value(x: Any) -> Any:
         found = f(x, *rest)
-        if not hasattr(found, "shape") and not isinstance(found, (int, float)):
+        if not hasattr(found, "shape") and not issubclass(type(found), (int, float)):
             raise NonScalarError(_no_number(f, f"a {type(found).__name__}"))
         if shape_of(found) != ():
             raise NonScalarError(_no_number(f, str(spec_of(found))))

@@ -39,7 +39,7 @@ class Unknowns:
                 )
         leaves = [leaf if dtype_of(leaf).kind == "f" else np.asarray(leaf, np.float64)[()] for leaf in leaves]
         self.restore: Callable[[Any], Any] = ravel(self.structure.unflatten(leaves))[1]
-        exact = [np.asarray(leaf, np.float64) if isinstance(leaf, np.ndarray) else np.float64(leaf) for leaf in leaves]
+        exact = [np.asarray(leaf, np.float64) if issubclass(type(leaf), np.ndarray) else np.float64(leaf) for leaf in leaves]
         flat, unravel = ravel(self.structure.unflatten(exact))
         self.flat: np.ndarray[Any, np.dtype[np.float64]] = flat
         self.shapes = [shape_of(leaf) for leaf in leaves]
@@ -71,7 +71,7 @@ def _as_array(x0: Any) -> Any:
 def _only_numbers(x0: Any) -> bool:
     if isinstance(x0, (list, tuple)) and not hasattr(x0, "_fields"):
         return all(_only_numbers(part) for part in x0)
-    return isinstance(x0, (int, float, complex, np.number))
+    return issubclass(type(x0), (int, float, complex, np.number))
 
 
 def _unfit(leaf: Any, *, alone: bool) -> str | None:
@@ -81,7 +81,7 @@ def _unfit(leaf: Any, *, alone: bool) -> str | None:
             "a Tensor of an outer transform, which cannot follow the steps of SciPy: functad.argmin differentiates a solution, "
             "functad.stop_gradient makes it a constant."
         )
-    if not isinstance(leaf, (bool, int, float, complex, np.generic, np.ndarray)):
+    if not issubclass(type(leaf), (bool, int, float, complex, np.generic, np.ndarray)):
         return f"a {type(leaf).__name__}, not an array of numbers. Leave it out of x0 and pass it by args."
     kind = dtype_of(leaf).kind
     if kind == "c":

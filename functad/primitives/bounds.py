@@ -29,7 +29,7 @@ def _ties(x: Any, y: Any) -> Any:
     known = known_array(equal)
     if known is not None:
         return equal if np.count_nonzero(known) else None  # a quarter of the time of `any`
-    return None if isinstance(equal, (bool, np.bool_)) and not equal else equal
+    return None if issubclass(type(equal), (bool, np.bool_)) and not equal else equal
 
 
 def _unless(g: Any, lost: Any, ties: Any) -> Any:

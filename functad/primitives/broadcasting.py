@@ -52,7 +52,7 @@ def _broadcast_to(a: Any, *, shape: tuple[int, ...]) -> Any:
                 out: Any = _ndarray(shape, a.dtype, a, 0, strides)
                 out.setflags(write=False)
                 return out
-    elif isinstance(a, (np.floating, np.complexfloating)) and 0 not in shape:
+    elif issubclass(type(a), (np.floating, np.complexfloating)) and 0 not in shape:
         return _ndarray(shape, a.dtype, a, 0, (0,) * len(shape))
     return np.broadcast_to(a, shape)
 
@@ -117,7 +117,7 @@ BROADCAST_TO.batch = _broadcast_to_batch
 
 def _broadcast_to_front(array: Any, shape: Any, subok: bool = False) -> Any:
     shape = as_shape(shape)
-    return array if shape_of(array) == shape else BROADCAST_TO(array, shape=shape)
+    return array if shape and shape_of(array) == shape else BROADCAST_TO(array, shape=shape)
 
 
 BROADCAST_TO.front = _broadcast_to_front

@@ -34,8 +34,15 @@ def _logical(function: np.ufunc, shortcut: Any = None) -> Primitive:
     return constant(function, doc=_LOGICAL, operator=shortcut, samples=_ONE if function.nin == 1 else _TWO)
 
 
-def _step(function: np.ufunc) -> Primitive:
-    return constant(function, doc=_STEP, samples=_ONE if function.nin == 1 else _TWO, complex=False)
+def _step(function: np.ufunc, shortcut: Any = None) -> Primitive:
+    return constant(function, doc=_STEP, operator=shortcut, samples=_ONE if function.nin == 1 else _TWO, complex=False)
+
+
+def _floor_divide(x: Any, y: Any) -> Any:
+    try:
+        return x // y
+    except ZeroDivisionError:  # two Python numbers: give infinity or NaN, as NumPy does
+        return np.floor_divide(x, y).item()
 
 
 def _of_integers(function: np.ufunc, shortcut: Any = None) -> Primitive:
@@ -71,7 +78,7 @@ def _enter_infinity(function: Any) -> None:
 _enter_infinity(np.isposinf)
 _enter_infinity(np.isneginf)
 
-FLOOR_DIVIDE = _step(np.floor_divide)
+FLOOR_DIVIDE = _step(np.floor_divide, _floor_divide)
 for _function in (np.floor, np.ceil, np.trunc, np.rint):
     _step(_function)
 

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import ArraySpec, dtype_of, spec_of
+from functad.expressions.spec import ArraySpec, dtype_of, spec_of, strong_spec
 from functad.primitives import batching
 from functad.primitives.kinds import broadcasting_samples, composite, constant, elementwise, linear
+from functad.primitives.operands import strong
 from functad.primitives.primitive import Primitive
 from functad.primitives.safe import inverse
 
@@ -68,7 +69,7 @@ COMPLEX_SIGN = elementwise(
     _complex_sign_vjp,
     jvps=(_complex_sign_jvp,),
     operator=np.sign,
-    spec=spec_of,
+    spec=strong_spec,
     samples=lambda array: [((array() + 1j * array(),), {}), ((array(3) + 1j * array(3),), {}), ((1j * array(0),), {})],
     internal=True,
     doc="d(x / |x|) = i s Im(conj(s) dx) / |x| with s = x / |x|; 0 at x = 0",
@@ -79,7 +80,7 @@ REAL_SIGN = Primitive(
     names=(),
     compute=np.sign,
     vjps=(),
-    spec=spec_of,
+    spec=strong_spec,
     samples=_ONE,
     complex=False,
     internal=True,
@@ -91,7 +92,7 @@ REAL_SIGN.flat = Primitive(
     names=("x",),
     compute=np.sign,
     vjps=(lambda g: g * 0,),
-    spec=spec_of,
+    spec=strong_spec,
     samples=_ONE,
     complex=False,
     registered=False,
@@ -134,7 +135,7 @@ for _function in (np.iscomplex, np.isreal):
 )
 def real_if_close(a: Any, tol: float = 100) -> Any:
     """Return the real part if all imaginary parts are within `tol` (times the machine epsilon if above 1) of zero."""
-    dtype = dtype_of(a)
+    a, dtype = strong(a), dtype_of(a)
     if dtype.kind != "c":
         return a
     if tol > 1:

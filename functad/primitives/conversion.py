@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from functad.errors import ConversionError
-from functad.expressions.spec import ArraySpec, dtype_of, spec_of
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.places import here
 from functad.primitives.batching import elementwise
+from functad.primitives.broadcasting import BROADCAST_TO
 from functad.primitives.kinds import composite, linear
 from functad.primitives.operands import innermost, is_traced
 from functad.primitives.primitive import Primitive
@@ -125,7 +126,13 @@ def laid_out(a: Any, order: str) -> Any:
     return COPY(a, order=order) if wrong else a
 
 
+def array_of_number(a: Any) -> Any:
+    """Return a Tensor of a NumPy number as one of an array of shape (); anything else as it is."""
+    return COPY(BROADCAST_TO(a, shape=())) if issubclass(type(innermost(a)), np.generic) else a
+
+
 def _copy_front(a: Any, order: str = "K", subok: bool = False) -> Any:
+    a = array_of_number(a)  # the method `copy` leaves a number one
     return COPY(a) if order == "K" else COPY(a, order=order)  # the layout decides what is a view of the copy
 
 

@@ -38,7 +38,7 @@ def _checked_weights(w: Any, name: str, count: int) -> Any:
     if shape_of(w)[0] != count:
         raise RuntimeError(f"incompatible numbers of samples and {name}")
     known = innermost(w)
-    if isinstance(known, np.ndarray):
+    if issubclass(type(known), np.ndarray):
         if name == "fweights" and np.any(known != np.round(known)):
             raise TypeError("fweights must be integer")
         if np.any(known < 0):
@@ -112,7 +112,7 @@ def cov(
 def _positive(freedom: Any) -> Any:
     """Return the degrees of freedom; if none are left, warn and return zero as NumPy does."""
     known = innermost(freedom)
-    if isinstance(known, (int, float, np.number)) and known <= 0:
+    if issubclass(type(known), (int, float, np.number)) and known <= 0:
         warnings.warn("Degrees of freedom <= 0 for slice", RuntimeWarning, stacklevel=3)
         return 0.0
     return freedom

@@ -14,7 +14,7 @@ import numpy as np
 
 from functad.expressions.spec import PLAIN, dtype_of, shape_of
 from functad.primitives.broadcasting import as_shape
-from functad.primitives.conversion import COPY, astype
+from functad.primitives.conversion import COPY, array_of_number, astype
 from functad.primitives.kinds import composite
 from functad.primitives.operands import as_operand, concrete, is_traced, strong
 from functad.primitives.primitive import ENTRIES, Samples
@@ -138,7 +138,7 @@ def _arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, d
     if stop is None:
         start, stop = 0, start
     first, last, by = (concrete(value, "np.arange") for value in (start, stop, step))
-    foreign = [value for value in (first, last, by) if type(value) not in PLAIN and not isinstance(value, np.generic)]
+    foreign = [value for value in (first, last, by) if type(value) not in PLAIN and not issubclass(type(value), np.generic)]
     plain = np.arange(first, last, by, dtype=dtype, like=foreign[0]) if foreign else np.arange(first, last, by, dtype=dtype)
     if not is_traced(start) and not is_traced(step):
         return plain
@@ -166,7 +166,7 @@ def _built(value: Any, dtype: Any) -> Any:
     value = as_operand(value)
     if not is_traced(value):
         return np.asarray(value, dtype)
-    value = strong(value)
+    value = array_of_number(strong(value))
     return value if dtype is None else astype(value, dtype, copy=False)
 
 

@@ -279,7 +279,7 @@ def _is_condition(condlist: Any, x: Any) -> bool:
     if np.isscalar(condlist) or is_traced(condlist):
         return len(shape_of(condlist)) <= len(shape_of(x))
     first = condlist[0]
-    return len(shape_of(x)) > 0 and not isinstance(first, (list, np.ndarray)) and not is_traced(first)
+    return len(shape_of(x)) > 0 and not issubclass(type(first), (list, np.ndarray)) and not is_traced(first)
 
 
 def _condition(given: Any, shape: tuple[int, ...]) -> Any:

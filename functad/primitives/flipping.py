@@ -11,7 +11,9 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from functad.expressions.spec import shape_of
 from functad.primitives.batching import along_axes
 from functad.primitives.conversion import COPY
+from functad.primitives.indexing import get_item
 from functad.primitives.kinds import composite, linear
+from functad.primitives.operands import strong
 from functad.primitives.primitive import Primitive
 from functad.primitives.shaping import matrix_samples, ravel, same_spec, swapaxes
 
@@ -44,7 +46,7 @@ def flip(m: Any, axis: Any = None) -> Any:
     """`np.flip`."""
     ndim = len(shape_of(m))
     axes = tuple(range(ndim)) if axis is None else normalize_axis_tuple(axis, ndim)
-    return FLIP(m, axis=axes) if axes else m
+    return FLIP(m, axis=axes) if axes else get_item(strong(m), ())
 
 
 FLIP.front = flip

@@ -20,7 +20,7 @@ from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.batching import along_axis
 from functad.primitives.conversion import astype
 from functad.primitives.kinds import composite, linear
-from functad.primitives.operands import refuse_out
+from functad.primitives.operands import refuse_out, strong
 from functad.primitives.padding import PAD
 from functad.primitives.primitive import Primitive
 from functad.primitives.shaping import Calls, same_spec
@@ -278,6 +278,7 @@ def _lengths_and_axes(a: Any, s: Any, axes: Any, *, hermitian: bool = False) -> 
 
 def _last_first(one: Callable[..., Any], a: Any, s: Any, axes: Any, norm: Any) -> Any:
     """Transform along several axes, the last first."""
+    a = strong(a)
     lengths, axes = _lengths_and_axes(a, s, axes)
     for n, axis in zip(reversed(lengths), reversed(axes), strict=True):
         a = one(a, n, axis, norm)

@@ -39,6 +39,7 @@ def _edges(a: Any, bins: Any, given: Any, weights: Any) -> Any:
         bins = array_of(bins)
         np.histogram_bin_edges(np.zeros(0), concrete(bins, "np.histogram"))  # raises where NumPy does
         return bins
+    bins = concrete(bins, "np.histogram")
     ends = () if given is None else given
     moving = any(map(is_traced, ends)) or (is_traced(a) and given is None and shape_of(a) != (0,))
     if given is not None and not isinstance(bins, str) and not moving:

@@ -29,6 +29,11 @@ def get_item(x: Any, index: Any) -> Any:
     return gather(x, index) if holds_tensors(index) else GETITEM(x, index=index)
 
 
+def as_number(a: Any) -> Any:
+    """Return what has shape () as a number, as most functions of NumPy do; anything else as it is."""
+    return a if shape_of(a) else get_item(a, ())
+
+
 # Reading at places that are known while tracing
 
 

@@ -58,7 +58,7 @@ def _plain_part(part: Any) -> Any:
         return part
     if kind is _ndarray:
         return bool(part) if part.ndim == 0 and part.dtype == np.bool_ else part
-    if isinstance(part, (np.integer, np.bool_)):
+    if issubclass(type(part), (np.integer, np.bool_)):
         return part.item()
     if kind is list or kind is tuple:
         if {*map(type, part)} == {int}:

@@ -98,7 +98,8 @@ def ufunc_spec(function: np.ufunc, *, keeps_weak: bool) -> Compute:
         specs = [spec_of(value) for value in values]
         weak = keeps_weak and all(s.weak for s in specs)
         # A Python bool is as strong as NumPy's.
-        dtypes = tuple(type(s.dtype.type(0).item()) if s.weak and not weak and s.dtype.kind != "b" else s.dtype for s in specs)
+        yields = not all(s.weak for s in specs)  # Python numbers among themselves are of their usual dtypes
+        dtypes = tuple(type(s.dtype.type(0).item()) if s.weak and yields and s.dtype.kind != "b" else s.dtype for s in specs)
         dtype = function.resolve_dtypes((*dtypes, *[None] * function.nout))[-1]
         return ArraySpec(np.broadcast_shapes(*[s.shape for s in specs]), dtype, weak)
 

@@ -12,6 +12,7 @@ from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.batching import stacked
 from functad.primitives.contractions import as_array
 from functad.primitives.conversion import astype
+from functad.primitives.indexing import as_number
 from functad.primitives.kinds import composite, constant, general
 from functad.primitives.linalg import (
     INV,
@@ -283,4 +284,4 @@ def cond(x: Any, p: Any = None) -> Any:
         one = np.eye(shape_of(x)[-1], dtype=dtype_of(x))
         inverse = INV(np.where(infinite[..., None, None], one, x))
         result = _of_matrices(x, p, False) * _of_matrices(inverse, p, False)
-    return np.where(infinite, dtype_of(result).type(math.inf), result)
+    return as_number(np.where(infinite, dtype_of(result).type(math.inf), result))

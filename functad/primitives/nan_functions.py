@@ -14,6 +14,7 @@ from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.batching import aligned, along_axes, spread_out
 from functad.primitives.conversion import astype
 from functad.primitives.extremes import MAX, MIN, enter_position
+from functad.primitives.indexing import as_number
 from functad.primitives.kinds import composite, constant, general
 from functad.primitives.operands import as_operand, refuse_out
 from functad.primitives.primitive import Primitive
@@ -244,7 +245,7 @@ def nanvar(
     squares = (d * d.conjugate()).real if dtype_of(a).kind == "c" else d * d
     total = sum(squares, axis, dtype, keepdims=keepdims)
     spare = (number if keepdims else number.reshape(shape_of(total))) - ddof
-    return np.where(spare > 0, total / _as_real(np.where(spare > 0, spare, 1), dtype_of(total)), np.nan)
+    return as_number(np.where(spare > 0, total / _as_real(np.where(spare > 0, spare, 1), dtype_of(total)), np.nan))
 
 
 def _std_samples(array: Any) -> Calls:

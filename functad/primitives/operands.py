@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import UnsupportedError
-from functad.expressions.spec import ArraySpec, spec_of
+from functad.expressions.spec import PYTHON_SCALARS, ArraySpec
 from functad.places import here
 
 
@@ -19,7 +19,7 @@ def is_traced(value: Any) -> bool:
 
 def as_operand(value: Any) -> Any:
     """Return a list or tuple as an array, or as a Tensor if there is one in it; anything else as it is."""
-    if not isinstance(value, (list, tuple)):
+    if not issubclass(type(value), (list, tuple)):
         return value
     parts = [as_operand(part) for part in value]
     return np.stack(parts) if any(map(is_traced, parts)) else np.asarray(value)
@@ -31,12 +31,12 @@ def foreign_rules(leaf: Any) -> str | None:
     A masked array leaves elements out of sums, a matrix multiplies as matrices by `*`, a Series of pandas is indexed by labels.
     What is recorded are NumPy's operations, so values and derivatives would be others than those of the function.
     """
-    if isinstance(leaf, np.ndarray):
+    if issubclass(type(leaf), np.ndarray):
         kinds = {kind.__name__ for kind in type(leaf).__mro__ if kind.__module__.startswith("numpy")}
         if "MaskedArray" in kinds:
             return "Sums over a masked array leave elements out. Pass .data and .mask, and use np.where(mask, 0.0, x)."
         return "A matrix multiplies by *. Pass np.asarray of it, and multiply by @." if "matrix" in kinds else None
-    if isinstance(leaf, np.generic):
+    if issubclass(type(leaf), np.generic):
         return None
     if hasattr(leaf, "__array__") and not hasattr(leaf, "__array_function__") and isinstance(leaf.dtype, np.dtype):
         return "It has labels or rules of indexing of its own, which NumPy has not. Pass np.asarray of it."
@@ -85,17 +85,24 @@ def concrete(value: Any, wanted: str) -> Any:
     return value
 
 
-def strong(value: Any) -> Any:
-    """Return a Tensor of a Python number as one of a NumPy scalar, whose dtype does not yield; anything else as it is.
+def is_weak(value: Any) -> bool:
+    """Say whether a value is a Python number, or a Tensor of one, whose dtype yields to that of arrays."""
+    inner = innermost(value)
+    return type(inner) in PYTHON_SCALARS or (issubclass(type(inner), ArraySpec) and inner.weak)
 
-    For functions that make arrays of their arguments first, as `np.inner` does, where ufuncs do not.
+
+def strong(value: Any) -> Any:
+    """Return a Tensor of a Python number as one of an array of shape (), whose dtype does not yield; anything else as it is.
+
+    For functions that make arrays of their arguments first, as `np.inner` does, and for ufuncs of nothing but Python numbers:
+    only Python's own operators give Python numbers.
     """
-    return value.astype(value.dtype) if is_traced(value) and spec_of(innermost(value)).weak else value
+    return value.astype(value.dtype) if is_traced(value) and is_weak(value) else value
 
 
 def zeros_for(shape: tuple[int, ...], dtype: Any, like: Any) -> Any:
     """Return zeros of the kind of array that `like` is; NumPy's own `like=` accepts no scalars."""
-    if isinstance(like, (np.generic, float, complex, ArraySpec)):
+    if issubclass(type(like), (np.generic, float, complex, ArraySpec)):
         return np.zeros(shape, dtype)
     return np.zeros(shape, dtype, like=like)
 

@@ -156,11 +156,12 @@ def _pairs(value: Any, ndim: int, convert: Any) -> Any:
     """Return one pair per axis from a number, a pair, or a pair per axis, as `np.pad` takes them."""
     if is_traced(value) and value.ndim:
         value = list(value)
-    if not isinstance(value, (list, tuple, np.ndarray)):
+    if not issubclass(type(value), (list, tuple, np.ndarray)):
         pairs = [(value, value)] * ndim
     else:
         rows = [
-            list(row) if isinstance(row, (list, tuple, np.ndarray)) or (is_traced(row) and row.ndim) else row for row in value
+            list(row) if issubclass(type(row), (list, tuple, np.ndarray)) or (is_traced(row) and row.ndim) else row
+            for row in value
         ]
         if not isinstance(rows[0], list):
             rows = [rows]

@@ -70,7 +70,7 @@ def _argsort(a: Any, *, axis: int | None, kind: Any, stable: bool | None) -> Any
 
 def _argsort_spec(a: Any, *, axis: int | None, kind: Any, stable: bool | None) -> ArraySpec:
     spec = spec_of(a)
-    return ArraySpec((spec.size,) if axis is None else spec.shape, _INTP)
+    return ArraySpec((spec.size,) if axis is None else spec.shape or (1,), _INTP)
 
 
 ARGSORT = constant(

@@ -11,6 +11,7 @@ import numpy as np
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.batching import everywhere, one_by_one
+from functad.primitives.indexing import as_number
 from functad.primitives.kinds import composite, constant
 from functad.primitives.operands import as_operand, innermost, is_traced, refuse_out
 from functad.primitives.ordering import PICKED, POSITIONS
@@ -60,7 +61,7 @@ def median_of(a: Any, axis: Any, keepdims: Any, *, skip_nan: bool) -> Any:
     else:
         ranks = np.array([n // 2] if n % 2 else [n // 2 - 1, n // 2])
     middle = PICKED(rows, POSITIONS(rows, ranks, skip_nan=skip_nan))
-    result = mean(middle, -1) if shape_of(middle)[-1] > 1 or dtype_of(middle).kind in "biu" else middle[..., 0]
+    result = mean(middle, -1) if shape_of(middle)[-1] > 1 or dtype_of(middle).kind in "biu" else as_number(middle[..., 0])
     return result.reshape(whole) if keepdims else result
 
 
@@ -168,7 +169,7 @@ def quantile_of(
         n = number_without_nan(rows).astype(dtype_of(q)) if skip_nan else shape_of(rows)[-1]
         values = _between(rows, *_neighbours(method, q.reshape(-1), n), exact=exact, weak=weak, skip_nan=skip_nan)
     if own == ():
-        values = values[..., 0]
+        values = values[0] if len(shape_of(values)) == 1 else values[..., 0]
         return values.reshape(whole) if keepdims else values
     rest = whole if keepdims else shape_of(values)[:-1]
     return np.moveaxis(values, -1, 0).reshape((*own, *rest))

@@ -49,7 +49,7 @@ def has_nan(value: Any) -> bool:
 
 def _product(x: Any, y: Any, raw: Callable[[], bool] = _never) -> Any:
     out = x * y
-    if type(out) is not _ndarray and isinstance(out, _SCALARS):
+    if type(out) is not _ndarray and issubclass(type(out), _SCALARS):
         return type(out)(0) if out != out and (x == 0 or y == 0) and not raw() else out
     if has_nan(out) and not raw():
         return np.where((x == 0) | (y == 0), np.zeros((), out.dtype, like=out), out)
@@ -57,7 +57,7 @@ def _product(x: Any, y: Any, raw: Callable[[], bool] = _never) -> Any:
 
 
 def _mended(x: Any, y: Any, raw: Callable[[], bool] = _never) -> Any:
-    if type(x) is _ndarray or not isinstance(x, _SCALARS):
+    if type(x) is _ndarray or not issubclass(type(x), _SCALARS):
         return np.where((y == 0) & (x != x), np.zeros((), x.dtype, like=x), x) if has_nan(x) and not raw() else x
     return type(x)(0) if x != x and y == 0 and not raw() else x
 
@@ -85,7 +85,7 @@ def _quotient(x: Any, y: Any, raw: Callable[[], bool] = _never) -> Any:
         out = x / y
     except ZeroDivisionError:  # two Python numbers: give infinity or NaN, as NumPy does
         out = np.true_divide(x, y).item()
-    if type(out) is not _ndarray and isinstance(out, _SCALARS):
+    if type(out) is not _ndarray and issubclass(type(out), _SCALARS):
         return type(out)(0) if out != out and x == 0 and not raw() else out
     if has_nan(out) and not raw():
         return np.where(x == 0, np.zeros((), out.dtype, like=out), out)

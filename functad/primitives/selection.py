@@ -13,6 +13,7 @@ import numpy as np
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives import batching
+from functad.primitives.indexing import as_number
 from functad.primitives.kinds import composite, elementwise, general
 from functad.primitives.operands import as_operand, is_traced, refuse_out
 from functad.primitives.positions import nonzero
@@ -232,13 +233,15 @@ def _nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, n
     if not copy and is_traced(x) and shape_of(x):
         type(x).__functad_write__(x, Ellipsis, _nan_to_num(x, True, nan, posinf, neginf))
         return x
+    if dtype_of(x).kind not in "fc":
+        return np.copy(x)
     if dtype_of(x).kind == "c":
         real, imaginary = (_nan_to_num(part, copy, nan, posinf, neginf) for part in (np.real(x), np.imag(x)))
         return real + 1j * imaginary
     limits = np.finfo(dtype_of(x))
     x = np.where(np.isnan(x), nan, x)
     x = np.where(x == np.inf, float(limits.max) if posinf is None else posinf, x)
-    return np.where(x == -np.inf, float(limits.min) if neginf is None else neginf, x)
+    return as_number(np.where(x == -np.inf, float(limits.min) if neginf is None else neginf, x))
 
 
 for _selecting in (KEPT, DROPPED, WHERE, CHOOSE):

@@ -19,7 +19,7 @@ from functad.places import here
 from functad.primitives.batching import shaped
 from functad.primitives.broadcasting import as_shape
 from functad.primitives.kinds import composite, linear
-from functad.primitives.operands import as_operand, innermost
+from functad.primitives.operands import as_operand, innermost, strong
 from functad.primitives.primitive import Primitive
 
 Calls = list[tuple[tuple[Any, ...], dict[str, Any]]]
@@ -174,6 +174,7 @@ def reverse_axes(a: Any) -> Any:
 
 def transpose(a: Any, axes: Any = None) -> Any:
     """`np.transpose`."""
+    a = a if shape_of(a) else strong(a)
     if axes is None:
         return reverse_axes(a)
     ndim = len(shape_of(a))
@@ -319,6 +320,7 @@ def expand_dims(a: Any, axis: Any) -> Any:
 def squeeze(a: Any, axis: Any = None) -> Any:
     """`np.squeeze`."""
     own = shape_of(a)
+    a = a if own else strong(a)
     if axis is None:
         shape = tuple([n for n in own if n != 1])
     elif not own and axis in (0, -1):  # which NumPy allows

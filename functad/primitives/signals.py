@@ -14,7 +14,7 @@ from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of, sta
 from functad.primitives.batching import one_by_one, padded, spread_out, stacked
 from functad.primitives.calculus import array_of
 from functad.primitives.conversion import astype
-from functad.primitives.indexing import get_item
+from functad.primitives.indexing import as_number, get_item
 from functad.primitives.joining import concatenate
 from functad.primitives.kinds import composite, general, multilinear
 from functad.primitives.operands import as_operand, concrete, is_traced
@@ -179,12 +179,13 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         inside = np.where(flat, f1, f0 + product(f1 - f0, (x - x0) / (width + flat)))
         inside = np.where(x == x, inside, x)  # NaN stays NaN
     below, above = x < xp[0], x > xp[-1]
-    return np.where(below, fp[0] if left is None else left, np.where(above, fp[-1] if right is None else right, inside))
+    outside = np.where(above, fp[-1] if right is None else right, inside)
+    return as_number(np.where(below, fp[0] if left is None else left, outside))
 
 
 def _at(values: Any, i: Any) -> Any:
     """Return `values[i]`; an array of NumPy takes no index of another library, so it is made an array of that first."""
-    if type(values) is np.ndarray and not isinstance(i, (np.ndarray, np.generic)) and not is_traced(i):
+    if type(values) is np.ndarray and not issubclass(type(i), (np.ndarray, np.generic)) and not is_traced(i):
         values = np.asarray(values, like=i)
     return get_item(values, i)
 

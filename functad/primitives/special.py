@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import PLAIN, ArraySpec, spec_of
+from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives.conversion import astype
 from functad.primitives.kinds import composite, elementwise, ufunc_spec
+from functad.primitives.operands import strong
 from functad.primitives.primitive import Primitive
 from functad.primitives.safe import has_nan, over_radius
 
@@ -33,7 +35,7 @@ def _softmax_first(x: Any, y: Any) -> Any:
         np.exp(difference, difference)
         difference += 1.0
         return np.reciprocal(difference, difference)
-    if not isinstance(difference, (np.generic, float, int)):  # an array of another library
+    if not issubclass(type(difference), (np.generic, float, int)):  # an array of another library
         difference = np.where(x == y, np.zeros((), difference.dtype, like=difference), difference)
     elif difference != difference and x == y:
         difference = type(difference)(0)
@@ -156,7 +158,7 @@ MODF_FRACTION = elementwise(
     modf_fraction,
     lambda g: g,
     operator=_modf_fraction,
-    spec=ufunc_spec(np.trunc, keeps_weak=False),
+    spec=ufunc_spec(np.modf, keeps_weak=False),
     complex=False,
     internal=True,
     doc="d(x - trunc(x)) = dx",
@@ -172,13 +174,14 @@ def _one_real(array: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
 def frexp(x: Any, /) -> tuple[Any, Any]:
     """Return mantissa and exponent: `x = mantissa * 2 ** exponent`."""
     exponent = FREXP_EXPONENT(x)
-    return np.ldexp(x, -exponent), exponent
+    return np.ldexp(strong(x), -exponent), exponent
 
 
 @composite(np.modf, doc="the fractional part has derivative 1, the integral part 0", samples=_one_real, complex=False)
 def modf(x: Any, /) -> tuple[Any, Any]:
     """Return the fractional and the integral part of `x`, both with its sign."""
-    return modf_fraction(x), np.trunc(x)
+    fraction = modf_fraction(x)
+    return fraction, astype(np.trunc(x), dtype_of(fraction), copy=False)
 
 
 @composite(
@@ -238,6 +241,6 @@ SINC_DERIVATIVE = elementwise(
 SINC = elementwise(
     np.sinc,
     lambda g, x: g * sinc_derivative(x, 1),
-    spec=ufunc_spec(np.sin, keeps_weak=False),
+    spec=lambda x: ArraySpec(shape_of(x), np.sinc(np.ones(1, dtype_of(x))).dtype),
     doc="d sinc(x) = (cos(pi x) - sinc(x)) / x dx; 0 at x = 0",
 )

@@ -37,10 +37,10 @@ def _take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: 
     refuse_out(out, "take")
     a, indices = as_operand(a), as_operand(indices)
     if axis is None:
-        a, axis = a if len(shape_of(a)) == 1 else a.reshape(-1), 0
+        a, axis = a if len(shape_of(a)) == 1 else np.reshape(a, -1), 0
     axis = normalize_axis_index(axis, len(shape_of(a)))
     length = shape_of(a)[axis]
-    if isinstance(indices, np.ndarray) and indices.size == 0:
+    if issubclass(type(indices), np.ndarray) and indices.size == 0:
         indices = indices.astype(np.intp)
     if mode == "wrap":
         indices = indices % length

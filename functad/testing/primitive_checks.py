@@ -153,10 +153,17 @@ def _agree_pairing(left: tuple[Any, Any], right: tuple[Any, Any], tolerance: flo
 
 
 def check_value(call: Call) -> None:
-    """Check that the result under a trace is NumPy's, in structure, shapes, dtypes and values."""
+    """Check that the result under a trace is NumPy's, in structure, types, shapes, dtypes and values."""
     if not call.primals:
         return
-    traced = functad.vjp(lambda *primals: ((), call.result(*primals)), *call.primals, has_aux=True)[2]
+    kinds: list[type] = []
+
+    def f(*primals: Any) -> Any:
+        out = call.result(*primals)
+        kinds[:] = [leaf.__class__ for leaf in flatten(out)[0]]
+        return (), out
+
+    traced = functad.vjp(f, *call.primals, has_aux=True)[2]
     found, structure = flatten(traced)
     expected, wanted = flatten(call.value)
     assert structure == wanted, f"{call} returns {structure} under a trace, and not {wanted}"
@@ -164,6 +171,7 @@ def check_value(call: Call) -> None:
         if not is_array(b):
             assert a == b, f"{call}: result {i} is {a!r} under a trace, and not {b!r}"
             continue
+        assert kinds[i] is type(b), f"{call}: result {i} is a {kinds[i].__name__} under a trace, and not a {type(b).__name__}"
         assert dtype_of(a) == dtype_of(b), f"{call}: result {i} is {dtype_of(a)} under a trace, and not {dtype_of(b)}"
         single = dtype_of(b) in SINGLE_TYPES
         if dtype_of(b).kind in "fc":

@@ -107,4 +107,4 @@ def _is_elementwise(primitive: Primitive) -> bool:
 def _takes_first(index: Any) -> bool:
     """Say whether an index takes places along the first axis, and all of the others."""
     first, *others = index if type(index) is tuple else (index,)
-    return isinstance(first, np.ndarray) and all(type(other) is slice and other == slice(None) for other in others)
+    return issubclass(type(first), np.ndarray) and all(type(other) is slice and other == slice(None) for other in others)

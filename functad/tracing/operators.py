@@ -9,12 +9,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from math import copysign
+from numbers import Rational
 from typing import Any
 
 import numpy as np
 
+from functad.errors import UnsupportedError
+from functad.places import here
 from functad.primitives import arithmetic, bounds, comparisons, contractions
-from functad.primitives.operands import innermost, refuse_foreign
+from functad.primitives.operands import innermost, refuse_foreign, strong
 from functad.primitives.primitive import KEEP_NOTHING, Plan, Primitive, names_read
 from functad.tracing.constants import SMALL, held
 from functad.tracing.conversions import unhashable
@@ -33,7 +36,7 @@ _FOREIGN = (str, bytes, dict, set, type(None))
 Method = Callable[..., Any]
 
 UNARY: dict[Any, Method] = {}
-"""The short way for each ufunc of one argument that has been called."""
+"""The short way for each ufunc of one argument that has been called; of a Python number it makes one of NumPy's."""
 
 BINARY: dict[Any, tuple[Method, Method]] = {}
 """The operator method and its reflection for each ufunc that has one; ufunc calls take the same short way."""
@@ -73,6 +76,8 @@ def _slow(primitive: Primitive, x: Any, y: Any) -> Any:
     if (type(x) in _PLAIN or isinstance(x, Recorded)) and (type(y) in _PLAIN or isinstance(y, Recorded)):
         return record(primitive, (x, y), {})
     for operand in (x, y):
+        if issubclass(type(operand), Rational) and not issubclass(type(operand), (int, np.integer)):  # a Fraction
+            return _slow(primitive, *[float(v) if v is operand else v for v in (x, y)])
         if type(operand) in (list, tuple):
             return _slow(primitive, *[_asarray(v) if v is operand else v for v in (x, y)])
         if isinstance(operand, _FOREIGN) or (_overrides(operand) and not _holds(x, y, type(operand))):
@@ -134,7 +139,9 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                     return idle(type(x), compute(other, x.value) if flipped else compute(x.value, other))
             return _slow(primitive, y, x) if flipped else _slow(primitive, x, y)
 
-        def method(x: Any, y: Any, depth: int = 1) -> Any:
+        def method(x: Any, y: Any, modulus: Any = None, *, depth: int = 1) -> Any:
+            if modulus is not None:
+                raise UnsupportedError(f"pow with a modulus, of a Tensor, at {here()}. Use t**y % modulus.")
             recorder = x.recorder
             if not recorder.eager:
                 return aside(x, y)
@@ -250,7 +257,10 @@ def unary(primitive: Primitive) -> Method:
         equations.append((plan, x.slot, saved, specs))
         return tensor
 
-    UNARY[primitive.function] = method
+    def called(x: Any, depth: int) -> Any:
+        return method(strong(x), depth + 1)
+
+    UNARY[primitive.function] = method if compute is primitive.function else called
     return method
 
 

@@ -395,7 +395,7 @@ def _with_constants_held(arrays: Sequence[Any], values: Sequence[Any], plan: Any
         return values
     result = list(values)
     for i, a in enumerate(arrays):
-        if i in holds and isinstance(a, _ndarray):
+        if i in holds and issubclass(type(a), _ndarray):
             result[i] = held(a, recorder)
     return result
 
@@ -419,7 +419,7 @@ def append_abstract(
             inputs.append(a.slot)
         else:
             known.append(spec_of(a) if isinstance(a, Recorded) else a)
-            inputs.append(Constant(a.copy() if isinstance(a, _ndarray) else clone(a) if isinstance(a, Recorded) else a))
+            inputs.append(Constant(a.copy() if issubclass(type(a), _ndarray) else clone(a) if isinstance(a, Recorded) else a))
     out = primitive.spec(*known, **params)
     results = out if primitive.multiple else (out,)
     first = len(recorder.equations)

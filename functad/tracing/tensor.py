@@ -15,7 +15,7 @@ from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
 from functad.places import here
 from functad.primitives import vocabulary
 from functad.primitives.names import shown_name
-from functad.primitives.operands import TensorGivenError, innermost, refuse_foreign
+from functad.primitives.operands import TensorGivenError, innermost, is_traced, is_weak, refuse_foreign, strong
 from functad.primitives.primitive import ENTRIES, Composite, Primitive
 from functad.primitives.ufunc_methods import METHODS, call_with_keywords
 from functad.tracing import choosing, conversions, joining, reducing  # noqa: F401 # these enter short ways
@@ -24,6 +24,7 @@ from functad.tracing.methods import ArrayMethods
 from functad.tracing.operators import BINARY, SHORT, UNARY, Operators, binary, unary
 from functad.tracing.reading import Reading
 from functad.tracing.recorder import ABSTRACT, Recorded, awake, escaped, idle, record
+from functad.tracing.type_tests import TensorType, TypeTests
 from functad.tracing.views import lies_in_order, note_read_only, refresh
 from functad.tracing.writing import Writing, buffer_after, buffer_like, by_name, into, overwrite, write
 from functad.trees import LEAF_KINDS
@@ -31,7 +32,7 @@ from functad.trees import LEAF_KINDS
 _KNOWN = (Recorded, np.ndarray, np.generic, int, float, complex, list, tuple)
 
 
-class Tensor(Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded):
+class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded, metaclass=TensorType):
     """An array value that is being traced; functions under a transform receive it in place of their arguments.
 
     It has the attributes, operators and methods of an array. Users do not make Tensors: the transforms do.
@@ -62,10 +63,15 @@ class Tensor(Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded):
                 return UNARY[ufunc](self, 2)
             if len(inputs) == 1:
                 return _first_call(ufunc, self)
+        first = self
+        if type(self.value) not in _STRONG and all(map(is_weak, inputs)):
+            inputs = tuple([strong(value) if is_traced(value) else np.asarray(value)[()] for value in inputs])
+            first = next(filter(is_traced, inputs))
+        if not kwargs and method == "__call__":
             short = BINARY.get(ufunc) or _short_way(ufunc)
             if short is not None:
                 x, y = inputs
-                return short[0](x, y, 2) if x is self else short[1](y, x, 2)
+                return short[0](x, y, depth=2) if x is first else short[1](y, x, depth=2)
         if not all(isinstance(value, _KNOWN) or _holds(self, type(value)) for value in inputs):
             return NotImplemented
         if any(isinstance(out, Recorded) for out in kwargs.get("out", ())):
@@ -148,11 +154,6 @@ class Tensor(Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded):
     def __round__(self, ndigits: int | None = None) -> Any:
         return np.round(self, 0 if ndigits is None else ndigits)
 
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("len() of a Tensor of shape ()")
-        return self.shape[0]
-
     def __contains__(self, item: Any) -> bool:
         return bool((self == item).any())
 
@@ -231,6 +232,14 @@ class Tensor(Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded):
         """
         return self._plain("item()").item(*args)
 
+    def as_integer_ratio(self) -> Any:
+        """Return the number as a fraction, unless it is being differentiated."""
+        return self._plain("as_integer_ratio()").as_integer_ratio()
+
+    def is_integer(self) -> bool:
+        """Say whether the number is one, as the method of Python's and NumPy's numbers does."""
+        return bool(self._concrete("is_integer()").is_integer())
+
     def tolist(self) -> Any:
         """Return the elements as Python numbers, unless they are being differentiated."""
         return self._plain("tolist()").tolist()
@@ -245,6 +254,7 @@ class Tensor(Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded):
 
 LEAF_KINDS.add(Tensor)
 _USUAL = frozenset({Tensor, np.ndarray})
+_STRONG = frozenset({np.ndarray, np.float64, np.float32})
 
 
 def idle_tensor(value: Any) -> Tensor:
@@ -261,7 +271,7 @@ def _first_call(ufunc: np.ufunc, x: Tensor) -> Any:
     """Call a ufunc of one argument for the first time: make its short way, if it is elementwise."""
     entry = _entry_of(ufunc)
     if not isinstance(entry, Primitive) or entry.kind != "elementwise" or not entry.differentiable(0):
-        return entry.front(x)
+        return entry.front(x if getattr(entry, "compute", ufunc) is ufunc else strong(x))
     return entry.front(x) if entry.reverse_plan((0,)).pushes is None else unary(entry)(x, 3)
 
 

@@ -81,7 +81,7 @@ def layout_at(a: Any) -> int:
         a = a.value
         if isinstance(a, ArraySpec):
             return CONTIGUOUS
-    return layout_of(a.strides, a.shape, a.itemsize) if isinstance(a, _ndarray) else CONTIGUOUS
+    return layout_of(a.strides, a.shape, a.itemsize) if issubclass(type(a), _ndarray) else CONTIGUOUS
 
 
 def layout_of_examples(array: Any) -> int:
@@ -97,7 +97,7 @@ def layout_of_examples(array: Any) -> int:
             array = part(np.empty(root.shape, root.dtype), path)
         else:
             array = array.value
-    return layout_of(array.strides[1:], array.shape[1:], array.itemsize) if isinstance(array, _ndarray) else CONTIGUOUS
+    return layout_of(array.strides[1:], array.shape[1:], array.itemsize) if issubclass(type(array), _ndarray) else CONTIGUOUS
 
 
 def lies_in_order(tensor: Any) -> bool | None:
@@ -113,7 +113,7 @@ def lie_alike(one: Any, other: Any) -> bool:
         if _own_layout(one) != CONTIGUOUS or _own_layout(other) != CONTIGUOUS:
             return False
         one, other = one.value, other.value
-    if isinstance(one, _ndarray) and isinstance(other, _ndarray):
+    if issubclass(type(one), _ndarray) and issubclass(type(other), _ndarray):
         return one.strides == other.strides
     return layout_at(one) == layout_at(other) == CONTIGUOUS
 
@@ -174,7 +174,7 @@ def _view_of(base: Any, primitive: Primitive, params: dict[str, Any]) -> tuple[b
     value = whole
     for step in (*(path if known else ()), Step(primitive, params)):
         value = step.read(value)
-        if not isinstance(value, _ndarray) or not np.may_share_memory(value, whole):
+        if not issubclass(type(value), _ndarray) or not np.may_share_memory(value, whole):
             return False, ANY
     layout = layout_of(value.strides, value.shape, value.itemsize)
     if known or is_flat(value.shape):

@@ -104,7 +104,7 @@ def _check(tensor: Any, root: Any, v: Any) -> None:
     locked = any(not step.writeable for step in origin_of(tensor)[1])
     if locked or (type(inner) is _ndarray and not inner.flags.writeable):
         raise ValueError("assignment destination is read-only")
-    if not isinstance(inner, (_ndarray, ArraySpec)):
+    if not issubclass(type(inner), (_ndarray, ArraySpec)):
         raise TypeError(f"'{type(inner).__name__}' object does not support item assignment")
     if isinstance(v, Recorded) and dtype_of(v).kind in "fc" and dtype_of(root).kind in "biu":
         raise ConversionError(
@@ -264,7 +264,7 @@ def overwrite(tensor: Any, result: Any, casting: Any = "same_kind") -> Any:
 def _is_number(tensor: Any) -> bool:
     """Say whether a Tensor stands for a NumPy scalar, which nothing is written into."""
     inner = innermost(tensor)
-    return inner.shape == () if isinstance(inner, ArraySpec) else not isinstance(inner, _ndarray)
+    return inner.shape == () if isinstance(inner, ArraySpec) else not issubclass(type(inner), _ndarray)
 
 
 def _in_place(symbol: str) -> Callable[[Any, Any], Any]:

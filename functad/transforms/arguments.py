@@ -137,7 +137,7 @@ def _held(leaf: Any, recorder: Recorder) -> Any:
     """Return what stands for a leaf of an argument in the trace."""
     if isinstance(leaf, Recorded):
         return clone(leaf)
-    return held_input(leaf, recorder) if isinstance(leaf, _ndarray) and not recorder.lasting else leaf
+    return held_input(leaf, recorder) if issubclass(type(leaf), _ndarray) and not recorder.lasting else leaf
 
 
 _INTEGER = (

@@ -122,7 +122,7 @@ def checkpoint_sequence(step: Callable[..., Any], n: int, snapshots: int | None 
 
 
 def _is_integer(value: Any) -> bool:
-    return isinstance(value, (int, np.integer))
+    return issubclass(type(value), (int, np.integer))
 
 
 def _as_array(leaf: Any) -> Any:

@@ -124,8 +124,8 @@ class Follower(Recorder):
         if isinstance(out, (tuple, list)):
             parts = [self.constant(part, step) for part in out]
             return type(out)(*parts) if hasattr(out, "_fields") else type(out)(parts)
-        is_array = isinstance(out, (np.ndarray, np.generic, Recorded)) and dtype_of(out).kind in "biufc"
-        if not is_array and not (numbers and isinstance(out, _NUMBERS)):
+        is_array = issubclass(type(out), (np.ndarray, np.generic, Recorded)) and dtype_of(out).kind in "biufc"
+        if not is_array and not (numbers and issubclass(type(out), _NUMBERS)):
             return out
         tensor = Followed()
         tensor.value, tensor.recorder, tensor.slot = out, self, len(self.equations)

@@ -64,7 +64,7 @@ def push_forward(
 @in_silence
 def _are_nan(ts: Sequence[Any]) -> bool:
     """Say whether there is a NaN among tangents; of large numbers the search overflows, which is nobody's business."""
-    return any(has_nan(t) if type(t) is np.ndarray else isinstance(t, np.generic) and t != t for t in ts)
+    return any(has_nan(t) if type(t) is np.ndarray else issubclass(type(t), np.generic) and t != t for t in ts)
 
 
 @in_silence

@@ -108,7 +108,7 @@ def _captures(f: Callable[..., Any], flat: Callable[..., list[Any]], leaves: Lea
     if known and not any(isinstance(slope, Recorded) for slope in flat(*values)):
         return flat, ()
     numeric = [
-        i for i, value in enumerate(values) if isinstance(value, (ArraySpec, np.ndarray, np.generic, int, float, complex))
+        i for i, value in enumerate(values) if issubclass(type(value), (ArraySpec, np.ndarray, np.generic, int, float, complex))
     ]
 
     try:

@@ -61,7 +61,7 @@ def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
             )
     flat = np.concatenate(parts) if parts else np.zeros(0)
     flat = own_results([flat], leaves)[0]
-    specs = [(shape_of(leaf), dtype_of(leaf), isinstance(leaf, np.ndarray)) for leaf in leaves]
+    specs = [(shape_of(leaf), dtype_of(leaf), issubclass(type(leaf), np.ndarray)) for leaf in leaves]
     return flat, _unraveller(structure, specs, dtype)
 
 

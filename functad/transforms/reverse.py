@@ -316,7 +316,7 @@ def pull_write(equation: Any, index: int, g: Any, cotangents: list[Any], owned: 
         piece = None
         if 1 in plan.active:
             piece = view[where] if adds else written(view, where)
-            piece = piece if isinstance(piece, np.generic) else piece.copy()
+            piece = piece if issubclass(type(piece), np.generic) else piece.copy()
             if path:
                 piece = as_cotangent(piece, path)
         if not adds:

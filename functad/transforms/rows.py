@@ -168,7 +168,7 @@ def whole(value: Any) -> Any:
 
 
 def _has_values(values: Any) -> bool:
-    return isinstance(values, (np.ndarray, np.generic))
+    return issubclass(type(values), (np.ndarray, np.generic))
 
 
 def _by_rows(ufunc: np.ufunc, inputs: Sequence[Any]) -> RowSlices | None:
@@ -190,7 +190,7 @@ def _by_rows(ufunc: np.ufunc, inputs: Sequence[Any]) -> RowSlices | None:
 
 def _is_factor(value: Any) -> bool:
     """Say whether a value is a number whose product with zero is zero."""
-    number = type(value) in PYTHON_SCALARS or (isinstance(value, (np.generic, np.ndarray)) and np.ndim(value) == 0)
+    number = type(value) in PYTHON_SCALARS or (issubclass(type(value), (np.generic, np.ndarray)) and np.ndim(value) == 0)
     return number and dtype_of(value).kind in "biufc" and bool(np.isfinite(value))
 
 

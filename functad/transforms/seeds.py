@@ -139,5 +139,5 @@ def widest(recorder: Recorder, *leaves: Any) -> int:
                 elif isinstance(value, Recorded):
                     sizes.append(size_of(lowest(value)))
                 elif type(value) is tuple:
-                    sizes += [size_of(lowest(part)) for part in value if isinstance(part, (np.ndarray, Recorded))]
+                    sizes += [size_of(lowest(part)) for part in value if issubclass(type(part), (np.ndarray, Recorded))]
     return max(sizes, default=1)

@@ -73,7 +73,7 @@ class GradientTape(functad.GradientTape):
 
     def gradient(self, target: Any, *args: Any, **kwargs: Any) -> Any:
         """Return derivatives as `functad.GradientTape.gradient` does; those of plain results, as of `x // 2`, are `None`."""
-        tensors = mapped(lambda leaf: as_tensor(leaf) if isinstance(leaf, (np.ndarray, np.generic)) else leaf, target)
+        tensors = mapped(lambda leaf: as_tensor(leaf) if issubclass(type(leaf), (np.ndarray, np.generic)) else leaf, target)
         return tensors_of(super().gradient(tensors, *args, **kwargs))
 
     def jacobian(self, *args: Any, **kwargs: Any) -> Any:

@@ -165,7 +165,7 @@ def gather(
     along += len(shape_of(x)) if along < 0 else 0
     length = shape_of(x)[along]
     numbers = lowest(places)  # of all examples of a batch
-    if isinstance(numbers, np.ndarray) and numbers.size and (numbers.min() < 0 or numbers.max() >= length):
+    if issubclass(type(numbers), np.ndarray) and numbers.size and (numbers.min() < 0 or numbers.max() >= length):
         raise IndexError(f"positions from {numbers.min()} to {numbers.max()} on an axis of length {length}, at {here()}.")
     if not batch_dims:
         return np.take(x, places, axis=along)
