@@ -101,7 +101,7 @@ def type_of(value: Any) -> type:
         return type(value)
     if value.weak:
         return type(value.dtype.type(0).item())
-    return np.ndarray if value.shape else value.dtype.type  # type: ignore[no-any-return]
+    return np.ndarray if value.shape else value.dtype.type
 
 
 def stand_in(value: Any) -> Any:

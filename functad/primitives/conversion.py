@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import ConversionError
-from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.expressions.spec import ArraySpec, dtype_of, spec_of
 from functad.places import here
 from functad.primitives.batching import elementwise
 from functad.primitives.broadcasting import BROADCAST_TO

@@ -171,7 +171,8 @@ def check_value(call: Call) -> None:
         if not is_array(b):
             assert a == b, f"{call}: result {i} is {a!r} under a trace, and not {b!r}"
             continue
-        assert kinds[i] is type(b), f"{call}: result {i} is a {kinds[i].__name__} under a trace, and not a {type(b).__name__}"
+        kind: type = b.__class__
+        assert kinds[i] is kind, f"{call}: result {i} is a {kinds[i].__name__} under a trace, and not a {kind.__name__}"
         assert dtype_of(a) == dtype_of(b), f"{call}: result {i} is {dtype_of(a)} under a trace, and not {dtype_of(b)}"
         single = dtype_of(b) in SINGLE_TYPES
         if dtype_of(b).kind in "fc":

@@ -28,7 +28,7 @@ class TensorType(type):
     """
 
     @property
-    def __mro__(cls) -> tuple[type, ...]:  # type: ignore[override]
+    def __mro__(cls) -> tuple[type, ...]:
         return (_Hidden, *type.mro(cls))
 
 
@@ -48,7 +48,7 @@ class TypeTests:
     def __class__(self: Any) -> type:
         """The type of the value; where a trace has none, that of arrays, or of NumPy's numbers for the shape ()."""
         if sys._getframe(1).f_globals.get("__name__", "").startswith(_TOLD):
-            return type(self)  # type: ignore[no-any-return]
+            return type(self)
         value = self
         while issubclass(type(value), Recorded):
             held = value.value
@@ -60,4 +60,4 @@ class TypeTests:
         """The method that `len` calls; a number has none."""
         if not self.shape:
             raise _UnsizedError("len() of a Tensor of shape ()")
-        return lambda: self.shape[0]  # type: ignore[no-any-return]
+        return lambda: self.shape[0]

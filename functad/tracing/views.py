@@ -114,7 +114,7 @@ def lie_alike(one: Any, other: Any) -> bool:
             return False
         one, other = one.value, other.value
     if issubclass(type(one), _ndarray) and issubclass(type(other), _ndarray):
-        return one.strides == other.strides
+        return bool(one.strides == other.strides)
     return layout_at(one) == layout_at(other) == CONTIGUOUS
 
 
