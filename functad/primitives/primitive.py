@@ -30,6 +30,7 @@ from functad.errors import UnsupportedError
 from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of, spec_of, stand_in
 from functad.places import here
 from functad.primitives.names import shown_name
+from functad.primitives.plans import Plans
 
 Rule = Callable[..., Any]
 Samples = Callable[[Any], Sequence[tuple[tuple[Any, ...], dict[str, Any]]]]
@@ -344,8 +345,7 @@ class Primitive(Entry):
         self.partial = any(isinstance(rule, UnknownRule) for rule in vjps)
         self.selects = gather
         self.front = self.__call__
-        self.reverse_plans: dict[tuple[int, ...], Plan] = {}
-        self.forward_plans: dict[tuple[int, ...], Plan] = {}
+        self.reverse_plans, self.forward_plans = Plans(), Plans()
         if internal:
             INTERNAL.append(self)
         elif registered:

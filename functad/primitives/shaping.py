@@ -125,7 +125,7 @@ def _transpose(a: Any, *, axes: tuple[int, ...]) -> Any:
         return np.transpose(a, axes)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1024)
 def inverse_permutation(axes: tuple[int, ...]) -> tuple[int, ...]:
     """Return the axes that undo a transposition."""
     return tuple(sorted(range(len(axes)), key=axes.__getitem__))

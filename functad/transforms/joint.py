@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from functad.primitives.batching import Batch, one_by_one
+from functad.primitives.plans import Plans
 from functad.primitives.primitive import Plan, Primitive, Rule, names_read
 
 
@@ -51,7 +52,7 @@ class JointPrimitive(Primitive):
         self.batch = batch
 
 
-class _ForwardPlans(dict[tuple[int, ...], Plan]):
+class _ForwardPlans(Plans):
     """The plans of a primitive for pushing tangents forward, made when they are asked for."""
 
     def __init__(self, primitive: Primitive, push: Rule) -> None:
