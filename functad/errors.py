@@ -385,13 +385,13 @@ class NotLinearError(FunctadError, ValueError):
 class UnconnectedWarning(_Coded, UserWarning):
     """The result of a function does not depend on an argument, or only where the derivative is cut.
 
-    Given by `warn_unconnected=True`; the gradient for that argument is zero.
+    Given by `warn_unconnected=True`, and by a Variable that is read after a value that is followed was assigned to it.
     """
 
     code = "unconnected"
     cause = (
         "No differentiable path leads from the argument to the result: it is not used, or what is computed from it passes "
-        "through a comparison, an integer, np.floor, stop_gradient or the like."
+        "through a comparison, an integer, np.floor, stop_gradient, an assignment to a Variable or the like."
     )
     cure = "functad.explain(f, *args) shows where each path is cut. Leave the argument out of argnums if that is meant."
 

@@ -37,14 +37,14 @@ def explain_missing(tape: GradientTape, targets: Sequence[Any], source: Any) -> 
     used = tape.depend_on(set(own))
     if used & set(places):
         if tape.depend_on(set(own), past=_may_cut) & set(places):
-            return "the tape does record a path, so there is a gradient."
+            return "the tape does record a path, so there is a gradient." + _late(tape, source, own)
         return (
             "the tape does record a path, but only by functions of custom_gradient: what the gradient function of one returns "
             "None for has no gradient."
         )
     if len(used) == len(own):
-        return "nothing that the tape records uses the source." + _cuts(tape, used)
-    return "the source is used, but not in what leads to the target." + _cuts(tape, used)
+        return "nothing that the tape records uses the source." + _cuts(tape, used) + _late(tape, source, own)
+    return "the source is used, but not in what leads to the target." + _cuts(tape, used) + _late(tape, source, own)
 
 
 def _may_cut(primitive: Any) -> bool:
@@ -79,6 +79,18 @@ def _made_outside(tape: GradientTape, own: Sequence[int]) -> str:
     return (
         "the target was not made by anything that the tape recorded: it was computed outside the `with` block, before the "
         "source was watched, or from constants." + _cuts(tape, used)
+    )
+
+
+def _late(tape: GradientTape, source: Any, own: Sequence[int]) -> str:
+    """Return that the source was watched when the tape had recorded something already, which may have used it, if so."""
+    before = sum(index < min(own) for index in set(tape.makers().values()))
+    watched = id(source) in tape._explicit or any(weak() is source for weak in tape._watched)
+    if not before or not watched:
+        return ""
+    return (
+        f" The source was watched after {before} operation{'s' * (before > 1)} had been recorded: what was computed from it "
+        f"until then does not count. Watch it before it is used."
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from functad.eager.module import Module, walk
-from functad.eager.readable import read
+from functad.eager.readable import read, refuse_foreign_rules
 from functad.eager.variable import Variable, standing_in
 from functad.errors import StateError
 from functad.expressions.spec import shape_of
@@ -34,7 +34,7 @@ def values_of(module: Any, trainable: bool | None = None) -> dict[str, Any]:
         {'bias': (1,), 'kernel': (2, 1)}
     """
     wanted = (True, False) if trainable is None else (trainable,)
-    return {path: v.numpy() for path, v in walk(module) if isinstance(v, Variable) and v.trainable in wanted}
+    return {path: v.copied() for path, v in walk(module) if isinstance(v, Variable) and v.trainable in wanted}
 
 
 def functional_call(module: Any, values: Mapping[str, Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -113,5 +113,6 @@ def _own(value: Any, variable: Variable) -> Any:
     """Return a value as a Tensor of a transform, or as an array that is nobody else's; lists and numbers in the dtype there."""
     if issubclass(type(value), (bool, int, float, complex)) and not issubclass(type(value), np.generic):
         return np.asarray(value, variable.dtype)[()]
+    refuse_foreign_rules(value, "functional_call with a value")
     plain = awake(read(as_operand(value)))
     return plain if isinstance(plain, Recorded) else np.array(plain)[()]

@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from functad.errors import InputError
+from functad.places import here
+from functad.primitives.operands import foreign_rules
 from functad.tracing.operators import BINARY, UNARY
 from functad.tracing.tensor import Tensor
 
@@ -15,6 +18,20 @@ def read(value: Any) -> Any:
     """Return the Tensor that a Variable, or a part of one, stands for now; anything else as it is."""
     reader = getattr(type(value), "__functad_read__", None)
     return value if reader is None else reader(value)
+
+
+def refuse_foreign_rules(value: Any, call: str) -> None:
+    """Refuse a masked array, or a list with one in it: its mask would be lost.
+
+    Raises:
+        InputError: it is one, or a matrix.
+    """
+    if type(value) in (list, tuple):
+        if not set(map(type, value)) <= _PLAIN_KINDS:
+            for part in value:
+                refuse_foreign_rules(part, call)
+    elif type(value) is not np.ndarray and isinstance(value, np.ndarray) and (reason := foreign_rules(value)):
+        raise InputError(f"{call} of a {type(value).__name__}, at {here()}. {reason}")
 
 
 def _read_inside(value: Any) -> Any:

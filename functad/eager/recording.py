@@ -28,6 +28,7 @@ import numpy as np
 
 from functad.eager.calls import Calls, as_constant
 from functad.eager.pruning import STEP, Schedule, still_there
+from functad.eager.readable import refuse_foreign_rules
 from functad.expressions.spec import is_float_array
 from functad.places import here, user_frame
 from functad.primitives.comparisons import BOOLEAN
@@ -291,6 +292,8 @@ def note_assigned(value: Any, method: str) -> None:
     while isinstance(value, Recorded):
         if isinstance(value.recorder, EagerRecorder):
             value.recorder.note(value, method)
+        elif value.recorder.follow is not None:  # that of `explain`, whose Tensors note it themselves
+            value._note(method)  # type: ignore[attr-defined]
         value = value.value
 
 
@@ -383,6 +386,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None) -> Tensor:
         array([2., 4.])
     """
     own: Any = plain(value)
+    refuse_foreign_rules(own, "constant()")
     if isinstance(own, Tensor):
         out: Any = own.astype(dtype) if dtype is not None else own
         if shape is not None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from functad.eager import containers
 from functad.eager.explaining import explain_missing
-from functad.eager.readable import Readable, read
+from functad.eager.readable import Readable, read, refuse_foreign_rules
 from functad.errors import InputError, NoPathError, SourceError, StructureError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.places import here
@@ -193,6 +193,7 @@ def as_numbers(given: Any, what: str) -> Any:
     value = read(given)
     if isinstance(value, Recorded) or type(value) in PYTHON_SCALARS:
         return value
+    refuse_foreign_rules(value, what)
     array = np.asarray(value)
     if array.dtype.kind not in "biufc":
         raise InputError(f"{what} is a {type(value).__name__} of {array.dtype}, at {here()}: give numbers.")

@@ -70,7 +70,7 @@ _BUILD = "Layers that take their shape from the first call have to be called onc
 def _entries(module: Any) -> Iterator[tuple[str, Any]]:
     for path, found in walk(module):
         if isinstance(found, Variable):
-            yield path, found.numpy()
+            yield path, found.copied()
         elif _has_state(found):
             for key, value in found.__functad_state__().items():
                 yield f"{path}/{key}" if path else key, value

@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
-from functad.eager.readable import Readable, read
+from functad.eager.readable import Readable, read, refuse_foreign_rules
 from functad.eager.recording import ACTIVE, Stamp, note_assigned
-from functad.errors import AbstractValueError, AssignmentError, InputError
+from functad.errors import AbstractValueError, AssignmentError, InputError, UnconnectedWarning
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
-from functad.places import here, name_of
+from functad.places import here, name_of, warn
 from functad.primitives.conversion import COPY
 from functad.settings import setting
 from functad.tracing.batching import Batched
@@ -96,12 +97,15 @@ class Variable(Readable):
     __slots__ = ("__dict__",)
     _frozen = False
     _besides = ()
+    _cut: Any = None
 
     def __init__(self, initial: Any, trainable: bool | None = None, name: str | None = None, dtype: Any = None) -> None:
         value = initial() if callable(initial) and not isinstance(initial, Readable) else initial
         if value is None:
             raise ValueError(f"a Variable needs an initial value, at {here()}: Variable(np.zeros(shape)).")
-        array = np.array(_plain(read(value), "Variable()"), dtype)
+        value = read(value)
+        refuse_foreign_rules(value, "Variable()")
+        array = np.array(_plain(value, "Variable()"), dtype)
         if array.dtype.kind not in "biufc":
             raise TypeError(f"a Variable of {array.dtype}, at {here()}, cannot be: pass numbers.")
         inexact = array.dtype.kind in "fc"
@@ -114,9 +118,10 @@ class Variable(Readable):
         scope = SCOPE.get()
         self.name = (f"{scope}/" if scope else "") + ("Variable" if name is None else name)
         self.number = next(_created)
-        self._value: Any = None
+        self._value: Any
         self._spec = (array.shape, array.dtype)
-        self._set(array)
+        note_assigned(value, "Variable()")
+        self._set(array, _followers(value))
 
     @property
     def trainable(self) -> bool:
@@ -145,13 +150,14 @@ class Variable(Readable):
         """The present value, another object after each assignment; nobody may write into it."""
         return self._value
 
-    def _set(self, value: Any) -> None:
-        """Take a value that is nobody else's."""
+    def _set(self, value: Any, cut: Any) -> None:
+        """Take a value that is nobody else's; `cut` says who follows what it was made of, and where that was given."""
         if type(value) is np.ndarray:
             value = value[()]
             if type(value) is np.ndarray:
                 value.setflags(write=False)
         self._value = value  # the one step by which it changes
+        self._cut = cut
         self._latest: Any = None  # stamp, recorders, value and Tensor of the last read: in one tuple, for threads read too
 
     def __functad_read__(self) -> Tensor:
@@ -164,6 +170,8 @@ class Variable(Readable):
         stamp, latest, value = Stamp.current, holder._latest, holder._value
         if latest is not None and latest[0] == stamp and latest[1] == active and latest[2] is value:
             return latest[3]  # type: ignore[no-any-return]
+        if self._cut is not None and holder is self:
+            self._warn_of_cut()
         tensor: Any = clone(value) if isinstance(value, Recorded) else idle(Tensor, value)
         for recorder in active:
             recorder.take(self, tensor, holder._besides)
@@ -176,12 +184,34 @@ class Variable(Readable):
 
     value = read_value
 
+    def _warn_of_cut(self) -> None:
+        """Warn if the value was assigned from one that is followed still: by this Variable nothing flows back to that."""
+        followers, place = self._cut
+        following = [r.transform for weak in followers if (r := weak()) is not None and not (r.closed or r.sleeps)]
+        if following:
+            warn(
+                UnconnectedWarning(
+                    f"the Variable {self.name!r}, read at {here()}, holds a copy, made at {place}, of a value that "
+                    f"{following[-1]} follows: no derivative flows through an assignment. Use the value itself, or "
+                    f"functional_call; or assign functad.stop_gradient(value), which says that this is meant."
+                )
+            )
+        else:
+            self._cut = None
+
     def numpy(self) -> Any:
-        """Return the present value as an array or number that is the caller's own."""
+        """Return the present value as an array or number that is the caller's own; tapes note that it has left them."""
+        return self.__functad_read__().numpy() if ACTIVE.get() else self.copied()
+
+    def copied(self) -> Any:
+        """Return what `numpy` does, of which no tape takes note."""
         return self.__functad_read__().numpy() if id(self) in GIVEN.get() else np.copy(self._value)[()]
 
     def assign(self, value: Any, *, read_value: bool = True) -> Variable | None:
-        """Replace the value; tapes do not follow the assignment.
+        """Replace the value; no derivative flows through that.
+
+        If something follows the value still when the Variable is read, as in the function of a `grad` or in an open tape, there
+        is an `UnconnectedWarning`.
 
         Args:
             value: a value of exactly this shape, of a dtype that can be cast to this one.
@@ -195,7 +225,8 @@ class Variable(Readable):
             TypeError: floats would become integers, or complex numbers real.
             RuntimeError: `functional_call` gave the Variable a value.
         """
-        self._set(self._checked(value, "assign"))
+        value = read(value)
+        self._set(self._checked(value, "assign"), _followers(value))
         return self if read_value else None
 
     def assign_add(self, delta: Any, *, read_value: bool = True) -> Variable | None:
@@ -232,12 +263,13 @@ class Variable(Readable):
 
     def _change(self, delta: Any, method: str, change: np.ufunc, read_value: bool) -> Variable | None:
         """Change the value, or some rows of it: those given several times as often."""
-        if not isinstance(delta, RowSlices):
-            return self.assign(change(self._value, self._checked(delta, method)), read_value=read_value)
-        values = self._checked(delta.values, method, delta.shape)
-        changed = np.array(self._value)
-        change.at(changed, delta.indices, values)
-        self._set(changed)
+        given = read(delta.values if isinstance(delta, RowSlices) else delta)
+        if isinstance(delta, RowSlices):
+            values, changed = self._checked(given, method, delta.shape), np.array(self._value)
+            change.at(changed, delta.indices, values)
+        else:
+            changed = change(self._value, self._checked(given, method))
+        self._set(changed, _followers(given) or self._cut)
         return self if read_value else None
 
     def _checked(self, value: Any, method: str, whole: tuple[int, ...] | None = None) -> Any:
@@ -249,16 +281,16 @@ class Variable(Readable):
             whole: the shape of the array of which the value holds some rows.
         """
         self._refuse_given(method)
-        value = read(value)
         note_assigned(value, method)
-        plain = np.array(_plain(value, f"{method} to the Variable {self.name!r}"))
+        refuse_foreign_rules(value, call := f"{method} to the Variable {self.name!r}")
+        plain = np.array(_plain(value, call))
         shape, dtype = shape_of(plain) if whole is None else whole, dtype_of(plain)
         if shape != self.shape:
             raise AssignmentError(
                 f"{method} of a value of shape {shape} to the Variable {self.name!r} of shape {self.shape}, at {here()}: "
                 f"the shapes must be equal. Use np.broadcast_to(value, v.shape) if it is to be repeated."
             )
-        _check_cast(dtype, self, f"{method} to the Variable {self.name!r}")
+        _check_cast(dtype, self, call)
         return plain if dtype == self.dtype else plain.astype(self.dtype)
 
     def _refuse_given(self, method: str) -> None:
@@ -287,7 +319,7 @@ class Variable(Readable):
         return self.__copy__()
 
     def __reduce__(self) -> Any:
-        return Variable, (self.numpy(), self._trainable), {"name": self.name, "_frozen": self._frozen}
+        return Variable, (self.copied(), self._trainable), {"name": self.name, "_frozen": self._frozen}
 
 
 def _refuse_in_place(symbol: str, method: str) -> Callable[[Any, Any], Any]:
@@ -329,11 +361,12 @@ class VariablePart(Readable):
 
     def _assign(self, value: Any, change: Callable[[Any, Any], Any]) -> Variable:
         self._variable._refuse_given("assign")
-        whole = self._variable.numpy()
-        array = np.array(whole)
+        array = np.array(self._variable.held)
         call = f"assign to a part of the Variable {self._variable.name!r}"
-        index = _plain(self._index, call)
-        part = np.asarray(_plain(read(value), call))
+        index, value = _plain(self._index, call), read(value)
+        note_assigned(value, "assign")
+        refuse_foreign_rules(value, call)
+        part = np.asarray(_plain(value, call))
         _check_cast(part.dtype, self._variable, call)
         old = array[index]
         try:
@@ -342,7 +375,7 @@ class VariablePart(Readable):
             raise AssignmentError(
                 f"{call}, at {here()}, of a value of shape {part.shape}: the part has shape {np.shape(old)}."
             ) from None
-        self._variable.assign(array)
+        self._variable._set(array, _followers(value) or self._variable._cut)
         return self._variable
 
     def assign(self, value: Any) -> Variable:
@@ -356,6 +389,17 @@ class VariablePart(Readable):
     def assign_sub(self, delta: Any) -> Variable:
         """Subtract from these elements of the Variable; return the Variable."""
         return self._assign(delta, lambda old, new: old - new)
+
+
+def _followers(value: Any) -> Any:
+    """Return the open traces that follow a value, as weak references, and the user's line; `None` if there is none."""
+    found = []
+    while isinstance(value, Recorded):
+        recorder = value.recorder
+        if recorder.follow is None and not (recorder.closed or recorder.sleeps):
+            found.append(ref(recorder))
+        value = value.value
+    return (found, here()) if found else None
 
 
 def _check_cast(dtype: np.dtype[Any], variable: Variable, call: str) -> None:

@@ -188,7 +188,7 @@ class Optimizer:
         rule, decay = self.rule(rate), add_decayed_weights(-rate * (self.weight_decay or 0.0))
         steps = []
         for gradient, (_, variable) in zip(gradients, moving, strict=True):
-            slot, value = slots[id(variable)], variable.numpy()
+            slot, value = slots[id(variable)], _value_of(variable)
             update, after = rule.update(gradient, slot.state, value)
             if self.weight_decay:
                 update, _ = decay.update(update, EmptyState(), value)
@@ -255,7 +255,7 @@ class Optimizer:
         for variable in variables:
             if id(variable) not in known:
                 known.add(id(variable))
-                slot = _Slot(variable, rule.init(variable.numpy()))
+                slot = _Slot(variable, rule.init(_value_of(variable)))
                 index = len(slots)
                 if any(key.startswith(f"variables[{index}]") for key in self._waiting):
                     slot.state = self._loaded(slot, index, self._waiting)
@@ -403,6 +403,11 @@ class Optimizer:
                 f"{', '.join(wrong)}. It was saved by another optimiser, or for variables in another order."
             )
         return structure.unflatten([np.array(entries[key], dtype=leaf.dtype)[()] for key, leaf in own.items()])
+
+
+def _value_of(variable: VariableLike) -> Any:
+    """Return the value of a variable; where it is one of functad's, no tape takes note."""
+    return variable.copied() if isinstance(variable, Variable) else variable.numpy()
 
 
 def _putting_back(variable: VariableLike) -> partial[Any]:

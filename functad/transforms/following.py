@@ -34,6 +34,7 @@ _USES = {
     "Use as an integer": "is used as an integer",
     "array": "becomes a plain array",
     "Conversion to an array": "becomes a plain array",
+    **dict.fromkeys(("assign", "assign_add", "assign_sub", "Variable()"), "is assigned to a Variable"),
 }
 _EQUALITIES = frozenset({"np.array_equal", "np.array_equiv", "np.allclose", "np.isclose", "np.equal"})
 

@@ -19,6 +19,7 @@ from functad.expressions.expressions import Constant
 from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of, spec_of, stand_in
 from functad.places import Named, here, name_of
 from functad.primitives.operands import zeros_for
+from functad.primitives.plans import Plans
 from functad.primitives.primitive import Plan, Primitive
 from functad.tracing.constants import held
 from functad.tracing.recorder import ABSTRACT, FORWARD, Recorded, Recorder, awake, escaped, new_input, record
@@ -32,7 +33,7 @@ _ndarray = np.ndarray
 Spec = Callable[..., tuple[ArraySpec, ...]]
 
 
-class _Forgetful(dict[Any, Any]):
+class _Forgetful(Plans):
     """Plans of a primitive that is used once: one that was kept would refer back to it."""
 
     def __setitem__(self, key: Any, value: Any) -> None:

@@ -199,9 +199,38 @@ def test_assignment():
     v, w = functad.Variable(1.0), functad.Variable(2.0)
     with GradientTape(persistent=True) as tape:
         v.assign(w * w)
-        y = v * 3.0
+        with pytest.warns(errors.UnconnectedWarning, match=line("[0-9]+")):
+            y = v * 3.0
     assert tape.gradient(y, w) is None
     assert re.search(rf"left the tape by assign.* at {line('[0-9]+')}", tape.explain(y, w))
+
+
+def test_a_variable_that_is_read_by_numpy():
+    v = functad.Variable(2.0)
+    x = functad.constant(3.0)
+    with GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = x * v.numpy()
+    assert re.search(rf"left the tape by numpy\(\) at {line('[0-9]+')}", tape.explain(y, v))
+    assert tape.watched_variables() == (v,)
+    with GradientTape() as tape:
+        functad.values_of([v])  # of copies that are no business of the tape nothing is noted
+    assert tape.watched_variables() == ()
+
+
+def test_watched_late_beside_another_path():
+    w, x = functad.constant(2.0), functad.constant(3.0)
+    with GradientTape(persistent=True) as tape:
+        tape.watch(w)
+        y = w * x
+        tape.watch(x)
+        z = y + x**2
+        other = w * 5.0
+    assert float(tape.gradient(z, x)) == 6.0
+    late = "watched after 1 operation had been recorded: what was computed from it until then does not count"
+    assert late in tape.explain(z, x)
+    assert late in tape.explain(other, x)
+    assert tape.explain(z, w) == "the tape does record a path, so there is a gradient."
 
 
 def test_another_object_of_equal_value():

@@ -51,6 +51,7 @@ def test_large_arrays_of_dead_results_are_freed(always):
 
 
 @tapes
+@pytest.mark.filterwarnings("ignore:the Variable:functad.errors.UnconnectedWarning")  # the outer tape follows what is assigned
 def test_a_tape_open_over_a_training_loop(always, persistent):
     always(32)
     w, b = functad.Variable(np.ones(3)), functad.Variable(0.0)

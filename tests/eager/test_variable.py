@@ -203,11 +203,86 @@ def test_assigning_what_is_followed():
     v, w = Variable(3.0), Variable(2.0)
     with GradientTape(persistent=True) as tape:
         v.assign(w * w)
-        y = v * w
+        with pytest.warns(errors.UnconnectedWarning, match="of a value that a GradientTape follows"):
+            y = v * w
     assert float(y) == 8
     assert float(tape.gradient(y, w)) == 4
     assert float(tape.gradient(y, v)) == 2
     assert "assign" in tape.explain(v * 1.0, w) or tape.gradient(v * 1.0, w) is None
+
+
+CUT = {
+    "assign": lambda v, x: v.assign(x),
+    "assign_add": lambda v, x: v.assign_add(x),
+    "assign_sub": lambda v, x: v.assign_sub(x * 2.0),
+    "a part": lambda v, x: v[...].assign(x),
+    "rows": lambda v, x: v.assign_add(functad.RowSlices(np.array([0]), np.ones((1,)) * x, (1,))),
+}
+
+
+@pytest.mark.parametrize("case", CUT)
+def test_a_value_that_is_followed_and_comes_back_from_a_variable_is_warned_of(case):
+    v = Variable([1.0] if case == "rows" else 1.0)
+
+    def f(x):
+        CUT[case](v, x)
+        return np.sum(v * 2.0)
+
+    with pytest.warns(errors.UnconnectedWarning, match=r"'Variable', read at .*test_variable.py:[0-9]+, holds a copy, made at"):
+        assert functad.grad(f)(3.0) == 0.0
+    assert "is assigned to a Variable at" in str(functad.explain(f, 3.0))
+    assert "is assigned to a Variable at" in str(functad.explain(lambda x: Variable(x) * 2.0, 3.0))
+    with pytest.warns(errors.UnconnectedWarning):
+        functad.grad(lambda x: Variable(x) * 2.0)(3.0)
+
+
+def test_values_that_are_assigned_and_used_elsewhere_are_not_warned_of():
+    v = Variable(1.0)
+
+    def kept(x):
+        v.assign(x)
+        return x * 2.0
+
+    assert functad.grad(kept)(3.0) == 2.0
+    assert float(v * 1.0) == 3.0
+    with GradientTape() as tape:
+        y = v * v
+        v.assign(y)
+    assert float(tape.gradient(y, v)) == 6.0
+    assert float(v * 1.0) == 9.0
+
+    def meant(x):
+        v.assign(functad.stop_gradient(x))
+        return v * 2.0
+
+    assert functad.grad(meant)(3.0) == 0.0
+    with pytest.warns(errors.UnconnectedWarning):
+        functad.grad(lambda x: (v.assign(x), v * 2.0)[1])(3.0)
+    v.assign(1.0)
+    with GradientTape() as tape:
+        y = v * v
+    assert float(tape.gradient(y, v)) == 2.0
+
+
+MASKED = np.ma.masked_array([1.0, 2.0], mask=[False, True])
+DROPS_A_MASK = {
+    "constant": lambda: functad.constant(MASKED),
+    "constant of a list": lambda: functad.constant([[1.0, 2.0], MASKED]),
+    "Variable": lambda: Variable(MASKED),
+    "assign": lambda: Variable(np.zeros(2)).assign(MASKED),
+    "assign_add": lambda: Variable(np.zeros(2)).assign_add(MASKED),
+    "a part": lambda: Variable(np.zeros(2))[:].assign(MASKED),
+    "tangent": lambda: functad.ForwardAccumulator(functad.constant([1.0, 2.0]), MASKED),
+    "argument": lambda: functad.gradients_function(np.sum)(MASKED),
+    "seed": lambda: functad.gradients_function(lambda x: x * 2.0)(np.ones(2), dy=MASKED),
+}
+
+
+@pytest.mark.parametrize("case", DROPS_A_MASK)
+def test_masks_are_not_dropped(case):
+    with pytest.raises(errors.InputError, match="leave elements out") as raised:
+        DROPS_A_MASK[case]()
+    assert "test_variable.py" in str(raised.value)
 
 
 def test_training_loop():

@@ -42,7 +42,7 @@ class Weights:
 
     def get_weights(self) -> list[Any]:
         """Return the values of all Variables."""
-        return [variable.numpy() for variable in self.variables]
+        return [variable.copied() for variable in self.variables]
 
     def set_weights(self, weights: Sequence[Any]) -> None:
         """Assign values to all Variables."""

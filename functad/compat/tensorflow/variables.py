@@ -130,7 +130,7 @@ class Variable(functad.Variable):
         return self._remade(*self.__reduce__()[1:])
 
     def __reduce__(self) -> Any:
-        return Variable, (self.numpy(), self._trainable), {"name": self.name, "constraint": self.constraint}
+        return Variable, (self.copied(), self._trainable), {"name": self.name, "constraint": self.constraint}
 
     @staticmethod
     def _remade(arguments: Any, state: dict[str, Any]) -> Variable:
@@ -139,7 +139,7 @@ class Variable(functad.Variable):
         return variable
 
     def _scatter(self, slices: IndexedSlices, change: Callable[[Any, Any, Any], Any]) -> Variable:
-        array = np.array(self.numpy())
+        array = np.array(self.copied())
         indices = slices.indices if isinstance(slices.indices, tuple) else np.asarray(as_tensor(slices.indices).numpy())
         change(array, indices, np.asarray(as_tensor(slices.values, self.dtype).numpy()))
         super().assign(array)
