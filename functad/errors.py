@@ -104,7 +104,8 @@ class NonScalarError(FunctadError, TypeError):
 
     code = "non-scalar"
     cause = (
-        "A gradient belongs to a function that returns one real number; this one returned an array, a tree or a complex one."
+        "A gradient belongs to a function that returns one real number; this one returned an array, a tree, a complex number, "
+        "an integer or a truth value."
     )
     cure = "Reduce the result with np.sum or np.mean, return further results with has_aux=True, or use jacobian or vjp."
 
@@ -121,7 +122,10 @@ class OutputError(FunctadError, TypeError):
     """A function returned something that is no tree of arrays."""
 
     code = "output"
-    cause = "The result holds something that is no array and no number: a string, an object array, an object of a class."
+    cause = (
+        "The result holds something that is no array and no number: a string, an object array, an object of a class; or "
+        "integers or booleans, of which a Jacobian is asked for."
+    )
     cure = "Return arrays and numbers only, and anything else with has_aux=True; register_tree makes a class a container."
 
 

@@ -104,12 +104,15 @@ ROUND.batch = batching.elementwise
 composite(np.around, samples=lambda array: [((array(3), 1), {})], doc="as round")(round_to)
 
 constant(np.spacing, doc=_STEP, samples=_ONE, complex=False)
-constant(np.heaviside, doc=_STEP, samples=_TWO, complex=False)
+HEAVISIDE = elementwise(
+    np.heaviside, None, lambda g, x: g * (x == 0), complex=False,
+    doc="d heaviside(x, h) = dh where x is 0, else 0: the step of x is cut",
+)  # fmt: skip
 NEXTAFTER = elementwise(
     np.nextafter, lambda g: g, None, complex=False, domain=((-2.0, 2.0), (2.5, 3.0)),
     doc="d nextafter(x, y) = dx: the neighbour of x moves with it",
 )  # fmt: skip
-NEXTAFTER.linear_by = lambda params: ()
+HEAVISIDE.linear_by = NEXTAFTER.linear_by = lambda params: ()
 
 BITWISE_AND = _of_integers(np.bitwise_and, operator.and_)
 BITWISE_OR = _of_integers(np.bitwise_or, operator.or_)

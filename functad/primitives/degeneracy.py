@@ -2,16 +2,19 @@
 
 The vectors of an eigenvalue that occurs k times are any basis of a space of dimension k. The derivative of the vectors
 contains `1 / (w_i - w_j)`, which is dropped within such a *block*: right if the block enters as a whole, as in a projection.
-Two things cannot be known from the cotangents of eigenvalues and vectors, and are looked for:
+What has no derivative, or none that can be known from the cotangents of eigenvalues and vectors, is looked for:
 
-- a function of single vectors of a block has no derivative: the antihermitian part of `v^T g_v` is not zero there;
+- a function that does not treat the eigenvalues of a block alike has none: their cotangents are not equal;
+- a function of single vectors of a block has none: the antihermitian part of `v^T g_v` is not zero there, unless the function
+  happens to be stationary at these vectors, which nothing tells from a function of the block;
 - a function that joins eigenvalues and vectors, like `v diag(f(w)) v^T`, and every second derivative, contain divided
   differences `(f_i - f_j) / (w_i - w_j)`. Where both differences are zero the limit is `f'`, of which no cotangent tells.
 
-Reverse mode raises `DegenerateError` in both cases. In forward mode the vectors of a block do not turn into each other, and the
+Reverse mode raises `DegenerateError` in all cases. In forward mode the vectors of a block do not turn into each other, and the
 tangent of a function that joins values and vectors is right only in directions that do not mix the vectors of a block. What is
-made of the tangents is not known until the walk has passed: `functad.transforms.doubts` then asks the VJP rule, for each array
-of the result by itself, and so raises where reverse mode would, but for functions that join in a direction that does not mix.
+made of the tangents, also of those of eigenvalues that part, is not known until the walk has passed:
+`functad.transforms.doubts` then asks the VJP rule, for each array of the result by itself, and so raises where reverse mode
+would, but for functions that join in a direction that does not mix.
 It costs a walk, and only where there are equal values; but the expression list of a forward derivative always asks.
 
 First derivatives of functions of the eigenvalues alone (`eigvalsh`, `svdvals`) that treat equal ones alike are right. Their
@@ -130,6 +133,13 @@ def mixes(x: Any, places: Any, whole: Any) -> bool:
     return not _negligible(np.where(places, x, 0), whole)
 
 
+def parts(x: Any, same: Any) -> bool:
+    """Say whether equal values part in the direction `x`, in the basis of the vectors: it is no multiple of one there."""
+    values = np.diagonal(x, 0, -2, -1)
+    across = np.where(others(same), x, 0) + np.where(same, values[..., :, None] - values[..., None, :], 0)
+    return not _negligible(across, x)
+
+
 def _raise(what: str) -> None:
     raise DegenerateError(
         f"Two eigenvalues or singular values are equal, and {what}, at {here()}. "
@@ -140,8 +150,36 @@ def _raise(what: str) -> None:
 
 
 _SINGLE = "the derivative of a single vector of several that belong to one value does not exist"
+_SOLE = "the derivative of a single one of them does not exist"
 _JOINT = "the derivative of a function of values and vectors together cannot be found from theirs"
 _SECOND = "the second derivative cannot be found from eigenvalues and vectors"
+
+
+def alike(of_w: Any, same: Any) -> Any:
+    """Return cotangents of eigenvalues, if those of equal ones are equal: single ones of several have no derivative."""
+    return ALIKE(of_w, same)
+
+
+def _alike(of_w: Any, same: Any) -> Any:
+    if are_tied(same):
+        difference = np.where(same, of_w[..., :, None] - of_w[..., None, :], 0)
+        if not _negligible(difference, of_w[..., None]):
+            _raise(_SOLE)
+    return of_w
+
+
+ALIKE = general(
+    alike,
+    lambda g: g,
+    None,
+    jvps=(lambda t: t, None),
+    compute=_alike,
+    spec=lambda of_w, same: spec_of(of_w),
+    samples=lambda array: [((array(3), np.eye(3, dtype=bool)), {})],
+    internal=True,
+    doc="the identity of of_w",
+)
+ALIKE.batch = stacked
 
 
 def turning(k: Any, m: Any, same: Any) -> Any:

@@ -6,12 +6,51 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import ArraySpec, dtype_of, spec_of
+from functad.errors import DegenerateError
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.places import here
 from functad.primitives.batching import stacked
 from functad.primitives.kinds import general
-from functad.primitives.linalg import INV, SQUARES, inexact, matrix, real_dtype, regular, same_inexact
+from functad.primitives.linalg import SQUARES, inexact, matrix, real_dtype, regular, same_inexact
 from functad.primitives.primitive import Primitive
 from functad.primitives.reductions import others
+
+
+def inverse(a: Any, *, of: str, limit: float = np.inf) -> Any:
+    """Return the inverse for a rule of a function that singular matrices have too, and raise where its derivative is not found.
+
+    Args:
+        a: the matrix.
+        of: what has no derivative at a singular matrix.
+        limit: the condition number from which on rounding is too large.
+    """
+    return INVERSE(a, of=of, limit=limit)
+
+
+def _inverse(a: Any, *, of: str, limit: float) -> Any:
+    try:
+        result = np.linalg.inv(a)
+        if limit == np.inf or bool((np.linalg.norm(a, axis=(-2, -1)) * np.linalg.norm(result, axis=(-2, -1)) < limit).all()):
+            return result
+    except np.linalg.LinAlgError:
+        pass
+    raise DegenerateError(
+        f"A matrix is singular or nearly so, at {here()}, where {of} cannot be found. np.linalg.det has derivatives up to the "
+        f"third at any matrix; or add a small multiple of the identity."
+    )
+
+
+INVERSE = general(
+    inverse,
+    lambda g, out: -(out.mT @ g @ out.mT),
+    jvps=(lambda t, out: -(out @ t @ out),),
+    compute=_inverse,
+    spec=lambda a, *, of, limit: same_inexact(a),
+    samples=lambda array: [((regular(array, 3, 3),), {"of": "it", "limit": np.inf})],
+    internal=True,
+    doc="that of inv",
+)
+INVERSE.batch = stacked
 
 
 def cofactors(a: Any) -> Any:
@@ -61,26 +100,86 @@ def _cofactor_slopes(a: Any, t: Any) -> Any:
     return np.linalg.det(u @ vh)[..., None, None] * (u.conj() @ core @ vh.conj())
 
 
-def _third_derivative(e: Any, a: Any, t: Any) -> Any:
-    """Return the derivative of `cofactor_slopes(a, t) = sum(a^-T t) c - a^-T t^T c` by a, where c are cofactors, along `e`."""
-    inverse, c, slopes = INV(a).mT, cofactors(a), cofactor_slopes(a, e)
-    both = inverse @ e.mT @ inverse
-    of_traces = (inverse * t).sum((-2, -1))[..., None, None] * slopes - (both * t).sum((-2, -1))[..., None, None] * c
-    return of_traces + both @ t.mT @ c - inverse @ t.mT @ slopes
+def cofactor_bends(a: Any, t: Any, e: Any) -> Any:
+    """Return the second derivative of the cofactors in two directions; third derivatives of `det`: the same for any order."""
+    return COFACTOR_BENDS(a, t, e)
 
+
+def _cofactor_bends(a: Any, t: Any, e: Any) -> Any:
+    """`det(u vh) conj(u) r conj(vh)`, `x = u^H t v`, `y = u^H e v`, `p_ijk` the product of all s but `s_i`, `s_j` and `s_k`.
+
+    `r_ij = sum_k p_ijk (x_jk y_ki + y_jk x_ki - x_ji y_kk - y_ji x_kk)`, and on the diagonal the sum over the pairs `j < k` of
+    `p_ijk (x_jj y_kk + y_jj x_kk - x_jk y_kj - y_jk x_kj)`: those of the determinants of three rows and columns.
+    """
+    total = a + t + e
+    n = total.shape[-1]
+    if n == 0:
+        return np.zeros_like(total)
+    u, s, vh = np.linalg.svd(a)
+    x, y = (u.conj().mT @ direction @ vh.conj().mT for direction in (t, e))
+    core = np.zeros_like(x + y)
+    places = np.arange(n)
+    for k in places:
+        kept = (places != k).astype(s.dtype)
+        p = _without_pairs(np.where(places == k, 1, s)) * kept * kept[:, None]
+        xk, yk = x[..., k, k][..., None], y[..., k, k][..., None]
+        across = y[..., k, :, None] * x[..., None, :, k] + x[..., k, :, None] * y[..., None, :, k]
+        core += p * (across - x.mT * yk[..., None] - y.mT * xk[..., None])
+        diagonal = np.diagonal(x, 0, -2, -1) * yk + np.diagonal(y, 0, -2, -1) * xk
+        diagonal = diagonal - x[..., :, k] * y[..., k, :] - y[..., :, k] * x[..., k, :]
+        core[..., places, places] += 0.5 * (p @ diagonal[..., None])[..., 0]
+    return np.linalg.det(u @ vh)[..., None, None] * (u.conj() @ core @ vh.conj())
+
+
+def _fourth_derivative(h: Any, a: Any, t: Any, e: Any) -> Any:
+    """Return the derivative of `cofactor_bends(a, t, e)` by a, along `h`; it needs the inverse.
+
+    That of `sum(i t) s_e - sum(b_e t) c + b_e t^T c - i t^T s_e`, with the cofactors c, their slopes s, `i = a^-T` and
+    `b_e = i e^T i`.
+    """
+    if shape_of(a)[-1] < 4:
+        return np.zeros_like(h + t)
+    i = inverse(a, of="the fourth derivative of a determinant", limit=1e3).mT
+    c, of_e, of_h, bends = cofactors(a), cofactor_slopes(a, e), cofactor_slopes(a, h), cofactor_bends(a, e, h)
+    b, d = i @ e.mT @ i, i @ h.mT @ i
+    both = d @ e.mT @ i + i @ e.mT @ d
+    result = _trace(i, t) * bends - _trace(d, t) * of_e + _trace(both, t) * c - _trace(b, t) * of_h
+    return result + b @ t.mT @ of_h - both @ t.mT @ c + d @ t.mT @ of_e - i @ t.mT @ bends
+
+
+def _trace(a: Any, t: Any) -> Any:
+    return (a * t).sum((-2, -1))[..., None, None]
+
+
+def _direction_samples(directions: int) -> Any:
+    shapes = ((3, 3), (2, 2, 2), (1, 1), (4, 4), (0, 0), (0, 2, 2))
+    return lambda array: [((regular(array, *shape), *[array(*shape) for _ in range(directions)]), {}) for shape in shapes]
+
+
+COFACTOR_BENDS: Primitive = general(
+    cofactor_bends,
+    _fourth_derivative,
+    lambda g, a, e: cofactor_bends(a, g, e),
+    lambda g, a, t: cofactor_bends(a, g, t),
+    jvps=(_fourth_derivative, lambda h, a, e: cofactor_bends(a, h, e), lambda h, a, t: cofactor_bends(a, t, h)),
+    compute=_cofactor_bends,
+    spec=lambda a, t, e: ArraySpec(spec_of(a).shape, inexact(spec_of(a).dtype, spec_of(t).dtype, spec_of(e).dtype)),
+    samples=_direction_samples(2),
+    internal=True,
+    doc="the fourth derivative of det; not for singular matrices",
+)
+COFACTOR_BENDS.batch = stacked
 
 COFACTOR_SLOPES: Primitive = general(
     cofactor_slopes,
-    _third_derivative,
+    lambda g, a, t: cofactor_bends(a, t, g),
     lambda g, a: cofactor_slopes(a, g),
-    jvps=(_third_derivative, lambda t, a: cofactor_slopes(a, t)),
+    jvps=(lambda e, a, t: cofactor_bends(a, t, e), lambda t, a: cofactor_slopes(a, t)),
     compute=_cofactor_slopes,
     spec=lambda a, t: ArraySpec(spec_of(a).shape, inexact(spec_of(a).dtype, spec_of(t).dtype)),
-    samples=lambda array: [
-        ((regular(array, *shape), array(*shape)), {}) for shape in ((3, 3), (2, 2, 2), (1, 1), (4, 4), (0, 0), (0, 2, 2))
-    ],
+    samples=_direction_samples(1),
     internal=True,
-    doc="the third derivative of det; not for singular matrices",
+    doc="the third derivative of det, for singular matrices too",
 )
 COFACTOR_SLOPES.batch = stacked
 
@@ -131,12 +230,12 @@ def _slogdet_vjp(g: Any, a: Any, out: Any) -> Any:
     of_sign, of_log = g
     if dtype_of(a).kind == "c":
         of_log = of_log + 1j * (of_sign * out[0]).imag
-    return of_log[..., None, None] * INV(a).mT
+    return of_log[..., None, None] * inverse(a, of="the derivative of slogdet").mT
 
 
 def _slogdet_jvp(t: Any, a: Any, out: Any) -> Any:
     """`(i s Im(z), Re(z))` with `z = tr(a^-1 t)`."""
-    z = (INV(a).mT * t).sum((-2, -1))
+    z = (inverse(a, of="the derivative of slogdet").mT * t).sum((-2, -1))
     if dtype_of(a).kind != "c":
         return out[0] * 0, z
     return 1j * out[0] * z.imag, z.real

@@ -23,6 +23,7 @@ from functad.primitives.batching import stacked
 from functad.primitives.degeneracy import (
     TIED,
     aligned,
+    alike,
     are_tied,
     fixed,
     forwards,
@@ -31,6 +32,7 @@ from functad.primitives.degeneracy import (
     held,
     mixes,
     others,
+    parts,
     tied,
     turning,
     unjoined,
@@ -80,8 +82,8 @@ def _eigh_vjp(g: Any, a: Any, out: Any) -> Any:
     of_w, of_v = g
     w, v, same = _held_fast(a, out)
     m = v.mT @ of_v
-    if not is_absent(of_w) and not is_absent(of_v):
-        of_w = unjoined(of_w, m, same, np.False_)
+    if not is_absent(of_w):
+        of_w = alike(of_w, same) if is_absent(of_v) else unjoined(of_w, m, same, np.False_)
     core = 0.5 * gaps(w, same) * turning(m - adjoint(m), m, same)
     return conjugate(v) @ (of_w[..., :, None] * v.mT + core @ v.mT)
 
@@ -154,7 +156,7 @@ def _vectors_along(t: Any, a: Any) -> Any:
     return _held_fast(a, (w, forwards(v, x, turn, same) if is_traced(a) else v))
 
 
-def _eigvalsh_jvp(t: Any, a: Any) -> Any:
+def _eigvalsh_jvp(t: Any, a: Any, out: Any) -> Any:  # what the VJP rule reads, for `lost`
     """`diag(v^H t v)`, in a basis where `v^H t v` has no other elements between equal eigenvalues."""
     v = _vectors_along(t, a)[1]
     return _diagonal(adjoint(v) @ t @ v).real
@@ -162,7 +164,7 @@ def _eigvalsh_jvp(t: Any, a: Any) -> Any:
 
 EIGVALSH = general(
     np.linalg.eigvalsh,
-    lambda g, a: eigenvalue_cotangent(a, g),
+    lambda g, a, out: eigenvalue_cotangent(a, alike(g, tied(out))),
     jvps=(_eigvalsh_jvp,),
     compute=lambda a: np.linalg.eigvalsh(a),
     spec=lambda a: _eigh_spec(a)[0],
@@ -178,6 +180,18 @@ def eigvalsh(a: Any, UPLO: str = "L") -> Any:
 
 
 EIGVALSH.front = eigvalsh
+
+
+def _eigvalsh_lost(t: Any, a: Any, out: Any) -> tuple[bool, ...]:
+    """Say that values are to be looked at where equal ones part in the direction."""
+    same = tied(out)
+    if not are_tied(same) or not t.any():
+        return ()
+    v = np.linalg.eigh(a).eigenvectors
+    return (True,) if parts(adjoint(v) @ t @ v, same) else ()
+
+
+EIGVALSH.lost = _eigvalsh_lost
 
 
 def eigenvalue_cotangent(a: Any, weights: Any) -> Any:
@@ -233,6 +247,7 @@ COTANGENT = general(
 )
 COTANGENT.batch = stacked
 COTANGENT.linear_by = lambda params: (1,)
+EIGVALSH.looked_at_by = (COTANGENT, EIGH)
 
 
 def together(primitive: Any, rule: Any) -> None:
@@ -319,8 +334,8 @@ def _eig_vjp(g: Any, a: Any, out: Any) -> Any:
         largest = LARGEST(v)
         h = h - 1j * largest * (c.imag / (v * largest).sum(-2, keepdims=True))
     m = v.mT @ h
-    if not is_absent(of_w) and not is_absent(of_v):
-        of_w = unjoined(of_w, np.ones_like(v), same, np.False_)  # for v f(w) v^-1 there is no sign of a loss in m
+    if not is_absent(of_w):  # for v f(w) v^-1 there is no sign of a loss in m
+        of_w = alike(of_w, same) if is_absent(of_v) else unjoined(of_w, np.ones_like(v), same, np.False_)
     core = gaps(w, same) * turning(m, m, same)
     return SOLVE(v.mT, (of_w[..., :, None] * v.mT + core @ v.mT))
 

@@ -120,8 +120,7 @@ class Plan:
         read: all names that the rules read.
         reads: the only name that the only rule reads, if there is just one.
         elementwise: the primitive is of that kind.
-        pushes: JVP rules for the active inputs that read the same as the VJP rules, so that the short ways of reverse traces
-            can make the records of forward ones; `None` if there are none.
+        pushes: JVP rules for the active inputs that read what the VJP rules read, so that short ways serve both; or `None`.
         careful: the same, for where the product of a zero and an infinity may be among them.
         step: how derivatives pass the record of a short way.
         selects: the primitive is one that selects.
@@ -169,7 +168,7 @@ class Plan:
         self.holds = frozenset(every) | {i for i, name in enumerate(primitive.names) if name in read}
         values = {"out", *primitive.names}
         self.pushes = self.careful = None
-        if not joint and not primitive.multiple:
+        if not joint and not primitive.multiple and primitive.lost is None:  # what may be lost is looked for the long way
             self.careful = primitive.like_the_rules(primitive.jvps, active, wants)
             self.pushes = primitive.like_the_rules(primitive.pushes, active, wants) or self.careful
             self.careful = self.careful or self.pushes
@@ -284,11 +283,11 @@ class Primitive(Entry):
         partial: by some argument the derivative is not known.
         pushes: JVP rules, one for each array argument, that read the same as the VJP rules, where these are other formulas; or
             that are quicker than `jvps`, for plain arrays where no zero meets an infinity.
-        spends: VJP rules, one for each array argument, that may write into the first array that they read: the backward walk
-            runs them where that is large and the record alone holds it. `None` if there are none.
+        spends: VJP rules that may write into the first array that they read, for where the record alone holds it; or `None`.
         steps: how derivatives pass a record with one differentiated input, and with two; `None` if the rules tell.
-        lost: `lost(t, *saved)`, with what both rules read, says for each result whether its cotangent is to be looked at: the
-            VJP rule can find there that the tangents lack something in the direction `t`. Empty if they lack nothing.
+        lost: `lost(t, *saved)`, with what both rules read, says for each result whether its cotangent is to be looked at (if
+            none of these is used, all are): the VJP rule finds there what tangents lack in the direction `t`. Empty if nothing.
+        looked_at_by: primitives of rules: one that was recorded for the same argument shows that this has been looked at.
         batch: computes it for all examples of a batch at once (see `functad.primitives.batching`); `None` if that follows
             from the kind.
         linear_by: `linear_by(params)`, the positions of the arguments in which together it is linear, where that is not what
@@ -299,6 +298,7 @@ class Primitive(Entry):
     status = "primitive"
     flat: Primitive | None = None
     lost: Callable[..., tuple[bool, ...]] | None = None
+    looked_at_by: tuple[Primitive, ...] = ()
     batch: Callable[..., Any] | None = None
     pushes: tuple[Rule, ...] | None = None
     spends: tuple[Rule | None, ...] | None = None

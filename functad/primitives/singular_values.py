@@ -19,6 +19,7 @@ from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.batching import stacked
 from functad.primitives.degeneracy import (
     aligned,
+    alike,
     are_tied,
     fixed,
     forwards,
@@ -27,6 +28,7 @@ from functad.primitives.degeneracy import (
     held,
     mixes,
     others,
+    parts,
     straight,
     tied,
     turning,
@@ -34,9 +36,9 @@ from functad.primitives.degeneracy import (
     zero,
 )
 from functad.primitives.kinds import constant, general
-from functad.primitives.linalg import Calls, adjoint, conjugate, inexact, matrix, real_dtype, same_inexact
+from functad.primitives.linalg import Calls, adjoint, completed, conjugate, inexact, matrix, real_dtype, same_inexact
 from functad.primitives.linalg_decompositions import complement, real_samples, spread
-from functad.primitives.linalg_eigen import eigh, eigvalsh, together
+from functad.primitives.linalg_eigen import eigh, together
 from functad.primitives.operands import is_absent, is_traced
 
 _SVDResult: Any = type(np.linalg.svd(np.ones((1, 1))))
@@ -86,8 +88,9 @@ def _svd_vjp(g: Any, a: Any, out: Any) -> Any:
     of_u, of_s, of_vh = g
     u, s, vh, same = _held_fast(a, out)
     uh_gu, gv_v = u.mT @ of_u, of_vh @ vh.mT
-    if not is_absent(of_s) and not (is_absent(of_u) and is_absent(of_vh)):
-        of_s = unjoined(of_s, uh_gu + gv_v, same, zero(s))
+    if not is_absent(of_s):
+        alone = is_absent(of_u) and is_absent(of_vh)
+        of_s = alike(of_s, same) if alone else unjoined(of_s, uh_gu + gv_v, same, zero(s))
     over_s = _over(s)
     k, m = uh_gu - adjoint(uh_gu), gv_v - adjoint(gv_v)
     core = 0.5 * (gaps(s, same) * turning(k - m, abs(uh_gu) + abs(gv_v), same) + _over_sums(s) * _off_diagonal(k + m))
@@ -182,8 +185,7 @@ SVD.lost = _svd_lost
 def _svd_of_hermitian(a: Any, compute_uv: bool) -> Any:
     """Return the decomposition as NumPy makes it of eigenvalues and eigenvectors."""
     if not compute_uv:
-        sizes = abs(eigvalsh(a))
-        return np.take_along_axis(sizes, np.argsort(sizes)[..., ::-1], -1)
+        return SVDVALS(completed(a))  # of eigenvalues 1 and -1 it is seen that they tie
     w, v = eigh(a)
     sizes = abs(w)
     order = np.argsort(sizes)[..., ::-1]
@@ -206,7 +208,7 @@ def _along(t: Any, a: Any) -> tuple[Any, Any, Any, Any]:
     return _held_fast(a, (forwards(u, x, turn, same) if is_traced(a) else u, s, vh))
 
 
-def _svdvals_jvp(t: Any, a: Any) -> Any:
+def _svdvals_jvp(t: Any, a: Any, out: Any) -> Any:  # what the VJP rule reads, for `lost`
     """`Re(diag(u^H t v))`, in bases where that has no other Hermitian elements between equal singular values."""
     u, s, vh, _ = _along(t, a)
     values = _diagonal(adjoint(u) @ t @ adjoint(vh)).real
@@ -227,7 +229,7 @@ def _bent(t: Any, u: Any, s: Any, vh: Any) -> Any:
 
 SVDVALS = general(
     np.linalg.svdvals,
-    lambda g, a: singular_cotangent(a, g, linear=False),
+    lambda g, a, out: singular_cotangent(a, alike(g, tied(out)), linear=False),
     jvps=(_svdvals_jvp,),
     compute=lambda a: np.linalg.svd(a, compute_uv=False),
     spec=lambda a: _svd_spec(a, full=False)[1],
@@ -243,6 +245,18 @@ def svdvals(x: Any, /) -> Any:
 
 
 SVDVALS.front = svdvals
+
+
+def _svdvals_lost(t: Any, a: Any, out: Any) -> tuple[bool, ...]:
+    """Say that values are to be looked at where equal ones part in the direction."""
+    same = tied(out)
+    if not are_tied(same) or not t.any():
+        return ()
+    u, _, vh = np.linalg.svd(a, full_matrices=False)
+    return (True,) if parts(_parts(adjoint(u) @ t @ adjoint(vh))[0], same) else ()
+
+
+SVDVALS.lost = _svdvals_lost
 
 
 def singular_cotangent(a: Any, weights: Any, *, linear: bool) -> Any:
@@ -339,6 +353,7 @@ COTANGENT = general(
 )
 COTANGENT.batch = stacked
 COTANGENT.linear_by = lambda params: (1,)
+SVDVALS.looked_at_by = (COTANGENT, SVD)
 together(COTANGENT, _cotangent_jvp)
 
 

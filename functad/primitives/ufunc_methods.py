@@ -75,7 +75,7 @@ def _reduce(
     array = as_operand(array)
     front = _REDUCTIONS.get(ufunc)
     if front is None:
-        array = array if dtype is None else astype(array, dtype, copy=False)
+        array = _as_folded(ufunc, array if dtype is None else astype(array, dtype, copy=False), "reduce")
         return _reduce_by_slices(ufunc, array, axis, bool(keepdims), initial, where)
     if ufunc in (np.logical_and, np.logical_or):
         result = front(array, axis=axis, keepdims=keepdims, where=where)
@@ -101,6 +101,8 @@ def _reduce_by_slices(ufunc: np.ufunc, array: Any, axis: Any, keepdims: bool, in
         mask = RESHAPE(permuted(mask, (*axes, *kept)), shape=flat)
     if initial is _NoValue and (mask is not None or flat[0] == 0):
         initial = ufunc.identity
+    if initial is _NoValue and ufunc is np.hypot:
+        initial = ufunc.identity  # the only one that changes a single element: to its absolute value
     result, first = _start(ufunc, slices, initial, mask)
     for i in range(first, flat[0]):
         step = ufunc(result, slices[i])
@@ -125,6 +127,15 @@ def _start(ufunc: np.ufunc, slices: Any, initial: Any, mask: Any) -> tuple[Any, 
     return slices[0], 1
 
 
+def _as_folded(ufunc: np.ufunc, array: Any, method: str) -> Any:
+    """Return an array as NumPy folds it: as truth values by logical ufuncs; those that take no floats raise NumPy's error."""
+    if ufunc in (np.logical_and, np.logical_or, np.logical_xor):
+        return astype(array, np.dtype(bool), copy=False)
+    if all(signature[-1] in "?bBhHiIlLqQO" for signature in ufunc.types):
+        getattr(ufunc, method)(np.ones(2, dtype_of(array)))
+    return array
+
+
 # accumulate and outer
 
 
@@ -139,7 +150,7 @@ def _accumulate(ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, o
     scan = _SCANS.get(ufunc)
     if scan is not None:
         return scan(array, axis, dtype)
-    array = array if dtype is None else astype(array, dtype, copy=False)
+    array = _as_folded(ufunc, array if dtype is None else astype(array, dtype, copy=False), "accumulate")
     axis = normalize_axis_index(axis, len(shape))
     if shape[axis] < 2:
         return COPY(array)
@@ -189,7 +200,8 @@ def _reduceat(ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: A
     if not len(starts):
         return np.zeros((*shape[:axis], 0, *shape[axis + 1 :]), ufunc(np.ones(1, dtype_of(array)), 1).dtype)
     parts = [get_item(array, (*before, slice(a, b))) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
-    return np.stack([_reduce(ufunc, part, axis) for part in parts], axis)
+    initial = None if ufunc is np.hypot else _NoValue  # NumPy uses no identity here
+    return np.stack([_reduce(ufunc, part, axis, initial=initial) for part in parts], axis)
 
 
 def _at(ufunc: np.ufunc, *inputs: Any) -> None:

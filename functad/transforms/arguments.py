@@ -145,6 +145,12 @@ _INTEGER = (
 )
 
 
+def without_slope(allow_int: bool | None) -> str:
+    """Return why an integer or boolean result has no derivative, and what to do; `allow_int` is None if it cannot be asked."""
+    reason = "Integers and booleans jump and have no derivative; functad.explain(f, ...) shows where each path is cut."
+    return reason if allow_int is None else f"{reason} allow_int=True gives zeros."
+
+
 def undifferentiable(leaf: Any, holomorphic: bool = False) -> str | None:
     """Say why a leaf cannot be differentiated and what to do; `None` if it can."""
     if type(leaf) not in PYTHON_SCALARS and not (hasattr(leaf, "dtype") and hasattr(leaf, "shape")):
@@ -281,6 +287,19 @@ def split_aux(out: Any, has_aux: bool, selection: Selection) -> tuple[Any, Any]:
 
 
 OBJECTS = "Objects have no derivative: np.stack(list(a)) makes an array of an object array with Tensors in it."
+
+
+def check_slope(leaf: Any, path: str, selection: Selection, allow_int: bool | None = None) -> None:
+    """Raise unless a leaf of a result, an array or a number, is one that can have a derivative.
+
+    Raises:
+        OutputError: it is integer or boolean, and these are not let through.
+    """
+    if dtype_of(leaf).kind in "biu" and not allow_int:
+        raise OutputError(
+            f"{selection.transform} of {name_of(selection.function)}, called at {here()}: {path} is {spec_of(leaf)}. "
+            f"{without_slope(allow_int)}"
+        )
 
 
 def check_result(leaf: Any, path: str, transform: str, function: Any) -> None:

@@ -46,12 +46,22 @@ def settle(equations: Sequence[Any], doubts: Sequence[tuple[int, tuple[bool, ...
     """
     plain = [None if e is None else (e[0], e[1], lowered(e[2]), e[3]) for e in equations]
     for index, lost in doubts:
-        plan, _, saved, (specs, _) = plain[index]  # type: ignore[misc]
+        plan, slot, saved, (specs, _) = plain[index]  # type: ignore[misc]
+        if any(e is not None and e[0].primitive in plan.primitive.looked_at_by and _first(e[1]) == slot for e in plain):
+            continue
+        multiple = plan.primitive.multiple
+        specs = specs if multiple else (specs,)
         for cotangents in _cotangents(plain, index, specs, outputs):
             seen = [ct if look else None for ct, look in zip(cotangents, lost, strict=True)]
+            if all(ct is None for ct in seen):
+                seen = cotangents
             g = tuple([absent(*spec) if ct is None else ct for ct, spec in zip(seen, specs, strict=True)])
             with np.errstate(all="ignore"):
-                pull_record(plan.primitive.reverse_plan((0,)), g, saved)
+                pull_record(plan.primitive.reverse_plan((0,)), g if multiple else g[0], saved)
+
+
+def _first(slots: int | Sequence[int]) -> int:
+    return slots if isinstance(slots, int) else slots[0]
 
 
 def _cotangents(equations: Sequence[Any], index: int, specs: Any, outputs: Collection[int]) -> Any:

@@ -164,9 +164,9 @@ def _push(equation: Any, index: int, tangents: list[Any], quick: bool) -> tuple[
     if plan.primitive.multiple:
         first = index + 1 - len(specs)
         tangents[first : index + 1] = [fit(t, spec) for t, spec in zip(out, specs, strict=True)]
-        return lost_in(equation, ts) if plan.primitive.lost is not None else None
-    tangents[index] = fit(out, specs)
-    return None
+    else:
+        tangents[index] = fit(out, specs)
+    return lost_in(equation, ts) if plan.primitive.lost is not None else None
 
 
 def _push_short(equation: Any, tangents: list[Any], quick: bool) -> Any:
@@ -194,9 +194,10 @@ def _push_short(equation: Any, tangents: list[Any], quick: bool) -> Any:
 def lost_in(equation: Any, ts: Sequence[Any]) -> tuple[bool, ...]:
     """Return what `Primitive.lost` says of a record with one input; where values are not known, that everything may be lost."""
     plan, _, saved, (specs, _) = equation
-    t, read = lowered(ts[0]), lowered(saved[0])
+    multiple = plan.primitive.multiple
+    t, read = lowered(ts[0]), lowered(saved[0] if multiple else saved)
     if any(map(is_traced, flatten((t, read))[0])):
-        return (True,) * len(specs)
+        return (True,) * (len(specs) if multiple else 1)
     found: tuple[bool, ...] = plan.primitive.lost(t, *read)
     return found
 

@@ -24,6 +24,7 @@ from functad.transforms.arguments import (
     shown,
     split_aux,
     traced,
+    without_slope,
 )
 from functad.transforms.decorators import derivative, with_value
 from functad.transforms.results import foreign_to, own_results
@@ -57,7 +58,7 @@ def value_and_grad(
         argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
         has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
         holomorphic: arguments and value are complex, and the complex derivative is meant.
-        allow_int: integers among the selected arguments are let through; their gradient is zeros.
+        allow_int: integers among the selected arguments, and as the value, are let through; the gradient is zeros.
         warn_unconnected: give an `UnconnectedWarning` for each input on which the value does not depend by a differentiable
             path, with the reason; only then `f` is run a second time, to find it.
 
@@ -67,7 +68,7 @@ def value_and_grad(
         one. For a complex argument it is `du/dx - i du/dy`.
 
     Raises:
-        NonScalarError: `f` returned something else than one number.
+        NonScalarError: `f` returned something else than one real number: an array, an integer or a truth value.
         InputError: an argument cannot be differentiated.
 
     Example:
@@ -100,7 +101,7 @@ def grad(
         argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
         has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
         holomorphic: arguments and value are complex, and the complex derivative is meant.
-        allow_int: integers among the selected arguments are let through; their gradient is zeros.
+        allow_int: integers among the selected arguments, and as the value, are let through; the gradient is zeros.
         warn_unconnected: give an `UnconnectedWarning` for each input on which the value does not depend by a differentiable
             path, with the reason; only then `f` is run a second time, to find it.
 
@@ -110,7 +111,7 @@ def grad(
         one. For a complex argument it is `du/dx - i du/dy`.
 
     Raises:
-        NonScalarError: `f` returned something else than one number.
+        NonScalarError: `f` returned something else than one real number: an array, an integer or a truth value.
         InputError: an argument cannot be differentiated.
 
     Example:
@@ -143,7 +144,7 @@ def gradient_function(
         out, aux = traced(recorder, f, inputs.args, inputs.kwargs), None
         if has_aux:
             out, aux = split_aux(out, True, selection)
-        value, found = _pull_scalar(recorder, out, selection, holomorphic)
+        value, found = _pull_scalar(recorder, out, selection, holomorphic, allow_int)
         if warn_unconnected and any(ct is None for ct in found):
             from functad.transforms.explain import warn_of_unconnected  # noqa: PLC0415 - few ask for it
 
@@ -158,13 +159,15 @@ def gradient_function(
     return gradient
 
 
-def _pull_scalar(recorder: Recorder, out: Any, selection: Selection, holomorphic: bool) -> tuple[Any, list[Any]]:
+def _pull_scalar(
+    recorder: Recorder, out: Any, selection: Selection, holomorphic: bool, allow_int: bool | None
+) -> tuple[Any, list[Any]]:
     """Return the value of a scalar result, and the cotangents of the inputs for the cotangent 1."""
     recorded = isinstance(out, Recorded) and out.recorder is recorder
     value = out.value if recorded else out
     one = _ONE
     if type(value) is not np.float64 or holomorphic:
-        _check_scalar(value, selection, holomorphic)
+        _check_scalar(value, selection, holomorphic, allow_int)
         one = dtype_of(value).type(1)
     inputs = recorder.inputs
     if not recorded:
@@ -177,7 +180,7 @@ def _pull_scalar(recorder: Recorder, out: Any, selection: Selection, holomorphic
     return value, pull_through(recorder, cotangents, consume=True, guard=recorder.guard)
 
 
-def _check_scalar(value: Any, selection: Selection, holomorphic: bool) -> None:
+def _check_scalar(value: Any, selection: Selection, holomorphic: bool, allow_int: bool | None) -> None:
     if type(value) not in PYTHON_SCALARS and not (hasattr(value, "dtype") and hasattr(value, "shape")):
         raise NonScalarError(
             f"{selection.transform} needs a function that returns one number, but {name_of(selection.function)}, called at "
@@ -193,6 +196,11 @@ def _check_scalar(value: Any, selection: Selection, holomorphic: bool) -> None:
         raise NonScalarError(
             f"{selection.transform} needs a function that returns one number, but {name_of(selection.function)}, called at "
             f"{here()}, returned {spec_of(value)}. {OBJECTS}"
+        )
+    if kind in "biu" and not allow_int:
+        raise NonScalarError(
+            f"{selection.transform} needs a function that returns one real number, but {name_of(selection.function)}, called "
+            f"at {here()}, returned {spec_of(value)}. {without_slope(allow_int)}"
         )
     if holomorphic and kind != "c":
         raise NonScalarError(

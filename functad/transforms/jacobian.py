@@ -19,7 +19,7 @@ from functad.errors import InputError
 from functad.expressions.spec import dtype_of, shape_of, spec_of
 from functad.places import here, name_of
 from functad.tracing.recorder import FORWARD, REVERSE, Recorder
-from functad.transforms.arguments import Inputs, by_argument, enter, lower, split_aux, traced
+from functad.transforms.arguments import Inputs, by_argument, check_slope, enter, lower, split_aux, traced
 from functad.transforms.decorators import derivative, with_value
 from functad.transforms.explain import warn_of_unconnected
 from functad.transforms.forward import push_through
@@ -56,7 +56,7 @@ def jacobian(
         argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
         has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
         holomorphic: arguments and values are complex, and the complex derivative is meant.
-        allow_int: integers among the selected arguments are let through; their derivative is zeros.
+        allow_int: integers among the selected arguments and in the result are let through; their derivative is zeros.
         warn_unconnected: give an `UnconnectedWarning` for each input on which the value does not depend by a differentiable
             path, with the reason; `f` is run a second time, to find it.
         mode: `"reverse"` computes rows, `"forward"` columns, `"auto"` what there are fewer of.
@@ -70,7 +70,7 @@ def jacobian(
 
     Raises:
         InputError: an argument cannot be differentiated; or arguments and results are complex, and not `holomorphic`.
-        OutputError: `f` returned something that is no tree of arrays.
+        OutputError: `f` returned something that is no tree of real or complex arrays.
 
     Example:
         >>> import numpy as np
@@ -103,7 +103,7 @@ def jacrev(
         argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
         has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
         holomorphic: arguments and values are complex, and the complex derivative is meant.
-        allow_int: integers among the selected arguments are let through; their derivative is zeros.
+        allow_int: integers among the selected arguments and in the result are let through; their derivative is zeros.
         warn_unconnected: give an `UnconnectedWarning` for each input on which the value does not depend by a differentiable
             path, with the reason; `f` is run a second time, to find it.
         chunk_size: so many rows, at most, are computed at a time; by default as many as take some 100 MB.
@@ -116,7 +116,7 @@ def jacrev(
 
     Raises:
         InputError: an argument cannot be differentiated; or arguments and results are complex, and not `holomorphic`.
-        OutputError: `f` returned something that is no tree of arrays.
+        OutputError: `f` returned something that is no tree of real or complex arrays.
 
     Example:
         >>> import numpy as np
@@ -148,7 +148,7 @@ def jacfwd(
         argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
         has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
         holomorphic: arguments and values are complex, and the complex derivative is meant.
-        allow_int: integers among the selected arguments are let through; their derivative is zeros.
+        allow_int: integers among the selected arguments and in the result are let through; their derivative is zeros.
         warn_unconnected: give an `UnconnectedWarning` for each input on which the value does not depend by a differentiable
             path, with the reason; `f` is run a second time, to find it.
         chunk_size: so many columns, at most, are computed at a time; by default as many as take some 100 MB.
@@ -161,7 +161,7 @@ def jacfwd(
 
     Raises:
         InputError: an argument cannot be differentiated; or arguments and results are complex, and not `holomorphic`.
-        OutputError: `f` returned something that is no tree of arrays.
+        OutputError: `f` returned something that is no tree of real or complex arrays.
 
     Example:
         >>> import numpy as np
@@ -194,7 +194,7 @@ def value_and_jacobian(
         argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
         has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
         holomorphic: arguments and values are complex, and the complex derivative is meant.
-        allow_int: integers among the selected arguments are let through; their derivative is zeros.
+        allow_int: integers among the selected arguments and in the result are let through; their derivative is zeros.
         warn_unconnected: give an `UnconnectedWarning` for each input on which the value does not depend by a differentiable
             path, with the reason; `f` is run a second time, to find it.
         mode: `"reverse"` computes rows, `"forward"` columns, `"auto"` what there are fewer of.
@@ -208,7 +208,7 @@ def value_and_jacobian(
 
     Raises:
         InputError: an argument cannot be differentiated; or arguments and results are complex, and not `holomorphic`.
-        OutputError: `f` returned something that is no tree of arrays.
+        OutputError: `f` returned something that is no tree of real or complex arrays.
 
     Example:
         >>> import numpy as np
@@ -279,6 +279,8 @@ class _Trace:
         out, self.aux = split_aux(out, options.has_aux, selection)
         self.pull = Pullback(self.recorder, self.inputs, out, selection)
         self.results = flatten(out)[0]
+        for value, path in zip(self.pull.values, self.pull.structure.paths("result"), strict=True):
+            check_slope(value, path, selection, allow_int)
         self.primals = [primal for i, primal in enumerate(self.inputs.primals) if i not in self.inputs.skipped]
         self.forward = mode == "forward" or (
             mode == "auto"

@@ -11,7 +11,7 @@ import numpy as np
 from functad.errors import OutputError
 from functad.expressions.spec import shape_of, spec_of
 from functad.places import here, name_of
-from functad.transforms.arguments import check_result, split_aux
+from functad.transforms.arguments import check_result, check_slope, split_aux
 from functad.transforms.decorators import derivative
 from functad.transforms.gradient import gradient_function
 from functad.transforms.selection import ArgNames, ArgNums, Selection
@@ -39,7 +39,7 @@ def elementwise_grad(
         A function with the signature of `f` that returns an array with shape and dtype of the argument, or `(array, aux)`.
 
     Raises:
-        OutputError: `f` returned something else than one array or number.
+        OutputError: `f` returned something else than one array or number, or one of integers or booleans.
         InputError: an argument cannot be differentiated.
 
     Example:
@@ -61,6 +61,7 @@ def elementwise_grad(
                 f"be one array. Use jacobian or vjp."
             )
         check_result(out, "result", "elementwise_grad", f)
+        check_slope(out, "the result", selection)
         if np.dtype(spec_of(out).dtype).kind == "c":
             raise OutputError(
                 f"elementwise_grad of {name_of(f)}, called at {here()}: the result is {spec_of(out)}, and should be real. Use "

@@ -16,7 +16,7 @@ from functad.errors import InputError
 from functad.expressions.spec import shape_of, spec_of
 from functad.places import here, name_of
 from functad.tracing.recorder import FORWARD, Recorded, Recorder
-from functad.transforms.arguments import Inputs, by_argument, check_result, enter, lower, split_aux, traced
+from functad.transforms.arguments import Inputs, by_argument, check_result, check_slope, enter, lower, split_aux, traced
 from functad.transforms.decorators import derivative
 from functad.transforms.forward import push_through, pushed_along
 from functad.transforms.gradient import gradient_function, pulled_back
@@ -53,7 +53,7 @@ def hessian(
         that structure again. With `has_aux` it returns `(hessian, aux)`.
 
     Raises:
-        NonScalarError: `f` returned something else than one number.
+        NonScalarError: `f` returned something else than one real number.
         InputError: an argument cannot be differentiated.
 
     Example:
@@ -94,7 +94,7 @@ def value_grad_and_hessian(
         in general the structure of the arguments takes the place of each shape.
 
     Raises:
-        NonScalarError: `f` returned something else than one number.
+        NonScalarError: `f` returned something else than one real number.
         InputError: an argument cannot be differentiated.
 
     Example:
@@ -137,7 +137,7 @@ def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
         `(product, aux)`.
 
     Raises:
-        NonScalarError: `f` returned something else than one number.
+        NonScalarError: `f` returned something else than one real number.
         StructureError: the tangents do not match the arguments.
         InputError: an argument cannot be differentiated.
 
@@ -227,7 +227,7 @@ def hessian_diagonal(
         `(diagonal, aux)`.
 
     Raises:
-        NonScalarError: `f` returned something else than one number.
+        NonScalarError: `f` returned something else than one real number.
         InputError: an argument cannot be differentiated.
 
     Example:
@@ -268,7 +268,7 @@ def laplacian(
         `(number, aux)`.
 
     Raises:
-        NonScalarError: `f` returned something else than one number.
+        NonScalarError: `f` returned something else than one real number.
         InputError: an argument cannot be differentiated.
 
     Example:
@@ -382,6 +382,7 @@ def _check_field(selection: Selection, inputs: Inputs, out: Any) -> list[Any]:
     leaves, structure = flatten(out)
     for leaf, path in zip(leaves, structure.paths("result"), strict=True):
         check_result(leaf, path, selection.transform, selection.function)
+        check_slope(leaf, path, selection)
     shapes = [shape_of(primal) for primal in inputs.primals]
     if [shape_of(leaf) for leaf in leaves] == shapes:
         return leaves

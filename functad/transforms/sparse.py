@@ -13,7 +13,7 @@ from functad.errors import InputError
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import here, name_of
 from functad.tracing.recorder import FORWARD, REVERSE, Recorder
-from functad.transforms.arguments import check_result, enter, lower, plain, split_aux, traced
+from functad.transforms.arguments import check_result, check_slope, enter, lower, plain, split_aux, traced
 from functad.transforms.decorators import decorator
 from functad.transforms.forward import push_through
 from functad.transforms.gradient import Pullback, gradient_function
@@ -111,6 +111,7 @@ class _Products:
         leaves, structure = flatten(out)
         for leaf, path in zip(leaves, structure.paths("result"), strict=True):
             check_result(leaf, path, self.selection.transform, self.f)
+            check_slope(leaf, path, self.selection)
             if dtype_of(leaf).kind == "c":
                 raise InputError(
                     f"{self.selection.transform} of {name_of(self.f)}, called at {here()}: {path} is complex. Return the real "

@@ -322,3 +322,55 @@ def test_functions_of_equal_eigenvalues_of_any_matrix(dtype: Any) -> None:
 def test_matrices_without_a_basis_of_eigenvectors() -> None:
     with pytest.raises(DegenerateError, match="linearly dependent"):
         functad.grad(lambda a: np.linalg.eigvals(a).sum().real)(np.array([[1.0, 1.0], [0.0, 1.0]]))
+
+
+# Single values
+
+SINGLE = {
+    "eigvalsh": lambda a: np.linalg.eigvalsh(a)[..., -1].sum(),
+    "lower triangle": lambda a: np.linalg.eigvalsh(a, "U")[..., 0].sum(),
+    "eigh": lambda a: np.linalg.eigh(a).eigenvalues[..., -1].sum(),
+    "eigvals": lambda a: np.linalg.eigvals(a)[..., 0].real.sum(),
+    "weighted": lambda a: (np.linalg.eigvalsh(a) * np.arange(1.0, 3.0)).sum(),
+    "svdvals": lambda a: np.linalg.svdvals(a)[..., 0].sum(),
+    "svd": lambda a: np.linalg.svd(a).S[..., -1].sum(),
+    "hermitian": lambda a: np.linalg.svd(a, compute_uv=False, hermitian=True)[..., 0].sum(),
+    "difference": lambda a: (np.linalg.svdvals(a)[..., 0] - np.linalg.svdvals(a)[..., -1]).sum(),
+}
+
+
+@pytest.mark.parametrize("a", [np.eye(2), np.zeros((2, 2)), np.stack([np.diag([1.0, 2.0]), 3 * np.eye(2)])])
+@pytest.mark.parametrize("f", SINGLE.values(), ids=SINGLE)
+def test_single_ones_of_equal_values_are_refused_in_both_modes(f: Function, a: Any) -> None:
+    for derivative in (functad.grad, functad.jacrev, functad.jacfwd, functad.jacobian, functad.hessian):
+        with pytest.raises(DegenerateError, match="single one"):
+            derivative(f)(a)
+    with pytest.raises(DegenerateError, match="single one"):
+        functad.jvp(f, (a,), (np.broadcast_to([[1.0, 2.0], [2.0, 0.0]], a.shape),))
+    listed = functad.make_expressions(functad.grad(f))(a) if f is not SINGLE["eigvals"] else None
+    if listed is not None:
+        with pytest.raises(DegenerateError, match="single one"):
+            listed(a)
+
+
+def test_eigenvalues_of_opposite_sign_are_equal_singular_values() -> None:
+    a = np.diag([1.0, -1.0])
+    with pytest.raises(DegenerateError, match="single one"):
+        functad.grad(SINGLE["hermitian"])(a)
+    assert functad.grad(SINGLE["eigvalsh"])(a).tolist() == [[1.0, 0.0], [0.0, 0.0]]
+
+
+@pytest.mark.parametrize("f", [lambda a: np.linalg.eigvalsh(a)[-1], lambda a: np.linalg.svdvals(a)[0]])
+def test_equal_values_that_stay_equal_have_a_tangent(f: Function) -> None:
+    """In the direction of the identity they move together; and the others have derivatives."""
+    assert functad.jvp(f, (2 * np.eye(3),), (np.eye(3),))[1] == pytest.approx(1.0)
+    alone = functad.grad(f)(np.diag([1.0, 1.0, 2.0]))
+    assert np.allclose(alone, np.diag([0.0, 0.0, 1.0]))
+    assert np.allclose(functad.jacfwd(f)(np.diag([1.0, 1.0, 2.0])), alone)
+
+
+def test_norms_treat_equal_values_alike() -> None:
+    for order, expected in ((2, 0.5), (-2, 0.5), ("nuc", 1.0)):
+        f: Function = lambda a, order=order: np.linalg.norm(a, order)  # noqa: E731
+        assert np.allclose(functad.grad(f)(np.eye(2)), expected * np.eye(2))
+        assert np.allclose(functad.jacfwd(f)(np.eye(2)), expected * np.eye(2))

@@ -1,5 +1,7 @@
 """Derivatives of `scipy.special` in first and second order against mpmath, which differentiates with 40 digits."""
 
+import warnings
+
 import mpmath as mp
 import numpy as np
 import pytest
@@ -389,3 +391,48 @@ def test_inverse_in_each_argument(name, inverse, values, position, tolerance):
     for i in continuous:
         slope = functad.grad(there_and_back, argnums=i)(*values)
         assert slope == pytest.approx(float(i == position), rel=tolerance, abs=tolerance)
+
+
+# Where SciPy rounds an argument, or stops at an end of its range, the derivative is that of what it computes
+
+
+@pytest.mark.parametrize("order", [0.5, 1.5, 2.9, -0.5, -1.5])
+def test_whole_part_of_an_order(order):
+    for ufunc, exact in ((special.kn, mp.besselk), (special.yn, mp.bessely)):
+        expected = float(mp.diff(lambda x, exact=exact: exact(int(order), x), 1.3))
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of SciPy, that it takes the whole part
+            found = functad.grad(lambda x, ufunc=ufunc: ufunc(order, x))(1.3)
+        assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_whole_part_of_a_count():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert functad.grad(lambda d: special.smirnov(2.7, d))(0.3) == functad.grad(lambda d: special.smirnov(2, d))(0.3)
+        assert functad.grad(lambda p: special.smirnovi(2.7, p))(0.3) == functad.grad(lambda p: special.smirnovi(2, p))(0.3)
+
+
+@pytest.mark.parametrize(
+    ("ufunc", "arguments"),
+    [
+        (special.bdtrik, (0.1, 0.9, 0.5)),
+        (special.bdtrik, (0.1, 2.5, 0.5)),
+        (special.pdtrik, (0.5, 0.1)),
+        (special.nbdtrik, (0.1, 3.0, 0.9)),
+        (special.gdtrib, (0.1, 0.001, 0.0)),
+        (special.chdtriv, (1.0, 1.0)),
+        (special.stdtridf, (0.1, 1.0)),
+        (special.fdtridfd, (1.5, 0.9, 0.9)),
+        (special.pseudo_huber, (0.0, 2.0)),
+    ],
+)
+def test_results_that_do_not_move(ufunc, arguments):
+    assert np.allclose(functad.grad(ufunc, argnums=tuple(range(len(arguments))))(*arguments), 0)
+
+
+@pytest.mark.parametrize(("f", "x"), [(special.boxcox, 0.0), (special.boxcox1p, -1.0)])
+def test_power_of_zero(f, x):
+    """It is -1 / p."""
+    assert functad.grad(lambda p: f(x, p))(2.0) == pytest.approx(0.25)
+    assert functad.grad(functad.grad(lambda p: f(x, p)))(2.0) == pytest.approx(-0.25)

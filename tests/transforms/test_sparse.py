@@ -175,7 +175,7 @@ def test_bundle_adjustment():
 
 def test_trees_scalars_and_keywords():
     def f(tree, n, *, shift):
-        return {"a": tree["x"] ** 2 * n, "b": [tree["y"] - shift, 3]}
+        return {"a": tree["x"] ** 2 * n, "b": [tree["y"] - shift, 3.0]}
 
     tree = {"x": np.array([[1.0, 2.0]]), "y": 4.0}
     found = sparse_jacobian(f, argnums=(1, 0), check=True)(tree, 3.0, shift=1.0)

@@ -56,11 +56,16 @@ def _slope(name: str, v: Any, z: Any, sign: int, factor: float) -> Any:
     return factor * (function(v - 1, z) - above if sign == 1 else function(v - 1, z) + above)
 
 
-def _enter(name: str, sign: int, factor: float, doc: str, scaling: complex = 0, *, complex: bool = True) -> None:
-    """Enter a function of order and argument; one scaled by `exp(c z)` has the derivative `c f` beside the recurrence."""
+def _enter(
+    name: str, sign: int, factor: float, doc: str, scaling: complex = 0, *, complex: bool = True, whole: bool = False
+) -> None:
+    """Enter a function of order and argument; one scaled by `exp(c z)` has the derivative `c f` beside the recurrence.
+
+    Of an order that should be a whole number SciPy takes the whole part.
+    """
 
     def plain(g: Any, v: Any, z: Any) -> Any:
-        return product(g, _slope(name, v, z, sign, factor))
+        return product(g, _slope(name, np.trunc(v) if whole else v, z, sign, factor))
 
     def scaled(g: Any, v: Any, z: Any, out: Any) -> Any:
         return product(g, _slope(name, v, z, sign, factor) + scaling * out)
@@ -80,8 +85,8 @@ _enter("hankel2", 1, 0.5, "dH_v(z) = (H_(v-1) - H_(v+1)) / 2 dz")
 _enter("kve", -1, -0.5, "K_v(z) exp(z): d = (f_v - (f_(v-1) + f_(v+1)) / 2) dz", 1)
 _enter("hankel1e", 1, 0.5, "H_v(z) exp(-iz): d = ((f_(v-1) - f_(v+1)) / 2 - i f_v) dz", -1j)
 _enter("hankel2e", 1, 0.5, "H_v(z) exp(iz): d = ((f_(v-1) - f_(v+1)) / 2 + i f_v) dz", 1j)
-_enter("kn", -1, -0.5, "dK_n(x) = -(K_(n-1) + K_(n+1)) / 2 dx", complex=False)
-_enter("yn", 1, 0.5, "dY_n(x) = (Y_(n-1) - Y_(n+1)) / 2 dx", complex=False)
+_enter("kn", -1, -0.5, "dK_n(x) = -(K_(n-1) + K_(n+1)) / 2 dx", complex=False, whole=True)
+_enter("yn", 1, 0.5, "dY_n(x) = (Y_(n-1) - Y_(n+1)) / 2 dx", complex=False, whole=True)
 
 
 def _enter_scaled_by_part(name: str, sign: int, doc: str, *, imaginary: bool) -> None:

@@ -173,9 +173,9 @@ special_function(
 
 
 def _pseudo_huber_root(x: Any, y: Any) -> Any:
-    """`1 / sqrt(1 + (r / delta)^2)`."""
+    """`1 / sqrt(1 + (r / delta)^2)`, which is 0 for delta = 0."""
     over = y * inverse(x)
-    return 1 / np.sqrt(1 + over * over)
+    return (x != 0) / np.sqrt(1 + over * over)
 
 
 special_function(
@@ -190,8 +190,10 @@ special_function(
 
 
 def _by_power(log: Any, power: Any) -> Any:
-    """Return the derivative of `L exprel(p L)` by p."""
-    return log * log * exprel_derivative(power * log, 1)
+    """Return the derivative of `L exprel(p L)` by p; where L is minus infinity, that of `-1 / p`."""
+    zero = log == -np.inf
+    log = np.where(zero, 0.0, log)
+    return np.where(zero, inverse(power * power), log * log * exprel_derivative(power * log, 1))
 
 
 special_function(

@@ -162,25 +162,64 @@ def _elliprc_slopes(x: Any, y: Any, out: Any) -> tuple[Any, Any]:
     return by_x, np.where(near, slope, (root / y - out) / twice)
 
 
-def _elliprd_slope(x: Any, y: Any, z: Any, out: Any) -> Any:
-    """Return the derivative of `R_D(x, y, z)` by x: `(R_D(y, z, x) - R_D(x, y, z)) / (2 (x - z))`."""
-    return (special.elliprd(y, z, x) - out) / (2 * (x - z))
+_DUPLICATIONS = 14
+
+
+def _duplicated(x: Any, y: Any, z: Any, p: Any) -> tuple[Any, ...]:
+    """Return the arguments after one step of the duplication theorem, and the derivative by x of what was added to each."""
+    rx, ry, rz = np.sqrt(x), np.sqrt(y), np.sqrt(z)
+    added = rx * ry + ry * rz + rz * rx
+    return x + added, y + added, z + added, p + added, (ry + rz) / (2 * rx)
+
+
+def _elliprd_slope(x: Any, y: Any, z: Any) -> Any:
+    """Return the derivative of `R_D(x, y, z)` by x, in terms of one sign, so that equal arguments lose nothing.
+
+    That of the duplication theorem, `R_D = 2 R_D(x', y', z') + 3 / (sqrt(z) z')` (DLMF 19.26.20); the derivative by all three
+    together is the integrand, `-3/2 / (sqrt(x' y') z'^(3/2))`. What is left after some steps has nearly equal arguments.
+    """
+    total, factor = 0.0, 1.0
+    for _ in range(_DUPLICATIONS):
+        root = np.sqrt(z)
+        x, y, z, _, slope = _duplicated(x, y, z, z)
+        total = total - (3 * factor) * slope * (1 / (np.sqrt(x) * np.sqrt(y) * z * np.sqrt(z)) + 1 / (root * z * z))
+        factor *= 2
+    mean = (3 * x + y + 3 * z) / 7
+    return total - 0.3 * factor / (mean * mean * np.sqrt(mean))
 
 
 def _elliprd_slope_last(x: Any, y: Any, z: Any, out: Any) -> Any:
     """By z: R_D is homogeneous of degree -3/2."""
-    return -(1.5 * out + x * _elliprd_slope(x, y, z, out) + y * _elliprd_slope(y, x, z, out)) / z
+    return -(1.5 * out + product(x, _elliprd_slope(x, y, z)) + product(y, _elliprd_slope(y, x, z))) / z
 
 
 def _elliprj_slope(x: Any, y: Any, z: Any, p: Any, out: Any) -> Any:
-    """Return the derivative of `R_J(x, y, z, p)` by x: `(R_J - R_D(y, z, x)) / (2 (p - x))`."""
-    return (out - special.elliprd(y, z, x)) / (2 * (p - x))
+    """Return the derivative of `R_J(x, y, z, p)` by x; that of a principal value is `(R_J - R_D(y, z, x)) / (2 (p - x))`.
+
+    Else as for R_D, by `R_J = 2 R_J(x', y', z', p') + 3 R_C(a^2, b^2)` (DLMF 19.26.18), with `b = sqrt(p) p'` and
+    `a = p (sqrt(x) + sqrt(y) + sqrt(z)) + sqrt(x y z)`.
+    """
+    principal = np.real(p) > 0
+    far = (out - special.elliprd(y, z, x)) / np.where(principal, 1, 2 * (p - x))
+    p = np.where(principal, p, 1)
+    total, factor = 0.0, 1.0
+    for _ in range(_DUPLICATIONS):
+        rx, ry, rz, rp = np.sqrt(x), np.sqrt(y), np.sqrt(z), np.sqrt(p)
+        a, by_x = p * (rx + ry + rz) + rx * ry * rz, (p + ry * rz) / (2 * rx)
+        x, y, z, p, slope = _duplicated(x, y, z, p)
+        b = rp * p
+        first, second = _elliprc_slopes(a * a, b * b, special.elliprc(a * a, b * b))
+        whole = slope / (np.sqrt(x) * np.sqrt(y) * np.sqrt(z) * p)
+        total = total + (3 * factor) * (2 * (first * a * by_x + second * b * rp * slope) - whole)
+        factor *= 2
+    mean = (3 * x + y + z + 2 * p) / 7
+    return np.where(principal, total - 0.3 * factor / (mean * mean * np.sqrt(mean)), far)
 
 
 def _elliprj_slope_last(x: Any, y: Any, z: Any, p: Any, out: Any) -> Any:
     """By p: R_J is homogeneous of degree -3/2."""
-    parts = x * _elliprj_slope(x, y, z, p, out) + y * _elliprj_slope(y, z, x, p, out) + z * _elliprj_slope(z, x, y, p, out)
-    return -(1.5 * out + parts) / p
+    slopes = _elliprj_slope(x, y, z, p, out), _elliprj_slope(y, z, x, p, out), _elliprj_slope(z, x, y, p, out)
+    return -(1.5 * out + product(x, slopes[0]) + product(y, slopes[1]) + product(z, slopes[2])) / p
 
 
 special_function(
@@ -211,12 +250,12 @@ special_function(
 )
 special_function(
     "elliprd",
-    lambda g, x, y, z, out: product(g, _elliprd_slope(x, y, z, out)),
-    lambda g, x, y, z, out: product(g, _elliprd_slope(y, x, z, out)),
+    lambda g, x, y, z: product(g, _elliprd_slope(x, y, z)),
+    lambda g, x, y, z: product(g, _elliprd_slope(y, x, z)),
     lambda g, x, y, z, out: product(g, _elliprd_slope_last(x, y, z, out)),
     arguments=[(0.2, 0.6), (1.0, 1.4), (2.0, 3.0)],
     complex=True,
-    doc="by x: (R_D(y, z, x) - R_D) / (2 (x - z)), x and y other than z; by z from homogeneity",
+    doc="by x: (R_D(y, z, x) - R_D) / (2 (x - z)), summed by duplication; by z from homogeneity",
 )
 special_function(
     "elliprj",
@@ -227,5 +266,5 @@ special_function(
     arguments=[(0.2, 0.6), (0.8, 1.1), (1.4, 1.7), (2.3, 3.0)],
     names=("x", "y", "z", "p"),
     complex=True,
-    doc="by x: (R_J - R_D(y, z, x)) / (2 (p - x)), x, y and z other than p; by p from homogeneity",
+    doc="by x: (R_J - R_D(y, z, x)) / (2 (p - x)), summed by duplication; by p from homogeneity",
 )

@@ -19,6 +19,7 @@ from functad.primitives.scipy_special.declaration import special_function, unkno
 from functad.primitives.scipy_special.densities import beta_density
 from functad.primitives.scipy_special.distributions import chi_square_density, f_density
 from functad.primitives.scipy_special.gamma import polygamma
+from functad.primitives.scipy_special.parameter_inverses import unless_clipped
 
 _FREEDOM = (1.5, 5.0)
 _POSITIVE = (0.5, 3.0)
@@ -107,7 +108,7 @@ _enter_inverse(
 _enter_inverse(
     "chndtrinc",
     "chndtr(x, df, nc)",
-    lambda x, df, p, nc: _chi_square_by_nc(x, df, nc),
+    unless_clipped(lambda x, df, p, nc: _chi_square_by_nc(x, df, nc)),
     [lambda x, df, p, nc: chi_square_noncentral_density(x, df, nc), "df", None],
     [(5.0, 6.0), _ONE_TO_FOUR, (0.2, 0.5)],
 )

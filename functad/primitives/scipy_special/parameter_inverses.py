@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from functad.primitives.primitive import Rule
 from functad.primitives.safe import product, quotient
 from functad.primitives.scipy_special.declaration import special_function
@@ -33,7 +35,20 @@ def _rule(slope: Any, partial: Any, count: int) -> Rule:
     )  # fmt: skip
 
 
-def _enter(name: str, inverted: str, slope: Any, partials: list[Any], arguments: list[Any]) -> None:
+def unless_clipped(derivative: Any, limit: float = 1e99, at_ends: float = np.inf) -> Any:
+    """Return a derivative, and another value where SciPy stopped at an end of the range of the parameter that it sought.
+
+    There the result stays what it is: the derivative by the parameter is taken to be infinite, and those by others zero.
+    """
+
+    def guarded(*values: Any) -> Any:
+        size = np.absolute(values[-1])
+        return np.where((size < 1e-99) | (size >= limit), at_ends, derivative(*values))
+
+    return guarded
+
+
+def _enter(name: str, inverted: str, slope: Any, partials: list[Any], arguments: list[Any], *, limit: float = 1e99) -> None:
     """Enter an inverse.
 
     Args:
@@ -42,7 +57,10 @@ def _enter(name: str, inverted: str, slope: Any, partials: list[Any], arguments:
         slope: `slope(*arguments, out)`, the derivative of that by the parameter which is sought.
         partials: for each argument its derivative by it, likewise; `None` for the probability.
         arguments: where samples are drawn from.
+        limit: where SciPy stops looking.
     """
+    slope = unless_clipped(slope, limit)
+    partials = [partial and unless_clipped(partial, limit, 0.0) for partial in partials]
     special_function(
         name,
         *[_rule(slope, partial, len(arguments)) for partial in partials],
@@ -106,6 +124,7 @@ _enter(
     lambda p, t, v: student_by_freedom(v, t),
     [None, lambda p, t, v: student_density(v, t)],
     [(0.91, 0.94), (2.8, 3.2)],
+    limit=1e10,
 )
 _enter(
     "fdtridfd",

@@ -77,7 +77,7 @@ SMIRNOV_SLOPE: Primitive = Primitive(
 special_function(
     "smirnov",
     unknown("smirnov", "n", "It is a count"),
-    lambda g, n, d: product(g, SMIRNOV_SLOPE(n, d, order=1)),
+    lambda g, n, d: product(g, SMIRNOV_SLOPE(np.trunc(n), d, order=1)),
     arguments=[_COUNTS, (0.15, 0.85)],
     names=("n", "d"),
     doc="the sum of Birnbaum and Tingey, term by term dd",
@@ -85,7 +85,7 @@ special_function(
 special_function(
     "smirnovi",
     unknown("smirnovi", "n", "It is a count"),
-    lambda g, n, out: quotient(g, SMIRNOV_SLOPE(n, out, order=1)),
+    lambda g, n, out: quotient(g, SMIRNOV_SLOPE(np.trunc(n), out, order=1)),
     arguments=[_COUNTS, (0.15, 0.85)],
     names=("n", "p"),
     doc="the inverse of smirnov in d: dp / smirnov'(n, d)",
