@@ -13,6 +13,7 @@ from functad.transforms.forward import jvp
 from functad.transforms.gradient import grad, value_and_grad, vjp
 from functad.transforms.stop import stop_gradient
 from functad.transforms.strict import strict_derivatives
+from functad.transforms.trust import trust_constants
 from functad.tree_functions import tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
 from functad.trees import register_tree, static_field
 
@@ -248,6 +249,7 @@ __all__ = [
     "tree_map",
     "tree_structure",
     "tree_unflatten",
+    "trust_constants",
     "trust_rules",
     "value_and_grad",
     "value_and_gradients_function",

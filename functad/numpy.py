@@ -30,6 +30,7 @@ import numpy as np
 from functad.expressions.spec import dtype_of
 from functad.primitives import vocabulary
 from functad.primitives.operands import is_traced
+from functad.tracing.constants import apart_from
 from functad.tracing.recorder import OPEN
 from functad.tracing.tensor import Tensor
 from functad.tracing.writing import buffer
@@ -45,9 +46,10 @@ def _enter(function: Callable[..., Any]) -> Callable[..., Any]:
         if recorder is None:
             return function(*args, **kwargs)
         entry: Any = vocabulary.find(function)
-        traced = any(map(is_traced, flatten((args, kwargs))[0]))
+        leaves = flatten((args, kwargs))[0]
+        traced = any(map(is_traced, leaves))
         out = entry.front(*args, **kwargs) if traced else function(*args, **kwargs)
-        return out if is_traced(out) or dtype_of(out).kind not in "fc" else buffer(Tensor, recorder, out)
+        return out if is_traced(out) or dtype_of(out).kind not in "fc" else buffer(Tensor, recorder, apart_from(leaves, out))
 
     made.__doc__ = f"`numpy.{function.__name__}`; inside a trace it makes a Tensor, into which others can be written."
     return made

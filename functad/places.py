@@ -77,17 +77,6 @@ def here() -> str:
     return _place(frame.f_code.co_filename, frame.f_lineno)
 
 
-def line_of_error(error: BaseException) -> str:
-    """Return `file:line` of the innermost line of the user's code that an error came from."""
-    found = "an unknown line"
-    trace = error.__traceback__
-    while trace is not None:
-        if user_frame(trace.tb_frame) is trace.tb_frame:
-            found = _place(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
-        trace = trace.tb_next
-    return found
-
-
 def running() -> str:
     """Return the text of the user's expression that is running now, such as `np.array([t, 1.0])`; empty if it is unknown."""
     frame = user_frame(sys._getframe(1))

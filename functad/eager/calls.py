@@ -10,6 +10,7 @@ import numpy as np
 from functad.expressions.expressions import Constant
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.primitives.primitive import Primitive
+from functad.tracing.constants import with_arrays
 from functad.tracing.recorder import Recorded
 from functad.tracing.views import clone
 
@@ -32,7 +33,8 @@ class Calls(dict[int, Any]):
             else:
                 known = as_constant(a)
                 inputs.append(Constant(known.value.copy()) if issubclass(type(known.value), np.ndarray) else known)
-        self[results[-1].slot] = tuple(inputs), params, tuple([spec_of(t.value) for t in results])
+        own = {name: with_arrays(value, np.copy) for name, value in params.items()}
+        self[results[-1].slot] = tuple(inputs), own, tuple([spec_of(t.value) for t in results])
 
     def renumber(self, places: dict[int, int]) -> None:
         """Take note of the new numbers of slots; those that are not there are gone."""

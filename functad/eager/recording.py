@@ -32,6 +32,7 @@ from functad.eager.readable import refuse_foreign_rules
 from functad.expressions.spec import is_float_array
 from functad.places import here, user_frame
 from functad.primitives.comparisons import BOOLEAN
+from functad.tracing.constants import apart_from
 from functad.tracing.recorder import IDLE, OPEN, REVERSE, STALE, WATCHER, Recorded, Recorder, _serials, awake, idle
 from functad.tracing.tensor import Tensor
 from functad.tracing.views import clone, refresh
@@ -101,7 +102,7 @@ class EagerRecorder(Recorder):
         self.serial = next(_serials)
         self.mode = mode
         self.closed = False
-        self.frozen = {}
+        self.seals = {}
         self.equations: list[Any] = []
         self.inputs = 0
         self.calls = None
@@ -230,7 +231,7 @@ class EagerRecorder(Recorder):
         for a in arrays:
             if isinstance(a, Recorded) and a.recorder is self:
                 self.note(a, primitive.name)
-        return idle(Tensor, out) if is_float_array(out) else out
+        return idle(Tensor, apart_from(arrays, out)) if is_float_array(out) else out
 
     def start(self, tape: Any) -> None:
         """Let a tape record."""

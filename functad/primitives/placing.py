@@ -115,7 +115,7 @@ def _entry(
         doc=doc,
     )
     entry.broadcasts = True
-    entry.derived = {"places": lambda a, v, *indices: indices}
+    entry.derived = {"places": lambda a, v, *indices: tuple([i.copy() if type(i) is np.ndarray else i for i in indices])}
     entry.batch = _batch
     return entry
 

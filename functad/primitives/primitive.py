@@ -118,6 +118,7 @@ class Plan:
         pick: `pick(values, out, params)` returns what the rules read.
         holds: positions of the array arguments that some rule reads as they are.
         read: all names that the rules read.
+        params: those of them that are parameters, or `params` alone.
         reads: the only name that the only rule reads, if there is just one.
         elementwise: the primitive is of that kind.
         pushes: JVP rules for the active inputs that read what the VJP rules read, so that short ways serve both; or `None`.
@@ -137,6 +138,7 @@ class Plan:
         "holds",
         "joint",
         "keep",
+        "params",
         "pick",
         "primitive",
         "pushes",
@@ -153,19 +155,17 @@ class Plan:
     def __init__(
         self, primitive: Primitive, active: tuple[int, ...], rules: tuple[Rule, ...], wants: list[list[str]], joint: bool
     ) -> None:
-        self.primitive = primitive
-        self.active = active
-        self.rules = rules
-        self.joint = joint
+        self.primitive, self.active, self.rules, self.joint = primitive, active, rules, joint
         self.single = rules[0] if len(active) == 1 and not joint and not primitive.multiple else None
         self.contracts = primitive.contracts and len(active) == 2
         self.separate = len(active) > 1 and not joint and not primitive.multiple and not self.contracts
         picks = [_picks(primitive, names) for names in wants]
         self.reads = wants[0][0] if self.single is not None and len(wants[0]) == 1 else None
-        read = {name for names in wants for name in names}
-        self.read = frozenset(read)
-        every = range(max(len(primitive.names), *active, 63) + 1 if "arrays" in read or "rest" in read else 0)
-        self.holds = frozenset(every) | {i for i, name in enumerate(primitive.names) if name in read}
+        sources = {name: source for pair in zip(wants, picks, strict=True) for name, source in zip(*pair, strict=True)}
+        self.read = frozenset(sources)
+        self.params = tuple([name for name, source in sources.items() if source[0] == "p"])
+        every = range(max(len(primitive.names), *active, 63) + 1 if "arrays" in sources or "rest" in sources else 0)
+        self.holds = frozenset(every) | {i for i, name in enumerate(primitive.names) if name in sources}
         values = {"out", *primitive.names}
         self.pushes = self.careful = None
         if not joint and not primitive.multiple and primitive.lost is None:  # what may be lost is looked for the long way

@@ -350,10 +350,3 @@ def _references(values: list[Any], place: int) -> int:
 
 # What `_references` gives for a value that only the list holds; versions of Python count differently.
 _ALONE = _references([np.zeros(1)], 0)
-
-
-def constant_index(index: Any) -> Any:
-    """Return an index whose arrays are copies, so that the user may overwrite the originals."""
-    if type(index) is tuple:
-        return tuple([part.copy() if type(part) is np.ndarray else part for part in index])
-    return index.copy() if type(index) is np.ndarray else index

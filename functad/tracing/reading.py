@@ -16,8 +16,8 @@ import numpy as np
 from functad.primitives.indexing import GETITEM, gather
 from functad.primitives.indices import OTHER, PART, WIDENS, holds_tensors, plain_index, way_of_reading
 from functad.primitives.shaping import RESHAPE
-from functad.primitives.writing import constant_index
 from functad.tracing.arranging import is_short, widened
+from functad.tracing.constants import held, with_arrays
 from functad.tracing.recorder import Recorded
 from functad.tracing.views import note_view, shares
 
@@ -68,7 +68,8 @@ class Reading:
             equations.append((_PLAN, self.slot, (index, value.shape, value.dtype), None))
             note_view(self, tensor, GETITEM, {"index": index})
         else:  # masks and arrays of integers may be overwritten by the user later
-            equations.append((_PLAN, self.slot, (constant_index(index), value.shape, value.dtype), None))
+            index = with_arrays(index, lambda a: held(a, recorder))
+            equations.append((_PLAN, self.slot, (index, value.shape, value.dtype), None))
         return tensor
 
     def __iter__(self: Any) -> Iterator[Any]:

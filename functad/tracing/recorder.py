@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from types import CodeType, MappingProxyType
+from types import CodeType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,7 +30,7 @@ from functad.places import here, line_of, name_of, user_frame
 from functad.primitives.indexable import IndexableArray, as_plain
 from functad.primitives.kinds import forward_plan
 from functad.primitives.primitive import KEEP_NOTHING, Primitive
-from functad.tracing.constants import held, thaw
+from functad.tracing.constants import apart_from, held_call, held_params, with_arrays
 from functad.tracing.conversions import abstract_cure, asked
 from functad.tracing.fitting import reverse_specs, specs_for
 from functad.tracing.views import clone, note_result, note_view, refresh, shares
@@ -62,7 +62,6 @@ class Recorder:
         eager: open and concrete, so that operators may take their short way.
         closed: the trace has ended; its Tensors are of no more use.
         lasting: the records stay when the trace has ended, and with them the arrays of the user that they keep.
-        frozen: such arrays as are read-only while the trace is open.
         seals: arrays of the user that must be the same when the function has returned, see `functad.tracing.constants`.
         unordered: some arrays of an abstract trace may lie in another order than C.
         written: a Tensor has been written to, so that others may be stale.
@@ -93,7 +92,6 @@ class Recorder:
     sleeps = False
     plain = True
     reassigns = False
-    seals: Mapping[Any, Any] = MappingProxyType({})
     watch: Any = None
     unordered = False
     written = False
@@ -103,7 +101,7 @@ class Recorder:
         self.mode = mode
         self.eager = mode is not ABSTRACT
         self.closed = False
-        self.frozen: dict[int, Any] = {}
+        self.seals: dict[int, Any] = {}
         self.equations: list[Any] = []
         self.inputs = 0
         self.calls: Any = None  # every operation asks, which takes 20 ns of an attribute of the class
@@ -152,10 +150,7 @@ class Recorder:
         """End the trace: from now on its Tensors raise when they are used."""
         self.closed = True
         self.eager = False
-        if self.frozen:
-            thaw(self)
-        if self.seals:
-            del self.seals
+        self.seals = {}
 
 
 STALE = Recorder(REVERSE, "a write", None)
@@ -299,8 +294,8 @@ def _record_awake(primitive: Primitive, arrays: tuple[Any, ...], params: dict[st
     if primitive.kind == "constant" and not is_float_array(out):
         return out  # masks, positions and counts are plain: nothing can be differentiated by them
     if not primitive.multiple:
-        return idle(cls, out)
-    results = [idle(cls, value) for value in out]
+        return idle(cls, apart_from(arrays, out))
+    results = [idle(cls, apart_from(arrays, value)) for value in out]
     return type(out)(*results) if hasattr(out, "_fields") else tuple(results)
 
 
@@ -326,6 +321,8 @@ def _record_one(primitive: Primitive, x: Recorded, params: dict[str, Any]) -> An
         tensor.instruction = frame.f_lasti
     else:
         tensor.code, tensor.instruction = None, 0
+    if plan.params:
+        params = held_params(params, plan.params, recorder)
     saved = None if plan.keep == KEEP_NOTHING else plan.pick((value,), out, params)
     specs = None if own is made else specs_for(recorder.mode, primitive, (value,), (0,), out)
     equations.append((plan, x.slot, saved, specs))
@@ -369,7 +366,7 @@ def append(
     slots = arrays[active[0]].slot if len(active) == 1 else tuple([arrays[i].slot for i in active])
     if recorder.mode is REVERSE:
         plan = primitive.reverse_plans.get(active) or primitive.reverse_plan(active)
-        values = _with_constants_held(arrays, values, plan, recorder)
+        values, params = held_call(arrays, values, params, plan, recorder)
         specs = reverse_specs(primitive, values, active, out)
         saved = None if plan.keep == KEEP_NOTHING else plan.pick(values, out, params)
         if primitive.multiple:
@@ -378,7 +375,7 @@ def append(
         return append_record(cls, recorder, out, (plan, slots, saved, specs))
     forward = forward_plan(primitive, active)
     plan = forward or primitive.reverse_plan(active)
-    values = _with_constants_held(arrays, values, plan, recorder)
+    values, params = held_call(arrays, values, params, plan, recorder)
     saved = plan.pick(values, out, params)
     if recorder.plain and not PLAIN.issuperset(map(type, out if primitive.multiple else (out,))):
         recorder.plain = False
@@ -386,18 +383,6 @@ def append(
         shapes = tuple([(shape_of(value), dtype_of(value)) for value in out])
         return _results(cls, recorder, out, (plan, slots, saved, (shapes, forward is None)))
     return append_record(cls, recorder, out, (plan, slots, saved, ((shape_of(out), dtype_of(out)), forward is None)))
-
-
-def _with_constants_held(arrays: Sequence[Any], values: Sequence[Any], plan: Any, recorder: Recorder) -> Sequence[Any]:
-    """Return the values that a plan picks from, where arrays of the user that its rules read are held."""
-    holds = plan.holds
-    if not holds:
-        return values
-    result = list(values)
-    for i, a in enumerate(arrays):
-        if i in holds and issubclass(type(a), _ndarray):
-            result[i] = held(a, recorder)
-    return result
 
 
 def _results(cls: type[Recorded], recorder: Recorder, out: Any, equation: Any) -> Any:
@@ -419,11 +404,14 @@ def append_abstract(
             inputs.append(a.slot)
         else:
             known.append(spec_of(a) if isinstance(a, Recorded) else a)
-            inputs.append(Constant(a.copy() if issubclass(type(a), _ndarray) else clone(a) if isinstance(a, Recorded) else a))
+            inputs.append(
+                Constant(a.copy("K") if issubclass(type(a), _ndarray) else clone(a) if isinstance(a, Recorded) else a)
+            )
     out = primitive.spec(*known, **params)
     results = out if primitive.multiple else (out,)
     first = len(recorder.equations)
-    equation = Equation(primitive, tuple(inputs), params, tuple(range(first, first + len(results))))
+    kept = {name: with_arrays(value, np.copy) for name, value in params.items()}
+    equation = Equation(primitive, tuple(inputs), kept, tuple(range(first, first + len(results))))
     recorder.specs.extend(results)
     if primitive.multiple:
         made = _results(cls, recorder, out, equation)

@@ -261,10 +261,12 @@ def enter(root: Any, path: Path, view: Any) -> None:
         views[:] = [weak for weak in views if weak() is not None]
         memory.limit = max(64, 2 * len(views))
     if memory.copied > 1 and type(view.value) is _ndarray:
-        view.value = _with_layout(view.value)
+        value = with_layout(view.value)
+        value.setflags(write=view.value.flags.writeable)
+        view.value = value
 
 
-def _with_layout(view: Any) -> Any:
+def with_layout(view: Any) -> Any:
     """Return a copy of a view with its strides: what a further view of it shares is what it would be for the view itself.
 
     Records of what is computed from it then hold this part, and not the whole of an array that is still being written to.
@@ -273,7 +275,6 @@ def _with_layout(view: Any) -> Any:
     start = view.__array_interface__["data"][0] - low
     out: Any = _ndarray(view.shape, view.dtype, np.empty(high - low, np.uint8), start, view.strides)
     out[...] = view
-    out.setflags(write=view.flags.writeable)
     return out
 
 

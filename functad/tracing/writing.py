@@ -21,7 +21,7 @@ from functad.primitives.indexing import taken_apart
 from functad.primitives.indices import holds_tensors, plain_index
 from functad.primitives.operands import as_operand, innermost
 from functad.primitives.primitive import Primitive
-from functad.primitives.writing import ADD_TO, WRITE, Path, constant_index, is_alone, put
+from functad.primitives.writing import ADD_TO, WRITE, Path, is_alone, put
 from functad.tracing.layouts import ANY
 from functad.tracing.recorder import ABSTRACT, ONLOOKER, STALE, Recorded, Recorder, append, awake, escaped, record
 from functad.tracing.views import (
@@ -34,6 +34,7 @@ from functad.tracing.views import (
     note_layout,
     origin_of,
     refresh,
+    with_layout,
 )
 
 _ndarray = np.ndarray
@@ -54,7 +55,7 @@ def write(tensor: Any, index: Any, v: Any, *, adds: bool = False) -> None:
         if isinstance(index, Recorded) and dtype_of(index).kind == "b" and not adds and _fits_each(tensor, index, v):
             mask = index.reshape(shape_of(index) + (1,) * (len(shape_of(tensor)) - len(shape_of(index))))  # type: ignore[attr-defined]
             index, v = Ellipsis, np.where(mask, v, tensor)
-    index = constant_index(index if index is Ellipsis else plain_index(index))
+    index = index if index is Ellipsis else plain_index(index)
     root, path = origin_of(tensor)
     if root.recorder.closed:
         raise escaped(root, "assignment")
@@ -63,6 +64,7 @@ def write(tensor: Any, index: Any, v: Any, *, adds: bool = False) -> None:
             f"a Tensor that no tape records, or that a tape watches, cannot be assigned to, at {here()}. Assign to a copy "
             f"inside the tape (t = t.copy()), make a new array (np.where, np.concatenate), or use a Variable: v[i].assign(...)."
         )
+    _unlock(root)
     _check(tensor, root, v)
     if path:
         root, path = detach(tensor, STALE)
@@ -99,7 +101,20 @@ def _place(root: Any, path: Path, index: Any, v: Any, adds: bool) -> None:
     adopt(root, new)
 
 
+def _unlock(root: Any) -> None:
+    """Let an argument own a copy of an array that is read-only: it may be written to, as any argument may."""
+    tensor = root
+    while isinstance(tensor.value, Recorded):
+        tensor = tensor.value
+    value = tensor.value
+    if type(value) is _ndarray and not value.flags.writeable and tensor.slot < tensor.recorder.inputs:
+        make_stale(root, STALE)
+        tensor.value = with_layout(value)
+
+
 def _check(tensor: Any, root: Any, v: Any) -> None:
+    if tensor.recorder is STALE:
+        refresh(tensor)
     inner = innermost(tensor)
     locked = any(not step.writeable for step in origin_of(tensor)[1])
     if locked or (type(inner) is _ndarray and not inner.flags.writeable):
@@ -253,6 +268,7 @@ def overwrite(tensor: Any, result: Any, casting: Any = "same_kind") -> Any:
     fresh = isinstance(result, Recorded) and getattr(result, "origin", None) is None and result is not tensor
     same = fresh and shape and not path and result.recorder is root.recorder and given == shape and own == dtype
     if same and (len(shape) == 1 or lie_alike(root, result)):
+        _unlock(root)
         _check(tensor, root, result)
         root.recorder.written = True
         adopt(root, result)

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from sys import getrefcount
 from typing import Any
 
 import numpy as np
 
 from functad.errors import AbstractValueError, ConstantError, ConversionError, InputError, OutputError, StructureError
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, shape_of, spec_of
-from functad.places import here, line_of, line_of_error, name_of
+from functad.places import here, line_of, name_of
 from functad.primitives.indexable import IndexableArray, as_plain
 from functad.primitives.operands import foreign_rules, zeros_for
 from functad.tracing.constants import broken_seal, held_input
 from functad.tracing.recorder import ONLOOKER, OPEN, Recorded, Recorder, awake, new_input
 from functad.tracing.tensor import Tensor
 from functad.tracing.views import clone
-from functad.transforms.results import own_results
+from functad.transforms.results import foreign_to, own_results
 from functad.transforms.selection import Selection
 from functad.trees import LEAF, Structure, flatten
 
@@ -97,9 +96,8 @@ def _enter_tree(
     tensors: list[Any] = []
     for i, given in enumerate(leaves):
         if type(given) is _ndarray and given.dtype.kind == "f" and not holomorphic:  # nearly always
-            alone = getrefcount(given) <= _HELD_ONCE and given.base is None  # a view would be one more
             inputs.primals.append(given)
-            value = given if recorder.lasting else held_input(given, recorder, alone=alone)
+            value = given if recorder.lasting else held_input(given, recorder)
             tensors.append(new_input(Tensor, recorder, value))
             continue
         leaf = plain(given)
@@ -116,25 +114,13 @@ def _enter_tree(
                 f"{structure.paths(root)[i]} is {described(leaf)}. {reason}"
             )
         else:
-            tensors.append(new_input(Tensor, recorder, _held(leaf, recorder)))
+            tensors.append(new_input(Tensor, recorder, held_primal(leaf, recorder)))
         inputs.primals.append(leaf)
     return structure.unflatten(tensors)
 
 
-def _references_of_one_holder() -> int:
-    """Return what `getrefcount` says in a loop as that of `_enter_tree`, of a leaf that only its container holds."""
-    container = [object()]
-    leaves = list(container)
-    for _, given in enumerate(leaves):
-        return getrefcount(given)
-    return 0
-
-
-_HELD_ONCE = _references_of_one_holder()
-
-
-def _held(leaf: Any, recorder: Recorder) -> Any:
-    """Return what stands for a leaf of an argument in the trace."""
+def held_primal(leaf: Any, recorder: Recorder) -> Any:
+    """Return what stands for a leaf of an argument while the function runs."""
     if isinstance(leaf, Recorded):
         return clone(leaf)
     return held_input(leaf, recorder) if issubclass(type(leaf), _ndarray) and not recorder.lasting else leaf
@@ -208,8 +194,6 @@ def _run(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwargs:
     except ValueError as error:
         if isinstance(error.__cause__, (AbstractValueError, ConversionError)):
             raise error.__cause__ from None
-        if recorder.frozen and "read-only" in str(error):
-            raise overwritten(error, recorder) from error
         raise
     finally:
         recorder.close()
@@ -245,16 +229,8 @@ def shown(value: Any) -> Any:
     return value
 
 
-def overwritten(error: ValueError, recorder: Recorder) -> ConstantError:
-    """Return the error for writing into an array that was made read-only because its values are still needed."""
-    return ConstantError(
-        f"{error}: an array was overwritten at {line_of_error(error)}, which {name_of(recorder.function)} had used "
-        f"before, as a constant or an argument; its derivative needs the old values. Write into a copy: a = a.copy()."
-    )
-
-
 def check_seals(recorder: Recorder) -> None:
-    """Raise if the function has overwritten an array whose values are still needed, in a way that NumPy could not stop.
+    """Raise if the function has overwritten an array whose values are still needed.
 
     Raises:
         ConstantError: it has.
@@ -265,7 +241,7 @@ def check_seals(recorder: Recorder) -> None:
         known = f"was used at {line_of(*place)}" if place is not None else "it was given"
         raise ConstantError(
             f"{recorder.transform} of {name_of(recorder.function)}, called at {here()}: an array, {spec_of(a)}, that {known} "
-            f"was overwritten before the function returned, under another name or through a view; "
+            f"was overwritten before the function returned, perhaps under another name or through a view; "
             f"its derivative needs the old values. Write into a copy: a = a.copy()."
         )
 
@@ -284,6 +260,13 @@ def split_aux(out: Any, has_aux: bool, selection: Selection) -> tuple[Any, Any]:
             f"the function must return a pair (result, aux), not a {type(out).__name__}."
         )
     return out[0], out[1]
+
+
+def own_aux(aux: Any, recorder: Recorder, primals: Sequence[Any], results: Sequence[Any] = ()) -> Any:
+    """Return what a function handed through, in memory that neither the caller nor the function has, nor other results."""
+    given, structure = flatten(aux)
+    known = [*primals, *results, *foreign_to(recorder, given)]
+    return structure.unflatten(own_results(flatten(lower(aux, recorder))[0], known))
 
 
 OBJECTS = "Objects have no derivative: np.stack(list(a)) makes an array of an object array with Tensors in it."
@@ -320,18 +303,9 @@ def check_result(leaf: Any, path: str, transform: str, function: Any) -> None:
 def lower(tree: Any, recorder: Recorder) -> Any:
     """Return a tree with the Tensors of a trace replaced by their values."""
     if isinstance(tree, Recorded):
-        return _released(tree.value) if tree.recorder is recorder else tree
+        return tree.value if tree.recorder is recorder else tree
     leaves, structure = flatten(tree)
-    return structure.unflatten(
-        [_released(v.value) if isinstance(v, Recorded) and v.recorder is recorder else v for v in leaves]
-    )
-
-
-def _released(value: Any) -> Any:
-    """Return a value, copied if it is a view of an array that was read-only only while the trace was open."""
-    if type(value) is _ndarray and not value.flags.writeable and type(value.base) is _ndarray and value.base.flags.writeable:
-        return value.copy()
-    return value
+    return structure.unflatten([v.value if isinstance(v, Recorded) and v.recorder is recorder else v for v in leaves])
 
 
 def check_like(given: Any, structure: Structure, values: Sequence[Any], name: str, what: str) -> list[Any]:

@@ -16,6 +16,7 @@ from functad.primitives.indexable import WITHIN_BATCH, indexable
 from functad.primitives.operands import foreign_rules
 from functad.settings import setting
 from functad.tracing.batching import BatchRecorder
+from functad.tracing.constants import held_input
 from functad.tracing.recorder import WATCHER, Recorded
 from functad.tracing.tensor import Tensor
 from functad.transforms.arguments import check_result, plain, traced
@@ -160,7 +161,7 @@ class _Batch:
         recorder = BatchRecorder("vmap", self.f, size)
         whole = part == slice(None)
         given = [
-            recorder.batch(leaf if whole else leaf[part]) if own else indexable(leaf)
+            recorder.batch(_held(leaf if whole else leaf[part], recorder)) if own else indexable(leaf)
             for leaf, own in zip(self.leaves, self.batched, strict=True)
         ]
         if WATCHER.get() is not None:
@@ -209,6 +210,10 @@ class _Batch:
         return structure.unflatten(
             [column[0] if axis is None else np.concatenate(column, axis) for column, axis in zip(columns, axes, strict=True)]
         )
+
+
+def _held(leaf: Any, recorder: BatchRecorder) -> Any:
+    return held_input(leaf, recorder) if type(leaf) is np.ndarray else leaf
 
 
 def _axes_of_arguments(f: Callable[..., Any], in_axes: Axes, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:

@@ -26,6 +26,7 @@ from functad.primitives.conversion import COPY
 from functad.primitives.operands import innermost
 from functad.primitives.primitive import Primitive
 from functad.tracing import recorder as recording
+from functad.tracing.constants import with_arrays
 from functad.tracing.recorder import ABSTRACT, REVERSE, Recorded, Recorder, awake
 from functad.tracing.tensor import Tensor
 from functad.tracing.views import clone, note_view, shares
@@ -123,7 +124,8 @@ class Noting(Recorder):
     def _made(self, primitive: Primitive, sources: tuple[int | Constant, ...], params: dict[str, Any], out: Any) -> Any:
         results = out if primitive.multiple else (out,)
         first = len(self.equations)
-        equation = Equation(primitive, sources, params, tuple(range(first, first + len(results))))
+        own = {name: with_arrays(value, self.hold) for name, value in params.items()}
+        equation = Equation(primitive, sources, own, tuple(range(first, first + len(results))))
         self.specs.extend(map(spec_of, results))
         values = dict(zip(equation.outputs, results, strict=True))
         self.kept |= {slot: values.get(slot, results[0]) for slot in self.choose(equation)}

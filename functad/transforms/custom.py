@@ -261,6 +261,7 @@ class _Arguments:
             push=None if custom.jvp is None else self.push,
             batch=None if custom.batch is None else self.batch,
             name=getattr(custom.function, "__name__", "custom"),
+            foreign=custom.bwd is not None,
         )
 
     def _tree(self, arrays: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

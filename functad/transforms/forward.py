@@ -15,6 +15,7 @@ from functad.primitives.operands import innermost, is_traced, zeros_for
 from functad.primitives.primitive import KEEP_NOTHING, KEEP_ONE, MAPS, PASSES, PRODUCTS, SCALES, SUMS, Plan
 from functad.primitives.safe import has_nan
 from functad.primitives.writing import ADD_TO, is_alone, put
+from functad.tracing.constants import held_input
 from functad.tracing.recorder import FORWARD, REVERSE, Recorded, Recorder, new_input
 from functad.tracing.tensor import Tensor
 from functad.transforms.arguments import check_like, check_result, enter, lower, split_aux, traced
@@ -345,6 +346,7 @@ def pushed_along(
     for i, (structure, tangent) in enumerate(zip(inputs.structures, tangents, strict=True)):
         values = inputs.primals[len(given) : len(given) + structure.leaves]
         given.extend(check_like(tangent, structure, values, f"tangents[{i}]", "primal"))
+    given = [held_input(t, recorder) if type(t) is np.ndarray else t for t in given]
     out, aux = split_aux(traced(recorder, f, inputs.args, {}), has_aux, selection)
     leaves, structure = flatten(out)
     for leaf, path in zip(leaves, structure.paths("result"), strict=True):

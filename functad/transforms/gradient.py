@@ -21,13 +21,13 @@ from functad.transforms.arguments import (
     derivatives,
     enter,
     lower,
+    own_aux,
     shown,
     split_aux,
     traced,
     without_slope,
 )
 from functad.transforms.decorators import derivative, with_value
-from functad.transforms.results import foreign_to, own_results
 from functad.transforms.reverse import pull_back, pull_through, seeded
 from functad.transforms.selection import ArgNames, ArgNums, Selection
 from functad.tree_functions import tree_map
@@ -150,10 +150,11 @@ def gradient_function(
 
             warn_of_unconnected(selection, args, kwargs, has_aux)
         result = selection.pack(derivatives(inputs, found))
+        if type(value) is np.ndarray:  # of shape (), and perhaps an array of the user
+            value = value.copy()
         if not has_aux:
             return (value, result) if with_value else result
-        given, structure = flatten(aux)
-        aux = structure.unflatten(own_results(flatten(lower(aux, recorder))[0], foreign_to(recorder, given)))
+        aux = own_aux(aux, recorder, inputs.primals)
         return ((value, aux), result) if with_value else (result, aux)
 
     return gradient

@@ -19,12 +19,13 @@ from functad.errors import InputError
 from functad.expressions.spec import dtype_of, shape_of, spec_of
 from functad.places import here, name_of
 from functad.tracing.recorder import FORWARD, REVERSE, Recorder
-from functad.transforms.arguments import Inputs, by_argument, check_slope, enter, lower, split_aux, traced
+from functad.transforms.arguments import Inputs, by_argument, check_slope, enter, own_aux, split_aux, traced
 from functad.transforms.decorators import derivative, with_value
 from functad.transforms.explain import warn_of_unconnected
 from functad.transforms.forward import push_through
 from functad.transforms.gradient import Pullback
 from functad.transforms.linear import Pushforward
+from functad.transforms.results import foreign_to, own_results
 from functad.transforms.seeds import check_chunk_size, inexact, of_identity, size_of, widest
 from functad.transforms.selection import ArgNames, ArgNums, Selection
 from functad.trees import flatten
@@ -252,9 +253,12 @@ def jacobian_function(
             warn_of_unconnected(selection, args, kwargs, has_aux)
         blocks = trace.columns() if trace.forward else trace.rows()
         result = trace.pull.structure.unflatten([selection.pack(by_argument(trace.inputs, row)) for row in blocks])
-        aux = lower(trace.aux, trace.recorder) if has_aux else None
+        recorder, primals, values = trace.recorder, trace.inputs.primals, trace.pull.values
         if with_value:
-            value = trace.pull.value()
+            values = own_results(values, [*primals, *foreign_to(recorder, trace.results)])
+        aux = own_aux(trace.aux, recorder, primals, values) if has_aux else None
+        if with_value:
+            value = trace.pull.structure.unflatten(values)
             return ((value, aux), result) if has_aux else (value, result)
         return (result, aux) if has_aux else result
 

@@ -27,6 +27,7 @@ from functad.tracing.tensor import Tensor
 from functad.transforms.arguments import traced
 from functad.transforms.flat import pulled, replaced
 from functad.transforms.results import guarded
+from functad.tree_functions import tree_map
 from functad.trees import flatten
 
 _ndarray = np.ndarray
@@ -142,6 +143,7 @@ class Rules(NamedTuple):
         spec: `spec(*specs)`; `None` if it follows.
         name: in printed lists.
         loops: it cannot be computed on Tensors, so without a batch rule a batch is a loop.
+        foreign: `forward` is a function of the user, who may overwrite the arrays that it says are needed.
     """
 
     function: Any
@@ -153,6 +155,7 @@ class Rules(NamedTuple):
     spec: Spec | None = None
     name: str = "call"
     loops: bool = False
+    foreign: bool = False
 
 
 def apply(rules: Rules, arrays: Sequence[Any]) -> tuple[Any, ...]:
@@ -233,10 +236,16 @@ class _Call:
         self.inputs = [(shape_of(v), dtype_of(v), v if type(v) not in PLAIN else None) for v in own]
         self.given = own
         self.pushes = rules.push is not None and (recorder.mode is FORWARD or rules.backward is None)
-        outs, self.kept = self._run(own)
+        outs, kept = self._run(own)
+        self.kept = self._held(kept, own, recorder) if rules.foreign else kept
         refuse_followed((*outs, *flatten(self.kept)[0]), self.serial, rules.function)
         self.outputs = [(shape_of(out), dtype_of(out)) for out in outs]
         return outs
+
+    def _held(self, kept: Any, own: Sequence[Any], recorder: Recorder) -> Any:
+        """Return what the rule needs, with arrays of the user held, except what was given to the rule."""
+        known = set(map(id, own))
+        return tree_map(lambda a: held(a, recorder) if type(a) is _ndarray and id(a) not in known else a, kept)
 
     def _run(self, arrays: Sequence[Any]) -> tuple[tuple[Any, ...], Any]:
         """Return the results, and what the rule needs."""

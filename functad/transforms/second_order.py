@@ -16,7 +16,7 @@ from functad.errors import InputError
 from functad.expressions.spec import shape_of, spec_of
 from functad.places import here, name_of
 from functad.tracing.recorder import FORWARD, Recorded, Recorder
-from functad.transforms.arguments import Inputs, by_argument, check_result, check_slope, enter, lower, split_aux, traced
+from functad.transforms.arguments import Inputs, by_argument, check_result, check_slope, enter, own_aux, split_aux, traced
 from functad.transforms.decorators import derivative
 from functad.transforms.forward import push_through, pushed_along
 from functad.transforms.gradient import gradient_function, pulled_back
@@ -339,7 +339,7 @@ def _diagonal_function(
         inputs = enter(recorder, selection, args, kwargs)
         out, aux = split_aux(traced(recorder, field, inputs.args, inputs.kwargs), has_aux, selection)
         found = _diagonals(selection, recorder, inputs, _check_field(selection, inputs, out), chunk_size)
-        return found, lower(aux, recorder) if has_aux else None
+        return found, own_aux(aux, recorder, inputs.primals) if has_aux else None
 
     return diagonals
 

@@ -13,7 +13,7 @@ from functad.errors import InputError
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import here, name_of
 from functad.tracing.recorder import FORWARD, REVERSE, Recorder
-from functad.transforms.arguments import check_result, check_slope, enter, lower, plain, split_aux, traced
+from functad.transforms.arguments import check_result, check_slope, enter, own_aux, plain, split_aux, traced
 from functad.transforms.decorators import decorator
 from functad.transforms.forward import push_through
 from functad.transforms.gradient import Pullback, gradient_function
@@ -107,7 +107,7 @@ class _Products:
         recorder = Recorder(mode, self.selection.transform, self.f)
         inputs = enter(recorder, self.selection, self.args, self.kwargs)
         out, aux = split_aux(traced(recorder, self.f, inputs.args, inputs.kwargs), self.has_aux, self.selection)
-        self.aux = lower(aux, recorder) if self.has_aux else None
+        self.aux = own_aux(aux, recorder, inputs.primals) if self.has_aux else None
         leaves, structure = flatten(out)
         for leaf, path in zip(leaves, structure.paths("result"), strict=True):
             check_result(leaf, path, self.selection.transform, self.f)

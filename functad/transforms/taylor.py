@@ -27,7 +27,17 @@ from functad.primitives.safe import PRODUCT, QUOTIENT
 from functad.tracing.recorder import FORWARD, Recorded, Recorder
 from functad.tracing.tensor import Tensor
 from functad.tracing.views import clone, note_view, shares
-from functad.transforms.arguments import check_like, check_result, described, lower, plain, split_aux, traced, undifferentiable
+from functad.transforms.arguments import (
+    check_like,
+    check_result,
+    described,
+    held_primal,
+    own_aux,
+    plain,
+    split_aux,
+    traced,
+    undifferentiable,
+)
 from functad.transforms.decorators import remake
 from functad.transforms.forward import fit, push_rules, push_transposed, zero_tangent
 from functad.transforms.linearity import is_linear
@@ -283,14 +293,16 @@ def coefficients(
         )
     recorder = SeriesRecorder(transform, f, order)
     args = [_entered(recorder, f, i, primal, path) for i, (primal, path) in enumerate(zip(primals, series, strict=True))]
+    recorder.inputs = len(recorder.series)
     out, aux = split_aux(traced(recorder, f, args, {}), has_aux, Selection(transform, f, 0, None))
     leaves, structure = flatten(out)
     for leaf, place in zip(leaves, structure.paths("result"), strict=True):
         check_result(leaf, place, transform, f)
     columns = [_terms(recorder, leaf, order) for leaf in leaves]
-    terms = own_results([column[k] for k in range(order + 1) for column in columns], flatten((list(primals), list(series)))[0])
+    given = flatten((list(primals), list(series)))[0]
+    terms = own_results([column[k] for k in range(order + 1) for column in columns], given)
     found = [structure.unflatten(terms[k * len(columns) : (k + 1) * len(columns)]) for k in range(order + 1)]
-    return (found, lower(aux, recorder)) if has_aux else (found,)
+    return (found, own_aux(aux, recorder, [*given, *terms])) if has_aux else (found,)
 
 
 def _entered(recorder: SeriesRecorder, f: Callable[..., Any], position: int, primal: Any, path: Sequence[Any]) -> Any:
@@ -311,9 +323,8 @@ def _entered(recorder: SeriesRecorder, f: Callable[..., Any], position: int, pri
     ]
     missing = [None] * (recorder.order - len(terms))
     columns = zip(*terms, strict=True) if terms else [()] * len(leaves)
-    return structure.unflatten(
-        [recorder.tensor(leaf, [*column, *missing]) for leaf, column in zip(leaves, columns, strict=True)]
-    )
+    held = [held_primal(leaf, recorder) for leaf in leaves]
+    return structure.unflatten([recorder.tensor(leaf, [*column, *missing]) for leaf, column in zip(held, columns, strict=True)])
 
 
 def _terms(recorder: SeriesRecorder, leaf: Any, order: int) -> list[Any]:

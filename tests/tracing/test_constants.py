@@ -1,4 +1,7 @@
-"""Arrays of the user that a function overwrites after it used them: the right derivative or an error, never a wrong one."""
+"""Arrays of the user that a function overwrites after it used them: the right derivative or an error, never a wrong one.
+
+None of them is ever written into, and none of their flags is changed.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +29,12 @@ def test_a_constant_may_be_overwritten_or_it_raises(size: int) -> None:
     if size < 128:
         assert functad.grad(f)(x).tolist() == [1.0] * size
     else:
-        with pytest.raises(ConstantError, match=rf"{__file__}:\d+"):
+        with pytest.raises(ConstantError, match=rf"{__file__}:{f.__code__.co_firstlineno + 1}"):
             functad.grad(f)(x)
-        assert constant.flags.writeable
-        assert constant.all()
+    assert constant.tolist() == [7.0] * size
 
 
-def test_a_view_of_a_constant_is_frozen_with_its_owner() -> None:
+def test_the_owner_of_a_view_that_is_a_constant_may_not_be_overwritten() -> None:
     whole = np.ones((2, 5000))
 
     def f(x: Any) -> Any:
@@ -40,52 +42,10 @@ def test_a_view_of_a_constant_is_frozen_with_its_owner() -> None:
         whole[:] = 7.0
         return y
 
-    with pytest.raises(ConstantError):
+    with pytest.raises(ConstantError, match="overwritten before the function returned"):
         functad.grad(f)(np.ones(5000))
     whole[:] = 2.0
-
-
-def test_overlapping_views_of_one_array_are_thawed() -> None:
-    class Labelled(np.ndarray[Any, Any]):
-        """A view that NumPy does not pass over: its own views have it as their base."""
-
-    whole = np.ones((2000, 4))
-    first, second, other = whole[:, :3], whole[:, 1:], whole[:, 2:].view(Labelled)[:, :1].view(np.ndarray)
-
-    def f(x: Any, y: Any) -> Any:
-        return np.sum(x * y) + np.sum(x * other)
-
-    by_x, by_y = functad.grad(f, argnums=(0, 1))(first, second)
-    assert (by_x == 2).all()
-    assert (by_y == 1).all()
-    assert all(a.flags.writeable for a in (first, whole, second, other, other.base))
-
-
-@pytest.mark.parametrize("inner_first", [True, False])
-def test_an_array_frozen_by_two_traces_thaws_with_the_last(inner_first: bool) -> None:
-    constant, x, writeable = np.ones(20_000), np.full(20_000, 0.5), []
-
-    def inner(y: Any) -> Any:
-        return np.sum(np.sin(y) * constant)
-
-    def f(x: Any) -> Any:
-        total = 0.0 if inner_first else np.sum(x * constant)
-        total += np.sum(functad.grad(inner)(x * 2.0))
-        if inner_first:
-            writeable.append(constant.flags.writeable)
-            total += np.sum(x * constant)
-            functad.grad(inner)(np.ones(20_000))
-        with pytest.raises(ValueError, match="read-only"):
-            constant[0] = 7.0
-        with pytest.raises(ValueError, match="read-only"):
-            constant[:] = 7.0
-        return total
-
-    assert np.allclose(functad.grad(f)(x), 1.0 - 2.0 * np.sin(1.0))
-    assert not any(writeable)
-    assert constant.flags.writeable
-    constant[:] = 3.0
-    assert np.allclose(functad.grad(inner)(x), 3.0 * np.cos(0.5))
+    assert functad.grad(lambda x: np.sum(x * whole[0]))(np.ones(5000)).tolist() == [2.0] * 5000
 
 
 def _overwrite(v: Any) -> None:
@@ -123,7 +83,6 @@ def test_a_constant_overwritten_through_an_older_view_raises(write: Any, size: i
     for derive in (lambda: functad.grad(f)(x), lambda: functad.jvp(f, (x,), (x,)), lambda: functad.jacobian(f)(x)):
         with pytest.raises(ConstantError, match=rf"float64\[{size}\], that was used at {__file__}:\d+ .*through a view"):
             derive()
-        assert constant.flags.writeable
         constant[:] = kept
     assert np.array_equal(functad.vjp(f, x)[1](np.float64(1.0))[0], kept)
     constant[:], y = kept, functad.constant(x)
@@ -134,15 +93,12 @@ def test_a_constant_overwritten_through_an_older_view_raises(write: Any, size: i
     assert np.array_equal(functad.grad(lambda x: np.sum(x * constant))(x), constant)  # no trace is left of it
 
 
-_LARGE_WRITES = [_overwrite, _reverse, lambda v: np.multiply(v, 2, out=v), lambda v: np.random.default_rng(0).shuffle(v)]
-
-
 def _write_column(v: Any) -> None:
     v.reshape(-1, 10)[:, 3] = 0.0
 
 
-@pytest.mark.parametrize("write", [*_LARGE_WRITES, _write_column])
-@pytest.mark.parametrize("size", [9_000, 70_000, 102_100])
+@pytest.mark.parametrize("write", [*WRITES, _write_column, lambda v: np.negative(v, out=v)])
+@pytest.mark.parametrize("size", [30, 1_000, 9_000, 70_000, 302_280])
 def test_an_input_overwritten_through_an_older_view_raises(write: Any, size: int) -> None:
     x = np.sin(np.arange(float(size)))
     view, kept, where = x[:], x.copy(), {"w": x}
@@ -155,40 +111,11 @@ def test_an_input_overwritten_through_an_older_view_raises(write: Any, size: int
     for derive in (lambda: functad.grad(f)(where), lambda: functad.jvp(f, (where,), ({"w": kept},))):
         with pytest.raises(ConstantError, match=rf"float64\[{size}\], that it was given was overwritten .*through a view"):
             derive()
-        assert x.flags.writeable
         x[:] = kept
     with functad.GradientTape() as tape:
         tape.watch(y := functad.constant(x))
         z = f({"w": y})
     np.testing.assert_allclose(tape.gradient(z, y).numpy(), 3 * kept**2)
-
-
-_CONTAINERS = [
-    lambda: {"w": np.ones(10_000)},
-    lambda: [(np.ones(10_000), 1.0)],
-    lambda: [np.ones(20_000, np.float32), np.ones((100, 100))],
-]
-
-
-@pytest.mark.parametrize("make", _CONTAINERS)
-def test_inputs_that_only_their_container_holds_are_not_read(make: Any, monkeypatch: Any) -> None:
-    read: list[Any] = []
-    monkeypatch.setattr("functad.tracing.constants._sample", lambda a, memory: read.append(a.shape) or [memory.reshape(-1)])
-    f = functad.grad(lambda p: sum(np.sum(leaf) for leaf in functad.tree_leaves(p)))
-    params = make()
-    f(params)
-    f(make())
-    assert read == []  # nothing views them: that would be one more reference
-    first = next(leaf for leaf in functad.tree_leaves(params) if np.ndim(leaf))
-    f(params)
-    assert read == [first.shape]
-    view = first[:3]
-    del first
-    f(params)
-    assert len(read) == 2
-    del view
-    f(params)
-    assert len(read) == 2
 
 
 def test_an_input_in_a_container_overwritten_through_an_older_view_raises() -> None:
@@ -256,13 +183,13 @@ def test_a_constant_in_a_file_may_not_be_overwritten(tmp_path: Any) -> None:
         target[:] = 7.0
         return y
 
-    for target, message in ((constant, "read-only"), (view, "through a view")):
-        with pytest.raises(ConstantError, match=message):
+    for target in (constant, view):
+        with pytest.raises(ConstantError, match="overwritten before the function returned"):
             functad.grad(f)(np.ones(20_000), target)
         constant[:] = 1.0
 
 
-def test_an_array_made_read_only_is_trusted_and_not_read() -> None:
+def test_a_constant_made_read_only_is_trusted_and_not_read() -> None:
     constant = np.ones(20_000)
     view = constant[:]
     constant.flags.writeable = False
@@ -284,27 +211,34 @@ def _gradient_that_overwrites_its_input(x: Any, given: Any) -> Any:
     return functad.grad(f)({"w": given})["w"]
 
 
-def test_a_small_input_may_be_overwritten_under_another_name() -> None:
-    x = np.ones(3)
-    assert _gradient_that_overwrites_its_input(x, x).tolist() == [2.0] * 3
+@pytest.mark.parametrize("size", [1, 30, 20_000])
+def test_no_input_may_be_overwritten_under_another_name(size: int) -> None:
+    x = np.ones(size)
+    alternating = np.tile([0.0, 1.0], size)
+    for given in (x, x[None, ::2], x[::-1], np.broadcast_to(x, (2, size)), x[:, None].T):
+        with pytest.raises(ConstantError, match=r"that it was given was overwritten .* under another name"):
+            _gradient_that_overwrites_its_input(x, given)
+        x[:] = 1.0
+    with pytest.raises(ConstantError, match=r"that it was given was overwritten"):
+        _gradient_that_overwrites_its_input(x[()], x)
+
+    def inverted(t: Any) -> Any:
+        alternating[:] = 1.0 - alternating
+        return np.sum(t)
+
+    with pytest.raises(ConstantError, match=r"that it was given was overwritten"):
+        functad.grad(inverted)(alternating)
+    number = np.array(2.0)
+    with pytest.raises(ConstantError, match=r"that it was given was overwritten"):
+        functad.grad(lambda t: (number.fill(3.0), t * 1.0)[1])(number)
 
 
-@pytest.mark.parametrize("of", [lambda a: a, lambda a: a.reshape(40, 50).T, lambda a: a.astype(np.float32)])
-def test_an_input_of_some_kilobytes_may_be_overwritten_through_an_older_view(of: Any) -> None:
-    x = of(np.sin(np.arange(2_000.0)))
-    assert 1 << 12 < x.nbytes <= 1 << 16
-    view, kept = x[:], x.copy()
-
-    def f(x: Any) -> Any:
-        y = np.sum(x**3)
-        view[...] = 7.0
-        return y
-
-    np.testing.assert_allclose(functad.grad(f)(x), 3 * kept**2, rtol=1e-6)
-    assert np.all(x == 7.0)
-    x[...] = kept
-    tangent = functad.jvp(f, (x,), (np.ones_like(x),))[1]
-    np.testing.assert_allclose(tangent, np.sum(3 * kept**2), rtol=1e-5)
+def test_what_is_written_into_an_input_that_is_the_same_is_no_error() -> None:
+    x = np.array([np.nan, -0.0, 1.0])
+    assert functad.grad(lambda t: (x.__setitem__(slice(None), x.copy()), np.sum(t[2]))[1])(x).tolist() == [0.0, 0.0, 1.0]
+    x = np.array([0.0, 1.0])
+    with pytest.raises(ConstantError):
+        functad.grad(lambda t: (x.__setitem__(0, -0.0), np.sum(t))[1])(x)
 
 
 @pytest.mark.parametrize("size", [255_224, 255_232, 261_368, 261_376, 1_000_005])
@@ -321,16 +255,6 @@ def test_every_byte_of_a_constant_is_sealed(size: int) -> None:
         with pytest.raises(ConstantError, match="overwritten before the function returned"):
             functad.grad(f)(np.ones(size))
         constant[place] = 1
-
-
-@pytest.mark.parametrize("size", [30, 20_000])
-def test_another_input_may_not_be_overwritten_under_another_name(size: int) -> None:
-    x = np.ones(size)
-    for given in (x, x[None, ::2])[size == 30 :]:
-        with pytest.raises(ConstantError, match=rf"read-only: an array was overwritten at {__file__}.* argument"):
-            _gradient_that_overwrites_its_input(x, given)
-        assert x.flags.writeable
-        assert x.all()
 
 
 def test_results_that_view_an_input_may_be_written_into() -> None:
