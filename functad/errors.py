@@ -266,8 +266,8 @@ class CustomRuleError(FunctadError, ValueError):
 
     code = "custom-rule"
     cause = (
-        "A derivative rule must give one cotangent for each argument, or one tangent for each result, of its structure, shape "
-        "and dtype; a Tensor that is followed and is used without being an argument would have none."
+        "A rule must give a cotangent for each argument, or a linear tangent for each result, of its structure, shape and "
+        "dtype, beside the function's value; a Tensor that is followed and is used without being an argument would have none."
     )
     cure = "The message names the place; return None for a derivative that is zero, and pass what is to be differentiated."
 

@@ -74,6 +74,10 @@ class Transformed(functools.partial[Any]):
         vars(made).update(vars(function), **{name: getattr(function, name) for name in functools.WRAPPER_ASSIGNMENTS})
         return made
 
+    @property
+    def __code__(self) -> Any:
+        return self.func.__code__
+
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else MethodType(self, instance)
 

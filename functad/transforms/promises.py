@@ -82,7 +82,7 @@ def is_additive(f: Callable[[list[Any]], Sequence[Any]], likes: Sequence[Any]) -
 
 def agree(found: Any, expected: Any) -> bool:
     """Say whether two arrays are the same but for rounding, wherever both are finite."""
-    found, expected = np.asarray(found), np.asarray(expected)
+    found, expected = [np.asarray(a, np.result_type(a, np.float64)) for a in (found, expected)]
     finite = np.isfinite(found) & np.isfinite(expected)
     found, expected = found[finite], expected[finite]
     size = max(np.max(np.abs(found), initial=0.0), np.max(np.abs(expected), initial=0.0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import pickle
@@ -55,10 +56,10 @@ class RegisteredFunction(Generic[P, R]):
         self.name = name
         self._call = call
         self.made_in = calling_module(user_frame(sys._getframe(1)))
-        try:
-            known = inspect.signature(f)
-        except (TypeError, ValueError):
-            known = None
+        known = None
+        if not isinstance(f, np.ufunc):  # whose other parameters say how it computes, not what
+            with contextlib.suppress(TypeError, ValueError):
+                known = inspect.signature(f)
         # Where it does not say the names, arrays are given by position.
         self._signature = known if known is not None and set(self.names) <= set(known.parameters) else None
 
@@ -223,6 +224,8 @@ def _check_counts(own: str, named: Sequence[str], rules: Sequence[Any], forward:
 
 def _caller(f: Any, names: Sequence[str]) -> Callable[..., Any]:
     """Return `call(*arrays, **params)`, which puts the arrays in the places of their names."""
+    if isinstance(f, np.ufunc):
+        return f
     try:
         parameters = list(inspect.signature(f).parameters.values())
     except (TypeError, ValueError):

@@ -29,7 +29,7 @@ def cotangents_of(
     wanted = [i for i in range(len(structures)) if i not in nondiff]
     if type(found) is tuple and len(found) == len(structures) == len(wanted) and all(map(_fits, found, args)):
         return list(found)  # as nearly always: one array or number for each
-    rule = _named("backward", *rule_of)
+    rule = rule_name("backward", *rule_of)
     if not isinstance(found, (tuple, list)) or len(found) != len(wanted):
         what = f"{len(found)} cotangents" if isinstance(found, (tuple, list)) else f"a {type(found).__name__}"
         one = ", (g,)" if len(wanted) == 1 else ""
@@ -54,7 +54,7 @@ def _fits(ct: Any, arg: Any) -> bool:
     return ct.shape == shape_of(arg) and ct.dtype == dtype_of(arg) and ct.dtype.kind == "f"  # type: ignore[no-any-return]
 
 
-def _named(kind: str, function: Any, rule: Any) -> str:
+def rule_name(kind: str, function: Any, rule: Any) -> str:
     """Return what a message calls a rule, with the line where it is defined."""
     code = getattr(rule, "__code__", None)
     where = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
@@ -80,7 +80,7 @@ def tangents_of(pair: Any, rule_of: tuple[Any, Any], structure: Structure) -> li
     Raises:
         CustomRuleError: it does not fit the value.
     """
-    rule = _named("JVP", *rule_of)
+    rule = rule_name("JVP", *rule_of)
     if not isinstance(pair, tuple) or len(pair) != 2:
         raise CustomRuleError(
             f"{rule} must return a pair, the value and its tangent, not a {type(pair).__name__}, at {here()}."

@@ -266,3 +266,13 @@ def test_numerical_refuses_what_has_no_meaning():
         functad.numerical_primitive(simulate, step=0.0)
     with pytest.raises(errors.CustomRuleError, match="rate is a Tensor"):
         functad.grad(lambda rate: functad.numerical_primitive(simulate)(X, rate))(1.0)
+
+
+def test_numerical_primitive_of_a_ufunc():
+    f = functad.numerical_primitive(np.arctan2)
+    slopes = functad.grad(f, (0, 1))(1.0, 2.0)
+    np.testing.assert_allclose(slopes, functad.grad(np.arctan2, (0, 1))(1.0, 2.0), rtol=1e-8)
+    g = functad.numerical_primitive(np.sin)
+    np.testing.assert_allclose(functad.make_expressions(functad.grad(g))(1.0)(2.0), np.cos(2.0), rtol=1e-8)
+    with pytest.raises(functad.errors.InputError, match="primitive max: its signature is not known, so give names="):
+        functad.numerical_primitive(max)
