@@ -35,8 +35,10 @@ for _module in (
     "networks",
     "random_numbers",
     "reductions",
+    "segments",
     "shaping",
     "slices",
+    "special_functions",
     "tensors",
     "variables",
 ):
@@ -66,6 +68,7 @@ _names.later(
     train.GradientDescentOptimizer=gradient_descent_optimizer train.MomentumOptimizer=momentum_optimizer
     """,
 )
+_names.enter("newaxis", None)
 _names.make_namespaces()
 
 

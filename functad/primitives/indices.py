@@ -11,7 +11,7 @@ import numpy as np
 from functad.errors import AbstractValueError
 from functad.expressions.spec import ArraySpec, dtype_of, stand_in
 from functad.places import here
-from functad.primitives.operands import as_operand, is_traced
+from functad.primitives.operands import as_operand, innermost, is_traced
 
 Shape = tuple[int, ...]
 
@@ -67,6 +67,8 @@ def _plain_part(part: Any) -> Any:
         if part.size == 0 and part.dtype.kind == "f":
             return part.astype(np.intp)  # NumPy takes an empty list for integers
     if is_traced(part):
+        if part.dtype.kind == "b" and isinstance(known := innermost(part), (_ndarray, np.bool_, bool)):
+            return _plain_part(known)
         _check_tensor(part)
     elif not hasattr(part, "dtype"):
         if not hasattr(part, "__index__"):

@@ -61,13 +61,17 @@ def fill(dims: Any, value: Any, name: str | None = None) -> Any:
     return np.broadcast_to(as_tensor(value), shape_from(dims))
 
 
+_WIDTHS = [np.dtype(name) for name in ("bool", "u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8")]
+"""The types of numbers that `range` counts in: the widest one in TensorFlow's order, where floats come after integers."""
+
+
 @operation("range")
 def range_(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str | None = None) -> Any:
     """Return numbers from `start` up to, and without, `limit`; from 0 if only one is given."""
     first, last = (0, start) if limit is None else (start, limit)
     numbers = [plain(number) for number in operands(first, last, delta)]
-    own = np.result_type(*numbers)
-    return np.arange(*[number[()] for number in numbers], dtype=own if dtype is None else numpy_dtype(dtype))
+    own = max([number.dtype for number in numbers], key=_WIDTHS.index) if dtype is None else None
+    return np.arange(*[number[()] for number in numbers], dtype=own or numpy_dtype(dtype))
 
 
 @operation("linspace")

@@ -43,15 +43,10 @@ SPELLINGS = {
     "linalg.expm": "scipy.linalg.expm(x), of constants",
     "linalg.lstsq": "np.linalg.lstsq(a, b)",
     "linalg.triangular_solve": "np.linalg.solve(np.tril(a), b)",
-    "map_fn": "functad.vmap(f)(xs), or np.stack([f(x) for x in xs])",
-    "math.segment_sum": "np.add.at(out, segment_ids, data)",
-    "math.unsorted_segment_sum": "np.add.at(out, segment_ids, data)",
-    "math.erf": "scipy.special.erf(x)",
-    "math.digamma": "scipy.special.digamma(x)",
-    "math.lgamma": "scipy.special.gammaln(x)",
-    "newaxis": "None, or np.newaxis",
-    "nn.relu6": "np.clip(x, 0, 6)",
-    "nn.softsign": "x / (1 + np.abs(x))",
+    "nn.avg_pool": "np.mean(np.lib.stride_tricks.sliding_window_view(x, window, axes), (-2, -1))",
+    "nn.conv1d": "np.einsum over np.lib.stride_tricks.sliding_window_view(x, width, axis)",
+    "nn.conv2d": "np.einsum over np.lib.stride_tricks.sliding_window_view(x, shape, axes)",
+    "nn.max_pool": "np.max(np.lib.stride_tricks.sliding_window_view(x, window, axes), (-2, -1))",
     "no_op": "nothing",
     "numpy_function": "the NumPy function itself",
     "placeholder": "a parameter of a function",
@@ -59,14 +54,11 @@ SPELLINGS = {
     "Session": "functad.graph()",
     "saved_model": "functad.save(module, path)",
     "scan": "functad.scan",
-    "scatter_nd": "np.add.at(out, indices, updates)",
     "signal": "np.fft",
     "sequence_mask": "np.arange(length) < np.expand_dims(lengths, -1)",
     "switch_case": "branches[index]()",
-    "tensor_scatter_nd_update": "out = np.copy(x); out[indices] = updates",
     "train.Checkpoint": "functad.save(module, path) and functad.restore",
     "unique": "np.unique(x)",
-    "vectorized_map": "functad.vmap(f)(xs)",
 }
 """What to write in place of names that are not in the table, where NumPy has no function of the same name."""
 
@@ -122,10 +114,11 @@ def _instead_of(path: str) -> str:
     for module, spelling in ((np.linalg, "np.linalg"), (np.fft, "np.fft"), (np, "np")):
         if callable(getattr(module, last, None)) and (module is np or spelling.rpartition(".")[2] in path):
             return f"NumPy functions act on Tensors: write {spelling}.{last}."
-    near = difflib.get_close_matches(path, [*TABLE, *LATER], 1, cutoff=0.8)  # below that names have little in common
-    if near:
-        return f"The nearest name that it has is tf.{near[0]}."
-    return "NumPy functions act on Tensors: use the NumPy spelling."
+    near = difflib.get_close_matches(last, [known.rpartition(".")[2] for known in (*TABLE, *LATER)], 1, cutoff=0.85)
+    if near:  # below that names have little in common
+        fitting = [known for known in (*TABLE, *LATER) if known.rpartition(".")[2] == near[0]]
+        return f"The nearest name that it has is tf.{difflib.get_close_matches(path, fitting, 1, cutoff=0)[0]}."
+    return "It has no name like this one. NumPy functions act on Tensors: use the NumPy spelling."
 
 
 class Namespace(ModuleType):

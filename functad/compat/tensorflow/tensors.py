@@ -42,6 +42,22 @@ class Tensor(functad.Tensor):
         return tensor_of, super().__reduce_ex__(protocol)[1]
 
 
+def _comparing(name: str) -> Any:
+    """Return an operator whose masks are Tensors too, as they have `numpy()` in TensorFlow."""
+    method = getattr(functad.Tensor, name)
+
+    @functools.wraps(method)
+    def compare(self: Any, *others: Any) -> Any:
+        found = method(self, *others)
+        return found if found is NotImplemented else tensor_of(found)
+
+    return compare
+
+
+for _name in ("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "rand", "ror", "rxor", "invert"):
+    setattr(Tensor, f"__{_name}__", _comparing(f"__{_name}__"))
+
+
 def tensor_of(value: Any) -> Any:
     """Return a result as a Tensor of TensorFlow's kind."""
     if type(value) is functad.Tensor:
