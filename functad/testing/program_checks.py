@@ -9,7 +9,7 @@ from __future__ import annotations
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import numpy as np
 import functad
 from functad.errors import AbstractValueError, FunctadError
 from functad.testing.differences import Measured, measure
-from functad.testing.programs import Program
+from functad.testing.programs import Program, written_out
 
 INSIDE = Path(functad.__file__).parent
 
@@ -203,12 +203,13 @@ class Examination:
     def check_tape(self) -> None:
         """What a tape gives, against plain NumPy and the pull-back; it knows no Python numbers, only NumPy's."""
         scalars = [np.asarray(x)[()] for x in self.inputs]
+        program = replace(self.program, lines=written_out(self.program.lines))
+        expected = self.elsewhere(*scalars, program=program)
         constants = [functad.constant(x) for x in scalars]
         with functad.GradientTape() as tape:
             tape.watch(constants)
-            found = self.program(*constants)
+            found = program(*constants)
         converted = any(type(x) is not type(y) for x, y in zip(scalars, self.inputs, strict=True))
-        expected = self.elsewhere(*scalars) if converted else self.expected
         compare([plain(y) for y in as_list(found)], [np.asarray(y) for y in expected], 1e-11 + self.loose)
         if converted:
             return
@@ -250,10 +251,10 @@ class Examination:
             raise NothingToCompare
         compare(as_list(listed(*others)), expected, 1e-11 + self.loose)
 
-    def elsewhere(self, *inputs: Any) -> list[Any]:
-        """Return what the program gives for other inputs, where it gives anything."""
+    def elsewhere(self, *inputs: Any, program: Program | None = None) -> list[Any]:
+        """Return what the program, or another, gives for other inputs, where it gives anything."""
         try:
-            return as_list(self.program(*inputs))
+            return as_list((program or self.program)(*inputs))
         except (ValueError, TypeError, IndexError, ArithmeticError, AttributeError) as different:
             raise NothingToCompare from different
 

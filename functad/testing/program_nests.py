@@ -14,7 +14,7 @@ from functad.testing.differences import measure
 from functad.testing.program_checks import DisagreementError, Finding, NothingToCompare, as_list, checked, dtype_of, like, plain
 from functad.testing.program_drafts import Choose
 from functad.testing.program_layers import CONTAINERS, NEUTRAL, OUTERMOST, PRELUDE, PULLS, PUSHES, container
-from functad.testing.programs import Program, draw_program
+from functad.testing.programs import Program, draw_program, written_out
 
 NEST_CHECKS = ("nest", "differences", "over_reverse", "over_forward")
 KINDS = {"pull": PULLS, "push": PUSHES, "neutral": NEUTRAL}
@@ -121,6 +121,7 @@ def draw_nest(choose: Choose, *, max_layers: int = 4, max_operations: int = 5, l
     program = draw_program(
         choose, max_operations=max_operations, max_rank=2, mutation=writes, layouts=bool(layouts and choose(2))
     )
+    program = replace(program, lines=written_out(program.lines))
     layers: list[Layer] = []
     for count in range(max_layers):
         if count and not choose(4):

@@ -69,6 +69,8 @@ def operator(d: Draft) -> str:
     a = d.operand()
     b = d.one(NUMBERS) if d.choose(2) else d.operand(lambda value: broadcasts(value, d.space[a]))
     left, right = (a, b) if d.choose(2) else (b, a)
+    if a == b:  # where x % x jumps its derivatives are infinite
+        return f"{a} + {a}"
     return f"{left} {d.one(['+', '*', '-', '/', '**', '%', '//'])} {right}"
 
 
@@ -79,6 +81,8 @@ def function(d: Draft) -> str:
     if d.choose(2):
         return f"np.{d.one(UNARY)}({a})"
     b = d.one(NUMBERS) if d.choose(2) else d.operand(lambda value: broadcasts(value, d.space[a]))
+    if a == b:
+        return f"np.multiply({a}, {a})"
     return f"np.{d.one(BINARY)}({', '.join((a, b) if d.choose(2) else (b, a))})"
 
 

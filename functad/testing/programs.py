@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -107,6 +107,16 @@ class Program:
             if i:
                 printer.break_()
             printer.text(text)
+
+
+def written_out(lines: Sequence[str]) -> tuple[str, ...]:
+    """Return lines in which `b[...] += v` stands for `b += v`: with tapes, as in TensorFlow, the latter makes a new Tensor.
+
+    Example:
+        >>> written_out(["b0 += x0", "b0[1:] *= 2", "for row in b0: row *= 0.5"])
+        ('b0[...] += x0', 'b0[1:] *= 2', 'for row in b0: row[...] *= 0.5')
+    """
+    return tuple(re.sub(r"(^b\d+|\brow) ([-+*])= ", r"\1[...] \2= ", line) for line in lines)
 
 
 def is_binding(line: str) -> bool:
