@@ -46,8 +46,6 @@ TESTS = (
     "isinstance({0}, __import__('numbers').Number)",
     "isinstance({0}, __import__('numbers').Real)",
     "np.isscalar({0})",
-    "hasattr({0}, 'shape')",
-    "hasattr({0}, 'dtype')",
     "np.ndim({0}) == 0",
     "hasattr({0}, '__len__')",
     "np.isrealobj({0})",
@@ -129,7 +127,7 @@ def converted(d: Draft) -> str:
 @line("numbers")
 def branch(d: Draft) -> str:
     """A branch by the type or size of a value."""
-    a = d.operand()
+    a = d.operand(lambda value: np.ndim(value) > 0 or not isinstance(value, np.ndarray))  # no list tells () from a number
     b = d.operand()
     d.value_dependent = True
     test = d.one(TESTS).format(a)
