@@ -84,6 +84,7 @@ class EagerRecorder(Recorder):
         watched: slots of Tensors that were put into the list by `lift`.
         shared: there has been more than one tape.
         fallible: there are rules of the user's in the list, which may raise; a walk then drops nothing as it passes.
+        stale: views of what was written to since they were read, by identity, if they are still there.
         scope: the `graph` that records everything in the list, if there is one.
         left: by slot, what took the value of a Tensor from the trace first, and where: `tape.explain` tells.
         debugs: it was made under `debug_nans`, and has a watch.
@@ -116,6 +117,7 @@ class EagerRecorder(Recorder):
         self.aliases: dict[int, tuple[ref[Any], Any]] = {}
         self.watched: set[int] = set()
         self.left: dict[int, tuple[str, Any, int]] = {}
+        self.stale: dict[int, Any] = {}
         self.shared = False
         self.scope: Any = None
         watcher = WATCHER.get()
@@ -244,7 +246,11 @@ class EagerRecorder(Recorder):
         Stamp.renew()
 
     def stop(self, tape: Any) -> None:
-        """Let a tape record no more."""
+        """Let a tape record no more; what was a view of what was written is read anew before, or the tape would not know it."""
+        while self.stale and self in ACTIVE.get():
+            view = self.stale.popitem()[1]()
+            if view is not None and view.recorder is STALE:
+                refresh(view)
         self.recording = [weak for weak in self.recording if weak() not in (None, tape)]
         self._note_calls()
         if not self.recording:

@@ -93,6 +93,7 @@ class Recorder:
     plain = True
     reassigns = False
     watch: Any = None
+    stale: dict[int, Any] | None = None
     unordered = False
     written = False
 

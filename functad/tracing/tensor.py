@@ -184,6 +184,8 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
 
     def _plain(self, wanted: str) -> Any:
         """Return the value if no trace follows the Tensor; otherwise a plain value would lose the derivative."""
+        if self.value is None:
+            refresh(self)
         value = awake(self) if self.recorder.sleeps else self
         if not isinstance(value, Tensor):
             return value
@@ -196,6 +198,8 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         Raises:
             ConversionError: the Tensor is an argument of a transform such as `grad`, whose derivative would be lost.
         """
+        if self.value is None:
+            refresh(self)
         value = self.recorder.leave(self) if self.recorder.reassigns else self
         return np.copy(value)[()] if not isinstance(value, Tensor) else value._plain("numpy()")
 

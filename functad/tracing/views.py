@@ -283,11 +283,14 @@ def make_stale(root: Any, stale: Any) -> None:
     memory: Memory | None = getattr(root, "memory", None)
     if memory is None or not memory.views:
         return
+    noted = root.recorder.stale
     for weak in memory.views:
         view = weak()
         if view is not None:
             view.value = None
             view.recorder = stale
+            if noted is not None:
+                noted[id(view)] = weak
     memory.views.clear()
 
 

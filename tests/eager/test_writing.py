@@ -108,3 +108,26 @@ def test_a_graph_sees_constants_that_are_first_used_as_a_model_or_by_an_accumula
         (h,) = functad.gradients(accumulator.jvp(y), c)
     np.testing.assert_allclose(g, [0, 4])
     assert float(h) == 18
+
+
+def test_views_of_what_was_written_are_known_after_the_tape():
+    """They are read anew when they are asked for, which the tape must still see."""
+    x = functad.constant([0.3, 1.2])
+    with GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        owner = x.copy()
+        view = owner.reshape(2, 1)
+        row = owner[1:]
+        owner[...] *= np.sin(x)
+        assert row.numpy().shape == (1,)
+        owner[0] = x[1]
+    np.testing.assert_allclose(view.numpy()[:, 0], [1.2, 1.2 * np.sin(1.2)])
+    np.testing.assert_allclose(row.numpy(), [1.2 * np.sin(1.2)])
+    slope = np.sin(1.2) + 1.2 * np.cos(1.2)
+    np.testing.assert_allclose(tape.gradient(view, x).numpy(), [0.0, 1.0 + slope])
+    np.testing.assert_allclose(tape.gradient(row, x).numpy(), [0.0, slope])
+    with ForwardAccumulator(x, [1.0, 10.0]) as accumulator:
+        owner = x.copy()
+        view = owner.T
+        owner[...] = x * x
+    np.testing.assert_allclose(accumulator.jvp(view).numpy(), [0.6, 24.0])
