@@ -27,7 +27,7 @@ def separate(leaves: Iterable[Any], known: set[int]) -> list[Any]:
         if type(leaf) is np.ndarray:
             root = id(leaf if leaf.base is None else root_of(leaf))
             if root in known or not leaf.flags.writeable:
-                leaf = leaf.copy()
+                leaf = leaf.copy("K")
                 root = id(leaf)
             known.add(root)
         result.append(leaf)

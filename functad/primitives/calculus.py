@@ -10,7 +10,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.batching import along_axis, on_last_axes
-from functad.primitives.conversion import astype
+from functad.primitives.conversion import astype, laid_out_like
 from functad.primitives.joining import concatenate
 from functad.primitives.kinds import composite, linear, multilinear
 from functad.primitives.operands import as_operand, strong
@@ -227,7 +227,7 @@ def _slope(f: Any, h: Any, axis: int, edge_order: int) -> Any:
         second, last_but_one = (h, h) if equal else (h[1:2], h[-2:-1])
         begin = _edge_slope(at[0], at[1], f[_part(axis, 2, 3)], first, second)
         end = -_edge_slope(at[3], at[2], f[_part(axis, -3, -2)], last, last_but_one)
-    return astype(concatenate([begin, middle, end], axis), dtype_of(f), copy=False)
+    return laid_out_like(astype(concatenate([begin, middle, end], axis), dtype_of(f), copy=False), f)
 
 
 def _edge_slope(f0: Any, f1: Any, f2: Any, h1: Any, h2: Any) -> Any:

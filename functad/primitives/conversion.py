@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from functad.errors import ConversionError
 from functad.expressions.spec import ArraySpec, dtype_of, spec_of
@@ -14,7 +16,7 @@ from functad.primitives.broadcasting import BROADCAST_TO
 from functad.primitives.kinds import composite, linear
 from functad.primitives.operands import innermost, is_traced
 from functad.primitives.primitive import Primitive
-from functad.primitives.shaping import Calls, same_spec
+from functad.primitives.shaping import TRANSPOSE, Calls, inverse_permutation, same_spec
 
 
 def _astype(a: Any, *, dtype: np.dtype[Any]) -> Any:
@@ -116,6 +118,22 @@ COPY = linear(
 COPY.batch = elementwise
 
 
+def copy_alike(array: Any) -> Any:
+    """Return a copy whose elements lie in memory as those of an array do: what is a view of the one is a view of the other.
+
+    So the order of the axes stays, and so do gaps, axes that run backwards and those that were broadcast; where elements share
+    their memory so, the copy is read-only.
+    """
+    if array.flags.forc or type(array) is not np.ndarray:
+        return array.copy("K")
+    low, high = byte_bounds(array)
+    start = array.__array_interface__["data"][0] - low
+    out: Any = np.ndarray(array.shape, array.dtype, np.empty(high - low, np.uint8), start, array.strides)
+    out[...] = array
+    out.setflags(write=all(stride for stride, n in zip(array.strides, array.shape, strict=True) if n > 1))
+    return out
+
+
 def laid_out(a: Any, order: str) -> Any:
     """Return an array or Tensor, or a copy if it is known to lie in another order, `C` or `F`, than NumPy's function gives.
 
@@ -124,6 +142,24 @@ def laid_out(a: Any, order: str) -> Any:
     flags = getattr(innermost(a), "flags", None)
     wrong = flags is not None and not (flags.f_contiguous if order == "F" else flags.c_contiguous)
     return COPY(a, order=order) if wrong else a
+
+
+def laid_out_like(a: Any, model: Any) -> Any:
+    """Return an array or Tensor, or a copy if it is known to lie otherwise than a copy of a model of the same shape does."""
+    own, wanted = innermost(a), innermost(model)
+    if type(own) is not np.ndarray or type(wanted) is not np.ndarray or own.ndim < 2 or own.shape != wanted.shape:
+        return a
+    if own.flags.c_contiguous and wanted.flags.c_contiguous:
+        return a
+    return arranged(a, np.empty_like(wanted).strides)
+
+
+def arranged(a: Any, strides: Sequence[int]) -> Any:
+    """Return an array or Tensor, or a copy if its axes are known not to lie without gaps in the order of some strides."""
+    own, axes = innermost(a), tuple(sorted(range(len(strides)), key=lambda axis: -strides[axis]))
+    if type(own) is not np.ndarray or own.transpose(axes).flags.c_contiguous:
+        return a
+    return TRANSPOSE(COPY(TRANSPOSE(a, axes=axes), order="C"), axes=inverse_permutation(axes))
 
 
 def array_of_number(a: Any) -> Any:

@@ -16,10 +16,10 @@ from functad.expressions.spec import PLAIN, dtype_of, shape_of
 from functad.primitives.broadcasting import as_shape
 from functad.primitives.conversion import COPY, array_of_number, astype
 from functad.primitives.kinds import composite
-from functad.primitives.operands import as_operand, concrete, is_traced, strong
+from functad.primitives.operands import as_operand, concrete, innermost, is_traced, strong
 from functad.primitives.primitive import ENTRIES, Samples
 from functad.primitives.shapes import model_of, query
-from functad.primitives.shaping import RESHAPE, Calls, atleast
+from functad.primitives.shaping import RESHAPE, Calls, atleast, in_c_order, in_fortran_order
 
 
 def writable(made: Any, model: Any) -> Any:
@@ -78,8 +78,11 @@ def _full_like(
     fill_value = as_operand(fill_value)
     if not is_traced(fill_value):
         return writable(np.full_like(model_of(a), fill_value, dtype, order, False, shape), a)
-    shape = shape_of(a) if shape is None else as_shape(shape)
-    return np.broadcast_to(fill_value, shape).astype(dtype_of(a) if dtype is None else dtype)
+    made = writable(np.empty_like(model_of(a), dtype_of(a) if dtype is None else dtype, order, False, shape), a)
+    if is_traced(made):
+        made[...] = fill_value
+        return made
+    return astype(np.broadcast_to(fill_value, made.shape), made.dtype)
 
 
 # With like=
@@ -115,7 +118,8 @@ def _full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", *, d
     fill_value = as_operand(fill_value)
     if not is_traced(fill_value):
         return np.full(shape, fill_value, dtype, order)
-    return np.broadcast_to(fill_value, as_shape(shape)).astype(dtype_of(fill_value) if dtype is None else dtype)
+    filled = np.broadcast_to(fill_value, as_shape(shape))
+    return COPY(astype(filled, dtype_of(fill_value) if dtype is None else dtype, copy=False), order=order)
 
 
 for _function in (np.zeros, np.ones, np.empty, np.full, np.eye, np.identity):
@@ -153,6 +157,7 @@ def _list_samples(array: Any) -> Calls:
     wider = np.result_type(array().dtype, np.float64)
     return [
         ((array(3),), {"like": like}),
+        ((array(2, 3),), {"like": like}),
         (([array(), 1.5, array()],), {"like": like}),
         (([[array(), array()], (1, 2)],), {"like": like}),
         (([array(2), array(2)],), {"dtype": wider, "like": like}),
@@ -189,24 +194,43 @@ def _array(
     ndmin: int = 0,
     **newer: Any,
 ) -> Any:
-    out = _built(object, dtype)
+    out = _ordered(_built(object, dtype), order, copy)
     if len(shape_of(out)) < ndmin:
         out = RESHAPE(out, shape=(1,) * (ndmin - len(shape_of(out))) + shape_of(out))
-    return COPY(out) if copy else out
+    return out
 
 
-def _enter_conversion(function: Any, ndmin: int) -> None:
+def _ordered(a: Any, order: Any, copy: Any) -> Any:
+    """Return an array or Tensor in an order, copied if that must or is to be."""
+    if copy:
+        return COPY(a, order=order or "K")
+    if order == "F":
+        return in_fortran_order(a)
+    return in_c_order(a) if order == "C" else a
+
+
+def _enter_conversion(function: Any, ndmin: int, fixed: Any = None) -> None:
+    """Enter a function whose result is the argument itself if it can be, and lies in a fixed order or in that asked for."""
+
     @composite(function, samples=_list_samples, doc="linear; Tensors are seen if `like=` is one")
-    def converted(a: Any, dtype: Any = None, *args: Any, copy: bool | None = None, **kwargs: Any) -> Any:
-        out = atleast(_built(a, dtype), ndmin)
-        return COPY(out) if copy else out
+    def converted(a: Any, dtype: Any = None, order: Any = None, *args: Any, copy: bool | None = None, **kwargs: Any) -> Any:
+        return atleast(_ordered(_built(a, dtype), fixed or order, copy), ndmin)
 
 
 _enter_conversion(np.asarray, 0)
 _enter_conversion(np.asanyarray, 0)
-_enter_conversion(np.ascontiguousarray, 1)
-_enter_conversion(np.asfortranarray, np.ndim(np.asfortranarray(np.float64(0))))
-_enter_conversion(np.require, 0)
+_enter_conversion(np.ascontiguousarray, 1, "C")
+_enter_conversion(np.asfortranarray, np.ndim(np.asfortranarray(np.float64(0))), "F")
+
+
+@composite(np.require, samples=_list_samples, doc="linear; Tensors are seen if `like=` is one")
+def _require(a: Any, dtype: Any = None, requirements: Any = None) -> Any:
+    wanted = {name.upper()[0] for name in ([requirements] if isinstance(requirements, str) else requirements or ())}
+    order = "F" if "F" in wanted else "C" if "C" in wanted else None
+    out = _ordered(_built(a, dtype), order, None)
+    flags = getattr(innermost(out), "flags", None)
+    lacks = flags is not None and any(not flags[name] for name in wanted & {"O", "W"})
+    return COPY(out, order=order or "K") if lacks else out
 
 
 @composite(

@@ -15,10 +15,10 @@ from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.places import here
 from functad.primitives.batching import elementwise
 from functad.primitives.calculus import array_of
-from functad.primitives.conversion import astype
+from functad.primitives.conversion import astype, laid_out, laid_out_like
 from functad.primitives.indexing import get_item, scatter
 from functad.primitives.kinds import composite, constant
-from functad.primitives.operands import as_operand, concrete, is_traced, read_only_view, refuse_out, strong
+from functad.primitives.operands import as_operand, concrete, innermost, is_traced, read_only_view, refuse_out, strong
 from functad.primitives.ordering import scanned_axis
 from functad.primitives.primitive import ENTRIES
 from functad.primitives.shaping import RESHAPE, Calls
@@ -44,9 +44,16 @@ _INTP = np.dtype(np.intp)
 def _delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     arr, axis = scanned_axis(arr, axis)
     n = shape_of(arr)[axis]
+    order = _order_of(arr) if isinstance(obj, slice) or np.size(obj) == 1 else None
     kept = np.zeros(n, np.bool_)  # a mask names no element twice, so that reading by it is pulled back fast
     kept[np.delete(np.arange(n), obj)] = True
-    return get_item(arr, (*(slice(None),) * axis, kept))
+    out = get_item(arr, (*(slice(None),) * axis, kept))
+    return out if order is None else laid_out(out, order)
+
+
+def _order_of(a: Any) -> str:
+    """Return the order of an array that is made after a model, as some functions of NumPy choose it."""
+    return "F" if getattr(getattr(innermost(a), "flags", None), "fnc", False) else "C"
 
 
 @composite(
@@ -80,7 +87,8 @@ def _insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
         count = shape_of(values)[axis]
     values = np.broadcast_to(values, (*shape[:axis], count, *shape[axis + 1 :]))
     both = np.concatenate([arr, astype(values, dtype_of(arr), copy=False)], axis)
-    return get_item(both, (*(slice(None),) * axis, np.insert(np.arange(n), obj, np.arange(n, n + count))))
+    index = np.insert(np.arange(n), obj, np.arange(n, n + count))
+    return laid_out(get_item(both, (*(slice(None),) * axis, index)), _order_of(arr))
 
 
 @composite(
@@ -136,7 +144,7 @@ def _meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str =
     if not sparse:
         shape = np.broadcast_shapes(*map(shape_of, grids))
         grids = [np.broadcast_to(grid, shape) for grid in grids]
-    return tuple([np.copy(grid) for grid in grids]) if copy else tuple(grids)
+    return tuple([np.copy(grid, "C") for grid in grids]) if copy else tuple(grids)
 
 
 @composite(
@@ -271,7 +279,7 @@ def _piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> A
     out = np.zeros_like(x)
     for condition, function in zip(conditions, funclist, strict=True):
         out = np.where(condition, _piece(x, condition, function, args, kw), out)
-    return out
+    return laid_out_like(out, x)
 
 
 def _is_condition(condlist: Any, x: Any) -> bool:

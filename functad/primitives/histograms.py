@@ -179,8 +179,10 @@ def histogramdd(
             raise TypeError("Cannot cast array data from complex numbers to dtype('float64') according to the rule 'safe'")
         rows = [_places(values[:, i], edge) for i, edge in enumerate(found)]
         inside = np.logical_and.reduce([row[1] for row in rows])
-        index = tuple([row[0][inside] for row in rows])
-        hist = scatter(weights[inside], indices=(index,), shape=counts.shape, dtype=np.dtype(np.float64))
+        index = tuple([row[0][inside] + 1 for row in rows])
+        wider = tuple([n + 2 for n in counts.shape])  # with what lies outside, as NumPy's result has it in its memory
+        hist = scatter(weights[inside], indices=(index,), shape=wider, dtype=np.dtype(np.float64))
+        hist = hist[(slice(1, -1),) * count]
     if density:
         total = hist.sum()
         for i, edge in enumerate(edges):

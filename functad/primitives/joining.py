@@ -117,7 +117,7 @@ CONCATENATE.batch = along_axis
 
 
 def _stack(*arrays: Any, axis: int) -> Any:
-    if axis == 0 and all(type(a) in _PLAIN for a in arrays):
+    if axis == 0 and np.ndim(arrays[0]) < 2 and all(type(a) in _PLAIN for a in arrays):  # others have an order, which stays
         try:
             return np.array(arrays)  # 0.4 us for three numbers where np.stack takes 5; never slower
         except ValueError:
@@ -144,6 +144,7 @@ def _stack_samples(array: Any) -> Calls:
         (([array(2), array(2), [1.0, 2.0]], 1), {}),
         (([array(2, 3), array(2, 3)],), {"axis": -1}),
         (([array(2, 3), array(2, 3)],), {"axis": -2}),
+        (([array(2, 3), array(2, 3)],), {}),
         (([array(), 1.0],), {}),
         (([array(0), array(0)],), {}),
         (([array(2), array(2)],), {"dtype": np.complex128}),

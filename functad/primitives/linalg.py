@@ -16,6 +16,7 @@ import numpy as np
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.batching import example_ndim, on_last_axes, padded, spread_out, stacked
 from functad.primitives.contractions import as_array
+from functad.primitives.conversion import laid_out_like
 from functad.primitives.diagonals import _diagonal, _trace
 from functad.primitives.kinds import composite, constant, general, linear
 from functad.primitives.operands import as_operand, refuse_out
@@ -291,7 +292,7 @@ def matrix_power(a: Any, n: Any) -> Any:
     n = operator.index(n)
     shape = shape_of(a)
     if n == 0:
-        return np.broadcast_to(np.eye(shape[-1], dtype=dtype_of(a)), shape).copy()
+        return laid_out_like(np.broadcast_to(np.eye(shape[-1], dtype=dtype_of(a)), shape).copy(), a)
     if n < 0:
         a, n = INV(a), -n
     result = None

@@ -18,6 +18,7 @@ from functad.errors import UnsupportedError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.places import here
 from functad.primitives.batching import stacked
+from functad.primitives.conversion import laid_out
 from functad.primitives.kinds import general
 from functad.primitives.linalg import (
     SOLVE,
@@ -74,7 +75,7 @@ CHOLESKY.batch = stacked
 def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     """Return the lower triangular `l` with `a = l l^H`, or the upper triangular `u` with `a = u^H u`."""
     a = matrix(a, "cholesky", square=True)
-    return adjoint(CHOLESKY(adjoint(a))) if upper else CHOLESKY(a)
+    return laid_out(adjoint(CHOLESKY(adjoint(a))), "C") if upper else CHOLESKY(a)
 
 
 CHOLESKY.front = cholesky

@@ -12,7 +12,7 @@ import numpy as np
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.batching import aligned, along_axes, spread_out
-from functad.primitives.conversion import astype
+from functad.primitives.conversion import astype, laid_out_like
 from functad.primitives.extremes import MAX, MIN, enter_position
 from functad.primitives.indexing import as_number
 from functad.primitives.kinds import composite, constant, general
@@ -41,7 +41,7 @@ _INTP = np.dtype(np.intp)
 def replaced(a: Any, fill: Any) -> Any:
     """Return `a` with `fill` in place of every NaN."""
     a = as_operand(a)
-    return np.where(a != a, fill, a) if dtype_of(a).kind in "fc" else a
+    return laid_out_like(np.where(a != a, fill, a), a) if dtype_of(a).kind in "fc" else a
 
 
 def _given(value: Any, default: Any) -> Any:

@@ -35,7 +35,12 @@ def reordered(a: Any, indices: Any, *, axis: int) -> Any:
 
 
 def _reordered(a: Any, indices: Any, *, axis: int) -> Any:
-    return np.take_along_axis(a, indices, axis)
+    out = np.take_along_axis(a, indices, axis)
+    if out.ndim < 2 or a.flags.c_contiguous:
+        return out
+    copied = np.empty_like(a)  # lies as NumPy's sorted copy does
+    copied[...] = out
+    return copied
 
 
 def restored(a: Any, indices: Any, *, axis: int) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 
 from functad.expressions.spec import ArraySpec, shape_of, spec_of
 from functad.primitives.calculus import array_of
+from functad.primitives.conversion import laid_out, laid_out_like
 from functad.primitives.joining import concatenate
 from functad.primitives.kinds import composite, general
 from functad.primitives.operands import as_operand
@@ -43,7 +44,7 @@ def polyval(p: Any, x: Any) -> Any:
     y = p[0] * x + p[1] if rows > 1 else x * 0 + p[0]
     for i in range(2, rows):
         y = y * x + p[i]
-    return y
+    return laid_out_like(y, x)
 
 
 def _order(given: Any, name: str) -> int:
@@ -145,7 +146,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     if len(shape_of(x)) != 1:
         raise ValueError("x must be a one-dimensional array or sequence.")
     powers = VANDER(x, n=len(x) if N is None else operator.index(N))
-    return powers if increasing else powers[:, ::-1]
+    return powers if increasing else laid_out(powers[:, ::-1], "C")
 
 
 VANDER.front = vander

@@ -11,7 +11,7 @@ import numpy as np
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.batching import everywhere, one_by_one
-from functad.primitives.indexing import as_number
+from functad.primitives.conversion import arranged
 from functad.primitives.kinds import composite, constant
 from functad.primitives.operands import as_operand, innermost, is_traced, refuse_out
 from functad.primitives.ordering import PICKED, POSITIONS
@@ -38,6 +38,11 @@ def _rows(a: Any, axis: Axes) -> tuple[Any, tuple[int, ...]]:
     return a, whole
 
 
+def _first(rows: Any) -> Any:
+    """Return the first element of each row; of one row a number."""
+    return rows[0] if len(shape_of(rows)) == 1 else rows[..., 0]
+
+
 def _size(shape: tuple[int, ...], axis: tuple[int, ...]) -> int:
     return math.prod([shape[i] for i in axis])
 
@@ -45,6 +50,31 @@ def _size(shape: tuple[int, ...], axis: tuple[int, ...]) -> int:
 def number_without_nan(rows: Any) -> Any:
     """Return how many elements of each row are no NaN, in a last axis of length 1."""
     return (rows == rows).sum(-1, keepdims=True)
+
+
+def _lying_as(function: Any, out: Any, a: Any, of_q: tuple[int, ...], weights: Any, **options: Any) -> Any:
+    """Return quantiles in the order in which NumPy lays them out, which depends on how it goes over the argument."""
+    known = innermost(a)
+    if len(shape_of(out)) < 2 or type(known) is not np.ndarray:
+        return out
+    few = tuple([min(n, 2) for n in known.shape])
+    ranked = sorted({abs(stride) for stride in known.strides})
+    order = tuple([ranked.index(abs(stride)) if n > 1 else 0 for n, stride in zip(few, known.strides, strict=True)])
+    few_q = tuple([min(n, 2) for n in of_q])
+    return arranged(out, _strides(function, few, order, few_q, weights is not None, *options.items()))
+
+
+@lru_cache
+def _strides(
+    function: Any, shape: tuple[int, ...], order: Sequence[int], of_q: tuple[int, ...], weighs: bool, *options: Any
+) -> tuple[int, ...]:
+    """Return the strides of NumPy's result for few numbers whose axes lie in an order."""
+    axes = sorted(range(len(shape)), key=lambda axis: -order[axis])
+    model = np.ones([shape[axis] for axis in axes]).transpose(np.argsort(axes))
+    weights = {"weights": np.ones(shape)} if weighs else {}
+    args = () if function in (np.median, np.nanmedian) else (np.zeros(of_q),)
+    strides: tuple[int, ...] = np.asarray(function(model, *args, **weights, **dict(options))).strides
+    return strides
 
 
 def median_of(a: Any, axis: Any, keepdims: Any, *, skip_nan: bool) -> Any:
@@ -61,8 +91,9 @@ def median_of(a: Any, axis: Any, keepdims: Any, *, skip_nan: bool) -> Any:
     else:
         ranks = np.array([n // 2] if n % 2 else [n // 2 - 1, n // 2])
     middle = PICKED(rows, POSITIONS(rows, ranks, skip_nan=skip_nan))
-    result = mean(middle, -1) if shape_of(middle)[-1] > 1 or dtype_of(middle).kind in "biu" else as_number(middle[..., 0])
-    return result.reshape(whole) if keepdims else result
+    result = mean(middle, -1) if shape_of(middle)[-1] > 1 or dtype_of(middle).kind in "biu" else _first(middle)
+    result = result.reshape(whole) if keepdims else result
+    return _lying_as(np.nanmedian if skip_nan else np.median, result, a, (), None, axis=axes, keepdims=keepdims)
 
 
 def median_samples(array: Any) -> Calls:
@@ -169,10 +200,12 @@ def quantile_of(
         n = number_without_nan(rows).astype(dtype_of(q)) if skip_nan else shape_of(rows)[-1]
         values = _between(rows, *_neighbours(method, q.reshape(-1), n), exact=exact, weak=weak, skip_nan=skip_nan)
     if own == ():
-        values = values[0] if len(shape_of(values)) == 1 else values[..., 0]
-        return values.reshape(whole) if keepdims else values
-    rest = whole if keepdims else shape_of(values)[:-1]
-    return np.moveaxis(values, -1, 0).reshape((*own, *rest))
+        values = _first(values)
+        values = values.reshape(whole) if keepdims else values
+    else:
+        rest = whole if keepdims else shape_of(values)[:-1]
+        values = np.moveaxis(values, -1, 0).reshape((*own, *rest))
+    return _lying_as(getattr(np, name), values, a, own, weights, axis=axes, keepdims=keepdims, method=method)
 
 
 def _between(rows: Any, below: Any, above: Any, weight: Any, *, exact: bool, weak: bool, skip_nan: bool) -> Any:

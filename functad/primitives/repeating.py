@@ -13,6 +13,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from functad.expressions.spec import ArraySpec, shape_of, spec_of
 from functad.primitives.batching import along_axis
 from functad.primitives.broadcasting import as_shape
+from functad.primitives.conversion import laid_out
 from functad.primitives.indexing import get_item
 from functad.primitives.kinds import composite, linear
 from functad.primitives.primitive import Primitive
@@ -65,7 +66,7 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     if len(repeats) == 1:
         return REPEAT(a, repeats=operator.index(repeats[0]), axis=axis)
     index = np.repeat(np.arange(shape_of(a)[axis]), repeats)
-    return get_item(a, (*(slice(None),) * axis, index))
+    return laid_out(get_item(a, (*(slice(None),) * axis, index)), "C")
 
 
 REPEAT.front = repeat

@@ -13,6 +13,7 @@ import numpy as np
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives import batching
+from functad.primitives.conversion import laid_out, laid_out_like
 from functad.primitives.indexing import as_number
 from functad.primitives.kinds import composite, elementwise, general
 from functad.primitives.operands import as_operand, is_traced, refuse_out
@@ -150,6 +151,7 @@ def _select_samples(array: Any) -> Calls:
         (([first, second], [array(3), array(3)]), {}),
         (([first, second], [array(2, 1), array()], array(3)), {}),
         (([first], [array(3)]), {"default": 1.5}),
+        (([first[:2, None] & second], [array(2, 3)], array(3)), {}),
     ]
 
 
@@ -168,7 +170,7 @@ def _select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0
     dtype = _promoted([spec_of(value) for value in [*choices, out]])
     for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
         out = np.where(condition, choice, out)
-    return out if dtype_of(out) == dtype else out.astype(dtype)
+    return laid_out(out if dtype_of(out) == dtype else out.astype(dtype), "C")
 
 
 def _choose_compute(a: Any, /, *choices: Any, mode: str) -> Any:
@@ -239,9 +241,9 @@ def _nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, n
         real, imaginary = (_nan_to_num(part, copy, nan, posinf, neginf) for part in (np.real(x), np.imag(x)))
         return real + 1j * imaginary
     limits = np.finfo(dtype_of(x))
-    x = np.where(np.isnan(x), nan, x)
-    x = np.where(x == np.inf, float(limits.max) if posinf is None else posinf, x)
-    return as_number(np.where(x == -np.inf, float(limits.min) if neginf is None else neginf, x))
+    out = np.where(np.isnan(x), nan, x)
+    out = np.where(out == np.inf, float(limits.max) if posinf is None else posinf, out)
+    return as_number(laid_out_like(np.where(out == -np.inf, float(limits.min) if neginf is None else neginf, out), x))
 
 
 for _selecting in (KEPT, DROPPED, WHERE, CHOOSE):

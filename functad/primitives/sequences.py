@@ -49,6 +49,7 @@ def _sequence_samples(**range_of_ends: float) -> Callable[[Any], Calls]:
             ((end(2), end(), 3), {}),
             ((end(2, 1), end(2)), {"num": 3, "axis": -1}),
             ((end(2), end(1), 2, False), {"axis": 1}),
+            ((end(2, 2), end(2, 2), 3), {}),
             ((0.5, end(), 3), {}),
             ((end(), 3, 3), {}),
             ((end(), end(), 1), {}),

@@ -272,17 +272,42 @@ def ravel(a: Any, order: str | None = "C") -> Any:
     if order in ("K", "k"):
         strides = getattr(_in_memory(a, "K"), "strides", ())
         if len(strides) > 1:
-            a = permuted(a, tuple(sorted(range(len(strides)), key=lambda axis: -abs(strides[axis]))))
+            a = permuted(a, _as_they_lie(strides))
     elif is_fortran(a, order):
         a = reverse_axes(a)
     shape = shape_of(a)
+    a = in_c_order(a)  # a copy even where a view could be made, as in NumPy
+    return a if len(shape) == 1 else RESHAPE(a, shape=(math.prod(shape),))
+
+
+def _as_they_lie(strides: tuple[int, ...]) -> tuple[int, ...]:
+    """Return axes from the longest stride to the shortest; those along which an array was broadcast stay where they are."""
+    axes: list[int] = []
+    for axis, stride in enumerate(strides):
+        place = len(axes)
+        for i in reversed(range(len(axes))):
+            if stride and strides[axes[i]]:
+                if abs(stride) <= abs(strides[axes[i]]):
+                    break
+                place = i
+        axes.insert(place, axis)
+    return tuple(axes)
+
+
+def in_c_order(a: Any) -> Any:
+    """Return `a` itself if it lies in C order without gaps, otherwise a copy that does; one of both if that is not known."""
     flags, ask = getattr(innermost(a), "flags", None), getattr(a, "__functad_in_order__", None)
     in_order = flags.c_contiguous if flags is not None else ask is None or ask()
-    if in_order is False:
-        a = np.copy(a, "C")  # as NumPy does, even where a view could be made
-    elif in_order is None:
-        a = RESHAPE(a, shape=shape)  # which stands for the doubt whether there is a copy
-    return a if len(shape) == 1 else RESHAPE(a, shape=(math.prod(shape),))
+    if in_order is None:
+        a = RESHAPE(a, shape=shape_of(a))
+        type(a).__functad_doubt__(a)
+        return a
+    return a if in_order else np.copy(a, "C")
+
+
+def in_fortran_order(a: Any) -> Any:
+    """Return `a` itself if it lies in Fortran order without gaps, otherwise a copy that does."""
+    return reverse_axes(in_c_order(reverse_axes(a)))
 
 
 @composite(

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.batching import batch_call, padded, spread_out
+from functad.primitives.conversion import copy_alike
 from functad.primitives.indexing import GETITEM, get_item
 from functad.primitives.indices import add_at, array_axes, indexed_shape, is_basic, never_repeats
 from functad.primitives.kinds import linear
@@ -23,7 +23,6 @@ from functad.primitives.operands import is_traced
 from functad.primitives.primitive import Primitive
 from functad.primitives.selection import kept
 from functad.primitives.shaping import RESHAPE, TRANSPOSE, Calls
-from functad.settings import setting
 
 
 class Step(NamedTuple):
@@ -98,26 +97,13 @@ def written(view: Any, index: Any) -> Any:
     return piece if won.all() else kept(piece, won)
 
 
-def shares(view: Any, whole: Any) -> bool:
-    """Say whether writing to what was read from a whole, an array or a Tensor, writes to the whole."""
-    if is_traced(whole):
-        own, others = (getattr(a, "origin", None) or (a, ()) for a in (view, whole))
-        return own[0] is others[0]
-    return bool(np.may_share_memory(view, whole))
-
-
-DECIDED: ContextVar[bool] = ContextVar("decided", default=False)
-"""A write that has been let through is being done one level lower: whether it goes to a view is not asked again."""
-
-
 def put(target: Any, path: Path, index: Any, v: Any, *, adds: bool) -> None:
     """Write into an array or a Tensor, in place, or add to its elements, to repeated ones repeatedly."""
-    if path and is_traced(target) and not DECIDED.get():
-        with setting(DECIDED, True):
-            put(target, path, index, v, adds=adds)
+    if is_traced(target):
+        type(target).__functad_put__(target, path, index, v, adds)
         return
     view = part(target, path)
-    if path and not shares(view, target):
+    if path and not np.may_share_memory(view, target):
         _put_by_position(target, path, index, v, adds)  # the layout of this array has no such view
     elif adds:
         add_at(view, index, v)
@@ -134,7 +120,7 @@ def _put_by_position(target: Any, path: Path, index: Any, v: Any, adds: bool) ->
         add_at(chosen, places, v)
     else:
         chosen[places] = v
-    if not shares(flat, target):
+    if not np.may_share_memory(flat, target):
         target[...] = flat.reshape(target.shape)
 
 
@@ -158,10 +144,15 @@ def written_spec(*arrays: Any, path: Path, index: Any) -> ArraySpec:
     return ArraySpec(whole.shape, whole.dtype)
 
 
+def _own(a: Any) -> Any:
+    """Return a copy of an array that lies as the array does; what was broadcast is spread out, as it is to be written to."""
+    return copy_alike(a) if type(a) is np.ndarray and 0 not in a.strides else np.copy(a)
+
+
 def write_into_copy(*arrays: Any, path: Path, index: Any) -> Any:
     """Return a copy of an array, in which the elements at an index of one of its views are replaced."""
     a, v = arrays
-    out = np.copy(a)
+    out = _own(a)
     put(out, path, index, _without_zeros(v, path), adds=False)
     return out
 
@@ -169,7 +160,7 @@ def write_into_copy(*arrays: Any, path: Path, index: Any) -> Any:
 def add_to_copy(*arrays: Any, path: Path, index: Any) -> Any:
     """Return a copy of an array, in which something is added to the elements at an index of one of its views."""
     a, v = arrays
-    out = np.copy(a)
+    out = _own(a)
     put(out, path, index, _without_zeros(v, path), adds=True)
     return out
 

@@ -28,6 +28,8 @@ def is_short(x: Recorded) -> bool:
 
 def widened(x: Any, index: tuple[Any, ...]) -> Any:
     """Return `x[index]` if the index only adds axes, so that all is read; `None` if it does otherwise."""
+    if index == () == x.shape:
+        return None  # a number, and no view
     shape = shape_widened(x.shape, index)
     return None if shape is None else record(RESHAPE, (x,), {"shape": shape})
 

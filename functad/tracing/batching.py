@@ -19,9 +19,10 @@ from functad.primitives.batching import batch_call, elementwise, rule_of
 from functad.primitives.primitive import Primitive
 from functad.primitives.writing import ADD_TO, batched_write, is_alone, put
 from functad.tracing.conversions import asked, batch_cure
+from functad.tracing.layouts import examples_in_c_order, note_result
 from functad.tracing.recorder import ABSTRACT, STALE, Recorded, Recorder, _getframe
 from functad.tracing.tensor import Tensor
-from functad.tracing.views import clone, layout_of_examples, make_stale, memory_of, note_layout, note_result, origin_of
+from functad.tracing.views import clone, in_doubt, make_stale, memory_of, origin_of
 
 
 class Batched(ArraySpec):
@@ -81,8 +82,8 @@ class BatchRecorder(Recorder):
         tensor = Tensor()
         tensor.value, tensor.recorder, tensor.slot = Batched(array), self, 0
         tensor.code, tensor.instruction = None, 0
-        if len(shape_of(array)) > 2 and not (type(array) is np.ndarray and array.flags.c_contiguous):
-            note_layout(tensor, layout_of_examples(array))
+        if not (type(array) is np.ndarray and array.flags.c_contiguous) and not examples_in_c_order(array):
+            memory_of(tensor).ordered = False
         return tensor
 
     def array(self, value: Any) -> Any:
@@ -183,7 +184,8 @@ class BatchRecorder(Recorder):
         array = cell[0]
         root.value = Batched(array)
         if isinstance(array, Recorded):
-            alone = alone and not origin_of(array)[1]  # what was broadcast is one array for all examples
+            # what was broadcast is one array for all examples
+            alone = alone and not origin_of(array)[1] and not in_doubt(array)
         else:
             alone = alone and not isinstance(given, Recorded) and array.base is None
         if alone:

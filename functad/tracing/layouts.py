@@ -1,7 +1,7 @@
-"""How NumPy lays out what an operation gives: where a trace has no values, only that says what `reshape` makes a view of.
+"""What an abstract trace knows of how arrays lie in memory: which of them surely lie in C order, without gaps.
 
-`2 * t.T` has the order of `t.T`, so `reshape` copies it, and a write to the copy leaves it as it was. What is said here surely
-holds. All else is `ANY`: whether a `reshape` copies it is not known, and `functad.tracing.views` says what that means.
+Inputs do, unless it is known better, and what is computed from such arrays element by element, copied or reshaped. A view of an
+array in C order lies as NumPy says. Of all else nothing is known, and so not whether `reshape` makes a view of it.
 """
 
 from __future__ import annotations
@@ -11,41 +11,132 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import shape_of
+from functad.expressions.spec import ArraySpec
+from functad.primitives.batching import elementwise, rule_of
+from functad.primitives.broadcasting import BROADCAST_TO
 from functad.primitives.conversion import COPY
 from functad.primitives.indexing import GETITEM
+from functad.primitives.indices import is_basic
+from functad.primitives.operands import is_traced
 from functad.primitives.primitive import Primitive
 from functad.primitives.shaping import RESHAPE
+from functad.primitives.writing import Step, part
+from functad.tracing.views import is_ordered, memory_of, note_doubt, note_read_only, note_view, origin_of
 
-CONTIGUOUS, ORDERED, ANY = range(3)
-"""The elements lie in C order without gaps; its axes are in that order, but there may be gaps; nothing is known."""
-
-# Beside elementwise operations: in C order if all arguments are.
-_REDUCTIONS = ("sum", "mean", "prod", "var", "max", "min", "any", "all", "nanmax", "nanmin", "count_nonzero")
-_OTHERS = ("astype", "astype_integer", "real", "imag", "round", "isclose", "cumsum", "cumprod", "concatenate", "stack")
-_KEEP = frozenset({*_REDUCTIONS, *_OTHERS, "roll", "pad", "diff", "tril", "triu"})
-# Matrices in C order, whatever the arguments are.
-_MATRICES = frozenset({"matmul", "dot", "outer_product", "solve", "inv", "pinv", "cholesky", "eigh", "repeat", "tile"})
+_ndarray = np.ndarray
 
 
-def layout_of(strides: Sequence[int], shape: Sequence[int], itemsize: int) -> int:
-    """Return what strides say; those of axes of length 1 say nothing."""
-    axes = [(abs(stride), stride, n) for stride, n in zip(strides, shape, strict=True) if n != 1]
-    axes.append((0, itemsize, 1))
-    if all(axes[i][1] == axes[i + 1][1] * axes[i + 1][2] for i in range(len(axes) - 1)):
-        return CONTIGUOUS
-    return ORDERED if all(axes[i][0] >= axes[i + 1][0] for i in range(len(axes) - 1)) else ANY
+def in_c_order(a: Any) -> bool:
+    """Say whether it is known that the elements of an argument lie in C order without gaps; those of a number do."""
+    while is_traced(a):
+        if not is_ordered(a):
+            return False
+        a = a.value
+        if isinstance(a, ArraySpec):
+            return True
+    return type(a) is not _ndarray or a.flags.c_contiguous
 
 
-def is_flat(shape: Sequence[int]) -> bool:
+def examples_in_c_order(array: Any) -> bool:
+    """Say whether it is known that the elements of each example of a batch, whose axis is the first, lie in C order."""
+    while is_traced(array):
+        if isinstance(array.value, ArraySpec):
+            root, path = origin_of(array)
+            if not is_ordered(root):
+                return False
+            array = part(np.empty(root.shape, root.dtype), path)
+        else:
+            array = array.value
+    return type(array) is not _ndarray or array.ndim < 2 or not array.size or bool(array[0].flags.c_contiguous)
+
+
+def lies_in_c_order(tensor: Any) -> bool | None:
+    """Say whether the elements of a Tensor without a value lie in C order without gaps; `None` if that is not known."""
+    while is_traced(tensor.value):
+        tensor = tensor.value
+    if is_ordered(tensor):
+        return True
+    root = origin_of(tensor)[0]
+    return False if root is not tensor and is_ordered(root) else None
+
+
+def lie_alike(one: Any, other: Any) -> bool:
+    """Say whether it is known that the elements of two Tensors of one trace and of the same shape lie in the same order."""
+    ordered = is_ordered(one) and is_ordered(other)
+    while ordered and is_traced(one) and is_traced(other):
+        one, other = one.value, other.value
+        ordered = is_ordered(one) and is_ordered(other)
+    if issubclass(type(one), _ndarray) and issubclass(type(other), _ndarray):
+        return one.strides == other.strides
+    return ordered and in_c_order(one) and in_c_order(other)
+
+
+def note_result(tensor: Any, primitive: Primitive, arrays: Sequence[Any], params: dict[str, Any]) -> None:
+    """Let the result of an operation of an abstract trace stand for a view if it is one, and note if its order is not known."""
+    if primitive.views and is_traced(arrays[0]) and _noted_as_view(arrays[0], tensor, primitive, params):
+        return
+    if not _is_flat(tensor.value.shape) and not _gives_c_order(primitive, arrays, params):
+        memory_of(tensor).ordered = False
+
+
+def _gives_c_order(primitive: Primitive, arrays: Sequence[Any], params: dict[str, Any]) -> bool:
+    """Say whether it is known that a new array lies in C order, by the operation that makes it and by its arguments."""
+    if primitive is RESHAPE:
+        return True
+    if primitive is COPY and params:
+        return params["order"] == "C" or (params["order"] != "F" and in_c_order(arrays[0]))
+    if "path" in params:  # a write
+        return in_c_order(arrays[0])
+    keeps = primitive.kind == "elementwise" or (primitive.batch or rule_of(primitive)) is elementwise
+    return keeps and all(in_c_order(a) or _axes_in_order(a) for a in arrays)
+
+
+def _axes_in_order(a: Any) -> bool:
+    """Say whether it is known that the axes of an array lie in C order, with gaps and some of them backwards perhaps."""
+    if is_traced(a):
+        root, path = origin_of(a)
+        if not isinstance(a.value, ArraySpec) or not path or not is_ordered(root):
+            return False
+        a = part(np.empty(root.shape, root.dtype), path)
+    strides = [abs(stride) for stride, n in zip(a.strides, a.shape, strict=True) if n != 1]
+    return strides == sorted(strides, reverse=True)
+
+
+def _is_flat(shape: Sequence[int]) -> bool:
     """Say whether there is only one order that the elements can have: at most one axis is longer than 1."""
     return sum([n != 1 for n in shape]) < 2
 
 
-def merges(old: Sequence[int], new: Sequence[int]) -> bool:
+def _noted_as_view(base: Any, tensor: Any, primitive: Primitive, params: dict[str, Any]) -> bool:
+    """Let the result of an operation on an abstract Tensor stand for a view if it is one, and say so.
+
+    NumPy makes it of memory that is never touched.
+    """
+    root, path = origin_of(base)
+    known = is_ordered(root)
+    number = not base.shape and not path and known and primitive is not BROADCAST_TO
+    if number or (primitive is GETITEM and not is_basic(params["index"])):
+        return False  # of a number there are no views one could write to, and what reads places makes none
+    if primitive is RESHAPE and known and not path:
+        note_view(base, tensor, primitive, params)
+        return True  # usually
+    whole = np.empty(root.shape, root.dtype) if known else np.empty(base.shape, base.dtype)
+    value = part(whole, (*(path if known else ()), Step(primitive, params)))
+    if not issubclass(type(value), _ndarray) or not np.may_share_memory(value, whole):
+        return False
+    if not known and primitive is RESHAPE and _merges(base.shape, value.shape):
+        note_doubt(base, tensor)
+    elif primitive is BROADCAST_TO:
+        note_read_only(base, tensor, primitive, params)
+    else:
+        note_view(base, tensor, primitive, params)
+    if not known or not value.flags.c_contiguous:
+        memory_of(tensor).ordered = False
+    return True
+
+
+def _merges(old: Sequence[int], new: Sequence[int]) -> bool:
     """Say whether a reshape joins axes, so that the layout decides whether it copies; to split an axis never copies."""
-    if tuple(old) == tuple(new):
-        return True  # so `ravel` says that it is not known whether there are gaps
     rest = [n for n in new if n != 1]
     for n in old:
         product = 1
@@ -54,57 +145,3 @@ def merges(old: Sequence[int], new: Sequence[int]) -> bool:
         if product != n:
             return n != 1 and 0 not in old
     return False
-
-
-def keeps_order(primitive: Primitive) -> bool:
-    """Say whether a primitive gives arrays in C order if all its arguments are in C order."""
-    return primitive.kind == "elementwise" or _is_elementwise(primitive) or _name(primitive) in _KEEP
-
-
-def layout_of_result(
-    primitive: Primitive, shape: Sequence[int], arrays: Sequence[Any], layouts: Sequence[int], params: Any
-) -> int:
-    """Return the layout of a new array, by the operation that makes it and the layouts of its arguments.
-
-    Args:
-        primitive: the operation.
-        shape: the shape of the result, or of one of several.
-        arrays: the arguments.
-        layouts: their layouts.
-        params: the parameters.
-    """
-    name = _name(primitive)
-    if primitive is RESHAPE or (primitive is COPY and params.get("order") == "C") or (name in _MATRICES and len(shape) == 2):
-        return CONTIGUOUS
-    if primitive.writes or name in ("place", "place_add"):
-        return CONTIGUOUS if layouts[0] != ANY else ANY
-    keeps = keeps_order(primitive)
-    if primitive is COPY:
-        keeps = params.get("order", "K") in ("K", "A")
-    elif primitive is GETITEM:
-        keeps = _takes_first(params["index"])
-    elif name in ("fft", "ifft", "rfft", "irfft"):
-        keeps = params["axis"] in (-1, len(shape) - 1)
-    if keeps and ANY not in layouts:
-        return CONTIGUOUS
-    if not keeps or not _is_elementwise(primitive):
-        return ANY
-    # where arguments contradict each other, a ufunc takes C order
-    full = [shape_of(a) == tuple(shape) for a, layout in zip(arrays, layouts, strict=True) if layout != ANY]
-    return CONTIGUOUS if any(full) else ANY
-
-
-def _name(primitive: Primitive) -> str:
-    """Return the name of a primitive; those of users may have the same, and get none."""
-    own = (getattr(primitive.function, "__module__", None) or "numpy").startswith(("numpy", "functad.primitives"))
-    return primitive.name if own else ""
-
-
-def _is_elementwise(primitive: Primitive) -> bool:
-    return isinstance(primitive.function, np.ufunc) and primitive.function.signature is None
-
-
-def _takes_first(index: Any) -> bool:
-    """Say whether an index takes places along the first axis, and all of the others."""
-    first, *others = index if type(index) is tuple else (index,)
-    return issubclass(type(first), np.ndarray) and all(type(other) is slice and other == slice(None) for other in others)

@@ -21,6 +21,8 @@ from functad.primitives.primitive import ENTRIES
 from functad.primitives.shaping import (
     RESHAPE,
     complete_shape,
+    in_c_order,
+    in_fortran_order,
     matrix_transpose,
     ravel,
     reshape,
@@ -163,7 +165,11 @@ class ArrayMethods:
     def astype(self, dtype: Any, order: str = "K", casting: Any = "unsafe", subok: bool = True, copy: bool = True) -> Any:
         """Return the Tensor in another dtype; to an integer or boolean one the result is a constant."""
         out = astype(self, dtype, casting, copy)
-        return out if order == "K" or out is self else COPY(out, order=order)
+        if order == "K":
+            return out
+        if copy or out is not self:
+            return COPY(out, order=order)
+        return in_fortran_order(self) if order == "F" else in_c_order(self) if order == "C" else self
 
     def copy(self, order: str = "C") -> Any:
         """As `np.copy`, with the order of C if no other is asked for."""
@@ -203,8 +209,12 @@ class ArrayMethods:
     trace = _method(np.trace)
     diagonal = _method(np.diagonal)
     round = _method(np.round)
-    conj = _method(np.conjugate)
-    conjugate = _method(np.conjugate)
+
+    def conj(self: Any) -> Any:
+        """As `np.conj`; a Tensor of real numbers is its own."""
+        return _front(np.conjugate)(self) if self.dtype.kind == "c" else self
+
+    conjugate = conj
 
     def compress(self, condition: Any, axis: Any = None, out: Any = None) -> Any:
         """As `np.compress`."""

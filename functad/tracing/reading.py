@@ -23,6 +23,7 @@ from functad.tracing.views import note_view, shares
 
 _getframe = sys._getframe
 _float64 = np.float64
+_ndarray = np.ndarray
 _PLAN = GETITEM.reverse_plan((0,))
 _RESHAPE = RESHAPE.reverse_plan((0,))
 
@@ -61,7 +62,8 @@ class Reading:
         tensor.instruction = frame.f_lasti
         if type(out) is _float64:
             equations.append((_PLAN, self.slot, (index, value.shape, value.dtype), None))
-        elif way is WIDENS:  # a reshape, which neither scatters its cotangent nor counts as a selection
+        elif way is WIDENS and type(out) is _ndarray:
+            # A reshape, which neither scatters its cotangent nor counts as a selection
             equations.append((_RESHAPE, self.slot, value.shape, None))
             note_view(self, tensor, RESHAPE, {"shape": out.shape})
         elif shares(out, value):

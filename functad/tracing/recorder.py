@@ -33,7 +33,8 @@ from functad.primitives.primitive import KEEP_NOTHING, Primitive
 from functad.tracing.constants import apart_from, held_call, held_params, with_arrays
 from functad.tracing.conversions import abstract_cure, asked
 from functad.tracing.fitting import reverse_specs, specs_for
-from functad.tracing.views import clone, note_result, note_view, refresh, shares
+from functad.tracing.layouts import note_result
+from functad.tracing.views import clone, note_if_view, refresh
 
 _serials = itertools.count()
 _getframe = sys._getframe
@@ -63,7 +64,6 @@ class Recorder:
         closed: the trace has ended; its Tensors are of no more use.
         lasting: the records stay when the trace has ended, and with them the arrays of the user that they keep.
         seals: arrays of the user that must be the same when the function has returned, see `functad.tracing.constants`.
-        unordered: some arrays of an abstract trace may lie in another order than C.
         written: a Tensor has been written to, so that others may be stale.
         equations: the records, by slot; inputs come first.
         inputs: the number of inputs.
@@ -94,7 +94,6 @@ class Recorder:
     reassigns = False
     watch: Any = None
     stale: dict[int, Any] | None = None
-    unordered = False
     written = False
 
     def __init__(self, mode: str, transform: str, function: object) -> None:
@@ -249,8 +248,8 @@ def record(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]
     if not active or out is NotImplemented:
         return recorder.underived(primitive, arrays, params, out)
     made = append(type(newest), recorder, primitive, arrays, values, active, params, out)
-    if primitive.views and shares(out, values[0]):
-        note_view(newest, made, primitive, params)
+    if primitive.views:
+        note_if_view(newest, made, values[0], out, primitive, params)
     if recorder.calls is not None:
         recorder.calls.note(primitive, arrays, params, made)
     if recorder.watch is not None:
@@ -329,8 +328,8 @@ def _record_one(primitive: Primitive, x: Recorded, params: dict[str, Any]) -> An
     equations.append((plan, x.slot, saved, specs))
     if recorder.calls is not None:
         recorder.calls.note(primitive, (x,), params, tensor)
-    if primitive.views and shares(out, value):
-        note_view(x, tensor, primitive, params)
+    if primitive.views:
+        note_if_view(x, tensor, value, out, primitive, params)
     return tensor
 
 

@@ -19,14 +19,15 @@ from functad.primitives.operands import TensorGivenError, innermost, is_traced, 
 from functad.primitives.primitive import ENTRIES, Composite, Primitive
 from functad.primitives.ufunc_methods import METHODS, call_with_keywords
 from functad.tracing import choosing, conversions, joining, reducing  # noqa: F401 # these enter short ways
+from functad.tracing.layouts import lies_in_c_order
 from functad.tracing.memory import ArrayMemory
 from functad.tracing.methods import ArrayMethods
 from functad.tracing.operators import BINARY, SHORT, UNARY, Operators, binary, unary
 from functad.tracing.reading import Reading
 from functad.tracing.recorder import ABSTRACT, Recorded, awake, escaped, idle, record
 from functad.tracing.type_tests import TensorType, TypeTests
-from functad.tracing.views import lies_in_order, note_read_only, refresh
-from functad.tracing.writing import Writing, buffer_after, buffer_like, by_name, into, overwrite, write
+from functad.tracing.views import doubt, note_read_only, refresh
+from functad.tracing.writing import Writing, buffer_after, buffer_like, by_name, into, overwrite, put_through, write
 from functad.trees import LEAF_KINDS
 
 _KNOWN = (Recorded, np.ndarray, np.generic, int, float, complex, list, tuple)
@@ -55,7 +56,9 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
     __functad_overwrite__ = staticmethod(overwrite)
     __functad_view__ = staticmethod(note_read_only)
     __functad_buffer__ = staticmethod(buffer_after)
-    __functad_in_order__ = lies_in_order
+    __functad_in_order__ = lies_in_c_order
+    __functad_doubt__ = staticmethod(doubt)
+    __functad_put__ = staticmethod(put_through)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if not kwargs and method == "__call__":

@@ -16,26 +16,15 @@ from functad.errors import ConversionError
 from functad.expressions.expressions import Constant
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here
-from functad.primitives.conversion import COPY
+from functad.primitives.conversion import COPY, copy_alike
 from functad.primitives.indexing import taken_apart
 from functad.primitives.indices import holds_tensors, plain_index
 from functad.primitives.operands import as_operand, innermost
 from functad.primitives.primitive import Primitive
 from functad.primitives.writing import ADD_TO, WRITE, Path, is_alone, put
-from functad.tracing.layouts import ANY
+from functad.tracing.layouts import in_c_order, lie_alike
 from functad.tracing.recorder import ABSTRACT, ONLOOKER, STALE, Recorded, Recorder, append, awake, escaped, record
-from functad.tracing.views import (
-    clone,
-    detach,
-    layout_at,
-    lie_alike,
-    make_stale,
-    memory_of,
-    note_layout,
-    origin_of,
-    refresh,
-    with_layout,
-)
+from functad.tracing.views import clone, in_doubt, make_stale, memory_of, origin_of, refresh, settle
 
 _ndarray = np.ndarray
 
@@ -66,14 +55,18 @@ def write(tensor: Any, index: Any, v: Any, *, adds: bool = False) -> None:
         )
     _unlock(root)
     _check(tensor, root, v)
-    if path:
-        root, path = detach(tensor, STALE)
     if holds_tensors(index):
         _place(root, path, index, v, adds)
         return
-    if isinstance(v, Recorded) and v.recorder.serial > root.recorder.serial:
-        _promote(root, v.recorder)
     _write(root, path, index, v, ADD_TO if adds else WRITE)
+
+
+def put_through(target: Any, path: Path, index: Any, v: Any, adds: bool) -> None:
+    """Write into a Tensor at an index of one of its views, for those who know that this is right and what the index is."""
+    if target.recorder is STALE:
+        refresh(target)
+    root, own = origin_of(target)
+    _write(root, (*own, *path), index, v, ADD_TO if adds else WRITE)
 
 
 def _fits_each(tensor: Any, mask: Any, v: Any) -> bool:
@@ -109,7 +102,7 @@ def _unlock(root: Any) -> None:
     value = tensor.value
     if type(value) is _ndarray and not value.flags.writeable and tensor.slot < tensor.recorder.inputs:
         make_stale(root, STALE)
-        tensor.value = with_layout(value)
+        tensor.value = copy_alike(value)
 
 
 def _check(tensor: Any, root: Any, v: Any) -> None:
@@ -129,6 +122,8 @@ def _check(tensor: Any, root: Any, v: Any) -> None:
 
 
 def _write(root: Any, path: Path, index: Any, v: Any, primitive: Primitive) -> None:
+    if isinstance(v, Recorded) and v.recorder.serial > root.recorder.serial:
+        _promote(root, v.recorder)
     recorder = root.recorder
     recorder.written = True
     params = {"path": path, "index": index}
@@ -156,7 +151,7 @@ def _written(root: Any, path: Path, index: Any, v: Any, primitive: Primitive) ->
     cell, root.value = [root.value], None
     alone = is_alone(cell, 0)
     value = root.value = cell[0]
-    if alone and (isinstance(value, Recorded) or (type(v) is not type(root) and value.base is None)):
+    if alone and (not in_doubt(value) if isinstance(value, Recorded) else type(v) is not type(root) and value.base is None):
         put(value, path, index, v, adds=primitive is ADD_TO)
         return value
     memory_of(root).copied += 1
@@ -166,15 +161,17 @@ def _written(root: Any, path: Path, index: Any, v: Any, primitive: Primitive) ->
 def adopt(tensor: Any, new: Any) -> None:
     """Let a Tensor stand for the value of another that was just made."""
     make_stale(tensor, STALE)
+    settle(tensor, STALE)
     tensor.value, tensor.recorder, tensor.slot = new.value, new.recorder, new.slot
     tensor.code, tensor.instruction = new.code, new.instruction
 
 
 def _promote(root: Any, recorder: Recorder) -> None:
     """Bring a Tensor into the trace of an inner transform, whose Tensor is about to be written into it: as a constant."""
-    constant = buffer(type(root), recorder, clone(root))
-    adopt(root, constant)
-    note_layout(root, layout_at(constant))
+    ordered = in_c_order(root)
+    adopt(root, buffer(type(root), recorder, clone(root)))
+    if not ordered:
+        memory_of(root).ordered = False
 
 
 def buffer(cls: type[Recorded], recorder: Recorder, value: Any) -> Any:
@@ -196,12 +193,12 @@ def buffer_after(model: Any, value: Any) -> Any:
     """Return what `np.zeros_like` and others made after the model of a Tensor, as `buffer_like`: it lies as the model does."""
     if model.recorder is STALE:
         refresh(model)
-    unknown = value.ndim > 1 and isinstance(innermost(model), ArraySpec) and layout_at(model) == ANY
+    unknown = value.ndim > 1 and isinstance(innermost(model), ArraySpec) and not in_c_order(model)
     if unknown and model.recorder.mode is not ABSTRACT:
         return buffer_like(model, buffer_after(model.value, value))
     out = buffer_like(model, value)
     if unknown and out is not value:
-        note_layout(out, ANY)
+        memory_of(out).ordered = False
     return out
 
 

@@ -11,9 +11,10 @@ from functad.errors import InputError
 from functad.expressions.expressions import Constant, Expressions
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.places import here, name_of
+from functad.tracing.layouts import in_c_order
 from functad.tracing.recorder import ABSTRACT, Recorded, Recorder, new_input
 from functad.tracing.tensor import Tensor
-from functad.tracing.views import layout_at, note_layout
+from functad.tracing.views import memory_of
 from functad.transforms.arguments import check_result, traced
 from functad.transforms.decorators import derivative
 from functad.trees import Structure, flatten
@@ -101,7 +102,8 @@ def listed(
         spec = _spec_of_input(leaf, name, transform, function)
         if shows:
             tensors.append(new_input(Tensor, recorder, spec))
-            note_layout(tensors[-1], layout_at(leaf))
+            if not in_c_order(leaf):
+                memory_of(tensors[-1]).ordered = False
         else:
             tensors.append(new_input(Tensor, recorder, leaf))
             recorder.specs.append(spec)

@@ -29,7 +29,7 @@ from functad.tracing import recorder as recording
 from functad.tracing.constants import with_arrays
 from functad.tracing.recorder import ABSTRACT, REVERSE, Recorded, Recorder, awake
 from functad.tracing.tensor import Tensor
-from functad.tracing.views import clone, note_view, shares
+from functad.tracing.views import clone, note_if_view
 from functad.transforms.abstract import listed, trace
 from functad.transforms.flat import Flat
 from functad.trees import Structure, flatten
@@ -111,8 +111,8 @@ class Noting(Recorder):
         if out is NotImplemented or not alive:
             return out
         made = self._made(primitive, tuple(map(self._source, given)), params, out)
-        if primitive.views and shares(out, values[0]):
-            note_view(arrays[0], made, primitive, params)
+        if primitive.views:
+            note_if_view(arrays[0], made, values[0], out, primitive, params)
         return made
 
     def _source(self, a: Any) -> int | Constant:

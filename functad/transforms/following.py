@@ -24,7 +24,7 @@ from functad.primitives.primitive import INTERNAL, Primitive
 from functad.tracing import recorder as recording
 from functad.tracing.recorder import REVERSE, STALE, Recorded, Recorder, new_input
 from functad.tracing.tensor import Tensor
-from functad.tracing.views import note_view, refresh, shares
+from functad.tracing.views import note_if_view, refresh
 from functad.trees import flatten
 
 _NUMBERS = (bool, int, float, complex)
@@ -101,8 +101,9 @@ class Follower(Recorder):
         else:
             counts = isinstance(primitive.function, np.ufunc) or primitive in INTERNAL
             result = self.constant(out, Step(text, parents, ()), numbers=counts)
-        if primitive.views and own and isinstance(result, Followed) and shares(out, values[0]):
-            note_view(arrays[0], result, primitive, params)  # of a buffer too, which is a constant until it is written to
+        if primitive.views and own and isinstance(result, Followed):
+            # of a buffer too, which is a constant until it is written to
+            note_if_view(arrays[0], result, values[0], out, primitive, params)
         return result
 
     def compare(self, name: str, text: str, parents: tuple[int, ...], out: Any) -> None:

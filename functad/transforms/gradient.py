@@ -11,6 +11,7 @@ import numpy as np
 from functad.errors import NonScalarError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
 from functad.places import here, name_of
+from functad.primitives.conversion import copy_alike
 from functad.tracing.recorder import REVERSE, Recorded, Recorder
 from functad.tracing.views import clone
 from functad.transforms.arguments import (
@@ -249,7 +250,7 @@ def pulled_back(
     selection = Selection(transform, f, tuple(range(len(primals))), None)
     recorder = Recorder(REVERSE, transform, f)
     recorder.lasting = True
-    inputs = enter(recorder, selection, tuple([tree_map(copied, primal) for primal in primals]), {})
+    inputs = enter(recorder, selection, tuple([tree_map(copied_argument, primal) for primal in primals]), {})
     out, aux = split_aux(traced(recorder, f, inputs.args, {}), has_aux, selection)
     pull = Pullback(recorder, inputs, out, selection)
     if warn_unconnected:
@@ -264,10 +265,15 @@ def pulled_back(
     return (value, pullback, tree_map(copied, lower(aux, recorder))) if has_aux else (value, pullback)
 
 
+def copied_argument(leaf: Any) -> Any:
+    """Return what stands for an argument: the user cannot reach it by writing into the original, between the calls."""
+    return copy_alike(leaf) if type(leaf) is np.ndarray else copied(leaf)
+
+
 def copied(leaf: Any) -> Any:
-    """Return what the user cannot reach by writing into the original, between the calls of a pullback."""
+    """Return a result that is the user's own: the pullback does not see what is written into it."""
     if type(leaf) is np.ndarray:
-        return leaf.copy()
+        return leaf.copy("K")
     return clone(shown(leaf)) if isinstance(leaf, Recorded) else leaf
 
 

@@ -17,7 +17,7 @@ from functad.tracing.tensor import Tensor
 from functad.transforms.arguments import by_argument, check_like, enter, lower, split_aux, traced, undifferentiable
 from functad.transforms.closed import extract
 from functad.transforms.forward import transposed_seeds, with_zeros
-from functad.transforms.gradient import Pullback, copied
+from functad.transforms.gradient import Pullback, copied, copied_argument
 from functad.transforms.linearity import linear_list
 from functad.transforms.promises import TRUSTED
 from functad.transforms.results import own_results
@@ -139,7 +139,7 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> An
     selection = Selection("linearize", f, tuple(range(len(primals))), None)
     recorder = Recorder(REVERSE, "linearize", f)
     recorder.lasting = True
-    inputs = enter(recorder, selection, tuple([tree_map(copied, primal) for primal in primals]), {})
+    inputs = enter(recorder, selection, tuple([tree_map(copied_argument, primal) for primal in primals]), {})
     out, aux = split_aux(traced(recorder, f, inputs.args, {}), has_aux, selection)
     pull = Pullback(recorder, inputs, out, selection)
     result = tree_map(copied, pull.value()), LinearFunction(pull)

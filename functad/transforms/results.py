@@ -9,6 +9,7 @@ import numpy as np
 
 from functad.expressions.ownership import root_of, separate
 from functad.expressions.spec import PLAIN
+from functad.primitives.conversion import copy_alike
 from functad.primitives.writing import is_alone
 from functad.tracing.recorder import Recorded, Recorder
 from functad.tracing.views import clone
@@ -53,7 +54,7 @@ def _root_tensor(tensor: Any) -> Any:
 def owned(leaf: Any) -> Any:
     """Return a leaf that a function may write into: what it was given, and what it gave before, stay what they are."""
     if type(leaf) is _ndarray:
-        return leaf.copy()
+        return copy_alike(leaf)
     return clone(leaf) if isinstance(leaf, Recorded) else leaf
 
 
@@ -67,7 +68,7 @@ def apart(leaves: list[Any]) -> list[Any]:
         kind = type(leaves[i])
         if kind is _ndarray:
             if leaves[i].base is not None or not leaves[i].flags.writeable or not is_alone(leaves, i):
-                leaves[i] = leaves[i].copy()
+                leaves[i] = leaves[i].copy("K")
         elif kind not in PLAIN and isinstance(leaves[i], Recorded) and (_is_viewed(leaves[i]) or not is_alone(leaves, i)):
             leaves[i] = clone(leaves[i])
     return leaves

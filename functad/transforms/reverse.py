@@ -35,7 +35,7 @@ from functad.primitives.primitive import (
     Plan,
 )
 from functad.primitives.safe import mended, product
-from functad.primitives.writing import ADD_TO, as_cotangent, part, put, shares, written
+from functad.primitives.writing import ADD_TO, as_cotangent, part, put, written
 from functad.tracing.allocation import Allocation
 from functad.tracing.recorder import OPEN, Recorded, Recorder, awake
 from functad.transforms.cotangents import Scattered, accumulate, add_piece
@@ -310,7 +310,8 @@ def pull_write(equation: Any, index: int, g: Any, cotangents: list[Any], owned: 
     plain = awake(g)  # a seed may be a constant Tensor, into which nothing can be written
     buffer = plain if number or (plain is g and owned[index]) else plain.copy()
     view = buffer if number else part(buffer, path)
-    if number or (path and not shares(view, buffer)):  # the layout of this buffer has no such view
+    copied = path and not isinstance(buffer, Recorded) and not np.may_share_memory(view, buffer)
+    if number or copied:  # the layout of this buffer has no such view
         buffer, piece = plan.rules[0](buffer, path, where, shapes)
     else:
         piece = None

@@ -16,7 +16,7 @@ from functad.primitives.operands import innermost
 from functad.primitives.primitive import Primitive
 from functad.tracing.recorder import REVERSE, Recorded, Recorder
 from functad.tracing.tensor import Tensor
-from functad.tracing.views import note_view, shares
+from functad.tracing.views import note_if_view
 from functad.transforms.abstract import trace
 from functad.transforms.arguments import check_result, plain, split_aux, traced
 from functad.transforms.selection import ArgNames, ArgNums, Selection
@@ -122,8 +122,8 @@ class Dependence(Recorder):
         made = [self._tensor(*parts) for parts in zip(results, found, events, strict=True)]
         if primitive.multiple:
             return type(out)(*made) if hasattr(out, "_fields") else tuple(made)
-        if primitive.views and shares(out, values[0]):
-            note_view(arrays[0], made[0], primitive, params)
+        if primitive.views:
+            note_if_view(arrays[0], made[0], values[0], out, primitive, params)
         return made[0]
 
 

@@ -26,7 +26,7 @@ from functad.primitives.primitive import Plan, Primitive
 from functad.primitives.safe import PRODUCT, QUOTIENT
 from functad.tracing.recorder import FORWARD, Recorded, Recorder
 from functad.tracing.tensor import Tensor
-from functad.tracing.views import clone, note_view, shares
+from functad.tracing.views import clone, note_if_view
 from functad.transforms.arguments import (
     check_like,
     check_result,
@@ -98,8 +98,8 @@ class SeriesRecorder(Recorder):
             results = [self.tensor(value, list(column)) for value, column in zip(out, columns, strict=True)]
             return type(out)(*results) if hasattr(out, "_fields") else tuple(results)
         made = self.tensor(out, call.coefficients(order))
-        if primitive.views and shares(out, values[0]):
-            note_view(arrays[0], made, primitive, params)
+        if primitive.views:
+            note_if_view(arrays[0], made, values[0], out, primitive, params)
         return made
 
 

@@ -52,6 +52,10 @@ np.ravel(a)|np.ravel(a,'F')|np.ravel(a[::2])|a[::2].reshape(-1)|a.T.reshape(-1)|
 np.conj(a)|+a|np.copy(a)|a.copy()|a.astype(float)|a.astype(float,copy=False)|a.flatten()|a.view()|np.asarray(a,like=a)
 np.array(a,like=a)|np.diagonal(np.atleast_2d(a))|np.einsum('...i->...i',a)|np.einsum('...i->i...',a)|np.flip(a,())|a[...]|a[()]
 a[None]|a[[0]]|a[0:1]|np.apply_along_axis(lambda r:r,0,a)|np.fft.fftshift(a,axes=())|np.trim_zeros(a.ravel())|np.squeeze(a)
+a.conj()|a.conjugate()|a.astype(float,order='F',copy=False)|a.astype(float,order='C',copy=False)|np.asarray(a,order='F',like=a)
+np.asarray(a.T,order='F',like=a)|np.asarray(a.T,order='C',like=a)|np.ascontiguousarray(a.T,like=a)|np.asfortranarray(a,like=a)
+np.require(a,requirements='F',like=a)|np.array(a,order='F',copy=None,like=a)|a.ravel('K')|a.T.ravel('K')|a.T.ravel('A')
+a.reshape(-1,order='A')|a.T.reshape(-1,order='A')|a[::-1].ravel('K')|a.flatten('K')|np.broadcast_to(a,(2,*a.shape)).ravel('K')
 np.lib.stride_tricks.sliding_window_view(a,1,axis=0)|np.where(True,a,a)|a.swapaxes(0,0)|a.diagonal() if a.ndim>1 else a
 """.strip()
     .replace("\n", "|")
