@@ -82,6 +82,7 @@ DIFF: Primitive = linear(
     doc="linear; minus the differences of the cotangent, with zeros at both ends",
 )
 DIFF.batch = along_axis
+DIFF.ordered = True
 
 
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = _NoValue, append: Any = _NoValue) -> Any:

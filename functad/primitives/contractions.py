@@ -124,6 +124,7 @@ def _matmul_batch(
 
 
 MATMUL.batch = _matmul_batch
+MATMUL.ordered = True
 
 
 @composite(np.linalg.matmul, samples=_pairs(((2, 3), (3, 2)), ((2, 2, 3), (3, 2))), doc="as matmul")
@@ -212,6 +213,7 @@ def _dot_batch(
 
 
 DOT.batch = _dot_batch
+DOT.ordered = True
 
 
 def _conjugate(a: Any) -> Any:
@@ -274,6 +276,7 @@ def _outer_batch(
 
 
 OUTER.batch = _outer_batch
+OUTER.ordered = True
 
 
 @composite(np.outer, samples=_pairs(((2,), (3,)), ((2, 2), (3,)), ((), (2,)), ((0,), (2,))), doc="d(a b^T) = da b^T + a db^T")

@@ -137,6 +137,7 @@ def _enter_extreme(function: Any, ufunc: np.ufunc, doc: str) -> Primitive:
     front.__name__ = entry.name
     entry.front = front
     entry.batch = along_axes
+    entry.ordered = True
     return entry
 
 

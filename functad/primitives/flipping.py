@@ -123,6 +123,7 @@ ROLL = linear(
     doc="linear; the cotangent is rolled back",
 )
 ROLL.batch = along_axes
+ROLL.ordered = True
 
 
 def _roll_front(a: Any, shift: Any, axis: Any = None) -> Any:

@@ -114,6 +114,7 @@ def concatenate(
 
 CONCATENATE.front = concatenate
 CONCATENATE.batch = along_axis
+CONCATENATE.ordered = True
 
 
 def _stack(*arrays: Any, axis: int) -> Any:
@@ -172,6 +173,7 @@ def stack(arrays: Iterable[Any], axis: int = 0, out: Any = None, *, dtype: Any =
 
 STACK.front = stack
 STACK.batch = along_axis
+STACK.ordered = True
 
 
 @composite(

@@ -121,6 +121,7 @@ def _pad_batch(
 
 
 PAD.batch = _pad_batch
+PAD.ordered = True
 
 _GATHERED = ("edge", "reflect", "symmetric", "wrap")
 _DEFAULTS = {"constant": 0, "linear_ramp": 0, "mean": None, "maximum": None, "minimum": None, "median": None}

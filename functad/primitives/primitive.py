@@ -275,6 +275,7 @@ class Primitive(Entry):
         complex: whether complex arguments are accepted.
         broadcasts: arguments of different shapes are combined, so cotangents may have to be summed.
         views: its result may share the memory of its only argument, and then follows NumPy's rules for views.
+        ordered: of arrays in C order it makes one in C order, as elementwise ones do in any case.
         writes: it replaces, or adds to, elements of its first argument.
         contracts: it is the product of matrices, the sums of whose cotangents may be taken before they are multiplied.
         selects: some elements of an argument do not reach the result, and get a cotangent of exactly zero.
@@ -341,7 +342,7 @@ class Primitive(Entry):
         self.complex = complex
         self.broadcasts = broadcasts
         self.derived = derived or {}
-        self.contracts = self.writes = self.views = False
+        self.contracts = self.writes = self.views = self.ordered = False
         self.partial = any(isinstance(rule, UnknownRule) for rule in vjps)
         self.selects = gather
         self.front = self.__call__

@@ -208,6 +208,7 @@ def sum(  # noqa: A001 # NumPy's name
 
 SUM.front = sum
 SUM.batch = along_axes
+SUM.ordered = True
 SUM.pushes = (lambda t, a_shape, axis, keepdims: SUM(t, axis=axis, keepdims=keepdims),)
 
 
@@ -272,6 +273,7 @@ def number_of(where: Any, a: Any, axis: Axes, keepdims: bool) -> Any:
 
 MEAN.front = mean
 MEAN.batch = along_axes
+MEAN.ordered = True
 MEAN.pushes = (lambda t, a_shape, axis, keepdims: MEAN(t, axis=axis, keepdims=keepdims),)
 
 
@@ -351,6 +353,7 @@ def prod(
 
 PROD.front = prod
 PROD.batch = along_axis
+PROD.ordered = True
 
 
 # Truth

@@ -54,6 +54,7 @@ REPEAT = linear(
     doc="linear; the cotangents of the copies are added",
 )
 REPEAT.batch = along_axis
+REPEAT.ordered = True
 
 
 def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
@@ -128,6 +129,7 @@ def _tile_batch(
 
 
 TILE.batch = _tile_batch
+TILE.ordered = True
 
 
 @composite(

@@ -83,6 +83,7 @@ CUMSUM: Primitive = linear(
     doc="linear; the cotangent is summed from the other end",
 )
 CUMSUM.batch = along_axis
+CUMSUM.ordered = True
 
 
 def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
@@ -262,6 +263,7 @@ CUMPROD = general(
     doc="each factor's derivative is the product of the others; zeros are no exception",
 )
 CUMPROD.batch = along_axis
+CUMPROD.ordered = True
 
 
 def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:

@@ -139,6 +139,7 @@ VAR = general(
     doc="d var(a) = 2 / (n - ddof) Re(sum(conj(a - mean(a)) da))",
 )
 VAR.batch = along_axes
+VAR.ordered = True
 
 
 def var(

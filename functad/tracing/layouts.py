@@ -1,7 +1,7 @@
 """What an abstract trace knows of how arrays lie in memory: which of them surely lie in C order, without gaps.
 
-Inputs do, unless it is known better, and what is computed from such arrays element by element, copied or reshaped. A view of an
-array in C order lies as NumPy says. Of all else nothing is known, and so not whether `reshape` makes a view of it.
+Inputs do, unless it is known better, and what is computed from such arrays element by element, or by primitives that are `ordered`.
+A view of an array in C order lies as NumPy says. Of all else nothing is known, and so not whether `reshape` makes a view of it.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _gives_c_order(primitive: Primitive, arrays: Sequence[Any], params: dict[str
         return params["order"] == "C" or (params["order"] != "F" and in_c_order(arrays[0]))
     if "path" in params:  # a write
         return in_c_order(arrays[0])
-    keeps = primitive.kind == "elementwise" or (primitive.batch or rule_of(primitive)) is elementwise
+    keeps = primitive.ordered or primitive.kind == "elementwise" or (primitive.batch or rule_of(primitive)) is elementwise
     return keeps and all(in_c_order(a) or _axes_in_order(a) for a in arrays)
 
 

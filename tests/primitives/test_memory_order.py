@@ -124,7 +124,7 @@ def test_where_values_are_not_known_nothing_wrong_is_claimed(entry: Any, trace: 
             for a, known in zip(found, expected, strict=True):
                 if not isinstance(a, Recorded) or 0 in a.shape:
                     continue
-                ordered = lies_in_c_order(a)
+                ordered = None if label(call.entry) in READ_ONLY else lies_in_c_order(a)
                 assert ordered is None or ordered == np.asarray(known).flags.c_contiguous, f"{call}: {ordered}"
                 for p, given in zip(primals, call.primals, strict=True):
                     assert in_doubt(a) or _is_view(a, p) == _is_view(known, given), f"{call}: view"

@@ -216,6 +216,7 @@ def test_where_values_are_known_nothing_is_refused(make, trace):
 # What is surely in C order, however it was written.
 SURE = [
     *("sine", "row and column", "part", "backwards", "copy in C order", "what was broadcast", "buffer", "where", "one row"),
+    *("outer", "sum", "cumsum", "concatenate", "stack"),
 ]
 
 
