@@ -67,7 +67,7 @@ def lie_alike(one: Any, other: Any) -> bool:
         one, other = one.value, other.value
         ordered = is_ordered(one) and is_ordered(other)
     if issubclass(type(one), _ndarray) and issubclass(type(other), _ndarray):
-        return one.strides == other.strides
+        return bool(one.strides == other.strides)
     return ordered and in_c_order(one) and in_c_order(other)
 
 
