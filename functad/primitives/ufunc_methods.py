@@ -258,8 +258,8 @@ def call_with_keywords(entry: Any, inputs: tuple[Any, ...], kwargs: dict[str, An
 def _cast_operands(ufunc: np.ufunc, operands: list[Any], dtype: Any, casting: Any) -> list[Any]:
     """Return the arguments in the dtypes that NumPy computes in if the result is to have `dtype`."""
     known = [_resolvable(value) for value in operands]
-    signature = None if dtype is None else (*[None] * ufunc.nin, *[np.dtype(dtype)] * ufunc.nout)
-    found = ufunc.resolve_dtypes((*known, *[None] * ufunc.nout), signature=signature, casting=casting)
+    named: dict[str, Any] = {} if dtype is None else {"signature": (*[None] * ufunc.nin, *[np.dtype(dtype)] * ufunc.nout)}
+    found = ufunc.resolve_dtypes((*known, *[None] * ufunc.nout), casting=casting, **named)
     return [
         astype(value, wanted, copy=False) if hasattr(value, "astype") else wanted.type(value)
         for value, wanted in zip(operands, found[: ufunc.nin], strict=True)

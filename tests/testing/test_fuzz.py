@@ -161,3 +161,17 @@ def test_a_nest_is_made_short():
     short = shrink(nest, lambda other: any(layer.name == "tape_tree" for layer in other.layers) and "x1" in other.source)
     assert short.layers == (Layer("pull", "tape_tree"),)
     assert len(short.lines) == 1
+
+
+SHORT = {"simple": 120, "writes": 80, "scratch": 80, "numbers": 160, "large": 20, "nests": 60}
+"""How many programs of each profile are checked with every change; a long run is a command."""
+
+
+@pytest.mark.parametrize("profile", fuzz.PROFILES)
+def test_nothing_is_wrong(profile):
+    counts, failures = fuzz.check_block(profile, range(SHORT[profile]))
+    assert not failures, "\n\n".join(map(str, failures))
+    ends: collections.Counter[str] = collections.Counter()
+    for (_, outcome, _), count in counts.items():
+        ends[outcome] += count
+    assert ends["compared"] > 0.8 * ends.total()

@@ -292,3 +292,16 @@ def test_arrays_without_axes_stay_arrays():
 
     np.testing.assert_allclose(functad.vjp(f, X)[0], f(X))
     check_grads(f, (X,), order=2)
+
+
+@pytest.mark.parametrize("run", [lambda f, x: functad.vjp(f, x)[0], lambda f, x: functad.make_expressions(f)(x)(x)])
+def test_casting_is_taken_without_a_dtype(run):
+    def f(x):
+        mask = x > 0.2
+        np.logical_not(mask, out=mask, casting="unsafe")
+        y = np.multiply(x, 2.0, casting="safe")
+        np.add(y, 1.0, out=y, casting="no")
+        return np.where(mask, y, 0.0)
+
+    x = np.array([0.1, 0.3])
+    np.testing.assert_array_equal(run(f, x), f(x))
