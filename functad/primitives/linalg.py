@@ -201,17 +201,39 @@ def _pinv(a: Any, rcond: Any) -> Any:
     return np.linalg.pinv(a, rcond)
 
 
+def rank_of(a: Any, p: Any) -> Any:
+    """Return the rank of matrices with the pseudoinverses `p`, of shape `(..., 1, 1)`: the trace of the projection `a p`."""
+    return RANK_OF(a, p)
+
+
+RANK_OF = constant(
+    rank_of,
+    compute=lambda a, p: np.rint(np.einsum("...ij,...ji->...", a, p).real).astype(np.int64)[..., None, None],
+    spec=lambda a, p: ArraySpec((*spec_of(a).shape[:-2], 1, 1), np.dtype(np.int64)),
+    samples=lambda array: [((regular(array, 3, 3), regular(array, 3, 3)), {}), ((array(2, 3, 2), array(2, 2, 3)), {})],
+    internal=True,
+    doc="a number of dimensions has no derivative",
+)
+RANK_OF.batch = stacked
+
+
 def _pinv_vjp(g: Any, a: Any, out: Any) -> Any:
-    """`-p^T g p^T + conj((1 - a p) g^T p p^H + p^H p g^T (1 - p a))`, where `p` is the result."""
-    x = g.mT @ out @ adjoint(out)
-    y = adjoint(out) @ out @ g.mT
+    """`-p^T g p^T + conj((1 - a p) g^T p p^H + p^H p g^T (1 - p a))`, where `p` is the result.
+
+    The projections are zero where the rank is that of all rows, or of all columns: what rounding leaves of them would be
+    multiplied with the square of the condition number.
+    """
+    rank = rank_of(a, out)
+    x = (g.mT @ out @ adjoint(out)) * (rank < shape_of(a)[-2])
+    y = (adjoint(out) @ out @ g.mT) * (rank < shape_of(a)[-1])
     return conjugate(x - a @ (out @ x) + y - y @ out @ a) - out.mT @ g @ out.mT
 
 
 def _pinv_jvp(t: Any, a: Any, out: Any) -> Any:
     """`-p t p + p p^H t^H (1 - a p) + (1 - p a) t^H p^H p`, where `p` is the result."""
-    x = out @ adjoint(out) @ adjoint(t)
-    y = adjoint(t) @ adjoint(out) @ out
+    rank = rank_of(a, out)
+    x = (out @ adjoint(out) @ adjoint(t)) * (rank < shape_of(a)[-2])
+    y = (adjoint(t) @ adjoint(out) @ out) * (rank < shape_of(a)[-1])
     return x - x @ a @ out + y - out @ (a @ y) - out @ t @ out
 
 

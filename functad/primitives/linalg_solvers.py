@@ -22,6 +22,7 @@ from functad.primitives.linalg import (
     inexact,
     matrix,
     pinv,
+    rank_of,
     real_dtype,
     regular,
     solve,
@@ -55,19 +56,22 @@ def _least_squares_vjp(g: Any, a: Any, b: Any, out: Any, rcond: float) -> tuple[
     That is `-p^T g x^T + conj(r (g^T p p^H) + p^H x (g^T (1 - p a)))` with `r = b - a x`.
     """
     p = _pseudoinverse(a, rcond)
+    rank = rank_of(a, p)  # with as many rows there is no residual, with as many columns nothing is left out: see PINV
     right = p.mT @ g
-    residual = b - a @ out
+    residual = (b - a @ out) * (rank < shape_of(a)[-2])
     shortest = adjoint(p) @ out
     x = g.mT @ p @ adjoint(p)
-    y = g.mT - g.mT @ p @ a
+    y = (g.mT - g.mT @ p @ a) * (rank < shape_of(a)[-1])
     return conjugate(residual @ x + shortest @ y) - right @ out.mT, right
 
 
 def _least_squares_by_a(t: Any, a: Any, b: Any, out: Any, rcond: float) -> Any:
     """`p (p^H t^H r) - p t x + (1 - p a) t^H p^H x` with `r = b - a x`, where `p` is the pseudoinverse."""
     p = _pseudoinverse(a, rcond)
-    y = adjoint(t) @ (adjoint(p) @ out)
-    return p @ (adjoint(p) @ (adjoint(t) @ (b - a @ out)) - t @ out) + y - p @ (a @ y)
+    rank = rank_of(a, p)
+    residual = (b - a @ out) * (rank < shape_of(a)[-2])
+    y = (adjoint(t) @ (adjoint(p) @ out)) * (rank < shape_of(a)[-1])
+    return p @ (adjoint(p) @ (adjoint(t) @ residual) - t @ out) + y - p @ (a @ y)
 
 
 def _least_squares_spec(a: Any, b: Any, *, rcond: float) -> ArraySpec:
