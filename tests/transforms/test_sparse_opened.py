@@ -164,3 +164,16 @@ def test_sparse_jacobian_through_rules():
         dense = matrix.toarray()
         np.testing.assert_allclose(dense, np.stack(differences, axis=1), rtol=1e-6, atol=1e-8)
         assert matrix.nnz < math.prod(dense.shape)
+
+
+@pytest.mark.parametrize("snapshots", [None, 1])
+def test_checkpointed_steps_and_checkpoints_within_vmap(snapshots):
+    run = functad.checkpoint_sequence(lambda i, c: c + 0.1 * np.roll(c, 1) ** 2, 2, snapshots=snapshots)
+    x = np.linspace(0.5, 1.5, 6)
+    expected = functad.jacobian(run)(x) != 0
+    assert np.array_equal(functad.jacobian_sparsity(run, x).toarray(), expected)
+    assert np.array_equal(
+        functad.jacobian_sparsity(functad.vmap(functad.checkpoint(np.sin)), x).toarray(), np.eye(6, dtype=bool)
+    )
+    both = functad.jacobian_sparsity(functad.vmap(run), np.stack([x, x])).toarray()
+    assert np.array_equal(both, np.kron(np.eye(2, dtype=bool), expected))
