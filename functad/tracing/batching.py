@@ -218,5 +218,5 @@ class BatchRecorder(Recorder):
         """Return the error for the value of a Tensor that stands for all examples."""
         return AbstractValueError(
             f"{asked(wanted)} of a Tensor that stands for {self.size} examples in {self.transform} of "
-            f"{name_of(self.function)}, at {here()}: it has a value for each of them. {batch_cure()}"
+            f"{name_of(self.function)}, at {here()}: it has a value for each of them. {batch_cure(wanted)}"
         )

@@ -10,6 +10,8 @@ import sys
 from types import FrameType
 from typing import Any
 
+import numpy as np
+
 from functad.errors import ConversionError, UnsupportedError
 from functad.places import assigning, here, instruction_of, running, user_frame
 from functad.primitives.names import is_scipys, shown_name
@@ -28,6 +30,13 @@ _COUNT = "A length is an integer and has no derivative: use int(functad.stop_gra
 _TEXT = "Use functad.stop_gradient(t), which is a plain array, to write it down."
 _NUMBER = "Use the Tensor itself, np functions instead of math ones, or functad.stop_gradient(t)."
 _RANDOM = "Draw standard numbers and transform them: mean + scale * rng.normal(size=n). "
+
+_FOREIGN = " Where you cannot edit that line, let its module have arrays that take Tensors: module.np = functad.numpy."
+_MATHEMATICS = " Where you cannot edit that line, let its module have functions of Tensors: module.math = functad.numpy."
+_NO_ARRAYS = (
+    *("vectorize", "frompyfunc", "apply_along_axis", "fromfunction", "piecewise", "fromiter", "arange", "range"),
+    *("item", "tolist", "dump", "dumps", "fmean", "fsum", "dist"),
+)
 
 CURES = {
     "array": _STACK + " For t itself no np.array is needed.",
@@ -93,8 +102,21 @@ def abstract_cure(wanted: str) -> str:
     return _CONTROL.get(wanted.removesuffix("()"), _CONTROL["bool"])
 
 
-def batch_cure() -> str:
+_BATCHED = {
+    "np.linalg.eig": "Use a.astype(complex), whose eigenvalues are complex whatever the values are, or np.linalg.eigvalsh.",
+    "np.polymul": "Use np.convolve(a, b), which keeps leading zeros.",
+}
+
+
+def batch_cure(wanted: str) -> str:
     """Return what to write where a value is asked for of which each example of a batch has its own."""
+    if wanted in _BATCHED:
+        return _BATCHED[wanted]
+    if wanted.startswith("np."):
+        return (
+            f"The shape or dtype of what {wanted} gives depends on values, and may differ between examples: take these one by "
+            f"one, np.stack([f(v) for v in examples]), instead of vmap."
+        )
     if assigning():
         return "Make the array that is written into with np.zeros_like(t) or np.zeros(shape, like=t), or use np.stack."
     called = _called(" ".join(running().split()))[0]
@@ -119,7 +141,7 @@ def refusal(wanted: str) -> ConversionError:
     snippet = " ".join(running().split())
     called, is_random = _called(snippet)
     if assigning():
-        wanted, cure = "Assignment into a plain array", _ASSIGN
+        wanted, cure = "Assignment into a plain array", _ASSIGN + _FOREIGN
     elif wanted == "Conversion to an array" and _asks_from("scipy.sparse"):
         from functad.primitives.sparse_products import CURE as PRODUCTS  # noqa: PLC0415 - only here
 
@@ -137,6 +159,12 @@ def refusal(wanted: str) -> ConversionError:
             "Use np.stack([t0, t1]) instead of np.array([t0, t1]), A @ t instead of A.dot(t), t itself instead of "
             "np.asarray(t), and functad.stop_gradient(t) where a constant is meant."
         )
+        if wanted == "Conversion to an array":
+            cure += _FOREIGN
+    if wanted == "Conversion to an array" and called in CURES and called not in _NO_ARRAYS:
+        cure += _FOREIGN
+    elif wanted == "float()" and snippet.startswith("math.") and hasattr(np, called):
+        cure += _MATHEMATICS
     shown = f"`{snippet if len(snippet) <= 72 else snippet[:69] + '...'}` " if snippet else ""
     return ConversionError(
         f"{wanted} of a Tensor that is being differentiated, {shown}at {here()}, would lose its derivative. {cure}"

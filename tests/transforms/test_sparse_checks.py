@@ -1,4 +1,4 @@
-"""`check=True` of sparse derivatives: it finds what is wrong, and takes roundings and the tolerance of solvers for what they are."""
+"""`check=True` of sparse derivatives finds what is wrong, and takes roundings and tolerances of solvers for what they are."""
 
 from __future__ import annotations
 

@@ -172,8 +172,7 @@ def test_checkpointed_steps_and_checkpoints_within_vmap(snapshots):
     x = np.linspace(0.5, 1.5, 6)
     expected = functad.jacobian(run)(x) != 0
     assert np.array_equal(functad.jacobian_sparsity(run, x).toarray(), expected)
-    assert np.array_equal(
-        functad.jacobian_sparsity(functad.vmap(functad.checkpoint(np.sin)), x).toarray(), np.eye(6, dtype=bool)
-    )
+    alone = functad.jacobian_sparsity(functad.vmap(functad.checkpoint(np.sin)), x).toarray()
+    assert np.array_equal(alone, np.eye(6, dtype=bool))
     both = functad.jacobian_sparsity(functad.vmap(run), np.stack([x, x])).toarray()
     assert np.array_equal(both, np.kron(np.eye(2, dtype=bool), expected))

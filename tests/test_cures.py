@@ -1,0 +1,113 @@
+"""Cures that messages name: what they say to write is executed, and gives what the refused call would."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import types
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import special
+
+import functad
+from functad.errors import AbstractValueError, ConversionError
+from functad.primitives.scipy_special.python_functions import FORMULAS
+
+CALLS = {
+    "polygamma": lambda t, n: special.polygamma(n, t),
+    "multigammaln": lambda t, d: special.multigammaln(t, d),
+    "legendre_p": lambda t, n: special.legendre_p(n, t),
+    "assoc_legendre_p": lambda t, n, m: special.assoc_legendre_p(n, m, t),
+    "sph_legendre_p": lambda t, n, m: special.sph_legendre_p(n, m, t),
+    "sph_harm_y": lambda t, n, m: special.sph_harm_y(n, m, t, 0.4),
+    "comb": lambda t, k: special.comb(t, k),
+    "perm": lambda t, k: special.perm(t, k),
+    "diric": lambda t, n: special.diric(t, n),
+    **{f"spherical_{kind}n": lambda t, n, f=f"spherical_{kind}n": getattr(special, f)(n, t) for kind in "jyik"},
+    **{name: lambda t, f=name: getattr(special, f)(t) for name in ("logsumexp", "softmax", "log_softmax", "factorial")},
+}
+INTEGERS = {"n": (0, 1, 2, 3), "m": (0, 1, 2), "k": (0, 1, 2, 3), "d": (1, 2, 3)}
+
+
+def settings(formula: str) -> list[dict[str, int]]:
+    """Return values of the integers in a formula."""
+    names = [name for name in INTEGERS if re.search(rf"\b{name}\b", formula)]
+    return [dict(zip(names, values, strict=True)) for values in itertools.product(*[INTEGERS[name] for name in names])]
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_formulas_for_functions_of_scipy(name):
+    call = CALLS[name]
+    x = np.array([[0.35, 0.8, 0.1]]) if "legendre" in name else np.array([[2.35, 2.8, 3.1]])
+    for constants in settings(FORMULAS[name]):
+        if constants.get("m", 0) > constants.get("n", 3) or (name == "diric" and constants["n"] == 0):
+            continue
+        formula = eval(f"lambda t: {FORMULAS[name]}", {"np": np, "special": special, "phi": 0.4, **constants})
+        for t in (x, x[0], x[0, 0]):
+            refused = lambda t, constants=constants: call(t, **constants)  # noqa: E731
+            with np.errstate(all="ignore"):
+                assert np.allclose(formula(t), refused(t), rtol=1e-10, atol=1e-12)
+                h = 1e-6
+                slope = (refused(t + h) - refused(t - h)) / (2 * h)
+                found = functad.jvp(formula, (t,), (np.ones_like(t),))[1]
+            assert np.allclose(found, slope, rtol=1e-5, atol=1e-6)
+
+
+def coerced(np: Any, math: Any, x: Any) -> dict[str, Any]:
+    """Return functions that make plain values of Tensors, as a module with `np` and `math` has them."""
+
+    def assigned(t: Any) -> Any:
+        out = np.zeros(2)
+        out[0] = t[1] * t[0]
+        return out.sum()
+
+    def filled(t: Any) -> Any:
+        return np.full(3, t[0]).sum()
+
+    return {
+        "np.array": lambda t: np.array([t[0] * t[1], t[1]]).sum(),
+        "np.asarray": lambda t: (np.asarray(t) ** 2).sum(),
+        "assignment": assigned,
+        "np.full": filled,
+        "dot of a plain array": lambda t: np.ones((2, 2)).dot(t).sum(),
+        "math.sin": lambda t: math.sin(t[0]) + math.sqrt(t[1]),
+    }
+
+
+X = np.array([0.7, 1.3])
+
+
+@pytest.mark.parametrize("name", coerced(np, math, X))
+def test_refused_coercions_name_functad_numpy_and_it_cures_them(name):
+    attribute = "math" if name.startswith("math") else "np"
+    with pytest.raises(ConversionError, match=rf"test_cures.py.*module\.{attribute} = functad\.numpy"):
+        functad.grad(coerced(np, math, X)[name])(X)
+    module = types.SimpleNamespace(np=np, math=math)
+    module.np = module.math = functad.numpy
+    plain, cured = coerced(np, math, X)[name], coerced(module.np, module.math, X)[name]
+    expected = [(plain(X + 1e-6 * e) - plain(X - 1e-6 * e)) / 2e-6 for e in np.eye(2)]
+    assert np.allclose(functad.grad(cured)(X), expected)
+
+
+def test_what_no_numpy_cures_does_not_name_it():
+    for f in (lambda t: math.gamma(t[0]), lambda t: np.vectorize(math.sin)(t).sum(), lambda t: special.logsumexp(t)):
+        with pytest.raises(ConversionError) as caught:
+            functad.grad(f)(X)
+        assert "functad.numpy" not in str(caught.value)
+
+
+def test_cures_for_what_depends_on_values_within_vmap():
+    a = np.array([[[2.0, 1.0], [0.0, 3.0]], [[1.0, 4.0], [1.0, 5.0]]])
+    with pytest.raises(AbstractValueError, match=r"a\.astype\(complex\)"):
+        functad.vmap(np.linalg.eigvals)(a)
+    assert np.allclose(functad.vmap(lambda a: np.linalg.eigvals(a.astype(complex)))(a), np.linalg.eigvals(a))
+    p = np.array([[1.0, -3.0, 2.0], [1.0, 0.0, -4.0]])
+    with pytest.raises(AbstractValueError, match=r"np\.convolve\(a, b\)"):
+        functad.vmap(np.polymul)(p, p)
+    assert np.allclose(functad.vmap(np.convolve)(p, p), [np.polymul(v, v) for v in p])
+    with pytest.raises(AbstractValueError, match=r"what np\.roots gives depends on values.*one by one") as caught:
+        functad.vmap(np.roots)(p)
+    assert "np.where" not in str(caught.value)
