@@ -415,7 +415,7 @@ class LoopWarning(_Coded, UserWarning):
     """`vmap` calls a primitive without a batching rule for one example after the other. Given once for each primitive."""
 
     code = "loop"
-    cause = "The primitive was registered without a batching rule, so it is not known how to compute it for a whole batch."
+    cause = "The primitive has no batching rule, or its derivative rule is no NumPy code: it is called for one after the other."
     cure = "Give it one, functad.primitive(..., batch=rule), or leave it at that: the result is right, but takes its time."
 
 

@@ -21,6 +21,7 @@ from functad.primitives.operands import as_operand
 from functad.primitives.primitive import Primitive
 from functad.tracing.recorder import Recorded
 from functad.transforms.arguments import plain
+from functad.transforms.foreign_rules import or_foreign
 from functad.transforms.numerical_rules import Differences, as_spec, is_pair, tried
 from functad.transforms.one_call import Rules
 from functad.transforms.results import guarded, owned
@@ -296,10 +297,11 @@ def _checked(rule: Callable[..., Any], name: str, own: str) -> Callable[..., Any
     signature = inspect.signature(rule)
     seen = f"{name}_shape"
     added = seen not in signature.parameters
+    anywhere = or_foreign(rule, f"rule of {own} for {name}")
 
     def checked(g: Any, *read: Any) -> Any:
         shape = read[-1] if added else read[list(signature.parameters).index(seen) - 1]
-        ct = rule(g, *(read[:-1] if added else read))
+        ct = anywhere(g, shape, *(read[:-1] if added else read))
         if shape_of(ct) != shape:
             raise CustomRuleError(
                 f"the rule of {own} for {name} gave a cotangent of shape {shape_of(ct)}, but {name} has shape {shape}, at "

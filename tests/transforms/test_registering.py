@@ -276,3 +276,63 @@ def test_numerical_primitive_of_a_ufunc():
     np.testing.assert_allclose(functad.make_expressions(functad.grad(g))(1.0)(2.0), np.cos(2.0), rtol=1e-8)
     with pytest.raises(functad.errors.InputError, match="primitive max: its signature is not known, so give names="):
         functad.numerical_primitive(max)
+
+
+@pytest.mark.filterwarnings("ignore::functad.errors.LoopWarning")
+@pytest.mark.parametrize("n", [2, 3])
+def test_foreign_rules_are_called_one_after_the_other(n):
+    scipy_linalg = pytest.importorskip("scipy.linalg")
+
+    def rule(g, a):
+        return scipy_linalg.expm_frechet(a.T, g, compute_expm=False)
+
+    expm = functad.primitive(lambda a: scipy_linalg.expm(a), rule, name="expm")
+    numerical = functad.numerical_primitive(lambda a: scipy_linalg.expm(a))
+    a = np.random.default_rng(0).normal(size=(n, n))
+
+    def total(e):
+        return lambda a: np.sum(e(a) ** 2)
+
+    jacobian, gradient = functad.jacobian(numerical)(a), functad.grad(total(numerical))(a)
+    ways = {
+        "jacobian": (functad.jacobian(expm)(a), jacobian),
+        "jacfwd": (functad.jacfwd(expm)(a), jacobian),
+        "list of jacobian": (functad.make_expressions(functad.jacobian(expm))(a)(a), jacobian),
+        "vmap": (functad.vmap(functad.grad(total(expm)))(np.stack([a, a]))[1], gradient),
+        "list": (functad.make_expressions(functad.grad(total(expm)))(a)(a), gradient),
+        "hessian": (functad.hessian(total(expm))(a), functad.jacobian(functad.grad(total(expm)))(a)),
+        "hessian by differences": (functad.hessian(total(expm))(a), functad.hessian(total(numerical))(a)),
+    }
+    for way, (found, expected) in ways.items():
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5, err_msg=way)
+
+
+@pytest.mark.filterwarnings("ignore:foreign has no batching rule")
+def test_foreign_rules_say_what_they_cost():
+    def rule(g, x):
+        return np.array([float(a) * float(b) for a, b in zip(g, np.cos(x), strict=True)])
+
+    f = functad.primitive(lambda x: np.sin(np.asarray(x)), rule, name="foreign")
+    with pytest.warns(functad.errors.LoopWarning, match="rule of foreign for x has no batching rule"):
+        functad.vmap(functad.grad(lambda x: f(x)[0]))(np.ones((5, 1)))
+    with pytest.warns(functad.errors.LoopWarning, match="no NumPy code, so its own derivative.* is made of differences"):
+        functad.jvp(f, (np.ones(2),), (np.ones(2),))
+
+
+def test_check_rules_names_the_rule():
+    def double(size, batched, x):
+        return 2 * x, True
+
+    f = functad.primitive(lambda x, y: x * y, lambda g, y: g * y, lambda g, x: 2 * g * x, name="times")
+    with pytest.raises(functad.errors.WrongDerivativeError, match="the VJP rule of times for y is wrong"):
+        functad.testing.check_rules(f, np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+    f = functad.primitive(lambda x: x * x, lambda g, x: 2 * g * x, jvps=[lambda t, x: 3 * t * x], name="square")
+    with pytest.raises(functad.errors.WrongDerivativeError, match="the JVP rule of square for x is wrong"):
+        functad.testing.check_rules(f, np.array([1.0, 2.0]))
+    f = functad.primitive(lambda x: x * x, lambda g, x: 2 * g * x, batch=double, name="square")
+    with pytest.raises(functad.errors.CustomRuleError, match="the batch rule of square is wrong"):
+        functad.testing.check_rules(f, np.array([1.0, 2.0]))
+    f = functad.custom_vjp(lambda x: x * x)
+    f.defvjp(lambda x: (x * x, x), lambda x, g: (g * x,))
+    with pytest.raises(functad.errors.WrongDerivativeError, match=r"the backward rule of .* is wrong"):
+        functad.testing.check_rules(f, np.array([1.0, 2.0]))
