@@ -288,7 +288,8 @@ def array_names(compute: Compute) -> list[str]:
 def forward_plan(primitive: Primitive, active: tuple[int, ...]) -> Plan | None:
     """Return the plan for pushing tangents of the inputs at `active` forward; `None`: transpose the VJP rules."""
     if active in primitive.forward_plans:
-        return primitive.forward_plans[active]
+        known: Plan | None = primitive.forward_plans[active]
+        return known
     rules: list[Any]
     wants: list[list[str]] | None = None
     joint = False

@@ -103,6 +103,7 @@ def test_masks_of_python_numbers_are_masks():
 
     np.testing.assert_allclose(functad.grad(g)(0.3), 0.5)
     assert functad.grad(lambda x: np.real_if_close((x + 0.5j) * (x - 0.5j) + 0j))(0.3) == 0.6
+    assert type(functad.vjp(np.real_if_close, np.float64(0.3))[0]) is type(np.real_if_close(np.float64(0.3)))
 
 
 def test_operators_on_python_numbers_give_python_numbers():
