@@ -92,6 +92,13 @@ def test_refused_coercions_name_functad_numpy_and_it_cures_them(name):
     assert np.allclose(functad.grad(cured)(X), expected)
 
 
+def test_rounding_to_a_number_is_refused():
+    roundings = {"floor": lambda t: math.floor(t[1]), "ceil": lambda t: math.ceil(t[1]), "trunc": lambda t: math.trunc(t[1])}
+    for name, f in roundings.items():
+        with pytest.raises(ConversionError, match=rf"Use np\.{name}\(t\), whose derivative is zero"):
+            functad.grad(f)(X)
+
+
 def test_what_no_numpy_cures_does_not_name_it():
     for f in (lambda t: math.gamma(t[0]), lambda t: np.vectorize(math.sin)(t).sum(), lambda t: special.logsumexp(t)):
         with pytest.raises(ConversionError) as caught:

@@ -70,6 +70,7 @@ CURES = {
     "dist": "Use np.linalg.norm(x - y).",
     "ceil": "Use np.ceil(t), whose derivative is zero, or int(functad.stop_gradient(t)) for a number.",
     "floor": "Use np.floor(t), whose derivative is zero, or int(functad.stop_gradient(t)) for a number.",
+    "trunc": "Use np.trunc(t), whose derivative is zero, or int(functad.stop_gradient(t)) for a number.",
 }
 """What to write instead of a call, by the last part of the name that is called."""
 

@@ -217,6 +217,8 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
     def __int__(self) -> int:
         return int(self._plain("int()"))
 
+    __trunc__ = __int__  # `math.trunc`
+
     def __index__(self) -> int:
         if self.dtype.kind in "iu":
             return int(self._concrete("index").__index__())
