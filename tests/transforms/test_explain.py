@@ -391,3 +391,11 @@ def test_a_value_kept_by_comparing_is_told():
     again = functad.explain(f, X).findings[0]
     assert re.match(rf"but it equals what np.array_equal at .*{FILE}:\d+ compares it with", again.reasons[0])
     assert functad.explain(f, X + 1.0).findings[0].reasons == ()
+
+
+def test_values_that_fromiter_reads_one_by_one_are_connected():
+    def f(x):
+        return np.sum(np.fromiter((v * 2 for v in x), float, like=x))
+
+    assert functad.grad(f)(np.array([1.0, 2.0])).tolist() == [2.0, 2.0]
+    assert "connected" in str(functad.explain(f, np.array([1.0, 2.0])))
