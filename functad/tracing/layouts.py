@@ -1,6 +1,6 @@
 """What an abstract trace knows of how arrays lie in memory: which of them surely lie in C order, without gaps.
 
-Inputs do, unless it is known better, and what is computed from such arrays element by element, or by primitives that are `ordered`.
+Inputs do, unless it is known better, and what is computed of these element by element, or by primitives that are `ordered`.
 A view of an array in C order lies as NumPy says. Of all else nothing is known, and so not whether `reshape` makes a view of it.
 """
 

@@ -12,9 +12,12 @@ from typing import Any
 import hypothesis.strategies as st
 import numpy as np
 from hypothesis import assume, settings
-from hypothesis.stateful import RuleBasedStateMachine, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 import functad
+from functad.errors import FunctadError
+from functad.primitives.conversion import copy_alike
+from functad.primitives.operands import is_traced
 
 Pool = list[Any]
 Step = Callable[[Pool], Any]
@@ -41,6 +44,25 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
     "diagonal by einsum": lambda a: np.einsum("ii->i", a[: min(a.shape), : min(a.shape)]),
     "real": lambda a: a.real,
     "rows": lambda a: next(iter(a)),
+    "ravel K": lambda a: a.ravel("K"),
+    "ravel F": lambda a: np.ravel(a, "F"),
+    "ravel A": lambda a: a.ravel("A"),
+    "reshape F": lambda a: a.reshape((-1, a.shape[0]), order="F"),
+    "reshape A": lambda a: a.reshape(-1, order="A"),
+    "reshape turned": lambda a: a.T.reshape(a.shape),
+    "flatten K": lambda a: a.flatten("K"),
+    "moveaxis": lambda a: np.moveaxis(a, 0, -1),
+    "rot90": np.rot90,
+    "atleast_2d": np.atleast_2d,
+    "atleast_3d": np.atleast_3d,
+    "diagonal": np.diagonal,
+    "broadcast": lambda a: np.broadcast_to(a, (2, *a.shape)),
+    "asarray F": lambda a: np.asarray(a, order="F", like=a),
+    "ascontiguousarray": lambda a: np.ascontiguousarray(a, like=a),
+    "astype F": lambda a: a.astype(float, order="F", copy=False),
+    "astype": lambda a: a.astype(float, copy=False),
+    "conj": lambda a: a.conj(),
+    "imag": lambda a: (a * 1j).imag,
 }
 NEW: dict[str, Callable[[Any], Any]] = {
     "sin": np.sin,
@@ -52,6 +74,13 @@ NEW: dict[str, Callable[[Any], Any]] = {
     "zeros_like": np.zeros_like,
     "stack": lambda a: np.stack([a, a * 0.3]),
     "+": lambda a: +a,
+    "Fortran": lambda a: np.copy(a, order="F"),
+    "insert": lambda a: np.insert(a, 0, 0.5, axis=-1),
+    "sort": lambda a: np.sort(a, axis=0),
+    "take": lambda a: np.take(a, [0, 0], axis=-1),
+    "stack last": lambda a: np.stack([a, a * 0.3], axis=-1),
+    "concatenate": lambda a: np.concatenate([a, a], axis=-1),
+    "flat": lambda a: np.sin(a.flat[:]),
     "where": lambda a: np.where(np.arange(a.shape[-1]) > 0, a, 0.25),
 }
 INDICES: dict[str, Any] = {
@@ -112,6 +141,19 @@ WRITES: dict[str, Callable[[Any, Any], Any]] = {
     "fill_diagonal": lambda a, v: np.fill_diagonal(a, number(v)),
     "[i][j] =": lambda a, v: assign(a[0], -1, number(v)),
     "rows *=": lambda a, v: [multiply(row, 0.9) for row in a],
+    "flat =": lambda a, v: flat(a, v),
+}
+
+
+def flat(a: Any, v: Any) -> None:
+    a.flat[1:2] = number(v)
+
+
+LAYOUTS: dict[str, Callable[[Any], Any]] = {
+    "C": lambda x: x,
+    "Fortran": np.asfortranarray,
+    "backwards": lambda x: np.ascontiguousarray(x[::-1, ::-1])[::-1, ::-1],
+    "gaps": lambda x: np.repeat(x, 2, axis=1)[:, ::2],
 }
 
 
@@ -123,10 +165,17 @@ class Programs(RuleBasedStateMachine):
         self.steps: list[Step] = []
         self.text: list[str] = []
         self.pool = self.start(START)
+        self.layout = "C"
+
+    @initialize(layout=st.sampled_from(sorted(LAYOUTS)))
+    def lay(self, layout: str) -> None:
+        self.layout = layout
+        self.pool = self.start(LAYOUTS[layout](START))
+        self.text.append(f"x in {layout} order")
 
     @staticmethod
     def start(x: Any) -> Pool:
-        return [x * 1.0, np.sin(x[0])]
+        return [x * 1.0, np.sin(x[0]), x if is_traced(x) else copy_alike(x)]
 
     def pick(self, number: int) -> int:
         return number % len(self.pool)
@@ -190,10 +239,11 @@ class Programs(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         program = "\n".join(self.text)
-        expected = self.run(START)
-        values, tangents = functad.jvp(self.run, (START,), (DIRECTION,))
+        x, direction = LAYOUTS[self.layout](START), LAYOUTS[self.layout](DIRECTION)
+        expected = self.run(x)
+        values, tangents = functad.jvp(self.run, (x,), (direction,))
         h = 1e-6
-        higher, lower = self.run(START + h * DIRECTION), self.run(START - h * DIRECTION)
+        higher, lower = (self.run(LAYOUTS[self.layout](START + d * DIRECTION)) for d in (h, -h))
         for value, tangent, wanted, a, b in zip(values, tangents, expected, higher, lower, strict=True):
             assert np.shape(value) == np.shape(wanted), program
             # NumPy's sines of contiguous and of strided arrays, and its sums, may differ in the last place.
@@ -201,11 +251,31 @@ class Programs(RuleBasedStateMachine):
             close = 1e-5 * max(1.0, np.abs(wanted).max(initial=0), np.abs(tangent).max(initial=0))
             np.testing.assert_allclose(tangent, (a - b) / (2 * h), rtol=0, atol=close, err_msg=program)
         change = sum(np.sum(np.cos(v) * t * (i + 1)) for i, (v, t) in enumerate(zip(values, tangents, strict=True)))
-        gradient = functad.grad(self.loss)(START)
-        np.testing.assert_allclose(np.sum(gradient * DIRECTION), change, rtol=1e-9, atol=1e-9, err_msg=program)
-        _, second = functad.jvp(functad.grad(self.loss), (START,), (DIRECTION,))
-        reverse = functad.grad(lambda x: np.sum(functad.grad(self.loss)(x) * DIRECTION))(START)
+        gradient = functad.grad(self.loss)(x)
+        np.testing.assert_allclose(np.sum(gradient * direction), change, rtol=1e-9, atol=1e-9, err_msg=program)
+        _, second = functad.jvp(functad.grad(self.loss), (x,), (direction,))
+        reverse = functad.grad(lambda x: np.sum(functad.grad(self.loss)(x) * direction))(x)
         np.testing.assert_allclose(reverse, second, rtol=1e-8, atol=1e-8 * (1 + np.abs(second).max()), err_msg=program)
+        self.look_without_values(x, expected, gradient, program)
+
+    def look_without_values(self, x: Any, expected: tuple[Any, ...], gradient: Any, program: str) -> None:
+        """Where values are not known, the program gives the same, or is refused."""
+        batch = np.stack([x, x]) if self.layout == "C" else np.moveaxis(np.stack([x.T, x.T]), -1, 1)
+        traces: dict[str, Callable[[], Any]] = {
+            "list": lambda: functad.make_expressions(self.run)(x)(x),
+            "vmap": lambda: [a[0] for a in functad.vmap(self.run)(batch)],
+            "vmap of grad": lambda: functad.vmap(functad.grad(self.loss))(batch)[:1],
+        }
+        for name, trace in traces.items():
+            if name != "list" and self.layout not in ("C", "Fortran"):
+                continue  # the examples of a batch lie otherwise
+            try:
+                found = trace()
+            except FunctadError:
+                continue
+            wanted = [gradient] if name == "vmap of grad" else expected
+            for a, b in zip(found, wanted, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9, err_msg=f"{name}\n{program}")
 
 
 def np_array(a: Any) -> Any:
@@ -214,5 +284,5 @@ def np_array(a: Any) -> Any:
     return a
 
 
-Programs.TestCase.settings = settings(Programs.TestCase.settings, max_examples=250, stateful_step_count=14)
+Programs.TestCase.settings = settings(Programs.TestCase.settings, max_examples=60, stateful_step_count=14)
 TestPrograms = Programs.TestCase
