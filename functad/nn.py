@@ -350,9 +350,10 @@ class Dense(Module):
     def _build(self, inputs: int, dtype: np.dtype[Any]) -> None:
         """Make the Variables."""
         dtype = self._dtype or (dtype if dtype.kind in "fc" else np.dtype(np.float64))
-        self.kernel = Variable(self._first_kernel(self._rng, (inputs, self.units)), name="kernel", dtype=dtype)
+        kernel = Variable(self._first_kernel(self._rng, (inputs, self.units)), name="kernel", dtype=dtype)
         if self.use_bias:
             self.bias = Variable(np.zeros(self.units), name="bias", dtype=dtype)
+        self.kernel = kernel  # last: a layer that has one is whole
 
     def __call__(self, x: Any) -> Any:
         """Return the outputs, of shape `(..., units)`, for inputs of shape `(..., inputs)`."""

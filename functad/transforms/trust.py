@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from functad.settings import setting
 from functad.tracing.constants import TRUST
 
 
@@ -34,8 +35,5 @@ def trust_constants(trust: bool = True) -> Iterator[None]:
         >>> bool((gradient == 1).all())
         True
     """
-    token = TRUST.set(trust)
-    try:
+    with setting(TRUST, trust):
         yield
-    finally:
-        TRUST.reset(token)
