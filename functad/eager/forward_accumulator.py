@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+import numpy as np
+
 from functad.eager import containers, requests
 from functad.eager.readable import read
 from functad.eager.recording import EagerRecorder, Stamp, lift_given
@@ -170,4 +172,4 @@ def _tangent(t: Any, primal: Any, path: str) -> Any:
         raise StructureError(f"{path} is complex, and its primal is {dtype}, at {here()}.")
     if type(t) in PYTHON_SCALARS:
         return dtype.type(t)
-    return t if dtype_of(t) == dtype else t.astype(dtype)
+    return t.astype(dtype) if type(t) is np.ndarray or dtype_of(t) != dtype else t  # of an array a copy

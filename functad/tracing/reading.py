@@ -70,7 +70,8 @@ class Reading:
             equations.append((_PLAN, self.slot, (index, value.shape, value.dtype), None))
             note_view(self, tensor, GETITEM, {"index": index})
         else:  # masks and arrays of integers may be overwritten by the user later
-            index = with_arrays(index, lambda a: held(a, recorder))
+            plain = type(index) is _ndarray
+            index = held(index, recorder) if plain else with_arrays(index, lambda a: held(a, recorder))
             equations.append((_PLAN, self.slot, (index, value.shape, value.dtype), None))
         return tensor
 

@@ -110,9 +110,7 @@ def checkpoint_sequence(step: Callable[..., Any], n: int, snapshots: int | None 
                 own_results(steps.advance(own, 0, steps.n, [others[i] for i in places]), [*own, *others])
             )
         if explained((*own, *others)):
-            for i in range(steps.n):
-                state = step(i, state, *args)
-            return state
+            return structure.unflatten(steps.advance(own, 0, steps.n, [others[i] for i in places]))
         steps.others = [None if i in places else leaf for i, leaf in enumerate(others)]
         steps.followed = [k for k, i in enumerate(places) if isinstance(others[i], Recorded)]
         return structure.unflatten(apply(steps.rules(), [*own, *[others[i] for i in places]]))

@@ -91,7 +91,7 @@ class Arguments:
             push=None if custom.jvp is None else self.push,
             batch=None if custom.batch is None else self.batch,
             name=getattr(custom.function, "__name__", "custom"),
-            foreign=custom.bwd is not None,
+            foreign=True,
         )
 
     def _tree(self, arrays: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -26,7 +26,7 @@ from functad.tracing.recorder import ABSTRACT, FORWARD, Recorded, Recorder, awak
 from functad.tracing.tensor import Tensor
 from functad.transforms.arguments import traced
 from functad.transforms.flat import pulled, replaced
-from functad.transforms.results import guarded
+from functad.transforms.results import apart, guarded
 from functad.tree_functions import tree_map
 from functad.trees import flatten
 
@@ -143,7 +143,7 @@ class Rules(NamedTuple):
         spec: `spec(*specs)`; `None` if it follows.
         name: in printed lists.
         loops: it cannot be computed on Tensors, so without a batch rule a batch is a loop.
-        foreign: `forward` is a function of the user, who may overwrite the arrays that it says are needed.
+        foreign: the rules are functions of the user, who may overwrite the arrays that they say are needed, or give.
     """
 
     function: Any
@@ -267,9 +267,11 @@ class _Call:
         with_rule = self.rules.backward
         try:
             kept = self._kept(arrays)
-            found = self._transposed(kept, gs) if with_rule is None else with_rule(kept, gs)
+            found = list(self._transposed(kept, gs) if with_rule is None else with_rule(kept, gs))
         except EscapedTensorError as error:
             raise closed_over(self.rules.function) from error
+        if self.rules.foreign:
+            found = apart(found)
         arrays_there = any(type(ct) is _ndarray for ct in found)
         owned = {id(_base(leaf)) for leaf in flatten((kept, gs))[0] if type(leaf) is _ndarray} if arrays_there else set()
         return [self._full(ct, i, owned) for i, ct in enumerate(found)]
@@ -301,9 +303,11 @@ class _Call:
         push = self.rules.push
         assert push is not None
         try:
-            found = push(self._kept(arrays), [guarded(t) for t in given])
+            found = list(push(self._kept(arrays), [guarded(t) for t in given]))
         except EscapedTensorError as error:
             raise closed_over(self.rules.function) from error
+        if self.rules.foreign:
+            found = apart(found)
         return tuple(
             [
                 np.zeros(shape, dtype if dtype.kind in "fc" else float)[()] if t is None else t

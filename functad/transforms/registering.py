@@ -412,7 +412,9 @@ def _numerical(f: Any, names: tuple[str, ...], params: dict[str, Any], how: tupl
         outs, marks = (out, own) if isinstance(out, tuple) else ((out,), (own,))
         return of_all_examples(outs, marks, size, [f"the batch rule of {shown} gave"] * len(outs))
 
-    base = Rules(function=f, value=value, batch=batched if batch is not None else None, spec=spec, name=shown, loops=True)
+    base = Rules(
+        function=f, value=value, batch=batched if batch is not None else None, spec=spec, name=shown, loops=True, foreign=True
+    )
 
     def call(arrays: Sequence[Any]) -> Any:
         outs = Differences(base, *how)(arrays)

@@ -266,6 +266,30 @@ def test_what_a_custom_rule_keeps_may_be_overwritten() -> None:
     np.testing.assert_allclose(functad.grad(lambda x: np.sum(rule(x) * rule(2 * x)))(x), expected)
 
 
+def test_what_a_custom_rule_gives_is_handed_out_as_a_copy() -> None:
+    own, x = np.ones(3), np.ones(3)
+    backwards = functad.custom_vjp(lambda x: x * 1.0)
+    backwards.defvjp(lambda x: (x * 1.0, None), lambda _, g: (own,))
+    forwards = functad.custom_jvp(lambda x: x * 1.0)
+    forwards.defjvp(lambda primals, tangents: (primals[0] * 1.0, own))
+    with functad.trust_rules():  # that of the tangent is no derivative
+        results = [
+            functad.grad(lambda x: np.sum(backwards(x)))(x),
+            functad.jvp(forwards, (x,), (x,))[1],
+        ]
+    for found in results:
+        assert found.flags.writeable
+        assert not np.shares_memory(found, own)
+
+
+def test_a_tangent_of_an_accumulator_may_be_overwritten() -> None:
+    x, t = functad.constant([1.0, 2.0]), np.array([1.0, 10.0])
+    with functad.ForwardAccumulator(x, t) as accumulator:
+        t[:] = 0.0
+        y = x * x
+    assert accumulator.jvp(y).numpy().tolist() == [2.0, 40.0]
+
+
 def test_what_functad_numpy_takes_over_may_be_overwritten() -> None:
     a = np.array([1.0, 2.0])
 
