@@ -102,7 +102,8 @@ def _unlock(root: Any) -> None:
     value = tensor.value
     if type(value) is _ndarray and not value.flags.writeable and tensor.slot < tensor.recorder.inputs:
         make_stale(root, STALE)
-        tensor.value = copy_alike(value)
+        own = copy_alike(value)
+        tensor.value = own if own.flags.writeable else np.copy(value)
 
 
 def _check(tensor: Any, root: Any, v: Any) -> None:
