@@ -155,7 +155,8 @@ def name_of(function: object) -> str:
     for attribute in ("__qualname__", "__name__"):
         name = getattr(function, attribute, None)
         if isinstance(name, str):
-            return name.replace("<locals>.", "")
+            *outer, own = name.split(".<locals>.")
+            return ".".join([part for part in outer if part != "<lambda>"] + [own])
     inner = getattr(function, "func", None)
     if inner is not None:
         return name_of(inner)

@@ -202,7 +202,7 @@ def _array(
 
 def _ordered(a: Any, order: Any, copy: Any) -> Any:
     """Return an array or Tensor in an order, copied if that must or is to be."""
-    if copy:
+    if copy is True or copy is np._CopyMode.ALWAYS or (copy is not None and type(copy) is not np._CopyMode and copy):
         return COPY(a, order=order or "K")
     if order == "F":
         return in_fortran_order(a)

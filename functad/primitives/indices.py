@@ -67,19 +67,37 @@ def _plain_part(part: Any) -> Any:
         if part.size == 0 and part.dtype.kind == "f":
             return part.astype(np.intp)  # NumPy takes an empty list for integers
     if is_traced(part):
-        if part.dtype.kind == "b" and isinstance(known := innermost(part), (_ndarray, np.bool_, bool)):
-            return _plain_part(known)
-        _check_tensor(part)
-    elif not hasattr(part, "dtype"):
-        if not hasattr(part, "__index__"):
-            raise IndexError(_INVALID)
+        return _tensor_part(part)
+    if hasattr(part, "dtype") and (hasattr(part, "__array_function__") or hasattr(part, "__array_namespace__")):
+        return part  # an array of another library, as the values are then
+    if hasattr(part, "__index__") and not hasattr(part, "__array__"):
         return operator.index(part)
-    return part
+    return _places_in(part)
 
 
-def _check_tensor(part: Any) -> None:
-    """Raise unless a Tensor can be an index."""
+def _places_in(part: Any) -> Any:
+    """Return a range, an index of pandas, or whatever else becomes an array, as the array that NumPy makes of it."""
+    try:
+        places = np.asarray(part)
+    except (TypeError, ValueError):
+        raise IndexError(_INVALID) from None
+    if places.size == 0 and places.ndim and places.dtype.kind == "f":
+        return places.astype(np.intp)
+    if places.dtype.kind not in "biu":
+        raise IndexError(_INVALID)
+    return _plain_part(places)
+
+
+def _tensor_part(part: Any) -> Any:
+    """Return a Tensor that can be an index; the value of a mask, of which there is no derivative, if it is known.
+
+    Raises:
+        AbstractValueError: the value of a mask is not known.
+        IndexError: it is a Tensor of floats.
+    """
     kind = part.dtype.kind
+    if kind == "b" and not isinstance(inner := innermost(part), ArraySpec):
+        return _plain_part(inner)
     if kind == "b":
         raise AbstractValueError(
             f"indexing with a boolean Tensor of which only {part.spec} is known, at {here()}: an abstract trace has no values, "
@@ -87,6 +105,7 @@ def _check_tensor(part: Any) -> None:
         )
     if kind not in "iu":
         raise IndexError(_INVALID)
+    return part
 
 
 PART, PLACES, WIDENS, OTHER = "part", "places", "widens", "other"
@@ -245,7 +264,9 @@ def _check_bounds(part: Any, shape: Shape, axis: int) -> None:
                     f"corresponding boolean axis is {m}"
                 )
         return
-    least, most = np.min(part, initial=0), np.max(part, initial=-1)
+    if not np.size(part):
+        return
+    least, most = np.min(part), np.max(part)
     n = shape[axis]
     if least < -n or most >= n:
         raise IndexError(f"index {most if most >= n else least} is out of bounds for axis {axis} with size {n}")

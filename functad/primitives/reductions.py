@@ -203,6 +203,7 @@ def sum(  # noqa: A001 # NumPy's name
         result = reduce_all(SUM, a)
     else:
         result = SUM(a, axis=axes, keepdims=keepdims is not _NoValue and bool(keepdims))
+    result = result if dtype is None else astype(result, dtype, copy=False)  # small integers are summed in larger ones
     return result if initial is _NoValue else result + number_like(initial, result)
 
 
@@ -348,6 +349,7 @@ def prod(
         result = PROD(a, axis=len(shape_of(a)) - 1, keepdims=False)
         if keepdims:
             result = RESHAPE(result, shape=reduced_shape(shape, axes, keepdims=True))
+    result = result if dtype is None else astype(result, dtype, copy=False)
     return result if initial is _NoValue else result * number_like(initial, result)
 
 

@@ -91,7 +91,8 @@ def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     if out is not None:
         return stored(out, cumsum, a, axis, dtype)
     a, axis = _scanned(a, axis, dtype)
-    return CUMSUM(a, axis=axis, reverse=False)
+    result = CUMSUM(a, axis=axis, reverse=False)
+    return result if dtype is None else astype(result, dtype, copy=False)
 
 
 def _scanned(a: Any, axis: Any, dtype: Any) -> tuple[Any, int]:
@@ -271,7 +272,8 @@ def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any
     if out is not None:
         return stored(out, cumprod, a, axis, dtype)
     a, axis = _scanned(a, axis, dtype)
-    return CUMPROD(a, axis=axis)
+    result = CUMPROD(a, axis=axis)
+    return result if dtype is None else astype(result, dtype, copy=False)
 
 
 CUMPROD.front = cumprod

@@ -11,7 +11,7 @@ from functad.expressions.spec import dtype_of, shape_of
 from functad.primitives.conversion import COPY, laid_out
 from functad.primitives.indexing import get_item
 from functad.primitives.kinds import composite
-from functad.primitives.operands import as_operand, refuse_out
+from functad.primitives.operands import as_operand, is_traced, refuse_out
 
 Calls = list[tuple[tuple[Any, ...], dict[str, Any]]]
 
@@ -40,8 +40,9 @@ def _take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: 
         a, axis = a if len(shape_of(a)) == 1 else np.reshape(a, -1), 0
     axis = normalize_axis_index(axis, len(shape_of(a)))
     length = shape_of(a)[axis]
-    if issubclass(type(indices), np.ndarray) and indices.size == 0:
-        indices = indices.astype(np.intp)
+    if _is_read_anew(indices):
+        places = indices.astype(np.intp) if getattr(indices, "size", 1) == 0 else indices
+        indices, mode = np.arange(length).take(places, mode=mode), "raise"
     if mode == "wrap":
         indices = indices % length
     elif mode == "clip":
@@ -50,6 +51,16 @@ def _take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: 
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
     found = get_item(a, (*[slice(None)] * axis, indices))
     return laid_out(found, "C") if shape_of(indices) else COPY(found)  # NumPy makes no view here, as a[i] does
+
+
+def _is_read_anew(indices: Any) -> bool:
+    """Say whether NumPy makes places of indices in a way of its own: of a range, say, or of a mask, which counts as 0 and 1."""
+    kind = type(indices)
+    if kind is int or is_traced(indices):
+        return False
+    if issubclass(kind, (np.ndarray, np.generic)):
+        return dtype_of(indices).kind not in "iu"
+    return not hasattr(kind, "__array_function__") and not hasattr(kind, "__array_namespace__")
 
 
 def _take_along_axis_samples(array: Any) -> Calls:

@@ -7,6 +7,7 @@ is applied to one slice after the other, at a cost linear in the number of eleme
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +20,7 @@ from functad.places import augmented_assignment, here
 from functad.primitives import extremes, reductions, scans
 from functad.primitives.conversion import COPY, astype
 from functad.primitives.indexing import get_item, scatter
-from functad.primitives.operands import as_operand, concrete, innermost
+from functad.primitives.operands import as_operand, concrete, innermost, is_traced
 from functad.primitives.shaping import RESHAPE, permuted
 
 _NoValue = np._NoValue
@@ -235,6 +236,9 @@ def call_with_keywords(entry: Any, inputs: tuple[Any, ...], kwargs: dict[str, An
         UnsupportedError: the result would be written into another array, or only in part.
     """
     ufunc: np.ufunc = entry.function
+    outs = kwargs.get("out", ())
+    if getattr(entry, "kind", "") == "constant" and outs and not any(map(is_traced, outs)):  # then no derivative is lost
+        return ufunc(*[concrete(as_operand(value), f"np.{ufunc.__name__}(out=)") for value in inputs], **kwargs)
     keywords = {key: value for key, value in kwargs.items() if key not in ("order", "subok")}
     _refuse_out(ufunc, "", keywords.pop("out", None))
     where = keywords.pop("where", True)
@@ -252,7 +256,35 @@ def call_with_keywords(entry: Any, inputs: tuple[Any, ...], kwargs: dict[str, An
     operands = [as_operand(value) for value in inputs]
     if dtype is not None or casting != "same_kind":
         operands = _cast_operands(ufunc, operands, dtype, casting)
-    return entry.front(*operands, **keywords)  # axis and the like, which belong to products such as vecdot
+    if ufunc.signature is not None:
+        return _call_along_axes(entry, operands, **keywords)
+    return entry.front(*operands, **keywords)
+
+
+def _call_along_axes(entry: Any, operands: list[Any], axes: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """Call a product such as `matmul` or `vecdot` along other axes than the last ones: they are moved there and back."""
+    ufunc: np.ufunc = entry.function
+    name = f"np.{ufunc.__name__}"
+    if axes is not None and (axis is not None or keepdims):
+        raise UnsupportedError(f"{name} of a Tensor with axes= and axis= or keepdims=, at {here()}. Use np.moveaxis before it.")
+    reduces = ufunc.signature == "(n),(n)->()"
+    if not reduces and (axis is not None or keepdims):
+        raise TypeError(f"{name} takes axis= and keepdims= only if it sums over one axis of all its arguments")
+    axis = -1 if axis is None else operator.index(axis)
+    places = [axis] * ufunc.nin if axes is None else list(axes)
+    if len(places) not in (ufunc.nin, ufunc.nin + ufunc.nout):
+        raise ValueError(
+            f"axes of {name} must be a list with an entry for each of its {ufunc.nin} arguments, and for the result"
+        )
+    places = [tuple(place) if isinstance(place, (tuple, list)) else (place,) for place in places]
+    moved = [
+        np.moveaxis(x, place, range(-len(place), 0)) if len(place) <= len(shape_of(x)) else x
+        for x, place in zip(map(as_operand, operands), places, strict=False)
+    ]
+    out = entry.front(*moved)
+    if len(places) > ufunc.nin and places[-1]:
+        out = np.moveaxis(out, range(-len(places[-1]), 0), places[-1])
+    return np.expand_dims(out, axis) if keepdims else out
 
 
 def _cast_operands(ufunc: np.ufunc, operands: list[Any], dtype: Any, casting: Any) -> list[Any]:

@@ -37,6 +37,7 @@ _NO_ARRAYS = (
     *("vectorize", "frompyfunc", "apply_along_axis", "fromfunction", "piecewise", "fromiter", "arange", "range"),
     *("item", "tolist", "dump", "dumps", "fmean", "fsum", "dist"),
 )
+_INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "int_", "intp", "uint", "bool_")
 
 CURES = {
     "array": _STACK + " For t itself no np.array is needed.",
@@ -47,6 +48,8 @@ CURES = {
     "require": _ITSELF,
     "float64": "Use t itself, or t.astype(np.float64).",
     "float32": "Use t.astype(np.float32).",
+    **dict.fromkeys(_INTEGERS, "An integer has no derivative: use t.astype(int), which is a constant and may be an index."),
+    "lists": "Use np.stack([t0, t1]) for each list of Tensors, or functions of functad.numpy, which take such lists.",
     "fromiter": "Use np.stack(list(values)).",
     "full": _FULL,
     "full_like": _FULL,
@@ -172,6 +175,26 @@ def refusal(wanted: str) -> ConversionError:
     )
 
 
+def depends_on_inputs(tensor: Any) -> bool:
+    """Say whether a Tensor of a concrete trace depends on an input: else it was made inside, and nothing can be lost."""
+    recorder = tensor.recorder
+    equations, inputs = recorder.equations, recorder.inputs
+    seen, waiting = set(), [tensor.slot]
+    while waiting:
+        slot = waiting.pop()
+        if slot < inputs:
+            return True
+        last = slot
+        while last < len(equations) and equations[last] is None:  # the record of several results stands at the last of them
+            last += 1
+        if last == len(equations) or last in seen or (last > slot and not equations[last][0].primitive.multiple):
+            continue  # what was made to be written into
+        seen.add(last)
+        slots = equations[last][1]
+        waiting.extend((slots,) if type(slots) is int else slots)
+    return False
+
+
 def unhashable() -> UnsupportedError:
     """Return the error for a Tensor that would be looked up in a set or a dictionary."""
     from functad.primitives.scipy_special.python_functions import cure  # noqa: PLC0415 - only here
@@ -199,6 +222,8 @@ def _called(snippet: str) -> tuple[str, bool]:
         function = function.func
     text = ast.unparse(function)
     name = text.rpartition(".")[2]
+    if any(isinstance(arg, (ast.List, ast.Tuple)) for arg in node.args) and (name == "dot" or name not in CURES):
+        name = "lists"
     return name, "rng" in text.lower() or "random" in text.lower()
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from functad.errors import UnsupportedError
 from functad.places import here
 from functad.primitives import arithmetic, bounds, comparisons, contractions
-from functad.primitives.operands import innermost, refuse_foreign, strong
+from functad.primitives.operands import as_operand, innermost, refuse_foreign, strong
 from functad.primitives.primitive import KEEP_NOTHING, Plan, Primitive, names_read
 from functad.tracing.constants import SMALL, held
 from functad.tracing.conversions import unhashable
@@ -79,7 +79,7 @@ def _slow(primitive: Primitive, x: Any, y: Any) -> Any:
         if issubclass(type(operand), Rational) and not issubclass(type(operand), (int, np.integer)):  # a Fraction
             return _slow(primitive, *[float(v) if v is operand else v for v in (x, y)])
         if type(operand) in (list, tuple):
-            return _slow(primitive, *[_asarray(v) if v is operand else v for v in (x, y)])
+            return _slow(primitive, *[as_operand(v) if v is operand else v for v in (x, y)])
         if isinstance(operand, _FOREIGN) or (_overrides(operand) and not _holds(x, y, type(operand))):
             if type(operand).__module__.startswith("scipy.sparse"):
                 from functad.primitives.sparse_products import sparse_operation  # noqa: PLC0415 - few programs need it

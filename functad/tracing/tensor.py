@@ -15,7 +15,16 @@ from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
 from functad.places import here
 from functad.primitives import vocabulary
 from functad.primitives.names import shown_name
-from functad.primitives.operands import TensorGivenError, innermost, is_traced, is_weak, refuse_foreign, strong
+from functad.primitives.operands import (
+    TensorGivenError,
+    as_operand,
+    concrete,
+    innermost,
+    is_traced,
+    is_weak,
+    refuse_foreign,
+    strong,
+)
 from functad.primitives.primitive import ENTRIES, Composite, Primitive
 from functad.primitives.ufunc_methods import METHODS, call_with_keywords
 from functad.tracing import choosing, conversions, joining, reducing  # noqa: F401 # these enter short ways
@@ -24,7 +33,7 @@ from functad.tracing.memory import ArrayMemory
 from functad.tracing.methods import ArrayMethods
 from functad.tracing.operators import BINARY, SHORT, UNARY, Operators, binary, unary
 from functad.tracing.reading import Reading
-from functad.tracing.recorder import ABSTRACT, Recorded, awake, escaped, idle, record
+from functad.tracing.recorder import ABSTRACT, Recorded, Recorder, awake, escaped, idle, record
 from functad.tracing.type_tests import TensorType, TypeTests
 from functad.tracing.views import doubt, note_read_only, refresh
 from functad.tracing.writing import Writing, buffer_after, buffer_like, by_name, into, overwrite, put_through, write
@@ -84,7 +93,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
             refuse_foreign(entry.name, *inputs)
             if kwargs:
                 return call_with_keywords(entry, inputs, kwargs)
-            return entry.front(*inputs)
+            return entry.front(*map(as_operand, inputs))
         handler = METHODS.get(method)
         if handler is None:
             raise UnsupportedError(f"np.{ufunc.__name__}.{method} has no derivative rule, at {here()}.")
@@ -100,6 +109,8 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         if kwargs and isinstance(kwargs.get("out"), Recorded):
             return into(function, args, kwargs)
         entry = ENTRIES.get(function) or _entry_of(function)
+        if kwargs and type(kwargs.get("out")) is np.ndarray and getattr(entry, "kind", "") == "constant":
+            return function(*[concrete(arg, entry.name) for arg in args], **kwargs)  # no derivative is lost
         try:
             out = entry.front(*args, **kwargs)
         except TensorGivenError:
@@ -192,7 +203,9 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         value = awake(self) if self.recorder.sleeps else self
         if not isinstance(value, Tensor):
             return value
-        value._concrete(wanted)
+        below = value._concrete(wanted)
+        if type(value.recorder) is Recorder and not conversions.depends_on_inputs(value):
+            return below._plain(wanted) if isinstance(below, Tensor) else below
         raise conversions.refusal(wanted)
 
     def numpy(self) -> Any:
