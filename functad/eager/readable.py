@@ -30,7 +30,7 @@ def refuse_foreign_rules(value: Any, call: str) -> None:
         if not set(map(type, value)) <= _PLAIN_KINDS:
             for part in value:
                 refuse_foreign_rules(part, call)
-    elif type(value) is not np.ndarray and isinstance(value, np.ndarray) and (reason := foreign_rules(value)):
+    elif type(value) is not np.ndarray and issubclass(type(value), np.ndarray) and (reason := foreign_rules(value)):
         raise InputError(f"{call} of a {type(value).__name__}, at {here()}. {reason}")
 
 

@@ -41,8 +41,9 @@ def _take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: 
     axis = normalize_axis_index(axis, len(shape_of(a)))
     length = shape_of(a)[axis]
     if _is_read_anew(indices):
-        places = indices.astype(np.intp) if getattr(indices, "size", 1) == 0 else indices
-        indices, mode = np.arange(length).take(places, mode=mode), "raise"
+        places: Any = indices.astype(np.intp) if getattr(indices, "size", 1) == 0 else indices
+        read: Any = np.take
+        indices, mode = read(np.arange(length), places, mode=mode), "raise"
     if mode == "wrap":
         indices = indices % length
     elif mode == "clip":

@@ -37,7 +37,7 @@ _NO_ARRAYS = (
     *("vectorize", "frompyfunc", "apply_along_axis", "fromfunction", "piecewise", "fromiter", "arange", "range"),
     *("item", "tolist", "dump", "dumps", "fmean", "fsum", "dist"),
 )
-_INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "int_", "intp", "uint", "bool_")
+_INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "int_", "intp", "uint")
 
 CURES = {
     "array": _STACK + " For t itself no np.array is needed.",
@@ -48,7 +48,9 @@ CURES = {
     "require": _ITSELF,
     "float64": "Use t itself, or t.astype(np.float64).",
     "float32": "Use t.astype(np.float32).",
-    **dict.fromkeys(_INTEGERS, "An integer has no derivative: use t.astype(int), which is a constant and may be an index."),
+    **dict.fromkeys(
+        _INTEGERS, "An integer has no derivative: use t.astype(int), or functad.stop_gradient(t), which is a plain array."
+    ),
     "lists": "Use np.stack([t0, t1]) for each list of Tensors, or functions of functad.numpy, which take such lists.",
     "fromiter": "Use np.stack(list(values)).",
     "full": _FULL,
@@ -222,7 +224,8 @@ def _called(snippet: str) -> tuple[str, bool]:
         function = function.func
     text = ast.unparse(function)
     name = text.rpartition(".")[2]
-    if any(isinstance(arg, (ast.List, ast.Tuple)) for arg in node.args) and (name == "dot" or name not in CURES):
+    lists = any(isinstance(arg, (ast.List, ast.Tuple)) for arg in node.args)
+    if lists and text in (f"np.{name}", f"numpy.{name}") and (name == "dot" or name not in CURES):
         name = "lists"
     return name, "rng" in text.lower() or "random" in text.lower()
 
