@@ -219,7 +219,8 @@ def test_numpy_outside_of_a_trace_is_numpy() -> None:
     for name in ("zeros", "ones", "empty"):
         assert type(getattr(fnp, name)(3)) is np.ndarray
     assert fnp.sin is np.sin
-    assert fnp.linalg is np.linalg
+    assert fnp.linalg.LinAlgError is np.linalg.LinAlgError
+    assert fnp.random is np.random
     assert "fft" in dir(fnp)
     with pytest.raises(AttributeError):
         fnp.no_such_function  # noqa: B018
