@@ -136,7 +136,7 @@ for _function in (np.iscomplex, np.isreal):
 def real_if_close(a: Any, tol: float = 100) -> Any:
     """Return the real part if all imaginary parts are within `tol` (times the machine epsilon if above 1) of zero."""
     a, dtype = strong(a), dtype_of(a)
-    if not isinstance(a, np.ndarray):  # NumPy makes an array of a number
+    if not issubclass(type(a), np.ndarray):  # NumPy makes an array of a number
         a = np.copy(a)
     if dtype.kind != "c":
         return a
