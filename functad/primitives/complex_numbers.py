@@ -13,6 +13,7 @@ import numpy as np
 
 from functad.expressions.spec import ArraySpec, dtype_of, spec_of, strong_spec
 from functad.primitives import batching
+from functad.primitives.conversion import array_of_number
 from functad.primitives.kinds import broadcasting_samples, composite, constant, elementwise, linear
 from functad.primitives.operands import strong
 from functad.primitives.primitive import Primitive
@@ -135,9 +136,7 @@ for _function in (np.iscomplex, np.isreal):
 )
 def real_if_close(a: Any, tol: float = 100) -> Any:
     """Return the real part if all imaginary parts are within `tol` (times the machine epsilon if above 1) of zero."""
-    a, dtype = strong(a), dtype_of(a)
-    if not issubclass(type(a), np.ndarray):  # NumPy makes an array of a number
-        a = np.copy(a)
+    a, dtype = array_of_number(strong(a)), dtype_of(a)
     if dtype.kind != "c":
         return a
     if tol > 1:
