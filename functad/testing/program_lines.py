@@ -16,6 +16,8 @@ def operator(d: Draft) -> str:
     a = d.operand()
     b = d.number() if d.choose(3) == 2 else d.operand(lambda value: broadcasts(value, d.space[a]))
     sign = d.one(["+", "*", "-", "/", "**", "%"])
+    if sign == "%" and a == b:  # it jumps there
+        sign = "+"
     if sign in "/%":
         b = d.within(b, 0.5, 3.0)
     if sign == "**":
