@@ -83,7 +83,7 @@ def _put_samples(array: Any) -> Calls:
 
 @_enter(np.put, _put_samples, _LINEAR)
 def _put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
-    places = np.asarray(concrete(as_operand(ind), "np.put")).ravel()
+    places = np.asarray(concrete(as_operand(ind), "np.put")).ravel().astype(np.intp, casting="same_kind")
     size = int(np.prod(shape_of(a)))
     if mode == "wrap":
         places = places % size

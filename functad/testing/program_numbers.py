@@ -70,7 +70,7 @@ def operator(d: Draft) -> str:
     if a == b:  # where x % x jumps its derivatives are infinite
         return f"{a} + {a}"
     sign = d.one(["+", "*", "-", "/", "**", "%", "//"])
-    if sign[0] in "/%" and np.min(np.abs(d.value(right))) < 0.3:  # noqa: PLR2004 - it jumps within the step of a difference
+    if sign[0] in "/%" and np.min(np.abs(d.value(right))) < 0.3:  # it jumps within the step of a difference
         raise Impossible
     return f"{left} {sign} {right}"
 

@@ -215,7 +215,6 @@ def overwritten(d: Draft) -> None:
         f"np.add.at({text}, [0, 0], {d.number()})",
         f"np.multiply.at({text}, {n - 1}, 0.5)",
         f"{text}.sort(axis={last})",
-        f"{text}.partition(0)",
         f"np.nan_to_num({text}, copy=False)",
         f"np.cumsum({a}, axis={last}, out={b})",
         f"np.clip({same}, -0.5, 0.5, out={text})",

@@ -306,3 +306,15 @@ def test_casting_is_taken_without_a_dtype(run):
 
     x = np.array([0.1, 0.3])
     np.testing.assert_array_equal(run(f, x), f(x))
+
+
+def test_put_takes_places_in_few_bits():
+    def f(x):
+        y = np.tile(x, 100)
+        np.put(y, np.array([1, -1], np.int8), 9.0)
+        return y
+
+    x = np.array([1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(functad.vjp(f, x)[0], f(x))
+    with pytest.raises(TypeError):
+        functad.vjp(lambda x: np.put(x * 1.0, np.array([0.5]), 9.0), x)
