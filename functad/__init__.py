@@ -12,8 +12,6 @@ from functad.transforms.abstract import eval_shape, make_expressions
 from functad.transforms.forward import jvp
 from functad.transforms.gradient import grad, value_and_grad, vjp
 from functad.transforms.stop import stop_gradient
-from functad.transforms.strict import strict_derivatives
-from functad.transforms.trust import trust_constants
 from functad.tree_functions import tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
 from functad.trees import register_tree, static_field
 
@@ -70,7 +68,9 @@ if _TYPE_CHECKING:
     from functad.transforms.sparse import sparse_hessian, sparse_jacobian
     from functad.transforms.sparse_patterns import hessian_sparsity, jacobian_sparsity
     from functad.transforms.sparsity import SparsityPattern
+    from functad.transforms.strict import strict_derivatives
     from functad.transforms.taylor import deriv, taylor
+    from functad.transforms.trust import trust_constants
 
 __version__ = "0.1.0"
 
@@ -138,9 +138,11 @@ _LATER = {
     "sparse_hessian": "functad.transforms.sparse",
     "sparse_jacobian": "functad.transforms.sparse",
     "SparsityPattern": "functad.transforms.sparsity",
+    "strict_derivatives": "functad.transforms.strict",
     "switch": "functad.transforms.control_branches",
     "taylor": "functad.transforms.taylor",
     "testing": "functad.testing",
+    "trust_constants": "functad.transforms.trust",
     "trust_rules": "functad.transforms.promises",
     "UnconnectedGradients": "functad.eager.requests",
     "value_and_gradients_function": "functad.eager.gradient_functions",

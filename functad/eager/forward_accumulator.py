@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from functad.eager import containers, requests
+from functad.eager.nesting import refuse_within
 from functad.eager.readable import read
 from functad.eager.recording import EagerRecorder, Stamp, lift_given
 from functad.eager.requests import UnconnectedGradients
@@ -142,6 +143,8 @@ class ForwardAccumulator:
             if primal is leaf:
                 return t
         recorder = self._recorder
+        if recorder is not None:
+            refuse_within(read(leaf), recorder, "jvp()")
         slot = None if recorder is None else recorder.slot_of(read(leaf))
         if recorder is None or slot is None or slot >= len(self._pushed):
             return None

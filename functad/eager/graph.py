@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Self
 
 from functad.eager import containers, requests
+from functad.eager.nesting import has_value, refuse_outside
 from functad.eager.readable import read
 from functad.eager.recording import ACTIVE, EagerRecorder, lift, shared_recorder
 from functad.eager.requests import UnconnectedGradients
@@ -43,7 +44,8 @@ class graph(GradientTape):  # noqa: N801 - it is used as a function: `with funct
 
     Nothing has to be watched: constants, intermediate results and Variables, trainable or not, may be asked for. All is kept
     as long as something that was made in the scope lives. The argument of a function under a transform, such as
-    `functad.grad`, is made a source by `x = functad.constant(x)` in the scope.
+    `functad.grad`, is made a source by `x = functad.constant(x)` in the scope, and is refused as one otherwise; a function
+    that is put under a transform inside the scope needs a scope, or a tape, of its own.
 
     Example:
         >>> import functad
@@ -103,7 +105,7 @@ class graph(GradientTape):  # noqa: N801 - it is used as a function: `with funct
         if outer is not None:  # an outer scope records it as well
             outer(tensors)
         for tensor in tensors:
-            if dtype_of(tensor).kind in "fc":
+            if dtype_of(tensor).kind in "fc" and has_value(tensor, self._recorder):
                 lift(tensor, self._recorder)
         return not any(tensor.recorder.sleeps for tensor in tensors)
 
@@ -138,7 +140,8 @@ def gradients(
 
     Raises:
         RuntimeError: `ys` were not computed in a scope.
-        TypeError: something is no Tensor or Variable; `ys` are complex and there are no seeds.
+        TypeError: something is no Tensor or Variable, or is one of a function under a transform which the scope does not
+            follow; `ys` are complex and there are no seeds.
         ValueError: an option is unknown, or seeds do not fit.
 
     Example:
@@ -161,7 +164,11 @@ def gradients(
     seeds = requests.seeds_for(targets, structure, given)
     if not targets:
         return [requests.finished(None, source, zero) for source in sources]
-    found = requests.gradients_of(_scope_of(targets), targets, seeds, sources, cuts, last=False, conj=conj)
+    scope = _scope_of(targets)
+    for source in sources:
+        if not scope.slots_of(source):
+            refuse_outside(read(source), scope.recorder)
+    found = requests.gradients_of(scope, targets, seeds, sources, cuts, last=False, conj=conj)
     return [requests.finished(g, source, zero) for g, source in zip(found, sources, strict=True)]
 
 

@@ -27,6 +27,7 @@ from weakref import WeakSet, ref
 import numpy as np
 
 from functad.eager.calls import Calls, as_constant
+from functad.eager.nesting import has_value, refuse_within
 from functad.eager.pruning import STEP, Schedule, still_there
 from functad.eager.readable import refuse_foreign_rules
 from functad.expressions.spec import is_float_array
@@ -325,6 +326,8 @@ def lift_given(tensor: Any, recorder: EagerRecorder) -> None:
     """Put a Tensor that is to be followed into the list of a recorder; a `graph` that is open follows it from now on too."""
     if tensor.recorder.sleeps:
         woken([tensor])
+    if not has_value(tensor, recorder):
+        refuse_within(tensor, recorder, "watch()")
     lift(tensor, recorder)
 
 
@@ -369,7 +372,7 @@ def _lift(tensor: Any, recorder: EagerRecorder) -> None:
 def _in_scope(tensor: Any) -> Any:
     """Return a Tensor of another trace as one that the `graph` that is open records too."""
     for recorder in ACTIVE.get():
-        if recorder.scope is not None and tensor.recorder is not recorder:
+        if recorder.scope is not None and tensor.recorder is not recorder and has_value(tensor, recorder):
             tensor = clone(tensor)
             lift(tensor, recorder)
     return tensor

@@ -10,6 +10,7 @@ import numpy as np
 
 from functad.eager import containers
 from functad.eager.explaining import explain_missing
+from functad.eager.nesting import refuse_within
 from functad.eager.readable import Readable, read, refuse_foreign_rules
 from functad.errors import InputError, NoPathError, SourceError, StructureError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
@@ -265,9 +266,11 @@ def _gradients_of(
     conj: bool,
     sparse: bool = False,
 ) -> list[Any]:
+    assert tape.recorder is not None
     by_slot: dict[int, Any] = {}
     direct: list[Any] = [None] * len(sources)
     for (target, _), seed in zip(targets, seeds, strict=True):
+        refuse_within(read(target), tape.recorder, "a gradient")
         slots = tape.slots_of(read(target))
         if slots and dtype_of(target).kind in "fc":
             seed = conjugated(seed) if conj else seed

@@ -6,24 +6,18 @@ Every value has a slot, an integer. Inputs come first, then the results of the e
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from functad.errors import CheckError
-from functad.expressions.inputs import fitting
-from functad.expressions.ownership import root_of, separate
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
 from functad.immutable import Immutable, assign
 from functad.places import here
 from functad.primitives.primitive import Primitive
 from functad.trees import Structure
-
-CALLED: ContextVar[Callable[[Expressions, Sequence[Any]], list[Any]] | None] = ContextVar("called", default=None)
-"""What evaluates a list that is called, in place of `evaluate`: `debug_nans` sets it."""
 
 
 class Constant(Immutable):
@@ -140,13 +134,9 @@ class Expressions(Immutable):
         Raises:
             StructureError: they are others; the message names the argument.
         """
-        from functad.expressions.evaluate import evaluate  # noqa: PLC0415 - the walk is written over this class
+        from functad.expressions.inputs import called  # noqa: PLC0415 - the walk is written over this class
 
-        leaves = fitting(args, kwargs, self)
-        constants = [source.value for source in self.outputs if isinstance(source, Constant)]
-        known = {id(root_of(value)) for value in (*leaves, *constants) if type(value) is np.ndarray}
-        run = CALLED.get() or evaluate
-        return self.output_structure.unflatten(separate(run(self, leaves), known))
+        return called(self, args, kwargs)
 
     def replace(self, **changes: Any) -> Expressions:
         """Return a list like this one, with some of its attributes changed.

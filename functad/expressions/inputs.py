@@ -1,13 +1,17 @@
-"""What an expression list is called with, against what it was made for."""
+"""How an expression list is called: what it is given, against what it was made for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
 from functad.errors import StructureError
+from functad.expressions.evaluate import evaluate
+from functad.expressions.expressions import Constant, Expressions
+from functad.expressions.ownership import root_of, separate
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
 from functad.places import here
 from functad.trees import difference, flatten
@@ -19,7 +23,19 @@ _RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 _WIDEST = frozenset(PYTHON_SCALARS.values())
 
 
-def fitting(args: tuple[Any, ...], kwargs: dict[str, Any], made: Any) -> list[Any]:
+CALLED: ContextVar[Callable[[Expressions, Sequence[Any]], list[Any]]] = ContextVar("called", default=evaluate)
+"""What evaluates a list that is called: `debug_nans` sets another."""
+
+
+def called(made: Expressions, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return what a list gives for arguments, in arrays that share no memory with these."""
+    leaves = _fitting(args, kwargs, made)
+    constants = [source.value for source in made.outputs if isinstance(source, Constant)]
+    known = {id(root_of(value)) for value in (*leaves, *constants) if type(value) is np.ndarray}
+    return made.output_structure.unflatten(separate(CALLED.get()(made, leaves), known))
+
+
+def _fitting(args: tuple[Any, ...], kwargs: dict[str, Any], made: Expressions) -> list[Any]:
     """Return the leaves of the arguments of a list.
 
     Shapes and dtypes must be those that it was made for. Python's numbers may stand for any number of their kind: they take

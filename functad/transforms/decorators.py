@@ -13,7 +13,6 @@ from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, cast
 
 from functad.errors import InputError
-from functad.importable import by_name
 from functad.places import here, name_of
 
 if TYPE_CHECKING:  # only type checkers look at these, and to make them is a fiftieth of what `import functad` takes
@@ -85,6 +84,8 @@ class Transformed(functools.partial[Any]):
         return f"<{self.transform.__name__} of {name_of(self.given[0])}>"
 
     def __reduce__(self) -> Any:
+        from functad.importable import by_name  # noqa: PLC0415 - few programs pickle functions
+
         named = by_name(self, self.__module__)  # as a decorated function has the name of what it was
         return named or (_again, (self.transform, *self.given))
 

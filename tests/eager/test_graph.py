@@ -219,3 +219,58 @@ def test_scope_inside_grad_and_grad_inside_a_scope():
         inner = functad.grad(lambda a: np.sin(a) * x**2)(0.0)
         (g,) = gradients(inner, x)
     assert float(g) == 4
+
+
+def test_argument_of_an_enclosing_transform_is_no_source():
+    def f(x):
+        with graph():
+            return gradients(np.sin(x * 1.0), [x])[0]
+
+    x = np.array([0.1, 0.2])
+    for call in (functad.vjp, functad.make_expressions(f), functad.vmap(f)):
+        with pytest.raises(errors.SourceError, match=r"of (vjp|make_expressions|vmap) of .*before the graph.*constant\(x\)"):
+            call(f, x) if call is functad.vjp else call(x)
+
+    def cured(x):
+        with graph():
+            x = functad.constant(x)
+            return gradients(np.sin(x * 1.0), [x])[0]
+
+    value, pull = functad.vjp(cured, x)
+    assert np.allclose(value, np.cos(x))
+    assert np.allclose(pull(np.ones(2))[0], -np.sin(x))
+    assert np.allclose(functad.vmap(cured)(x), np.cos(x))
+
+
+@pytest.mark.filterwarnings("ignore:a gradient is taken inside its own persistent tape")
+def test_function_under_a_transform_inside_a_scope_needs_its_own():
+    v = functad.Variable(2.0)
+    for scope in (graph(), functad.GradientTape(persistent=True)):
+
+        def slope(x, scope=scope):
+            return gradients(np.sin(x * v), v)[0] if isinstance(scope, graph) else scope.gradient(np.sin(x * v), v)
+
+        with scope:
+            for trace in (
+                functad.grad(slope),
+                functad.make_expressions(slope),
+                lambda x, f=slope: functad.vmap(f)(np.array([x])),
+            ):
+                with pytest.raises(errors.SourceError, match=r"Open a tape or graph within the function"):
+                    trace(0.3)
+
+            def own(x):
+                with functad.GradientTape() as tape:
+                    y = np.sin(x * v)
+                return tape.gradient(y, v)
+
+            numeric = [np.cos((x + h) * 2) * (x + h) for x in (0.3,) for h in (1e-6, -1e-6)]
+            assert np.isclose(functad.grad(own)(0.3), (numeric[0] - numeric[1]) / 2e-6)
+            assert functad.vmap(own)(np.array([0.1, 0.2])).shape == (2,)
+
+
+def test_tangent_of_a_function_under_a_transform_inside_an_accumulator():
+    v = functad.constant(2.0)
+    accumulator = functad.ForwardAccumulator(v, functad.constant(1.0))
+    with accumulator, pytest.raises(errors.SourceError, match="within the function"):
+        functad.grad(lambda x: accumulator.jvp(np.sin(x * v)))(0.3)

@@ -128,3 +128,14 @@ def test_an_integer_of_a_tensor_says_how_it_becomes_an_index():
     with pytest.raises(functad.errors.ConversionError, match=r"t\.astype\(int\)"):
         functad.grad(lambda t: X[np.int64(t)])(1.0)
     assert functad.grad(lambda t: np.sum(t * X[t.astype(int)]))(1.0) == 22.0
+
+
+def test_masks_that_are_tensors_outside_of_any_trace() -> None:
+    a = np.arange(6.0).reshape(2, 3)
+    t = functad.constant(a)
+    for mask in (np.zeros((2, 3), bool), np.zeros(2, bool), a > 2):
+        assert np.array_equal(t[functad.constant(mask)], a[mask])
+    none = functad.constant(np.zeros((0, 3)))
+    assert none[functad.constant(np.zeros(0, bool))].shape == (0, 3)
+    assert none[none > 0].shape == (0,)
+    assert functad.constant(1.0)[functad.constant(False)].shape == (0,)

@@ -83,3 +83,31 @@ def test_texts_show_one_example() -> None:
     shown: list[str] = []
     vmap(lambda x: shown.append(repr(x)) or x)(XS)
     assert shown == ["Tensor(float64[4])"]
+
+
+def test_graph_around_a_batch_leaves_its_tensors_alone() -> None:
+    def f(x: Any) -> Any:
+        with functad.GradientTape() as tape:
+            tape.watch(x)
+            y = x.copy()
+        g = tape.gradient(y, x, output_gradients=np.cos(y))
+        return np.sum(np.sin(y) * g)
+
+    xs = np.linspace(0.1, 0.6, 6).reshape(3, 2)
+    outside = vmap(grad(f))(xs)
+    with functad.graph():
+        inside = vmap(grad(f))(xs)
+        assert functad.make_expressions(f)(xs[0])
+    assert np.allclose(inside, outside)
+    assert np.allclose(outside, np.cos(2 * xs))
+
+
+def test_outer_tape_cannot_watch_what_stands_for_many() -> None:
+    def f(x: Any) -> Any:
+        tape.watch(x)
+        return np.sin(x)
+
+    with functad.GradientTape() as tape:
+        for trace in (vmap(f), functad.make_expressions(f)):
+            with pytest.raises(functad.errors.SourceError, match=r"watch\(\) of a Tensor of .*within the function"):
+                trace(np.ones(2))

@@ -244,3 +244,15 @@ def test_a_loop_of_writes_takes_linear_time() -> None:
         return counts[0]
 
     assert copied(50) == 1  # what was broadcast to all examples
+
+
+@pytest.mark.parametrize("in_axes", [0, 1, 2, -1])
+def test_diagonal_of_a_reshaped_argument_that_is_written_to(in_axes: int) -> None:
+    def f(x: Any) -> Any:
+        d = np.diag(x.reshape(2, -1))
+        x[0, 0] = 0.5
+        return d
+
+    a = np.arange(12.0).reshape(2, 2, 3) / 10
+    examples = np.moveaxis(a, in_axes, 0)
+    assert np.array_equal(functad.vmap(f, in_axes=in_axes)(a), [f(example.copy()) for example in examples])
