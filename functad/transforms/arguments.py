@@ -175,28 +175,21 @@ def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwarg
     try:
         try:
             OPEN.set(recorder)
-            return _run(recorder, f, args, kwargs)
+            out = f(*args, **kwargs) if recorder.watch is None else recorder.watch.run(f, args, kwargs)
+            if recorder.seals and (broken := broken_seal(recorder)) is not None:
+                raise _overwritten(recorder, *broken)
+            if type(out) is Tensor and out.recorder is recorder and not recorder.written:
+                return out
+            return _settled(out)
         finally:
             OPEN.set(around)
-    except BaseException:  # an interrupt may have come before the last line
+            recorder.close()
+    except BaseException as error:  # an interrupt may have come before the last lines
         OPEN.set(around)
-        raise
-
-
-def _run(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    try:
-        out = f(*args, **kwargs) if recorder.watch is None else recorder.watch.run(f, args, kwargs)
-        if recorder.seals:
-            check_seals(recorder)
-        if type(out) is Tensor and out.recorder is recorder and not recorder.written:
-            return out
-        return _settled(out)
-    except ValueError as error:
-        if isinstance(error.__cause__, (AbstractValueError, ConversionError)):
+        recorder.close()
+        if isinstance(error, ValueError) and isinstance(error.__cause__, (AbstractValueError, ConversionError)):
             raise error.__cause__ from None
         raise
-    finally:
-        recorder.close()
 
 
 def _settled(out: Any) -> Any:
@@ -229,21 +222,14 @@ def shown(value: Any) -> Any:
     return value
 
 
-def check_seals(recorder: Recorder) -> None:
-    """Raise if the function has overwritten an array whose values are still needed.
-
-    Raises:
-        ConstantError: it has.
-    """
-    broken = broken_seal(recorder)
-    if broken is not None:
-        a, place = broken
-        known = f"was used at {line_of(*place)}" if place is not None else "it was given"
-        raise ConstantError(
-            f"{recorder.transform} of {name_of(recorder.function)}, called at {here()}: an array, {spec_of(a)}, that {known} "
-            f"was overwritten before the function returned, perhaps under another name or through a view; "
-            f"its derivative needs the old values. Write into a copy: a = a.copy()."
-        )
+def _overwritten(recorder: Recorder, a: Any, place: Any) -> ConstantError:
+    """Return the error for an array that the function has overwritten although its values are still needed."""
+    known = f"was used at {line_of(*place)}" if place is not None else "it was given"
+    return ConstantError(
+        f"{recorder.transform} of {name_of(recorder.function)}, called at {here()}: an array, {spec_of(a)}, that {known} "
+        f"was overwritten before the function returned, perhaps under another name or through a view; "
+        f"its derivative needs the old values. Write into a copy: a = a.copy()."
+    )
 
 
 def split_aux(out: Any, has_aux: bool, selection: Selection) -> tuple[Any, Any]:
