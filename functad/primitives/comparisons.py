@@ -104,8 +104,15 @@ ROUND.batch = batching.elementwise
 composite(np.around, samples=lambda array: [((array(3), 1), {})], doc="as round")(round_to)
 
 constant(np.spacing, doc=_STEP, samples=_ONE, complex=False)
+
+
+def _heaviside_samples(array: Any) -> Any:
+    """Return samples with zeros among the integers, at which there is no derivative to compare with differences."""
+    return [((array(3), array(3)), {}), ((array(2, 1), array(3)), {}), ((np.array([0, 1, 0], np.int8), array(3)), {})]
+
+
 HEAVISIDE = elementwise(
-    np.heaviside, None, lambda g, x: g * (x == 0), complex=False,
+    np.heaviside, None, lambda g, x: g * (x == 0), complex=False, samples=_heaviside_samples,
     doc="d heaviside(x, h) = dh where x is 0, else 0: the step of x is cut",
 )  # fmt: skip
 NEXTAFTER = elementwise(

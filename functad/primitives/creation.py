@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import PLAIN, dtype_of, shape_of
+from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of
 from functad.primitives.broadcasting import as_shape
 from functad.primitives.conversion import COPY, array_of_number, astype
 from functad.primitives.kinds import composite
@@ -79,7 +79,7 @@ def _full_like(
     if not is_traced(fill_value):
         return writable(np.full_like(model_of(a), fill_value, dtype, order, False, shape), a)
     made = writable(np.empty_like(model_of(a), dtype_of(a) if dtype is None else dtype, order, False, shape), a)
-    if is_traced(made):
+    if is_traced(made) and issubclass(type(innermost(made)), (np.ndarray, ArraySpec)):
         made[...] = fill_value
         return made
     return astype(np.broadcast_to(fill_value, made.shape), made.dtype)

@@ -21,6 +21,9 @@ from functad.trees import flatten
 WITHIN_BATCH: ContextVar[bool] = ContextVar("within_batch", default=False)
 """Whether a function runs under `vmap`, at any depth: only there are numbers unknown that code uses as places."""
 
+_WRITES = frozenset({np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask})
+"""What writes into its first argument, and refuses to write a Tensor into a plain array."""
+
 
 class IndexableArray(np.ndarray[Any, Any]):
     """An array in all, but that Tensors may be among its indices, and among arguments by which NumPy does not dispatch.
@@ -41,7 +44,7 @@ class IndexableArray(np.ndarray[Any, Any]):
         leaves, structure = flatten((args, kwargs))
         tensor = next((leaf for leaf in leaves if is_traced(leaf)), None)
         args, kwargs = structure.unflatten(list(map(as_plain, leaves)))
-        if tensor is None:
+        if tensor is None or function in _WRITES:
             return indexable(function(*args, **kwargs))
         types = {type(tensor)} | {kind for kind in types if kind is not IndexableArray}
         return tensor.__array_function__(function, types, args, kwargs)

@@ -104,7 +104,7 @@ def linspace(
     if not retstep:
         return out
     divisor = num - 1 if endpoint else num
-    return out, astype(array_of((stop - start) / divisor), found, copy=False) if divisor > 0 else np.nan
+    return out, astype(np.subtract(stop, start) / divisor, found, copy=False) if divisor > 0 else np.nan
 
 
 def _count(given: Any) -> int:

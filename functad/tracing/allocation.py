@@ -42,8 +42,8 @@ class Allocation:
     def look(cls, records: Sequence[Any]) -> None:
         """Keep freed memory from now on if records hold large arrays.
 
-        A few records are looked at, in the next call others, so that a loop comes to all of them. That takes 1 us, a fiftieth of
-        a small gradient; after many of these only each sixteenth looks.
+        A few records are looked at, in the next call others, so that a loop comes to all of them. That takes 1 us, a fiftieth
+        of a small gradient; after many of these only each sixteenth looks.
         """
         turn = next(_turns)
         if turn > _ALL and turn % 16:
