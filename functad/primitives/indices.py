@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import AbstractValueError
+from functad.errors import AbstractValueError, ConversionError
 from functad.expressions.spec import ArraySpec, dtype_of, stand_in
 from functad.places import here
 from functad.primitives.operands import as_operand, innermost, is_traced
@@ -23,6 +23,10 @@ _INVALID = (
 )
 
 
+class FloatIndexError(ConversionError, IndexError):
+    """A Tensor of floats was used as an index of another."""
+
+
 # What an index is made of
 
 
@@ -31,7 +35,7 @@ def plain_index(index: Any) -> Any:
 
     Raises:
         AbstractValueError: a mask is an abstract Tensor, so that the shape of the result is unknown.
-        IndexError: a Tensor of floats is no index.
+        FloatIndexError: a Tensor of floats is no index.
     """
     if type(index) is tuple:
         for part in index:
@@ -93,7 +97,7 @@ def _tensor_part(part: Any) -> Any:
 
     Raises:
         AbstractValueError: the value of a mask is not known.
-        IndexError: it is a Tensor of floats.
+        FloatIndexError: it is a Tensor of floats.
     """
     kind = part.dtype.kind
     if kind == "b" and not isinstance(inner := innermost(part), ArraySpec):
@@ -104,7 +108,10 @@ def _tensor_part(part: Any) -> Any:
             f"and the shape of the result depends on them. Use np.where(mask, x, 0), which keeps the shape."
         )
     if kind not in "iu":
-        raise IndexError(_INVALID)
+        raise FloatIndexError(
+            f"{_INVALID}, and a Tensor of {part.dtype} is none, at {here()}: an index has no derivative. "
+            f"Use functad.stop_gradient(t).astype(int), or np.interp to read between places."
+        )
     return part
 
 

@@ -142,7 +142,7 @@ def refuse_out(out: Any, name: str) -> None:
     if out is not None:
         raise (TensorGivenError if is_traced(out) else UnsupportedError)(
             f"np.{name} of a Tensor cannot write to out=, at {here()}, unless that is a Tensor too, such as "
-            f"np.zeros(shape, like=t). Assign the result instead: y = np.{name}(...)."
+            f"np.zeros(shape, like=t) or an array of functad.numpy. Assign the result instead: y = np.{name}(...)."
         )
 
 

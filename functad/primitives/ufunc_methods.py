@@ -50,10 +50,12 @@ def _refuse_out(ufunc: np.ufunc, method: str, out: Any) -> None:
         if statement:
             raise ConversionError(
                 f"`{statement}` writes a Tensor into a plain array, at {here()}, and its derivative would be lost. "
-                f"Use an assignment, a = a + t, which makes a new array."
+                f"Use an assignment, a = a + t, which makes a new array. Where you cannot edit that line, let its module have "
+                f"arrays that take Tensors: module.np = functad.numpy."
             )
         raise UnsupportedError(
-            f"{call} of a Tensor cannot write to out=, at {here()}. Assign the result instead: y = {call}(...)."
+            f"{call} of a Tensor cannot write to out=, at {here()}. Assign the result instead: y = {call}(...). "
+            f"Or make the array with functad.numpy, whose arrays take Tensors."
         )
 
 

@@ -33,11 +33,12 @@ _RANDOM = "Draw standard numbers and transform them: mean + scale * rng.normal(s
 
 _FOREIGN = " Where you cannot edit that line, let its module have arrays that take Tensors: module.np = functad.numpy."
 _MATHEMATICS = " Where you cannot edit that line, let its module have functions of Tensors: module.math = functad.numpy."
+_INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "int_", "intp", "uint")
 _NO_ARRAYS = (
-    *("vectorize", "frompyfunc", "apply_along_axis", "fromfunction", "piecewise", "fromiter", "arange", "range"),
+    *("vectorize", "frompyfunc", "apply_along_axis", "fromfunction", "fromiter", "range"),
+    *_INTEGERS,
     *("item", "tolist", "dump", "dumps", "fmean", "fsum", "dist"),
 )
-_INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "int_", "intp", "uint")
 
 CURES = {
     "array": _STACK + " For t itself no np.array is needed.",
@@ -87,6 +88,9 @@ _BY_KIND = {
     "item()": CURES["item"],
     "tolist()": CURES["tolist"],
     "Pickling": _TEXT,
+    "JSON": "Use functad.stop_gradient(t).tolist(), which is Python's own numbers.",
+    "hex()": _TEXT,
+    "as_integer_ratio()": _NUMBER,
 }
 
 _LENGTHS = "Take lengths from shapes, or pass the number as a Python constant (functools.partial)."
@@ -167,10 +171,12 @@ def refusal(wanted: str) -> ConversionError:
         )
         if wanted == "Conversion to an array":
             cure += _FOREIGN
-    if wanted == "Conversion to an array" and called in CURES and called not in _NO_ARRAYS:
+    if called == "fill" or (wanted == "Conversion to an array" and called in CURES and called not in _NO_ARRAYS):
         cure += _FOREIGN
     elif wanted == "float()" and snippet.startswith("math.") and hasattr(np, called):
         cure += _MATHEMATICS
+    if wanted == "JSON":
+        wanted, cure = "Object of type Tensor is not JSON serializable: text", _BY_KIND[wanted]
     shown = f"`{snippet if len(snippet) <= 72 else snippet[:69] + '...'}` " if snippet else ""
     return ConversionError(
         f"{wanted} of a Tensor that is being differentiated, {shown}at {here()}, would lose its derivative. {cure}"

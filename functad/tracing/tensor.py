@@ -228,6 +228,8 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         return complex(self._plain("complex()"))
 
     def __int__(self) -> int:
+        if conversions.formatting() and self.recorder.mode is not ABSTRACT:
+            return int(self.value)
         return int(self._plain("int()"))
 
     __trunc__ = __int__  # `math.trunc`
@@ -257,6 +259,10 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
     def as_integer_ratio(self) -> Any:
         """Return the number as a fraction, unless it is being differentiated."""
         return self._plain("as_integer_ratio()").as_integer_ratio()
+
+    def hex(self) -> Any:
+        """Return the number as hexadecimal digits, unless it is being differentiated."""
+        return self._plain("hex()").hex()
 
     def is_integer(self) -> bool:
         """Say whether the number is one, as the method of Python's and NumPy's numbers does."""

@@ -47,7 +47,10 @@ class TypeTests:
     @property  # type: ignore[misc]
     def __class__(self: Any) -> type:
         """The type of the value; where a trace has none, that of arrays, or of NumPy's numbers for the shape ()."""
-        if sys._getframe(1).f_globals.get("__name__", "").startswith(_TOLD):
+        asking = sys._getframe(1)
+        if asking.f_globals.get("__name__", "").startswith(_TOLD):
+            if asking.f_code.co_qualname == "JSONEncoder.default":  # which is about to raise
+                self._plain("JSON")
             return type(self)
         value = self
         while issubclass(type(value), Recorded):
