@@ -253,7 +253,9 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
     if out is not None or dtype is not None:
         if out is not None:
             return stored(out, mean, a, axis, dtype, keepdims=keepdims, where=where)
-        a = a if dtype is None else astype(a, dtype, copy=False)
+        if np.dtype(dtype).kind in "biu":
+            return _integer_mean(a, axis, dtype, keepdims, where)
+        a = astype(a, dtype, copy=False)
     if axis is None and keepdims is False and where is True:
         return reduce_all(MEAN, a)
     axes, keepdims = reduced_axes(axis, len(shape_of(a))), keepdims is not _NoValue and bool(keepdims)
@@ -265,10 +267,17 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
     return total / number_of(where, a, axes, keepdims)
 
 
+def _integer_mean(a: Any, axis: Any, dtype: Any, keepdims: Any, where: Any) -> Any:
+    """Return a mean of which, as in NumPy, the elements and the quotient are cut to integers."""
+    total = sum(a, axis, dtype, keepdims=keepdims, where=where)
+    number = sum(np.broadcast_to(as_operand(where), shape_of(a)), axis, keepdims=keepdims)
+    return astype(total / number, dtype)
+
+
 def number_of(where: Any, a: Any, axis: Axes, keepdims: bool) -> Any:
     """Return how many elements a mask selects for each result, in the dtype of real numbers like `a`."""
     mask = np.broadcast_to(as_operand(where), shape_of(a))
-    real: Any = dtype_of(a).type(0).real.dtype
+    real: Any = dtype_of(a).type(0).real.dtype if dtype_of(a).kind in "fc" else _FLOAT64
     return SUM(mask.astype(real), axis=axis, keepdims=keepdims)
 
 

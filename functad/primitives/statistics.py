@@ -158,14 +158,15 @@ def var(
     if out is not None:
         return stored(out, var, a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)
     ddof = correction_of(ddof, correction)
-    if dtype is not None or dtype_of(a).kind in "biu":
+    kind, wanted = dtype_of(a).kind, None if dtype is None else np.dtype(dtype).kind
+    cuts = wanted is not None and (wanted in "biu" or (wanted == "f" and kind == "c"))
+    if not cuts and (dtype is not None or kind in "biu"):
         a = astype(a, np.float64 if dtype is None else dtype, copy=False)
-    shape = shape_of(a)
-    axes, keepdims = reduced_axes(axis, len(shape)), keepdims is not _NoValue and bool(keepdims)
-    if where is True and mean is _NoValue:
+    axes, keepdims = reduced_axes(axis, len(shape_of(a))), keepdims is not _NoValue and bool(keepdims)
+    if where is True and mean is _NoValue and not cuts:
         result = VAR(a, axis=axes, keepdims=keepdims, ddof=ddof)
     else:
-        result = _var_about(a, axes, ddof, keepdims, where, mean)
+        result = _var_about(a, axes, dtype, ddof, keepdims, where, mean)
     return result if dtype is None else astype(result, dtype, copy=False)
 
 
@@ -178,15 +179,19 @@ def correction_of(ddof: Any, correction: Any) -> Any:
     return correction
 
 
-def _var_about(a: Any, axis: Axes, ddof: Any, keepdims: bool, where: Any, middle: Any) -> Any:
-    """Return the variance of the elements that a mask selects, about a mean that may be given."""
+def _var_about(a: Any, axis: Axes, dtype: Any, ddof: Any, keepdims: bool, where: Any, middle: Any) -> Any:
+    """Return the variance of the elements that a mask selects, about a mean that may be given.
+
+    As in NumPy it is the mean and the squares that are brought to a dtype, and not the elements: integers cut both, and of
+    complex elements a real dtype drops the imaginary part of the mean alone.
+    """
     if middle is _NoValue:
-        middle = mean(a, axis, keepdims=True, where=where)
+        middle = mean(a, axis, dtype, keepdims=True, where=where)
     d = masked(a - middle, where, 0)
     squares = (d * d.conjugate()).real if dtype_of(a).kind == "c" else d * d
-    total = sum(squares, axis, keepdims=keepdims)
-    n = count(shape_of(a), axis) if where is True else number_of(where, a, axis, keepdims)
-    return total / np.maximum(n - ddof, 0).astype(dtype_of(total))
+    total = sum(squares, axis, dtype, keepdims=keepdims)
+    n = np.maximum((count(shape_of(a), axis) if where is True else number_of(where, a, axis, keepdims)) - ddof, 0)
+    return total / (n if dtype_of(total).kind in "biu" else n.astype(dtype_of(total)))
 
 
 VAR.front = var
@@ -243,7 +248,10 @@ def std(
 ) -> Any:
     """`np.std`."""
     refuse_out(out, "std")
-    return root(var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction))
+    variance = var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)
+    if dtype_of(variance).kind in "biu":
+        return astype(root(astype(variance, np.float64)), dtype)
+    return root(variance)
 
 
 # Average

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import ConversionError, UnsupportedError
-from functad.places import assigning, here, instruction_of, running, user_frame
+from functad.errors import AbstractValueError, ConversionError, FunctadError, UnsupportedError
+from functad.places import assigning, here, instruction_of, line_of, running, user_frame
 from functad.primitives.names import is_scipys, shown_name
 from functad.primitives.primitive import ENTRIES
 
@@ -181,6 +181,30 @@ def refusal(wanted: str) -> ConversionError:
     return ConversionError(
         f"{wanted} of a Tensor that is being differentiated, {shown}at {here()}, would lose its derivative. {cure}"
     )
+
+
+def length_refusal(error: TypeError) -> FunctadError | None:
+    """Return the error for a Tensor as the length of an array, `np.zeros(t)`, for which NumPy raises one of its own.
+
+    Args:
+        error: what was raised.
+
+    Returns:
+        `None` if it is another error.
+    """
+    text, _, shown = str(error).partition(", got 'Tensor(")
+    if not shown or not text.startswith("expected a sequence of integers"):
+        return None
+    place, step = here(), error.__traceback__
+    while step is not None:
+        code = step.tb_frame.f_code
+        if user_frame(step.tb_frame) is step.tb_frame and not code.co_filename.endswith(".pyx"):  # of NumPy's random numbers
+            place = line_of(code, step.tb_lasti)
+        step = step.tb_next
+    shown = shown.removesuffix("'").removesuffix(")")
+    if shown.endswith("]"):  # of an abstract trace
+        return AbstractValueError(f"The length of an array is a Tensor of which only {shown} is known, at {place}. {_LENGTHS}")
+    return ConversionError(f"The length of an array is a Tensor, {shown}, at {place}. {_COUNT}")
 
 
 def depends_on_inputs(tensor: Any) -> bool:

@@ -13,6 +13,7 @@ from functad.places import here, line_of, name_of
 from functad.primitives.indexable import IndexableArray, as_plain
 from functad.primitives.operands import foreign_rules, zeros_for
 from functad.tracing.constants import broken_seal, held_input
+from functad.tracing.conversions import length_refusal
 from functad.tracing.recorder import ONLOOKER, OPEN, Recorded, Recorder, awake, new_input
 from functad.tracing.tensor import Tensor
 from functad.tracing.views import clone
@@ -141,18 +142,24 @@ def undifferentiable(leaf: Any, holomorphic: bool = False) -> str | None:
     """Say why a leaf cannot be differentiated and what to do; `None` if it can."""
     if type(leaf) not in PYTHON_SCALARS and not (hasattr(leaf, "dtype") and hasattr(leaf, "shape")):
         return "Only arrays and numbers, and containers of them, can be differentiated; choose others by argnums."
-    if type(leaf) not in PLAIN and not isinstance(leaf, Recorded) and (reason := foreign_rules(leaf)) is not None:
+    if (reason := _not_numpys(leaf)) is not None:
         return reason
-    dtype: Any = dtype_of(leaf)
-    if not isinstance(dtype, np.dtype):
-        return "Its dtype is none of NumPy's: pass an array that NumPy can call functions of, such as np.asarray of this one."
-    kind = dtype.kind
+    kind = dtype_of(leaf).kind
     if kind in "biu":
         return _INTEGER
     if kind not in "fc":
         return "Only floating-point and complex arrays can be differentiated; choose other arguments by argnums."
     if holomorphic and kind != "c":
         return "holomorphic=True asks for complex arguments: pass x.astype(complex), or leave holomorphic out."
+    return None
+
+
+def _not_numpys(leaf: Any) -> str | None:
+    """Say why NumPy's operations on an array are not its own, and what to pass; `None` if they are."""
+    if type(leaf) not in PLAIN and not isinstance(leaf, Recorded) and (reason := foreign_rules(leaf)) is not None:
+        return reason
+    if not isinstance(dtype_of(leaf), np.dtype):
+        return "Its dtype is none of NumPy's: pass an array that NumPy can call functions of, such as np.asarray of this one."
     return None
 
 
@@ -169,7 +176,7 @@ def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwarg
 
     Raises:
         ConversionError, AbstractValueError: also where NumPy hides them behind "setting an array element with a sequence", as
-            in `a[0] = t`.
+            in `a[0] = t`, or behind "expected a sequence of integers", as in `np.zeros(t)`.
     """
     around = OPEN.get()
     try:
@@ -189,6 +196,8 @@ def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwarg
         recorder.close()
         if isinstance(error, ValueError) and isinstance(error.__cause__, (AbstractValueError, ConversionError)):
             raise error.__cause__ from None
+        if isinstance(error, TypeError) and (refused := length_refusal(error)) is not None:
+            raise refused from None
         raise
 
 
@@ -294,11 +303,14 @@ def lower(tree: Any, recorder: Recorder) -> Any:
     return structure.unflatten([v.value if isinstance(v, Recorded) and v.recorder is recorder else v for v in leaves])
 
 
+_NO_NUMBERS = "Derivatives are multiplied by it, so it must hold numbers: np.ones_like(x) shows the form."
+
+
 def check_like(given: Any, structure: Structure, values: Sequence[Any], name: str, what: str) -> list[Any]:
     """Return the leaves of a tree of tangents or cotangents that must match given values in structure, shape and dtype.
 
     Raises:
-        StructureError: it does not match; the message names the place.
+        StructureError: it does not match, or holds no numbers of NumPy's; the message names the place.
     """
     leaves = structure.flatten_like(given, name)
     paths = structure.paths(name)
@@ -309,6 +321,9 @@ def check_like(given: Any, structure: Structure, values: Sequence[Any], name: st
             continue
         if type(leaf) not in PYTHON_SCALARS and not hasattr(leaf, "dtype"):
             raise StructureError(f"{path} is a {type(leaf).__name__}, not an array, at {here()}.")
+        reason = _not_numpys(leaf) or (None if dtype_of(leaf).kind in "biufc" else _NO_NUMBERS)
+        if reason is not None:
+            raise StructureError(f"{path} is {described(leaf)}, at {here()}. {reason}")
         if shape_of(leaf) != shape_of(value):
             raise StructureError(f"{path} is {spec_of(leaf)}, but the {what} it belongs to is {spec_of(value)}, at {here()}.")
         wanted, own = dtype_of(value), dtype_of(leaf)

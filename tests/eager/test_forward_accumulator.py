@@ -146,10 +146,15 @@ def test_results_that_are_no_floats_have_no_tangent(f):
     assert accumulator.jvp(y, "zero").dtype == y.dtype
 
 
-@pytest.mark.parametrize("t", ["a", object()])
+@pytest.mark.parametrize("t", ["a", object(), np.datetime64("2020-01-01"), np.timedelta64(1, "D"), np.array(1.0, object)])
 def test_tangents_without_numbers_are_refused(t):
     with pytest.raises(TypeError, match=r"tangents is a .* give numbers"):
         ForwardAccumulator(functad.constant(3.0), t)
+
+
+def test_masked_tangents_are_refused():
+    with pytest.raises(functad.errors.InputError, match="masked array"):
+        ForwardAccumulator(functad.constant([1.0, 2.0]), np.ma.masked_array([1.0, 2.0], [False, True]))
 
 
 @pytest.mark.parametrize("trainable", [True, False])

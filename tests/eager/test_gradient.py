@@ -210,7 +210,9 @@ def test_seed_of_another_shape_is_refused(seed):
         tape.gradient(y, q, seed)
 
 
-@pytest.mark.parametrize("seed", ["ab", object(), np.array(["a", "b"])])
+@pytest.mark.parametrize(
+    "seed", ["ab", object(), np.array(["a", "b"]), np.array([1, 2], "M8[D]"), np.array([1.0, 2.0], object)]
+)
 def test_seed_without_numbers_is_refused(seed):
     tape, q, y, _, _ = quadratic()
     with pytest.raises(TypeError, match=r"the output gradient for target is a .* at .*: give numbers"):

@@ -127,6 +127,53 @@ def test_small_integers_are_reduced_in_the_dtype_asked_for(name):
         assert functad.eval_shape(lambda x: function(x, dtype=dtype), np.ones((2, 3), np.uint8)).dtype == plain.dtype  # noqa: B023
 
 
+VALUES = {
+    "float64": np.array([[1.5, 2.25, 7.75], [3.0, 4.0, 9.5]]),
+    "float32": np.array([[1.5, 2.0, 7.0], [0.5, 4.0, 5.0]], np.float32),
+    "int64": np.array([[3, 8, 7], [0, 1, 9]]),
+    "uint8": np.array([[3, 8, 7], [0, 1, 9]], np.uint8),
+    "bool": np.array([[True, False, True], [True, True, False]]),
+    "complex128": np.array([[1 + 2j, 3.0, 4 - 1j], [0.5, 2j, 1.0]]),
+}
+CALLS = [
+    {},
+    {"axis": 0},
+    {"axis": 1, "keepdims": True},
+    {"where": np.array([True, False, True])},
+    {"where": np.array([True, False, True]), "axis": 1, "keepdims": True},
+]
+
+
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")  # as NumPy's own
+@pytest.mark.parametrize("dtype", [np.int64, np.int8, np.uint8, np.bool_, np.float16, np.float32])
+@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.parametrize("function", [np.mean, np.var, np.std])
+def test_means_in_the_dtype_asked_for(function, name, dtype):
+    x, exact = VALUES[name], np.dtype(dtype).kind in "biu"
+    for keywords in CALLS:
+        f = lambda t: function(t, dtype=dtype, **keywords)  # noqa: B023, E731
+        try:
+            plain = f(x)
+        except TypeError:  # which NumPy refuses: booleans are not subtracted, and an array of integers has no root
+            continue
+        spec = functad.eval_shape(f, x)
+        for found in (f(functad.constant(x)), functad.make_expressions(f)(x)(x)):
+            assert found.dtype == spec.dtype == plain.dtype
+            assert found.shape == spec.shape == plain.shape
+            np.testing.assert_allclose(
+                np.asarray(found, complex), np.asarray(plain, complex), rtol=0 if exact else 4 * np.finfo(plain.dtype).eps
+            )
+        if exact and x.dtype.kind == "f":
+            gradient = functad.grad(lambda t: np.sum(f(t)) * 1.0 + np.sum(t))(x)  # noqa: B023
+            np.testing.assert_array_equal(gradient, np.ones_like(x))
+
+
+def test_the_variance_of_complex_numbers_in_a_real_dtype():
+    x = np.array([1 + 2j, 3.0, 4 - 1j])
+    with pytest.warns(np.exceptions.ComplexWarning):
+        check_grads(lambda t: np.var(t, dtype=np.float64), [x])
+
+
 def test_array_api_compat_finds_one_namespace():
     compat = pytest.importorskip("array_api_compat")
 

@@ -8,6 +8,7 @@ import copy
 import functools
 import inspect
 import numbers
+import operator
 import pickle
 from fractions import Fraction
 from pathlib import Path
@@ -177,6 +178,21 @@ def test_fractions_are_numbers():
     for x in (1.5, np.float64(1.5)):
         functad.testing.check_grads(f, [x])
     functad.testing.check_grads(lambda x: np.sum(half * x + x * half), [X])
+
+
+@pytest.mark.parametrize("x", [0.25, 0.5, np.float64(0.75), np.array(0.25), X])
+def test_fractions_are_compared_with_tensors(x):
+    half = Fraction(1, 2)
+    comparisons = operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne
+
+    def f(t):
+        for compare in comparisons:
+            for wanted, found in ((compare(half, x), compare(half, t)), (compare(x, half), compare(t, half))):
+                assert type(found) is type(wanted)
+                np.testing.assert_array_equal(found, wanted)
+        return np.sum(t)
+
+    functad.grad(f)(x)
 
 
 def test_powers_have_no_modulus():

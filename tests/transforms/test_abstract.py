@@ -203,3 +203,25 @@ def test_a_list_takes_numbers_of_the_same_kind():
     double = functad.make_expressions(lambda x: x * 2)(1.0)  # here it makes no difference
     assert double(np.float64(3.0)) == 6.0
     np.testing.assert_array_equal(functad.vmap(double)(np.ones(3)), 2 * np.ones(3))
+
+
+@pytest.mark.parametrize(
+    "make", [np.zeros, np.ones, np.empty, lambda n: np.ones(6).reshape(n), np.random.default_rng(0).normal]
+)
+def test_a_tensor_as_a_length_is_refused(make):
+    """NumPy raises a TypeError of its own in place of what `__index__` says."""
+    call = (lambda n: make(size=n)) if getattr(make, "__name__", "") == "normal" else make
+    for trace in (lambda: functad.eval_shape(call, 5), lambda: functad.vmap(call)(np.array([2, 3]))):
+        with pytest.raises(errors.AbstractValueError, match=r"length of an array.*test_abstract\.py"):
+            trace()
+
+
+def test_a_number_as_a_length_is_refused_under_a_derivative():
+    with pytest.raises(errors.ConversionError, match=r"test_abstract\.py.*int\(functad\.stop_gradient\(t\)\)"):
+        functad.grad(lambda x: x * np.sum(np.ones(x)))(3.0)
+    with pytest.raises(TypeError, match="no length of mine"):
+        functad.grad(lambda x: _raise(TypeError("no length of mine")))(3.0)
+
+
+def _raise(error):
+    raise error

@@ -80,6 +80,43 @@ def test_bad_calls():
         functad.jvp(np.sin, (1,), (1.0,))
 
 
+NO_NUMBERS = {
+    "dates": np.array(["2020-01-01", "2020-01-02", "2020-01-03"], "M8[D]"),
+    "durations": np.array([1, 2, 3], "m8[D]"),
+    "objects": np.array([1.0, 2.0, 3.0], object),
+    "text": np.array(["1", "2", "3"]),
+    "bytes": np.array([b"1", b"2", b"3"]),
+    "records": np.zeros(3, [("a", float)]),
+    "masked": np.ma.masked_array([1.0, 2.0, 3.0], [False, True, False]),
+}
+DERIVATIVES_ALONG = {
+    "jvp": lambda t: functad.jvp(np.sin, (X,), (t,)),
+    "hvp": lambda t: functad.hvp(lambda x: np.sum(x**3), (X,), (t,)),
+    "linearize": lambda t: functad.linearize(np.sin, X)[1](t),
+    "transpose": lambda t: functad.linearize(np.sin, X)[1].transpose(t),
+    "linear_transpose": lambda t: functad.linear_transpose(lambda x: 2 * x, X)(t),
+    "vjp": lambda t: functad.vjp(np.sin, X)[1](t),
+    "taylor": lambda t: functad.taylor(np.sin, (X,), ((t,),)),
+}
+
+
+@pytest.mark.parametrize("given", NO_NUMBERS)
+@pytest.mark.parametrize("transform", DERIVATIVES_ALONG)
+def test_tangents_and_cotangents_hold_numbers(transform, given):
+    with pytest.raises(
+        errors.StructureError, match=r"(tangents\[0\]|g|series\[0\]\[0\]) is (ndarray|MaskedArray) \(.*test_forward"
+    ):
+        DERIVATIVES_ALONG[transform](NO_NUMBERS[given])
+
+
+def test_a_pullback_goes_on_after_a_refused_cotangent():
+    _, pullback = functad.vjp(np.sin, X)
+    with pytest.raises(errors.StructureError):
+        pullback(NO_NUMBERS["dates"])
+    np.testing.assert_array_equal(pullback(np.ones(3))[0], np.cos(X))
+    np.testing.assert_array_equal(pullback(np.array([1, 1, 1]))[0], np.cos(X))  # integers are numbers
+
+
 def test_a_tangent_so_large_that_its_square_overflows_gives_no_warning():
     large = np.full(8, 1e200)
     np.testing.assert_array_equal(functad.jvp(lambda x: x + x, (large,), (large,))[1], 2 * large)  # warnings are errors here
