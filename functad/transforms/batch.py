@@ -146,7 +146,7 @@ class _Batch:
             axis = normalize_axis_index(axis, len(shape))
         except (TypeError, ValueError):
             what = f"is {spec_of(leaf)}" if hasattr(leaf, "dtype") or not hasattr(leaf, "__len__") else "is no array"
-            if type(leaf) in PYTHON_SCALARS and self._name(place).endswith("]"):
+            if type(leaf) in PYTHON_SCALARS and self._name(place).count("[") > 1:
                 what = "is a number in a container, and each number there is an array of its own (np.array makes a list one)"
             raise InputError(
                 f"vmap of {name_of(self.f)}, called at {here()}: {self._name(place)} {what}, which has no axis {axis}. "

@@ -532,3 +532,10 @@ def test_an_array_of_a_closure_is_refused_with_the_cure() -> None:
         with pytest.raises(AbstractValueError, match=re.escape("functad.numpy.asarray(a)[t]")):
             vmap(read)(PLACES)
     _close(vmap(lambda i: functad.numpy.asarray(TABLE)[i])(PLACES), TABLE[PLACES])
+
+
+def test_a_number_is_told_from_one_in_a_container():
+    with pytest.raises(functad.errors.InputError, match=r"args\[0\] is float\[\], which has no axis 0"):
+        functad.vmap(lambda x: x)(0.3)
+    with pytest.raises(functad.errors.InputError, match=r"args\[0\]\['a'\] is a number in a container"):
+        functad.vmap(lambda x: x)({"a": 0.3})
