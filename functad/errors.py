@@ -243,7 +243,7 @@ class NoPathError(FunctadError, ValueError):
 
 
 class AssignmentError(FunctadError, ValueError):
-    """A value of another shape was to be assigned to a Variable."""
+    """A value of another shape was to be assigned to a Variable, or something to an array that is read-only."""
 
     code = "assignment"
     cause = "A Variable keeps its shape, and nothing is repeated to fit: a forgotten axis would go unseen."

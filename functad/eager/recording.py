@@ -33,6 +33,7 @@ from functad.eager.readable import refuse_foreign_rules
 from functad.expressions.spec import is_float_array
 from functad.places import here, user_frame
 from functad.primitives.comparisons import BOOLEAN
+from functad.primitives.conversion import copy_alike
 from functad.tracing.constants import apart_from
 from functad.tracing.recorder import IDLE, OPEN, REVERSE, STALE, WATCHER, Recorded, Recorder, _serials, awake, idle
 from functad.tracing.tensor import Tensor
@@ -402,7 +403,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None) -> Tensor:
         if shape is not None:
             out = np.broadcast_to(out, shape) if out.size == 1 else out.reshape(shape)
         return _in_scope(out)  # type: ignore[no-any-return]
-    array = np.array(own, dtype)
+    array = copy_alike(own) if type(own) is np.ndarray and dtype is None else np.array(own, dtype)
     if array.dtype.kind not in "biufc":
         what = "Python objects" if array.dtype.kind == "O" else f"{array.dtype}"
         raise TypeError(f"constant() of {what}, at {here()}: pass numbers, or np.stack the Tensors in a list.")

@@ -33,7 +33,7 @@ def _imag(val: Any) -> Any:
 
 def _imag_vjp(g: Any, val_dtype: Any) -> Any:
     """`Im(x) = Re(-i x)`; zero for a real argument, whose cotangent must stay real."""
-    return g * -1j if val_dtype.kind == "c" else g * 0
+    return g * -1j if val_dtype.kind == "c" else np.zeros_like(g)
 
 
 def _part_spec(val: Any) -> ArraySpec:

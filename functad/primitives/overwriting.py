@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from functad.errors import ConversionError
+from functad.errors import ConversionError, UnsupportedError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.places import here
 from functad.primitives.indices import plain_index
@@ -85,6 +85,8 @@ def _put_samples(array: Any) -> Calls:
 def _put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     places = np.asarray(concrete(as_operand(ind), "np.put")).ravel().astype(np.intp, casting="same_kind")
     size = int(np.prod(shape_of(a)))
+    if shape_of(a) == () and places.size:
+        raise UnsupportedError(f"np.put into a number, at {here()}, would be lost: NumPy writes into a copy of it.")
     if mode == "wrap":
         places = places % size
     elif mode == "clip":

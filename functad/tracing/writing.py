@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import ConversionError
+from functad.errors import AssignmentError, ConversionError, UnsupportedError
 from functad.expressions.expressions import Constant
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here
@@ -49,7 +49,7 @@ def write(tensor: Any, index: Any, v: Any, *, adds: bool = False) -> None:
     if root.recorder.closed:
         raise escaped(root, "assignment")
     if root.recorder.sleeps or root.recorder.keeps(root):
-        raise TypeError(
+        raise UnsupportedError(
             f"a Tensor that no tape records, or that a tape watches, cannot be assigned to, at {here()}. Assign to a copy "
             f"inside the tape (t = t.copy()), make a new array (np.where, np.concatenate), or use a Variable: v[i].assign(...)."
         )
@@ -80,6 +80,8 @@ def _operand(v: Any) -> Any:
     if isinstance(v, Recorded):
         if v.recorder is STALE:
             refresh(v)
+        if v.recorder.sleeps:
+            woken([v])
         return v
     return v if isinstance(v, (np.generic, int, float, complex)) else np.array(v)  # a copy, which the user cannot overwrite
 
@@ -112,7 +114,7 @@ def _check(tensor: Any, root: Any, v: Any) -> None:
     inner = innermost(tensor)
     locked = any(not step.writeable for step in origin_of(tensor)[1])
     if locked or (type(inner) is _ndarray and not inner.flags.writeable):
-        raise ValueError("assignment destination is read-only")
+        raise AssignmentError(f"assignment destination is read-only, at {here()}. Write into a copy: t = t.copy()")
     if not issubclass(type(inner), (_ndarray, ArraySpec)):
         raise TypeError(f"'{type(inner).__name__}' object does not support item assignment")
     if isinstance(v, Recorded) and dtype_of(v).kind in "fc" and dtype_of(root).kind in "biu":

@@ -13,7 +13,7 @@ from functad.expressions.evaluate import evaluate
 from functad.expressions.spec import dtype_of, spec_of
 from functad.places import here, name_of
 from functad.primitives.indexable import handed
-from functad.transforms.arguments import plain
+from functad.transforms.arguments import plain, shown
 from functad.transforms.closed import Closed, close_bodies
 from functad.transforms.control import Control, is_batched, over_examples, selected
 from functad.transforms.control_carry import BOOLS, Agreement, number
@@ -99,7 +99,7 @@ def _among(primitive: Control, index: Any, branches: Sequence[Callable[..., Any]
 def _handed(operands: tuple[Any, ...]) -> Any:
     """Return the operands as a branch is given them."""
     leaves, structure = flatten(operands)
-    return structure.unflatten(handed([owned(leaf) for leaf in leaves]))
+    return structure.unflatten(handed([owned(shown(leaf)) for leaf in leaves]))
 
 
 def _within(index: Any, branches: Sequence[Any]) -> int:

@@ -274,3 +274,13 @@ def test_tangent_of_a_function_under_a_transform_inside_an_accumulator():
     accumulator = functad.ForwardAccumulator(v, functad.constant(1.0))
     with accumulator, pytest.raises(errors.SourceError, match="within the function"):
         functad.grad(lambda x: accumulator.jvp(np.sin(x * v)))(0.3)
+
+
+def test_constants_first_used_by_cond_or_as_the_value_of_an_assignment():
+    with functad.graph():
+        x, values = functad.constant([1.0, 2.0]), functad.constant([3.0, 4.0])
+        y = functad.cond(True, lambda x: x * 1.0, lambda x: x * 2.0, x)
+        buffer = np.zeros_like(y)
+        buffer[:] = values
+        found = functad.gradients(np.sum(y * buffer), [x, values])
+    assert [g.numpy().tolist() for g in found] == [[3.0, 4.0], [1.0, 2.0]]

@@ -216,3 +216,8 @@ def test_functad_itself_asks_by_type():
                 if asked.intersection(map(ast.unparse, kinds)):
                     found.append(f"{path.name}:{node.lineno}")
     assert not found
+
+
+def test_python_rounds_a_python_number():
+    assert functad.grad(lambda x: round(x) * x if type(round(x)) is int else 0.0 * x)(2.6) == 3.0
+    assert functad.grad(lambda x: round(x, 1) * x if isinstance(round(x, 1) + x, float) else 0.0 * x)(2.64) == 2.6

@@ -318,3 +318,20 @@ def test_put_takes_places_in_few_bits():
     np.testing.assert_array_equal(functad.vjp(f, x)[0], f(x))
     with pytest.raises(TypeError):
         functad.vjp(lambda x: np.put(x * 1.0, np.array([0.5]), 9.0), x)
+
+
+def test_what_cannot_be_written_into_is_refused_with_a_cure():
+    def into_a_number(x):
+        y = x.copy()
+        np.put(y[0], [0], 3.0)  # NumPy writes into a copy of the number
+        return np.sum(y)
+
+    def into_zeros(x):
+        y = x.copy()
+        np.add.at(y.imag, [0], 3.0)
+        return np.sum(y)
+
+    with pytest.raises(functad.errors.UnsupportedError, match="writes into a copy"):
+        functad.grad(into_a_number)(np.ones(2))
+    with pytest.raises(functad.errors.AssignmentError, match="read-only.*Write into a copy"):
+        functad.grad(into_zeros)(np.ones(2))
