@@ -333,5 +333,5 @@ def test_what_cannot_be_written_into_is_refused_with_a_cure():
 
     with pytest.raises(functad.errors.UnsupportedError, match="writes into a copy"):
         functad.grad(into_a_number)(np.ones(2))
-    with pytest.raises(functad.errors.AssignmentError, match="read-only.*Write into a copy"):
+    with pytest.raises(functad.errors.AssignmentError, match=r"read-only.*Write into a copy"):
         functad.grad(into_zeros)(np.ones(2))
