@@ -159,6 +159,8 @@ CONVERSIONS: dict[str, Call] = {
     "complex(t)": lambda np, math, t: complex(t[0]),
     "range(t)": lambda np, math, t: range(t[0]),
     "operator.index(t)": lambda np, math, t: operator.index(t[0]),
+    "np.zeros(t)": lambda np, math, t: np.zeros(t[0]),
+    "a.reshape(t)": lambda np, math, t: np.ones(3).reshape(t[0]),
     "hash(t)": lambda np, math, t: hash(t[0]),
     "t[t0]": lambda np, math, t: t[t[0]],
     "t.hex()": lambda np, math, t: t[0].hex(),
@@ -217,8 +219,6 @@ WITHOUT_HOOK: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "np.datetime64(t)": (lambda t: np.datetime64(t[0]), "NumPy asks for the types that it knows, and for nothing else"),
     "datetime.timedelta(t)": (lambda t: dt.timedelta(seconds=t[0]), "the same, of Python"),
-    "np.zeros(t)": (lambda t: np.zeros(t[0]), "NumPy puts its own error in the place of that of __index__, as for a float"),
-    "a.reshape(t)": (lambda t: np.ones(3).reshape(t[0]), "the same"),
     "np.random.default_rng(t)": (lambda t: np.random.default_rng(t[0]), "NumPy asks for integers, as for a float"),
     "t.__array_interface__": (
         lambda t: t.__array_interface__,
