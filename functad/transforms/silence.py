@@ -18,6 +18,7 @@ R = TypeVar("R")
 
 _get: Callable[[], Any]
 _set: Callable[[Any], Any]
+_IGNORED: Any
 
 try:
     from numpy._core.umath import _extobj_contextvar, _make_extobj
