@@ -166,7 +166,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         return self.size * self.dtype.itemsize
 
     def __round__(self, ndigits: int | None = None) -> Any:
-        out = np.round(self, 0 if ndigits is None else ndigits)
+        out: Any = np.round(self, 0 if ndigits is None else ndigits)
         return round(self.value, ndigits) if type(out) is np.float64 and type(self.value) is float else out  # as Python rounds
 
     def __contains__(self, item: Any) -> bool:
