@@ -23,7 +23,7 @@ _RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 _WIDEST = frozenset(PYTHON_SCALARS.values())
 
 
-CALLED: ContextVar[Callable[[Expressions, Sequence[Any]], list[Any]]] = ContextVar("called", default=evaluate)
+CALLED: ContextVar[Callable[[Expressions, Sequence[Any]], list[Any]] | None] = ContextVar("called", default=None)
 """What evaluates a list that is called: `debug_nans` sets another."""
 
 
@@ -32,7 +32,7 @@ def called(made: Expressions, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     leaves = _fitting(args, kwargs, made)
     constants = [source.value for source in made.outputs if isinstance(source, Constant)]
     known = {id(root_of(value)) for value in (*leaves, *constants) if type(value) is np.ndarray}
-    return made.output_structure.unflatten(separate(CALLED.get()(made, leaves), known))
+    return made.output_structure.unflatten(separate((CALLED.get() or evaluate)(made, leaves), known))
 
 
 def _fitting(args: tuple[Any, ...], kwargs: dict[str, Any], made: Expressions) -> list[Any]:
