@@ -108,8 +108,9 @@ def test_what_no_numpy_cures_does_not_name_it():
 
 def test_cures_for_what_depends_on_values_within_vmap():
     a = np.array([[[2.0, 1.0], [0.0, 3.0]], [[1.0, 4.0], [1.0, 5.0]]])
-    with pytest.raises(AbstractValueError, match=r"a\.astype\(complex\)"):
-        functad.vmap(np.linalg.eigvals)(a)
+    if np.linalg.eigvals(a).dtype.kind == "f":  # from NumPy 2.5 on they are complex, whatever the values are
+        with pytest.raises(AbstractValueError, match=r"a\.astype\(complex\)"):
+            functad.vmap(np.linalg.eigvals)(a)
     assert np.allclose(functad.vmap(lambda a: np.linalg.eigvals(a.astype(complex)))(a), np.linalg.eigvals(a))
     p = np.array([[1.0, -3.0, 2.0], [1.0, 0.0, -4.0]])
     with pytest.raises(AbstractValueError, match=r"np\.convolve\(a, b\)"):

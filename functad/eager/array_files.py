@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import uuid
 import zipfile
@@ -75,8 +76,9 @@ def _write_archive(file: IO[bytes], arrays: Mapping[str, Any]) -> None:
             _format.write_array(entry, array, allow_pickle=False)
             entry.close()
         archive.close()
-    finally:
-        archive.fp = None  # what was not written to the end is not to be completed when it is collected
+    except BaseException:
+        archive.fp = io.BytesIO()  # what was not written to the end is completed when it is collected, but not in the file
+        raise
 
 
 @contextmanager

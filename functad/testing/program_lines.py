@@ -218,7 +218,7 @@ def chosen(d: Draft) -> str:
         f"np.where({a} > 0, np.sqrt({a}), {b})",
         f"np.where({a} != 0, np.sin({a}) / {a}, 1.0)",
         f"np.maximum({a}, {b})",
-        f"np.clip({a}, -0.7, 0.9)",
+        f"np.clip({a}, -0.70037, 0.90037)",
         f"np.minimum({a}, 0.3)",
         f"np.select([{a} > 1, {a} > 0], [{b}, {a} * 2], 0.5)",
         f"np.where({a} > 0.1, np.log(np.where({a} > 0.1, {a}, 1.0)), {b})",
