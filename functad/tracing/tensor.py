@@ -282,6 +282,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
 
 
 LEAF_KINDS.add(Tensor)
+_FLOAT32 = np.dtype(np.float32)
 _USUAL = frozenset({Tensor, np.ndarray})
 _STRONG = frozenset({np.ndarray, np.float64, np.float32})
 
@@ -311,7 +312,15 @@ def _short_way(ufunc: np.ufunc) -> Any:
         return None
     if not entry.differentiable(0) or not entry.differentiable(1) or entry.reverse_plan((0, 1)).pushes is None:
         return None
-    return binary(entry)
+    return binary(entry) if _keeps_dtype(ufunc) else None
+
+
+def _keeps_dtype(ufunc: np.ufunc) -> bool:
+    """Say whether a ufunc of two float32 arrays gives one; of what `float_power` gives in double precision, more is cast."""
+    try:
+        return bool(ufunc.resolve_dtypes((_FLOAT32, _FLOAT32, None))[2] == _FLOAT32)
+    except TypeError:
+        return False
 
 
 def _entry_of(function: Any) -> Primitive | Composite:

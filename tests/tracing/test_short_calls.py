@@ -173,3 +173,10 @@ def test_operations_on_batches_give_what_a_loop_gives(operand: Any, dtype: Any) 
         found, expected = functad.vmap(call)(batch), np.stack([call(example) for example in batch])
         assert found.dtype == expected.dtype
         np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_a_ufunc_that_computes_in_double_precision_has_tangents_of_it():
+    x = np.array([0.5, 0.75], np.float32)
+    value, tangent = functad.jvp(lambda x: np.float_power(x, 3), (x,), (np.ones_like(x),))
+    assert value.dtype == tangent.dtype == np.float64
+    assert functad.grad(lambda x: np.sum(np.float_power(x, 3)))(x).dtype == np.float32
