@@ -220,6 +220,9 @@ def woken(sleeping: list[Recorded]) -> bool:
     return onlooker is not None and onlooker(sleeping)
 
 
+_SCANS = frozenset({"accumulate", "cumprod", "cumsum", "nancumprod", "nancumsum"})
+
+
 def into(call: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
     """Call a function whose `out=` is a Tensor, or a tuple with Tensors in it; return what `out=` was.
 
@@ -234,6 +237,11 @@ def into(call: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
     results = found if isinstance(found, tuple) else (found,)
     for out, result in zip(several, results, strict=True):
         if isinstance(out, Recorded):
+            if getattr(call, "__name__", "") in _SCANS and shape_of(out) != shape_of(result):
+                raise AssignmentError(
+                    f"out= of shape {shape_of(out)} for a result of shape {shape_of(result)}, at {here()}: NumPy would fill a "
+                    f"part of it. Give an array of the shape of the result."
+                )
             kept: Any = out
             chosen = result if where is True else np.where(where, result, kept)
             overwrite(out, chosen, kwargs.get("casting", "same_kind"))

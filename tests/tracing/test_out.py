@@ -207,3 +207,13 @@ def test_flat_in_an_inner_transform() -> None:
         return functad.grad(g)(x[0, 1])
 
     check_grads(f, (X,), order=2)
+
+
+def test_scans_into_an_array_of_another_shape_are_refused():
+    def f(x):
+        y = np.zeros((1, 2, 2), like=x)
+        np.cumsum(x, axis=1, out=y)  # NumPy fills a part of it
+        return np.sum(y)
+
+    with pytest.raises(functad.errors.AssignmentError, match="shape of the result"):
+        functad.grad(f)(np.ones((1, 1)))
