@@ -23,6 +23,7 @@ from functad.primitives.shaping import (
     complete_shape,
     in_c_order,
     in_fortran_order,
+    is_fortran,
     matrix_transpose,
     ravel,
     reshape,
@@ -169,7 +170,7 @@ class ArrayMethods:
             return out
         if copy or out is not self:
             return COPY(out, order=order)
-        return in_fortran_order(self) if order == "F" else in_c_order(self) if order == "C" else self
+        return in_fortran_order(self) if is_fortran(self, order) else in_c_order(self)
 
     def copy(self, order: str = "C") -> Any:
         """As `np.copy`, with the order of C if no other is asked for."""

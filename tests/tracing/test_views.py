@@ -93,3 +93,16 @@ def test_read_only_views_follow_what_they_view() -> None:
     x = np.arange(1.0, 7.0).reshape(2, 3)
     assert functad.grad(f)(x).tolist() == [[6.0, 6.0, 3.0], [1.0, 3.0, 1.0]]
     assert f(x) == pytest.approx(np.sum(functad.grad(f)(x) * x))
+
+
+@pytest.mark.parametrize("order", "AKCF")
+@pytest.mark.parametrize(
+    "x", [np.arange(8.0).reshape(2, 2, 2), np.asfortranarray(np.arange(6.0).reshape(2, 3)), np.arange(3.0)]
+)
+def test_astype_without_a_copy_is_a_view_where_numpys_is(x, order):
+    def f(x):
+        y = x.copy()
+        y[::-1].astype(float, order=order, copy=False)[...] *= 2.0
+        return y
+
+    np.testing.assert_array_equal(functad.vjp(f, x)[0], f(x))
