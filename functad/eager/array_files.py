@@ -7,10 +7,10 @@ import os
 import uuid
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -18,7 +18,9 @@ from functad.errors import StateError
 from functad.places import here
 
 _format = np.lib.format
+_Read = TypeVar("_Read")
 _ENDING = ".npy"
+_READINGS = 100
 _LONGEST_NAME = (1 << 16) - 1
 _HEADERS: dict[tuple[int, int], Callable[[IO[bytes]], Any]] = {
     (1, 0): _format.read_array_header_1_0,
@@ -109,21 +111,44 @@ _NEVER = "It holds text or Python objects, which are never loaded."
 
 def _entry(path: Path, archive: zipfile.ZipFile, name: str) -> Entry:
     key = name.removesuffix(_ENDING)
-    with _telling(f"the entry {key!r} of {path} is damaged"), archive.open(name) as entry:
-        version = _format.read_magic(entry)
-        # Later versions are for names of fields only, which numbers do not have.
-        shape, _, dtype = _HEADERS[version](entry) if version in _HEADERS else ((), False, np.dtype(object))
+    with _telling(f"the entry {key!r} of {path} is damaged"):
+        shape, dtype = _read(archive, name, _header)
     if dtype.kind not in "biufc":
         raise StateError(f"{path} is no .npz file of numbers, at {here()}: {key!r} is of {dtype}. {_NEVER}")
     return Entry(shape, dtype, partial(_array, path, archive, name))
 
 
 def _array(path: Path, archive: zipfile.ZipFile, name: str) -> Any:
-    with _telling(f"the entry {name.removesuffix(_ENDING)!r} of {path} is damaged"), archive.open(name) as entry:
-        array = _format.read_array(entry, allow_pickle=False)
-        if entry.read(1):
-            raise ValueError("there is more in it than its array")
-        return array
+    with _telling(f"the entry {name.removesuffix(_ENDING)!r} of {path} is damaged"):
+        return _read(archive, name, _whole_array)
+
+
+def _header(entry: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    version = _format.read_magic(entry)
+    if version not in _HEADERS:  # later ones are for names of fields only, which numbers do not have
+        return (), np.dtype(object)
+    shape, _, dtype = _HEADERS[version](entry)
+    return shape, dtype
+
+
+def _whole_array(entry: IO[bytes]) -> Any:
+    array = _format.read_array(entry, allow_pickle=False)
+    if entry.read(1):
+        raise ValueError("there is more in it than its array")
+    return array
+
+
+def _read(archive: zipfile.ZipFile, name: str, reader: Callable[[IO[bytes]], _Read]) -> _Read:
+    """Return what a reader finds in an entry.
+
+    NumPy reads a header by `ast.literal_eval`, which raises SystemError in Python 3.11 and 3.12 when another thread parses at
+    the same moment, because they count the depth of both in one place (CPython's issue 106905). The entry is then read again.
+    """
+    for _ in range(_READINGS - 1):
+        with archive.open(name) as entry, suppress(SystemError):
+            return reader(entry)
+    with archive.open(name) as entry:
+        return reader(entry)
 
 
 @contextmanager

@@ -242,7 +242,7 @@ def _called(snippet: str) -> tuple[str, bool]:
     """Return the last part of the name that an expression calls, `[]` if it reads by index, and whether it draws numbers."""
     try:
         node: ast.AST = ast.parse(snippet, mode="eval").body
-    except SyntaxError:
+    except (SyntaxError, SystemError):  # Python 3.11 and 3.12 raise the second when two threads parse at once
         return "", False
     if isinstance(node, ast.Subscript):
         name = node.value.attr if isinstance(node.value, ast.Attribute) else ""
