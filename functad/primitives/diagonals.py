@@ -9,9 +9,10 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.batching import elementwise
+from functad.primitives.conversion import laid_out_like
 from functad.primitives.indexing import scatter
 from functad.primitives.kinds import composite, linear
-from functad.primitives.operands import as_operand, read_only_view, refuse_out
+from functad.primitives.operands import as_operand, innermost, is_traced, read_only_view, refuse_out
 from functad.primitives.primitive import ENTRIES, Primitive
 
 Calls = list[tuple[tuple[Any, ...], dict[str, Any]]]
@@ -42,7 +43,10 @@ def _diagonal_samples(array: Any) -> Calls:
 @composite(np.diagonal, samples=_diagonal_samples, doc="linear; the cotangent is put on the diagonal")
 def _diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     params = {"offset": offset, "axis1": axis1, "axis2": axis2}
-    return read_only_view(a, _read_diagonal(as_operand(a), **params), ENTRIES[np.diagonal], params)
+    out, known = _read_diagonal(as_operand(a), **params), innermost(a)
+    if is_traced(a) and issubclass(type(known), np.ndarray):
+        out = laid_out_like(out, np.diagonal(known, offset, axis1, axis2))
+    return read_only_view(a, out, ENTRIES[np.diagonal], params)
 
 
 def _read_diagonal(a: Any, offset: int, axis1: int, axis2: int) -> Any:

@@ -180,7 +180,10 @@ def _sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: 
         raise UnsupportedError(f"sliding_window_view of a Tensor is read-only, at {here()}. Write into the Tensor itself.")
     params = {"window_shape": window_shape, "axis": axis}
     entry = ENTRIES[np.lib.stride_tricks.sliding_window_view]
-    return read_only_view(x, _windows(as_operand(x), window_shape, axis), entry, params)
+    out, known = _windows(as_operand(x), window_shape, axis), innermost(x)
+    if is_traced(x) and issubclass(type(known), np.ndarray):
+        out = laid_out_like(out, sliding_window_view(known, window_shape, axis))
+    return read_only_view(x, out, entry, params)
 
 
 def _windows(x: Any, window_shape: Any, axis: Any) -> Any:

@@ -3,13 +3,14 @@
 A kink is told from a bend by its scale: one-sided differences of a smooth function differ by the step times its second
 derivative, so twice as much for twice the step; at a kink they differ by the same for every step. A kink near the point, or a
 function that varies within the step, shows in central differences that depend on the step; then smaller steps are tried.
+Steps of two sizes must agree: stairs that are climbed by many steps at a time look like a slope.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -66,9 +67,9 @@ def measure(function: Function, primals: Sequence[Any], direction: Sequence[Any]
         sizes = [y.dtype.itemsize // (2 if y.dtype.kind == "c" else 1) for y in here]
         real_bytes = 4 if min([real_bytes, *sizes]) <= 4 else 8
         steps = STEPS[real_bytes]
-        best = [_differences(function, primals, direction, here, steps[0], real_bytes)]
-        for step in steps[1:]:
-            if all(bool(np.all(m.smooth)) for m in best[-1]):
+        best = [_differences(function, primals, direction, here, step, real_bytes) for step in steps[:2]]
+        for step in steps[2:]:
+            if all(bool(np.all(m.smooth)) for column in best[-2:] for m in column):
                 break
             best.append(_differences(function, primals, direction, here, step, real_bytes))
         found = [_best(column) for column in zip(*best, strict=True)]
@@ -107,16 +108,19 @@ def _measured(ahead: Any, behind: Any, far_ahead: Any, far_behind: Any, here: An
 
 
 def _best(tries: Sequence[Measured]) -> Measured:
-    """Return, element by element, the most certain of several measurements."""
-    best = tries[0]
+    """Return, element by element, the most certain of several measurements, where two can be trusted, and those agree."""
+    best, agree, disagree = tries[0], *np.zeros((2, *tries[0].smooth.shape), bool)
     for other in tries[1:]:
+        apart = np.abs(other.derivative - best.derivative) > best.uncertainty + other.uncertainty
+        agree |= best.smooth & other.smooth & ~apart
+        disagree |= best.smooth & other.smooth & apart
         better = (other.smooth & ~best.smooth) | (other.smooth & (other.uncertainty < best.uncertainty))
         best = Measured(
             np.where(better, other.derivative, best.derivative),
             np.where(better, other.uncertainty, best.uncertainty),
             best.smooth | other.smooth,
         )
-    return best
+    return replace(best, smooth=agree & ~disagree)
 
 
 def _sharpened(function: Function, primals: Sequence[Any], direction: Sequence[Any], found: list[Measured]) -> list[Measured]:

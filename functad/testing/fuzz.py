@@ -16,12 +16,12 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from functad.testing.program_checks import CHECKS, Examination, Finding, as_list
+from functad.testing.program_checks import CHECKS, Examination, Finding, as_list, like
 from functad.testing.program_nests import NEST_CHECKS, Nest, NestExamination, draw_nest
 from functad.testing.program_shrink import shrink
 from functad.testing.programs import Program, draw_program
@@ -31,6 +31,9 @@ BLOCK = 250
 
 SHORTENED = 4
 """How many failures of one kind are made short in a block: most are the same."""
+
+JITTERS = 12
+"""How often inputs are changed in their last digits to see whether a program that fails stands on a jump."""
 
 Counts = collections.Counter[tuple[str, str, str]]
 
@@ -123,9 +126,31 @@ def examined(program: Program, checks: Sequence[str] = ()) -> list[Finding]:
             program.inputs, before
         ):
             return []
-        if isinstance(program, Nest):
-            return list(NestExamination(program).findings(checks))
-        return list(Examination(program).findings(checks))
+        examination = NestExamination(program) if isinstance(program, Nest) else Examination(program)
+        found = list(examination.findings(checks))
+        if any(finding.outcome == "wrong" for finding in found) and _jumps(inside, expected):
+            return [
+                replace(finding, outcome="nothing", detail="") if finding.outcome == "wrong" else finding for finding in found
+            ]
+        return found
+
+
+def _jumps(program: Program, expected: Sequence[Any]) -> bool:
+    """Say whether a program jumps where it was drawn: a last digit of its inputs decides about its results.
+
+    So do roundings, which no two ways of computing the same have in common.
+    """
+    uniform = np.random.default_rng(len(program.source)).uniform
+    for _ in range(JITTERS):
+        moved = [like(x, x * (1 + uniform(-1e-13, 1e-13, np.shape(x)))) for x in program.inputs]
+        try:
+            found = as_list(program(*moved))
+        except (ValueError, TypeError, IndexError, ArithmeticError, AttributeError):
+            return True
+        for y, z in zip(found, expected, strict=True):
+            if np.shape(y) != np.shape(z) or not np.allclose(y, z, 1e-6, 1e-6):
+                return True
+    return False
 
 
 def _restored(inputs: Sequence[Any], before: Sequence[Any]) -> bool:

@@ -18,6 +18,7 @@ import numpy as np
 
 import functad
 from functad.errors import AbstractValueError, FunctadError
+from functad.primitives.conversion import copy_alike
 from functad.testing.differences import Measured, measure
 from functad.testing.programs import Program, written_out
 
@@ -305,9 +306,9 @@ def like(x: Any, values: Any) -> Any:
         return x.dtype.type(values)
     if x.flags.c_contiguous:
         return np.asarray(values, x.dtype)
-    axes = sorted(range(x.ndim), key=lambda k: -abs(x.strides[k]))
-    made = np.empty([x.shape[k] for k in axes], x.dtype).transpose(np.argsort(axes))
-    made = made[tuple(slice(None, None, -1 if stride < 0 else 1) for stride in x.strides)]
+    made = copy_alike(x)
+    if not made.flags.writeable:  # elements that share their memory have one value
+        made = np.empty_like(x)
     made[...] = values
     return made
 

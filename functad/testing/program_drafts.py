@@ -87,6 +87,21 @@ class Draft:
         """Return a constant."""
         return str(self.one(["0.5", "2.0", "-1.5", "3", "1.0", "-0.25"]))
 
+    def ties(self, name: str) -> bool:
+        """Say whether two elements of a value are equal, or nearly: which of them comes first is nobody's choice then."""
+        return bool(np.min(np.diff(np.sort(self.space[name], axis=None)), initial=1.0) < 1e-3)
+
+    def untied(self) -> str:
+        """Return the name of an array whose elements have an order.
+
+        Raises:
+            Impossible: the one that was drawn has ties.
+        """
+        name = self.array()
+        if self.ties(name):
+            raise Impossible
+        return name
+
     def axis(self, ndim: int) -> int:
         """Return an axis, counted from either end."""
         if not ndim:

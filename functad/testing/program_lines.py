@@ -74,7 +74,7 @@ def ufunc_reduction(d: Draft) -> str:
 @line("reductions")
 def quantile(d: Draft) -> str:
     """A median or quantile."""
-    a = d.array()
+    a = d.untied()
     axis = d.axis(np.ndim(d.space[a]))
     return str(d.one([f"np.median({a}, axis={axis})", f"np.quantile({a}, 0.3, axis={axis})", f"np.average({a}, axis={axis})"]))
 
@@ -178,11 +178,14 @@ def gathered(d: Draft) -> str:
         f"{a}[{picks}]",
         f"{a}[..., {[d.choose(value.shape[-1]), 0]}]",
         f"np.take({a}, {[d.choose(along), -1]}, axis={axis})",
-        f"np.take_along_axis({a}, np.argsort({a}, axis={axis}), axis={axis})",
-        f"np.take_along_axis({a}, np.argmax({a}, axis={axis}, keepdims=True), axis={axis})",
         f"{a}[np.array({picks})[:, None], ...]",
         f"np.take({a}, {picks}, mode='wrap')",
     ]
+    if not d.ties(a):
+        ways += [
+            f"np.take_along_axis({a}, np.argsort({a}, axis={axis}), axis={axis})",
+            f"np.take_along_axis({a}, np.argmax({a}, axis={axis}, keepdims=True), axis={axis})",
+        ]
     if value.ndim > 1:
         ways += [f"{a}[{picks}, {[d.choose(value.shape[1]) for _ in picks]}]", f"np.diagonal({a})", f"{a}[0, {[0, -1]}]"]
     return str(d.one(ways))
@@ -337,7 +340,7 @@ def transform(d: Draft) -> str:
 @line("ordering")
 def ordered(d: Draft) -> str:
     """Values in order."""
-    a = d.array()
+    a = d.untied()
     axis = d.axis(np.ndim(d.space[a]))
     ways = [f"np.sort({a}, axis={axis})", f"np.partition({a}, 0, axis={axis})", f"{a}.ravel()[np.argsort({a}, axis=None)]"]
     return str(d.one([*ways, f"np.percentile({a}, [20, 70], axis={axis})", f"np.sort({a}, axis=None)"]))
@@ -346,7 +349,7 @@ def ordered(d: Draft) -> str:
 @line("nan")
 def skipping(d: Draft) -> str:
     """A function that skips NaN."""
-    a = d.array()
+    a = d.untied()
     axis = d.axes(np.ndim(d.space[a]))
     holed = f"np.where({a} > 1.2, np.nan, {a})"
     name = d.one(["sum", "mean", "max", "min", "prod", "var", "std", "median"])

@@ -37,6 +37,12 @@ BINARY = (
     "less", "equal", "not_equal", "remainder", "true_divide", "floor_divide", "kron", "isclose", "allclose", "nextafter",
 )
 # fmt: on
+STEEP = ("sqrt", "cbrt", "power", "float_power", "**")
+"""What is infinitely steep at 0: where that meets a slope of 0 by two ways, reverse mode has the difference of infinities."""
+
+ORDERING = ("sort", "median")
+"""What has no derivative where elements are equal."""
+
 TESTS = (
     "isinstance({0}, float)",
     "isinstance({0}, np.ndarray)",
@@ -72,6 +78,7 @@ def operator(d: Draft) -> str:
     sign = d.one(["+", "*", "-", "/", "**", "%", "//"])
     if sign[0] in "/%" and np.min(np.abs(d.value(right))) < 0.3:  # it jumps within the step of a difference
         raise Impossible
+    _check(d, sign, left)
     return f"{left} {sign} {right}"
 
 
@@ -80,11 +87,26 @@ def function(d: Draft) -> str:
     """A function of NumPy, of numbers of any type."""
     a = d.operand()
     if d.choose(2):
-        return f"np.{d.one(UNARY)}({a})"
+        name = d.one(UNARY)
+        _check(d, name, a)
+        return f"np.{name}({a})"
     b = d.one(NUMBERS) if d.choose(2) else d.operand(lambda value: broadcasts(value, d.space[a]))
     if a == b:
         return f"np.multiply({a}, {a})"
-    return f"np.{d.one(BINARY)}({', '.join((a, b) if d.choose(2) else (b, a))})"
+    name = d.one(BINARY)
+    left, right = (a, b) if d.choose(2) else (b, a)
+    _check(d, name, left)
+    return f"np.{name}({left}, {right})"
+
+
+def _check(d: Draft, name: str, a: str) -> None:
+    """Refuse a function where it has no derivative.
+
+    Raises:
+        Impossible: it is infinitely steep, or elements are equal.
+    """
+    if (name in STEEP and np.min(np.abs(d.value(a)), initial=1.0) < 1e-2) or (name in ORDERING and d.ties(a)):
+        raise Impossible
 
 
 @line("numbers")

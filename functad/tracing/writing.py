@@ -327,8 +327,9 @@ class Writing:
     __irshift__ = _in_place("rshift")
 
     def fill(self, value: Any) -> None:
-        """Set all elements to a value."""
-        write(self, Ellipsis, value)
+        """Set all elements to a value; nothing happens to a number, as in NumPy."""
+        if not issubclass(type(innermost(self)), np.generic):
+            write(self, Ellipsis, value)
 
     def sort(self, axis: int = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> None:
         """Sort in place, as `np.sort` does into a new array."""

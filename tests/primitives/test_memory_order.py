@@ -51,7 +51,7 @@ LAYOUTS: dict[str, Callable[[Any], Any]] = {
     "turned": _turned,
 }
 
-# Read-only views whose elements functad reads in other ways; what is written to the array is seen there.
+# Read-only views, whose elements functad puts into memory of their own in the same order; what is written to the array is seen.
 READ_ONLY = {"diagonal", "diag", "numpy.linalg.diagonal", "numpy.lib.stride_tricks.sliding_window_view"}
 # NumPy goes over elements that share their memory in an order of its own, or a copy of an axis of length 1 has other strides.
 OTHERS = {("vecdot", "mixed"), *[(name, "broadcast") for name in ("geomspace", "hfft", "nanmean", "nanvar")]}
@@ -77,7 +77,8 @@ def _is_view(a: Any, p: Any) -> bool:
 def _facts(call: Call, primals: Any) -> list[Any]:
     """Return what is compared of each result that can have a derivative and has elements."""
     results = [a for a in call.arrays(*primals) if dtype_of(a).kind in "fc" and 0 not in np.shape(a)]
-    return [(None if label(call.entry) in READ_ONLY else _strides(a), [_is_view(a, p) for p in primals]) for a in results]
+    copied = label(call.entry) in READ_ONLY
+    return [(_strides(np.empty_like(innermost(a)) if copied else a), [_is_view(a, p) for p in primals]) for a in results]
 
 
 def _expected(call: Call, primals: list[Any]) -> Any:

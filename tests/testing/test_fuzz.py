@@ -11,7 +11,8 @@ import pytest
 
 import functad
 from functad.primitives.primitive import ENTRIES
-from functad.testing import fuzz
+from functad.testing import fuzz, program_checks
+from functad.testing.differences import measure
 from functad.testing.program_checks import CHECKS
 from functad.testing.program_layers import CONTAINERS, NEUTRAL, OUTERMOST, PRELUDE, PULLS, PUSHES, container
 from functad.testing.program_nests import Layer, Nest
@@ -98,6 +99,20 @@ def test_all_checks_of_a_plain_program_compare():
 def test_what_numpy_does_not_run_is_not_examined():
     assert fuzz.examined(replace(SIMPLE, lines=SIMPLE.lines[1:])) == []
     assert fuzz.examined(replace(SIMPLE, lines=("a0 = x0 > 0",))) == []
+
+
+def test_what_hangs_on_the_last_digit_is_not_compared(monkeypatch):
+    program = Program(("a0 = np.floor(x0)",), (np.array([3.0, 0.5]),), ("shown",))
+    monkeypatch.setattr(fuzz.Examination, "check_value", lambda self: program_checks.compare([2.0], [3.0], 1e-9))
+    assert [f.outcome for f in fuzz.examined(program, ["value"])] == ["nothing"]
+    steady = replace(program, inputs=(np.array([3.5, 0.5]),))
+    assert [f.outcome for f in fuzz.examined(steady, ["value"])] == ["wrong"]
+
+
+@pytest.mark.parametrize("width", [0.3, 0.05, 0.01])
+def test_stairs_are_no_slope(width):
+    [found] = measure(lambda x: [np.floor(x / width) * width], [np.linspace(0.51, 0.93, 9)], [np.ones(9)], real_bytes=4)
+    assert np.all(found.derivative[found.smooth] == 0)
 
 
 def test_a_wrong_rule_is_found_and_made_short(monkeypatch, capsys):

@@ -335,3 +335,14 @@ def test_what_cannot_be_written_into_is_refused_with_a_cure():
         functad.grad(into_a_number)(np.ones(2))
     with pytest.raises(functad.errors.AssignmentError, match=r"read-only.*Write into a copy"):
         functad.grad(into_zeros)(np.ones(2))
+
+
+def test_filling_a_number_does_nothing_as_in_numpy():
+    def f(x):
+        y = x * 3.0
+        y.fill(5.0)
+        np.unstack(x[None] * y, axis=-1)[-1].fill(-1.0)
+        return y * x
+
+    assert f(np.float64(2.0)) == 12.0
+    assert functad.grad(f)(np.float64(2.0)) == 12.0
