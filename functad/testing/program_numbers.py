@@ -78,7 +78,7 @@ def operator(d: Draft) -> str:
     sign = d.one(["+", "*", "-", "/", "**", "%", "//"])
     if sign[0] in "/%" and np.min(np.abs(d.value(right))) < 0.3:  # it jumps within the step of a difference
         raise Impossible
-    _check(d, sign, left)
+    _check(d, sign, left, right)
     return f"{left} {sign} {right}"
 
 
@@ -95,17 +95,20 @@ def function(d: Draft) -> str:
         return f"np.multiply({a}, {a})"
     name = d.one(BINARY)
     left, right = (a, b) if d.choose(2) else (b, a)
-    _check(d, name, left)
+    _check(d, name, left, right)
     return f"np.{name}({left}, {right})"
 
 
-def _check(d: Draft, name: str, a: str) -> None:
+def _check(d: Draft, name: str, a: str, b: str = "") -> None:
     """Refuse a function where it has no derivative.
 
     Raises:
-        Impossible: it is infinitely steep, or elements are equal.
+        Impossible: it is infinitely steep, a negative number to a power that may vary, or elements are equal.
     """
-    if (name in STEEP and np.min(np.abs(d.value(a)), initial=1.0) < 1e-2) or (name in ORDERING and d.ties(a)):
+    base = d.value(a)
+    if name in STEEP and (np.min(np.abs(base), initial=1.0) < 1e-2 or (b in d.names and np.min(base, initial=1.0) < 0)):
+        raise Impossible
+    if name in ORDERING and d.ties(a):
         raise Impossible
 
 
