@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of
 from functad.primitives import batching
 from functad.primitives.kinds import broadcasting_samples, composite, constant, elementwise
 from functad.primitives.operands import as_operand, refuse_out
@@ -102,6 +103,26 @@ ROUND = constant(
 ROUND.front = round_to
 ROUND.batch = batching.elementwise
 composite(np.around, samples=lambda array: [((array(3), 1), {})], doc="as round")(round_to)
+
+
+def _round_number(a: Any, *, decimals: int | None) -> Any:
+    return round(a, decimals) if type(a) in PYTHON_SCALARS else np.round(a, decimals or 0)
+
+
+def _round_number_spec(a: Any, *, decimals: int | None) -> ArraySpec:
+    return ArraySpec((), np.dtype(np.int64) if decimals is None else dtype_of(a), weak=True)
+
+
+ROUND_NUMBER = constant(
+    round,
+    compute=_round_number,
+    spec=_round_number_spec,
+    samples=lambda array: [((array(),), {"decimals": 1})],
+    doc=_STEP,
+    name="round of a Python number",
+    internal=True,
+)
+ROUND_NUMBER.batch = batching.elementwise
 
 constant(np.spacing, doc=_STEP, samples=_ONE, complex=False)
 

@@ -20,7 +20,7 @@ from functad.primitives.indexing import GETITEM, get_item
 from functad.primitives.indices import add_at, array_axes, indexed_shape, is_basic, never_repeats
 from functad.primitives.kinds import linear
 from functad.primitives.operands import is_traced
-from functad.primitives.primitive import Primitive
+from functad.primitives.primitive import Composite, Primitive
 from functad.primitives.selection import kept
 from functad.primitives.shaping import RESHAPE, TRANSPOSE, Calls
 
@@ -43,8 +43,9 @@ class Step(NamedTuple):
     copied: bool = False
 
     def read(self, a: Any) -> Any:
-        """Return the view of an array or a Tensor."""
-        out = self.primitive(a, **self.params)
+        """Return the view of an array or a Tensor; of an array, that of NumPy, where functad computes it as a copy."""
+        plain = type(self.primitive) is Composite and not is_traced(a)
+        out = (self.primitive.function if plain else self.primitive)(a, **self.params)
         return out if self.number is None else out[self.number]
 
     def spec(self, a: ArraySpec) -> ArraySpec:

@@ -148,7 +148,7 @@ def _jumps(program: Program, expected: Sequence[Any]) -> bool:
         except (ValueError, TypeError, IndexError, ArithmeticError, AttributeError):
             return True
         for y, z in zip(found, expected, strict=True):
-            if np.shape(y) != np.shape(z) or not np.allclose(y, z, 1e-6, 1e-6):
+            if np.shape(y) != np.shape(z) or not np.allclose(y, z, 1e-9, 1e-9):
                 return True
     return False
 

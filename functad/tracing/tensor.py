@@ -14,6 +14,7 @@ from functad.errors import UnsupportedError
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
 from functad.places import here
 from functad.primitives import vocabulary
+from functad.primitives.comparisons import ROUND_NUMBER
 from functad.primitives.names import shown_name
 from functad.primitives.operands import (
     TensorGivenError,
@@ -79,6 +80,8 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         if type(self.value) not in _STRONG and all(map(is_weak, inputs)):
             inputs = tuple([strong(value) if is_traced(value) else np.asarray(value)[()] for value in inputs])
             first = next(filter(is_traced, inputs))
+        if type(self.value) is np.float64 and complex in map(type, inputs):  # Python's operators would give a Python number
+            inputs = tuple([np.complex128(value) if type(value) is complex else value for value in inputs])
         if not kwargs and method == "__call__":
             short = BINARY.get(ufunc) or _short_way(ufunc)
             if short is not None:
@@ -166,8 +169,9 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         return self.size * self.dtype.itemsize
 
     def __round__(self, ndigits: int | None = None) -> Any:
-        out: Any = np.round(self, 0 if ndigits is None else ndigits)
-        return round(self.value, ndigits) if type(out) is np.float64 and type(self.value) is float else out  # as Python rounds
+        if is_weak(self):
+            return ROUND_NUMBER(self, decimals=ndigits)
+        return np.round(self, 0 if ndigits is None else ndigits)
 
     def __contains__(self, item: Any) -> bool:
         return bool((self == item).any())

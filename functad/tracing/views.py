@@ -21,9 +21,9 @@ from functad.errors import UnsupportedError
 from functad.expressions.spec import ArraySpec
 from functad.places import here
 from functad.primitives.conversion import copy_alike
-from functad.primitives.operands import is_traced
-from functad.primitives.primitive import Primitive
-from functad.primitives.writing import Path, Step
+from functad.primitives.operands import innermost, is_traced
+from functad.primitives.primitive import Composite, Primitive
+from functad.primitives.writing import Path, Step, part
 
 _ndarray = np.ndarray
 _new_step = tuple.__new__  # half the time of a call of the named tuple
@@ -94,10 +94,19 @@ def note_view(base: Any, view: Any, primitive: Primitive, params: dict[str, Any]
     origin = getattr(base, "origin", None)
     if origin is None:
         enter(base, (step,), view)
-    elif origin[1] and origin[1][-1].copied:
+    elif origin[1] and (origin[1][-1].copied or _copies(origin[0], (*origin[1], step))):
         view.value = view.value if isinstance(view.value, ArraySpec) else np.copy(view.value)
     else:
         enter(origin[0], (*origin[1], step), view)
+
+
+def _copies(root: Any, path: Path) -> bool:
+    """Say whether NumPy copies at the end of a path with a view in it that functad computes as a copy, such as a diagonal."""
+    if all(type(step.primitive) is not Composite for step in path):
+        return False
+    known = innermost(root)
+    model = known if issubclass(type(known), _ndarray) else np.empty(known.shape, known.dtype)
+    return not np.may_share_memory(part(model, path), model)
 
 
 def note_doubt(base: Any, made: Any) -> None:

@@ -121,3 +121,23 @@ def test_operators_on_python_numbers_give_python_numbers():
     functad.jvp(f, (0.3,), (1.0,))
     single = functad.grad(lambda x: np.sum((x * 2 + 1) ** 2 * np.ones(2, np.float32)))
     assert isinstance(single(0.3), float)
+
+
+@pytest.mark.parametrize("ufunc", [np.add, np.subtract, np.multiply, np.divide, np.power])
+@pytest.mark.parametrize("number", [1j, 2 - 1j])
+def test_python_complex_numbers_beside_numpys_give_numpys(ufunc, number):
+    for f in (lambda x: np.imag(ufunc(number, x)), lambda x: np.real(ufunc(x, number))):
+        value = functad.vjp(f, np.float64(0.7))[0]
+        assert type(value) is np.float64
+        assert value == f(np.float64(0.7))
+
+
+def test_rounded_python_numbers_stay_weak_in_expression_lists():
+    def f(x):
+        return (round(x, 1) + round(x)) * np.ones(2, np.float32)
+
+    listed = functad.make_expressions(f)(0.77)
+    for x in (0.77, 2.5, -1.25):
+        found = listed(x)
+        assert found.dtype == np.float32
+        assert found.tolist() == f(x).tolist()

@@ -106,3 +106,28 @@ def test_astype_without_a_copy_is_a_view_where_numpys_is(x, order):
         return y
 
     np.testing.assert_array_equal(functad.vjp(f, x)[0], f(x))
+
+
+@pytest.mark.parametrize("look", [lambda a: a, lambda a: a.T, lambda a: a[0], lambda a: a.reshape(-1), lambda a: a.T.ravel()])
+@pytest.mark.parametrize(
+    "window",
+    [
+        lambda b: np.lib.stride_tricks.sliding_window_view(b, 2, axis=-1),
+        lambda b: np.diagonal(np.stack([b, b])),
+        lambda b: np.diagonal(b[None].T @ np.ones((1, 3))),
+        lambda b: np.diag(np.reshape(np.repeat(b, 3), (3, 3))),
+    ],
+)
+@pytest.mark.parametrize("known", [False, True])
+def test_views_of_read_only_views_where_values_are_not_known(look, window, known):
+    def f(x):
+        b = x.copy() if known else np.asfortranarray(x, like=x) * 1.0
+        a = look(window(b))
+        b *= 9.0
+        return a, look(window(b))
+
+    x = np.array([1.0, 2.0, 3.0])
+    expected = f(x)
+    for found in (functad.vjp(f, x)[0], functad.make_expressions(f)(x)(x), [y[0] for y in functad.vmap(f)(x[None])]):
+        for y, z in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(y, z)
