@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import UnsupportedError
-from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
+from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, spec_of
 from functad.places import here
 from functad.primitives import vocabulary
 from functad.primitives.comparisons import ROUND_NUMBER
@@ -80,7 +80,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         if type(self.value) not in _STRONG and all(map(is_weak, inputs)):
             inputs = tuple([strong(value) if is_traced(value) else np.asarray(value)[()] for value in inputs])
             first = next(filter(is_traced, inputs))
-        if type(self.value) is np.float64 and complex in map(type, inputs):  # Python's operators would give a Python number
+        if complex in map(type, inputs) and dtype_of(self) == np.float64:  # Python's operators would give a Python number
             inputs = tuple([np.complex128(value) if type(value) is complex else value for value in inputs])
         if not kwargs and method == "__call__":
             short = BINARY.get(ufunc) or _short_way(ufunc)

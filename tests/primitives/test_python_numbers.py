@@ -130,6 +130,7 @@ def test_python_complex_numbers_beside_numpys_give_numpys(ufunc, number):
         value = functad.vjp(f, np.float64(0.7))[0]
         assert type(value) is np.float64
         assert value == f(np.float64(0.7))
+        assert type(functad.make_expressions(f)(np.float64(0.7))(np.float64(0.7))) is np.float64
 
 
 def test_rounded_python_numbers_stay_weak_in_expression_lists():
