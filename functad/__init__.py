@@ -9,17 +9,24 @@ from functad.expressions.expressions import Expressions
 from functad.expressions.spec import ArraySpec
 from functad.tracing.tensor import Tensor
 from functad.transforms.abstract import eval_shape, make_expressions
-from functad.transforms.forward import jvp
-from functad.transforms.gradient import grad, value_and_grad, vjp
+from functad.transforms.grad import grad, value_and_grad, vjp
 from functad.transforms.stop import stop_gradient
-from functad.tree_functions import tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
-from functad.trees import register_tree, static_field
+from functad.transforms.walks.forward import jvp
+from functad.trees.functions import tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
+from functad.trees.structure import register_tree, static_field
 
 if _TYPE_CHECKING:
     from functad import nn, optimize, optimizers
+    from functad.control.associative import associative_scan
+    from functad.control.branches import cond, switch
+    from functad.control.loops import fori_loop, while_loop
+    from functad.control.map import map as map  # noqa: A004 - not in `__all__`, where it would shadow Python's
+    from functad.control.scan import scan
+    from functad.diagnostics.explain import explain
+    from functad.diagnostics.nans import debug_nans
+    from functad.diagnostics.strict import strict_derivatives
     from functad.eager.custom import custom_gradient, grad_pass_through, recompute_grad
     from functad.eager.forward_accumulator import ForwardAccumulator
-    from functad.eager.functional_call import functional_call, values_of
     from functad.eager.gradient_functions import (
         gradients_function,
         implicit_gradients,
@@ -28,34 +35,30 @@ if _TYPE_CHECKING:
         value_and_gradients_function,
     )
     from functad.eager.graph import AggregationMethod, gradients, graph, hessians
-    from functad.eager.module import Module
-    from functad.eager.recording import constant
-    from functad.eager.requests import UnconnectedGradients
-    from functad.eager.saving import restore, save
-    from functad.eager.tape import GradientTape
-    from functad.eager.variable import Variable
+    from functad.eager.models.call import functional_call, values_of
+    from functad.eager.models.module import Module
+    from functad.eager.models.save import restore, save
+    from functad.eager.models.variable import Variable
+    from functad.eager.tape.recorder import constant
+    from functad.eager.tape.request import UnconnectedGradients
+    from functad.eager.tape.tape import GradientTape
+    from functad.implicit.linear_solve import custom_linear_solve
+    from functad.implicit.odeint import odeint
+    from functad.implicit.root import argmin, custom_fixed_point, custom_root
     from functad.primitives.coverage import coverage
-    from functad.transforms.batch import vmap
-    from functad.transforms.checkpoint import checkpoint, checkpoint_name
-    from functad.transforms.checkpoint_sequence import checkpoint_sequence
-    from functad.transforms.control_associative import associative_scan
-    from functad.transforms.control_branches import cond, switch
-    from functad.transforms.control_loops import fori_loop, while_loop
-    from functad.transforms.control_map import map as map  # noqa: A004 - not in `__all__`, where it would shadow Python's
-    from functad.transforms.control_scan import scan
-    from functad.transforms.custom import custom_jvp, custom_vjp
-    from functad.transforms.explain import explain
-    from functad.transforms.implicit import argmin, custom_fixed_point, custom_root
+    from functad.rules.checkpoint import checkpoint, checkpoint_name
+    from functad.rules.checkpoint_sequence import checkpoint_sequence
+    from functad.rules.custom import custom_jvp, custom_vjp
+    from functad.rules.register import numerical_primitive, primitive
+    from functad.sparse.derivatives import sparse_hessian, sparse_jacobian
+    from functad.sparse.pattern import SparsityPattern
+    from functad.sparse.patterns import hessian_sparsity, jacobian_sparsity
+    from functad.transforms.calling.promises import trust_rules
+    from functad.transforms.calling.trust import trust_constants
+    from functad.transforms.elementwise_grad import elementwise_grad
     from functad.transforms.jacobian import jacfwd, jacobian, jacrev, value_and_jacobian
     from functad.transforms.linear import linear_transpose, linearize
-    from functad.transforms.linear_solve import custom_linear_solve
-    from functad.transforms.nans import debug_nans
-    from functad.transforms.ode import odeint
-    from functad.transforms.pointwise import elementwise_grad
-    from functad.transforms.promises import trust_rules
     from functad.transforms.ravel import ravel
-    from functad.transforms.registering import numerical_primitive, primitive
-    from functad.transforms.rows import RowSlices
     from functad.transforms.second_order import (
         divergence,
         gauss_newton_product,
@@ -65,93 +68,90 @@ if _TYPE_CHECKING:
         laplacian,
         value_grad_and_hessian,
     )
-    from functad.transforms.sparse import sparse_hessian, sparse_jacobian
-    from functad.transforms.sparse_patterns import hessian_sparsity, jacobian_sparsity
-    from functad.transforms.sparsity import SparsityPattern
-    from functad.transforms.strict import strict_derivatives
     from functad.transforms.taylor import deriv, taylor
-    from functad.transforms.trust import trust_constants
+    from functad.transforms.vmap import vmap
+    from functad.transforms.walks.row_slices import RowSlices
 
 __version__ = "0.1.0"
 
 _LATER = {
     "AggregationMethod": "functad.eager.graph",
-    "argmin": "functad.transforms.implicit",
-    "associative_scan": "functad.transforms.control_associative",
-    "checkpoint": "functad.transforms.checkpoint",
-    "checkpoint_name": "functad.transforms.checkpoint",
-    "checkpoint_sequence": "functad.transforms.checkpoint_sequence",
+    "argmin": "functad.implicit.root",
+    "associative_scan": "functad.control.associative",
+    "checkpoint": "functad.rules.checkpoint",
+    "checkpoint_name": "functad.rules.checkpoint",
+    "checkpoint_sequence": "functad.rules.checkpoint_sequence",
     "compat": "functad.compat",
-    "cond": "functad.transforms.control_branches",
-    "constant": "functad.eager.recording",
+    "cond": "functad.control.branches",
+    "constant": "functad.eager.tape.recorder",
     "coverage": "functad.primitives.coverage",
-    "custom_fixed_point": "functad.transforms.implicit",
+    "custom_fixed_point": "functad.implicit.root",
     "custom_gradient": "functad.eager.custom",
-    "custom_jvp": "functad.transforms.custom",
-    "custom_linear_solve": "functad.transforms.linear_solve",
-    "custom_root": "functad.transforms.implicit",
-    "custom_vjp": "functad.transforms.custom",
-    "debug_nans": "functad.transforms.nans",
+    "custom_jvp": "functad.rules.custom",
+    "custom_linear_solve": "functad.implicit.linear_solve",
+    "custom_root": "functad.implicit.root",
+    "custom_vjp": "functad.rules.custom",
+    "debug_nans": "functad.diagnostics.nans",
     "deriv": "functad.transforms.taylor",
     "divergence": "functad.transforms.second_order",
-    "elementwise_grad": "functad.transforms.pointwise",
-    "explain": "functad.transforms.explain",
-    "fori_loop": "functad.transforms.control_loops",
+    "elementwise_grad": "functad.transforms.elementwise_grad",
+    "explain": "functad.diagnostics.explain",
+    "fori_loop": "functad.control.loops",
     "ForwardAccumulator": "functad.eager.forward_accumulator",
-    "functional_call": "functad.eager.functional_call",
+    "functional_call": "functad.eager.models.call",
     "gauss_newton_product": "functad.transforms.second_order",
     "grad_pass_through": "functad.eager.custom",
     "gradients": "functad.eager.graph",
     "gradients_function": "functad.eager.gradient_functions",
-    "GradientTape": "functad.eager.tape",
+    "GradientTape": "functad.eager.tape.tape",
     "graph": "functad.eager.graph",
     "hessian": "functad.transforms.second_order",
     "hessian_diagonal": "functad.transforms.second_order",
-    "hessian_sparsity": "functad.transforms.sparse_patterns",
+    "hessian_sparsity": "functad.sparse.patterns",
     "hessians": "functad.eager.graph",
     "hvp": "functad.transforms.second_order",
     "implicit_gradients": "functad.eager.gradient_functions",
     "implicit_value_and_gradients": "functad.eager.gradient_functions",
     "jacfwd": "functad.transforms.jacobian",
     "jacobian": "functad.transforms.jacobian",
-    "jacobian_sparsity": "functad.transforms.sparse_patterns",
+    "jacobian_sparsity": "functad.sparse.patterns",
     "jacrev": "functad.transforms.jacobian",
     "laplacian": "functad.transforms.second_order",
     "linear_transpose": "functad.transforms.linear",
     "linearize": "functad.transforms.linear",
     "make_vjp": "functad.eager.gradient_functions",
-    "map": "functad.transforms.control_map",
-    "Module": "functad.eager.module",
+    "map": "functad.control.map",
+    "Module": "functad.eager.models.module",
     "nn": "functad.nn",
-    "numerical_primitive": "functad.transforms.registering",
+    "numerical_primitive": "functad.rules.register",
     "numpy": "functad.numpy",
-    "odeint": "functad.transforms.ode",
+    "odeint": "functad.implicit.odeint",
     "optimize": "functad.optimize",
     "optimizers": "functad.optimizers",
-    "primitive": "functad.transforms.registering",
+    "primitive": "functad.rules.register",
     "ravel": "functad.transforms.ravel",
     "recompute_grad": "functad.eager.custom",
-    "restore": "functad.eager.saving",
-    "RowSlices": "functad.transforms.rows",
-    "save": "functad.eager.saving",
-    "scan": "functad.transforms.control_scan",
-    "sparse_hessian": "functad.transforms.sparse",
-    "sparse_jacobian": "functad.transforms.sparse",
-    "SparsityPattern": "functad.transforms.sparsity",
-    "strict_derivatives": "functad.transforms.strict",
-    "switch": "functad.transforms.control_branches",
+    "restore": "functad.eager.models.save",
+    "RowSlices": "functad.transforms.walks.row_slices",
+    "save": "functad.eager.models.save",
+    "scan": "functad.control.scan",
+    "sparse_hessian": "functad.sparse.derivatives",
+    "sparse_jacobian": "functad.sparse.derivatives",
+    "SparsityPattern": "functad.sparse.pattern",
+    "strict_derivatives": "functad.diagnostics.strict",
+    "switch": "functad.control.branches",
     "taylor": "functad.transforms.taylor",
     "testing": "functad.testing",
-    "trust_constants": "functad.transforms.trust",
-    "trust_rules": "functad.transforms.promises",
-    "UnconnectedGradients": "functad.eager.requests",
+    "trust_constants": "functad.transforms.calling.trust",
+    "trust_rules": "functad.transforms.calling.promises",
+    "UnconnectedGradients": "functad.eager.tape.request",
     "value_and_gradients_function": "functad.eager.gradient_functions",
     "value_and_jacobian": "functad.transforms.jacobian",
     "value_grad_and_hessian": "functad.transforms.second_order",
-    "values_of": "functad.eager.functional_call",
-    "Variable": "functad.eager.variable",
-    "vmap": "functad.transforms.batch",
-    "while_loop": "functad.transforms.control_loops",
+    "values_of": "functad.eager.models.call",
+    "Variable": "functad.eager.models.variable",
+    "vmap": "functad.transforms.vmap",
+    "while_loop": "functad.control.loops",
 }
 """Where names are that are imported when they are first asked for, so that `import functad` stays quick."""
 

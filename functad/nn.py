@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from functad.eager.module import Module
-from functad.eager.readable import read
-from functad.eager.variable import Variable
+from functad.eager.models.module import Module
+from functad.eager.models.readable import read
+from functad.eager.models.variable import Variable
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import here, name_of
+from functad.primitives.elementwise.special import softmax_first
 from functad.primitives.operands import as_operand
-from functad.primitives.special import softmax_first
-from functad.tracing.batching import lowest
+from functad.tracing.traces.batch import lowest
 from functad.transforms.stop import stop_gradient
 
 __all__ = [

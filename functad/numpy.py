@@ -33,14 +33,14 @@ from functad.errors import UnsupportedError
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import here
 from functad.primitives import vocabulary
-from functad.primitives.conversion import astype
+from functad.primitives.arranging.reshape import atleast
+from functad.primitives.elementwise.conversion import astype
 from functad.primitives.operands import as_operand, is_traced
-from functad.primitives.shaping import atleast
 from functad.tracing.constants import apart_from
-from functad.tracing.recorder import OPEN
 from functad.tracing.tensor import Tensor
+from functad.tracing.traces.base import OPEN
 from functad.tracing.writing import buffer
-from functad.trees import flatten
+from functad.trees.structure import flatten
 
 
 def _has_tensors(*trees: Any) -> bool:

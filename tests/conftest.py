@@ -26,7 +26,7 @@ def small_heap(monkeypatch):
 
     An open tape drops no record while objects are frozen, for they might hold its Tensors; these here are older than any.
     """
-    from functad.eager import pruning
+    from functad.eager.tape import pruning
 
     monkeypatch.setattr(pruning, "gc", SimpleNamespace(get_referrers=gc.get_referrers, get_freeze_count=lambda: 0))
     gc.freeze()

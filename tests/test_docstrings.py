@@ -14,14 +14,14 @@ MODULES = ("functad", "functad.nn", "functad.optimize", "functad.optimizers", "f
 ELSEWHERE = {"functad": ("map",)}  # public, and not in `__all__`, where it would shadow Python's
 # What public functions return, and users therefore hold.
 RETURNED = (
-    "functad.transforms.custom.CustomFunction",
-    "functad.transforms.explain.Explanation",
-    "functad.transforms.explain.Finding",
+    "functad.rules.custom.CustomFunction",
+    "functad.diagnostics.explain.Explanation",
+    "functad.diagnostics.explain.Finding",
     "functad.transforms.linear.LinearFunction",
-    "functad.transforms.registering.RegisteredFunction",
-    "functad.transforms.sparse_coloring.Coloring",
-    "functad.transforms.sparsity.Coordinates",
-    "functad.trees.Structure",
+    "functad.rules.register.RegisteredFunction",
+    "functad.sparse.coloring.Coloring",
+    "functad.sparse.pattern.Coordinates",
+    "functad.trees.structure.Structure",
 )
 SECTION = re.compile(r"^(Args|Attributes|Example|Raises|Returns|Yields):$", re.MULTILINE)
 ENTRY = re.compile(r"^ {4}(\*{0,2}\w+(?:, \*{0,2}\w+)*):", re.MULTILINE)

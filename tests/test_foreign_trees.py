@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad import trees
+from functad.trees import structure as trees
 
 ROOT = Path(__file__).parents[1]
 
@@ -124,7 +124,7 @@ def test_class_that_optree_knows(known, monkeypatch, namespace):
 JAX = """
 import dataclasses
 import functad
-from functad import trees
+from functad.trees import structure as trees
 import numpy as np
 
 @dataclasses.dataclass
@@ -167,7 +167,7 @@ assert gradient["l"].weight[0] == 12.0 and gradient["p"].b == 4.0 and gradient["
 
 OPTREE = """
 import functad
-from functad import trees
+from functad.trees import structure as trees
 import optree
 
 @optree.dataclasses.dataclass(namespace="mine")

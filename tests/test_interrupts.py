@@ -12,7 +12,11 @@ import pytest
 
 import functad
 from functad import Variable, optimizers
-from functad.transforms import nans, strict, watching  # noqa: F401 - their context variables are looked at too
+from functad.diagnostics import (
+    nans,  # noqa: F401 - their context variables are looked at too
+    strict,  # noqa: F401 - their context variables are looked at too
+    watching,  # noqa: F401 - their context variables are looked at too
+)
 
 PACKAGE = str(Path(functad.__file__).parent)
 x = np.array([1.0, 2.0, 3.0])

@@ -12,7 +12,7 @@ import pytest
 
 import functad
 from functad.errors import RegistrationError, StructureError
-from functad.trees import flatten
+from functad.trees.structure import flatten
 
 
 @dataclass

@@ -12,8 +12,8 @@ import pytest
 
 import functad
 from functad.errors import InputError, StructureError
-from functad.tree_functions import tree_map
-from functad.trees import LEAF, Structure, flatten, register_tree
+from functad.trees.functions import tree_map
+from functad.trees.structure import LEAF, Structure, flatten, register_tree
 
 
 class Point(NamedTuple):

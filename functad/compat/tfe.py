@@ -20,11 +20,11 @@ from functad.compat.tensorflow.tensors import as_tensor, tensors_of
 from functad.compat.tensorflow.variables import Variable
 from functad.eager.containers import mapped
 from functad.eager.gradient_functions import Params, _Parameters
-from functad.eager.readable import Readable
+from functad.eager.models.readable import Readable
 from functad.expressions.spec import PYTHON_SCALARS
 from functad.places import here
-from functad.tracing.recorder import Recorded
-from functad.trees import flatten
+from functad.tracing.traces.base import Recorded
+from functad.trees.structure import flatten
 
 __all__ = [
     "GradientTape",

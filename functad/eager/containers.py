@@ -12,7 +12,7 @@ from typing import Any
 
 from functad.errors import InputError, StructureError
 from functad.places import here
-from functad.trees import LEAF, LEAF_KINDS, Structure, _describe, _ordered, _split, _steps, difference
+from functad.trees.structure import LEAF, LEAF_KINDS, Structure, _describe, _ordered, _split, _steps, difference
 
 _MAPPINGS = (dict, OrderedDict, defaultdict)
 

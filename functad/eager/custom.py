@@ -16,23 +16,23 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from functad.eager.containers import alike, flatten, in_places, is_list, listed, mapped, matched, sorted_leaves, sorted_places
-from functad.eager.readable import Readable, read
-from functad.eager.recording import ACTIVE
-from functad.eager.requests import as_numbers, conjugated
-from functad.eager.tape import GradientTape
-from functad.eager.variable import GIVEN, Variable, reading, standing_in
+from functad.eager.models.readable import Readable, read
+from functad.eager.models.variable import GIVEN, Variable, reading, standing_in
+from functad.eager.tape.recorder import ACTIVE
+from functad.eager.tape.request import as_numbers, conjugated
+from functad.eager.tape.tape import GradientTape
 from functad.errors import CustomGradientError
 from functad.expressions.spec import PLAIN, dtype_of, shape_of, stand_in
 from functad.places import here, name_of
 from functad.primitives.operands import innermost
+from functad.rules.call import OneCall, Rules, apply
 from functad.settings import setting
-from functad.tracing.recorder import ONLOOKER, Recorded, awake, idle
 from functad.tracing.tensor import Tensor
+from functad.tracing.traces.base import ONLOOKER, Recorded, awake, idle
 from functad.tracing.views import clone
-from functad.transforms.decorators import derivative, remake
-from functad.transforms.flat import replaced
-from functad.transforms.one_call import OneCall, Rules, apply
-from functad.trees import Structure
+from functad.transforms.calling.decorators import derivative, remake
+from functad.transforms.calling.leaves import replaced
+from functad.trees.structure import Structure
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -179,7 +179,7 @@ class _Call:
 
     def _batch(self, primitive: Any, size: int, values: Sequence[Any], batched: Sequence[bool], params: Any) -> Any:
         """Return the results for all examples of a batch, by a call whose rule is that of all of them."""
-        from functad.transforms.batched_rules import batched_rules  # noqa: PLC0415 - few programs use vmap
+        from functad.rules.batched import batched_rules  # noqa: PLC0415 - few programs use vmap
 
         def forward(*arrays: Any) -> tuple[tuple[Any, ...], Any]:
             outs, grad_fn = self._call([clone(a) if isinstance(a, Recorded) else a for a in arrays])

@@ -6,17 +6,18 @@ from typing import Any, Self
 
 import numpy as np
 
-from functad.eager import containers, requests
-from functad.eager.nesting import refuse_within
-from functad.eager.readable import read
-from functad.eager.recording import EagerRecorder, Stamp, lift_given
-from functad.eager.requests import UnconnectedGradients
-from functad.eager.variable import Variable
+from functad.eager import containers
+from functad.eager.models.readable import read
+from functad.eager.models.variable import Variable
+from functad.eager.tape import request as requests
+from functad.eager.tape.nesting import refuse_within
+from functad.eager.tape.recorder import EagerRecorder, Stamp, lift_given
+from functad.eager.tape.request import UnconnectedGradients
 from functad.errors import StructureError, TapeStateError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.places import here, warn
-from functad.tracing.recorder import FORWARD
-from functad.transforms.forward import push_forward
+from functad.tracing.traces.base import FORWARD
+from functad.transforms.walks.forward import push_forward
 
 
 class ForwardAccumulator:

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast, overl
 import numpy as np
 
 from functad.eager import containers
-from functad.eager.readable import Readable, read
-from functad.eager.recording import constant
-from functad.eager.requests import checked_conj
-from functad.eager.tape import GradientTape
+from functad.eager.models.readable import Readable, read
+from functad.eager.tape.recorder import constant
+from functad.eager.tape.request import checked_conj
+from functad.eager.tape.tape import GradientTape
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of
 from functad.places import here, name_of
-from functad.primitives.conversion import COPY
-from functad.tracing.recorder import Recorded, idle
+from functad.primitives.elementwise.conversion import COPY
 from functad.tracing.tensor import Tensor
-from functad.transforms.arguments import plain
-from functad.transforms.decorators import decorator, derivative
-from functad.trees import flatten
+from functad.tracing.traces.base import Recorded, idle
+from functad.transforms.calling.arguments import plain
+from functad.transforms.calling.decorators import decorator, derivative
+from functad.trees.structure import flatten
 
 if TYPE_CHECKING:
-    from functad.transforms.decorators import Maker
+    from functad.transforms.calling.decorators import Maker
 
 Q = ParamSpec("Q")
 T_co = TypeVar("T_co", covariant=True)

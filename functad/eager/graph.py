@@ -6,19 +6,20 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Self
 
-from functad.eager import containers, requests
-from functad.eager.nesting import has_value, refuse_outside
-from functad.eager.readable import read
-from functad.eager.recording import ACTIVE, EagerRecorder, lift, shared_recorder
-from functad.eager.requests import UnconnectedGradients
-from functad.eager.tape import GradientTape
-from functad.eager.variable import Variable
+from functad.eager import containers
+from functad.eager.models.readable import read
+from functad.eager.models.variable import Variable
+from functad.eager.tape import request as requests
+from functad.eager.tape.nesting import has_value, refuse_outside
+from functad.eager.tape.recorder import ACTIVE, EagerRecorder, lift, shared_recorder
+from functad.eager.tape.request import UnconnectedGradients
+from functad.eager.tape.tape import GradientTape
 from functad.errors import SourceError, TapeError
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import here
 from functad.settings import setting
-from functad.tracing.recorder import ONLOOKER, Recorded
-from functad.trees import Structure
+from functad.tracing.traces.base import ONLOOKER, Recorded
+from functad.trees.structure import Structure
 
 
 class AggregationMethod:

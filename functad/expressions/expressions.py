@@ -16,8 +16,8 @@ from functad.errors import CheckError
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
 from functad.immutable import Immutable, assign
 from functad.places import here
-from functad.primitives.primitive import Primitive
-from functad.trees import Structure
+from functad.primitives.entry import Primitive
+from functad.trees.structure import Structure
 
 
 class Constant(Immutable):

@@ -14,7 +14,7 @@ from functad.expressions.expressions import Constant, Expressions
 from functad.expressions.ownership import root_of, separate
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
 from functad.places import here
-from functad.trees import difference, flatten
+from functad.trees.structure import difference, flatten
 
 _RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 """Kinds of numbers: one of Python can stand for those of its own rank and of higher ones."""

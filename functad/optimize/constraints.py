@@ -12,8 +12,8 @@ from functad.optimize.derivatives import Linearised, Residuals
 from functad.optimize.extras import scipy_optimize
 from functad.optimize.unknowns import Unknowns
 from functad.places import here
-from functad.transforms.gradient import gradient_function
-from functad.transforms.selection import Selection
+from functad.transforms.calling.selection import Selection
+from functad.transforms.grad import gradient_function
 
 
 def flat_constraints(constraints: Any, unknowns: Unknowns, *, derivatives: bool, curvature: bool) -> list[Any]:

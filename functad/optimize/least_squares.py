@@ -17,9 +17,9 @@ from functad.optimize.extras import scipy_optimize
 from functad.optimize.reporting import Reporter
 from functad.optimize.unknowns import Unknowns
 from functad.places import here
-from functad.transforms.selection import Selection
-from functad.transforms.sparse import sparse_jacobian_function
-from functad.trees import LEAF
+from functad.sparse.derivatives import sparse_jacobian_function
+from functad.transforms.calling.selection import Selection
+from functad.trees.structure import LEAF
 
 
 def least_squares(

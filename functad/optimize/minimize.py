@@ -14,8 +14,8 @@ from functad.optimize.constraints import flat_constraints
 from functad.optimize.extras import scipy_optimize
 from functad.optimize.reporting import Reporter
 from functad.places import here, name_of
-from functad.transforms.selection import Selection
-from functad.transforms.sparse import sparse_hessian_function
+from functad.sparse.derivatives import sparse_hessian_function
+from functad.transforms.calling.selection import Selection
 
 # Which derivatives each method takes.
 _NONE = ("nelder-mead", "powell", "cobyla", "cobyqa")

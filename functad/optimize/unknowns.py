@@ -10,10 +10,10 @@ import numpy as np
 from functad.errors import InputError, StructureError
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import here, name_of
-from functad.tracing.recorder import Recorded
-from functad.transforms.arguments import plain
+from functad.tracing.traces.base import Recorded
+from functad.transforms.calling.arguments import plain
 from functad.transforms.ravel import ravel
-from functad.trees import LEAF, flatten
+from functad.trees.structure import LEAF, flatten
 
 
 class Unknowns:

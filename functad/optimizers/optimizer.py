@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from functad.eager.tape import GradientTape
-from functad.eager.variable import Variable
+from functad.eager.models.variable import Variable
+from functad.eager.tape.tape import GradientTape
 from functad.errors import (
     AbstractValueError,
     InputError,
@@ -32,8 +32,8 @@ from functad.optimizers.transformations import (
     clip_by_norm,
 )
 from functad.places import here, warn
-from functad.transforms.rows import RowSlices, whole
-from functad.trees import Structure, flatten
+from functad.transforms.walks.row_slices import RowSlices, whole
+from functad.trees.structure import Structure, flatten
 
 
 class VariableLike(Protocol):

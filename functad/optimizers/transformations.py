@@ -15,8 +15,8 @@ import numpy as np
 from functad.errors import InputError, OptimizerError, StructureError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
 from functad.places import here
-from functad.tree_functions import tree_map
-from functad.trees import flatten
+from functad.trees.functions import tree_map
+from functad.trees.structure import flatten
 
 Schedule = Callable[[Any], Any]
 """A function from the number of steps made to a number."""

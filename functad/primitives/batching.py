@@ -18,7 +18,7 @@ import numpy as np
 from functad.errors import LoopWarning
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here, warn
-from functad.primitives.primitive import Primitive
+from functad.primitives.entry import Primitive
 
 Batch = Callable[[Primitive, int, Sequence[Any], Sequence[bool], Mapping[str, Any]], Any]
 

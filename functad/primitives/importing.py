@@ -10,7 +10,7 @@ from typing import Any
 
 from functad.importable import by_name
 from functad.primitives import vocabulary
-from functad.primitives.primitive import ENTRIES, INTERNAL, Primitive
+from functad.primitives.entry import ENTRIES, INTERNAL, Primitive
 
 
 def reduced(primitive: Primitive) -> Any:

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from functad.expressions.spec import ArraySpec, dtype_of, spec_of
+from functad.primitives.entry import Composite, Plan, Primitive, Rule, Samples, UnknownRule, names_read
 from functad.primitives.operands import zeros_for
-from functad.primitives.primitive import Composite, Plan, Primitive, Rule, Samples, UnknownRule, names_read
 
 Compute = Callable[..., Any]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from functad.primitives.primitive import Refused, Samples
-from functad.primitives.shaping import Calls
+from functad.primitives.arranging.reshape import Calls
+from functad.primitives.entry import Refused, Samples
 
 _NO_DATES = "its arguments are dates or booleans, and a Tensor has numbers in it."
 _WITHOUT_HISTORY = "a file has no derivative."

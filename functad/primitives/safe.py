@@ -18,9 +18,9 @@ import numpy as np
 
 from functad.expressions.spec import PLAIN, ArraySpec, spec_of
 from functad.primitives.batching import aligned, spread_out
+from functad.primitives.entry import Primitive
 from functad.primitives.kinds import elementwise, ufunc_spec
 from functad.primitives.operands import innermost
-from functad.primitives.primitive import Primitive
 
 _ndarray = np.ndarray
 _SCALARS = (np.generic, int, float, complex)

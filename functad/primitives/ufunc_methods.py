@@ -17,11 +17,12 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from functad.errors import ConversionError, UnsupportedError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.places import augmented_assignment, here
-from functad.primitives import extremes, reductions, scans
-from functad.primitives.conversion import COPY, astype
-from functad.primitives.indexing import get_item, scatter
+from functad.primitives.arranging.reshape import RESHAPE, permuted
+from functad.primitives.elementwise.conversion import COPY, astype
+from functad.primitives.indexing.read import get_item, scatter
 from functad.primitives.operands import as_operand, concrete, innermost, is_traced
-from functad.primitives.shaping import RESHAPE, permuted
+from functad.primitives.reductions import extremes, scans
+from functad.primitives.reductions import sums as reductions
 
 _NoValue = np._NoValue
 
@@ -208,7 +209,7 @@ def _reduceat(ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: A
 
 
 def _at(ufunc: np.ufunc, *inputs: Any) -> None:
-    from functad.primitives.overwriting import at  # noqa: PLC0415 - few programs need it, and all import functad
+    from functad.primitives.indexing.overwrite import at  # noqa: PLC0415 - few programs need it, and all import functad
 
     at(ufunc, *inputs)
 

@@ -2,7 +2,7 @@
 
 Example:
     >>> import numpy as np
-    >>> from functad.primitives.primitive import ENTRIES
+    >>> from functad.primitives.entry import ENTRIES
     >>> from functad.testing import check_primitive
     >>> check_primitive(ENTRIES[np.sin])
 """

@@ -11,7 +11,7 @@ import numpy as np
 import functad
 from functad.errors import AbstractValueError, ConversionError, LoopWarning, UnsupportedError
 from functad.expressions.spec import dtype_of, shape_of
-from functad.primitives.primitive import Entry
+from functad.primitives.entry import Entry
 from functad.testing.numerical import EXACT_TOLERANCE, error, random_like
 from functad.testing.sample_calls import Call, calls, is_constant
 

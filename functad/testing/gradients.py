@@ -18,9 +18,9 @@ from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
 from functad.places import name_of
 from functad.testing.differences import Measured, measure
 from functad.testing.numerical import random_like
-from functad.transforms.forward import pushed_along
-from functad.transforms.gradient import pulled_back
-from functad.trees import Structure, flatten
+from functad.transforms.grad import pulled_back
+from functad.transforms.walks.forward import pushed_along
+from functad.trees.structure import Structure, flatten
 
 Mode = Literal["rev", "fwd"]
 MODES = {"rev": "reverse", "fwd": "forward"}

@@ -34,8 +34,8 @@ import numpy as np
 import functad
 from functad.errors import AbstractValueError, InputError, UnsupportedError
 from functad.expressions.spec import dtype_of, shape_of
+from functad.primitives.entry import Entry, Primitive, Refused
 from functad.primitives.names import shown_name
-from functad.primitives.primitive import Entry, Primitive, Refused
 from functad.testing.batch_checks import check_batches
 from functad.testing.numerical import (
     DIFFERENCE_TOLERANCE,
@@ -47,8 +47,8 @@ from functad.testing.numerical import (
     random_like,
 )
 from functad.testing.sample_calls import Call, InputSource, calls, is_array, is_constant, is_public
-from functad.tracing.recorder import Recorded
-from functad.trees import flatten
+from functad.tracing.traces.base import Recorded
+from functad.trees.structure import flatten
 
 SINGLE_TOLERANCE = 2e-5
 """For float32 results against float64 ones: some hundred roundings."""
@@ -65,7 +65,7 @@ def check_primitive(entry: Entry, *, seed: int = 0) -> None:
         seed: of the random inputs.
 
     Example:
-        >>> from functad.primitives.primitive import ENTRIES
+        >>> from functad.primitives.entry import ENTRIES
         >>> check_primitive(ENTRIES[np.sin])
 
     Raises:
@@ -125,7 +125,7 @@ def check_complete(entry: Entry) -> None:
         AssertionError: something is missing; the message says what.
 
     Example:
-        >>> from functad.primitives.primitive import ENTRIES
+        >>> from functad.primitives.entry import ENTRIES
         >>> check_complete(ENTRIES[np.sin])
     """
     assert (entry.doc or "").strip(), f"{entry.name} has no doc: one line that says what its derivative is"

@@ -18,7 +18,7 @@ import numpy as np
 
 import functad
 from functad.errors import AbstractValueError, FunctadError
-from functad.primitives.conversion import copy_alike
+from functad.primitives.elementwise.conversion import copy_alike
 from functad.testing.differences import Measured, measure
 from functad.testing.programs import Program, written_out
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from functad.primitives import vocabulary
-from functad.primitives.primitive import ENTRIES, Entry, Primitive
+from functad.primitives.entry import ENTRIES, Entry, Primitive
 from functad.testing.program_drafts import Draft, broadcasts, line
 from functad.testing.program_text import Impossible, literal
 from functad.testing.sample_calls import InputSource, is_constant
-from functad.trees import flatten
+from functad.trees.structure import flatten
 
 
 class _Recording:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from functad.primitives.primitive import ENTRIES
+from functad.primitives.entry import ENTRIES
 from functad.testing.program_drafts import Draft, broadcasts, line
 
 # Elementwise

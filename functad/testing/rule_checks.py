@@ -13,10 +13,10 @@ import functad
 from functad.errors import CustomRuleError, WrongDerivativeError
 from functad.expressions.spec import dtype_of, is_inexact, shape_of
 from functad.places import here, name_of
+from functad.rules.register import RegisteredFunction
 from functad.testing.gradients import check_grads
-from functad.transforms.registering import RegisteredFunction
-from functad.tree_functions import tree_map
-from functad.trees import flatten
+from functad.trees.functions import tree_map
+from functad.trees.structure import flatten
 
 
 def check_rules(f: Callable[..., Any], *args: Any, order: int = 1, **kwargs: Any) -> None:

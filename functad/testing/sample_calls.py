@@ -12,8 +12,8 @@ import numpy as np
 
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of
 from functad.primitives import vocabulary
-from functad.primitives.primitive import ENTRIES, INTERNAL, Entry
-from functad.trees import Structure, flatten
+from functad.primitives.entry import ENTRIES, INTERNAL, Entry
+from functad.trees.structure import Structure, flatten
 
 
 def every_entry() -> list[Entry]:

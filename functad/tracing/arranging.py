@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from functad.primitives.indices import shape_widened
-from functad.primitives.primitive import Primitive
-from functad.primitives.shaping import RESHAPE, TRANSPOSE
+from functad.primitives.arranging.reshape import RESHAPE, TRANSPOSE
+from functad.primitives.entry import Primitive
+from functad.primitives.indexing.index_parts import shape_widened
 from functad.tracing.operators import SHORT
-from functad.tracing.recorder import REVERSE, Recorded, append_record, record
+from functad.tracing.traces.base import REVERSE, Recorded, append_record, record
 from functad.tracing.views import note_view, shares
 
 _ndarray = np.ndarray

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from functad.primitives import selection
-from functad.primitives.selection import WHERE
+from functad.primitives.indexing import choose as selection
+from functad.primitives.indexing.choose import WHERE
 from functad.tracing.constants import held
 from functad.tracing.fitting import specs_for
-from functad.tracing.recorder import Recorded
+from functad.tracing.traces.base import Recorded
 
 _getframe = sys._getframe
 _ndarray = np.ndarray

@@ -14,8 +14,8 @@ import numpy as np
 
 from functad.errors import AbstractValueError, ConversionError, FunctadError, UnsupportedError
 from functad.places import assigning, here, instruction_of, line_of, running, user_frame
+from functad.primitives.entry import ENTRIES
 from functad.primitives.names import is_scipys, shown_name
-from functad.primitives.primitive import ENTRIES
 
 _STACK = "Use np.stack([t0, t1]), or np.concatenate, which make an array of Tensors."
 _ITSELF = "Use t itself, which is an array already, and np.stack([t0, t1]) for a list of Tensors."
@@ -153,7 +153,7 @@ def refusal(wanted: str) -> ConversionError:
     if assigning():
         wanted, cure = "Assignment into a plain array", _ASSIGN + _FOREIGN
     elif wanted == "Conversion to an array" and _asks_from("scipy.sparse"):
-        from functad.primitives.sparse_products import CURE as PRODUCTS  # noqa: PLC0415 - only here
+        from functad.primitives.linalg.sparse_products import CURE as PRODUCTS  # noqa: PLC0415 - only here
 
         cure = PRODUCTS
     elif wanted == "Conversion to an array" and (formula := python_functions_cure()):

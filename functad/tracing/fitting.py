@@ -10,7 +10,7 @@ import numpy as np
 from functad.errors import ConversionError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.places import here
-from functad.primitives.primitive import Primitive
+from functad.primitives.entry import Primitive
 
 _ndarray = np.ndarray
 _FLOAT64 = np.dtype(np.float64)

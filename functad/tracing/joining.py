@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from functad.primitives.joining import CONCATENATE, STACK
-from functad.primitives.primitive import Primitive
+from functad.primitives.arranging.join import CONCATENATE, STACK
+from functad.primitives.entry import Primitive
 from functad.tracing.operators import SHORT
-from functad.tracing.recorder import REVERSE, Recorded, append_record
+from functad.tracing.traces.base import REVERSE, Recorded, append_record
 
 _ndarray = np.ndarray
 _float64 = np.float64

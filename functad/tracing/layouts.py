@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 
 from functad.expressions.spec import ArraySpec
+from functad.primitives.arranging.broadcast import BROADCAST_TO
+from functad.primitives.arranging.reshape import RESHAPE
 from functad.primitives.batching import elementwise, rule_of
-from functad.primitives.broadcasting import BROADCAST_TO
-from functad.primitives.conversion import COPY
-from functad.primitives.indexing import GETITEM
-from functad.primitives.indices import is_basic
+from functad.primitives.elementwise.conversion import COPY
+from functad.primitives.entry import Primitive
+from functad.primitives.indexing.index_parts import is_basic
+from functad.primitives.indexing.read import GETITEM
+from functad.primitives.indexing.write import Step, part
 from functad.primitives.operands import is_traced
-from functad.primitives.primitive import Primitive
-from functad.primitives.shaping import RESHAPE
-from functad.primitives.writing import Step, part
 from functad.tracing.views import is_ordered, memory_of, note_doubt, note_read_only, note_view, origin_of
 
 _ndarray = np.ndarray

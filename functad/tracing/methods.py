@@ -13,12 +13,9 @@ import numpy as np
 
 from functad.errors import UnsupportedError
 from functad.places import here
-from functad.primitives import extremes, reductions, scans, statistics, vocabulary
-from functad.primitives.broadcasting import as_shape
-from functad.primitives.conversion import COPY, astype
-from functad.primitives.operands import TensorGivenError
-from functad.primitives.primitive import ENTRIES
-from functad.primitives.shaping import (
+from functad.primitives import vocabulary
+from functad.primitives.arranging.broadcast import as_shape
+from functad.primitives.arranging.reshape import (
     RESHAPE,
     complete_shape,
     in_c_order,
@@ -31,9 +28,14 @@ from functad.primitives.shaping import (
     swapaxes,
     transpose,
 )
-from functad.primitives.writing import Step
+from functad.primitives.elementwise.conversion import COPY, astype
+from functad.primitives.entry import ENTRIES
+from functad.primitives.indexing.write import Step
+from functad.primitives.operands import TensorGivenError
+from functad.primitives.reductions import extremes, scans, statistics
+from functad.primitives.reductions import sums as reductions
 from functad.tracing.arranging import reshaped, transposed
-from functad.tracing.recorder import record
+from functad.tracing.traces.base import record
 from functad.tracing.views import enter, origin_of
 from functad.tracing.writing import by_name, into
 

@@ -16,13 +16,14 @@ import numpy as np
 
 from functad.errors import UnsupportedError
 from functad.places import here
-from functad.primitives import arithmetic, bounds, comparisons, contractions
+from functad.primitives.elementwise import arithmetic, bounds, comparisons
+from functad.primitives.entry import KEEP_NOTHING, Plan, Primitive, names_read
+from functad.primitives.linalg import products as contractions
 from functad.primitives.operands import as_operand, innermost, refuse_foreign, strong
-from functad.primitives.primitive import KEEP_NOTHING, Plan, Primitive, names_read
 from functad.tracing.constants import SMALL, held
 from functad.tracing.conversions import unhashable
 from functad.tracing.fitting import specs_beside, specs_for
-from functad.tracing.recorder import IDLE, ONLOOKER, Recorded, idle, record
+from functad.tracing.traces.base import IDLE, ONLOOKER, Recorded, idle, record
 
 _getframe = sys._getframe
 _float64 = np.float64
@@ -82,7 +83,7 @@ def _slow(primitive: Primitive, x: Any, y: Any) -> Any:
             return _slow(primitive, *[as_operand(v) if v is operand else v for v in (x, y)])
         if isinstance(operand, _FOREIGN) or (_overrides(operand) and not _holds(x, y, type(operand))):
             if type(operand).__module__.startswith("scipy.sparse"):
-                from functad.primitives.sparse_products import sparse_operation  # noqa: PLC0415 - few programs need it
+                from functad.primitives.linalg.sparse_products import sparse_operation  # noqa: PLC0415 - few programs need it
 
                 return sparse_operation(primitive, x, y)
             return NotImplemented

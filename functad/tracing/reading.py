@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from functad.primitives.indexing import GETITEM, gather
-from functad.primitives.indices import OTHER, PART, WIDENS, holds_tensors, plain_index, way_of_reading
-from functad.primitives.shaping import RESHAPE
+from functad.primitives.arranging.reshape import RESHAPE
+from functad.primitives.indexing.index_parts import OTHER, PART, WIDENS, holds_tensors, plain_index, way_of_reading
+from functad.primitives.indexing.read import GETITEM, gather
 from functad.tracing.arranging import is_short, widened
 from functad.tracing.constants import held, with_arrays
-from functad.tracing.recorder import Recorded
+from functad.tracing.traces.base import Recorded
 from functad.tracing.views import note_view, shares
 
 _getframe = sys._getframe

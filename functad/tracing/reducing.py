@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from functad.primitives.extremes import MAX, MIN
-from functad.primitives.primitive import Primitive, names_read
-from functad.primitives.reductions import MEAN, SUM
+from functad.primitives.entry import Primitive, names_read
+from functad.primitives.reductions.extremes import MAX, MIN
+from functad.primitives.reductions.sums import MEAN, SUM
 from functad.tracing.operators import SHORT
 
 _getframe = sys._getframe

@@ -14,7 +14,8 @@ from functad.errors import UnsupportedError
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, spec_of
 from functad.places import here
 from functad.primitives import vocabulary
-from functad.primitives.comparisons import ROUND_NUMBER
+from functad.primitives.elementwise.comparisons import ROUND_NUMBER
+from functad.primitives.entry import ENTRIES, Composite, Primitive
 from functad.primitives.names import shown_name
 from functad.primitives.operands import (
     TensorGivenError,
@@ -26,7 +27,6 @@ from functad.primitives.operands import (
     refuse_foreign,
     strong,
 )
-from functad.primitives.primitive import ENTRIES, Composite, Primitive
 from functad.primitives.ufunc_methods import METHODS, call_with_keywords
 from functad.tracing import choosing, conversions, joining, reducing  # noqa: F401 # these enter short ways
 from functad.tracing.layouts import lies_in_c_order
@@ -34,11 +34,11 @@ from functad.tracing.memory import ArrayMemory
 from functad.tracing.methods import ArrayMethods
 from functad.tracing.operators import BINARY, SHORT, UNARY, Operators, binary, unary
 from functad.tracing.reading import Reading
-from functad.tracing.recorder import ABSTRACT, Recorded, Recorder, awake, escaped, idle, record
+from functad.tracing.traces.base import ABSTRACT, Recorded, Recorder, awake, escaped, idle, record
 from functad.tracing.type_tests import TensorType, TypeTests
 from functad.tracing.views import doubt, note_read_only, refresh
 from functad.tracing.writing import Writing, buffer_after, buffer_like, by_name, into, overwrite, put_through, write
-from functad.trees import LEAF_KINDS
+from functad.trees.structure import LEAF_KINDS
 
 _KNOWN = (Recorded, np.ndarray, np.generic, int, float, complex, list, tuple)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from functad.expressions.spec import type_of
-from functad.tracing.recorder import Recorded
+from functad.tracing.traces.base import Recorded
 
 _TOLD = ("xarray.", "scipy.sparse.", "json.", "fractions")
 """Packages that are told Tensor. xarray and sparse matrices make plain arrays of what is NumPy's own, and leave to NumPy's

@@ -20,10 +20,10 @@ import numpy as np
 from functad.errors import UnsupportedError
 from functad.expressions.spec import ArraySpec
 from functad.places import here
-from functad.primitives.conversion import copy_alike
+from functad.primitives.elementwise.conversion import copy_alike
+from functad.primitives.entry import Composite, Primitive
+from functad.primitives.indexing.write import Path, Step, part
 from functad.primitives.operands import innermost, is_traced
-from functad.primitives.primitive import Composite, Primitive
-from functad.primitives.writing import Path, Step, part
 
 _ndarray = np.ndarray
 _new_step = tuple.__new__  # half the time of a call of the named tuple

@@ -16,14 +16,14 @@ from functad.errors import AssignmentError, ConversionError, UnsupportedError
 from functad.expressions.expressions import Constant
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here
-from functad.primitives.conversion import COPY, copy_alike
-from functad.primitives.indexing import taken_apart
-from functad.primitives.indices import holds_tensors, plain_index
+from functad.primitives.elementwise.conversion import COPY, copy_alike
+from functad.primitives.entry import Primitive
+from functad.primitives.indexing.index_parts import holds_tensors, plain_index
+from functad.primitives.indexing.read import taken_apart
+from functad.primitives.indexing.write import ADD_TO, WRITE, Path, is_alone, put
 from functad.primitives.operands import as_operand, innermost
-from functad.primitives.primitive import Primitive
-from functad.primitives.writing import ADD_TO, WRITE, Path, is_alone, put
 from functad.tracing.layouts import in_c_order, lie_alike
-from functad.tracing.recorder import ABSTRACT, ONLOOKER, STALE, Recorded, Recorder, append, awake, escaped, record
+from functad.tracing.traces.base import ABSTRACT, ONLOOKER, STALE, Recorded, Recorder, append, awake, escaped, record
 from functad.tracing.views import clone, in_doubt, make_stale, memory_of, origin_of, refresh, settle
 
 _ndarray = np.ndarray
@@ -88,7 +88,7 @@ def _operand(v: Any) -> Any:
 
 def _place(root: Any, path: Path, index: Any, v: Any, adds: bool) -> None:
     """Write at places that are Tensors."""
-    from functad.primitives.placing import PLACE, PLACE_ADD  # noqa: PLC0415 - few programs need it
+    from functad.primitives.indexing.place import PLACE, PLACE_ADD  # noqa: PLC0415 - few programs need it
 
     template, arrays = taken_apart(index)
     new = record(PLACE_ADD if adds else PLACE, (clone(root), v, *arrays), {"path": path, "template": template})

@@ -12,12 +12,12 @@ from functad.expressions.expressions import Constant, Expressions
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.places import here, name_of
 from functad.tracing.layouts import in_c_order
-from functad.tracing.recorder import ABSTRACT, Recorded, Recorder, new_input
 from functad.tracing.tensor import Tensor
+from functad.tracing.traces.base import ABSTRACT, Recorded, Recorder, new_input
 from functad.tracing.views import memory_of
-from functad.transforms.arguments import check_result, traced
-from functad.transforms.decorators import derivative
-from functad.trees import Structure, flatten
+from functad.transforms.calling.arguments import check_result, traced
+from functad.transforms.calling.decorators import derivative
+from functad.trees.structure import Structure, flatten
 
 P = ParamSpec("P")
 

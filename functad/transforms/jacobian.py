@@ -1,7 +1,7 @@
 """`jacobian` and its forms: all rows, or all columns, of the derivative of a function that returns arrays.
 
-The function runs once, on concrete values; only cotangents or tangents are batched (see `functad.transforms.seeds`), so masks
-and branches on values work inside of it. Reverse mode costs a row for each element of the result, forward mode a column for
+The function runs once, on concrete values; only cotangents or tangents are batched (see `functad.transforms.calling.seeds`), so
+masks and branches on values work inside of it. Reverse mode costs a row for each element of the result, forward mode a column for
 each of the arguments. `mode="auto"` records for reverse mode, and where there are more results than arguments it takes columns
 from that same trace, by pulling back through a backward walk: no second run of the function, whatever the shapes are.
 """
@@ -15,20 +15,20 @@ from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
+from functad.diagnostics.explain import warn_of_unconnected
 from functad.errors import InputError
 from functad.expressions.spec import dtype_of, shape_of, spec_of
 from functad.places import here, name_of
-from functad.tracing.recorder import FORWARD, REVERSE, Recorder
-from functad.transforms.arguments import Inputs, by_argument, check_slope, enter, own_aux, split_aux, traced
-from functad.transforms.decorators import derivative, with_value
-from functad.transforms.explain import warn_of_unconnected
-from functad.transforms.forward import push_through
-from functad.transforms.gradient import Pullback
+from functad.tracing.traces.base import FORWARD, REVERSE, Recorder
+from functad.transforms.calling.arguments import Inputs, by_argument, check_slope, enter, own_aux, split_aux, traced
+from functad.transforms.calling.decorators import derivative, with_value
+from functad.transforms.calling.results import foreign_to, own_results
+from functad.transforms.calling.seeds import check_chunk_size, inexact, of_identity, size_of, widest
+from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
+from functad.transforms.grad import Pullback
 from functad.transforms.linear import Pushforward
-from functad.transforms.results import foreign_to, own_results
-from functad.transforms.seeds import check_chunk_size, inexact, of_identity, size_of, widest
-from functad.transforms.selection import ArgNames, ArgNums, Selection
-from functad.trees import flatten
+from functad.transforms.walks.forward import push_through
+from functad.trees.structure import flatten
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -12,25 +12,25 @@ from functad.expressions.expressions import Expressions
 from functad.expressions.spec import ArraySpec, shape_of, spec_of
 from functad.places import here, name_of
 from functad.primitives.operands import innermost, zeros_for
-from functad.tracing.recorder import REVERSE, Recorder, new_input
 from functad.tracing.tensor import Tensor
-from functad.transforms.arguments import by_argument, check_like, enter, lower, split_aux, traced, undifferentiable
-from functad.transforms.closed import extract
-from functad.transforms.forward import transposed_seeds, with_zeros
-from functad.transforms.gradient import Pullback, copied, copied_argument
+from functad.tracing.traces.base import REVERSE, Recorder, new_input
+from functad.transforms.calling.arguments import by_argument, check_like, enter, lower, split_aux, traced, undifferentiable
+from functad.transforms.calling.promises import TRUSTED
+from functad.transforms.calling.results import own_results
+from functad.transforms.calling.seeds import inexact
+from functad.transforms.calling.selection import Selection
+from functad.transforms.closed_lists import extract
+from functad.transforms.grad import Pullback, copied, copied_argument
 from functad.transforms.linearity import linear_list
-from functad.transforms.promises import TRUSTED
-from functad.transforms.results import own_results
-from functad.transforms.reverse import pull_back
-from functad.transforms.seeds import inexact
-from functad.transforms.selection import Selection
-from functad.tree_functions import tree_map
+from functad.transforms.walks.forward import transposed_seeds, with_zeros
+from functad.transforms.walks.reverse import pull_back
+from functad.trees.functions import tree_map
 
 
 class Pushforward:
     """The transpose of a pullback: `t -> J t`, from the same trace, by a walk through the records of one backward walk.
 
-    A pullback is linear in its cotangent, so it is pulled back itself (as `functad.transforms.forward` does with single
+    A pullback is linear in its cotangent, so it is pulled back itself (as `functad.transforms.walks.forward` does with single
     primitives). It costs about two forward walks, and no second run of the function.
     """
 

@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from functad.control.branches import COND, SWITCH
+from functad.control.loops import WHILE
+from functad.control.scan import SCAN
 from functad.errors import AbstractValueError, FunctadError, NotLinearError
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import is_inexact
 from functad.places import here, line_of, name_of
-from functad.primitives.primitive import Plan, Primitive
-from functad.tracing.recorder import ABSTRACT, Recorded, Recorder
+from functad.primitives.entry import Plan, Primitive
+from functad.rules.call import OneCall
+from functad.tracing.traces.base import ABSTRACT, Recorded, Recorder
 from functad.transforms.abstract import listed, trace
-from functad.transforms.control_branches import COND, SWITCH
-from functad.transforms.control_loops import WHILE
-from functad.transforms.control_scan import SCAN
-from functad.transforms.flat import replaced
-from functad.transforms.one_call import OneCall
-from functad.transforms.promises import TRUSTED, is_additive
+from functad.transforms.calling.leaves import replaced
+from functad.transforms.calling.promises import TRUSTED, is_additive
 
 FIXED, LINEAR = "fixed", "linear"
 """What a value can be, beside bent: then it is the `Bend`."""

@@ -11,10 +11,10 @@ import numpy as np
 from functad.errors import InputError, StructureError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
 from functad.places import here
-from functad.tracing.recorder import Recorded
-from functad.transforms.arguments import plain
-from functad.transforms.results import own_results
-from functad.trees import Structure, flatten
+from functad.tracing.traces.base import Recorded
+from functad.transforms.calling.arguments import plain
+from functad.transforms.calling.results import own_results
+from functad.trees.structure import Structure, flatten
 
 
 def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:

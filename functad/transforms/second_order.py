@@ -1,7 +1,7 @@
 """Second derivatives: the Hessian, its products, its diagonal and trace; and the divergence of a vector field.
 
 All are forward mode over reverse mode: the gradient is recorded once, on concrete values, and tangents are pushed through the
-records, many at a time (see `functad.transforms.seeds`).
+records, many at a time (see `functad.transforms.calling.seeds`).
 """
 
 from __future__ import annotations
@@ -15,15 +15,24 @@ import numpy as np
 from functad.errors import InputError
 from functad.expressions.spec import shape_of, spec_of
 from functad.places import here, name_of
-from functad.tracing.recorder import FORWARD, Recorded, Recorder
-from functad.transforms.arguments import Inputs, by_argument, check_result, check_slope, enter, own_aux, split_aux, traced
-from functad.transforms.decorators import derivative
-from functad.transforms.forward import push_through, pushed_along
-from functad.transforms.gradient import gradient_function, pulled_back
+from functad.tracing.traces.base import FORWARD, Recorded, Recorder
+from functad.transforms.calling.arguments import (
+    Inputs,
+    by_argument,
+    check_result,
+    check_slope,
+    enter,
+    own_aux,
+    split_aux,
+    traced,
+)
+from functad.transforms.calling.decorators import derivative
+from functad.transforms.calling.seeds import check_chunk_size, chunks, identity_rows, in_batch, inexact, size_of
+from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
+from functad.transforms.grad import gradient_function, pulled_back
 from functad.transforms.jacobian import Options, jacobian_function, pushed_size
-from functad.transforms.seeds import check_chunk_size, chunks, identity_rows, in_batch, inexact, size_of
-from functad.transforms.selection import ArgNames, ArgNums, Selection
-from functad.trees import flatten
+from functad.transforms.walks.forward import push_through, pushed_along
+from functad.trees.structure import flatten
 
 P = ParamSpec("P")
 

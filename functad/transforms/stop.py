@@ -8,7 +8,7 @@ import numpy as np
 
 from functad.primitives.batching import elementwise
 from functad.primitives.kinds import constant
-from functad.tree_functions import tree_map
+from functad.trees.functions import tree_map
 
 
 def _identity(x: Any) -> Any:

@@ -20,14 +20,14 @@ import numpy as np
 from functad.errors import InputError, StructureError
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import here, name_of
-from functad.primitives.arithmetic import DIVIDE, MULTIPLY
+from functad.primitives.elementwise.arithmetic import DIVIDE, MULTIPLY
+from functad.primitives.entry import Plan, Primitive
 from functad.primitives.kinds import forward_plan
-from functad.primitives.primitive import Plan, Primitive
 from functad.primitives.safe import PRODUCT, QUOTIENT
-from functad.tracing.recorder import FORWARD, Recorded, Recorder
 from functad.tracing.tensor import Tensor
+from functad.tracing.traces.base import FORWARD, Recorded, Recorder
 from functad.tracing.views import clone, note_if_view
-from functad.transforms.arguments import (
+from functad.transforms.calling.arguments import (
     check_like,
     check_result,
     described,
@@ -38,12 +38,12 @@ from functad.transforms.arguments import (
     traced,
     undifferentiable,
 )
-from functad.transforms.decorators import remake
-from functad.transforms.forward import fit, push_rules, push_transposed, zero_tangent
+from functad.transforms.calling.decorators import remake
+from functad.transforms.calling.results import own_results
+from functad.transforms.calling.selection import Selection
 from functad.transforms.linearity import is_linear
-from functad.transforms.results import own_results
-from functad.transforms.selection import Selection
-from functad.trees import flatten
+from functad.transforms.walks.forward import fit, push_rules, push_transposed, zero_tangent
+from functad.trees.structure import flatten
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -18,7 +18,7 @@ import numpy as np
 
 import functad
 from functad.testing import Program, draw_program
-from functad.trees import flatten
+from functad.trees.structure import flatten
 
 jax.config.update("jax_enable_x64", True)
 TOLERANCE = 1e-7

@@ -2,7 +2,7 @@
 
 import pytest
 
-from functad.eager import pruning
+from functad.eager.tape import pruning
 
 
 @pytest.fixture
@@ -11,7 +11,7 @@ def prune_every(monkeypatch):
 
     def at(step):
         monkeypatch.setattr(pruning, "STEP", step)
-        monkeypatch.setattr("functad.eager.recording.STEP", step)
+        monkeypatch.setattr("functad.eager.tape.recorder.STEP", step)
         monkeypatch.setattr(pruning, "SHARE", 0.0)
 
     return at

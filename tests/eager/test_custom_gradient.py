@@ -8,7 +8,7 @@ import pytest
 import functad
 from functad import errors
 from functad.eager.custom import custom_gradient, grad_pass_through, recompute_grad
-from functad.eager.tape import GradientTape
+from functad.eager.tape.tape import GradientTape
 
 
 class Pair(NamedTuple):

@@ -7,8 +7,8 @@ import pytest
 
 import functad
 from functad import errors
-from functad.eager import pruning
-from functad.eager.tape import GradientTape
+from functad.eager.tape import pruning
+from functad.eager.tape.tape import GradientTape
 
 
 def line(number):

@@ -8,7 +8,7 @@ import pytest
 import functad
 from functad import errors
 from functad.eager.forward_accumulator import ForwardAccumulator
-from functad.eager.tape import GradientTape
+from functad.eager.tape.tape import GradientTape
 
 
 class Pair(NamedTuple):

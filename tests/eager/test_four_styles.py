@@ -14,7 +14,7 @@ import functad
 from functad.eager.forward_accumulator import ForwardAccumulator
 from functad.eager.gradient_functions import gradients_function, implicit_gradients, make_vjp, value_and_gradients_function
 from functad.eager.graph import gradients, graph
-from functad.eager.tape import GradientTape
+from functad.eager.tape.tape import GradientTape
 
 
 def by_tape(f):

@@ -13,7 +13,7 @@ from functad.eager.gradient_functions import (
     make_vjp,
     value_and_gradients_function,
 )
-from functad.eager.tape import GradientTape
+from functad.eager.tape.tape import GradientTape
 
 
 def cubic(x, y):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad.eager.tape import GradientTape
+from functad.eager.tape.tape import GradientTape
 
 
 def derivative(f, at, order):

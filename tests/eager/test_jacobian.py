@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad.eager.tape import GradientTape
+from functad.eager.tape.tape import GradientTape
 
 
 def by_differences(f, x):

@@ -10,7 +10,7 @@ import pytest
 import functad
 from functad import ForwardAccumulator, GradientTape, constant
 from functad.errors import AbstractValueError, LoopWarning
-from functad.transforms import seeds
+from functad.transforms.calling import seeds
 
 A = np.array([[1.0, -2.0, 0.5], [0.3, 1.5, -1.0]])
 
@@ -195,7 +195,7 @@ def test_examples_around_the_tape_count_for_the_chunks(monkeypatch):
     sizes = []
     chunks = seeds.chunks
     monkeypatch.setattr(
-        "functad.eager.jacobians.chunks",
+        "functad.eager.tape.jacobian.chunks",
         lambda *given: [sizes.append(part.stop - part.start) or part for part in chunks(*given)],
     )
 

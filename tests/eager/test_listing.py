@@ -9,8 +9,8 @@ import pytest
 
 import functad
 from functad import errors
-from functad.eager.tape import GradientTape
-from functad.primitives.primitive import Refused
+from functad.eager.tape.tape import GradientTape
+from functad.primitives.entry import Refused
 from functad.testing import calls, every_entry
 from functad.testing.sample_calls import is_constant, label
 

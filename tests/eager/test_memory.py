@@ -10,10 +10,10 @@ import pytest
 
 import functad
 from functad.eager.forward_accumulator import ForwardAccumulator
-from functad.eager.recording import ACTIVE
-from functad.eager.tape import GradientTape
-from functad.primitives.plans import MANY
-from functad.primitives.primitive import ENTRIES
+from functad.eager.tape.recorder import ACTIVE
+from functad.eager.tape.tape import GradientTape
+from functad.primitives.entry import ENTRIES
+from functad.primitives.plan import MANY
 
 
 class Array(np.ndarray):

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import functad
-from functad.eager import pruning
-from functad.eager.tape import GradientTape
+from functad.eager.tape import pruning
+from functad.eager.tape.tape import GradientTape
 
 tapes = pytest.mark.parametrize("persistent", [False, True])
 

@@ -8,7 +8,7 @@ import pytest
 import functad
 from functad import RowSlices
 from functad.compat import tf
-from functad.eager.tape import GradientTape
+from functad.eager.tape.tape import GradientTape
 
 TABLE = np.random.default_rng(0).normal(size=(6, 2))
 IDS = np.array([[1, -1], [1, 4]])

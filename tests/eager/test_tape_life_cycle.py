@@ -9,7 +9,7 @@ import pytest
 
 import functad
 from functad import errors
-from functad.eager.tape import GradientTape
+from functad.eager.tape.tape import GradientTape
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 
 import functad
 from functad.eager.forward_accumulator import ForwardAccumulator
-from functad.eager.tape import GradientTape
+from functad.eager.tape.tape import GradientTape
 
 
 def in_thread(f):

@@ -8,8 +8,8 @@ import pytest
 
 import functad
 from functad import errors
-from functad.eager.tape import GradientTape
-from functad.eager.variable import Variable
+from functad.eager.models.variable import Variable
+from functad.eager.tape.tape import GradientTape
 
 # Construction
 

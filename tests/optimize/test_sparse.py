@@ -33,7 +33,7 @@ def asked(monkeypatch):
     calls = []
 
     def watch(module, name):
-        own = getattr(importlib.import_module("functad.transforms.sparse"), f"{name}_function")
+        own = getattr(importlib.import_module("functad.sparse.derivatives"), f"{name}_function")
 
         def transform(selection, sparsity=None):
             calls.append((name, sparsity))

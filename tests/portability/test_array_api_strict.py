@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import functad
+from functad.primitives.entry import ENTRIES
 from functad.primitives.kinds import names_read
-from functad.primitives.primitive import ENTRIES
 from functad.testing import calls
 
 xp = pytest.importorskip("array_api_strict", reason="array-api-strict is in the extra `test`")

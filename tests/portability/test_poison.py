@@ -12,7 +12,7 @@ import pytest
 
 import functad
 from functad.expressions.spec import dtype_of, shape_of
-from functad.primitives.primitive import ENTRIES, Entry
+from functad.primitives.entry import ENTRIES, Entry
 from functad.testing import Call, calls, draw_program, every_entry
 from functad.testing.numerical import random_like
 from functad.testing.sample_calls import is_constant

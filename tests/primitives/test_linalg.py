@@ -11,7 +11,7 @@ import pytest
 import functad
 from functad.errors import UnsupportedError
 from functad.primitives import vocabulary
-from functad.primitives.primitive import ENTRIES
+from functad.primitives.entry import ENTRIES
 from functad.testing.numerical import central_difference, pairing, random_like
 
 RNG = np.random.default_rng

@@ -16,12 +16,12 @@ import pytest
 import functad
 from functad.errors import FunctadError
 from functad.expressions.spec import dtype_of
+from functad.primitives.entry import ENTRIES
 from functad.primitives.operands import innermost
-from functad.primitives.primitive import ENTRIES
 from functad.testing import calls, every_entry
 from functad.testing.sample_calls import Call, label
 from functad.tracing.layouts import lies_in_c_order
-from functad.tracing.recorder import Recorded
+from functad.tracing.traces.base import Recorded
 from functad.tracing.views import in_doubt, origin_of
 
 PUBLIC = [

@@ -13,9 +13,9 @@ import pytest
 import functad
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.primitives import vocabulary
+from functad.primitives.entry import ENTRIES
 from functad.primitives.operands import innermost
-from functad.primitives.primitive import ENTRIES
-from functad.trees import flatten
+from functad.trees.structure import flatten
 
 vocabulary.complete()
 NUMBERS = {float: 0.3, complex: 0.3 + 0.2j, int: 2, bool: True}

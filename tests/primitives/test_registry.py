@@ -14,8 +14,8 @@ import pytest
 
 import functad
 from functad.expressions.spec import dtype_of
+from functad.primitives.entry import ENTRIES, INTERNAL, Entry, Primitive, UnknownRule
 from functad.primitives.kinds import constant, general
-from functad.primitives.primitive import ENTRIES, INTERNAL, Entry, Primitive, UnknownRule
 from functad.testing import InputSource, calls, check_primitive, every_entry
 from functad.testing.primitive_checks import check_linear
 from functad.testing.sample_calls import is_constant, label

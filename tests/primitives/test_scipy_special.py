@@ -11,8 +11,8 @@ from scipy import special
 import functad
 from functad.errors import ConversionError, UnsupportedError
 from functad.primitives import scipy_special, vocabulary
+from functad.primitives.entry import ENTRIES, Primitive
 from functad.primitives.names import is_scipys
-from functad.primitives.primitive import ENTRIES, Primitive
 from functad.primitives.scipy_special.declaration import find_ufunc
 from functad.primitives.scipy_special.python_functions import FORMULAS
 from functad.testing import check_grads

@@ -9,7 +9,7 @@ import pytest
 
 import functad
 from functad.errors import AbstractValueError
-from functad.primitives.bessel import bessel_i
+from functad.primitives.elementwise.bessel import bessel_i
 from functad.testing import directional_derivative
 from functad.testing.numerical import error
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad.primitives.primitive import ENTRIES
+from functad.primitives.entry import ENTRIES
 from functad.testing import fuzz, program_checks
 from functad.testing.differences import measure
 from functad.testing.program_checks import CHECKS

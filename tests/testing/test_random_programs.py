@@ -12,13 +12,13 @@ from hypothesis import HealthCheck, given, settings
 
 import functad
 from functad.errors import AbstractValueError
-from functad.primitives.primitive import ENTRIES
+from functad.primitives.entry import ENTRIES
 from functad.testing import NothingComparedError, WrongDerivativeError, check_grads
 from functad.testing.program_drafts import FAMILIES, STATEMENTS
 from functad.testing.program_text import literal
 from functad.testing.programs import Program, draw_program
 from functad.testing.strategies import programs
-from functad.trees import flatten
+from functad.trees.structure import flatten
 
 SUPPRESSED = [HealthCheck.too_slow, HealthCheck.large_base_example, HealthCheck.data_too_large]
 many = settings(max_examples=320, deadline=None, suppress_health_check=SUPPRESSED)

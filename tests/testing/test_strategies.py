@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import functad
 from functad.testing.strategies import SPECIAL, arrays, programs, trees
-from functad.trees import flatten
+from functad.trees.structure import flatten
 
 quick = settings(max_examples=50, deadline=None)
 

@@ -14,10 +14,10 @@ import pytest
 
 import functad
 from functad.expressions.spec import dtype_of
-from functad.primitives.primitive import Entry
+from functad.primitives.entry import Entry
 from functad.testing import calls, every_entry
 from functad.testing.sample_calls import Call, is_array, is_constant, label
-from functad.trees import flatten
+from functad.trees.structure import flatten
 
 ENTRIES = [entry for entry in every_entry() if not is_constant(entry) and entry.status != "refused"]
 

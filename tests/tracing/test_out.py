@@ -10,7 +10,7 @@ import pytest
 
 import functad
 from functad.errors import UnsupportedError
-from functad.primitives.primitive import Entry
+from functad.primitives.entry import Entry
 from functad.testing import check_grads, every_entry
 
 X = np.array([[0.7, -1.2, 1.9], [0.4, 2.2, -0.6]])
@@ -76,8 +76,8 @@ def test_out_by_name_and_by_place(entry: Entry) -> None:
             found, other = functad.vjp(lambda x: call(x, place), first)  # noqa: B023
             np.testing.assert_array_equal(found, expected)
             for a, b in zip(
-                functad.trees.flatten(other(np.ones_like(found)))[0],
-                functad.trees.flatten(pullback(np.ones_like(found)))[0],
+                functad.trees.structure.flatten(other(np.ones_like(found)))[0],
+                functad.trees.structure.flatten(pullback(np.ones_like(found)))[0],
                 strict=True,
             ):
                 np.testing.assert_allclose(a, b, rtol=1e-12)

@@ -10,7 +10,7 @@ import pytest
 
 import functad
 from functad.errors import ConversionError, UnsupportedError
-from functad.primitives import sparse_products
+from functad.primitives.linalg import sparse_products
 from functad.testing import check_grads
 
 sparse = pytest.importorskip("scipy.sparse", reason="SciPy is an extra")

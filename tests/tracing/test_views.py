@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import functad
-from functad.primitives.primitive import ENTRIES
+from functad.primitives.entry import ENTRIES
 from functad.testing import calls, every_entry
 from functad.testing.sample_calls import Call, label
-from functad.tracing.recorder import Recorded
+from functad.tracing.traces.base import Recorded
 from functad.tracing.views import origin_of
 
 PUBLIC = [

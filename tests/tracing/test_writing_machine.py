@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 import functad
 from functad.errors import FunctadError
-from functad.primitives.conversion import copy_alike
+from functad.primitives.elementwise.conversion import copy_alike
 from functad.primitives.operands import is_traced
 
 Pool = list[Any]

@@ -14,7 +14,7 @@ from functad.errors import AbstractValueError, ConversionError, FunctadError, Un
 from functad.testing.numerical import error
 from functad.testing.programs import Program
 from functad.testing.strategies import programs
-from functad.trees import flatten
+from functad.trees.structure import flatten
 
 SIZE = 3
 few = settings(

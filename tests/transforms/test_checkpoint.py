@@ -8,10 +8,10 @@ import pytest
 
 import functad
 from functad import errors
+from functad.rules.checkpoint import _NAME, Segment
+from functad.rules.checkpoint_sequence import _Reversal, _Steps, fewest_steps, first_part
 from functad.testing import check_grads, check_primitive, draw_program
-from functad.transforms.checkpoint import _NAME, Segment
-from functad.transforms.checkpoint_sequence import _Reversal, _Steps, fewest_steps, first_part
-from functad.trees import LEAF, flatten
+from functad.trees.structure import LEAF, flatten
 
 X, W = np.arange(9.0).reshape(3, 3) / 9 - 0.4, np.cos(np.arange(9.0)).reshape(3, 3)
 POLICIES = [None, "contractions", ["h"], ("h", "unused"), pytest.param(lambda equation: True, id="every equation")]

@@ -6,9 +6,9 @@ import pytest
 import functad
 from functad.errors import AbstractValueError
 from functad.expressions.spec import spec_of
-from functad.tracing.recorder import Recorded
-from functad.transforms.closed import NoValueError, closed_anywhere, closed_at
-from functad.transforms.flat import Linearized, pull_leaves, push_leaves
+from functad.tracing.traces.base import Recorded
+from functad.transforms.calling.leaves import Linearized, pull_leaves, push_leaves
+from functad.transforms.closed_lists import NoValueError, closed_anywhere, closed_at
 
 X = np.array([0.5, -1.5])
 

@@ -12,7 +12,7 @@ import pytest
 import functad
 from functad.errors import NotFiniteError
 from functad.testing import draw_program
-from functad.trees import flatten
+from functad.trees.structure import flatten
 from tests.transforms.births import message
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")

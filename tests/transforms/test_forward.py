@@ -7,9 +7,9 @@ import pytest
 
 import functad
 from functad import errors
-from functad.tracing.recorder import FORWARD, Recorder, new_input
 from functad.tracing.tensor import Tensor
-from functad.transforms.forward import push_forward
+from functad.tracing.traces.base import FORWARD, Recorder, new_input
+from functad.transforms.walks.forward import push_forward
 
 
 def f(x, y):

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import functad
-from functad.primitives.primitive import Primitive
+from functad.primitives.entry import Primitive
 from functad.testing.sample_calls import calls, every_entry, is_public
+from functad.transforms.calling.promises import is_additive
 from functad.transforms.linearity import is_linear_in
-from functad.transforms.promises import is_additive
 
 RNG = np.random.default_rng(5)
 A = RNG.normal(size=(3, 4))

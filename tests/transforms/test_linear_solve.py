@@ -147,7 +147,7 @@ def test_large_systems_are_solved_without_a_matrix():
 
 
 def test_jacobian_builds_the_matrix_once(monkeypatch):
-    from functad.transforms import linear_solve
+    from functad.implicit import linear_solve
 
     built = []
     own = linear_solve.check_regular

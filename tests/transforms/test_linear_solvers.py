@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from functad.errors import ImplicitError
-from functad.transforms.linear_solvers import SOLVERS, bicgstab, check_regular, conjugate_gradients, gmres
+from functad.implicit.linear_solvers import SOLVERS, bicgstab, check_regular, conjugate_gradients, gmres
 
 
 def system(rng, n, *, definite):

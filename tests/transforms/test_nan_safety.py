@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad.primitives.primitive import UnknownRule
+from functad.primitives.entry import UnknownRule
 from functad.testing import calls, every_entry
 
 INF = np.inf

@@ -222,7 +222,7 @@ def test_tolerances_that_are_refused(atol):
 
 
 def test_implicit_methods_get_the_exact_jacobian():
-    from functad.transforms import initial_value
+    from functad.implicit import initial_value
 
     problem = initial_value.Problem(
         "f", lambda y, t, p: [lotka_volterra(y, t, p)], (functad.ArraySpec((2,), np.dtype(float)),), 2, "BDF"

@@ -9,7 +9,7 @@ import pytest
 
 import functad
 from functad import errors
-from functad.primitives.primitive import ENTRIES
+from functad.primitives.entry import ENTRIES
 from functad.testing import check_grads, check_rules
 
 X = np.array([0.3, 0.7])

@@ -11,9 +11,9 @@ import pytest
 import functad
 from functad import SparsityPattern, jacobian_sparsity, sparse_hessian, sparse_jacobian
 from functad.errors import InputError, NonScalarError, SparsityError
+from functad.sparse.pattern import Coordinates
 from functad.testing import central_difference
-from functad.transforms.sparsity import Coordinates
-from functad.trees import flatten
+from functad.trees.structure import flatten
 
 sparse = pytest.importorskip("scipy.sparse", reason="these tests read SciPy's matrices; the one for its absence hides it")
 RNG = np.random.default_rng(0)
@@ -135,7 +135,7 @@ def test_numbers_of_colors():
 
 def test_many_colors_are_computed_at_once():
     """More colours than are pushed one by one: a band of 21, in both directions, and with several chunks."""
-    from functad.transforms import seeds
+    from functad.transforms.calling import seeds
 
     def f(x):
         padded = np.concatenate([x[-10:], x, x[:10]])
@@ -271,9 +271,7 @@ def test_check_names_the_entry():
     with pytest.raises(SparsityError, match=r"sparse_hessian of .*rosenbrock, .*which the pattern has no place for"):
         sparse_hessian(rosenbrock, sparsity=symmetric, check=True)(x)
     wrong = sparse_jacobian(broyden, mode="column").plan(x).coloring
-    merged = functad.transforms.sparse_coloring.Coloring(
-        "column", wrong.shape, wrong.columns * 0, wrong.rows, wrong.by_row, 1, 0
-    )
+    merged = functad.sparse.coloring.Coloring("column", wrong.shape, wrong.columns * 0, wrong.rows, wrong.by_row, 1, 0)
     with pytest.raises(SparsityError, match=r"entry .* is .*, but the matrix has"):
         sparse_jacobian(broyden, coloring=merged, check=True)(x)
 

@@ -5,7 +5,7 @@ import pytest
 
 from functad import SparsityPattern
 from functad.errors import InputError
-from functad.transforms.sparse_coloring import MODES, ORDERINGS, color_columns, color_hessian, color_jacobian, values_of
+from functad.sparse.coloring import MODES, ORDERINGS, color_columns, color_hessian, color_jacobian, values_of
 
 scipy_optimize = pytest.importorskip("scipy.optimize", reason="the oracle is SciPy's grouping of columns")
 

@@ -12,11 +12,11 @@ import pytest
 import functad
 from functad import ArraySpec, SparsityPattern, hessian_sparsity, jacobian_sparsity
 from functad.errors import AbstractValueError, FunctadError, InputError, NonScalarError, OutputError
-from functad.primitives.primitive import Refused
+from functad.primitives.entry import Refused
+from functad.sparse.patterns import Dependence
 from functad.testing import calls, draw_program, every_entry
 from functad.testing.sample_calls import label
-from functad.transforms.sparse_patterns import Dependence
-from functad.trees import flatten
+from functad.trees.structure import flatten
 
 RNG = np.random.default_rng(0)
 MATRIX = RNG.normal(size=(4, 5))
@@ -409,7 +409,7 @@ def test_pattern_objects():
 
 def test_unions_of_sets_are_those_of_python():
     """Unions of pairs and of groups, numbers of equal sets, and unions of more members than one chunk takes."""
-    from functad.transforms import sparse_sets
+    from functad.sparse import sets as sparse_sets
 
     rng = np.random.default_rng(3)
     for chunk in (1 << 24, 10):
@@ -439,7 +439,7 @@ def test_unions_of_sets_are_those_of_python():
 
 
 def test_sets_of_equal_digests_are_told_apart(monkeypatch):
-    from functad.transforms import sparse_sets
+    from functad.sparse import sets as sparse_sets
 
     monkeypatch.setattr(sparse_sets, "_mixed", lambda members: np.zeros(len(members), np.uint64))
     assert jacobian_sparsity(broyden, np.ones(7)).nnz == 19

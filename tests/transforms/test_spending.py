@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad.primitives.arithmetic import POWER
+from functad.primitives.elementwise.arithmetic import POWER
 
 RNG = np.random.default_rng(0)
 A, X = RNG.normal(size=(40, 30)), RNG.normal(size=(30, 400))

@@ -10,7 +10,7 @@ from functad.compat.tensorflow.dtypes import numpy_dtype
 from functad.compat.tensorflow.tensors import as_tensor, operands, operation
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.primitives.operands import innermost
-from functad.tracing.recorder import awake
+from functad.tracing.traces.base import awake
 
 
 def plain(value: Any) -> Any:

@@ -10,7 +10,7 @@ import functad
 from functad.compat.tensorflow.names import enter, named
 from functad.compat.tensorflow.tensors import as_tensor, returning_tensors, tensors_of
 from functad.eager.containers import mapped
-from functad.eager.requests import UnconnectedGradients
+from functad.eager.tape.request import UnconnectedGradients
 from functad.places import here
 
 enter("custom_gradient", functad.custom_gradient)

@@ -14,7 +14,7 @@ from functad.compat.tensorflow.reductions import axes_of
 from functad.compat.tensorflow.tensors import as_tensor, operands, operation
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import here
-from functad.tracing.batching import lowest
+from functad.tracing.traces.batch import lowest
 
 
 @operation("reshape")

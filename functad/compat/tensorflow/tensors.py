@@ -13,11 +13,11 @@ from functad.compat.tensorflow.dtypes import TensorShape, numpy_dtype
 from functad.compat.tensorflow.names import named
 from functad.compat.tensorflow.slices import IndexedSlices
 from functad.eager.containers import mapped
-from functad.eager.readable import Readable, read
+from functad.eager.models.readable import Readable, read
 from functad.expressions.spec import dtype_of
 from functad.places import here
-from functad.primitives.conversion import COPY
-from functad.tracing.recorder import Recorded, idle
+from functad.primitives.elementwise.conversion import COPY
+from functad.tracing.traces.base import Recorded, idle
 
 _PYTHON = {float: np.dtype(np.float32), int: np.dtype(np.int32), bool: np.dtype(np.bool_), complex: np.dtype(np.complex128)}
 _INT32 = np.iinfo(np.int32)

@@ -12,7 +12,7 @@ from functad.compat.tensorflow.dtypes import TensorShape, numpy_dtype
 from functad.compat.tensorflow.names import named
 from functad.compat.tensorflow.slices import IndexedSlices
 from functad.compat.tensorflow.tensors import Tensor, as_tensor, tensor_of
-from functad.eager.readable import Readable, read
+from functad.eager.models.readable import Readable, read
 
 
 @named("Variable")

@@ -13,7 +13,7 @@ from scipy import special
 from functad.errors import UnsupportedError
 from functad.expressions.spec import dtype_of
 from functad.places import here
-from functad.primitives.primitive import Rule
+from functad.primitives.entry import Rule
 from functad.primitives.safe import inverse, product
 from functad.primitives.scipy_special.declaration import several_functions, special_function, unknown
 

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import special
 
 from functad.expressions.spec import dtype_of
-from functad.primitives.primitive import Rule
+from functad.primitives.entry import Rule
 from functad.primitives.safe import product
 from functad.primitives.scipy_special.declaration import find_ufunc, special_function, unknown
 

@@ -10,8 +10,8 @@ import numpy as np
 from scipy import special
 
 from functad.expressions.spec import ArraySpec, spec_of
+from functad.primitives.entry import Primitive, Rule, Samples, UnknownRule
 from functad.primitives.kinds import elementwise
-from functad.primitives.primitive import Primitive, Rule, Samples, UnknownRule
 from functad.primitives.safe import product
 
 Argument = tuple[float, float] | list[Any]

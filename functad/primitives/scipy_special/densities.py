@@ -8,8 +8,8 @@ import numpy as np
 from scipy import special
 
 from functad.expressions.spec import ArraySpec, shape_of
+from functad.primitives.entry import Primitive
 from functad.primitives.kinds import ufunc_spec
-from functad.primitives.primitive import Primitive
 from functad.primitives.safe import product
 from functad.primitives.scipy_special import log_moments
 from functad.primitives.scipy_special.gamma import polygamma

@@ -10,8 +10,8 @@ import numpy as np
 from scipy import special
 
 from functad.expressions.spec import dtype_of
+from functad.primitives.entry import Primitive
 from functad.primitives.kinds import elementwise, ufunc_spec
-from functad.primitives.primitive import Primitive
 from functad.primitives.safe import product
 from functad.primitives.scipy_special.declaration import several_functions, special_function
 

@@ -9,8 +9,8 @@ import numpy as np
 from scipy import special
 
 from functad.expressions.spec import dtype_of, spec_of
+from functad.primitives.entry import Primitive
 from functad.primitives.kinds import constant, elementwise
-from functad.primitives.primitive import Primitive
 from functad.primitives.safe import product
 from functad.primitives.scipy_special.declaration import samples_of, special_function
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from functad.primitives.entry import Primitive, Rule, UnknownRule
 from functad.primitives.kinds import ufunc_spec
-from functad.primitives.primitive import Primitive, Rule, UnknownRule
 from functad.primitives.safe import product, quotient
 from functad.primitives.scipy_special.declaration import special_function, unknown
 from functad.primitives.scipy_special.densities import beta_density

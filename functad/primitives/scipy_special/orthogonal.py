@@ -10,7 +10,7 @@ from typing import Any
 
 from scipy import special
 
-from functad.primitives.primitive import Rule
+from functad.primitives.entry import Rule
 from functad.primitives.safe import product
 from functad.primitives.scipy_special.declaration import special_function, unknown
 

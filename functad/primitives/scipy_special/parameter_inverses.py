@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.primitives.primitive import Rule
+from functad.primitives.entry import Rule
 from functad.primitives.safe import product, quotient
 from functad.primitives.scipy_special.declaration import special_function
 from functad.primitives.scipy_special.densities import beta_density, betainc_by_a, betainc_by_b, gamma_density, gammainc_by_a

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from functad.primitives.entry import Primitive
 from functad.primitives.kinds import ufunc_spec
-from functad.primitives.primitive import Primitive
 from functad.primitives.safe import product, quotient
 from functad.primitives.scipy_special.declaration import special_function, unknown
 

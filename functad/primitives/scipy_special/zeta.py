@@ -14,7 +14,7 @@ from scipy import special
 from functad.errors import UnsupportedError
 from functad.expressions.spec import dtype_of
 from functad.places import here
-from functad.primitives.primitive import Primitive
+from functad.primitives.entry import Primitive
 from functad.primitives.safe import product
 from functad.primitives.scipy_special.declaration import special_function
 

@@ -1,0 +1,1 @@
+"""Control flow that is recorded as one operation: branches, loops, scans."""

@@ -1,0 +1,180 @@
+"""What goes around a loop, or comes out of several branches, must agree: in structure, shapes and dtypes.
+
+Python numbers yield, as they do in NumPy: a carry that starts as `0` or `0.0` takes the dtype that the body gives it, and a
+number returned for an array is brought to the array's dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.errors import ControlFlowError
+from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
+from functad.places import here, name_of
+from functad.primitives.indexing.indexable import handed
+from functad.tracing.traces.base import Recorded
+from functad.transforms.calling.arguments import plain
+from functad.trees.structure import Structure, difference, flatten
+
+BOOLS = frozenset({bool, np.bool_})
+_ARRAYS = frozenset({np.ndarray, np.float64, np.float32})
+
+
+def joined(before: ArraySpec, after: ArraySpec) -> ArraySpec | None:
+    """Return the spec that values of two specs can both be brought to without loss; `None` if there is none.
+
+    Only Python numbers are brought to another dtype.
+    """
+    if before.shape != after.shape:
+        return None
+    if before.dtype == after.dtype:
+        return before if before.weak == after.weak else ArraySpec(before.shape, before.dtype)
+    if before.dtype.kind == "b" or after.dtype.kind == "b":
+        return None
+    if before.weak:
+        return ArraySpec(before.shape, np.result_type(_as_operand(before), _as_operand(after)), after.weak)
+    if after.weak and np.result_type(before.dtype, _as_operand(after)) == before.dtype:
+        return before
+    return None
+
+
+def _as_operand(spec: ArraySpec) -> Any:
+    return spec.dtype.type(1).item() if spec.weak else spec.dtype
+
+
+def cast(leaf: Any, spec: ArraySpec) -> Any:
+    """Return a leaf with the dtype of a spec that `joined` gave for it."""
+    own = spec_of(leaf)
+    if own == spec:
+        return leaf
+    if type(leaf) in PYTHON_SCALARS:
+        value = spec.dtype.type(leaf)
+        return value.item() if spec.weak else value
+    if spec.weak:  # a Tensor of a Python integer that becomes one of a Python float
+        return leaf * _as_operand(spec)
+    return leaf.astype(spec.dtype)
+
+
+class Agreement:
+    """A tree that must keep its structure, shapes and dtypes.
+
+    Attributes:
+        transform, name: for messages, who asks for it and whose result it is.
+        root: the name of the tree in messages, such as `carry`.
+        rule: the sentence that says what must hold.
+        structure, specs: of the tree; `None` until the first one is seen.
+        yielded: Python numbers that were seen before have a dtype now.
+    """
+
+    def __init__(self, transform: str, name: str, root: str, rule: str) -> None:
+        self.transform = transform
+        self.name = name
+        self.root = root
+        self.rule = rule
+        self.structure: Structure | None = None
+        self.specs: list[ArraySpec] = []
+        self.yielded = False
+
+    def start(self, tree: Any) -> list[Any]:
+        """Take a tree as the model, and return its leaves.
+
+        Raises:
+            ControlFlowError: it is no tree of arrays.
+        """
+        given, structure = flatten(tree)
+        leaves = [plain(leaf) for leaf in given]
+        for leaf, path in zip(leaves, structure.paths(self.root), strict=True):
+            if type(leaf) not in PYTHON_SCALARS and not (hasattr(leaf, "dtype") and hasattr(leaf, "shape")):
+                raise self._error(f"{path} is a {type(leaf).__name__}, not an array or a number.")
+        self.structure, self.specs = structure, [spec_of(leaf) for leaf in leaves]
+        return leaves
+
+    def fit(self, tree: Any) -> list[Any]:
+        """Return the leaves of a tree that must agree, Python numbers brought to the dtypes; those seen before may yield too.
+
+        Raises:
+            ControlFlowError: it does not agree; the message names the place.
+        """
+        if self.structure is None:
+            return self.start(tree)
+        leaves, structure = flatten(tree)
+        if structure != self.structure:
+            raise self._error(f"{self.rule}: {difference(self.structure, structure, self.root)}.")
+        for i, (leaf, spec) in enumerate(zip(leaves, self.specs, strict=True)):
+            value = leaf.value if isinstance(leaf, Recorded) else leaf
+            kind = type(value)
+            if kind in _ARRAYS and value.dtype is spec.dtype and value.shape == spec.shape and not spec.weak:
+                continue  # the usual case
+            if spec.weak and kind in PYTHON_SCALARS and PYTHON_SCALARS[kind] is spec.dtype:
+                continue
+            leaf = leaves[i] = plain(leaf)
+            if type(leaf) not in PYTHON_SCALARS and not hasattr(leaf, "dtype"):
+                raise self._error(f"{self._path(i)} is a {type(leaf).__name__}, not an array or a number.")
+            own = spec_of(leaf)
+            if own != spec:
+                self.specs[i] = self._joined(spec, own, i)
+                leaves[i] = cast(leaf, self.specs[i])
+        return leaves
+
+    def _joined(self, before: ArraySpec, after: ArraySpec, i: int) -> ArraySpec:
+        both = joined(before, after)
+        if both is None:
+            if before.shape != after.shape:
+                cure = f"Return an array of shape {before.shape} there, or begin with one of shape {after.shape}."
+            else:
+                cure = f"Return .astype({np.dtype(before.dtype).name!r}) of it, or begin with an array of {after.dtype}."
+            raise self._error(f"{self.rule}, but {self._path(i)} is {before} at first and {after} later. {cure}")
+        self.yielded = self.yielded or both != before
+        return both
+
+    def cast(self, leaves: Sequence[Any]) -> list[Any]:
+        """Return leaves brought to the dtypes that have been found."""
+        return [cast(leaf, spec) for leaf, spec in zip(leaves, self.specs, strict=True)]
+
+    def build(self, leaves: Sequence[Any]) -> Any:
+        """Return the tree with the given leaves."""
+        assert self.structure is not None
+        return self.structure.unflatten(leaves)
+
+    def hand(self, leaves: Sequence[Any]) -> Any:
+        """Return the tree that a function is given."""
+        return self.build(handed(leaves))
+
+    def _path(self, i: int) -> str:
+        assert self.structure is not None
+        return self.structure.paths(self.root)[i]
+
+    def _error(self, text: str) -> ControlFlowError:
+        return ControlFlowError(f"{self.transform} of {self.name}, called at {here()}: {text}")
+
+
+def carry_of(transform: str, function: Callable[..., Any]) -> Agreement:
+    """Return the agreement for the carry of a loop."""
+    rule = "the carry must keep its structure, shapes and dtypes from step to step"
+    return Agreement(transform, name_of(function), "carry", rule)
+
+
+def number(value: Any, kinds: str, wanted: str, cure: str) -> Any:
+    """Return what decides the flow, if it is one number.
+
+    Args:
+        value: a predicate, an index or a bound.
+        kinds: the kinds of dtype that it may have.
+        wanted: the beginning of the message otherwise, which says where this is and what is wanted.
+        cure: its end.
+
+    Raises:
+        ControlFlowError: it is something else.
+    """
+    value = plain(value)
+    try:
+        spec = spec_of(value)
+    except TypeError:
+        spec = None
+    if spec is None or spec.shape != () or spec.dtype.kind not in kinds:
+        what = f"a {type(value).__name__}" if spec is None else repr(spec)
+        raise ControlFlowError(f"{wanted} of shape (), not {what}. {cure}".rstrip())
+    return value

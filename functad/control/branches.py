@@ -1,0 +1,196 @@
+"""`cond` and `switch`: one of several functions, chosen by a value."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.control.agreement import BOOLS, Agreement, number
+from functad.control.equation import Control, is_batched, over_examples, selected
+from functad.control.values import below, unknown
+from functad.errors import ControlFlowError
+from functad.expressions.evaluate import evaluate
+from functad.expressions.spec import dtype_of, spec_of
+from functad.places import here, name_of
+from functad.primitives.indexing.indexable import handed
+from functad.transforms.calling.arguments import plain, shown
+from functad.transforms.calling.leaves import Flat, pull_leaves, pushed
+from functad.transforms.calling.results import apart_in_tree, owned
+from functad.transforms.closed_lists import Closed, close_bodies
+from functad.trees.structure import flatten
+
+
+def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
+    """Return `true_fun(*operands)` if `pred` holds, else `false_fun(*operands)`.
+
+    Where the predicate is known, under `grad` for example, the function is called and no other. Where it is not, in
+    `make_expressions`, both are traced, and the list has one equation that runs the one or the other. Under `vmap`, with a
+    predicate for each example, both are computed and selected from; derivatives of what was not selected are zero, even where
+    they would be NaN.
+
+    Args:
+        pred: a bool or a number (which holds if it is not zero), of shape `()`.
+        true_fun: a function of NumPy code.
+        false_fun: another, whose result has the same structure, shapes and dtypes.
+        operands: arrays, numbers or trees of them. What the functions use from outside need not be among them; but in an
+            abstract trace, what they compute from that alone is computed whichever is called.
+
+    Returns:
+        The result of the function that was chosen.
+
+    Raises:
+        ControlFlowError: the predicate is not one number, or the results do not agree.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> f = lambda x: functad.cond(x > 0, np.sqrt, lambda x: 2 * x, x)
+        >>> float(functad.grad(f)(4.0)), float(functad.grad(f)(-4.0))
+        (0.25, 2.0)
+    """
+    if type(pred) not in BOOLS:
+        pred = number(pred, "biufc", f"cond, called at {here()}: pred must be a bool or a number", _CHOICE)
+    if dtype_of(pred).kind != "b":
+        pred = pred != 0
+    return _among(COND, pred, (false_fun, true_fun), operands)
+
+
+def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+    """Return `branches[index](*operands)`, with an index below zero or past the end taken as the first or last.
+
+    Args:
+        index: an integer of shape `()`.
+        branches: functions of NumPy code, with results of the same structure, shapes and dtypes.
+        operands: arrays, numbers or trees of them.
+
+    Returns:
+        The result of the branch that was chosen; when which are computed is said at `cond`.
+
+    Raises:
+        ControlFlowError: the index is not one integer, there is no branch, or the results do not agree.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> float(switch(2, [np.sin, np.cos, np.exp], 0.0))
+        1.0
+    """
+    if not branches:
+        raise ControlFlowError(f"switch, called at {here()}, needs at least one branch.")
+    index = number(index, "iu", f"switch, called at {here()}: index must be an integer", _CHOICE)
+    return _among(SWITCH, index, tuple(branches), operands)
+
+
+_CHOICE = "For a choice element by element use np.where, or vmap around a function of one element."
+
+
+def _among(primitive: Control, index: Any, branches: Sequence[Callable[..., Any]], operands: tuple[Any, ...]) -> Any:
+    if unknown(index):
+        return _listed(primitive, index, branches, operands)
+    if not is_batched(index):
+        return apart_in_tree(branches[_within(below(index), branches)](*_handed(operands)))
+    agreement = _agreement(primitive, branches)
+    with np.errstate(all="ignore"):  # what is not selected need not make sense
+        results = [agreement.fit(branch(*_handed(operands))) for branch in branches]
+    return agreement.build(_select(index, [agreement.cast(leaves) for leaves in results]))
+
+
+def _handed(operands: tuple[Any, ...]) -> Any:
+    """Return the operands as a branch is given them."""
+    leaves, structure = flatten(operands)
+    return structure.unflatten(handed([owned(shown(leaf)) for leaf in leaves]))
+
+
+def _within(index: Any, branches: Sequence[Any]) -> int:
+    return min(max(int(index), 0), len(branches) - 1)
+
+
+def _select(index: Any, results: Sequence[Sequence[Any]]) -> Sequence[Any]:
+    """Return for each example the leaves of the result that its index stands for."""
+    if dtype_of(index).kind == "b":
+        return selected(index, results[1], results[0])
+    chosen = results[-1]
+    for i in range(len(results) - 2, -1, -1):
+        chosen = selected(index <= i, results[i], chosen)
+    return chosen
+
+
+def _agreement(primitive: Control, branches: Sequence[Callable[..., Any]]) -> Agreement:
+    rule = "the results of all branches must have the same structure, shapes and dtypes"
+    names = " and ".join(dict.fromkeys(map(name_of, branches)))
+    return Agreement(primitive.name, names, "result", rule)
+
+
+def _listed(primitive: Control, index: Any, branches: Sequence[Callable[..., Any]], operands: tuple[Any, ...]) -> Any:
+    """Record the choice as one equation that holds all branches."""
+    leaves, structure = flatten(operands)
+    leaves = [plain(leaf) for leaf in leaves]
+    agreement = _agreement(primitive, branches)
+
+    def fitted(branch: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(branch)
+        def run(*given: Any) -> Any:
+            return agreement.fit(branch(*given))
+
+        return run
+
+    specs = structure.unflatten([spec_of(leaf) for leaf in leaves])
+    bodies = [(fitted(branch), specs) for branch in branches]
+    lists, captured = close_bodies(primitive.name, *bodies)
+    if any(body.results != agreement.specs for body in lists):  # a later branch has shown what Python numbers become
+        lists, captured = close_bodies(primitive.name, *bodies)
+    return agreement.build(primitive(index, *leaves, *captured, branches=tuple(lists)))
+
+
+def _compute(index: Any, *values: Any, branches: Any) -> Sequence[Any]:
+    if not is_batched(index):
+        return evaluate(branches[_within(below(index), branches)], values)
+    with np.errstate(all="ignore"):
+        return _select(index, [evaluate(branch, values) for branch in branches])
+
+
+def _primitive(name: str) -> Control:
+    def choose(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> list[Any]:
+        return list(_among(primitive, index, branches, operands))
+
+    def pull(gs: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
+        index, *values = arrays
+        wrt = [i - 1 for i in params["wrt"]]
+        each = [functools.partial(_pull_branch, Closed(branch), wrt) for branch in params["branches"]]
+        return choose(index, each, values, list(gs))
+
+    def push(ts: Sequence[Any], arrays: Sequence[Any], params: Any) -> list[Any]:
+        index, *values = arrays
+        each = [functools.partial(_push_branch, Closed(branch)) for branch in params["branches"]]
+        return choose(index, each, values, list(ts[1:]))
+
+    def batch(values: Sequence[Any], batched: Sequence[bool], size: int, params: Any) -> Any:
+        index, *rest = values
+        branches = [Closed(branch) for branch in params["branches"]]
+        if not batched[0]:
+            return choose(index, [over_examples(branch, batched[1:], size) for branch in branches], *rest)
+        return over_examples(lambda i, *given: _select(i, [branch(*given) for branch in branches]), batched, size)(*values)
+
+    primitive = Control(
+        name,
+        compute=_compute,
+        spec=lambda *arrays, branches: tuple(branches[0].results),
+        pull=pull,
+        push=push,
+        batch=batch,
+        doc="the derivative of the branch that is taken",
+    )
+    return primitive
+
+
+def _pull_branch(branch: Flat, wrt: Sequence[int], values: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
+    return pull_leaves(branch, values, gs, wrt)
+
+
+def _push_branch(branch: Flat, values: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+    return pushed(branch, values, ts)[1]
+
+
+COND = _primitive("cond")
+SWITCH = _primitive("switch")

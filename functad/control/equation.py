@@ -1,0 +1,183 @@
+"""What control flow is in an expression list: primitives that hold the lists of their bodies.
+
+Where values are known, concrete traces included, such a primitive runs its lists by Python's own control flow, and each
+operation is recorded as any other. Only where a trace without values is below does it stand as one equation. Its rules then are
+written with control flow again: the derivative of a loop is a loop. So they hold to any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.control.values import below, unknown
+from functad.expressions.spec import ArraySpec, dtype_of, is_inexact, shape_of, strong_spec
+from functad.primitives.operands import absent
+from functad.rules.solver_primitive import JointPrimitive
+from functad.tracing.traces.base import REVERSE, Recorded, record
+from functad.transforms.calling.leaves import Flat, pull_leaves, pushed, replaced
+from functad.transforms.vmap import vmap
+
+
+class Control(JointPrimitive):
+    """A primitive that holds expression lists: `cond`, a loop, or the derivative of one.
+
+    In a reverse trace the parameter `wrt` says by which of its arrays it is differentiated; no list ever shows it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        compute: Callable[..., Sequence[Any]],
+        spec: Callable[..., tuple[ArraySpec, ...]],
+        pull: Callable[..., list[Any]],
+        push: Callable[..., list[Any]],
+        batch: Callable[..., Sequence[Any]],
+        doc: str,
+    ) -> None:
+        """Make the primitive.
+
+        Args:
+            name: its name in lists.
+            compute: `compute(*arrays, **params)` on values that are known, Tensors of concrete traces included.
+            spec: shape rule.
+            pull: `pull(gs, arrays, out, params)`, the cotangents of the arguments at `params["wrt"]`.
+            push: `push(ts, arrays, params)`, the tangents of the results for those of the arguments; `None` for zero.
+            batch: `batch(values, batched, size, params)`, the results for all examples, from values that are not known.
+            doc: one line.
+        """
+
+        def run(*arrays: Any, wrt: Any = None, back: Any = None, **params: Any) -> tuple[Any, ...]:
+            return tuple(compute(*arrays, **params))
+
+        def specs(*arrays: Any, wrt: Any = None, back: Any = None, **params: Any) -> tuple[ArraySpec, ...]:
+            return spec(*arrays, **params)
+
+        def pull_all(gs: Any, arrays: Any, out: Any, params: Any) -> list[Any]:
+            wrt = params.get("wrt") or ()
+            zeros = [absent(shape_of(a), dtype_of(a)) for a in arrays]
+            return replaced(zeros, wrt, pull(gs, arrays, out, params) if wrt else [])
+
+        def push_all(ts: Any, arrays: Any, out: Any, params: Any) -> tuple[Any, ...]:
+            found = push([t if is_inexact(a) else None for t, a in zip(ts, arrays, strict=True)], arrays, params)
+            return tuple([absent(shape_of(o), dtype_of(o)) if t is None else t for t, o in zip(found, out, strict=True)])
+
+        def batch_all(primitive: Any, size: int, values: Any, batched: Any, params: Any) -> tuple[Any, ...]:
+            return tuple(batch(values, batched, size, params))
+
+        super().__init__(compute, name=name, compute=run, pull=pull_all, push=push_all, spec=specs, doc=doc, batch=batch_all)
+        self.selects = True  # a branch may not be taken, or a step frozen: zeros among its cotangents must stay zeros
+
+    def __call__(self, *arrays: Any, **params: Any) -> Any:
+        """Run the lists where values are known; stand as one equation where they are not."""
+        if not any(map(unknown, arrays)):
+            return self.compute(*arrays, **params)
+        params = {key: value for key, value in params.items() if key not in ("wrt", "back")}
+        newest = max((a for a in arrays if isinstance(a, Recorded)), key=lambda a: a.recorder.serial).recorder
+        if newest.mode is not REVERSE:
+            return record(self, arrays, params)
+        own = [i for i, a in enumerate(arrays) if isinstance(a, Recorded) and a.recorder is newest]
+        return self.call_for_reverse(arrays, params, tuple([i for i in own if is_inexact(arrays[i])]))
+
+    def call_for_reverse(self, arrays: tuple[Any, ...], params: dict[str, Any], wrt: tuple[int, ...]) -> Any:
+        """Record the call in a reverse trace, for derivatives by the arguments at positions `wrt`."""
+        return record(self, arrays, {**params, "wrt": wrt})
+
+
+def deferred(name: str, run: Flat, specs: Sequence[ArraySpec], shown: dict[str, Any]) -> Control:
+    """Return a primitive that computes a flat function when values are known, and can be differentiated to any order.
+
+    For what no list of equations can say, since the number of values to keep between the steps is not known.
+
+    Args:
+        name: the name in lists.
+        run: the function.
+        specs: of the results.
+        shown: parameters that lists show: what `run` is made of.
+    """
+
+    def pull(gs: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
+        return pull_later(name, run, gs, arrays, out, params["wrt"], shown)
+
+    def push(ts: Sequence[Any], arrays: Sequence[Any], params: Any) -> list[Any]:
+        moving, count = [i for i, t in enumerate(ts) if t is not None], len(arrays)
+        places = [i for i, spec in enumerate(specs) if is_inexact(spec)]
+
+        def along(*values: Any) -> list[Any]:
+            found = pushed(run, values[:count], replaced([None] * count, moving, values[count:]))[1]
+            return [found[i] for i in places]
+
+        primitive = deferred(f"{name}_jvp", along, [strong_spec(specs[i]) for i in places], shown)
+        return replaced([None] * len(specs), places, primitive(*arrays, *[ts[i] for i in moving], **shown))
+
+    def batch(values: Sequence[Any], batched: Sequence[bool], size: int, params: Any) -> Any:
+        each = [ArraySpec((size, *spec.shape), spec.dtype) for spec in specs]
+        return deferred(f"{name}_vmap", over_examples(run, batched, size), each, shown)(*values, **shown)
+
+    return Control(
+        name,
+        batch=batch,
+        compute=lambda *arrays, **params: run(*arrays),
+        spec=lambda *arrays, **params: tuple(specs),
+        pull=pull,
+        push=push,
+        doc="computed when values are known",
+    )
+
+
+def pull_later(
+    name: str, run: Flat, gs: Any, arrays: Sequence[Any], out: Any, wrt: Sequence[int], shown: dict[str, Any]
+) -> list[Any]:
+    """Return the cotangents of the arguments at positions `wrt` of a flat function that is run again when values are known.
+
+    Args:
+        name: of the function, in lists.
+        run: the function.
+        gs: the cotangents of its results.
+        arrays: its arguments.
+        out: its results.
+        wrt: positions of floating-point arguments.
+        shown: parameters that lists show.
+    """
+    count = len(arrays)
+
+    def back(*values: Any) -> list[Any]:
+        return pull_leaves(run, values[:count], values[count:], wrt)
+
+    primitive = deferred(f"{name}_vjp", back, [strong_spec(arrays[i]) for i in wrt], shown)
+    return list(primitive(*arrays, *[g for g, o in zip(gs, out, strict=True) if is_inexact(o)], **shown))
+
+
+def over_examples(f: Flat, batched: Sequence[bool], size: int) -> Flat:
+    """Return a flat function for all examples of a batch; `batched` says which arguments have the batch axis in front."""
+    return vmap(lambda *leaves: list(f(*leaves)), in_axes=tuple([0 if own else None for own in batched]), axis_size=size)
+
+
+def selected(condition: Any, first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
+    """Return for each example of a batch the leaves of `first` where the condition holds, else those of `second`.
+
+    What is not selected gets a cotangent of exactly zero, which stays zero whatever its derivative is.
+    """
+    return [a if a is b else np.where(condition, a, b) for a, b in zip(first, second, strict=True)]
+
+
+def part(values: Sequence[Any], *counts: int) -> list[list[Any]]:
+    """Return values in groups of the given sizes, and the rest."""
+    result, start = [], 0
+    for count in counts:
+        result.append(list(values[start : start + count]))
+        start += count
+    return [*result, list(values[start:])]
+
+
+def any_example(predicate: Any) -> bool:
+    """Say whether a predicate that is known holds for some example."""
+    return bool(np.any(below(predicate)))
+
+
+def is_batched(predicate: Any) -> bool:
+    """Say whether a predicate that is known has several examples."""
+    return isinstance(predicate, Recorded) and np.ndim(below(predicate)) > 0

@@ -1,0 +1,235 @@
+"""`while_loop` and `fori_loop`: steps until a condition fails, or a number of steps that is known."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.control.agreement import BOOLS, Agreement, carry_of, number
+from functad.control.equation import Control, any_example, is_batched, part, pull_later, selected
+from functad.control.scan import scan, zero_tangents
+from functad.control.values import below, listing, unknown
+from functad.errors import ControlFlowError
+from functad.places import here, name_of
+from functad.primitives.batching import spread_out
+from functad.transforms.calling.leaves import pushed
+from functad.transforms.calling.results import apart, guarded, owned, taken
+from functad.transforms.closed_lists import Closed, close_bodies
+from functad.transforms.vmap import vmap
+
+
+def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init: Any) -> Any:
+    """Return the first of `init`, `body_fun(init)`, `body_fun(body_fun(init))`, ... for which `cond_fun` does not hold.
+
+    It has derivatives of both modes and any order. Reverse mode keeps what each step needs on a stack that grows, so memory
+    grows with the number of steps; `fori_loop` and `scan` are for numbers of steps that are known. Where values are known this
+    is Python's `while`; an abstract trace makes one equation of it. Under `vmap` it goes on until the condition fails for all
+    examples, and examples that are finished stay as they are.
+
+    Args:
+        cond_fun: from a carry to a bool of shape `()`.
+        body_fun: from a carry to the next, of the same structure, shapes and dtypes; Python numbers in `init` take the dtype
+            that the body gives them.
+        init: the first carry: an array, a number or a tree of them.
+
+    Returns:
+        The last carry.
+
+    Raises:
+        ControlFlowError: the body returns a carry that does not agree with `init`, or the condition is not one number or
+            writes into the arrays of the carry.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> def root(a):
+        ...     step = lambda x: (x + a / x) / 2
+        ...     return while_loop(lambda x: abs(x * x - a) > 1e-12 * a, step, a)
+        >>> functad.grad(root)(4.0).round(9)
+        np.float64(0.25)
+    """
+    carry = carry_of("while_loop", body_fun)
+    leaves = carry.start(init)
+    if listing(leaves):
+        return _listed(cond_fun, body_fun, carry, leaves)
+
+    def test(leaves: list[Any]) -> Any:
+        try:
+            return _predicate(cond_fun, carry.hand([guarded(leaf) for leaf in leaves]))
+        except ValueError as error:
+            if "read-only" not in str(error):
+                raise
+            raise ControlFlowError(
+                f"while_loop, called at {here()}: {name_of(cond_fun)} writes into an array that is read-only, as those of the "
+                f"carry are for the condition, which only looks at them. Write into a copy: x = x.copy()."
+            ) from error
+
+    def step(leaves: list[Any]) -> list[Any]:
+        return apart(carry.fit(body_fun(carry.hand(taken(leaves)))))
+
+    leaves, finished = _run(test, step, [owned(leaf) for leaf in leaves])
+    # A trace without values came in with what the functions use from outside.
+    return carry.build(leaves) if finished else _listed(cond_fun, body_fun, carry, leaves)
+
+
+def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any) -> Any:
+    """Return `x` after `for i in range(lower, upper): x = body_fun(i, x)`, with `x = init_val` at first.
+
+    Args:
+        lower: the first index, an integer of shape `()`.
+        upper: the index to stop before. If both are known, even if nothing else is, an abstract trace records a `scan`, the
+            derivative of which needs no growing stack; otherwise a `while_loop`.
+        body_fun: from an index and a carry to the next carry, of the same structure, shapes and dtypes.
+        init_val: the first carry: an array, a number or a tree of them.
+
+    Returns:
+        The last carry.
+
+    Raises:
+        ControlFlowError: the body returns a carry that does not agree with `init_val`, or a bound is not one integer.
+
+    Example:
+        >>> import functad
+        >>> power = lambda x: fori_loop(0, 5, lambda i, y: y * x, 1.0)
+        >>> float(power(2.0)), float(functad.grad(power)(2.0))
+        (32.0, 80.0)
+    """
+    lower, upper = [
+        bound if type(bound) is int else number(bound, "iu", f"fori_loop, called at {here()}: {name} must be an integer", "")
+        for name, bound in (("lower", lower), ("upper", upper))
+    ]
+    if any(unknown(bound) or is_batched(bound) for bound in (lower, upper)):
+        return _counted(lower, upper, body_fun, init_val)
+    first, last = int(below(lower)), int(below(upper))
+    carry = carry_of("fori_loop", body_fun)
+    leaves = carry.start(init_val)
+    if not listing(leaves):
+        leaves = [owned(leaf) for leaf in leaves]
+        for i in range(first, last):
+            leaves = apart(carry.fit(body_fun(i, carry.hand(taken(leaves)))))
+            if i == first and any(map(unknown, leaves)):  # a trace without values came in with what the body uses
+                return fori_loop(first + 1, last, body_fun, carry.build(leaves))
+        return carry.build(leaves)
+
+    def step(state: Any, _: Any) -> Any:
+        i, leaves = state
+        return (i + 1, carry.fit(body_fun(i, carry.build(leaves)))), None
+
+    return carry.build(scan(step, (first, leaves), None, max(last - first, 0))[0][1])
+
+
+def _counted(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any) -> Any:
+    """Return what a loop gives whose number of steps is not known, or differs from example to example."""
+    carry = carry_of("fori_loop", body_fun)
+
+    def step(state: Any) -> Any:
+        i, leaves = state
+        return i + 1, carry.fit(body_fun(i, carry.build(leaves)))
+
+    return carry.build(while_loop(lambda state: state[0] < upper, step, (lower, carry.start(init_val)))[1])
+
+
+def _predicate(cond_fun: Callable[[Any], Any], carry: Any) -> Any:
+    more = cond_fun(carry)
+    if type(more) in BOOLS:
+        return more
+    wanted = f"while_loop, called at {here()}: {name_of(cond_fun)} must return a bool"
+    return number(more, "biufc", wanted, "Reduce it: np.all or np.any.")
+
+
+def _run(test: Callable[[list[Any]], Any], step: Callable[[list[Any]], list[Any]], leaves: list[Any]) -> tuple[list[Any], bool]:
+    """Run a loop on leaves that are known; return them, and whether the condition failed, or is not known any more."""
+    while True:
+        more = test(leaves)
+        if type(more) in BOOLS:  # the usual case
+            if not more:
+                return leaves, True
+            leaves = step(leaves)
+            continue
+        if unknown(more):
+            return leaves, False
+        if not any_example(more):
+            return leaves, True
+        if is_batched(more):
+            with np.errstate(all="ignore"):  # the steps of finished examples are not used
+                leaves = selected(more, step([owned(leaf) for leaf in leaves]), leaves)
+        else:
+            leaves = step(leaves)
+
+
+def _listed(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], carry: Agreement, leaves: Sequence[Any]) -> Any:
+    """Record the loop as one equation that holds condition and body."""
+
+    @functools.wraps(body_fun)
+    def step(state: Any) -> Any:
+        return carry.build(carry.fit(body_fun(state)))
+
+    @functools.wraps(cond_fun)
+    def test(state: Any) -> Any:
+        return _predicate(cond_fun, state)
+
+    while True:
+        specs = list(carry.specs)
+        state = (carry.build(specs),)
+        lists, captured = close_bodies("while_loop", (test, state), (step, state))
+        if specs == carry.specs:
+            break
+    found = WHILE(*carry.cast(leaves), *captured, carries=len(leaves), cond=lists[0], body=lists[1])
+    return carry.build(found)
+
+
+def _compute(*arrays: Any, carries: int, cond: Any, body: Any) -> Sequence[Any]:
+    leaves, outer = part(arrays, carries)
+    test, step = Closed(cond), Closed(body)
+    return _run(lambda leaves: test(*leaves, *outer)[0], lambda leaves: step(*leaves, *outer), leaves)[0]
+
+
+def _pull(gs: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
+    """Leave the backward pass until values are known: how many steps there are to keep something from is not known before."""
+    shown = {key: params[key] for key in ("carries", "cond", "body")}
+    return pull_later("while_loop", functools.partial(_compute, **shown), gs, arrays, out, params["wrt"], shown)
+
+
+def _push(ts: Sequence[Any], arrays: Sequence[Any], params: Any) -> list[Any]:
+    """The tangent goes along with the carry."""
+    (leaves, outer), (t_leaves, t_outer) = part(arrays, params["carries"]), part(ts, params["carries"])
+    test, step = Closed(params["cond"]), Closed(params["body"])
+
+    def body_fun(state: Any) -> Any:
+        leaves, tangents = state
+        return pushed(step, [*leaves, *outer], [*tangents, *t_outer])
+
+    state = leaves, zero_tangents(leaves, t_leaves)
+    carry = carry_of("while_loop", body_fun)
+    return list(_listed(lambda state: test(*state[0], *outer)[0], body_fun, carry, carry.start(state))[1])
+
+
+def _batch(values: Sequence[Any], batched: Sequence[bool], size: int, params: Any) -> Any:
+    """Go on until the condition fails for all examples."""
+    count = params["carries"]
+    leaves = [spread_out(v, own, size) for v, own in zip(values[:count], batched[:count], strict=True)]
+    outer = values[count:]
+    axes = tuple([0] * count + [0 if own else None for own in batched[count:]])
+    test, step = Closed(params["cond"]), Closed(params["body"])
+
+    def move(*given: Any) -> Any:
+        return selected(test(*given)[0], step(*given), given[:count])
+
+    tests, moves = [vmap(f, in_axes=axes, axis_size=size) for f in (lambda *given: test(*given)[0], move)]
+    carry = carry_of("while_loop", move)
+    return _listed(
+        lambda leaves: np.any(tests(*leaves, *outer)), lambda leaves: moves(*leaves, *outer), carry, carry.start(leaves)
+    )
+
+
+WHILE = Control(
+    "while_loop",
+    compute=_compute,
+    spec=lambda *arrays, carries, cond, body: tuple(body.results),
+    pull=_pull,
+    push=_push,
+    batch=_batch,
+    doc="the derivatives of the steps, one after the other",
+)

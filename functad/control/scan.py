@@ -1,0 +1,300 @@
+"""`scan`: the same step over the rows of arrays, with a carry."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.control.agreement import Agreement, carry_of
+from functad.control.equation import Control, over_examples, part
+from functad.control.split import Split
+from functad.control.values import listing, unknown
+from functad.errors import ControlFlowError
+from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, is_inexact, shape_of, spec_of
+from functad.places import here, name_of
+from functad.primitives.batching import spread_out
+from functad.primitives.indexing.indexable import handed
+from functad.transforms.calling.arguments import plain
+from functad.transforms.calling.leaves import pushed
+from functad.transforms.calling.results import apart, owned, taken
+from functad.transforms.closed_lists import Closed, close_bodies
+from functad.transforms.walks.forward import zero_tangent
+from functad.trees.structure import Structure, flatten
+
+
+def scan(
+    f: Callable[[Any, Any], Any], init: Any, xs: Any = None, length: int | None = None, reverse: bool = False
+) -> tuple[Any, Any]:
+    """Carry a value over the rows of `xs`, and stack what each step gives: `carry, y = f(carry, x)`.
+
+    Where values are known this is Python's `for`; an abstract trace makes one equation of it. Its backward pass takes time
+    linear in the length and keeps of each step what the rules of its operations read.
+
+    Args:
+        f: from a carry and a row of `xs` to the next carry, of the same structure, shapes and dtypes, and a result.
+        init: the first carry: an array, a number or a tree of them; a Python number takes the dtype that `f` gives it.
+        xs: an array or a tree of arrays, which all have the same number of rows; `None` if there are none.
+        length: the number of steps, needed if there are no rows.
+        reverse: begin with the last row; `ys[i]` belongs to `xs[i]` all the same.
+
+    Returns:
+        `(carry, ys)`: the last carry, and the results of all steps stacked along a new first axis.
+
+    Raises:
+        ControlFlowError: `f` returns no pair, its carry does not agree with `init`, its results do not agree from step to step,
+            or the numbers of rows differ.
+
+    Example:
+        >>> import numpy as np
+        >>> carry, ys = scan(lambda total, x: (total + x, total * x), 0.0, np.array([1.0, 2.0, 3.0]))
+        >>> float(carry), ys
+        (6.0, array([0., 2., 9.]))
+    """
+    return over_rows("scan", f, f, init, xs, length, reverse)
+
+
+def over_rows(
+    transform: str, f: Callable[..., Any], step_of: Callable[[Any, Any], Any], init: Any, xs: Any, length: Any, reverse: bool
+) -> tuple[Any, Any]:
+    """Return what `scan` and `map` do: `f` is the function of the user, `step_of` takes a carry too."""
+    given, structure = flatten(xs)
+    rows = [plain(leaf) for leaf in given]
+
+    def error(text: str) -> ControlFlowError:
+        return ControlFlowError(f"{transform} of {name_of(f)}, called at {here()}: {text}")
+
+    length = _length_of(error, rows, structure.paths("xs"), length)
+    carry = carry_of(transform, f)
+    result = Agreement(transform, name_of(f), "y", "the results must have the same structure, shapes and dtypes in all steps")
+    leaves: Sequence[Any] = carry.start(init)
+    ys: Sequence[Any]
+
+    @functools.wraps(step_of)
+    def step(state: Any, row: Any) -> Any:
+        pair = step_of(state, row)
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise error(
+                f"the function must return a pair (carry, y), not a {type(pair).__name__}: (carry, None) if there is no y."
+            )
+        return carry.fit(pair[0]), result.fit(pair[1])
+
+    def known(own: list[Any], row: Any) -> Any:
+        after, ys = step(carry.hand(taken(own)), structure.unflatten(handed(row)))
+        ys = [owned(leaf) for leaf in ys]
+        return apart(after), ys
+
+    if length and not listing([*leaves, *rows]):
+        leaves, results = _run(known, leaves, rows, length, reverse)
+        ys = _stacked([result.cast(ys) for ys in results] if result.yielded else results)
+        if len(results) < length:
+            leaves, ys = _rest(step, carry, leaves, structure, rows, length, reverse, ys)
+    else:
+        found = _listed(step, carry, [owned(leaf) for leaf in leaves], structure, rows, length, reverse)
+        leaves, ys = part(found, len(leaves))
+    return carry.build(leaves), result.build(ys)
+
+
+def _length_of(error: Callable[[str], ControlFlowError], rows: Sequence[Any], paths: Sequence[str], length: Any) -> int:
+    lengths = {} if length is None else {operator.index(length): "length"}
+    if length is not None and length < 0:
+        raise error(f"length is {length}.")
+    for leaf, path in zip(rows, paths, strict=True):
+        if not hasattr(leaf, "shape") or not shape_of(leaf):
+            what = repr(spec_of(leaf)) if hasattr(leaf, "shape") else f"a {type(leaf).__name__}"
+            raise error(f"{path} is {what}, which has no rows. Pass an array.")
+        lengths.setdefault(shape_of(leaf)[0], path)
+    if len(lengths) > 1:
+        (a, first), (b, second) = list(lengths.items())[:2]
+        counts = f"{first} is {a}" if first == "length" else f"{first} has {a} rows"
+        raise error(f"{counts}, but {second} has {b} rows.")
+    if not lengths:
+        raise error("without rows the number of steps must be given: length=.")
+    return next(iter(lengths))
+
+
+def _run(
+    step: Callable[[Any, Any], tuple[list[Any], list[Any]]],
+    leaves: Sequence[Any],
+    rows: Sequence[Any],
+    length: int,
+    reverse: bool,
+) -> tuple[Sequence[Any], list[list[Any]]]:
+    """Run the steps on leaves that are known; return the last carry and the leaves of the results.
+
+    It stops after the first step if only shapes and dtypes of what that gave are known.
+    """
+    results = []
+    leaves = [owned(leaf) for leaf in leaves]
+    for i in range(length - 1, -1, -1) if reverse else range(length):
+        leaves, result = step(leaves, [owned(row[i]) for row in rows])
+        results.append(result)
+        if len(results) == 1 and any(map(unknown, [*leaves, *result])):
+            break  # a trace without values came in with what the function uses from outside
+    if reverse:
+        results.reverse()
+    return leaves, results
+
+
+def _rest(
+    step: Callable[[Any, Any], Any],
+    carry: Agreement,
+    leaves: Sequence[Any],
+    structure: Structure,
+    rows: Sequence[Any],
+    length: int,
+    reverse: bool,
+    first: Sequence[Any],
+) -> tuple[Sequence[Any], list[Any]]:
+    """Record all steps but the first, the results of which are given, as one equation."""
+    rest = [row[:-1] if reverse else row[1:] for row in rows]
+    leaves, ys = part(_listed(step, carry, leaves, structure, rest, length - 1, reverse), len(leaves))
+    return leaves, [np.concatenate((b, a) if reverse else (a, b)) for a, b in zip(first, ys, strict=True)]
+
+
+def _stacked(results: Sequence[Sequence[Any]]) -> list[Any]:
+    """Return for each leaf of the results an array with a row for each step."""
+    columns = zip(*results, strict=True)
+    return [np.array(column) if all(type(v) in PLAIN for v in column) else np.stack(column) for column in columns]
+
+
+def _listed(
+    step: Callable[[Any, Any], Any],
+    carry: Agreement,
+    leaves: Sequence[Any],
+    structure: Structure,
+    rows: Sequence[Any],
+    length: int,
+    reverse: bool,
+) -> Any:
+    """Record the steps as one equation that holds the step: from carry and row to the leaves of the next carry and a result."""
+    row = structure.unflatten([ArraySpec(shape_of(row)[1:], dtype_of(row)) for row in rows])
+    while True:
+        specs = list(carry.specs)
+        (body,), captured = close_bodies("scan", (step, (carry.build(specs), row)))
+        if specs == carry.specs:
+            break
+    return SCAN(
+        *carry.cast(leaves), *rows, *captured, carries=len(leaves), rows=len(rows), length=length, reverse=reverse, body=body
+    )
+
+
+def record_scan(step: Callable[[Any, Any], Any], init: Any, xs: Any, length: int, reverse: bool) -> tuple[Any, Any]:
+    """Return what `scan` does, recorded as one equation: for rules, which run where values are not known."""
+    rows, structure = flatten(xs)
+    carry = carry_of("scan", step)
+    leaves: Sequence[Any] = carry.start(init)
+    result: list[Any] = []
+
+    def fitted(state: Any, row: Any) -> Any:
+        state, y = step(state, row)
+        ys, of_ys = flatten(y)
+        result[:] = [of_ys]
+        return carry.fit(state), ys
+
+    found = _listed(fitted, carry, leaves, structure, rows, length, reverse)
+    leaves, ys = part(found, len(leaves))
+    return carry.build(leaves), result[0].unflatten(ys)
+
+
+def _compute(*arrays: Any, carries: int, rows: int, length: int, reverse: bool, body: Any) -> Sequence[Any]:
+    leaves, xs, outer = part(arrays, carries, rows)
+    if not length:
+        return [*leaves, *[np.zeros((0, *spec.shape), spec.dtype) for spec in body.results[carries:]]]
+    run = Closed(body)
+
+    def step(leaves: Sequence[Any], row: Sequence[Any]) -> Any:
+        return part(run(*leaves, *row, *outer), carries)
+
+    last, results = _run(step, leaves, xs, length, reverse)
+    return [*last, *_stacked(results)]
+
+
+def _spec(*arrays: Any, carries: int, rows: int, length: int, reverse: bool, body: Any) -> tuple[ArraySpec, ...]:
+    specs = body.results
+    return (*specs[:carries], *[ArraySpec((length, *spec.shape), spec.dtype) for spec in specs[carries:]])
+
+
+def _push(ts: Sequence[Any], arrays: Sequence[Any], params: Any) -> list[Any]:
+    """The tangent goes along with the carry."""
+    counts = params["carries"], params["rows"]
+    (leaves, xs, outer), (t_leaves, t_xs, t_outer) = part(arrays, *counts), part(ts, *counts)
+    body = Closed(params["body"])
+
+    def step(state: Any, row: Any) -> Any:
+        (leaves, tangents), (x, t_x) = state, row
+        (outs, t_outs) = pushed(body, [*leaves, *x, *outer], [*tangents, *t_x, *t_outer])
+        after, t_after = outs[: counts[0]], t_outs[: counts[0]]
+        return (after, t_after), t_outs[counts[0] :]
+
+    state = leaves, zero_tangents(leaves, t_leaves)
+    (_, t_leaves), t_ys = record_scan(step, state, (xs, t_xs), params["length"], params["reverse"])
+    return [*t_leaves, *t_ys]
+
+
+def _batch(values: Sequence[Any], batched: Sequence[bool], size: int, params: Any) -> Sequence[Any]:
+    counts = params["carries"], params["rows"]
+    (leaves, xs, outer), (own_leaves, own_xs, own_outer) = part(values, *counts), part(batched, *counts)
+    leaves = [spread_out(v, own, size) for v, own in zip(leaves, own_leaves, strict=True)]
+    xs = [np.moveaxis(x, 1, 0) if own else x for x, own in zip(xs, own_xs, strict=True)]
+    each = over_examples(Closed(params["body"]), [True] * counts[0] + own_xs + own_outer, size)
+
+    def step(leaves: Any, row: Any) -> Any:
+        return part(each(*leaves, *row, *outer), counts[0])
+
+    leaves, ys = record_scan(step, leaves, xs, params["length"], params["reverse"])
+    return [*leaves, *[np.moveaxis(y, 0, 1) for y in ys]]
+
+
+def _pull(gs: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
+    """Go back over the rows, with what the steps kept."""
+    split: Split = params["back"]
+    carries, rows, length = params["carries"], params["rows"], params["length"]
+    xs, outer = arrays[carries : carries + rows], arrays[carries + rows :]
+    count = len(out) - split.stacked
+    kept = [*[xs[i] for i in split.rows], *out[count:]]
+    moving = [i for i in range(count) if is_inexact(out[i])]
+    g_leaves = [gs[i] for i in moving if i < carries]
+    g_ys = [gs[i] for i in moving if i >= carries]
+    sums = [np.zeros(shape_of(arrays[i]), dtype_of(arrays[i]))[()] for i in split.outer]
+    back = Closed(split.backward)
+
+    def step(state: Any, row: Any) -> Any:
+        (g, sums), (gy, kept) = state, row
+        found = back(*kept, *outer, *g, *gy)
+        before, of_rows, of_outer = part(found, len(g), len(split.by_rows))
+        return (before, [a + b for a, b in zip(sums, of_outer, strict=True)]), of_rows
+
+    (g_leaves, sums), g_xs = record_scan(step, (g_leaves, sums), (g_ys, kept), length, not params["reverse"])
+    found = dict(zip([*split.leaves, *split.by_rows, *split.outer], [*g_leaves, *g_xs, *sums], strict=True))
+    return [found[i] for i in params["wrt"]]
+
+
+def zero_tangents(values: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+    """Return the tangents of a carry, with zeros in place of `None` where a derivative can flow."""
+    return [t if t is not None or not is_inexact(v) else zero_tangent(v) for v, t in zip(values, ts, strict=True)]
+
+
+class _Scan(Control):
+    """The primitive; in a reverse trace its steps also give what their derivatives will read."""
+
+    def call_for_reverse(self, arrays: tuple[Any, ...], params: dict[str, Any], wrt: tuple[int, ...]) -> Any:
+        if not wrt:
+            return super().call_for_reverse(arrays, params, wrt)
+        split = Split(params["body"], params["carries"], params["rows"], wrt)
+        found = super().call_for_reverse(arrays, {**params, "body": split.forward, "back": split}, wrt)
+        return found[: len(found) - split.stacked]
+
+
+SCAN = _Scan(
+    "scan",
+    compute=_compute,
+    spec=_spec,
+    pull=_pull,
+    push=_push,
+    batch=_batch,
+    doc="the derivatives of the steps, one after the other",
+)

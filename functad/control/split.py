@@ -1,0 +1,87 @@
+"""The step of a scan, split into what its derivative needs of it and what it makes of cotangents.
+
+The backward pass of a step is traced once, together with the step. What of it does not depend on a cotangent is computed on the
+way forward, and what the rest reads of that is stacked, one row for each step. Rows of the inputs are read again instead, and
+what depends only on values that all steps share, such as the transpose of a matrix, is computed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from functad.expressions.expressions import Constant, Expressions
+from functad.expressions.spec import is_inexact, strong_spec
+from functad.transforms.abstract import trace
+from functad.transforms.calling.leaves import pulled_with_results
+from functad.transforms.closed_lists import Closed, extract
+from functad.transforms.walks.forward import with_zeros
+
+SHARED, FORWARD, BACKWARD = range(3)
+
+
+class Split:
+    """How a step is differentiated.
+
+    Attributes:
+        forward: the step, whose results are followed by what is stacked.
+        backward: from what was kept, outer values and cotangents of the results to those of carry, rows and outer values.
+        rows: the inputs with rows that `backward` reads first, by number.
+        stacked: how many results of `forward` it reads after them.
+        leaves, by_rows, outer: positions, among the arguments of the scan, of what `backward` gives cotangents of.
+    """
+
+    def __init__(self, body: Expressions, carries: int, rows: int, wrt: Sequence[int]) -> None:
+        specs = body.specs[: len(body.inputs)]
+        self.leaves = [i for i in range(carries) if is_inexact(specs[i])]
+        self.by_rows = [i for i in wrt if carries <= i < carries + rows]
+        self.outer = [i for i in wrt if i >= carries + rows]
+        moving = [*self.leaves, *self.by_rows, *self.outer]
+        results = body.results
+        gs = [strong_spec(spec) for spec in results if is_inexact(spec)]
+
+        def both(primals: Any, gs: Any) -> Any:
+            outs, found = pulled_with_results(Closed(body), primals, moving, gs)
+            return outs, with_zeros(found, [primals[i] for i in moving])
+
+        whole = trace("scan", both, (list(specs), gs), {})
+        count = len(specs)
+        levels = _levels(whole, range(carries + rows, count), range(count, len(whole.inputs)))
+        cotangents = whole.outputs[len(results) :]
+        kept = _read_backward(whole, levels, cotangents)
+        self.rows = [slot - carries for slot in kept if carries <= slot < carries + rows]
+        stacked = [slot for slot in kept if not carries <= slot < carries + rows]
+        self.stacked = len(stacked)
+        self.forward = extract(whole, range(count), [*whole.outputs[: len(results)], *stacked], body.inputs)
+        given = [*[carries + i for i in self.rows], *stacked, *range(carries + rows, len(whole.inputs))]
+        names = [f"kept[{i}]" for i in range(len(kept))] + [
+            *body.inputs[carries + rows :],
+            *[f"g[{i}]" for i in range(len(gs))],
+        ]
+        self.backward = extract(whole, given, cotangents, names)
+
+
+def _levels(whole: Expressions, shared: range, cotangents: range) -> dict[int, int]:
+    """Return for each slot whether it depends on a cotangent, else on a carry or row, else on what all steps share alone."""
+    levels = dict.fromkeys(range(len(whole.inputs)), FORWARD)
+    levels.update(dict.fromkeys(shared, SHARED))
+    levels.update(dict.fromkeys(cotangents, BACKWARD))
+    for equation in whole.equations:
+        level = max([levels[s] for s in equation.inputs if not isinstance(s, Constant)], default=SHARED)
+        levels.update(dict.fromkeys(equation.outputs, level))
+    return levels
+
+
+def _read_backward(whole: Expressions, levels: dict[int, int], cotangents: Sequence[Any]) -> list[int]:
+    """Return the slots computed on the way forward that the way back reads."""
+    back = _needed(whole, levels, cotangents)
+    return sorted({s for s in back if levels[s] == FORWARD})
+
+
+def _needed(whole: Expressions, levels: dict[int, int], cotangents: Sequence[Any]) -> set[int]:
+    """Return the slots that are read on the way to the cotangents, by equations that depend on cotangents or what is shared."""
+    needed = {s for s in cotangents if not isinstance(s, Constant)}
+    for equation in reversed(whole.equations):
+        if not needed.isdisjoint(equation.outputs) and levels[equation.outputs[0]] != FORWARD:
+            needed |= {s for s in equation.inputs if not isinstance(s, Constant)}
+    return needed

@@ -1,0 +1,1 @@
+"""Why a derivative is zero, missing or not finite."""

@@ -1,0 +1,272 @@
+"""`explain`: why the gradient of an argument is zero or missing, with the line where each path is cut.
+
+The function is run once under a recorder that keeps what the others forget (`following`). Which operations lead from an input
+to the result, and where the derivative ends, is read from that; whether a gradient that has a path is zero, by pulling back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from functad.errors import UnconnectedWarning
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of
+from functad.places import here, name_of, warn
+from functad.primitives.operands import innermost
+from functad.primitives.safe import mended
+from functad.tracing.traces.following import Followed, Follower, Step
+from functad.transforms.calling.arguments import check_result, split_aux, traced, undifferentiable
+from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
+from functad.transforms.walks.reverse import fit, pull_back, pull_record
+from functad.trees.structure import flatten
+
+
+class Finding:
+    """What `explain` found for one input.
+
+    Attributes:
+        path: the expression that reads the input, such as `args[0]['w']`.
+        status: `connected`, `zero` (the derivative is zero), `missing` (the result does not depend on the input) or `refused`
+            (it cannot be differentiated: an integer, say).
+        connected: a differentiable path leads to the result, even if the gradient is zero at these values.
+        reasons: why, each with file and line.
+
+    Example:
+        >>> finding = explain(lambda x: 2.0 * x["a"], {"a": 1.0, "b": 3.0}).findings[1]
+        >>> finding.path, finding.status, finding.connected, finding.reasons
+        ("args[0]['b']", 'missing', False, ('it is not used',))
+    """
+
+    __slots__ = ("connected", "path", "reasons", "status")
+
+    def __init__(self, path: str, status: str, connected: bool, reasons: tuple[str, ...]) -> None:
+        self.path = path
+        self.status = status
+        self.connected = connected
+        self.reasons = reasons
+
+    def __repr__(self) -> str:
+        return ", ".join((f"{self.path}: {self.status}", *self.reasons))
+
+
+class Explanation:
+    """What `explain` returns: a finding for each input, printed one a line.
+
+    Attributes:
+        function: the name of the function.
+        findings: one for each leaf of the selected arguments.
+
+    Example:
+        >>> found = explain(lambda x, y: 2.0 * x, 1.0, 3.0, argnums=(0, 1))
+        >>> [finding.status for finding in found.findings]
+        ['connected', 'missing']
+    """
+
+    __slots__ = ("findings", "function")
+
+    def __init__(self, function: str, findings: tuple[Finding, ...]) -> None:
+        self.function = function
+        self.findings = findings
+
+    def __repr__(self) -> str:
+        return "\n".join([f"gradient of {self.function}:", *[f"  {finding}" for finding in self.findings]])
+
+
+def explain(
+    f: Callable[..., Any],
+    *args: Any,
+    argnums: ArgNums = 0,
+    argnames: ArgNames | None = None,
+    has_aux: bool = False,
+    **kwargs: Any,
+) -> Explanation:
+    """Tell for each input whether its gradient is connected, zero or missing, and why.
+
+    The function is run once, on the given values. Conversions to plain values, such as `float(t)`, are let through and
+    listed, though `grad` refuses them; other errors are raised as by `grad`.
+
+    Args:
+        f: a function of NumPy code.
+        args: its arguments: arrays, numbers or trees of them.
+        argnums: position, or positions, of the arguments to look at.
+        argnames: name, or names, of arguments to look at; they take the place of the default `argnums=0`.
+        has_aux: `f` returns a pair `(value, aux)`, and `aux` does not count.
+        kwargs: keyword arguments of `f`.
+
+    Returns:
+        An `Explanation`; `print` it, or read its `findings`.
+
+    Raises:
+        InputError: a selected argument is not there.
+        OutputError: `f` returned something that is no tree of arrays.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> def loss(w, x):
+        ...     return np.sum(w["scale"] * x)
+        >>> functad.explain(loss, {"scale": 2.0, "shift": 1.0}, np.ones(3))
+        gradient of loss:
+          args[0]['scale']: connected
+          args[0]['shift']: missing, it is not used
+    """
+    return explain_call(Selection("explain", f, argnums, argnames), args, kwargs, has_aux)
+
+
+def warn_of_unconnected(selection: Selection, args: tuple[Any, ...], kwargs: dict[str, Any], has_aux: bool) -> None:
+    """Run the function again, and warn of each selected input that no differentiable path connects with the result."""
+    for finding in explain_call(selection, args, kwargs, has_aux).findings:
+        if not finding.connected and finding.status != "refused":
+            warn(UnconnectedWarning(f"{selection.transform} of {name_of(selection.function)}, called at {here()}: {finding}."))
+
+
+def explain_call(selection: Selection, args: tuple[Any, ...], kwargs: dict[str, Any], has_aux: bool) -> Explanation:
+    """Run the function of a selection under a follower, and return what was found."""
+    f = selection.function
+    follower = Follower(f)
+    given, keywords = list(args), dict(kwargs)
+    inputs: list[tuple[str, int | str]] = []  # for each leaf its path, and its slot or why it has none
+    for key in selection.keys(args, kwargs):
+        place: Any = given if isinstance(key, int) else keywords
+        leaves, structure = flatten(place[key])
+        root = f"args[{key}]" if isinstance(key, int) else f"kwargs[{key!r}]"
+        made = []
+        for leaf, path in zip(leaves, structure.paths(root), strict=True):
+            reason = undifferentiable(leaf)
+            inputs.append((path, follower.inputs if reason is None else reason))
+            made.append(follower.enter(leaf) if reason is None else leaf)
+        place[key] = structure.unflatten(made)
+    out, _ = split_aux(traced(follower, f, given, keywords), has_aux, selection)
+    leaves, structure = flatten(out)
+    for leaf, path in zip(leaves, structure.paths("result"), strict=True):
+        check_result(leaf, path, "explain", f)
+    analysis = _Analysis(follower, [leaf for leaf in leaves if isinstance(leaf, Followed) and leaf.recorder is follower])
+    findings = [
+        analysis.finding(path, slot) if isinstance(slot, int) else Finding(path, "refused", False, (slot.rstrip("."),))
+        for path, slot in inputs
+    ]
+    return Explanation(name_of(f), tuple(findings))
+
+
+# Finding out
+
+
+class _Analysis:
+    """Which inputs of a finished trace reach the results, and where the others are cut."""
+
+    def __init__(self, follower: Follower, results: list[Any]) -> None:
+        self.follower = follower
+        steps = follower.steps
+        alive = [leaf for leaf in results if leaf.alive]
+        self.used = _backward([leaf.slot for leaf in results], steps, lambda step: step.parents)
+        self.connected = _backward([leaf.slot for leaf in alive], steps, lambda step: step.active)
+        seeds = _seeds(alive, len(follower.equations))
+        self.gradients = pull_back(follower.equations, list(seeds), follower.inputs, consume=False, guard=True)
+        self.vanished = _vanishing(follower, seeds)
+
+    def finding(self, path: str, slot: int) -> Finding:
+        """Return what there is to say of an input."""
+        steps = self.follower.steps
+        reached = _forward(slot, steps, lambda step: step.active)
+        cuts = [
+            f"cut by {step.text}"
+            for s, step in enumerate(steps)
+            if s in self.used and not reached.isdisjoint(set(step.parents) - set(step.active))
+        ]
+        depending = _forward(slot, steps, lambda step: step.parents)
+        compared = [
+            f"but it equals what {text} compares it with: a value kept from an earlier call has no derivative"
+            for text, slots in self.follower.equal
+            if not depending.isdisjoint(slots)
+        ]
+        refusals = [f"grad raises where it {text}" for s, text, refused in self.follower.uses if refused and s in reached]
+        if slot in self.connected:
+            if not _is_zero(self.gradients[slot]):
+                partly = [f"but another path is {cut}" for cut in cuts]
+                rough = [f"approximate by {steps[s].text}" for s in sorted(reached) if "[approximate=" in steps[s].text]
+                return Finding(path, "connected", True, _distinct([*rough, *partly, *compared, *refusals]))
+            places = [f"at these values by {steps[s].text}" for s, parent in self.vanished if parent in reached]
+            return Finding(path, "zero", True, _distinct([*(places or ["its contributions cancel"]), *cuts, *refusals]))
+        if slot in self.used:
+            return Finding(path, "zero", False, _distinct([*cuts, *refusals]))
+        uses = [
+            f"{'its value' if s == slot else f'the result of {steps[s].text}'} {text}"
+            for s, text, refused in self.follower.uses
+            if s in depending and not refused
+        ]
+        if uses or refusals:
+            return Finding(path, "missing", False, _distinct([*uses, *refusals]))
+        last = [steps[s].text for s in sorted(depending - {slot})]
+        if not last:
+            return Finding(path, "missing", False, ("it is not used",))
+        return Finding(path, "missing", False, (f"the result does not depend on {last[-1]}",))
+
+
+def _backward(slots: Iterable[int], steps: list[Step], edges: Callable[[Step], tuple[int, ...]]) -> set[int]:
+    """Return the slots that some slots depend on, themselves included."""
+    found = set(slots)
+    for slot in range(len(steps) - 1, -1, -1):
+        if slot in found:
+            found.update(edges(steps[slot]))
+    return found
+
+
+def _forward(start: int, steps: list[Step], edges: Callable[[Step], tuple[int, ...]]) -> set[int]:
+    """Return the slots that depend on one, itself included."""
+    found = {start}
+    for slot in range(start + 1, len(steps)):
+        if not found.isdisjoint(edges(steps[slot])):
+            found.add(slot)
+    return found
+
+
+def _seeds(results: list[Any], count: int) -> list[Any]:
+    """Return by slot a cotangent for each result: one for a number, different ones within an array, lest they cancel."""
+    generator = np.random.default_rng(0)
+    seeds: list[Any] = [None] * count
+    for leaf in results:
+        shape, dtype = shape_of(leaf.value), dtype_of(leaf.value)
+        seeds[leaf.slot] = generator.uniform(0.5, 1.5, shape).astype(dtype) if shape else dtype.type(1)
+    return seeds
+
+
+def _vanishing(follower: Follower, seeds: list[Any]) -> list[tuple[int, int]]:
+    """Return where a cotangent other than zero became exactly zero: the operation's slot and that of its argument."""
+    cotangents = list(seeds)
+    places = []
+    with np.errstate(all="ignore"):
+        for index in range(len(cotangents) - 1, follower.inputs - 1, -1):
+            equation = follower.equations[index]
+            if equation is None:
+                continue
+            plan, slots, saved, specs = equation
+            g = cotangents[index]
+            if plan.primitive.multiple:
+                specs, outputs = specs
+                parts = cotangents[index + 1 - len(outputs) : index + 1]
+                if all(part is None for part in parts):
+                    continue
+                pairs = zip(parts, outputs, strict=True)
+                g = tuple([np.zeros(shape, dtype) if part is None else part for part, (shape, dtype) in pairs])
+            elif g is None:
+                continue
+            one = len(plan.active) == 1
+            limits = [specs] if one else specs or [None] * len(plan.active)
+            for slot, ct, spec in zip([slots] if one else slots, pull_record(plan, g, saved), limits, strict=True):
+                ct = mended(ct, g) if plan.elementwise else ct
+                ct = ct if spec is None or ct is None else fit(ct, spec)
+                if _is_zero(ct):
+                    places.append((index, slot))
+                else:
+                    cotangents[slot] = ct if cotangents[slot] is None else cotangents[slot] + ct
+    return places
+
+
+def _is_zero(ct: Any) -> bool:
+    value = innermost(ct)
+    return value is None or (not isinstance(value, ArraySpec) and not np.any(value))
+
+
+def _distinct(reasons: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(reasons))

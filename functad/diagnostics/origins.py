@@ -1,0 +1,196 @@
+"""Where a NaN was born: from a bad result back through the operations, cotangents or tangents that it came through.
+
+At each step the operation is run again with all that is not finite replaced by ones. If its result is still bad, the NaN was
+born there. Otherwise it is run with one argument as it was, and the others cured: so the argument to follow is found, whatever
+the operation, and an argument that it does not select is not blamed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from functad.diagnostics.flow import Arrival, Flow
+from functad.diagnostics.notes import INFINITE, NAN, NOT_FINITE, Note, Notes, Offence
+from functad.expressions.spec import spec_of
+from functad.primitives.operands import innermost
+
+Call = Callable[[Sequence[Any]], Any]
+
+_FEW = 32
+"""Up to so many bad elements of an argument are tried one by one."""
+
+
+def _cured(value: Any) -> Any:
+    """Return a value with ones for all that is not finite."""
+    if not NOT_FINITE.found(value):
+        return value
+    return np.where(np.isfinite(value), value, np.ones((), spec_of(value).dtype))[()]
+
+
+def culprit(call: Call, given: Sequence[Any], mask: Any, offence: Offence) -> tuple[int, Any] | None:
+    """Return which argument makes a result bad at some elements, and by which of its own; `None`: not a single one.
+
+    Args:
+        call: from the arguments to the result.
+        given: the arguments.
+        mask: the bad elements of the result.
+        offence: what is bad about them.
+    """
+
+    def bad(values: Sequence[Any]) -> bool:
+        with np.errstate(all="ignore"):
+            return bool(np.any(offence.mask(innermost(call(values))) & mask))
+
+    cured = [_cured(value) for value in given]
+    if bad(cured):
+        return None
+    for i, value in enumerate(given):
+        own = offence.mask(value)
+        if not np.any(own) or not bad([*cured[:i], value, *cured[i + 1 :]]):
+            continue
+        if 1 < np.count_nonzero(own) <= _FEW:
+            chosen = np.zeros_like(own)
+            for index in zip(*np.nonzero(own), strict=True):
+                one = np.array(cured[i])
+                one[index] = value[index]
+                chosen[index] = bad([*cured[:i], one, *cured[i + 1 :]])
+            own = chosen if np.any(chosen) else own
+        return i, own
+    return None
+
+
+def origin_of_value(notes: Notes, slot: int, mask: Any, offence: Offence) -> str:
+    """Return the rest of a sentence that says where the bad elements of the value of a slot were born."""
+    while slot in notes:
+        note, k = notes[slot]
+
+        def call(values: Sequence[Any], note: Note = note, k: int = k) -> Any:
+            out = note.primitive.compute(*values, **note.params)
+            return out[k] if note.primitive.multiple else out
+
+        found = notes.source(note, mask, offence) if note.moves else culprit(call, note.values, mask, offence)
+        if found is None:
+            if note.moves:
+                note = replace(note, values=(notes.value(note.slots[0]), *note.values[1:]), out=(notes.value(slot),))
+            text = f"was born in {note.place()}: {_described(note, mask, k)}."
+            return text + (_infinite_cause(notes, note, slot) or _CURE)
+        i, mask = found
+        parent = note.slots[i]
+        if parent is None:
+            name = note.primitive.names[i] if i < len(note.primitive.names) else f"argument {i}"
+            return (
+                f"was given to {note.place()} as a constant, one that does not depend on {notes.followed}: "
+                f"{shown(name, note.values[i], mask)}. Look where that was computed."
+            )
+        slot = parent
+    return f"is in {notes.name_of(slot)} already."
+
+
+_CURE = " Keep its arguments away from there, as in np.where(mask, x, 1.0) before the operation."
+
+
+def _infinite_cause(notes: Notes, note: Note, slot: int) -> str:
+    """Return a sentence on where an argument of an operation became infinite or NaN, if one did."""
+    for value, parent in zip(note.values, note.slots, strict=True):
+        if parent is not None and parent in notes and parent != slot and NOT_FINITE.found(value):
+            kind = NAN if NAN.found(value) else INFINITE
+            return f" The {_kind(value)} among its arguments {origin_of_value(notes, parent, kind.mask(value), kind)}"
+    return ""
+
+
+def origin_of_derivative(flow: Flow, slot: int, mask: Any, offence: Offence) -> str:
+    """Return the rest of a sentence that says where the bad elements of the cotangent or tangent of a slot were born."""
+    while (found := flow.behind(slot, mask, offence)) is not None:
+        arrival, mask = found
+        if arrival is None:
+            return f"was handed in with the {flow.what} that {flow.notes.asked} was given."
+
+        def call(given: Sequence[Any], arrival: Arrival = arrival) -> Any:
+            return arrival.call(*given)[arrival.position]
+
+        given = [innermost(g) for g in arrival.given]
+        at_fault = culprit(call, given, mask, offence)
+        if at_fault is None:
+            return _born_in_derivative(flow, arrival, mask)
+        i, mask = at_fault
+        slot = arrival.sources[i]
+    if offence is NAN and flow.behind(slot, mask, INFINITE) is not None:
+        return f"is a sum of infinities of both signs, of which one {origin_of_derivative(flow, slot, mask, INFINITE)}"
+    return "is a sum of numbers that are too large."
+
+
+def _born_in_derivative(flow: Flow, arrival: Arrival, mask: Any) -> str:
+    note = arrival.note
+    if note is None:
+        return "was born in the derivative of an operation that is not known."
+    given = ", ".join([shown(f"its {flow.what}", innermost(g)) for g in arrival.given if g is not None])
+    k = next((k for k, value in enumerate(note.out) if NOT_FINITE.found(value)), 0)
+    elements = mask if np.shape(mask) == np.shape(note.out[k]) else None
+    text = f"was born in the derivative of {note.place()}: {_described(note, elements, k)}; {given}."
+    for g, source in zip(arrival.given, arrival.sources, strict=True):
+        value = innermost(g)
+        if INFINITE.found(value):
+            return (
+                f"{text} The infinity of its {flow.what} {origin_of_derivative(flow, source, INFINITE.mask(value), INFINITE)}"
+            )
+    return text + (_infinite_cause(flow.notes, note, -1) or _CURE)
+
+
+# Words
+
+
+def _described(note: Note, mask: Any, k: int = 0) -> str:
+    """Return arguments and result, at the first bad element of the result `k` if the operation is elementwise."""
+    names = note.primitive.names or tuple([f"argument {i}" for i in range(len(note.values))])
+    mask = mask if note.primitive.kind == "elementwise" else None
+    parts = [shown(name, value, mask) for name, value in zip(names, note.values, strict=False)]
+    parts += [f"{key} = {value!r}" for key, value in note.params.items()]
+    return f"{', '.join(parts)}; {shown('the result', note.out[k], mask)}"
+
+
+def count_offending(value: Any, offence: Offence) -> str:
+    """Return how many elements of a value are bad, and where the first is."""
+    mask = offence.mask(value)
+    count = int(np.count_nonzero(mask))
+    kind = _kind(np.asarray(value)[mask])
+    if np.shape(mask) == ():
+        return kind
+    first = [int(i) for i in np.argwhere(mask)[0]]
+    return f"{kind} in {count} of {mask.size} elements, first at {first}"
+
+
+def _kind(value: Any) -> str:
+    return "nan" if np.isnan(value).any() else "infinity"
+
+
+def shown(name: str, value: Any, mask: Any = None) -> str:
+    """Return name, shape, dtype and range of an array, and its value where a mask of elements is first true."""
+    spec = spec_of(value)
+    if spec.size == 1:
+        return f"{name} = {_number(np.asarray(value).reshape(-1)[0])}" + (f" ({spec})" if spec.shape else "")
+    text = f"{name} = {spec}"
+    if spec.size and spec.dtype.kind in "fiub":
+        finite = np.asarray(value)[np.isfinite(value)]
+        bad = spec.size - finite.size
+        details = [f"{_number(finite.min())} to {_number(finite.max())}"] if finite.size else []
+        details += [f"{bad} not finite"] if bad else []
+        if mask is not None and np.any(mask) and _broadcasts(spec.shape, np.shape(mask)):
+            index = tuple(int(i) for i in np.argwhere(mask)[0])
+            details.append(f"{_number(np.broadcast_to(value, np.shape(mask))[index])} at {list(index)}")
+        text += f" ({', '.join(details)})"
+    return text
+
+
+def _number(value: Any) -> str:
+    return str(value) if spec_of(value).dtype.kind == "b" else f"{value:.6g}"
+
+
+def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
+    try:
+        return np.broadcast_shapes(shape, to) == to
+    except ValueError:
+        return False

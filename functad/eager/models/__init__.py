@@ -1,0 +1,1 @@
+"""Variables, modules, and files of their values."""

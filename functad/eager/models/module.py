@@ -1,0 +1,270 @@
+"""`Module`: an object whose attributes hold Variables and further modules; here they are found.
+
+Attributes are walked in the order of their names: what an object holds itself comes first, then what its modules hold, one
+after the other. Lists, tuples, dicts and dataclasses are looked into wherever they stand. Each object is met once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from operator import itemgetter
+from typing import Any
+
+from functad.eager.models.variable import SCOPE, Variable
+from functad.places import here
+from functad.settings import setting
+from functad.trees.structure import _ordered as ordered_keys
+
+_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+class Module:
+    """Something with Variables in its attributes: a layer, a model.
+
+    Derive from it, and keep Variables and other modules in attributes, at any depth of lists, tuples, dicts and dataclasses.
+
+    Args:
+        name: for name scopes; the name of the class in snake case if not given.
+
+    Raises:
+        ValueError: the name is no identifier.
+        TypeError: it is no string.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> class Line(functad.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.slope = functad.Variable(2.0)
+        ...         self.offset = functad.Variable(1.0)
+        ...
+        ...     def __call__(self, x):
+        ...         return self.slope * x + self.offset
+        >>> line = Line()
+        >>> line
+        Line with 2 Variables of 2 numbers
+          offset  float64 ()
+          slope   float64 ()
+        >>> with functad.GradientTape() as tape:
+        ...     y = line(3.0)
+        >>> [float(g) for g in tape.gradient(y, line.trainable_variables)]
+        [1.0, 3.0]
+    """
+
+    _frozen = False
+
+    def __init__(self, name: str | None = None) -> None:
+        name = _WORD.sub("_", type(self).__name__).lower() if name is None else name
+        if not isinstance(name, str):
+            raise TypeError(
+                f"the name of a {type(self).__name__} is a {type(name).__name__}, at {here()}: it must be a string. Layers of "
+                f"a Sequential go into one list."
+            )
+        if not name.isidentifier():
+            raise ValueError(f"{name!r} cannot be the name of a module, at {here()}: use letters, digits and underscores.")
+        scope = SCOPE.get()
+        self._name = name
+        self._scope = f"{scope}/{name}" if scope else name
+
+    @property
+    def name(self) -> str:
+        """The name of the module.
+
+        Raises:
+            AttributeError: `super().__init__()` was not called.
+        """
+        self._require_name()
+        return self._name
+
+    def _require_name(self) -> None:
+        if "_name" not in vars(self):
+            kind = type(self).__name__
+            raise AttributeError(f"{kind} has no name, at {here()}: call super().__init__() first in {kind}.__init__.")
+
+    @property
+    def name_scope(self) -> NameScope:
+        """A context: the names of Variables and modules that are made in it begin with that of this module and a slash."""
+        self._require_name()
+        return NameScope(self._scope)
+
+    @staticmethod
+    def with_name_scope(method: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a method that runs in the name scope of its module: a decorator.
+
+        Args:
+            method: of a class of modules.
+
+        Returns:
+            A method with the same signature.
+
+        Example:
+            >>> import functad
+            >>> class Scale(functad.Module):
+            ...     @functad.Module.with_name_scope
+            ...     def build(self):
+            ...         self.factor = functad.Variable(1.0, name="factor")
+            >>> scale = Scale()
+            >>> scale.build()
+            >>> scale.factor.name
+            'scale/factor'
+        """
+
+        @functools.wraps(method)
+        def scoped(self: Module, *args: Any, **kwargs: Any) -> Any:
+            with self.name_scope:
+                return method(self, *args, **kwargs)
+
+        return scoped
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        """The Variables in the module and its modules, its own first, by the names of the attributes."""
+        return tuple(found for _, found in walk(self) if isinstance(found, Variable))
+
+    @property
+    def trainable_variables(self) -> tuple[Variable, ...]:
+        """Those of `variables` that are trainable."""
+        return tuple(variable for variable in self.variables if variable.trainable)
+
+    @property
+    def non_trainable_variables(self) -> tuple[Variable, ...]:
+        """Those of `variables` that are not trainable."""
+        return tuple(variable for variable in self.variables if not variable.trainable)
+
+    @property
+    def submodules(self) -> tuple[Module, ...]:
+        """The modules in the module and in these, in the order in which they are walked."""
+        return tuple(found for _, found in walk(self) if isinstance(found, Module) and found is not self)
+
+    @property
+    def trainable(self) -> bool:
+        """Whether the module is trained. Set it to `False` to freeze all its Variables, and to `True` to let them go.
+
+        Variables of a frozen module are not in `trainable_variables`, and tapes do not follow them unless they are told to by
+        `watch`. The modules in it are frozen with it; so is what is put into their attributes later. Variables that were made
+        with `trainable=False` stay so.
+
+        Example:
+            >>> import functad
+            >>> model = functad.nn.Sequential([functad.nn.Dense(3, inputs=2), functad.nn.Dense(1, inputs=3)])
+            >>> model.layers[0].trainable = False
+            >>> [variable.name for variable in model.trainable_variables]
+            ['dense/bias', 'dense/kernel']
+        """
+        return not self._frozen
+
+    @trainable.setter
+    def trainable(self, trainable: bool) -> None:
+        object.__setattr__(self, "_frozen", not trainable)
+        _freeze(self, not trainable)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if self._frozen and name != "trainable":
+            _freeze(value, frozen=True)
+
+    def __repr__(self) -> str:
+        found = [(path, v) for path, v in walk(self) if isinstance(v, Variable)]
+        kind = type(self).__name__
+        if not found:
+            return f"{kind} without Variables"
+        width = max(len(path) for path, _ in found)
+        total = sum(_size(v) for _, v in found)
+        lines = [
+            f"  {path:{width}}  {v.dtype} {v.shape}{'' if v.trainable else ', frozen' if v._frozen else ', not trainable'}"
+            for path, v in found
+        ]
+        return "\n".join([f"{kind} with {_counted(len(found), 'Variable')} of {_counted(total, 'number')}", *lines])
+
+
+def _size(variable: Variable) -> int:
+    size = 1
+    for length in variable.shape:
+        size *= length
+    return size
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _freeze(root: Any, frozen: bool) -> None:
+    for _, found in walk(root):
+        if isinstance(found, Variable):
+            found.freeze(frozen)
+        elif isinstance(found, Module):
+            object.__setattr__(found, "_frozen", frozen)
+
+
+class NameScope:
+    """The context that `Module.name_scope` gives."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._open: list[AbstractContextManager[None]] = []
+
+    def __enter__(self) -> str:
+        scope = setting(SCOPE, self.name)
+        scope.__enter__()
+        self._open.append(scope)
+        return self.name
+
+    def __exit__(self, *exception: object) -> None:
+        self._open.pop().__exit__(None, None, None)
+
+
+def walk(root: Any) -> Iterator[tuple[str, Any]]:
+    """Return what a module, or a container of modules and Variables, holds: pairs of attribute path and object.
+
+    Objects are Variables, modules (the root too, with an empty path), and those with a method `__functad_state__`. The steps of
+    a path are names of attributes, indices and keys, as in `layers/0/kernel`.
+    """
+    seen = {id(root)}
+    if _is_kept(root):
+        yield "", root
+    owners = [("", root)]
+    while owners:
+        path, owner = owners.pop()
+        modules: list[tuple[str, Any]] = []
+        waiting = _children(path, owner)
+        while waiting:
+            where, found = waiting.pop()
+            if id(found) in seen:
+                continue
+            if _is_kept(found):
+                seen.add(id(found))
+                yield where, found
+            if isinstance(found, Module):
+                modules.append((where, found))
+            elif children := _children(where, found):
+                seen.add(id(found))
+                waiting += children
+        owners += reversed(modules)
+
+
+def _is_kept(found: Any) -> bool:
+    return isinstance(found, (Variable, Module)) or hasattr(type(found), "__functad_state__")
+
+
+def _children(path: str, found: Any) -> list[tuple[str, Any]]:
+    """Return what a module or a container holds, the first one last; nothing for anything else."""
+    steps: Iterable[tuple[Any, Any]]
+    if isinstance(found, Module):
+        steps = sorted(vars(found).items(), key=itemgetter(0))
+    elif isinstance(found, dict):
+        steps = [(key, found[key]) for key in ordered_keys(found)]
+    elif isinstance(found, tuple) and hasattr(found, "_fields"):
+        steps = zip(found._fields, found, strict=True)
+    elif isinstance(found, (list, tuple)):
+        steps = enumerate(found)
+    elif dataclasses.is_dataclass(found) and not isinstance(found, type) and not getattr(found, "is_tree_leaf", False):
+        steps = sorted(
+            ((field.name, getattr(found, field.name, None)) for field in dataclasses.fields(found)), key=itemgetter(0)
+        )
+    else:
+        return []
+    return [(f"{path}/{step}" if path else str(step), child) for step, child in steps][::-1]

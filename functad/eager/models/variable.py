@@ -1,0 +1,438 @@
+"""Variables: named values that change by assignment, and that tapes follow when they are read."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from functad.eager.models.readable import Readable, read, refuse_foreign_rules
+from functad.eager.tape.recorder import ACTIVE, Stamp, note_assigned
+from functad.errors import AbstractValueError, AssignmentError, InputError, UnconnectedWarning
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of
+from functad.places import here, name_of, warn
+from functad.primitives.elementwise.conversion import COPY
+from functad.settings import setting
+from functad.tracing.tensor import Tensor
+from functad.tracing.traces.base import Recorded, awake, idle
+from functad.tracing.traces.batch import Batched
+from functad.tracing.views import clone
+from functad.transforms.walks.row_slices import RowSlices
+
+_created = itertools.count()
+
+_READ: ContextVar[list[Any] | None] = ContextVar("read", default=None)
+
+SCOPE: ContextVar[str] = ContextVar("scope", default="")
+"""What stands before the names of Variables that are made now, such as `model/dense`."""
+
+GIVEN: ContextVar[dict[int, Given]] = ContextVar("given", default={})  # noqa: B039 - nobody writes into it
+"""By identity, the values that stand for those of Variables, in this thread or coroutine."""
+
+
+class Given:
+    """A value that stands for that of a Variable for a while, and what was read from it.
+
+    To tapes that are open already the value is what it is, and nothing of the Variable's. Those opened later follow it as they
+    follow Variables.
+    """
+
+    __slots__ = ("_besides", "_latest", "_value", "variable")
+
+    def __init__(self, variable: Variable, value: Any, besides: Sequence[Any]) -> None:
+        self.variable = variable
+        self._value = value
+        self._besides = besides
+        self._latest: Any = None
+
+
+@contextmanager
+def standing_in(values: Iterable[tuple[Variable, Any]]) -> Iterator[None]:
+    """Return a context in which each Variable has a given value instead of its own; arrays must be nobody else's."""
+    open_tapes = tuple([tape for recorder in ACTIVE.get() for tape in recorder.tapes])
+    given = {id(variable): Given(variable, value, open_tapes) for variable, value in values}
+    with setting(GIVEN, GIVEN.get() | given):
+        yield
+
+
+@contextmanager
+def reading() -> Iterator[list[Any]]:
+    """Return a context in which the Variables that are read are listed, each once."""
+    found: list[Any] = []
+    with setting(_READ, found):
+        yield found
+
+
+class Variable(Readable):
+    """A value that changes by assignment; tapes and the implicit gradient functions differentiate by it.
+
+    Wherever it is used it stands for a Tensor of its present value. What was computed from it before an assignment keeps the
+    old value.
+
+    Args:
+        initial: an array, a number, a nested list of numbers, a Tensor, another Variable, or a function without arguments that
+            returns one of these. It is copied.
+        trainable: tapes follow it without being told. `None` means that they do if it holds floating-point or complex numbers.
+        name: for messages; `Variable` if not given. The name scopes of modules stand before it.
+        dtype: type of the elements; that of the initial value if not given.
+
+    Raises:
+        TypeError: it is to be trainable and holds integers, or the initial value is not numeric.
+        ValueError: there is no initial value.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> v = functad.Variable([1.0, 2.0], name="v")
+        >>> (v * 3).numpy()
+        array([3., 6.])
+        >>> v.assign_add([1.0, 1.0]).numpy()
+        array([2., 3.])
+    """
+
+    __slots__ = ("__dict__",)
+    _frozen = False
+    _besides = ()
+    _cut: Any = None
+
+    def __init__(self, initial: Any, trainable: bool | None = None, name: str | None = None, dtype: Any = None) -> None:
+        value = initial() if callable(initial) and not isinstance(initial, Readable) else initial
+        if value is None:
+            raise ValueError(f"a Variable needs an initial value, at {here()}: Variable(np.zeros(shape)).")
+        value = read(value)
+        refuse_foreign_rules(value, "Variable()")
+        array = np.array(_plain(value, "Variable()"), dtype)
+        if array.dtype.kind not in "biufc":
+            raise TypeError(f"a Variable of {array.dtype}, at {here()}, cannot be: pass numbers.")
+        inexact = array.dtype.kind in "fc"
+        if trainable and not inexact:
+            raise InputError(
+                f"a trainable Variable of {array.dtype}, at {here()}: integers have no derivative. Pass floats, "
+                f"dtype=float, or trainable=False."
+            )
+        self._trainable = inexact if trainable is None else bool(trainable)
+        scope = SCOPE.get()
+        self.name = (f"{scope}/" if scope else "") + ("Variable" if name is None else name)
+        self.number = next(_created)
+        self._value: Any
+        self._spec = (array.shape, array.dtype)
+        note_assigned(value, "Variable()")
+        self._set(array, _followers(value))
+
+    @property
+    def trainable(self) -> bool:
+        """Whether tapes follow the Variable without being told; `Module.trainable` can switch it off for a while."""
+        return self._trainable and not self._frozen
+
+    def freeze(self, frozen: bool) -> None:
+        """Let the Variable count as not trainable, or be again what it was made as: `Module.trainable` does that."""
+        if frozen != self._frozen:
+            self._frozen = frozen
+            Stamp.renew()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the axes."""
+        return self._spec[0]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the elements."""
+        given = GIVEN.get()
+        return dtype_of(given[id(self)]._value) if id(self) in given else self._spec[1]
+
+    @property
+    def held(self) -> Any:
+        """The present value, another object after each assignment; nobody may write into it."""
+        return self._value
+
+    def _set(self, value: Any, cut: Any) -> None:
+        """Take a value that is nobody else's; `cut` says who follows what it was made of, and where that was given."""
+        if type(value) is np.ndarray:
+            value = value[()]
+            if type(value) is np.ndarray:
+                value.setflags(write=False)
+        self._value = value  # the one step by which it changes
+        self._cut = cut
+        self._latest: Any = None  # stamp, recorders, value and Tensor of the last read: in one tuple, for threads read too
+
+    def __functad_read__(self) -> Tensor:
+        active = ACTIVE.get()
+        found = _READ.get()
+        if found is not None and not any(other is self for other in found):
+            found.append(self)
+        given = GIVEN.get()
+        holder: Any = given.get(id(self), self) if given else self
+        stamp, latest, value = Stamp.current, holder._latest, holder._value
+        if latest is not None and latest[0] == stamp and latest[1] == active and latest[2] is value:
+            return latest[3]  # type: ignore[no-any-return]
+        if self._cut is not None and holder is self:
+            self._warn_of_cut()
+        tensor: Any = clone(value) if isinstance(value, Recorded) else idle(Tensor, value)
+        for recorder in active:
+            recorder.take(self, tensor, holder._besides)
+        holder._latest = stamp, active, value, tensor
+        return tensor  # type: ignore[no-any-return]
+
+    def read_value(self) -> Any:
+        """Return the present value as a Tensor of its own, which later assignments do not change."""
+        return COPY(self.__functad_read__())
+
+    value = read_value
+
+    def _warn_of_cut(self) -> None:
+        """Warn if the value was assigned from one that is followed still: by this Variable nothing flows back to that."""
+        followers, place = self._cut
+        following = [r.transform for weak in followers if (r := weak()) is not None and not (r.closed or r.sleeps)]
+        if following:
+            warn(
+                UnconnectedWarning(
+                    f"the Variable {self.name!r}, read at {here()}, holds a copy, made at {place}, of a value that "
+                    f"{following[-1]} follows: no derivative flows through an assignment. Use the value itself, or "
+                    f"functional_call; or assign functad.stop_gradient(value), which says that this is meant."
+                )
+            )
+        else:
+            self._cut = None
+
+    def numpy(self) -> Any:
+        """Return the present value as an array or number that is the caller's own; tapes note that it has left them."""
+        return self.__functad_read__().numpy() if ACTIVE.get() else self.copied()
+
+    def copied(self) -> Any:
+        """Return what `numpy` does, of which no tape takes note."""
+        return self.__functad_read__().numpy() if id(self) in GIVEN.get() else np.copy(self._value)[()]
+
+    def assign(self, value: Any, *, read_value: bool = True) -> Variable | None:
+        """Replace the value; no derivative flows through that.
+
+        If something follows the value still when the Variable is read, as in the function of a `grad` or in an open tape, there
+        is an `UnconnectedWarning`.
+
+        Args:
+            value: a value of exactly this shape, of a dtype that can be cast to this one.
+            read_value: return the Variable, so that calls can be chained.
+
+        Returns:
+            The Variable, or `None` with `read_value=False`.
+
+        Raises:
+            ValueError: the shape is another.
+            TypeError: floats would become integers, or complex numbers real.
+            RuntimeError: `functional_call` gave the Variable a value.
+        """
+        value = read(value)
+        self._set(self._checked(value, "assign"), _followers(value))
+        return self if read_value else None
+
+    def assign_add(self, delta: Any, *, read_value: bool = True) -> Variable | None:
+        """Add to the value, as `assign` does.
+
+        Args:
+            delta: what is added: a value of exactly this shape, of a dtype that can be cast to this one,
+                or `RowSlices` of one.
+            read_value: return the Variable, so that calls can be chained.
+
+        Returns:
+            The Variable, or `None` with `read_value=False`.
+
+        Raises:
+            ValueError, TypeError, RuntimeError: as for `assign`.
+        """
+        return self._change(delta, "assign_add", np.add, read_value)
+
+    def assign_sub(self, delta: Any, *, read_value: bool = True) -> Variable | None:
+        """Subtract from the value, as `assign` does.
+
+        Args:
+            delta: what is subtracted: a value of exactly this shape, of a dtype that can be cast to this one,
+                or `RowSlices` of one.
+            read_value: return the Variable, so that calls can be chained.
+
+        Returns:
+            The Variable, or `None` with `read_value=False`.
+
+        Raises:
+            ValueError, TypeError, RuntimeError: as for `assign`.
+        """
+        return self._change(delta, "assign_sub", np.subtract, read_value)
+
+    def _change(self, delta: Any, method: str, change: np.ufunc, read_value: bool) -> Variable | None:
+        """Change the value, or some rows of it: those given several times as often."""
+        given = read(delta.values if isinstance(delta, RowSlices) else delta)
+        if isinstance(delta, RowSlices):
+            values, changed = self._checked(given, method, delta.shape), np.array(self._value)
+            change.at(changed, delta.indices, values)
+        else:
+            changed = change(self._value, self._checked(given, method))
+        self._set(changed, _followers(given) or self._cut)
+        return self if read_value else None
+
+    def _checked(self, value: Any, method: str, whole: tuple[int, ...] | None = None) -> Any:
+        """Return a value to be assigned, as an array of the Variable's dtype that is nobody else's.
+
+        Args:
+            value: the value.
+            method: the user's call, for messages.
+            whole: the shape of the array of which the value holds some rows.
+        """
+        self._refuse_given(method)
+        note_assigned(value, method)
+        refuse_foreign_rules(value, call := f"{method} to the Variable {self.name!r}")
+        plain = np.array(_plain(value, call))
+        shape, dtype = shape_of(plain) if whole is None else whole, dtype_of(plain)
+        if shape != self.shape:
+            raise AssignmentError(
+                f"{method} of a value of shape {shape} to the Variable {self.name!r} of shape {self.shape}, at {here()}: "
+                f"the shapes must be equal. Use np.broadcast_to(value, v.shape) if it is to be repeated."
+            )
+        _check_cast(dtype, self, call)
+        return plain if dtype == self.dtype else plain.astype(self.dtype)
+
+    def _refuse_given(self, method: str) -> None:
+        if id(self) in GIVEN.get():
+            raise RuntimeError(
+                f"{method} to the Variable {self.name!r}, at {here()}, which functional_call has given a value, would be lost. "
+                f"Leave it out of the values, so that the Variable itself changes, or return the new value from the call."
+            )
+
+    def __getitem__(self, index: Any) -> VariablePart:
+        return VariablePart(self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise TypeError(f"a Variable does not support item assignment, at {here()}: write v[i].assign(value).")
+
+    def __repr__(self) -> str:
+        return f"Variable({GIVEN.get().get(id(self), self)._value!r}, name={self.name!r})"
+
+    def __copy__(self) -> Variable:
+        make, arguments, state = self.__reduce__()
+        copy: Variable = make(*arguments)
+        copy.__dict__.update(state)
+        return copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Variable:
+        return self.__copy__()
+
+    def __reduce__(self) -> Any:
+        return Variable, (self.copied(), self._trainable), {"name": self.name, "_frozen": self._frozen}
+
+
+def _refuse_in_place(symbol: str, method: str) -> Callable[[Any, Any], Any]:
+    def refuse(self: Any, other: Any) -> Any:
+        raise TypeError(
+            f"`v {symbol} x` on the Variable {self.name!r}, at {here()}, could mean an assignment or a new Tensor. "
+            f"Write {method} for the one, y = v {symbol[:-1]} x for the other."
+        )
+
+    return refuse
+
+
+for _name, _symbol in (
+    *(("add", "+="), ("sub", "-="), ("mul", "*="), ("truediv", "/="), ("floordiv", "//="), ("mod", "%="), ("pow", "**=")),
+    *(("matmul", "@="), ("and", "&="), ("or", "|="), ("xor", "^="), ("lshift", "<<="), ("rshift", ">>=")),
+):
+    _method = f"v.assign_{_name}(x)" if _name in ("add", "sub") else f"v.assign(v {_symbol[:-1]} x)"
+    setattr(Variable, f"__i{_name}__", _refuse_in_place(_symbol, _method))
+
+
+class VariablePart(Readable):
+    """`v[i]`: the elements as a Tensor, and what assigns to them."""
+
+    __slots__ = ("_index", "_tensor", "_variable")
+
+    def __init__(self, variable: Variable, index: Any) -> None:
+        self._variable = variable
+        self._index = read(index)
+        self._tensor = variable.__functad_read__()[self._index]
+
+    def __functad_read__(self) -> Tensor:
+        return self._tensor  # type: ignore[no-any-return]
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._tensor[read(index)]
+
+    def __repr__(self) -> str:
+        return repr(self._tensor)
+
+    def _assign(self, value: Any, change: Callable[[Any, Any], Any]) -> Variable:
+        self._variable._refuse_given("assign")
+        array = np.array(self._variable.held)
+        call = f"assign to a part of the Variable {self._variable.name!r}"
+        index, value = _plain(self._index, call), read(value)
+        note_assigned(value, "assign")
+        refuse_foreign_rules(value, call)
+        part = np.asarray(_plain(value, call))
+        _check_cast(part.dtype, self._variable, call)
+        old = array[index]
+        try:
+            array[index] = change(old, np.broadcast_to(part, np.shape(old)))
+        except ValueError:
+            raise AssignmentError(
+                f"{call}, at {here()}, of a value of shape {part.shape}: the part has shape {np.shape(old)}."
+            ) from None
+        self._variable._set(array, _followers(value) or self._variable._cut)
+        return self._variable
+
+    def assign(self, value: Any) -> Variable:
+        """Replace these elements of the Variable; return the Variable."""
+        return self._assign(value, lambda old, new: new)
+
+    def assign_add(self, delta: Any) -> Variable:
+        """Add to these elements of the Variable; return the Variable."""
+        return self._assign(delta, lambda old, new: old + new)
+
+    def assign_sub(self, delta: Any) -> Variable:
+        """Subtract from these elements of the Variable; return the Variable."""
+        return self._assign(delta, lambda old, new: old - new)
+
+
+def _followers(value: Any) -> Any:
+    """Return the open traces that follow a value, as weak references, and the user's line; `None` if there is none."""
+    found = []
+    while isinstance(value, Recorded):
+        recorder = value.recorder
+        if recorder.follow is None and not (recorder.closed or recorder.sleeps):
+            found.append(ref(recorder))
+        value = value.value
+    return (found, here()) if found else None
+
+
+def _check_cast(dtype: np.dtype[Any], variable: Variable, call: str) -> None:
+    """Refuse what would not fit: floats for integers, complex numbers for real ones.
+
+    Raises:
+        TypeError: the dtype cannot be cast to that of the Variable.
+    """
+    if not np.can_cast(dtype, variable.dtype, "same_kind"):
+        raise TypeError(
+            f"{call} of {variable.dtype}, at {here()}, of a value of {dtype}, would lose information. "
+            f"Cast it first: value.astype(v.dtype)."
+        )
+
+
+def _plain(value: Any, call: str) -> Any:
+    """Return the plain value that is assigned.
+
+    Raises:
+        AbstractValueError: it has none: it stands for all examples of a batch, or is abstract.
+    """
+    value = awake(value)
+    while isinstance(value, Recorded):
+        recorder, value = value.recorder, value.current()  # type: ignore[attr-defined]
+        if isinstance(value, Batched):
+            raise AbstractValueError(
+                f"{call}, at {here()}, of a value that stands for all examples in {recorder.transform} of "
+                f"{name_of(recorder.function)}: a Variable holds one. Return the value from the function, and assign what "
+                f"comes back: v.assign(np.mean(out, axis=0)). For a Variable of each example's own, use functional_call."
+            )
+        if isinstance(value, ArraySpec):
+            raise AbstractValueError(
+                f"{call}, at {here()}, of a value of which only {value} is known: an abstract trace has no values. Return the "
+                f"value from the function, and assign what comes back."
+            )
+    return value

@@ -1,0 +1,1 @@
+"""`GradientTape`: what it records, what it is asked, and how it answers."""

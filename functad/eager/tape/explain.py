@@ -1,0 +1,103 @@
+"""Why a gradient is `None`: what `tape.explain` says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from functad.eager.models.readable import read
+from functad.eager.models.variable import Variable
+from functad.expressions.spec import dtype_of, shape_of
+from functad.places import line_of
+from functad.primitives.elementwise.comparisons import BOOLEAN
+from functad.tracing.traces.batch import lowest
+
+if TYPE_CHECKING:
+    from functad.eager.tape.tape import GradientTape
+
+
+def explain_missing(tape: GradientTape, targets: Sequence[Any], source: Any) -> str:
+    """Return why there is no gradient of the targets by a source, in a sentence or two; or that there is one."""
+    dtype = dtype_of(source)
+    if dtype.kind not in "fc":
+        return f"the source is {dtype}: integers have no derivative. Make it floats before it is used."
+    own = tape.slots_of(source)
+    if not own:
+        return _not_followed(tape, source)
+    whole = [target for target in targets if dtype_of(target).kind not in "fc"]
+    if len(whole) == len(targets) > 0:
+        return f"the target is {dtype_of(whole[0])}: a cast to integers or a comparison has cut the path."
+    places = [slot for target in targets for slot in tape.slots_of(read(target))]
+    if not places:
+        return _made_outside(tape, own)
+    if min(own) > max(places):
+        return "the source was watched, or made, after the target: watch it before it is used."
+    used = tape.depend_on(set(own))
+    if used & set(places):
+        if tape.depend_on(set(own), past=_may_cut) & set(places):
+            return "the tape does record a path, so there is a gradient." + _late(tape, source, own)
+        return (
+            "the tape does record a path, but only by functions of custom_gradient: what the gradient function of one returns "
+            "None for has no gradient."
+        )
+    if len(used) == len(own):
+        return "nothing that the tape records uses the source." + _cuts(tape, used) + _late(tape, source, own)
+    return "the source is used, but not in what leads to the target." + _cuts(tape, used) + _late(tape, source, own)
+
+
+def _may_cut(primitive: Any) -> bool:
+    """Say whether a primitive is a call of a function with a gradient function of the user's, which may return `None`."""
+    return bool(getattr(primitive, "may_cut", False))
+
+
+def _not_followed(tape: GradientTape, source: Any) -> str:
+    if isinstance(source, Variable):
+        if not source.trainable:
+            return "the Variable is not trainable, so the tape did not follow it: tape.watch(v) inside the `with` block."
+        if not tape._watch_accessed:
+            return "the tape has watch_accessed_variables=False: tape.watch(v) inside the `with` block."
+        if any(variable is source for variable in tape.watched_variables()):
+            return "nothing that the tape still holds uses the Variable: the results that did are gone."
+        return "the Variable was not read while the tape recorded."
+    value = lowest(read(source))
+    for tensor in tape.sources():
+        if tensor.shape == shape_of(value) and np.array_equal(tensor, value):
+            return (
+                "the tape watches another Tensor, of equal value. It knows them by what they are: ask for the very object "
+                "that was watched."
+            )
+    return (
+        "the Tensor was never watched, and was not made from anything that is: tape.watch(x) inside the `with` block, before "
+        "x is used, or use functad.grad, which needs no watching."
+    )
+
+
+def _made_outside(tape: GradientTape, own: Sequence[int]) -> str:
+    used = tape.depend_on(set(own))
+    return (
+        "the target was not made by anything that the tape recorded: it was computed outside the `with` block, before the "
+        "source was watched, or from constants." + _cuts(tape, used)
+    )
+
+
+def _late(tape: GradientTape, source: Any, own: Sequence[int]) -> str:
+    """Return that the source was watched when the tape had recorded something already, which may have used it, if so."""
+    before = sum(index < min(own) for index in set(tape.makers().values()))
+    watched = id(source) in tape._explicit or any(weak() is source for weak in tape._watched)
+    if not before or not watched:
+        return ""
+    return (
+        f" The source was watched after {before} operation{'s' * (before > 1)} had been recorded: what was computed from it "
+        f"until then does not count. Watch it before it is used."
+    )
+
+
+def _cuts(tape: GradientTape, used: set[int]) -> str:
+    """Return where values that depend on the source left the tape."""
+    left = [place for slot, place in tape.recorder.left.items() if slot in used] if tape.recorder is not None else []
+    if not left:
+        return ""
+    name, code, instruction = min(left, key=lambda where: where[0] in BOOLEAN)
+    return f" What depends on it left the tape by {name} at {line_of(code, instruction)}."

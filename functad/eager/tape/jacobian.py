@@ -1,0 +1,280 @@
+"""Jacobians that are asked of a tape: the records are walked once for many rows, with the seeds as a batch.
+
+The seeds are those of `functad.transforms.calling.seeds`, in chunks that bound the memory. What the walk computes is recorded
+where an outer tape, or a transform, follows it, for all rows of a chunk at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from functad.eager.tape.request import Like, checked_conj, finished, gradients_of, leaves_of, zero_wanted
+from functad.errors import AbstractValueError, LoopWarning, SourceError
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of
+from functad.places import here, warn
+from functad.tracing.tensor import Tensor
+from functad.tracing.traces.base import REVERSE, WATCHER, Recorded, Recorder, awake, new_input
+from functad.tracing.traces.batch import lowest
+from functad.transforms.calling.seeds import chunks, identity_rows, in_batch, joined, size_of, widest
+from functad.transforms.walks.forward import unfit
+from functad.transforms.walks.reverse import pull_back
+
+if TYPE_CHECKING:
+    from functad.eager.tape.tape import GradientTape
+
+
+def check_chunk_size(number: Any) -> None:
+    """Check the number of rows that are to be computed at a time.
+
+    Raises:
+        ValueError: it is not a positive number.
+    """
+    if number is not None and (not isinstance(number, (int, np.integer)) or number < 1):
+        raise ValueError(f"chunk_size is {number!r}, at {here()}: it must be at least 1, or None.")
+
+
+class _Rows:
+    """The pulling back of many seeds of one target.
+
+    Args:
+        tape: the tape that is asked.
+        method: the user's call, for messages.
+        target: the target, and the expression that reads it.
+        sources: the sources.
+        chunk_size: so many seeds at most are pulled back at a time.
+        conj: as for `gradients_of`.
+    """
+
+    def __init__(
+        self,
+        tape: GradientTape,
+        method: str,
+        target: tuple[Any, str],
+        sources: Sequence[Any],
+        chunk_size: int | None,
+        conj: bool,
+    ) -> None:
+        recorder = tape.recorder
+        assert recorder is not None
+        self.tape = tape
+        self.method = method
+        self.target = target
+        self.sources = sources
+        self.conj = conj
+        self.fallible = recorder.fallible
+        self.debugs = recorder.debugs
+        self.chunk_size = 1 if self.debugs else chunk_size  # where a NaN was born is told of one cotangent at a time
+        self.width = widest(recorder, target[0], *sources)
+
+    def parts(self, count: int) -> Sequence[slice]:
+        """Return the chunks of so many seeds."""
+        return list(chunks(count, self.chunk_size, self.width))
+
+    def pulled(self, seeds: Any, *, last: bool) -> list[Any]:
+        """Return, for each source, what some seeds are pulled back to, along a new first axis; `None` without a path.
+
+        A gradient function of the user's may ask for the value of its cotangent, which a batch has none of; then the seeds are
+        pulled back one after the other.
+        """
+        left = len(seeds)
+
+        def walk(seed: Any) -> list[Any]:
+            nonlocal left
+            left -= 1
+            done = isinstance(seed, Recorded) or not left  # a few seeds are walked with one after the other
+            return gradients_of(self.tape, [self.target], [seed], self.sources, last=last and done, conj=self.conj)
+
+        try:
+            found = in_batch(self.method, self.tape, seeds, walk)
+        except AbstractValueError:
+            if not self.fallible or len(seeds) == 1:
+                raise
+            rows = [in_batch(self.method, self.tape, seeds[i : i + 1], walk) for i in range(len(seeds))]
+            warn(
+                LoopWarning(
+                    f"{self.method} walks once for each of {len(seeds)} rows, at {here()}: a gradient function on the way asks "
+                    f"for the value of its cotangent. Write it with NumPy functions, np.where in place of `if`."
+                )
+            )
+            found = [
+                self._stacked(column, [1] * len(rows), source)
+                for column, source in zip(_columns(rows), self.sources, strict=True)
+            ]
+        return [None if part is None else awake(part) for part in found]
+
+    def all(self, seeds_at: Callable[[slice], Any], count: int, *, last: bool = True) -> list[Any]:
+        """Return, for each source, what all seeds are pulled back to: `(count, *source.shape)`; `None` without a path."""
+        parts = self.parts(count)
+        found = [self.pulled(seeds_at(part), last=last and part is parts[-1]) for part in parts]
+        lengths = [part.stop - part.start for part in parts]
+        return [self._stacked(column, lengths, source) for column, source in zip(_columns(found), self.sources, strict=True)]
+
+    def transposable(self) -> bool:
+        """Say whether columns can be computed: where all is real, and nobody looks at the single cotangents."""
+        real = all(dtype_of(value).kind == "f" for value in (self.target[0], *self.sources))
+        return real and not (self.fallible or self.debugs) and WATCHER.get() is None
+
+    def columns(self) -> list[Any]:
+        """Return the Jacobians by the sources, column by column; `None` without a path.
+
+        A walk is linear in its seed, so one is recorded and pulled back itself, as `functad.transforms.linear` does.
+        """
+        target = self.target[0]
+        recorder = Recorder(REVERSE, self.method, self.tape)
+        seed = new_input(Tensor, recorder, np.zeros(shape_of(target), dtype_of(target))[()])
+        walked = gradients_of(self.tape, [self.target], [seed], self.sources, last=True, conj=self.conj)
+        recorder.close()
+        result = []
+        for g, source in zip(walked, self.sources, strict=True):
+            if not isinstance(g, Recorded) or g.recorder is not recorder:
+                shape = (*shape_of(target), *shape_of(source))
+                result.append(None if g is None else np.zeros(shape, dtype_of(source)))
+                continue
+
+            def walk(t: Any, g: Recorded = g) -> list[Any]:
+                cotangents: list[Any] = [None] * len(recorder.equations)
+                cotangents[g.slot] = unfit(t, g)
+                return pull_back(recorder.equations, cotangents, recorder.inputs, consume=False, guard=True)
+
+            parts = list(chunks(size_of(source), self.chunk_size, self.width))
+            found = [in_batch(self.method, self.tape, identity_rows(source, part), walk)[0] for part in parts]
+            joint = self._stacked(found, [part.stop - part.start for part in parts], target)
+            result.append(None if joint is None else np.moveaxis(awake(joint), 0, -1))
+        return result
+
+    def _stacked(self, parts: Sequence[Any], lengths: Sequence[int], source: Any) -> Any:
+        """Return the rows of several chunks as one array; where only some have a path, the others are zero."""
+        if all(part is None for part in parts):
+            return None
+        shape, dtype = shape_of(source), dtype_of(source)
+        filled = [np.zeros((n, *shape), dtype) if part is None else part for part, n in zip(parts, lengths, strict=True)]
+        return joined(filled)
+
+
+def _columns(rows: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    return list(zip(*rows, strict=True))
+
+
+class JacobianRequest:
+    """A Jacobian that is asked for."""
+
+    def __init__(self, target: Any, sources: Any, unconnected: Any, chunk_size: int | None, conj: bool) -> None:
+        self.zero, self.conj = zero_wanted(unconnected), checked_conj(conj)
+        check_chunk_size(chunk_size)
+        self.chunk_size = chunk_size
+        targets, structure = leaves_of(target, "target")
+        if structure.kind is not None:
+            raise SourceError(f"jacobian() needs one Tensor as its target, not a {type(target).__name__}, at {here()}.")
+        self.target = targets[0]
+        self.sources, self.structure = leaves_of(sources, "sources")
+
+    def answer(self, tape: GradientTape) -> Any:
+        """Return the Jacobians in the structure of the sources."""
+        target = self.target[0]
+        shape, size = shape_of(target), math.prod(shape_of(target))
+        sources = [source for source, _ in self.sources]
+        if not size:
+            return self.structure.unflatten([_zeros((*shape, *shape_of(source)), source) for source in sources])
+        rows = _Rows(tape, "jacobian()", self.target, sources, self.chunk_size, self.conj)
+        if size > 2 * sum(map(size_of, sources)) and rows.transposable():
+            found = rows.columns()
+        else:
+            found = rows.all(lambda part: identity_rows(target, part), size)
+        return self.structure.unflatten(
+            [_shaped(g, (*shape, *shape_of(source)), source, self.zero) for g, source in zip(found, sources, strict=True)]
+        )
+
+
+class BatchJacobianRequest:
+    """A Jacobian by row that is asked for."""
+
+    def __init__(self, target: Any, source: Any, unconnected: Any, check: bool, chunk_size: int | None, conj: bool) -> None:
+        self.zero, self.conj = zero_wanted(unconnected), checked_conj(conj)
+        check_chunk_size(chunk_size)
+        self.chunk_size = chunk_size
+        targets, structure = leaves_of(target, "target")
+        sources, own = leaves_of(source, "source")
+        if structure.kind is not None or own.kind is not None:
+            raise SourceError(f"batch_jacobian() needs one Tensor as target and one as source, at {here()}.")
+        self.target = targets[0]
+        self.source = sources[0][0]
+        self.check = check
+        given, wanted = shape_of(target), shape_of(source)
+        if len(given) < 2 or len(wanted) < 2 or given[0] != wanted[0]:
+            raise ValueError(
+                f"batch_jacobian() of a target of shape {given} by a source of shape {wanted}, at {here()}: both need at least "
+                f"two axes, the first ones equally long."
+            )
+
+    def answer(self, tape: GradientTape) -> Any:
+        """Return the Jacobians of the rows."""
+        target, source = self.target[0], self.source
+        batch, *rest = shape_of(target)
+        whole = (batch, *rest, *shape_of(source)[1:])
+        size = math.prod(rest)
+        if not size or not batch:
+            return _zeros(whole, source)
+
+        def ones_for(part: slice) -> Any:
+            """Return seeds that are one for an element of each row of the target."""
+            seeds = np.zeros((part.stop - part.start, batch, size), dtype_of(target))
+            seeds[np.arange(len(seeds)), :, np.arange(part.start, part.stop)] = 1
+            return seeds.reshape((-1, *shape_of(target)))
+
+        rows = _Rows(tape, "batch_jacobian()", self.target, [source], self.chunk_size, self.conj)
+        (found,) = rows.all(ones_for, size, last=not self.check)
+        if found is not None:
+            found = np.moveaxis(found, 0, 1)
+            if self.check:
+                self._compare(rows)
+        return _shaped(found, whole, source, self.zero)
+
+    def _compare(self, rows: _Rows) -> None:
+        """Raise if rows depend on other rows.
+
+        Raises:
+            ValueError: they do.
+        """
+        target = self.target[0]
+        batch, *rest = shape_of(target)
+        size = math.prod(rest)
+        for part in rows.parts(batch * size):
+            (found,) = rows.pulled(identity_rows(target, part), last=False)
+            if found is None:
+                continue
+            own = np.arange(part.start, part.stop) // size
+            reached = _not_zero(found, 1 + len(shape_of(self.source)))
+            reached[np.arange(len(own)), own] = False
+            if reached.any():
+                raise ValueError(
+                    f"batch_jacobian(check=True) at {here()}: row {own[reached.any(1)][0]} of the target depends on other rows "
+                    f"of the source. Use jacobian()."
+                )
+
+
+def _not_zero(found: Any, ndim: int) -> Any:
+    """Say which values of the first two axes hold anything but zeros; of a Tensor that stands for a batch, in any example.
+
+    Raises:
+        AbstractValueError: nothing is known of the values.
+    """
+    held = lowest(found)
+    if isinstance(held, ArraySpec):
+        raise found.recorder.unknown(found, "batch_jacobian(check=True)")
+    outer = np.ndim(held) - ndim
+    return (np.asarray(held) != 0).any(axis=(*range(outer), *range(outer + 2, np.ndim(held))))
+
+
+def _zeros(shape: tuple[int, ...], source: Any) -> Any:
+    return finished(None, Like(shape, dtype_of(source)), True)
+
+
+def _shaped(found: Any, shape: tuple[int, ...], source: Any, zero: bool) -> Any:
+    """Return all rows as a Tensor of the shape of the Jacobian and the dtype of the source."""
+    if found is not None and shape_of(found) != shape:
+        found = found.reshape(shape)
+    return finished(found, Like(shape, dtype_of(source)), zero)

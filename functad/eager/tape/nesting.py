@@ -1,0 +1,63 @@
+"""Tensors of functions that run under a transform which began after a tape did: what the tape can know of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from functad.errors import SourceError
+from functad.places import here, name_of
+from functad.tracing.traces.base import ABSTRACT, Recorded, Recorder, awake
+
+
+def _within(value: Any, recorder: Recorder) -> Recorder | None:
+    """Return the trace of the function that a Tensor belongs to, if that function runs under a transform that a tape looks at.
+
+    It is newer than the list of the tape, which sees what the transform does and not what the function does.
+    """
+    value = awake(value)
+    while isinstance(value, Recorded) and value.recorder.serial > recorder.serial:
+        if not (value.recorder.closed or value.recorder.reassigns):
+            return value.recorder
+        value = awake(value.value)
+    return None
+
+
+def refuse_within(value: Any, recorder: Recorder, call: str) -> None:
+    """Refuse a Tensor of a function under a transform that began after a tape did.
+
+    Raises:
+        SourceError: it is one.
+    """
+    inner = _within(value, recorder)
+    if inner is not None:
+        raise SourceError(
+            f"{call} of a Tensor of {inner.transform} of {name_of(inner.function)}, at {here()}: the function runs inside "
+            f"{recorder.transform}, which sees what {inner.transform} gives and not what the function does. Open a tape or "
+            f"graph within the function for that."
+        )
+
+
+def has_value(tensor: Recorded, recorder: Recorder) -> bool:
+    """Say whether a Tensor has a value at the level of a recorder: not if it is one of a newer trace that knows no values."""
+    value: Any = awake(tensor)
+    while isinstance(value, Recorded) and value.recorder.serial > recorder.serial:
+        if value.recorder.mode is ABSTRACT:
+            return False
+        value = awake(value.value)
+    return True
+
+
+def refuse_outside(value: Any, recorder: Recorder) -> None:
+    """Refuse a Tensor of a transform that a `graph` does not follow: what depends on it is not in the list.
+
+    Raises:
+        SourceError: it is one.
+    """
+    value = awake(value)
+    if isinstance(value, Recorded) and not value.recorder.reassigns:
+        refuse_within(value, recorder, "gradients()")
+        outer = value.recorder
+        raise SourceError(
+            f"gradients() by a Tensor of {outer.transform} of {name_of(outer.function)}, at {here()}, which began before the "
+            f"graph. Make it a source, x = functad.constant(x), in the graph and before it is used."
+        )

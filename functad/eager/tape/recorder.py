@@ -1,0 +1,412 @@
+"""The recorder of tapes: one that may sleep, and that several tapes share.
+
+Tapes that are open at the same time write into one list: an operation is recorded once, and each tape knows which stretches
+of the list are its own. So what `gradient` computes while another tape records is in the list too, whichever was opened first.
+A tape that is opened while an inner transform runs its function has a recorder of its own, one level further in.
+
+A Tensor is in the list of at most one recorder of a level. `lift` puts one there that was not: watching is that. When no tape
+records any more the recorder sleeps, and its Tensors are constants to everything that is done with them.
+
+Which recorders are awake is a matter of the thread and the coroutine: `ACTIVE`. It is asked at each operation, which takes
+0.15 us, so that a thread which was handed a watched Tensor does not write into the list of another.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from math import inf
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet, ref
+
+import numpy as np
+
+from functad.eager.models.readable import refuse_foreign_rules
+from functad.eager.tape.calls import Calls, as_constant
+from functad.eager.tape.nesting import has_value, refuse_within
+from functad.eager.tape.pruning import STEP, Schedule, still_there
+from functad.expressions.spec import is_float_array
+from functad.places import here, user_frame
+from functad.primitives.elementwise.comparisons import BOOLEAN
+from functad.primitives.elementwise.conversion import copy_alike
+from functad.tracing.constants import apart_from
+from functad.tracing.tensor import Tensor
+from functad.tracing.traces.base import IDLE, OPEN, REVERSE, STALE, WATCHER, Recorded, Recorder, _serials, awake, idle
+from functad.tracing.views import clone, refresh
+from functad.tracing.writing import woken
+from functad.transforms.calling.arguments import plain
+
+if TYPE_CHECKING:
+    from functad.eager.models.variable import Variable
+
+ACTIVE: ContextVar[tuple[EagerRecorder, ...]] = ContextVar("active", default=())
+"""The recorders that record now, in this thread or coroutine, by their serial numbers."""
+
+_active = ACTIVE.get
+_stamps = itertools.count(1)
+_lifting = Lock()
+"""Held while a Tensor is put into a list: two threads may be about to do that with one Tensor."""
+
+
+def _renew_lock() -> None:
+    """Make a new lock in a process that was forked, in which a thread that held the old one does not run."""
+    global _lifting  # noqa: PLW0603 - there is one in a process
+    _lifting = Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
+class Stamp:
+    """A number that changes whenever a tape starts, stops, or watches something: what variables remember is then read anew."""
+
+    current = 0
+
+    @classmethod
+    def renew(cls) -> None:
+        """Change the number."""
+        cls.current = next(_stamps)
+
+
+class EagerRecorder(Recorder):
+    """A list that tapes, or a forward accumulator, write into.
+
+    Attributes:
+        members: the tapes that own stretches of the list, as long as they may be asked for gradients.
+        recording: weak references to the tapes that record now; one that nobody holds any more can give nothing.
+        variables: by identity, the variables that were read, and the slots of what was read.
+        aliases: by identity, Tensors that another thread or coroutine follows, and what stands for them in this list.
+        moved: Tensors of the list that were put into the list of another recorder, and their slots.
+        watched: slots of Tensors that were put into the list by `lift`.
+        shared: there has been more than one tape.
+        fallible: there are rules of the user's in the list, which may raise; a walk then drops nothing as it passes.
+        stale: views of what was written to since they were read, by identity, if they are still there.
+        scope: the `graph` that records everything in the list, if there is one.
+        left: by slot, what took the value of a Tensor from the trace first, and where: `tape.explain` tells.
+        debugs: it was made under `debug_nans`, and has a watch.
+        noted: by slot, what the records leave out of the calls; added to as long as a persistent tape records.
+        short: operators may take their short way, which tells nobody what they do.
+        limit: at this number of records it is time to think of those that nobody can ask for.
+        schedule: when they are looked for.
+    """
+
+    lasting = True
+    reassigns = True
+    follow = None
+    fallible = False
+
+    def __init__(self, transform: str, mode: str = REVERSE) -> None:
+        self.serial = next(_serials)
+        self.mode = mode
+        self.closed = False
+        self.seals = {}
+        self.equations: list[Any] = []
+        self.inputs = 0
+        self.calls = None
+        self.specs = []
+        self.transform = transform
+        self.function = None
+        self.members: WeakSet[Any] = WeakSet()
+        self.recording: list[ref[Any]] = []
+        self.variables: dict[int, tuple[Variable, list[int]]] = {}
+        self.moved: dict[int, tuple[ref[Any], int]] = {}
+        self.aliases: dict[int, tuple[ref[Any], Any]] = {}
+        self.watched: set[int] = set()
+        self.left: dict[int, tuple[str, Any, int]] = {}
+        self.stale: dict[int, Any] = {}
+        self.shared = False
+        self.scope: Any = None
+        watcher = WATCHER.get()
+        if watcher is not None:
+            from functad.eager.tape.watched import TapeWatch  # noqa: PLC0415 - few programs look for NaN
+
+            self.watch = TapeWatch(self, offence=watcher(self).offence)
+        self.debugs = watcher is not None
+        self.short = mode is REVERSE and watcher is None
+        self.noted = Calls()
+        self.limit: float = STEP if mode is REVERSE else inf
+        self.schedule = Schedule()
+
+    @property
+    def tapes(self) -> list[Any]:
+        """The tapes that record now; each has a method `wants` for variables that are read."""
+        return [tape for weak in self.recording if (tape := weak()) is not None]
+
+    @property
+    def eager(self) -> bool:  # type: ignore[override]
+        """Awake, and nothing else is to be told, so that operators may take their short way."""
+        return self in _active() and (self.short if len(self.equations) < self.limit else self.prune())
+
+    @property
+    def sleeps(self) -> bool:  # type: ignore[override]
+        """No tape records in this thread or coroutine."""
+        if self not in _active():
+            return True
+        if len(self.equations) >= self.limit:
+            self.prune()
+        return False
+
+    def prune(self) -> bool:
+        """Let go of what nobody can ask for, if it is time, and return whether operators may take their short way.
+
+        That is at the start of an operation, when nothing holds on to slots.
+        """
+        if not _lifting.locked():  # this thread may be lifting a Tensor
+            with _lifting:
+                self.schedule.prune(self)
+        return self.short
+
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """Return a context in which slots stay what they are."""
+        limit, self.limit = self.limit, inf
+        try:
+            yield
+        finally:
+            self.limit = limit
+
+    def clear(self) -> None:
+        """Drop all that is known of the list, which no tape will ask for."""
+        for kept in (self.equations, self.variables, self.moved, self.aliases, self.left, self.noted):
+            kept.clear()
+        self.watch = None
+
+    def renumber(self, places: dict[int, int]) -> None:
+        """Take note of the new numbers of slots; those that are not there are gone."""
+        self.moved = {key: (weak, places[slot]) for key, (weak, slot) in self.moved.items()}
+        self.watched = set(still_there(self.watched, places))
+        self.noted.renumber(places)
+        self.left = {places[slot]: where for slot, where in self.left.items() if slot in places}
+        read = {key: (variable, still_there(slots, places)) for key, (variable, slots) in self.variables.items()}
+        self.variables = {key: entry for key, entry in read.items() if entry[1]}
+
+    def keeps(self, tensor: Recorded) -> bool:
+        """Say whether a Tensor is watched, so that it must stay what it is."""
+        return tensor.slot in self.watched
+
+    def leave(self, tensor: Recorded) -> Any:
+        """Return the value of a Tensor one level lower, and note the line where the user asked for it."""
+        self.note(tensor, "numpy()")
+        value = tensor.value if self in ACTIVE.get() else awake(tensor)
+        while isinstance(value, Recorded) and value.recorder.reassigns:
+            value = value.recorder.leave(value)
+        return value
+
+    def wake(self, tensor: Recorded) -> Any:
+        """Return what a Tensor stands for while the recorder sleeps: another one in a list of this thread, or its value."""
+        for recorder in reversed(ACTIVE.get()):
+            entry = recorder.aliases.get(id(tensor)) if recorder.aliases else None
+            if entry is not None and entry[0]() is tensor:
+                return entry[1]
+        return tensor.value
+
+    def note(self, tensor: Recorded, what: str) -> None:
+        """Remember that the value of a Tensor leaves the trace, and the user's line.
+
+        Comparisons count for less: they may only check a value. Half of the room is left to what is none.
+        """
+        if len(self.left) < (500 if what in BOOLEAN else 1000) and self._tells_more(tensor.slot, what):
+            frame = user_frame(sys._getframe(1))
+            if frame is not None:
+                self.left[tensor.slot] = what, frame.f_code, frame.f_lasti
+
+    def inherit(self, slot: int, where: tuple[str, Any, int]) -> None:
+        """Remember for a slot where what was made of it left the trace."""
+        if self._tells_more(slot, where[0]):
+            self.left[slot] = where
+
+    def _tells_more(self, slot: int, what: str) -> bool:
+        held = self.left.get(slot)
+        return held is None or (held[0] in BOOLEAN and what not in BOOLEAN)
+
+    def underived(self, primitive: Any, arrays: Sequence[Any], params: dict[str, Any], out: Any) -> Any:
+        """Return what a call gives that no derivative flows through: floats as a Tensor; masks and positions as they are.
+
+        Where the derivative is zero and not absent, as that of the sign is to be, the call is recorded.
+        """
+        if primitive.flat is not None:
+            return primitive.flat(*arrays, **params)
+        for a in arrays:
+            if isinstance(a, Recorded) and a.recorder is self:
+                self.note(a, primitive.name)
+        return idle(Tensor, apart_from(arrays, out)) if is_float_array(out) else out
+
+    def start(self, tape: Any) -> None:
+        """Let a tape record."""
+        self.members.add(tape)
+        self.shared = self.shared or len(self.members) > 1
+        self.recording.append(ref(tape))
+        self._note_calls()
+        active = {recorder for recorder in ACTIVE.get() if recorder.tapes} | {self}
+        ACTIVE.set(tuple(sorted(active, key=lambda recorder: recorder.serial)))
+        Stamp.renew()
+
+    def stop(self, tape: Any) -> None:
+        """Let a tape record no more; what was a view of what was written is read anew before, or the tape would not know it."""
+        while self.stale and self in ACTIVE.get():
+            view = self.stale.popitem()[1]()
+            if view is not None and view.recorder is STALE:
+                refresh(view)
+        self.recording = [weak for weak in self.recording if weak() not in (None, tape)]
+        self._note_calls()
+        if not self.recording:
+            ACTIVE.set(tuple([recorder for recorder in ACTIVE.get() if recorder is not self]))
+        Stamp.renew()
+
+    def _note_calls(self) -> None:
+        self.calls = self.noted if any(tape.lists for tape in self.tapes) else None
+
+    def take(self, variable: Variable, tensor: Any, besides: Sequence[Any] = ()) -> None:
+        """Put the Tensor that is read from a variable now into the list, if a tape, besides some, follows the variable."""
+        wanting = [tape for tape in self.tapes if tape not in besides and tape.wants(variable)]
+        if not wanting:
+            return
+        lift(tensor, self)
+        slot = self.slot_of(tensor)
+        assert slot is not None
+        self.variables.setdefault(id(variable), (variable, []))[1].append(slot)
+        for tape in wanting:
+            tape.follow(slot)
+
+    def slot_of(self, tensor: Any) -> int | None:
+        """Return the slot of a Tensor in the list; `None` if it is not there."""
+        while isinstance(tensor, Recorded):
+            if tensor.recorder is STALE:
+                refresh(tensor)
+            if tensor.recorder is self:
+                return tensor.slot
+            entry = self.moved.get(id(tensor))
+            if entry is not None and entry[0]() is tensor:
+                return entry[1]
+            entry = self.aliases.get(id(tensor))
+            tensor = entry[1] if entry is not None and entry[0]() is tensor else tensor.value
+        return None
+
+    def tensor_at(self, slot: int, value: Any) -> Any:
+        """Return a Tensor for a value that stands in the list."""
+        tensor = Tensor()
+        tensor.value, tensor.recorder, tensor.slot = value, self, slot
+        tensor.code, tensor.instruction = None, 0
+        return tensor
+
+
+def note_assigned(value: Any, method: str) -> None:
+    """Let the recorders that a Tensor belongs to remember that its value is assigned to a Variable."""
+    while isinstance(value, Recorded):
+        if isinstance(value.recorder, EagerRecorder):
+            value.recorder.note(value, method)
+        elif value.recorder.follow is not None:  # that of `explain`, whose Tensors note it themselves
+            value._note(method)  # type: ignore[attr-defined]
+        value = value.value
+
+
+def shared_recorder(transform: str) -> EagerRecorder:
+    """Return the recorder that a tape opened now writes into: that of the tapes open already, if nothing lies between."""
+    active, running = ACTIVE.get(), OPEN.get()
+    if active:
+        newest = active[-1]
+        alike = newest.debugs == (WATCHER.get() is not None)  # of what was recorded before `debug_nans` too little is known
+        if alike and newest.mode is REVERSE and (running is None or running.closed or running.serial < newest.serial):
+            return newest
+    return EagerRecorder(transform)
+
+
+def lift(tensor: Any, recorder: EagerRecorder) -> None:
+    """Put a Tensor into the list of a recorder, as an input, if it is not there: the object stays the same."""
+    with _lifting:
+        _lift(tensor, recorder)
+
+
+def lift_given(tensor: Any, recorder: EagerRecorder) -> None:
+    """Put a Tensor that is to be followed into the list of a recorder; a `graph` that is open follows it from now on too."""
+    if tensor.recorder.sleeps:
+        woken([tensor])
+    if not has_value(tensor, recorder):
+        refuse_within(tensor, recorder, "watch()")
+    lift(tensor, recorder)
+
+
+def _lift(tensor: Any, recorder: EagerRecorder) -> None:
+    if tensor.recorder is STALE:
+        refresh(tensor)
+    home = tensor.recorder
+    if home is recorder:
+        return
+    if home.sleeps:
+        value = awake(tensor)
+        if home is not IDLE and home.recording:  # another thread or coroutine follows it now, and must not be disturbed
+            alias = clone(value) if isinstance(value, Recorded) else idle(Tensor, value)
+            _lift(alias, recorder)
+            recorder.aliases[id(tensor)] = ref(tensor), alias
+            return
+        if home is not IDLE:
+            home.moved[id(tensor)] = ref(tensor), tensor.slot
+        if isinstance(value, Recorded):
+            tensor.value, tensor.recorder, tensor.slot = value.value, value.recorder, value.slot
+            _lift(tensor, recorder)
+            return
+    elif home.serial > recorder.serial:
+        inner = clone(tensor.value) if isinstance(tensor.value, Recorded) else idle(Tensor, tensor.value)
+        _lift(inner, recorder)
+        tensor.value = inner
+        return
+    else:
+        value = clone(tensor)
+    if getattr(tensor, "origin", None) is not None:
+        del tensor.origin
+    if getattr(tensor, "memory", None) is not None:
+        del tensor.memory
+    slot = len(recorder.equations)
+    recorder.equations.append(None)
+    if recorder.calls is not None:
+        recorder.calls[slot] = as_constant(value)
+    recorder.watched.add(slot)
+    tensor.value, tensor.recorder, tensor.slot = value, recorder, slot  # without a call, so that no interrupt comes between
+
+
+def _in_scope(tensor: Any) -> Any:
+    """Return a Tensor of another trace as one that the `graph` that is open records too."""
+    for recorder in ACTIVE.get():
+        if recorder.scope is not None and tensor.recorder is not recorder and has_value(tensor, recorder):
+            tensor = clone(tensor)
+            lift(tensor, recorder)
+    return tensor
+
+
+def constant(value: Any, dtype: Any = None, shape: Any = None) -> Tensor:
+    """Return a value as a Tensor, which a tape can watch.
+
+    Args:
+        value: an array, a number, a nested list of numbers, a Tensor or a Variable; arrays are copied.
+        dtype: type of the elements; that of the value if not given.
+        shape: a shape to which the value is reshaped, or repeated if it is one number.
+
+    Returns:
+        A Tensor. NumPy functions of it give Tensors; `numpy()`, `float()` and `np.asarray` give its value.
+
+    Example:
+        >>> import functad
+        >>> x = functad.constant([1.0, 2.0])
+        >>> (x * 2).numpy()
+        array([2., 4.])
+    """
+    own: Any = plain(value)
+    refuse_foreign_rules(own, "constant()")
+    if isinstance(own, Tensor):
+        out: Any = own.astype(dtype) if dtype is not None else own
+        if shape is not None:
+            out = np.broadcast_to(out, shape) if out.size == 1 else out.reshape(shape)
+        return _in_scope(out)  # type: ignore[no-any-return]
+    array = copy_alike(own) if type(own) is np.ndarray and dtype is None else np.array(own, dtype)
+    if array.dtype.kind not in "biufc":
+        what = "Python objects" if array.dtype.kind == "O" else f"{array.dtype}"
+        raise TypeError(f"constant() of {what}, at {here()}: pass numbers, or np.stack the Tensors in a list.")
+    if shape is not None:
+        array = np.full(shape, array) if array.size == 1 else array.reshape(shape)
+    return idle(Tensor, array[()])  # type: ignore[no-any-return]

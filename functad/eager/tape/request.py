@@ -1,0 +1,326 @@
+"""What is asked of a tape, checked before anything is spent: targets, sources, seeds, and what stands for no path."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from functad.eager import containers
+from functad.eager.models.readable import Readable, read, refuse_foreign_rules
+from functad.eager.tape.explain import explain_missing
+from functad.eager.tape.nesting import refuse_within
+from functad.errors import InputError, NoPathError, SourceError, StructureError
+from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
+from functad.places import here
+from functad.primitives.arranging.broadcast import BROADCAST_TO
+from functad.tracing.tensor import Tensor
+from functad.tracing.traces.base import Recorded, idle
+from functad.transforms.walks.row_slices import RowSlices
+from functad.trees.structure import LEAF, Structure
+
+if TYPE_CHECKING:
+    from functad.eager.tape.tape import GradientTape
+
+
+class UnconnectedGradients(Enum):
+    """What stands for the derivative by a source that the target does not depend on by a recorded path.
+
+    Example:
+        >>> import functad
+        >>> x, other = functad.constant(3.0), functad.constant([1.0, 2.0])
+        >>> with functad.GradientTape() as tape:
+        ...     tape.watch([x, other])
+        ...     y = x * x
+        >>> tape.gradient(y, other, unconnected_gradients=UnconnectedGradients.ZERO).numpy()
+        array([0., 0.])
+    """
+
+    NONE = "none"
+    ZERO = "zero"
+
+
+_RESULTS = ("target", "ys", "the argument of jvp")
+"""What derivatives are asked of; what a comparison or a cast to integers gave may be among it."""
+
+
+def sources_of(tree: Any, what: str, *, plain: bool = False) -> list[tuple[Any, str]]:
+    """Return the Tensors and Variables in a nested structure, each with the expression that reads it.
+
+    Args:
+        tree: the structure.
+        what: its name, in messages.
+        plain: arrays and numbers may be in it too.
+
+    Raises:
+        TypeError: something else is in it.
+    """
+    return leaves_of(tree, what, plain=plain)[0]
+
+
+def leaves_of(tree: Any, what: str, *, plain: bool = False) -> tuple[list[tuple[Any, str]], Structure]:
+    """Return what `sources_of` does, and the structure."""
+    if isinstance(tree, Recorded):
+        return [(tree, what)], LEAF
+    if tree is None:
+        raise SourceError(f"{what} is None, at {here()}: a Tensor or Variable is needed.")
+    leaves, structure = containers.flatten(tree)
+    _refuse_none(structure, what)
+    pairs = list(zip(leaves, structure.paths(what), strict=True))
+    for leaf, path in pairs:
+        allowed = _is_plain(leaf, "biufc" if plain else "biu") if plain or what in _RESULTS else False
+        if not isinstance(leaf, (Recorded, Readable)) and not allowed:
+            raise SourceError(f"{path} is a {type(leaf).__name__}, at {here()}: {_cure(leaf, what)}")
+    return pairs, structure
+
+
+def _cure(leaf: Any, what: str) -> str:
+    """Return what to write in place of something that is no Tensor."""
+    if hasattr(leaf, "trainable_variables"):
+        return f"a tape follows its Variables. Write {type(leaf).__name__.lower()}.trainable_variables."
+    if what in _RESULTS:
+        return (
+            "it was not computed from a Tensor, or has left what is recorded: by a comparison or a cast to integers, which "
+            "have no derivative, or by numpy(). Compute it from Tensors and Variables by NumPy functions that have one."
+        )
+    return (
+        "a tape knows Tensors and Variables by what they are, not by their value. Make it one first: "
+        "x = functad.constant(value), and use x in what follows."
+    )
+
+
+def _is_plain(leaf: Any, kinds: str) -> bool:
+    """Say whether a target is a plain array of some kinds: a comparison or a cast to integers gives one without derivative."""
+    return issubclass(type(leaf), (np.ndarray, np.generic)) and leaf.dtype.kind in kinds
+
+
+def _refuse_none(structure: Structure, path: str) -> None:
+    if structure.kind is type(None):
+        raise SourceError(f"there is None in {path}, at {here()}: a Tensor or Variable is needed there.")
+    for child in structure.children:
+        _refuse_none(child, path)
+
+
+def zero_wanted(option: Any) -> bool:
+    """Say whether zeros are wanted where nothing is connected.
+
+    Raises:
+        ValueError: the option is unknown.
+    """
+    text = getattr(option, "value", option)
+    if text not in ("none", "zero"):
+        raise ValueError(f"unconnected_gradients is {option!r}, at {here()}: it must be 'none' or 'zero'.")
+    return bool(text == "zero")
+
+
+def checked_conj(option: Any) -> bool:
+    """Return whether derivatives by complex sources are to be TensorFlow's, the conjugates.
+
+    Raises:
+        ValueError: the option is neither True nor False.
+    """
+    if option not in (True, False):
+        raise ValueError(
+            f"conj is {option!r}, at {here()}: it must be True, for TensorFlow's gradients, or False, for those of grad."
+        )
+    return bool(option)
+
+
+def check_iterations(number: Any, vectorized: Any) -> None:
+    """Check two options of TensorFlow's that have no meaning here.
+
+    Raises:
+        ValueError: the one is not a positive number, or the other not True or False.
+    """
+    if number is not None and (type(number) is not int or number < 1):
+        raise ValueError(f"parallel_iterations is {number!r}, at {here()}: it has no meaning here; leave it out.")
+    if vectorized not in (True, False):
+        raise ValueError(f"experimental_use_pfor is {vectorized!r}, at {here()}: it has no meaning here; leave it out.")
+
+
+def seeds_for(targets: Sequence[tuple[Any, str]], structure: Structure, given: Any) -> list[Any]:
+    """Return a seed for each target: what was given, checked, and ones where nothing was.
+
+    Args:
+        targets: the targets, as `leaves_of` gives them.
+        structure: theirs.
+        given: the seeds, in that structure, or in a list, in TensorFlow's order; `None` stands for ones.
+
+    Raises:
+        ValueError: the number of seeds, a key or a shape does not fit.
+        TypeError: a seed is no array, or complex where the target is real, or the containers are of other types.
+    """
+    if given is None or (isinstance(given, (list, tuple)) and not given):
+        seeds: list[Any] = [None] * len(targets)
+    elif containers.is_list(given):
+        seeds = containers.listed(given)
+        if len(seeds) != len(targets):
+            raise StructureError(
+                f"output_gradients holds {len(seeds)} seeds for {len(targets)} targets, at {here()}: "
+                f"give one for each, None for ones."
+            )
+        seeds = containers.in_places(structure, seeds)
+    else:
+        seeds = [seed for seed, _ in containers.matched(structure, given, "output_gradients", "target")]
+    return [_seed(seed, target, path) for seed, (target, path) in zip(seeds, targets, strict=True)]
+
+
+def _seed(seed: Any, target: Any, path: str) -> Any:
+    shape, dtype = shape_of(target), dtype_of(target)
+    if seed is None:
+        return np.ones(shape, dtype)[()]
+    seed = as_numbers(seed, f"the output gradient for {path}")
+    if shape_of(seed) != shape:
+        raise StructureError(
+            f"the output gradient for {path} has shape {shape_of(seed)}, at {here()}; the target has shape {shape}. "
+            f"Give one of that shape: np.full(shape, seed)."
+        )
+    own = dtype_of(seed)
+    if own.kind == "c" and dtype.kind != "c":
+        raise InputError(f"the output gradient for {path} is {own}, at {here()}; the target is {dtype}.")
+    if type(seed) in PYTHON_SCALARS:
+        return dtype.type(seed)
+    return seed if own == dtype else seed.astype(dtype)
+
+
+def as_numbers(given: Any, what: str) -> Any:
+    """Return a seed or tangent as a Tensor, an array or a Python number.
+
+    Raises:
+        TypeError: it holds no numbers.
+    """
+    value = read(given)
+    if isinstance(value, Recorded) or type(value) in PYTHON_SCALARS:
+        return value
+    refuse_foreign_rules(value, what)
+    array = np.asarray(value)
+    if array.dtype.kind not in "biufc":
+        raise InputError(f"{what} is a {type(value).__name__} of {array.dtype}, at {here()}: give numbers.")
+    return array[()]
+
+
+class Request:
+    """A gradient that is asked for."""
+
+    def __init__(
+        self, target: Any, sources: Any, seeds: Any, unconnected: Any, missing: str | None, conj: bool, sparse: bool
+    ) -> None:
+        self.zero, self.conj = zero_wanted(unconnected), checked_conj(conj)
+        if sparse not in (True, False):
+            raise ValueError(f"sparse is {sparse!r}, at {here()}: it must be True or False.")
+        self.sparse = sparse
+        if missing not in (None, "raise"):
+            raise ValueError(f"missing is {missing!r}, at {here()}: it must be None or 'raise'.")
+        self.missing = missing
+        self.targets, structure = leaves_of(target, "target")
+        self.sources, self.structure = leaves_of(sources, "sources")
+        self.seeds = seeds_for(self.targets, structure, seeds)
+
+    def answer(self, tape: GradientTape) -> Any:
+        """Return the gradients in the structure of the sources."""
+        sources = [source for source, _ in self.sources]
+        found = gradients_of(
+            tape, self.targets, self.seeds, sources, last=self.missing is None, conj=self.conj, sparse=self.sparse
+        )
+        if self.missing == "raise":
+            targets = [target for target, _ in self.targets]
+            for g, (source, path) in zip(found, self.sources, strict=True):
+                if g is None:
+                    raise NoPathError(f"there is no gradient by {path}, at {here()}: {explain_missing(tape, targets, source)}")
+        return self.structure.unflatten(
+            [finished(g, source, self.zero) for g, (source, _) in zip(found, self.sources, strict=True)]
+        )
+
+
+def gradients_of(
+    tape: GradientTape,
+    targets: Sequence[tuple[Any, str]],
+    seeds: Sequence[Any],
+    sources: Sequence[Any],
+    cuts: Sequence[Any] = (),
+    *,
+    last: bool,
+    conj: bool,
+    sparse: bool = False,
+) -> list[Any]:
+    """Return the cotangents of the sources, `None` where no path leads to them.
+
+    Inside, they are those of `functad.vjp`, the product of seed and derivative. With `conj`, seeds and results are
+    TensorFlow's: the conjugates of these. With `sparse`, those of inputs of which only rows were read are `RowSlices`.
+    """
+    assert tape.recorder is not None
+    with tape.recorder.still():
+        return _gradients_of(tape, targets, seeds, sources, cuts, last=last, conj=conj, sparse=sparse)
+
+
+def _gradients_of(
+    tape: GradientTape,
+    targets: Sequence[tuple[Any, str]],
+    seeds: Sequence[Any],
+    sources: Sequence[Any],
+    cuts: Sequence[Any],
+    *,
+    last: bool,
+    conj: bool,
+    sparse: bool = False,
+) -> list[Any]:
+    assert tape.recorder is not None
+    by_slot: dict[int, Any] = {}
+    direct: list[Any] = [None] * len(sources)
+    for (target, _), seed in zip(targets, seeds, strict=True):
+        refuse_within(read(target), tape.recorder, "a gradient")
+        slots = tape.slots_of(read(target))
+        if slots and dtype_of(target).kind in "fc":
+            seed = conjugated(seed) if conj else seed
+            by_slot[slots[-1]] = seed if slots[-1] not in by_slot else by_slot[slots[-1]] + seed
+        else:
+            for i, source in enumerate(sources):
+                if source is target:
+                    direct[i] = seed if direct[i] is None else direct[i] + seed
+    places = [tape.slots_of(source) for source in sources]
+    cut = {slot for tensor in cuts for slot in tape.slots_of(tensor)}
+    found = tape.pull(by_slot, {slot for slots in places for slot in slots}, cut, last=last, sparse=sparse)
+    result = []
+    for slots, own in zip(places, direct, strict=True):
+        parts = [conjugated(found[slot]) if conj else found[slot] for slot in slots if slot in found]
+        result.append(_total([*parts, *([] if own is None else [own])]))
+    return result
+
+
+def _total(parts: list[Any]) -> Any:
+    total = None
+    for part in parts:
+        total = part if total is None else total + part
+    return total
+
+
+def conjugated(g: Any) -> Any:
+    """Return the conjugate: inside, cotangents are those of `functad.grad`; TensorFlow's are the conjugates."""
+    return g.conjugate() if dtype_of(g).kind == "c" else g
+
+
+def finished(g: Any, source: Any, zero: bool) -> Any:
+    """Return a gradient as a Tensor of the dtype of its source; `None`, or zeros, if there is none."""
+    shape, dtype = shape_of(source), dtype_of(source)
+    if isinstance(g, RowSlices):
+        return g.with_values(finished(g.values, Like(shape_of(g.values), dtype), False))
+    if g is None:
+        return idle(Tensor, np.zeros(shape, dtype)[()]) if zero else None
+    if dtype_of(g) != dtype:
+        g = g.real if dtype_of(g).kind == "c" and dtype.kind != "c" else g
+        g = dtype.type(g) if type(g) in PYTHON_SCALARS else g.astype(dtype)
+    if shape_of(g) != shape:
+        g = BROADCAST_TO(g, shape=shape)
+    if isinstance(g, Recorded):
+        return g
+    return idle(Tensor, g.copy()[()] if type(g) is np.ndarray and (g.base is not None or not g.flags.writeable) else g)
+
+
+class Like:
+    """Shape and dtype that a result is to have."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
+        self.shape = shape
+        self.dtype = dtype

@@ -1,0 +1,163 @@
+"""What of a list of records belongs to one tape: the stretches in which it recorded, and what there depends on its sources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.eager.models.readable import read
+from functad.eager.models.variable import Variable
+from functad.eager.tape.pruning import still_there
+from functad.eager.tape.recorder import EagerRecorder
+from functad.eager.tape.walk import reached
+from functad.expressions.expressions import Constant
+from functad.tracing.traces.base import Recorded
+from functad.tracing.traces.batch import lowest
+
+
+class Portion:
+    """The part of a list, which several tapes share, that one of them may ask for."""
+
+    _recorder: EagerRecorder | None
+    _recording: bool
+
+    def _clear(self) -> None:
+        self._stretches: list[list[int]] = []
+        self._slots: set[int] = set()
+        self._marks = bytearray()
+        self._seen = 0
+
+    def _start(self) -> None:
+        """Open a stretch."""
+        recorder = self._recorder
+        assert recorder is not None
+        self._stretches.append([len(recorder.equations), -1])
+        self._recording = True
+        try:
+            recorder.start(self)
+        except BaseException:  # an interrupt
+            self._stop()
+            raise
+
+    def _stop(self) -> None:
+        """End the stretch that is open."""
+        if self._recording and self._recorder is not None:
+            self._recorder.stop(self)
+            self._stretches[-1][1] = len(self._recorder.equations)
+            self._recording = False  # the last step, so that all is done again if an interrupt comes before it
+
+    def _release(self) -> None:
+        """Drop the records that no other tape needs."""
+        recorder, self._recorder = self._recorder, None
+        if recorder is None:
+            return
+        recorder.members.discard(self)
+        others = list(recorder.members)
+        if not others:
+            recorder.clear()
+            return
+        for other in others:
+            other._mark()
+        for start, stop in self._stretches:
+            for index in range(start, stop):
+                if recorder.equations[index] is not None and not any(other._owns(index) for other in others):
+                    recorder.equations[index] = None
+
+    def _mark(self) -> None:
+        """Bring up to date which slots depend on what this tape watches."""
+        recorder = self._recorder
+        assert recorder is not None
+        count = len(recorder.equations)
+        self._marks.extend(bytes(count - len(self._marks)))
+        for slot in self._slots:
+            self._marks[slot] = 1
+        for start, stop in self._stretches:
+            end = count if stop < 0 else stop
+            reached(self._marks, recorder.equations, max(start, self._seen), end)
+        self._seen = count
+
+    def _owns(self, slot: int) -> bool:
+        inside = any(start <= slot and (stop < 0 or slot < stop) for start, stop in self._stretches)
+        return inside and bool(self._marks[slot])
+
+    def slots_of(self, source: Any) -> list[int]:
+        """Return the slots that belong to a source: several for a Variable that was assigned to."""
+        recorder = self._recorder
+        assert recorder is not None
+        if isinstance(source, Variable):
+            # Some may be what `functional_call` gave the Variable while another tape was open.
+            return [slot for slot in recorder.variables.get(id(source), (source, ()))[1] if slot in self._slots]
+        slot = recorder.slot_of(read(source))
+        return [] if slot is None else [slot]
+
+    def follow(self, slot: int) -> None:
+        """Take note of a slot that the tape watches."""
+        self._slots.add(slot)
+
+    def renumber(self, places: dict[int, int], starts: Sequence[int]) -> None:
+        """Take note of new numbers of slots; `starts` says how many slots before one are kept."""
+        self._stretches = [[starts[start], stop if stop < 0 else starts[stop]] for start, stop in self._stretches]
+        self._slots = set(still_there(self._slots, places))
+        self._marks = bytearray([self._marks[slot] for slot in places if slot < len(self._marks)])
+        self._seen = starts[self._seen]
+
+    def records(self) -> list[Any]:
+        """Return the records that the tape holds."""
+        recorder = self._recorder
+        if recorder is None:
+            return []
+        if recorder.shared:
+            self._mark()
+        return [e for i, e in enumerate(recorder.equations) if e is not None and (not recorder.shared or self._owns(i))]
+
+    def operands(self) -> list[Any]:
+        """Return the values that are kept besides, of the tape's own calls, so that they can be listed."""
+        recorder = self._recorder
+        if recorder is None:
+            return []
+        own = [note for slot, note in recorder.noted.items() if not recorder.shared or self._owns(slot)]
+        plain = [note for note in own if type(note) not in (tuple, Constant)]
+        return plain + [a.value for note in own if type(note) is tuple for a in note[0] if isinstance(a, Constant)]
+
+    def stats(self) -> dict[str, int]:
+        """Return how many records the tape holds, and how many bytes the arrays take that these keep alive."""
+        records = self.records()
+        arrays = {}
+        for value in _arrays_in([*[equation[2] for equation in records], *self.operands()]):
+            while type(value.base) is np.ndarray:
+                value = value.base
+            arrays[id(value)] = value.nbytes
+        return {"records": len(records), "bytes": sum(arrays.values())}
+
+    def depend_on(self, slots: set[int], *, past: Callable[[Any], bool] = lambda primitive: False) -> set[int]:
+        """Return the slots that depend on some, and these; not those that do so by primitives of which `past` is true."""
+        if self._recorder is None:
+            return set(slots)
+        equations = [None if e is None or past(e[0].primitive) else e for e in self._recorder.equations]
+        marks = bytearray(len(equations))
+        for slot in slots:
+            marks[slot] = 1
+        reached(marks, equations, 0, len(equations))
+        return {slot for slot, mark in enumerate(marks) if mark}
+
+    def makers(self) -> dict[int, int]:
+        """Return, for each slot that was made while this tape recorded, where the record stands."""
+        found: dict[int, int] = {}
+        equations = self._recorder.equations if self._recorder is not None else []
+        for start, stop in self._stretches:
+            for index in range(start, len(equations) if stop < 0 else stop):
+                record = equations[index]
+                if record is not None:
+                    count = len(record[3][1]) if record[0].primitive.multiple else 1
+                    found |= dict.fromkeys(range(index + 1 - count, index + 1), index)
+        return found
+
+
+def _arrays_in(saved: Any) -> list[Any]:
+    if isinstance(saved, Recorded):
+        return _arrays_in(lowest(saved))
+    if type(saved) is np.ndarray:
+        return [saved]
+    return [a for part in saved for a in _arrays_in(part)] if isinstance(saved, (tuple, list)) else []

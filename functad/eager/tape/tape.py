@@ -1,0 +1,422 @@
+"""`GradientTape`: what is done to watched Tensors and Variables is recorded, and gradients are asked for afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Self
+from weakref import ref
+
+import numpy as np
+
+from functad.eager.models.readable import read
+from functad.eager.models.variable import Variable
+from functad.eager.tape import request as requests
+from functad.eager.tape.explain import explain_missing
+from functad.eager.tape.jacobian import BatchJacobianRequest, JacobianRequest
+from functad.eager.tape.list import expressions
+from functad.eager.tape.recorder import ACTIVE, EagerRecorder, Stamp, lift_given, shared_recorder
+from functad.eager.tape.request import UnconnectedGradients
+from functad.eager.tape.slice import Portion
+from functad.eager.tape.walk import cotangents_at, raised
+from functad.errors import InputError, SourceError, TapeError, TapeStateError
+from functad.expressions.spec import dtype_of
+from functad.places import here, warn
+from functad.tracing.traces.batch import lowest
+
+_NEVER_ENTERED = "this tape was never entered, so nothing is recorded: compute inside `with tape:`"
+_SPENT = "this tape has given its gradient already, and what it recorded is gone: GradientTape(persistent=True) keeps it"
+
+
+class GradientTape(Portion):
+    """Record what is done to watched Tensors and to Variables, and give derivatives of the results.
+
+    A derivative is `None` where no recorded path leads from the source to the target; `explain` says why. Non-scalar targets,
+    and several targets, are summed. For complex sources the derivative is the conjugate of that of `functad.grad`, as in
+    TensorFlow; `conj=False` asks for the latter.
+
+    Args:
+        persistent: any number of gradients may be asked for, and `expressions`, for which constants that are used are kept too;
+            otherwise one gradient, after which everything is freed.
+        watch_accessed_variables: trainable Variables are watched when they are read.
+
+    Example:
+        >>> import functad
+        >>> x = functad.constant(3.0)
+        >>> with functad.GradientTape() as tape:
+        ...     tape.watch(x)
+        ...     y = x * x
+        >>> tape.gradient(y, x)
+        Tensor(np.float64(6.0))
+    """
+
+    _warned = False
+    _consumed = False
+
+    def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True) -> None:
+        self._persistent = persistent
+        self._watch_accessed = watch_accessed_variables
+        self._recorder: EagerRecorder | None = None
+        self._recording = False
+        self._spent = False
+        self._paused = False
+        self._clear()
+
+    def _clear(self) -> None:
+        super()._clear()
+        self._variables: dict[int, Variable] = {}
+        self._explicit: set[int] = set()
+        self._watched: list[Any] = []
+
+    # Life cycle
+
+    def __enter__(self) -> Self:
+        if self._recording:
+            raise TapeStateError(f"the tape is recording already, at {here()}: open another GradientTape inside it.")
+        if self._spent or self._recorder is None:
+            self._clear()
+            self._recorder, self._spent = self._new_recorder(), False
+        self._start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        try:
+            self._paused = False
+            self._stop()
+        finally:
+            self._stop()  # once more, if an interrupt has come between
+
+    def _new_recorder(self) -> EagerRecorder:
+        return shared_recorder("a GradientTape")
+
+    def __del__(self) -> None:
+        if getattr(self, "_recorder", None) is not None:
+            self._stop()  # nobody can ask what it records
+            self._release()
+
+    # Watching
+
+    def wants(self, variable: Variable) -> bool:
+        """Say whether the tape follows a Variable that is read now, and remember that it was read."""
+        if id(variable) in self._explicit or (self._watch_accessed and variable.trainable):
+            self._variables[id(variable)] = variable
+            return True
+        return False
+
+    def watch(self, tensor: Any) -> None:
+        """Follow a Tensor or Variable, or all of a nested structure, from here on.
+
+        Args:
+            tensor: a Tensor or Variable of floating-point or complex numbers, or a nested structure of them.
+
+        Raises:
+            RuntimeError: the tape is not recording.
+            TypeError: something in the structure is neither a Tensor nor a Variable, or holds integers.
+        """
+        if self._recorder is None or not self._recording:
+            raise TapeError(
+                f"watch() on a tape that is {self._state()}, at {here()}: what is watched now would not be recorded. "
+                f"Call it inside `with tape:`."
+            )
+        leaves = requests.sources_of(tensor, "tensor")
+        for leaf, path in leaves:
+            if dtype_of(leaf).kind not in "fc":
+                raise InputError(
+                    f"watch() of {path} of {leaf.dtype}, at {here()}: only floating-point and complex numbers have "
+                    f"derivatives. Make it floats: functad.constant(value, dtype=float)."
+                )
+        for leaf, _ in leaves:
+            if isinstance(leaf, Variable):
+                self._explicit.add(id(leaf))
+                self._variables[id(leaf)] = leaf
+                Stamp.renew()
+                read(leaf)
+            else:
+                leaf = read(leaf)
+                if self._recorder.shared:
+                    self._mark()  # what was done before does not count
+                lift_given(leaf, self._recorder)
+                slot = self._recorder.slot_of(leaf)
+                assert slot is not None
+                self._recorder.watched.add(slot)
+                self.follow(slot)
+                self._watched.append(ref(leaf))
+
+    def sources(self) -> list[Any]:
+        """Return the values of the Tensors that are watched, as long as they live."""
+        alive = [weak() for weak in self._watched]
+        return [np.asarray(lowest(tensor)) for tensor in alive if tensor is not None]
+
+    def renumber(self, places: dict[int, int], starts: Sequence[int]) -> None:
+        """Take note of new numbers of slots."""
+        super().renumber(places, starts)
+        self._watched = [weak for weak in self._watched if weak() is not None]
+
+    def watched_variables(self) -> tuple[Variable, ...]:
+        """Return the Variables that the tape has followed, in the order in which they were created."""
+        return tuple(sorted(self._variables.values(), key=lambda variable: variable.number))
+
+    @contextmanager
+    def stop_recording(self) -> Iterator[None]:
+        """Return a context in which this tape records nothing.
+
+        Raises:
+            RuntimeError: the tape was never entered, or has given its gradient.
+            ValueError: it is not recording.
+        """
+        if self._recorder is None:
+            raise TapeError(f"stop_recording() at {here()}: {self._absent()}.")
+        if not self._recording:
+            raise TapeStateError(f"stop_recording() of a tape that is not recording, at {here()}.")
+        self._stop()
+        self._paused = True
+        try:
+            yield
+        finally:
+            if self._paused and self._recorder is not None:
+                self._paused = False
+                self._start()
+
+    def reset(self) -> None:
+        """Forget all that was recorded and watched, and go on recording.
+
+        Raises:
+            ValueError: the tape is not recording.
+        """
+        if not self._recording:
+            raise TapeStateError(f"reset() of a tape that is not recording, at {here()}: call it inside `with tape:`.")
+        self._stop()
+        self._release()
+        self._clear()
+        self._recorder = self._new_recorder()
+        self._start()
+
+    # Gradients
+
+    def gradient(
+        self,
+        target: Any,
+        sources: Any,
+        output_gradients: Any = None,
+        unconnected_gradients: Any = UnconnectedGradients.NONE,
+        missing: str | None = None,
+        *,
+        conj: bool = True,
+        sparse: bool = False,
+    ) -> Any:
+        """Return the derivatives of the sum of the targets by the sources: `seed^T J`.
+
+        Args:
+            target: a Tensor or Variable, or a nested structure of them.
+            sources: likewise.
+            output_gradients: the seed, one for each target, of its shape, `None` for ones: in the structure of `target`, where
+                dicts are matched by key, or in a list, for which keys are sorted.
+            unconnected_gradients: `"none"` or `"zero"`: what stands where no recorded path leads to a source.
+            missing: `"raise"`: raise there, with the text of `explain`.
+            conj: for complex sources, the conjugate of `seed^T J` with the conjugate of the seed, as TensorFlow gives it;
+                `False` for `seed^T J` itself, which is what `functad.grad` and `functad.vjp` give.
+            sparse: of a source that is no result and of which only rows were read, as by `table[ids]` or `np.take(..., axis=0)`
+                with integers, give those rows, as `RowSlices`; not under `debug_nans`.
+
+        Returns:
+            Tensors in the structure of `sources`.
+
+        Raises:
+            RuntimeError: the tape has given its gradient already, or was never entered.
+            TypeError: a target or a source is no Tensor or Variable.
+            ValueError: an option is unknown, or a seed does not fit; the tape can still be asked.
+        """
+        request = requests.Request(target, sources, output_gradients, unconnected_gradients, missing, conj, sparse)
+        return self._answered(request, "gradient")
+
+    def jacobian(
+        self,
+        target: Any,
+        sources: Any,
+        unconnected_gradients: Any = UnconnectedGradients.NONE,
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+        *,
+        chunk_size: int | None = None,
+        conj: bool = True,
+    ) -> Any:
+        """Return the Jacobians of a target by the sources.
+
+        Many rows are pulled back through the records at a time.
+
+        Args:
+            target: a Tensor or Variable.
+            sources: a Tensor or Variable, or a nested structure of them.
+            unconnected_gradients: as for `gradient`.
+            parallel_iterations: has no meaning here.
+            experimental_use_pfor: has no meaning here.
+            chunk_size: so many rows, at most, are computed at a time; by default as many as take some 100 MB.
+            conj: as for `gradient`.
+
+        Returns:
+            In the structure of `sources`, Tensors of shape `target.shape + source.shape`.
+
+        Raises:
+            RuntimeError, TypeError, ValueError: as `gradient`.
+        """
+        requests.check_iterations(parallel_iterations, experimental_use_pfor)
+        request = JacobianRequest(target, sources, unconnected_gradients, chunk_size, conj)
+        return self._answered(request, "jacobian")
+
+    def batch_jacobian(
+        self,
+        target: Any,
+        source: Any,
+        unconnected_gradients: Any = UnconnectedGradients.ZERO,
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+        *,
+        check: bool = False,
+        chunk_size: int | None = None,
+        conj: bool = True,
+    ) -> Any:
+        """Return, for each element of the first axis, the Jacobian of that row of the target by that row of the source.
+
+        Args:
+            target: a Tensor of shape `(b, ...)`.
+            source: a Tensor of shape `(b, ...)`, row `i` of which influences row `i` of the target only.
+            unconnected_gradients: as for `gradient`.
+            parallel_iterations: has no meaning here.
+            experimental_use_pfor: has no meaning here.
+            check: make sure that the rows are independent; takes `b` times as long.
+            chunk_size: so many elements of a row of the target, at most, are pulled back at a time; by default as many as take
+                some 100 MB.
+            conj: as for `gradient`.
+
+        Returns:
+            A Tensor of shape `(b, *target.shape[1:], *source.shape[1:])`.
+
+        Raises:
+            ValueError: the shapes do not fit, or `check` finds that rows depend on other rows.
+            RuntimeError, TypeError: as `gradient`.
+        """
+        requests.check_iterations(parallel_iterations, experimental_use_pfor)
+        request = BatchJacobianRequest(target, source, unconnected_gradients, check, chunk_size, conj)
+        return self._answered(request, "batch_jacobian")
+
+    def _answered(self, request: Any, method: str) -> Any:
+        """Return the answer to a request; after that a tape that is not persistent is spent.
+
+        Where none can be given, because there is no path or the user's gradient function fails, the tape is as it was, unless
+        the walk has dropped records.
+        """
+        recording, self._consumed = self._recording, False
+        self._begin(method)
+        try:
+            found = request.answer(self)
+        except BaseException:
+            if self._consumed:
+                self._finish()
+            elif recording and not self._recording:
+                self._start()
+            raise
+        self._finish()
+        return found
+
+    def _begin(self, method: str) -> None:
+        if self._recorder is None:
+            raise TapeError(f"{method}() at {here()}: {self._absent()}.")
+        if self._recording and not self._persistent:
+            self._stop()
+        elif self._recording and not self._warned:
+            GradientTape._warned = True
+            warn(
+                RuntimeWarning(
+                    "a gradient is taken inside its own persistent tape, which records that too: memory grows with each call. "
+                    "Leave the `with` block first, unless second derivatives are wanted."
+                )
+            )
+
+    def _finish(self) -> None:
+        if not self._persistent:
+            self._paused = False
+            self._release()
+            self._spent = True
+
+    def pull(self, seeds: dict[int, Any], wanted: set[int], cuts: set[int], *, last: bool, sparse: bool) -> dict[int, Any]:
+        """Return the cotangents of some slots that this tape connects, given those of others."""
+        recorder = self._recorder
+        assert recorder is not None
+        records = bool(recorder.recording) and recorder in ACTIVE.get()
+        consume = last and not (records or recorder.shared or recorder.fallible or self._persistent)
+        self._consumed = self._consumed or consume
+        equations = recorder.equations
+        if recorder.shared:
+            self._mark()
+            equations = [None if e is None or not self._owns(i) else e for i, e in enumerate(equations)]
+        if records:
+            equations = [None if e is None else raised(recorder, i, e) for i, e in enumerate(equations)]
+        flow: Any = None
+        found: dict[int, Any]
+        if recorder.debugs:
+            found, flow = recorder.watch.cotangents_at(self, equations, seeds, wanted, cuts)
+        else:
+            found = cotangents_at(recorder, equations, seeds, wanted, cuts, consume=consume, sparse=sparse)
+        if recorder.shared:
+            found = {slot: g for slot, g in found.items() if self._marks[slot] or slot in seeds}
+        if flow is not None:
+            recorder.watch.check_gradients(flow, found)
+        return found
+
+    def run(self, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Return `f(*args, **kwargs)`; what counts of it will be asked of this tape, so `debug_nans` is to wait for that."""
+        assert self._recorder is not None
+        watch = self._recorder.watch
+        return f(*args, **kwargs) if watch is None else watch.run(f, args, kwargs)
+
+    expressions = expressions
+
+    @property
+    def lists(self) -> bool:
+        """Whether all of a call is kept, so that it can be listed: a persistent tape does so."""
+        return self._persistent
+
+    @property
+    def recorder(self) -> EagerRecorder | None:
+        """The list that the tape writes into."""
+        return self._recorder
+
+    def explain(self, target: Any, source: Any) -> str:
+        """Return why the gradient of a target by a source is `None`, and what to do; or that there is a recorded path.
+
+        Args:
+            target: a Tensor or Variable, a plain value that was to be one, or a nested structure of them.
+            source: a Tensor or Variable.
+
+        Returns:
+            The reason, in a sentence that names the line where the path was cut if there is one.
+
+        Example:
+            >>> import functad
+            >>> x = functad.constant(3.0)
+            >>> with functad.GradientTape(persistent=True) as tape:
+            ...     y = x * x
+            >>> tape.explain(y, x).split(",")[0]
+            'the Tensor was never watched'
+        """
+        if self._recorder is None:
+            return f"{self._absent()}."
+        targets = [leaf for leaf, _ in requests.sources_of(target, "target", plain=True)]
+        sources = requests.sources_of(source, "source")
+        if len(sources) != 1:
+            raise SourceError(
+                f"explain() with {len(sources)} sources, at {here()}: ask about one Tensor or Variable at a time."
+            )
+        return explain_missing(self, targets, sources[0][0])
+
+    def __repr__(self) -> str:
+        return f"GradientTape({self._state()}, {'persistent, ' if self._persistent else ''}{self.stats()['records']} records)"
+
+    def _state(self) -> str:
+        if self._recorder is None:
+            return "spent" if self._spent else "not entered"
+        return "recording" if self._recording else "stopped" if self._paused else "left"
+
+    def _absent(self) -> str:
+        """Return why there is nothing that could be asked for."""
+        return _SPENT if self._spent else _NEVER_ENTERED

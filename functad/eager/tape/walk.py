@@ -1,0 +1,136 @@
+"""Gradients of what tapes recorded: the backward walk of `functad.transforms.walks.reverse` over stretches of a list.
+
+While some tape records, what the walk computes is to be recorded too. Records hold plain values; `raised` puts Tensors of the
+list in their place, of which the rules of the walk then make further records. The walk stops at sources that are no inputs, and
+goes on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from functad.eager.tape.recorder import EagerRecorder
+from functad.primitives.entry import KEEP_GATHER, KEEP_NOTHING, KEEP_ONE, names_read
+from functad.transforms.walks.cotangents import RowSum, Scattered
+from functad.transforms.walks.reverse import guard_outer, pull_back, walk_back
+from functad.transforms.walks.row_slices import RowSlices
+
+
+def cotangents_at(
+    recorder: EagerRecorder,
+    equations: list[Any],
+    seeds: dict[int, Any],
+    wanted: set[int],
+    cuts: set[int],
+    *,
+    consume: bool,
+    sparse: bool,
+) -> dict[int, Any]:
+    """Return the cotangents of some slots, given those of others.
+
+    Args:
+        recorder: the recorder of the list.
+        equations: the records that belong to the tape that asks; `None` in place of the others.
+        seeds: cotangents by slot.
+        wanted: slots whose cotangents are asked for; those that nothing flowed to are left out of the result.
+        cuts: slots that count as constants: nothing flows on from there.
+        consume: records are dropped as the walk passes.
+        sparse: the cotangent of an input of which only rows were read is given as `RowSlices`.
+    """
+    if not seeds:
+        return {}
+    top = max(seeds) + 1
+    cotangents: list[Any] = [None] * top
+    for slot, seed in seeds.items():
+        cotangents[slot] = seed
+    found: dict[int, Any] = {}
+    guard = recorder.guard
+    inputs = {slot for slot in wanted if slot < top and _is_input(equations, slot)}
+    for slot in inputs if sparse else ():
+        if cotangents[slot] is None:
+            cotangents[slot] = RowSum()
+    for slot in sorted((slot for slot in (wanted - inputs) | cuts if slot < top), reverse=True):
+        stop = _group_end(equations, slot + 1)
+        if stop < len(cotangents):
+            rest = pull_back(equations, cotangents, stop, consume=consume, guard=guard)
+            found |= _those_at(cotangents, inputs, stop)
+            cotangents, guard = rest, True
+        if cotangents[slot] is not None:
+            found[slot] = cotangents[slot]
+        if slot in cuts:
+            cotangents[slot] = None
+    guard = walk_back(equations, cotangents, 0, consume=consume, guard=guard)
+    found |= _those_at(cotangents, inputs, 0)
+    if guard:
+        guard_outer([g.values if type(g) is RowSlices else g for g in found.values()])
+    return found
+
+
+def _those_at(cotangents: list[Any], inputs: set[int], start: int) -> dict[int, Any]:
+    """Return the cotangents of inputs, which a walk has left where they were, from a slot on."""
+    held = {slot: cotangents[slot] for slot in inputs if start <= slot < len(cotangents)}
+    found = {slot: g.total() if type(g) in (Scattered, RowSum) else g for slot, g in held.items()}
+    return {slot: g for slot, g in found.items() if g is not None}
+
+
+def _is_input(equations: Sequence[Any], slot: int) -> bool:
+    """Say whether a slot is no result of an operation, so that a walk leaves its cotangent where it is."""
+    return equations[slot] is None and _group_end(equations, slot + 1) == slot + 1
+
+
+def _group_end(equations: Sequence[Any], stop: int) -> int:
+    """Return one past the last slot of the operation whose result stands before `stop`: it may have several results."""
+    index = stop - 1
+    while index < len(equations) and equations[index] is None:
+        index += 1
+    if index < len(equations) and equations[index][0].primitive.multiple and index + 1 - len(equations[index][3][1]) < stop:
+        return index + 1
+    return stop
+
+
+def raised(recorder: EagerRecorder, index: int, record: Any) -> Any:
+    """Return a record in which Tensors of its own list stand for what its rules read."""
+    plan, slots, saved, specs = record
+    if plan.keep in (KEEP_NOTHING, KEEP_GATHER) or plan.primitive.writes:
+        return record
+    by_position = dict(zip(plan.active, (slots,) if isinstance(slots, int) else slots, strict=True))
+    first = index + 1 - len(specs[1]) if plan.primitive.multiple else index
+
+    def out_raised(value: Any) -> Any:
+        if not plan.primitive.multiple:
+            return recorder.tensor_at(index, value)
+        results = [recorder.tensor_at(first + i, part) for i, part in enumerate(value)]
+        return type(value)(*results) if hasattr(value, "_fields") else tuple(results)
+
+    def arrays_raised(values: Any, start: int) -> Any:
+        slots = [by_position.get(start + i) for i in range(len(values))]
+        return tuple([v if s is None else recorder.tensor_at(s, v) for s, v in zip(slots, values, strict=True)])
+
+    def one(name: str, value: Any) -> Any:
+        if name == "out":
+            return out_raised(value)
+        if name in ("arrays", "rest"):
+            return arrays_raised(value, int(name == "rest"))
+        slot = by_position.get(plan.primitive.names.index(name)) if name in plan.primitive.names else None
+        return value if slot is None else recorder.tensor_at(slot, value)
+
+    wants = [names_read(rule) for rule in plan.rules]
+    if plan.keep == KEEP_ONE:
+        return plan, slots, one(wants[0][0], saved), specs
+    if plan.joint or plan.single is not None:
+        return plan, slots, tuple(map(one, wants[0], saved)), specs
+    return plan, slots, tuple([tuple(map(one, names, part)) for names, part in zip(wants, saved, strict=True)]), specs
+
+
+def reached(marks: bytearray, equations: Sequence[Any], start: int, stop: int) -> None:
+    """Mark the slots that depend on marked ones, from `start` on."""
+    for index in range(start, stop):
+        record = equations[index]
+        if record is None:
+            continue
+        slots = record[1]
+        if marks[slots] if type(slots) is int else any(marks[slot] for slot in slots):
+            count = len(record[3][1]) if record[0].primitive.multiple else 1
+            for slot in range(index + 1 - count, index + 1):
+                marks[slot] = 1

@@ -1,0 +1,1 @@
+"""Derivatives of what solvers find: roots, fixed points, linear systems, differential equations."""

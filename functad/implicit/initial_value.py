@@ -1,0 +1,449 @@
+"""Initial value problems as a primitive: solved by SciPy, differentiated by further differential equations.
+
+With `dy/dt = f(y, t, p)`, a change `s` of `y` follows the variational equation `ds/dt = f_y s + f_p dp`, and the cotangent `a`
+of `y` the adjoint one, `da/dt = -f_y^T a`, backward in time, with the jump `g_i` at each output time; that of `p` is the
+integral of `f_p^T a` (L. Pontryagin et al., "The Mathematical Theory of Optimal Processes", 1962; R. Chen et al., "Neural
+Ordinary Differential Equations", 2018). Both are differential equations again, and
+are solved by the primitive itself where they are to be differentiated in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from functad.errors import ImplicitError, InputError
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of, strong_spec
+from functad.implicit.linear_solve import LIVE, Leaves, packed, unpacked
+from functad.places import here
+from functad.rules.solver_primitive import JointPrimitive
+from functad.tracing.traces.base import Recorded
+from functad.transforms.calling.leaves import pull_leaves, push_leaves, pushed, replaced
+from functad.transforms.grad import pulled_back
+from functad.transforms.walks.forward import with_zeros, zero_tangent
+
+IMPLICIT = ("Radau", "BDF", "LSODA")
+"""The methods of SciPy that use the Jacobian of the right-hand side."""
+METHODS = ("RK45", "RK23", "DOP853", *IMPLICIT)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Problem:
+    """An initial value problem.
+
+    Attributes:
+        name: of the function of the user, for expression lists and messages.
+        f: `f(*ys, t, *ps)`, the list of the derivatives of the leaves of the state.
+        ys: their specs.
+        count: the number of output times.
+        method: of SciPy's `solve_ivp`.
+        options: its keyword arguments.
+        point: all leaves, or `LIVE`: those of the state, the output times, those of the parameters.
+    """
+
+    name: str
+    f: Callable[..., list[Any]]
+    ys: tuple[ArraySpec, ...]
+    count: int
+    method: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    point: tuple[Any, ...] = ()
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @property
+    def specs(self) -> tuple[ArraySpec, ...]:
+        """What the trajectory is like."""
+        return tuple([ArraySpec((self.count, *spec.shape), spec.dtype) for spec in self.ys])
+
+    def fill(self, live: Leaves) -> tuple[list[Any], Any, list[Any]]:
+        """Return the leaves of the state, the output times, and the parameters."""
+        waiting = iter(live)
+        leaves = [next(waiting) if value is LIVE else value for value in self.point]
+        n = len(self.ys)
+        return leaves[:n], leaves[n], leaves[n + 1 :]
+
+    def trajectory(self, ys: Leaves, ts: Any, ps: Leaves) -> tuple[Any, ...]:
+        """Return the leaves of the state at the output times; what is not plain is recorded."""
+        leaves = [*ys, ts, *ps]
+        point = tuple([LIVE if isinstance(leaf, Recorded) else leaf for leaf in leaves])
+        live = [leaf for leaf in leaves if isinstance(leaf, Recorded)]
+        found: tuple[Any, ...] = ODE(*live, problem=replace(self, point=point, count=shape_of(ts)[0]))
+        return found
+
+    def beside(self, f: Callable[..., list[Any]], ys: tuple[ArraySpec, ...]) -> Problem:
+        """Return a problem that is solved along with this one, with the same tolerances.
+
+        A state that begins as that of this one, once or more times, has its absolute tolerances; what is left has the least.
+        """
+        atol = self.options["atol"]
+        if isinstance(atol, tuple):
+            least = min(float(np.min(a)) for a in atol)
+            times = len(ys) // len(self.ys) if ys[: len(self.ys)] == self.ys else 0
+            times = next((k for k in range(times, 0, -1) if ys[: k * len(self.ys)] == self.ys * k), 0)
+            known = atol * times
+            atol = (*known, *[least] * (len(ys) - len(known)))
+        return replace(self, f=f, ys=ys, options={**self.options, "atol": atol})
+
+    # What follows is computed on plain values.
+
+    def tolerances(self) -> dict[str, Any]:
+        """Return the options of `solve_ivp`, with the absolute tolerance of each number of the state."""
+        atol = self.options["atol"]
+        if isinstance(atol, tuple):
+            whole = [np.broadcast_to(a, spec.shape) for a, spec in zip(atol, self.ys, strict=True)]
+            whole = [a * (1 + 1j) if spec.dtype.kind == "c" else a for a, spec in zip(whole, self.ys, strict=True)]
+            atol = packed(whole, self.ys, False, self.name)
+        return {**self.options, "atol": atol}
+
+    def vector_field(self, ps: Leaves) -> Callable[[float, Any], Any]:
+        """Return the right-hand side as a function of time and a flat real vector."""
+
+        def derivative(t: float, vector: Any) -> Any:
+            return packed(self.f(*unpacked(vector, self.ys, False), np.float64(t), *ps), self.ys, False, self.name)
+
+        return derivative
+
+    def jacobian(self, ps: Leaves) -> Callable[[float, Any], Any]:
+        """Return its exact derivative by the vector, as a matrix, for the methods that solve with it."""
+
+        def matrix(t: float, vector: Any) -> Any:
+            def f(*ys: Any) -> Any:
+                return self.f(*ys, np.float64(t), *ps)
+
+            f.__qualname__ = self.name  # messages are to name what the user wrote
+            pull = pulled_back("odeint", f, tuple(unpacked(vector, self.ys, False)))[1]
+            basis = np.eye(vector.size)
+            return np.stack([packed(pull(unpacked(e, self.ys, True)), self.ys, True, self.name) for e in basis])
+
+        return matrix
+
+    def solved(self, ys: Leaves, ts: Any, ps: Leaves, *, dense: bool = False) -> Any:
+        """Return what `solve_ivp` returns for plain values.
+
+        Raises:
+            InputError: the output times do not increase or decrease.
+            ImplicitError: there is no solution up to the last of them.
+        """
+        steps = np.diff(ts)
+        if not ((steps > 0).all() or (steps < 0).all()):
+            raise InputError(f"odeint of {self.name}, at {here()}: the times t must strictly increase, or strictly decrease.")
+        exact = {"jac": self.jacobian(ps)} if self.method in IMPLICIT else {}
+        start = packed(ys, self.ys, False, self.name)
+        times = None if dense else ts
+        try:
+            from scipy.integrate import solve_ivp  # noqa: PLC0415 - SciPy is an extra
+        except ImportError as error:
+            raise ImportError(f"odeint, at {here()}, needs SciPy: pip install functad[scipy].") from error
+        found = solve_ivp(
+            self.vector_field(ps),
+            (float(ts[0]), float(ts[-1])),
+            start,
+            method=self.method,
+            t_eval=times,
+            dense_output=dense,
+            **exact,
+            **self.tolerances(),
+        )
+        if found.status != 0 or not np.isfinite(found.y).all():
+            raise ImplicitError(
+                f"odeint of {self.name}, at {here()}: {self.method} did not get to t = {ts[-1]:.6g}. {found.message} For stiff "
+                f"equations use method='BDF' or 'Radau'."
+            )
+        return found
+
+    def computed(self, ys: Leaves, ts: Any, ps: Leaves) -> tuple[Any, ...]:
+        """Return the trajectory for plain values."""
+        if len(ts) == 1:
+            return tuple([np.asarray(y)[None] for y in ys])
+        rows = [unpacked(row, self.ys, False) for row in self.solved(ys, ts, ps).y.T]
+        return tuple([np.stack(column) for column in zip(*rows, strict=True)])
+
+
+def _variational(problem: Problem, live: Leaves, ts: Leaves) -> tuple[Problem, list[Any], Any, list[Any]]:
+    """Return the problem with its variational equation, and the start, the times and the parameters of both.
+
+    Args:
+        problem: the initial value problem.
+        live: what of its point is `LIVE`.
+        ts: the tangents of that; `None` for zero.
+    """
+    ys, times, ps = problem.fill(live)
+    n, given = len(ys), _by_place(problem, ts)
+    moving = [i - n - 1 for i in sorted(given) if i > n]
+
+    def f(*leaves: Any) -> list[Any]:
+        state, change, t, own = leaves[:n], leaves[n : 2 * n], leaves[2 * n], leaves[2 * n + 1 :]
+        own, tangents = own[: len(ps)], own[len(ps) :]
+        leaves = (*state, t, *own)
+        values, slopes = pushed(problem.f, leaves, [*change, None, *replaced([None] * len(ps), moving, tangents)])
+        return [*values, *with_zeros(slopes, values)]
+
+    starts = [given[i] if i in given else np.zeros(spec.shape, spec.dtype)[()] for i, spec in enumerate(problem.ys)]
+    if n in given:
+        starts = [s - given[n][0] * dy for s, dy in zip(starts, problem.f(*ys, times[0], *ps), strict=True)]
+    both = problem.beside(f, problem.ys * 2)
+    return both, [*ys, *starts], times, [*ps, *[given[n + 1 + i] for i in moving]]
+
+
+def _by_place(problem: Problem, ts: Leaves) -> dict[int, Any]:
+    """Return the tangents of what is `LIVE` by their places in the point of a problem."""
+    places = [i for i, value in enumerate(problem.point) if value is LIVE]
+    return {place: t for place, t in zip(places, ts, strict=True) if t is not None}
+
+
+def _push(ts: Leaves, out: Any, arrays: Leaves, problem: Problem) -> tuple[Any, ...]:
+    """The variational equation `ds/dt = f_y s + f_p dp`, solved together with the state."""
+    both, starts, times, given = _variational(problem, arrays, ts)
+    n = len(problem.ys)
+    found = list(both.trajectory(starts, times, given)[n:])
+    t_times = _by_place(problem, ts).get(n)
+    if t_times is not None:
+        ps = given[: len(problem.point) - n - 1]
+        slopes = [problem.f(*[y[i] for y in out], times[i], *ps) for i in range(problem.count)]
+        found = [s + np.stack([t_times[i] * row[k] for i, row in enumerate(slopes)]) for k, s in enumerate(found)]
+    return tuple(found)
+
+
+def _pull(gs: Any, out: Any, arrays: Leaves, problem: Problem) -> list[Any]:
+    """The adjoint equation, from the last output time to the first."""
+    return list(ADJOINT(*gs, *out, *arrays, problem=problem))
+
+
+Step = Callable[..., tuple[list[Any], list[Any]]]
+"""Solves the adjoint equation over one interval, as `_backward` does."""
+
+
+def _swept(arrays: Leaves, problem: Problem, step: Step | None = None) -> list[Any]:
+    """Return the cotangents of what is `LIVE`, for those of a trajectory.
+
+    The state is set to what was found at each output time. Between these it is read from the forward solution, found again
+    with a continuous output; or, where third derivatives are wanted, it is solved backward together with the adjoint.
+
+    Args:
+        arrays: the cotangents of the trajectory, its leaves, and what is `LIVE`.
+        problem: the initial value problem.
+        step: goes from one output time to the one before; by default that which reads the forward solution of plain values.
+    """
+    n, last = len(problem.ys), problem.count - 1
+    gs, out, live = arrays[:n], arrays[n : 2 * n], arrays[2 * n :]
+    ys, times, ps = problem.fill(live)
+    active = [i for i, value in enumerate(problem.point[n + 1 :]) if value is LIVE and dtype_of(ps[i]).kind in "fc"]
+    by_time = problem.point[n] is LIVE
+    if step is None:
+        step = _Interpolated(problem, ys, times, ps) if last else _backward
+    adjoint = [g[last] for g in gs]
+    sums: list[Any] = [zero_tangent(ps[i]) for i in active]
+    by_times: list[Any] = []
+    for i in range(last, 0, -1):
+        state = [y[i] for y in out]
+        if by_time:
+            by_times.append(_paired([g[i] for g in gs], problem.f(*state, times[i], *ps)))
+        adjoint, more = step(problem, state, adjoint, times[i - 1 : i + 1][::-1], ps, active)
+        sums = [a + b for a, b in zip(sums, more, strict=True)]
+        if i > 1:
+            adjoint = [a + g[i - 1] for a, g in zip(adjoint, gs, strict=True)]
+    found: dict[int, Any] = {n + 1 + i: total for i, total in zip(active, sums, strict=True)}
+    if by_time:
+        first = -_paired(adjoint, problem.f(*ys, times[0], *ps)) if last else np.float64(0.0)
+        found[n] = np.stack([first, *by_times[::-1]])
+    if last:
+        adjoint = [a + g[0] for a, g in zip(adjoint, gs, strict=True)]
+    found |= dict(enumerate(adjoint))
+    places = [i for i, value in enumerate(problem.point) if value is LIVE]
+    return [found[i] if i in found else np.zeros(shape_of(a)) for i, a in zip(places, live, strict=True)]
+
+
+def _paired(gs: Leaves, slopes: Leaves) -> Any:
+    """Return the derivative by time of what has the cotangents `gs` and moves with `slopes`."""
+    return sum([np.sum(g * dy).real for g, dy in zip(gs, slopes, strict=True)])
+
+
+def _adjoint_of(problem: Problem, state: Leaves, adjoint: Leaves, t: Any, ps: Leaves, active: Sequence[int]) -> tuple[Any, Any]:
+    """Return `f`, and the derivatives of the adjoint and of the integrals for the active parameters."""
+    n = len(state)
+
+    def f(*given: Any) -> list[Any]:
+        return problem.f(*given[:n], t, *replaced(ps, active, given[n:]))
+
+    f.__qualname__ = problem.name  # messages are to name what the user wrote
+    slopes, pull = pulled_back("odeint", f, (*state, *[ps[i] for i in active]))
+    return slopes, [-ct for ct in pull(list(adjoint))]
+
+
+def _backward(
+    problem: Problem, state: Leaves, adjoint: Leaves, times: Any, ps: Leaves, active: Sequence[int]
+) -> tuple[list[Any], list[Any]]:
+    """Solve the adjoint equation over one interval, the state with it, by `odeint` itself.
+
+    Args:
+        problem: the initial value problem.
+        state: the state at the end of the interval.
+        adjoint: its cotangent there.
+        times: the end of the interval, and its beginning.
+        ps: the parameters.
+        active: those by which the derivative is wanted.
+
+    Returns:
+        The cotangent of the state at the beginning, and the part of the interval in those of the parameters.
+    """
+    n = len(state)
+
+    def f(*leaves: Any) -> list[Any]:
+        t, own = leaves[2 * n + len(active)], leaves[2 * n + len(active) + 1 :]
+        slopes, others = _adjoint_of(problem, leaves[:n], leaves[n : 2 * n], t, own, active)
+        return [*slopes, *others]
+
+    zeros = [zero_tangent(ps[i]) for i in active]
+    specs = (*problem.ys * 2, *[strong_spec(zero) for zero in zeros])
+    found = problem.beside(f, specs).trajectory([*state, *adjoint, *zeros], times, ps)
+    ends = [leaf[1] for leaf in found]
+    return ends[n : 2 * n], ends[2 * n :]
+
+
+class _Interpolated:
+    """The same with the state read from the forward solution, for plain values: stiff equations have no stable way back."""
+
+    def __init__(self, problem: Problem, ys: Leaves, times: Any, ps: Leaves) -> None:
+        self.state = problem.solved(ys, times, ps, dense=True).sol
+
+    def __call__(
+        self, problem: Problem, state: Leaves, adjoint: Leaves, times: Any, ps: Leaves, active: Sequence[int]
+    ) -> tuple[list[Any], list[Any]]:
+        n = len(adjoint)
+
+        def f(*leaves: Any) -> list[Any]:
+            t = leaves[n + len(active)]
+            here_and_now = unpacked(self.state(float(t)), problem.ys, False)
+            return _adjoint_of(problem, here_and_now, leaves[:n], t, ps, active)[1]  # type: ignore[no-any-return]
+
+        zeros = [zero_tangent(ps[i]) for i in active]
+        specs = (*problem.ys, *[strong_spec(zero) for zero in zeros])
+        found = problem.beside(f, specs).computed([*adjoint, *zeros], times, ())
+        ends = [leaf[1] for leaf in found]
+        return ends[:n], ends[n:]
+
+
+ODE = JointPrimitive(
+    Problem,
+    name="odeint",
+    compute=lambda *arrays, problem: problem.computed(*problem.fill(arrays)),
+    pull=_pull,
+    push=_push,
+    spec=lambda *specs, problem: problem.specs,
+    doc="the solution of a differential equation at given times",
+)
+"""The trajectory of an initial value problem: its arguments are what of the point of the problem is `LIVE`."""
+
+
+class _Varied:
+    """The same where the problem is varied in some direction: from the forward solution, and that of the variational equation.
+
+    What the adjoint equation reads at a time is `y(t) + e s(t)`, with the change `s` of the state; `e` is differentiated by.
+
+    Attributes:
+        amount: `e`, which is zero, and a Tensor.
+    """
+
+    def __init__(self, problem: Problem, live: Leaves, ts: Leaves) -> None:
+        varied, starts, times, ps = _variational(problem, live, ts)
+        self.both = varied.solved(starts, times, ps, dense=True).sol
+        self.specs = varied.ys
+        self.amount: Any = 0.0
+
+    def __call__(
+        self, problem: Problem, state: Leaves, adjoint: Leaves, times: Any, ps: Leaves, active: Sequence[int]
+    ) -> tuple[list[Any], list[Any]]:
+        n, k = len(adjoint), len(active)
+
+        def f(*leaves: Any) -> list[Any]:
+            t, own, amount = leaves[n + k], leaves[n + k + 1 : -1], leaves[-1]
+            values = unpacked(self.both(float(t)), self.specs, False)
+            moved = [y + amount * s for y, s in zip(values[:n], values[n:], strict=True)]
+            return _adjoint_of(problem, moved, leaves[:n], t, own, active)[1]  # type: ignore[no-any-return]
+
+        zeros = [zero_tangent(ps[i]) for i in active]
+        specs = (*problem.ys, *[strong_spec(zero) for zero in zeros])
+        found = problem.beside(f, specs).trajectory([*adjoint, *zeros], times, [*ps, self.amount])
+        ends = [leaf[1] for leaf in found]
+        return ends[:n], ends[n:]
+
+
+def _varied(given: Leaves, problem: Problem, moving: Sequence[int]) -> list[Any]:
+    """Return the tangents of the cotangents that `_swept` gives, on plain values, with nothing solved backward but adjoints.
+
+    Args:
+        given: the tangents of the arguments of `_swept` at the positions `moving`, then these arguments.
+        problem: the initial value problem.
+        moving: positions.
+    """
+    arrays = given[len(moving) :]
+    ts = replaced([None] * len(arrays), moving, given[: len(moving)])
+    if problem.count == 1:
+        return push_leaves(lambda *own: _swept(own, problem, _backward), arrays, ts)
+    n = len(problem.ys)
+    step = _Varied(problem, arrays[2 * n :], ts[2 * n :])
+
+    def swept(*own: Any) -> list[Any]:
+        step.amount = own[-1]
+        return _swept(own[:-1], problem, step)
+
+    return push_leaves(swept, [*arrays, np.float64(0.0)], [*ts, np.float64(1.0)])
+
+
+def _again(given: Leaves, problem: Problem, moving: Sequence[int]) -> list[Any]:
+    """Return what `_varied` does of what is differentiated in turn: the state is solved backward."""
+    arrays = given[len(moving) :]
+    ts = replaced([None] * len(arrays), moving, given[: len(moving)])
+    return push_leaves(lambda *own: _swept(own, problem, _backward), arrays, ts)
+
+
+def _is_real(problem: Problem, arrays: Leaves) -> bool:
+    return all(dtype_of(a).kind != "c" for a in arrays) and all(spec.dtype.kind != "c" for spec in problem.ys)
+
+
+def _push_adjoint(ts: Leaves, out: Any, arrays: Leaves, problem: Problem) -> tuple[Any, ...]:
+    if not _is_real(problem, arrays):
+        return tuple(push_leaves(lambda *given: _swept(given, problem, _backward), arrays, ts))
+    moving = tuple([i for i, t in enumerate(ts) if t is not None])
+    return tuple(ADJOINT_VARIED(*[ts[i] for i in moving], *arrays, problem=problem, moving=moving))
+
+
+def _pull_adjoint(gs: Any, out: Any, arrays: Leaves, problem: Problem) -> list[Any]:
+    """Differentiate `<g, J w>` for the cotangents `w`: by `g` that is `J w`, and by the rest, as Hessians are symmetric, the
+    tangent of `J^T g` along `w`.
+    """
+    if not _is_real(problem, arrays):
+        return pull_leaves(lambda *given: _swept(given, problem, _backward), arrays, list(gs))
+    n = len(problem.ys)
+    along = list(_push(gs, arrays[n : 2 * n], arrays[2 * n :], problem))
+    moving = tuple(range(n, len(arrays)))
+    second = ADJOINT_VARIED(*along, *gs, *arrays, problem=problem, moving=moving)
+    return [*along, *[np.zeros(shape_of(a)) for a in arrays[n : 2 * n]], *second]
+
+
+ADJOINT = JointPrimitive(
+    Problem,
+    name="odeint_adjoint",
+    compute=lambda *arrays, problem: tuple(_swept(arrays, problem)),
+    pull=_pull_adjoint,
+    push=_push_adjoint,
+    spec=lambda *specs, problem: tuple([strong_spec(spec) for spec in specs[2 * len(problem.ys) :]]),
+    doc="the cotangents of an initial value problem for those of its trajectory",
+)
+"""The adjoint of a trajectory: its arguments are the cotangents of the trajectory, its leaves, and what is `LIVE`."""
+
+ADJOINT_VARIED = JointPrimitive(
+    Problem,
+    name="odeint_adjoint_jvp",
+    compute=lambda *arrays, problem, moving: tuple(_varied(arrays, problem, moving)),
+    pull=lambda gs, arrays, problem, moving: pull_leaves(lambda *own: _again(own, problem, moving), arrays, list(gs)),
+    push=lambda ts, arrays, problem, moving: tuple(push_leaves(lambda *own: _again(own, problem, moving), arrays, ts)),
+    spec=lambda *specs, problem, moving: tuple([strong_spec(spec) for spec in specs[len(moving) + 2 * len(problem.ys) :]]),
+    doc="the tangents of the cotangents of an initial value problem",
+)
+"""The tangent of the adjoint: its arguments are the tangents of those arguments of `ADJOINT` that move, and all of these."""

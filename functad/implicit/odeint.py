@@ -1,0 +1,178 @@
+"""`odeint`: the solution of an ordinary differential equation by SciPy, with derivatives in both modes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from functad.errors import AbstractValueError, InputError, StructureError, UnsupportedError
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of, strong_spec
+from functad.implicit.initial_value import METHODS, Problem
+from functad.implicit.linear_solve import Leaves, inexact
+from functad.places import here, name_of
+from functad.primitives.operands import as_operand, innermost
+from functad.tracing.traces.base import Recorded
+from functad.transforms.calling.arguments import plain
+from functad.transforms.calling.leaves import replaced
+from functad.transforms.calling.results import guarded, owned
+from functad.transforms.closed_lists import closed_anywhere
+from functad.trees.structure import LEAF, Structure, flatten
+
+
+def odeint(
+    f: Callable[..., Any],
+    y0: Any,
+    t: Any,
+    *args: Any,
+    method: str = "RK45",
+    rtol: float = 1e-8,
+    atol: Any = 1e-8,
+    first_step: float | None = None,
+    max_step: float = np.inf,
+) -> Any:
+    """Return the solution of `dy/dt = f(y, t, *args)`, `y(t[0]) = y0`, at the times `t`.
+
+    It is computed by `scipy.integrate.solve_ivp` (extra `scipy`), and differentiable in `y0`, `t` and `args`: in reverse mode
+    by the adjoint equation, solved backward, in forward mode by the variational one. `f` is NumPy code; Tensors of outer
+    transforms that it uses without being arguments get their derivatives too, if it does not branch on values.
+
+    Args:
+        f: `f(y, t, *args)`, a tree like `y0`.
+        y0: the state at `t[0]`: an array, a number or a tree of them.
+        t: the times, strictly increasing or decreasing, of shape `(n,)`.
+        args: parameters: arrays or trees of them.
+        method: of `solve_ivp`: `RK45`, `RK23`, `DOP853`; for stiff equations `BDF`, `Radau` or `LSODA`, which get the exact
+            Jacobian of `f`.
+        rtol: the relative tolerance of a step, also for the derivatives.
+        atol: the absolute one: a number, or a tree like `y0` of numbers and arrays, for each component of the state its own;
+            the derivatives by a component have the same, and what belongs to no component has the least.
+        first_step: the size of the first step; chosen by the method if it is `None`.
+        max_step: the largest step.
+
+    Returns:
+        A tree like `y0`, each leaf with the axis of the times in front: `y[i]` is the state at `t[i]`.
+
+    Raises:
+        ImplicitError: the solver does not reach the last time.
+        InputError: `t` is no vector of times in order, or an argument is not what it should be.
+        StructureError: `f` does not return a tree like `y0`.
+
+    Second derivatives solve forward for the state and its change, and backward for adjoints alone, so they hold for stiff
+    equations in every mixture of modes. From the third on the state is solved backward too, which is unstable for these, and
+    ends in an `ImplicitError`: take `grad` of `jvp` of `jvp` there. That goes for the second derivatives of complex states too.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> def decay(y, t, rate):
+        ...     return -rate * y
+        >>> t = np.array([0.0, 1.0, 2.0])
+        >>> functad.odeint(decay, 1.0, t, 0.5).round(6)
+        array([1.      , 0.606531, 0.367879])
+        >>> float(functad.grad(lambda rate: functad.odeint(decay, 1.0, t, rate)[-1])(0.5).round(5))
+        -0.73576
+    """
+    _check_settings(f, method, {"rtol": rtol, "max_step": max_step})
+    given, structure = flatten(y0)
+    ys = [inexact(plain(leaf), "y0", f) for leaf in given]
+    absolute = _tolerances(atol, structure, ys)
+    options = {"rtol": rtol, "atol": absolute, "first_step": first_step, "max_step": max_step}
+    times = inexact(plain(as_operand(t)), "t", f)
+    if len(shape_of(times)) != 1 or not shape_of(times)[0] or dtype_of(times).kind == "c":
+        raise InputError(f"odeint of {name_of(f)}, at {here()}: t is {spec_of(times)}; it must be a vector of times.")
+    leaves, of_args = flatten(args)
+    ps = [plain(leaf) for leaf in leaves]
+    specs = tuple([strong_spec(leaf) for leaf in ys])
+
+    def flat(*values: Any) -> list[Any]:
+        state = structure.unflatten([owned(value) for value in values[: len(ys)]])  # f may write into it
+        slopes = f(state, values[len(ys)], *of_args.unflatten([guarded(value) for value in values[len(ys) + 1 :]]))
+        if structure is LEAF:
+            slopes = as_operand(slopes)
+        return [_slope(leaf, spec, f) for leaf, spec in zip(structure.flatten_like(slopes, "f(y, t)"), specs, strict=True)]
+
+    closed, captured = _captures(f, flat, [*ys, times[0], *ps])
+    problem = Problem(name_of(f), closed, specs, shape_of(times)[0], method, options)
+    return structure.unflatten(problem.trajectory(ys, times, [*ps, *captured]))
+
+
+def _captures(f: Callable[..., Any], flat: Callable[..., list[Any]], leaves: Leaves) -> tuple[Any, Leaves]:
+    """Return the right-hand side and the Tensors that it captured, which are parameters of it from then on.
+
+    Raises:
+        UnsupportedError: there are some, and it branches on values, so that they cannot be found.
+    """
+    values = [innermost(leaf) for leaf in leaves]
+    known = not any(isinstance(value, ArraySpec) for value in values)
+    if known and not any(isinstance(slope, Recorded) for slope in flat(*values)):
+        return flat, ()
+    numeric = [
+        i for i, value in enumerate(values) if issubclass(type(value), (ArraySpec, np.ndarray, np.generic, int, float, complex))
+    ]
+
+    try:
+        of_numbers = lambda *given: flat(*replaced(values, numeric, given))  # noqa: E731
+        closed = closed_anywhere("odeint", f, of_numbers, [strong_spec(values[i]) for i in numeric])
+    except AbstractValueError as error:
+        if not known:
+            return flat, ()  # what it captures has ended when it is run, which raises
+        raise UnsupportedError(
+            f"odeint: {name_of(f)} uses a Tensor that is no argument, at {here()}, and branches on values, so its derivative "
+            f"cannot be followed. Pass it to odeint among the args."
+        ) from error
+    if not closed.captured:
+        return flat, ()
+
+    def with_captured(*given: Any) -> list[Any]:
+        return closed(*[given[i] for i in numeric], *given[len(leaves) :])
+
+    return with_captured, closed.captured
+
+
+def _slope(slope: Any, spec: ArraySpec, f: Callable[..., Any]) -> Any:
+    """Return what the right-hand side gave for a leaf of the state, with its dtype."""
+    slope = as_operand(slope)
+    own = spec_of(slope)
+    if own.shape != spec.shape:
+        raise StructureError(f"odeint of {name_of(f)}, at {here()}: it returned {own} for a state that is {spec}.")
+    if own.dtype.kind == "c" and spec.dtype.kind != "c":
+        raise InputError(f"odeint of {name_of(f)}, at {here()}: it returned complex numbers for a real state; make y0 complex.")
+    if own.weak:
+        return slope * spec.dtype.type(1)
+    return slope if own.dtype == spec.dtype else slope.astype(spec.dtype)
+
+
+def _tolerances(atol: Any, structure: Structure, ys: Leaves) -> Any:
+    """Return the absolute tolerance: a number, or a tuple with a number or an array for each leaf of the state.
+
+    Raises:
+        InputError: it is not positive, or does not fit the state.
+        StructureError: it is a tree, and not one like the state.
+    """
+    single = np.isscalar(atol) and not isinstance(atol, str)
+    leaves = [atol] if single else [as_operand(a) for a in structure.flatten_like(_as_leaf(atol, structure), "atol")]
+    for a, y in zip(leaves, ys, strict=False):
+        shape = () if single else shape_of(y)
+        fits = not isinstance(a, Recorded) and np.asarray(a).dtype.kind in "iuf" and np.shape(a) in ((), shape)
+        if not fits or not np.all(np.asarray(a) > 0):
+            raise InputError(
+                f"odeint with atol={atol!r}, at {here()}: it is a positive number, or a tree like y0 with a positive number, "
+                f"or an array of its shape, for each leaf."
+            )
+    return float(atol) if single else tuple([np.asarray(a, float) for a in leaves])
+
+
+def _as_leaf(tree: Any, structure: Structure) -> Any:
+    """Return a list of numbers as an array where the state is one array, so that it is no tree."""
+    return as_operand(tree) if structure is LEAF else tree
+
+
+def _check_settings(f: Any, method: str, numbers: Mapping[str, Any]) -> None:
+    if not callable(f):
+        raise InputError(f"odeint needs a function f(y, t, *args), not a {type(f).__name__}, at {here()}.")
+    if method not in METHODS:
+        raise InputError(f"odeint with method={method!r}, at {here()}: choose one of {', '.join(METHODS)}.")
+    for name, value in numbers.items():
+        if isinstance(value, Recorded) or np.ndim(value) or not value > 0:
+            raise InputError(f"odeint with {name}={value!r}, at {here()}: it is a positive number.")

@@ -1,0 +1,404 @@
+"""`custom_root`, `custom_fixed_point`, `argmin`: derivatives of what a solver finds, by the implicit function theorem.
+
+Where `F(x, p) = 0` defines `x(p)`, `dx = -(dF/dx)^-1 (dF/dp) dp`, however `x` was found (S. Krantz and H. Parks, "The Implicit
+Function Theorem", 2003). The solver may be anything; it is run on plain values, and what is differentiated is the equation. A
+call is recorded as one operation; its rules solve linear systems by `LINEAR_SOLVE`, which has derivatives of every order.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ParamSpec
+
+import numpy as np
+
+from functad.errors import ImplicitError, ImplicitWarning, InputError, UnsupportedError
+from functad.expressions.spec import ArraySpec, dtype_of, spec_of, strong_spec
+from functad.implicit.equation import Equation
+from functad.implicit.linear_solve import Leaves, Method, Solve, System, inexact, known
+from functad.places import here, name_of, warn
+from functad.primitives.operands import innermost
+from functad.rules.solver_primitive import JointPrimitive
+from functad.tracing.traces.base import Recorded
+from functad.transforms.calling.arguments import plain
+from functad.transforms.calling.leaves import pull_leaves, push_leaves, replaced
+from functad.transforms.calling.results import owned
+from functad.transforms.calling.selection import Selection
+from functad.transforms.closed_lists import Closed, closed_at
+from functad.transforms.grad import gradient_function
+from functad.trees.functions import tree_map
+from functad.trees.structure import Structure, flatten
+
+P = ParamSpec("P")
+Decorator = Callable[[Callable[P, Any]], Callable[P, Any]]
+
+
+class Call:
+    """A call of a decorated solver that has not been run, because values are not known or have not been asked for.
+
+    Attributes:
+        live: the Tensors among the leaves of the arguments: the arguments of the primitive.
+        specs: of the solution, as far as the initial value tells.
+        structure: of the solution, likewise.
+        aux: what else the solver returned when it was last run.
+    """
+
+    def __init__(self, equation: Equation, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+        self.equation = equation
+        self.options = options
+        given, self.arguments = flatten(args)
+        self.leaves = [plain(leaf) for leaf in given]
+        start = flatten(args[0])[0]
+        self.structure = flatten(args[0])[1]
+        self.starts = len(start)
+        for i, leaf in enumerate(self.leaves):  # of what is no number no derivative is asked for, and the start has none
+            abstract = isinstance(innermost(leaf), ArraySpec)
+            if isinstance(leaf, Recorded) and not abstract and (i < self.starts or dtype_of(leaf).kind not in "fc"):
+                self.leaves[i] = innermost(leaf)
+        self.places = [i for i, leaf in enumerate(self.leaves) if isinstance(leaf, Recorded)]
+        self.live = [self.leaves[i] for i in self.places]
+        for i in self.places:
+            self.leaves[i] = None
+        self.aux: Any = None
+
+    def __repr__(self) -> str:
+        return name_of(self.equation.solver)
+
+    @property
+    def specs(self) -> tuple[ArraySpec, ...]:
+        """What the solution will be like if it is like the initial value."""
+        live = dict(zip(self.places, self.live, strict=True))
+        found = []
+        for i in range(self.starts):
+            spec = spec_of(live.get(i, self.leaves[i]))
+            found.append(ArraySpec(spec.shape, spec.dtype if spec.dtype.kind in "fc" else np.dtype(np.float64)))
+        return tuple(found)
+
+    @property
+    def abstract(self) -> bool:
+        """Whether a value is not known."""
+        return any(isinstance(innermost(leaf), ArraySpec) for leaf in self.live)
+
+    def filled(self, live: Leaves) -> Any:
+        """Return the arguments of the solver."""
+        return self.arguments.unflatten(replaced(self.leaves, self.places, live))
+
+    def f(self, *leaves: Any, structure: Structure | None = None) -> list[Any]:
+        """Return what the residual is for leaves of the unknown and live leaves of the arguments."""
+        structure = structure or self.structure
+        count = structure.leaves
+        leaves = tuple([owned(leaf) for leaf in leaves])  # the residual may write into its arguments
+        _, *params = self.filled(leaves[count:])
+        out = self.equation.at(structure.unflatten(leaves[:count]), params)
+        return [plain(leaf) for leaf in flatten(out)[0]]
+
+    def verify(self) -> None:
+        """Do nothing: there is no solution yet."""
+
+    def system(self, leaves: Leaves) -> System:
+        """Return the linear system whose matrix is the Jacobian of the residual by the unknown."""
+        return _system(self, self.f(*leaves), self.f, {})
+
+    def rebound(self, arrays: Leaves) -> Call:
+        """Return the same call for other values of the live leaves."""
+        return Call(self.equation, self.filled(arrays), self.options)
+
+    def solved(self) -> tuple[Solved, list[Any]]:
+        """Run the solver; return what it found, and the Tensors that this depends on."""
+        equation, values = self.equation, [innermost(a) for a in self.live]
+        out = equation.solver(*tree_map(owned, self.filled(values)), **self.options)
+        out, aux = equation.parted(out)
+        if equation.has_aux:
+            self.aux = tree_map(lambda leaf: innermost(plain(leaf)), aux)
+        found, structure = flatten(out)
+        # A solver may compute with Tensors that it captured; that the solution depends on them, the equation says.
+        solution = [known(inexact(plain(leaf), "the solution", equation.solver), equation.solver) for leaf in found]
+
+        def f(*leaves: Any) -> list[Any]:
+            return self.f(*leaves, structure=structure)
+
+        if not self.live and not any(isinstance(leaf, Recorded) for leaf in f(*solution)):
+            return Solved(equation, solution, structure, None), []
+        closed = closed_at(equation.transform, equation.residual, f, [*solution, *values])
+        return Solved(equation, solution, structure, closed, values), [*self.live, *closed.captured]
+
+
+class Solved:
+    """A call of a decorated solver that has been run.
+
+    Attributes:
+        solution: the leaves of what the solver returned.
+        structure: how they are put together.
+        specs: of these.
+        f: the residual as a closed list; `None` if nothing depends on a Tensor.
+        values: the plain values of what it depends on.
+    """
+
+    def __init__(
+        self, equation: Equation, solution: Leaves, structure: Structure, f: Closed | None, values: Leaves = ()
+    ) -> None:
+        self.equation = equation
+        self.solution = tuple(solution)
+        self.structure = structure
+        self.specs = tuple([strong_spec(leaf) for leaf in solution])
+        self.f = f
+        self.values = [*values, *[innermost(a) for a in (f.captured if f else ())]]
+        self.cache: dict[str, Any] = {}
+        self.checked = False
+
+    def __repr__(self) -> str:
+        return name_of(self.equation.solver)
+
+    def fitted(self, specs: Sequence[ArraySpec]) -> Solved:
+        """Return this with the dtypes that an abstract trace was promised.
+
+        Raises:
+            ImplicitError: the shapes are others.
+        """
+        own = [spec.shape for spec in self.specs]
+        if own != [spec.shape for spec in specs]:
+            raise ImplicitError(
+                f"{name_of(self.equation.solver)} returned arrays of the shapes {own} for initial values {list(specs)}, at "
+                f"{here()}. In a trace without values the solution is taken to be like the initial value: give it that shape."
+            )
+        self.solution = tuple([leaf.astype(spec.dtype) for leaf, spec in zip(self.solution, specs, strict=True)])
+        self.specs = tuple(specs)
+        return self
+
+    def verify(self) -> None:
+        """Warn, or raise, if a Newton step says that what the solver returned does not solve the equation."""
+        check, self.checked = None if self.checked else self.equation.check, True
+        if check is None or self.f is None:
+            return
+        steps = self.system([]).solve(self.f.values, [*self.solution, *self.values])
+        size = max([float(np.max(np.abs(leaf), initial=0.0)) for leaf in self.solution], default=0.0)
+        moved = max([float(np.max(np.abs(leaf), initial=0.0)) for leaf in steps], default=0.0)
+        if moved <= self.equation.tolerance * (1 + size):
+            return
+        message = (
+            f"{self.equation.transform} of {name_of(self.equation.solver)}, at {here()}: what the solver returned does not "
+            f"solve the equation given by {name_of(self.equation.residual)}. A Newton step from there moves it by {moved:.1e}, "
+            f"and it is {size:.1e} large."
+        )
+        if check == "raise":
+            raise ImplicitError(message)
+        warn(ImplicitWarning(message))
+
+    def system(self, leaves: Leaves) -> System:
+        """Return the linear system whose matrix is the Jacobian of the residual by the unknown."""
+        assert self.f is not None
+        return _system(self, self.f.values, self.f, self.cache)
+
+
+def _system(call: Call | Solved, residuals: Leaves, f: Callable[..., list[Any]], cache: dict[str, Any]) -> System:
+    rs = tuple([strong_spec(leaf) for leaf in residuals])
+    return System(name_of(call.equation.residual), f, call.specs, rs, call.equation.method, cache=cache)
+
+
+class _Root(JointPrimitive):
+    """The primitive of a solver. Where all values are known the solver is run, and what it found is recorded."""
+
+    def __call__(self, *arrays: Any, solver: Call | Solved) -> Any:
+        """Run the solver, or record the call if values are not known."""
+        if isinstance(solver, Call) and not any(isinstance(innermost(a), ArraySpec) for a in arrays):
+            solved, needed = solver.rebound(arrays).solved()
+            solver, arrays = solved.fitted(solver.specs), tuple(needed)
+        return super().__call__(*arrays, solver=solver)
+
+
+def _pull(gs: Any, out: Any, arrays: Leaves, solver: Call | Solved) -> list[Any]:
+    """`w = (dF/dx)^-T g`, and `-w^T dF/dp`."""
+    solver.verify()
+    leaves = [*out, *arrays]
+    ws = replace(solver.system(leaves), transposed=True).solve(gs, leaves)
+    return pull_leaves(lambda *ps: solver.f(*out, *ps), arrays, [-w for w in ws])  # type: ignore[misc]
+
+
+def _push(ts: Leaves, out: Any, arrays: Leaves, solver: Call | Solved) -> tuple[Any, ...]:
+    """`-(dF/dx)^-1 (dF/dp) dp`."""
+    solver.verify()
+    leaves = [*out, *arrays]
+    bs = push_leaves(lambda *ps: solver.f(*out, *ps), arrays, ts)  # type: ignore[misc]
+    return solver.system(leaves).solve([-b for b in bs], leaves)
+
+
+ROOT = _Root(
+    Call,
+    name="root",
+    compute=lambda *arrays, solver: solver.solution,
+    pull=_pull,
+    push=_push,
+    spec=lambda *specs, solver: solver.specs,
+    doc="what a solver finds; the derivative is that of the solution of its equation",
+)
+"""`x` with `F(x, p) = 0`: its arguments are the leaves of `p` that are Tensors, and those that `F` captured."""
+
+
+def _decorator(
+    transform: str, residual: Callable[..., Any], has_aux: bool, method: Method, check: str | None, tolerance: float
+) -> Decorator[P]:
+    given = inspect.unwrap(residual)
+    if not callable(given):
+        raise InputError(f"{transform} needs the function that is solved, not a {type(given).__name__}, at {here()}.")
+    if check not in ("warn", "raise", None):
+        raise InputError(f"{transform} with check={check!r}, at {here()}: it is 'warn', 'raise' or None.")
+
+    def decorate(solver: Callable[P, Any]) -> Callable[P, Any]:
+        equation = Equation(transform, residual, solver, has_aux, method, check, tolerance)
+
+        @functools.wraps(solver)
+        def differentiable(*args: P.args, **kwargs: P.kwargs) -> Any:
+            call = Call(equation, *equation.bound(args, kwargs))
+            if call.abstract:
+                if has_aux:
+                    raise UnsupportedError(
+                        f"{transform} of {name_of(solver)} with has_aux=True, at {here()}: without values the solver is not "
+                        f"run, so there is no auxiliary result."
+                    )
+                return call.structure.unflatten(ROOT(*call.live, solver=call))
+            solved, needed = call.solved()
+            x = solved.structure.unflatten(ROOT(*needed, solver=solved))
+            return (x, call.aux) if has_aux else x
+
+        return differentiable
+
+    return decorate
+
+
+def custom_root(
+    residual: Callable[..., Any],
+    solve: Solve = None,
+    has_aux: bool = False,
+    *,
+    symmetric: bool = False,
+    options: Mapping[str, Any] | None = None,
+    check: str | None = "warn",
+    tolerance: float = 1e-3,
+) -> Decorator[P]:
+    """Return a decorator that makes a solver of `residual(x, *params) = 0` differentiable, whatever it does.
+
+    By the implicit function theorem `dx = -(dF/dx)^-1 (dF/dp) dp`. The solver `solver(init, *params)` is run on plain values
+    and is not followed: it may be one of SciPy's, a loop, a table. The derivative by `init` is zero.
+
+    Args:
+        residual: `residual(x, *params)`, as many numbers as there are in `x`; NumPy code. `x` and the parameters are arrays or
+            trees of them. It may use Tensors of outer transforms that are no parameters; the solver needs their values, too.
+        solve: how the linear system is solved: `dense` (the matrix is built; the default up to 256 unknowns), `gmres` (the
+            default for more), `bicgstab`, `cg` (for symmetric, definite ones), or a function `(matvec, b)` of flat real
+            vectors, in which complex numbers are pairs.
+        has_aux: the solver returns a pair `(x, aux)`, of which `aux` is handed through without a derivative.
+        symmetric: `dF/dx` is symmetric and definite, so that `cg` can take the place of `gmres`.
+        options: keyword arguments of the linear solver: `rtol`, `atol`, `maxiter`.
+        check: what to do, when a derivative is taken, if `x` does not solve the equation: `warn`, `raise`, or `None`.
+        tolerance: it does if a Newton step from there moves it by no more than `tolerance * (1 + max(abs(x)))`. To see that
+            takes one more linear solution.
+
+    Returns:
+        A decorator. The decorated solver has the signature of the solver; arguments given by name are put in their places,
+        and what can only be given by name, such as a number of iterations, goes to the solver alone.
+
+    Raises:
+        ImplicitError: (when a derivative is taken) the linear system is singular, not square, or was not solved.
+
+    Where an abstract trace or `vmap` gives no values, the call is recorded as one operation, and the solution must have the
+    shape of `init`; the solver is then run for each example in turn.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> @functad.custom_root(lambda x, a: x**3 + x - a)
+        ... def solver(x, a):
+        ...     while abs(x**3 + x - a) > 1e-12:
+        ...         x = x - (x**3 + x - a) / (3 * x**2 + 1)
+        ...     return x
+        >>> functad.value_and_grad(lambda a: solver(1.0, a))(2.0)
+        (np.float64(1.0), np.float64(0.25))
+    """
+    method = Method(solve, options or {}, symmetric)
+    return _decorator("custom_root", residual, has_aux, method, check, tolerance)
+
+
+def custom_fixed_point(
+    T: Callable[..., Any],
+    solve: Solve = None,
+    has_aux: bool = False,
+    *,
+    options: Mapping[str, Any] | None = None,
+    check: str | None = "warn",
+    tolerance: float = 1e-3,
+) -> Decorator[P]:
+    """Return a decorator that makes a solver of `x = T(x, *params)` differentiable: `dx = (1 - dT/dx)^-1 (dT/dp) dp`.
+
+    Args:
+        T: `T(x, *params)`, a tree like `x`.
+        solve: as for `custom_root`.
+        has_aux: likewise.
+        options: likewise.
+        check: likewise.
+        tolerance: likewise.
+
+    Returns:
+        A decorator of solvers, `solver(init, *params)`, as that of `custom_root`.
+
+    Raises:
+        ImplicitError: as for `custom_root`.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> @functad.custom_fixed_point(lambda x, a: np.cos(a * x))
+        ... def iterate(x, a):
+        ...     for _ in range(200):
+        ...         x = np.cos(a * x)
+        ...     return x
+        >>> value, slope = functad.value_and_grad(lambda a: iterate(1.0, a))(1.0)
+        >>> round(float(value), 4), round(float(slope), 4)
+        (0.7391, -0.2975)
+    """
+
+    @functools.wraps(T)
+    def residual(x: Any, *params: Any) -> Any:
+        return tree_map(lambda after, before: after - before, T(tree_map(owned, x), *params), x)
+
+    return _decorator("custom_fixed_point", residual, has_aux, Method(solve, options or {}), check, tolerance)
+
+
+def argmin(
+    objective: Callable[..., Any],
+    solve: Solve = None,
+    has_aux: bool = False,
+    *,
+    options: Mapping[str, Any] | None = None,
+    check: str | None = "warn",
+    tolerance: float = 1e-3,
+) -> Decorator[P]:
+    """Return a decorator that makes a minimiser of `objective(x, *params)` differentiable.
+
+    What is solved is `d objective / dx = 0`, so `dx = -H^-1 (d^2 objective / dx dp) dp` with the Hessian `H`.
+
+    Args:
+        objective: `objective(x, *params)`, one number.
+        solve: as for `custom_root`; large systems are solved by `cg`, for at a minimum `H` is positive.
+        has_aux: as for `custom_root`.
+        options: likewise.
+        check: likewise.
+        tolerance: likewise.
+
+    Returns:
+        A decorator of solvers, `solver(init, *params)`, as that of `custom_root`.
+
+    Raises:
+        ImplicitError: as for `custom_root`.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> @functad.argmin(lambda w, X, y, strength: np.sum((X @ w - y) ** 2) + strength * np.sum(w**2))
+        ... def ridge(w, X, y, strength):
+        ...     return np.linalg.solve(X.T @ X + strength * np.eye(w.size), X.T @ y)
+        >>> X, y = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), np.array([1.0, 2.0, 2.0])
+        >>> functad.jacobian(ridge, 3)(np.zeros(2), X, y, 0.1).round(4)
+        array([-0.5919,  0.2445])
+    """
+    gradient = gradient_function(Selection("argmin", objective, 0, None))
+    return _decorator("argmin", gradient, has_aux, Method(solve, options or {}, symmetric=True), check, tolerance)

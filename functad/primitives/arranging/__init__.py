@@ -1,0 +1,1 @@
+"""Functions that arrange elements anew, and those that make arrays."""

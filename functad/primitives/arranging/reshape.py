@@ -1,0 +1,396 @@
+"""Functions that arrange the elements of an array anew: reshape, transpose, flip, roll, and those that follow from them.
+
+Four of them are primitives. Fortran order is a transposition, a reshape in C order and another transposition.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+
+from functad.errors import UnsupportedError
+from functad.expressions.spec import ArraySpec, shape_of, spec_of
+from functad.places import here
+from functad.primitives.arranging.broadcast import as_shape
+from functad.primitives.batching import shaped
+from functad.primitives.entry import Primitive
+from functad.primitives.kinds import composite, linear
+from functad.primitives.operands import as_operand, innermost, strong
+
+Calls = list[tuple[tuple[Any, ...], dict[str, Any]]]
+
+
+def _reshape(a: Any, *, shape: tuple[int, ...]) -> Any:
+    try:
+        return a.reshape(shape)
+    except AttributeError:  # a Python number
+        return np.reshape(a, shape)
+
+
+def _reshape_samples(array: Any) -> Calls:
+    return [
+        ((array(2, 3), (3, 2)), {}),
+        ((array(2, 3), -1), {}),
+        ((array(2, 3, 2), (-1, 4)), {}),
+        ((array(2, 3), (3, 2), "F"), {}),
+        ((array(2, 3), (3, -1)), {"order": "F"}),
+        ((array(), (1, 1)), {}),
+        ((array(1), ()), {}),
+        ((array(0, 3), (3, 0, 2)), {}),
+        ((array(0, 3), (-1, 3)), {}),
+    ]
+
+
+RESHAPE = linear(
+    np.reshape,
+    lambda g, a_shape: g.reshape(a_shape),
+    compute=_reshape,
+    samples=_reshape_samples,
+    doc="linear; the cotangent is reshaped back",
+)
+RESHAPE.views = True
+RESHAPE.batch = shaped("shape")
+
+
+def reshape(a: Any, shape: Any = None, order: str | None = "C", *, newshape: Any = None, copy: bool | None = None) -> Any:
+    """`np.reshape`, in the signatures that NumPy 2.0 to 2.4 gave it."""
+    shape = as_shape(newshape if shape is None else shape)
+    if copy is not None and not copy:
+        _refuse_copy(a, shape, order)
+    if is_fortran(a, order):
+        backwards = RESHAPE(reverse_axes(a), shape=complete_shape(shape_of(a), shape)[::-1])
+        out = reverse_axes(backwards)
+    else:
+        out = RESHAPE(a, shape=complete_shape(shape_of(a), shape))
+    return np.copy(out) if copy else out
+
+
+def _refuse_copy(a: Any, shape: tuple[int, ...], order: Any) -> None:
+    """Raise as NumPy does if `copy=False` is asked for and the value would have to be copied."""
+    value = innermost(a)
+    if not isinstance(value, ArraySpec):
+        view = np.asarray(value).view()
+        np.reshape(view, shape, order, copy=False)
+
+
+def complete_shape(own: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return `shape` with its -1, if there is one, replaced by the length that keeps the number of elements."""
+    if shape.count(-1) != 1:
+        return shape
+    size, known = math.prod(own), -math.prod(shape)
+    if known <= 0 or size % known:
+        return shape  # the call itself raises NumPy's error
+    return tuple([size // known if n == -1 else n for n in shape])
+
+
+def is_fortran(a: Any, order: str | None) -> bool:
+    """Say whether an `order` of `C`, `F` or `A` means Fortran order for `a`."""
+    if order in ("C", None, "c"):
+        return False
+    if order in ("F", "f"):
+        return True
+    if order not in ("A", "a"):
+        raise ValueError(f"order must be one of 'C', 'F' and 'A', not {order!r}")
+    flags = getattr(_in_memory(a, order), "flags", None)
+    return flags is not None and bool(flags.f_contiguous) and not flags.c_contiguous
+
+
+def _in_memory(a: Any, order: str) -> Any:
+    """Return the value below all traces, for its strides.
+
+    Raises:
+        UnsupportedError: an abstract trace has no value.
+    """
+    value = innermost(a)
+    if isinstance(value, ArraySpec) and value.ndim > 1:
+        raise UnsupportedError(
+            f"order={order!r} at {here()} depends on how a value lies in memory, and an abstract trace has no values. "
+            f"Use order='C' or order='F'."
+        )
+    return value
+
+
+RESHAPE.front = reshape
+
+
+def _transpose(a: Any, *, axes: tuple[int, ...]) -> Any:
+    try:
+        return a.transpose(axes)
+    except AttributeError:  # a Python number
+        return np.transpose(a, axes)
+
+
+@functools.lru_cache(maxsize=1024)
+def inverse_permutation(axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the axes that undo a transposition."""
+    return tuple(sorted(range(len(axes)), key=axes.__getitem__))
+
+
+def _transpose_samples(array: Any) -> Calls:
+    return [
+        ((array(2, 3),), {}),
+        ((array(2, 3, 2),), {}),
+        ((array(2, 3, 1), (1, 2, 0)), {}),
+        ((array(2, 3, 2),), {"axes": (-1, 0, 1)}),
+        ((array(3),), {}),
+        ((array(),), {}),
+        ((array(0, 2),), {}),
+    ]
+
+
+TRANSPOSE = linear(
+    np.transpose,
+    lambda g, axes: g.transpose(inverse_permutation(axes)),
+    compute=_transpose,
+    samples=_transpose_samples,
+    doc="linear; the cotangent is transposed back",
+)
+TRANSPOSE.views = True
+
+
+def _transpose_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    return primitive(values[0], axes=(0, *[i + 1 for i in params["axes"]]))
+
+
+TRANSPOSE.batch = _transpose_batch
+
+
+def permuted(a: Any, axes: tuple[int, ...]) -> Any:
+    """Return `a` transposed, or itself if the axes stay where they are."""
+    return a if axes == tuple(range(len(axes))) else TRANSPOSE(a, axes=axes)
+
+
+def reverse_axes(a: Any) -> Any:
+    """Return `a.T`."""
+    return permuted(a, tuple(range(len(shape_of(a)) - 1, -1, -1)))
+
+
+def transpose(a: Any, axes: Any = None) -> Any:
+    """`np.transpose`."""
+    a = a if shape_of(a) else strong(a)
+    if axes is None:
+        return reverse_axes(a)
+    ndim = len(shape_of(a))
+    order = normalize_axis_tuple(axes, ndim)
+    if len(order) != ndim:
+        raise ValueError("axes don't match array")
+    return permuted(a, order)
+
+
+TRANSPOSE.front = transpose
+
+
+def matrix_samples(array: Any) -> Calls:
+    """Sample calls of functions of one array with two axes or more."""
+    return [((array(2, 3),), {}), ((array(2, 1, 3),), {}), ((array(0, 3),), {})]
+
+
+def matrix_transpose(x: Any, /) -> Any:
+    """`np.matrix_transpose`: the last two axes change places."""
+    ndim = len(shape_of(x))
+    if ndim < 2:
+        raise ValueError(f"Input array must be at least 2-dimensional, but it is {ndim}")
+    return TRANSPOSE(x, axes=(*range(ndim - 2), ndim - 1, ndim - 2))
+
+
+for _function in (np.matrix_transpose, np.linalg.matrix_transpose):
+    composite(_function, samples=matrix_samples, doc="a transposition")(matrix_transpose)
+
+
+@composite(
+    np.moveaxis,
+    samples=lambda array: [
+        ((array(2, 3, 1), 0, -1), {}),
+        ((array(2, 3, 1), (0, 1), (1, 2)), {}),
+        ((array(2, 3), 0, 0), {}),
+        ((array(0, 3), 1, 0), {}),
+    ],
+    doc="a transposition",
+)
+def _moveaxis(a: Any, source: Any, destination: Any) -> Any:
+    ndim = len(shape_of(a))
+    froms = normalize_axis_tuple(source, ndim, "source")
+    tos = normalize_axis_tuple(destination, ndim, "destination")
+    if len(froms) != len(tos):
+        raise ValueError("`source` and `destination` arguments must have the same number of elements")
+    order = [axis for axis in range(ndim) if axis not in froms]
+    for to, axis in sorted(zip(tos, froms, strict=True)):
+        order.insert(to, axis)
+    return permuted(a, tuple(order))
+
+
+@composite(
+    np.rollaxis,
+    samples=lambda array: [((array(2, 3, 1), 2), {}), ((array(2, 3, 1), 0, 3), {}), ((array(2, 3), -1), {"start": -2})],
+    doc="a transposition",
+)
+def _rollaxis(a: Any, axis: int, start: int = 0) -> Any:
+    ndim = len(shape_of(a))
+    axis = normalize_axis_index(axis, ndim)
+    if start < 0:
+        start += ndim
+    if not 0 <= start <= ndim:
+        raise np.exceptions.AxisError(f"start must lie in [{-ndim}, {ndim}]")
+    order = [other for other in range(ndim) if other != axis]
+    order.insert(start - 1 if axis < start else start, axis)
+    return permuted(a, tuple(order))
+
+
+@composite(
+    np.swapaxes,
+    samples=lambda array: [((array(2, 3, 1), 0, -1), {}), ((array(2, 3), 1, 1), {}), ((array(0, 3), 0, 1), {})],
+    doc="a transposition",
+)
+def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+    """`np.swapaxes`."""
+    ndim = len(shape_of(a))
+    order = list(range(ndim))
+    i, j = normalize_axis_index(axis1, ndim), normalize_axis_index(axis2, ndim)
+    order[i], order[j] = j, i
+    return permuted(a, tuple(order))
+
+
+@composite(
+    np.ravel,
+    samples=lambda array: [
+        ((array(2, 3),), {}),
+        ((array(2, 3), "F"), {}),
+        ((array(),), {}),
+        ((array(0, 2),), {}),
+    ],
+    doc="a reshape",
+)
+def ravel(a: Any, order: str | None = "C") -> Any:
+    """`np.ravel`."""
+    if order in ("K", "k"):
+        strides = getattr(_in_memory(a, "K"), "strides", ())
+        if len(strides) > 1:
+            a = permuted(a, _as_they_lie(strides))
+    elif is_fortran(a, order):
+        a = reverse_axes(a)
+    shape = shape_of(a)
+    a = in_c_order(a)  # a copy even where a view could be made, as in NumPy
+    return a if len(shape) == 1 else RESHAPE(a, shape=(math.prod(shape),))
+
+
+def _as_they_lie(strides: tuple[int, ...]) -> tuple[int, ...]:
+    """Return axes from the longest stride to the shortest; those along which an array was broadcast stay where they are."""
+    axes: list[int] = []
+    for axis, stride in enumerate(strides):
+        place = len(axes)
+        for i in reversed(range(len(axes))):
+            if stride and strides[axes[i]]:
+                if abs(stride) <= abs(strides[axes[i]]):
+                    break
+                place = i
+        axes.insert(place, axis)
+    return tuple(axes)
+
+
+def in_c_order(a: Any) -> Any:
+    """Return `a` itself if it lies in C order without gaps, otherwise a copy that does; one of both if that is not known."""
+    flags, ask = getattr(innermost(a), "flags", None), getattr(a, "__functad_in_order__", None)
+    in_order = flags.c_contiguous if flags is not None else ask is None or ask()
+    if in_order is None:
+        a = RESHAPE(a, shape=shape_of(a))
+        type(a).__functad_doubt__(a)
+        return a
+    return a if in_order else np.copy(a, "C")
+
+
+def in_fortran_order(a: Any) -> Any:
+    """Return `a` itself if it lies in Fortran order without gaps, otherwise a copy that does."""
+    return reverse_axes(in_c_order(reverse_axes(a)))
+
+
+@composite(
+    np.expand_dims,
+    samples=lambda array: [
+        ((array(3), 0), {}),
+        ((array(2, 3), (0, -1)), {}),
+        ((array(), 0), {}),
+        ((array(0, 2), 1), {}),
+    ],
+    doc="a reshape",
+)
+def expand_dims(a: Any, axis: Any) -> Any:
+    """`np.expand_dims`."""
+    own = shape_of(a)
+    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    ndim = len(own) + len(axes)
+    new = normalize_axis_tuple(axes, ndim)
+    lengths = iter(own)
+    return RESHAPE(a, shape=tuple([1 if i in new else next(lengths) for i in range(ndim)]))
+
+
+@composite(
+    np.squeeze,
+    samples=lambda array: [
+        ((array(1, 3, 1),), {}),
+        ((array(1, 3, 1), 0), {}),
+        ((array(1, 3, 1),), {"axis": (0, -1)}),
+        ((array(2, 3),), {}),
+        ((array(1),), {}),
+        ((array(1, 0),), {}),
+    ],
+    doc="a reshape",
+)
+def squeeze(a: Any, axis: Any = None) -> Any:
+    """`np.squeeze`."""
+    own = shape_of(a)
+    a = a if own else strong(a)
+    if axis is None:
+        shape = tuple([n for n in own if n != 1])
+    elif not own and axis in (0, -1):  # which NumPy allows
+        return a
+    else:
+        gone = (axis,) if type(axis) is int and 0 <= axis < len(own) else normalize_axis_tuple(axis, len(own))
+        for i in gone:
+            if own[i] != 1:
+                raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
+        shape = tuple([n for i, n in enumerate(own) if i not in gone])
+    return a if shape == own else RESHAPE(a, shape=shape)
+
+
+def atleast(a: Any, ndim: int) -> Any:
+    """Return `a` with axes of length 1 added until it has `ndim` of them, where `np.atleast_1d`, ... put them."""
+    a = as_operand(a)
+    shape = shape_of(a)
+    if len(shape) >= ndim:
+        return a
+    missing = ndim - len(shape)
+    if ndim == 3 and len(shape) in (1, 2):
+        return RESHAPE(a, shape=(*(1,) * (missing - 1), *shape, 1))
+    return RESHAPE(a, shape=(1,) * missing + shape)
+
+
+def _atleast_samples(array: Any) -> Calls:
+    return [((array(),), {}), ((array(3),), {}), ((array(2, 3),), {}), ((array(3), array()), {}), ((array(0),), {})]
+
+
+@composite(np.atleast_1d, samples=_atleast_samples, doc="a reshape")
+def _atleast_1d(*arys: Any) -> Any:
+    return atleast(arys[0], 1) if len(arys) == 1 else tuple([atleast(a, 1) for a in arys])
+
+
+@composite(np.atleast_2d, samples=_atleast_samples, doc="a reshape")
+def _atleast_2d(*arys: Any) -> Any:
+    return atleast(arys[0], 2) if len(arys) == 1 else tuple([atleast(a, 2) for a in arys])
+
+
+@composite(np.atleast_3d, samples=_atleast_samples, doc="a reshape")
+def _atleast_3d(*arys: Any) -> Any:
+    return atleast(arys[0], 3) if len(arys) == 1 else tuple([atleast(a, 3) for a in arys])
+
+
+def same_spec(a: Any, **params: Any) -> ArraySpec:
+    """Shape rule of functions whose result has the shape and dtype of the argument."""
+    own = spec_of(a)
+    return ArraySpec(own.shape, own.dtype)

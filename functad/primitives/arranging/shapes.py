@@ -1,0 +1,226 @@
+"""Questions about shape and dtype, and comparisons of whole arrays.
+
+Queries are answered from what is known of a Tensor even without its value, and nothing is recorded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives.arranging.reshape import Calls
+from functad.primitives.batching import aligned, elementwise, flat
+from functad.primitives.entry import ENTRIES, Entry, Primitive, Samples
+from functad.primitives.kinds import constant
+from functad.primitives.operands import concrete, innermost, is_traced
+
+
+class Query(Entry):
+    """A function that shape and dtype of its arguments answer; its result is plain, and nothing is recorded."""
+
+    status = "constant"
+    kind = "constant"
+
+    def __init__(self, function: Any, front: Callable[..., Any], *, doc: str, samples: Samples) -> None:
+        super().__init__(function, doc=doc, samples=samples)
+        self.front = front
+        self.complex = True
+        ENTRIES[function] = self
+
+
+def query(function: Any, *, doc: str, samples: Samples) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter a query by its answer, with NumPy's signature."""
+
+    def enter(front: Callable[..., Any]) -> Callable[..., Any]:
+        Query(function, front, doc=doc, samples=samples)
+        return front
+
+    return enter
+
+
+_SHAPE = "read from the shape"
+_DTYPE = "read from the dtype"
+
+
+def _any_shape(array: Any) -> Calls:
+    return [((array(2, 3),), {}), ((array(),), {}), ((array(0),), {})]
+
+
+@query(np.shape, doc=_SHAPE, samples=_any_shape)
+def _shape(a: Any) -> tuple[int, ...]:
+    return shape_of(a)
+
+
+@query(np.ndim, doc=_SHAPE, samples=_any_shape)
+def _ndim(a: Any) -> int:
+    return len(shape_of(a))
+
+
+@query(np.size, doc=_SHAPE, samples=lambda array: [((array(2, 3),), {}), ((array(2, 3), 1), {}), ((array(),), {})])
+def _size(a: Any, axis: Any = None) -> int:
+    shape = shape_of(a)
+    if axis is None:
+        return math.prod(shape)
+    return math.prod(shape[i] for i in normalize_axis_tuple(axis, len(shape)))
+
+
+def _promoted(value: Any) -> Any:
+    """Return what stands for a Tensor where NumPy looks for dtypes: a Python number if that is what it holds."""
+    if not is_traced(value):
+        return value
+    inner = innermost(value)
+    if type(inner) in PYTHON_SCALARS:
+        return inner
+    if isinstance(inner, ArraySpec) and inner.weak:
+        return inner.dtype.type(0).item()
+    return value.dtype
+
+
+@query(
+    np.result_type,
+    doc=_DTYPE,
+    samples=lambda array: [((array(2), np.float32), {}), ((array(2), 1.0), {}), ((array(), np.ones(2, np.int8)), {})],
+)
+def _result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
+    return np.result_type(*map(_promoted, arrays_and_dtypes))
+
+
+@query(np.can_cast, doc=_DTYPE, samples=lambda array: [((array(2), np.float64), {}), ((array(2), "i4"), {"casting": "safe"})])
+def _can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
+    return np.can_cast(dtype_of(from_) if is_traced(from_) else from_, to, casting)
+
+
+@query(
+    np.min_scalar_type,
+    doc="the dtype; for a number, one that holds its value",
+    samples=lambda array: [((array(2),), {}), ((array(0),), {})],
+)
+def _min_scalar_type(a: Any) -> np.dtype[Any]:
+    return dtype_of(a) if shape_of(a) else np.min_scalar_type(concrete(a, "np.min_scalar_type"))
+
+
+@query(np.iscomplexobj, doc=_DTYPE, samples=_any_shape)
+def _iscomplexobj(x: Any) -> bool:
+    return dtype_of(x).kind == "c"
+
+
+@query(np.isrealobj, doc=_DTYPE, samples=_any_shape)
+def _isrealobj(x: Any) -> bool:
+    return dtype_of(x).kind != "c"
+
+
+def _two(array: Any) -> Calls:
+    return [((array(2), array(2)), {}), ((array(), array(3)), {})]
+
+
+def model_of(prototype: Any) -> Any:
+    """Return an array with the kind, layout, shape and dtype of a Tensor: its value, or what stands for its spec."""
+    inner = innermost(prototype)
+    return np.broadcast_to(np.empty((), inner.dtype), inner.shape) if isinstance(inner, ArraySpec) else inner
+
+
+def enter_query(function: Any, *, doc: str, samples: Samples) -> None:
+    """Enter a query that NumPy answers itself, if it is given models in place of Tensors."""
+
+    @query(function, doc=doc, samples=samples)
+    def answered(*args: Any, **kwargs: Any) -> Any:
+        return function(*map(model_of, args), **kwargs)
+
+
+def _square(array: Any) -> Calls:
+    return [((array(3, 3),), {}), ((array(0, 0),), {})]
+
+
+enter_query(np.common_type, doc=_DTYPE, samples=lambda array: [((array(2),), {}), ((array(2), np.ones(1, np.int8)), {})])
+enter_query(np.diag_indices_from, doc=_SHAPE, samples=_square)
+enter_query(np.tril_indices_from, doc=_SHAPE, samples=lambda array: [*_square(array), ((array(2, 3), 1), {})])
+enter_query(np.triu_indices_from, doc=_SHAPE, samples=lambda array: [*_square(array), ((array(2, 3),), {"k": -1})])
+
+
+def _enter_text(function: Any) -> None:
+    @query(function, doc="a text has no derivative", samples=lambda array: [((array(2),), {}), ((array(2, 2), 60, 3), {})])
+    def shown(a: Any, *args: Any, **kwargs: Any) -> str:
+        text: str = function(concrete(a, f"np.{function.__name__}"), *args, **kwargs)
+        return text
+
+
+_enter_text(np.array2string)
+_enter_text(np.array_repr)
+_enter_text(np.array_str)
+
+
+@query(np.shares_memory, doc="about the memory of values", samples=_two)
+def _shares_memory(a: Any, b: Any, *max_work: Any, **keywords: Any) -> bool:
+    return np.shares_memory(concrete(a, "np.shares_memory"), concrete(b, "np.shares_memory"), *max_work, **keywords)
+
+
+@query(np.may_share_memory, doc="about the memory of values", samples=_two)
+def _may_share_memory(a: Any, b: Any, *max_work: Any, **keywords: Any) -> bool:
+    return np.may_share_memory(concrete(a, "np.may_share_memory"), concrete(b, "np.may_share_memory"), *max_work, **keywords)
+
+
+for _function in (np.array2string, np.array_repr, np.array_str, np.shares_memory, np.may_share_memory):
+    ENTRIES[_function].value_dependent = True
+
+_BOOLEAN = "the result is boolean"
+
+
+def _pair_samples(array: Any) -> Calls:
+    x = array(3)
+    return [((x, x), {}), ((x, array(3)), {}), ((array(2, 3), array(3)), {}), ((array(), 1.0), {})]
+
+
+def _boolean_spec(*arrays: Any, **params: Any) -> ArraySpec:
+    return ArraySpec((), np.dtype(np.bool_))
+
+
+def _isclose_spec(*arrays: Any, **params: Any) -> ArraySpec:
+    return ArraySpec(np.broadcast_shapes(*[spec_of(a).shape for a in arrays]), np.dtype(np.bool_))
+
+
+ISCLOSE = constant(np.isclose, doc=_BOOLEAN, samples=_pair_samples, spec=_isclose_spec)
+ALLCLOSE = constant(np.allclose, doc=_BOOLEAN, samples=_pair_samples, spec=_boolean_spec)
+ARRAY_EQUAL = constant(np.array_equal, doc=_BOOLEAN, samples=_pair_samples, spec=_boolean_spec)
+ARRAY_EQUIV = constant(np.array_equiv, doc=_BOOLEAN, samples=_pair_samples, spec=_boolean_spec)
+
+
+def _isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+    return ISCLOSE(a, b, rtol, atol, equal_nan=bool(equal_nan))
+
+
+def _allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+    return ALLCLOSE(a, b, rtol, atol, equal_nan=bool(equal_nan))
+
+
+def _array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+    return ARRAY_EQUAL(a1, a2, equal_nan=bool(equal_nan))
+
+
+def _of_all(primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]) -> Any:
+    """Arrays are equal, or close, if all their elements are, and they can be compared at all."""
+    if primitive is ALLCLOSE:
+        return flat(np.isclose(*aligned(values, batched), **params)).all(1)
+    shapes = [shape_of(v)[b:] for v, b in zip(values, batched, strict=True)]
+    a, b = aligned(values, batched)
+    try:
+        comparable = shapes[0] == shapes[1] if primitive is ARRAY_EQUAL else bool(np.broadcast_shapes(*shapes) or True)
+    except ValueError:
+        comparable = False
+    if not comparable:
+        return np.zeros(size, np.bool_)
+    equal = a == b
+    if params.get("equal_nan"):
+        equal = equal | ((a != a) & (b != b))
+    return flat(equal).all(1)
+
+
+ISCLOSE.batch = elementwise
+ALLCLOSE.batch = ARRAY_EQUAL.batch = ARRAY_EQUIV.batch = _of_all
+ISCLOSE.front = _isclose
+ALLCLOSE.front = _allclose
+ARRAY_EQUAL.front = _array_equal

@@ -1,0 +1,159 @@
+"""Comparisons, logic, rounding and bit operations: functions whose derivative is zero wherever it exists."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of
+from functad.primitives import batching
+from functad.primitives.entry import Primitive, Samples
+from functad.primitives.kinds import broadcasting_samples, composite, constant, elementwise
+from functad.primitives.operands import as_operand, refuse_out
+
+_ONE = broadcasting_samples(((-2.0, 2.0),))
+_TWO = broadcasting_samples(((-2.0, 2.0), (0.5, 2.0)))
+_LOGICAL = "the result is boolean"
+_STEP = "piecewise constant: the derivative is 0"
+
+
+def _integer_samples(count: int) -> Samples:
+    def samples(array: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+        return [(tuple(np.array([1, 2, 6]) for _ in range(count)), {})]
+
+    return samples
+
+
+BOOLEAN: set[str] = set()
+"""The names of ufuncs whose result is boolean: programs call them to check values too, and nothing comes of the result."""
+
+
+def _logical(function: np.ufunc, shortcut: Any = None) -> Primitive:
+    BOOLEAN.add(function.__name__)
+    return constant(function, doc=_LOGICAL, operator=shortcut, samples=_ONE if function.nin == 1 else _TWO)
+
+
+def _step(function: np.ufunc, shortcut: Any = None) -> Primitive:
+    return constant(function, doc=_STEP, operator=shortcut, samples=_ONE if function.nin == 1 else _TWO, complex=False)
+
+
+def _floor_divide(x: Any, y: Any) -> Any:
+    try:
+        return x // y
+    except ZeroDivisionError:  # two Python numbers: give infinity or NaN, as NumPy does
+        return np.floor_divide(x, y).item()
+
+
+def _of_integers(function: np.ufunc, shortcut: Any = None) -> Primitive:
+    samples = _integer_samples(function.nin)
+    return constant(function, doc="integers have no derivative", operator=shortcut, samples=samples, complex=False)
+
+
+LESS = _logical(np.less, operator.lt)
+LESS_EQUAL = _logical(np.less_equal, operator.le)
+GREATER = _logical(np.greater, operator.gt)
+GREATER_EQUAL = _logical(np.greater_equal, operator.ge)
+EQUAL = _logical(np.equal, operator.eq)
+NOT_EQUAL = _logical(np.not_equal, operator.ne)
+_function: np.ufunc
+for _function in (
+    np.logical_and, np.logical_or, np.logical_xor, np.logical_not, np.isfinite, np.isinf, np.isnan,
+):  # fmt: skip
+    _logical(_function)
+_step(np.signbit)
+
+
+def _enter_infinity(function: Any) -> None:
+    entry = constant(function, doc=_LOGICAL, samples=_ONE, complex=False)
+
+    def front(x: Any, out: Any = None) -> Any:
+        refuse_out(out, entry.name)
+        return entry(as_operand(x))
+
+    entry.front = front
+    entry.batch = batching.elementwise
+
+
+_enter_infinity(np.isposinf)
+_enter_infinity(np.isneginf)
+
+FLOOR_DIVIDE = _step(np.floor_divide, _floor_divide)
+for _function in (np.floor, np.ceil, np.trunc, np.rint):
+    _step(_function)
+
+
+def _round(a: Any, *, decimals: int) -> Any:
+    return np.round(a, decimals)
+
+
+def round_to(a: Any, decimals: int = 0, out: Any = None) -> Any:
+    """`np.round`."""
+    refuse_out(out, "round")
+    return ROUND(a, decimals=int(decimals))
+
+
+ROUND = constant(
+    np.round,
+    compute=_round,
+    samples=lambda array: [((array(3),), {}), ((array(2, 2), 1), {}), ((array(),), {"decimals": 2})],
+    doc=_STEP,
+)
+ROUND.front = round_to
+ROUND.batch = batching.elementwise
+composite(np.around, samples=lambda array: [((array(3), 1), {})], doc="as round")(round_to)
+
+
+def _round_number(a: Any, *, decimals: int | None) -> Any:
+    return round(a, decimals) if type(a) in PYTHON_SCALARS else np.round(a, decimals or 0)
+
+
+def _round_number_spec(a: Any, *, decimals: int | None) -> ArraySpec:
+    return ArraySpec((), np.dtype(np.int64) if decimals is None else dtype_of(a), weak=True)
+
+
+ROUND_NUMBER = constant(
+    round,
+    compute=_round_number,
+    spec=_round_number_spec,
+    samples=lambda array: [((array(),), {"decimals": 1})],
+    doc=_STEP,
+    name="round of a Python number",
+    internal=True,
+)
+ROUND_NUMBER.batch = batching.elementwise
+
+constant(np.spacing, doc=_STEP, samples=_ONE, complex=False)
+
+
+def _heaviside_samples(array: Any) -> Any:
+    """Return samples with zeros among the integers, at which there is no derivative to compare with differences."""
+    return [((array(3), array(3)), {}), ((array(2, 1), array(3)), {}), ((np.array([0, 1, 0], np.int8), array(3)), {})]
+
+
+HEAVISIDE = elementwise(
+    np.heaviside, None, lambda g, x: g * (x == 0), complex=False, samples=_heaviside_samples,
+    doc="d heaviside(x, h) = dh where x is 0, else 0: the step of x is cut",
+)  # fmt: skip
+NEXTAFTER = elementwise(
+    np.nextafter, lambda g: g, None, complex=False, domain=((-2.0, 2.0), (2.5, 3.0)),
+    doc="d nextafter(x, y) = dx: the neighbour of x moves with it",
+)  # fmt: skip
+HEAVISIDE.linear_by = NEXTAFTER.linear_by = lambda params: ()
+
+BITWISE_AND = _of_integers(np.bitwise_and, operator.and_)
+BITWISE_OR = _of_integers(np.bitwise_or, operator.or_)
+BITWISE_XOR = _of_integers(np.bitwise_xor, operator.xor)
+LEFT_SHIFT = _of_integers(np.left_shift, operator.lshift)
+RIGHT_SHIFT = _of_integers(np.right_shift, operator.rshift)
+INVERT = _of_integers(np.invert, operator.invert)
+for _function in (np.gcd, np.lcm, np.bitwise_count):
+    _of_integers(_function)
+
+constant(
+    np.isnat,
+    doc="dates have no derivative",
+    samples=lambda array: [((np.array(["2020-02-29", "NaT"], "datetime64[D]"),), {})],
+    complex=False,
+)

@@ -1,0 +1,144 @@
+"""Real and imaginary parts, conjugates, angles and signs of complex numbers.
+
+The walks pair a cotangent and a tangent as `Re(g t)`, without conjugation. So a real-valued function whose differential is
+`Re(c dx)` has the VJP rule `g * c`, and the rule for the conjugate is the conjugate.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from functad.expressions.spec import ArraySpec, dtype_of, spec_of, strong_spec
+from functad.primitives import batching
+from functad.primitives.elementwise.conversion import array_of_number
+from functad.primitives.entry import Primitive
+from functad.primitives.kinds import broadcasting_samples, composite, constant, elementwise, linear
+from functad.primitives.operands import strong
+from functad.primitives.safe import inverse
+
+_ONE = broadcasting_samples(((-2.0, 2.0),))
+_BOOL = np.dtype(np.bool_)
+
+
+def _real(val: Any) -> Any:
+    return val.real
+
+
+def _imag(val: Any) -> Any:
+    return val.imag
+
+
+def _imag_vjp(g: Any, val_dtype: Any) -> Any:
+    """`Im(x) = Re(-i x)`; zero for a real argument, whose cotangent must stay real."""
+    return g * -1j if val_dtype.kind == "c" else np.zeros_like(g)
+
+
+def _part_spec(val: Any) -> ArraySpec:
+    spec = spec_of(val)
+    return ArraySpec(spec.shape, spec.dtype.type(0).real.dtype, spec.weak)
+
+
+REAL = linear(np.real, lambda g: g, compute=_real, spec=_part_spec, samples=_ONE, doc="d Re(x) = Re(dx)")
+REAL.views = True
+REAL.batch = batching.elementwise
+IMAG = linear(np.imag, _imag_vjp, compute=_imag, spec=_part_spec, samples=_ONE, doc="d Im(x) = Im(dx)")
+IMAG.views = True
+IMAG.batch = batching.elementwise
+CONJUGATE = elementwise(np.conjugate, lambda g: g.conjugate(), doc="d conj(x) = conj(dx)")
+
+
+def complex_sign(x: Any) -> Any:
+    """Return `x / |x|` for complex x, and 0 at 0."""
+    return COMPLEX_SIGN(x)
+
+
+def _complex_sign_vjp(g: Any, x: Any, out: Any) -> Any:
+    """`d(x/|x|) = i s Im(conj(s) dx) / |x|` with `s = x/|x|`, so the cotangent is `i conj(s) Im(s g) / |x|`; 0 at 0."""
+    return 1j * (out.conjugate() * (out * g).imag) * inverse(np.absolute(x))
+
+
+def _complex_sign_jvp(t: Any, x: Any, out: Any) -> Any:
+    """`i s Im(conj(s) t) / |x|` with `s = x/|x|`; 0 at 0."""
+    return 1j * (out * (out.conjugate() * t).imag) * inverse(np.absolute(x))
+
+
+COMPLEX_SIGN = elementwise(
+    complex_sign,
+    _complex_sign_vjp,
+    jvps=(_complex_sign_jvp,),
+    operator=np.sign,
+    spec=strong_spec,
+    samples=lambda array: [((array() + 1j * array(),), {}), ((array(3) + 1j * array(3),), {}), ((1j * array(0),), {})],
+    internal=True,
+    doc="d(x / |x|) = i s Im(conj(s) dx) / |x| with s = x / |x|; 0 at x = 0",
+)
+REAL_SIGN = Primitive(
+    np.sign,
+    kind="constant",
+    names=(),
+    compute=np.sign,
+    vjps=(),
+    spec=strong_spec,
+    samples=_ONE,
+    complex=False,
+    internal=True,
+    doc="piecewise constant: the derivative is 0, at x = 0 too",
+)
+REAL_SIGN.flat = Primitive(
+    np.sign,
+    kind="elementwise",
+    names=("x",),
+    compute=np.sign,
+    vjps=(lambda g: g * 0,),
+    spec=strong_spec,
+    samples=_ONE,
+    complex=False,
+    registered=False,
+    doc="as the sign; the derivative is a zero that is computed",
+)
+
+
+@composite(np.sign, doc="real: piecewise constant, the derivative is 0, at 0 too; complex: that of x / |x|", samples=_ONE)
+def sign(x: Any, /) -> Any:
+    """Return -1, 0 or 1 for real x, and `x / |x|` for complex x."""
+    return COMPLEX_SIGN(x) if dtype_of(x).kind == "c" else REAL_SIGN(x)
+
+
+@composite(
+    np.angle,
+    doc="d angle(z) = Im(dz / z); 0 at z = 0",
+    samples=lambda array: [
+        ((array(2, 3),), {}), ((array(3),), {"deg": True}), ((array(low=0.5),), {}), ((array(0),), {}),
+    ],
+)  # fmt: skip
+def angle(z: Any, deg: bool = False) -> Any:
+    """Return the argument of a complex number, in radians or degrees."""
+    result = np.arctan2(z.imag, z.real) if dtype_of(z).kind == "c" else np.arctan2(0.0, z)
+    return result * (180 / math.pi) if deg else result
+
+
+def _boolean_spec(x: Any) -> ArraySpec:
+    return ArraySpec(spec_of(x).shape, _BOOL)
+
+
+for _function in (np.iscomplex, np.isreal):
+    constant(_function, doc="the result is boolean", spec=_boolean_spec, samples=_ONE).batch = batching.elementwise
+
+
+@composite(
+    np.real_if_close,
+    doc="the derivative of the real part where that is returned, else of the identity",
+    samples=lambda array: [((array(3),), {}), ((array(3),), {"tol": 1e6}), ((array(2).real + 0j,), {"tol": 1e13})],
+    value_dependent=True,
+)
+def real_if_close(a: Any, tol: float = 100) -> Any:
+    """Return the real part if all imaginary parts are within `tol` (times the machine epsilon if above 1) of zero."""
+    a, dtype = array_of_number(strong(a)), dtype_of(a)
+    if dtype.kind != "c":
+        return a
+    if tol > 1:
+        tol = float(np.finfo(dtype).eps) * tol
+    return a.real if bool((np.absolute(a.imag) < tol).all()) else a

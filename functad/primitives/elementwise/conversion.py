@@ -1,0 +1,175 @@
+"""Conversion between dtypes, and copies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import byte_bounds
+
+from functad.errors import ConversionError
+from functad.expressions.spec import ArraySpec, dtype_of, spec_of
+from functad.places import here
+from functad.primitives.arranging.broadcast import BROADCAST_TO
+from functad.primitives.arranging.reshape import TRANSPOSE, Calls, inverse_permutation, same_spec
+from functad.primitives.batching import elementwise
+from functad.primitives.entry import Primitive
+from functad.primitives.kinds import composite, linear
+from functad.primitives.operands import innermost, is_traced
+
+
+def _astype(a: Any, *, dtype: np.dtype[Any]) -> Any:
+    try:
+        return a.astype(dtype)
+    except AttributeError:  # a Python number
+        return dtype.type(a)
+
+
+def _astype_spec(a: Any, *, dtype: np.dtype[Any]) -> ArraySpec:
+    return ArraySpec(spec_of(a).shape, dtype)
+
+
+def _wider(array: Any) -> list[Any]:
+    own = array().dtype
+    return [np.dtype(np.complex128), np.result_type(own, np.float64), own]
+
+
+def _astype_samples(array: Any) -> Calls:
+    return [((array(*shape),), {"dtype": dtype}) for dtype in _wider(array) for shape in ((3,), (), (0, 2))]
+
+
+ASTYPE = linear(
+    _astype,
+    lambda g: g,
+    compute=_astype,
+    spec=_astype_spec,
+    samples=_astype_samples,
+    name="astype",
+    internal=True,
+    doc="linear between floating and complex dtypes; the cotangent is cast back",
+)
+
+ASTYPE_INTEGER = Primitive(
+    _astype,
+    kind="constant",
+    names=("a",),
+    compute=_astype,
+    vjps=(None,),
+    spec=_astype_spec,
+    samples=lambda array: [((np.abs(array(3)),), {"dtype": np.dtype(np.int64)}), ((array(),), {"dtype": np.dtype(np.bool_)})],
+    name="astype_integer",
+    complex=False,
+    internal=True,
+    doc="integers and booleans have no derivative",
+)
+
+
+ASTYPE.batch = ASTYPE_INTEGER.batch = elementwise
+
+
+def astype(a: Any, dtype: Any, casting: Any = "unsafe", copy: bool = True) -> Any:
+    """Return an array or Tensor in another dtype; to an integer or boolean one the result is a constant.
+
+    Raises:
+        ConversionError: a Tensor should become an array of objects or of text.
+    """
+    dtype = np.dtype(dtype)
+    own = dtype_of(a)
+    if casting != "unsafe" and not np.can_cast(own, dtype, casting):
+        raise TypeError(f"Cannot cast array data from {own!r} to {dtype!r} according to the rule '{casting}'")
+    if dtype.kind not in "biufc" and is_traced(a):
+        raise ConversionError(
+            f"Conversion of a Tensor to {dtype}, at {here()}, would lose its derivative. Use functad.stop_gradient(t) first."
+        )
+    if own == dtype:
+        return COPY(a) if copy else a
+    return ASTYPE(a, dtype=dtype) if dtype.kind in "fc" else ASTYPE_INTEGER(a, dtype=dtype)
+
+
+if hasattr(np, "astype"):  # NumPy 2.1
+
+    @composite(
+        np.astype,
+        samples=lambda array: [((array(3), dtype), {}) for dtype in _wider(array)],
+        doc="linear between floating and complex dtypes",
+    )
+    def _astype_function(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+        return astype(x, dtype, copy=copy)
+
+
+def _copy(a: Any, *, order: str = "K") -> Any:
+    try:
+        return a.copy(order)
+    except (AttributeError, TypeError):  # a number; those of NumPy take no order
+        return np.copy(a)
+
+
+COPY = linear(
+    np.copy,
+    lambda g: g,
+    compute=_copy,
+    spec=same_spec,
+    samples=lambda array: [((array(3),), {}), ((array(),), {}), ((array(2, 3), "F"), {}), ((array(0),), {})],
+    doc="linear; the cotangent passes",
+)
+
+
+COPY.batch = elementwise
+
+
+def copy_alike(array: Any) -> Any:
+    """Return a copy whose elements lie in memory as those of an array do: what is a view of the one is a view of the other.
+
+    So the order of the axes stays, and so do gaps, axes that run backwards and those that were broadcast; where elements share
+    their memory so, the copy is read-only.
+    """
+    if array.flags.forc or type(array) is not np.ndarray:
+        return array.copy("K")
+    low, high = byte_bounds(array)
+    start = array.__array_interface__["data"][0] - low
+    out: Any = np.ndarray(array.shape, array.dtype, np.empty(high - low, np.uint8), start, array.strides)
+    out[...] = array
+    out.setflags(write=all(stride for stride, n in zip(array.strides, array.shape, strict=True) if n > 1))
+    return out
+
+
+def laid_out(a: Any, order: str) -> Any:
+    """Return an array or Tensor, or a copy if it is known to lie in another order, `C` or `F`, than NumPy's function gives.
+
+    What is a view of it, and so changes with it, depends on that.
+    """
+    flags = getattr(innermost(a), "flags", None)
+    wrong = flags is not None and not (flags.f_contiguous if order == "F" else flags.c_contiguous)
+    return COPY(a, order=order) if wrong else a
+
+
+def laid_out_like(a: Any, model: Any) -> Any:
+    """Return an array or Tensor, or a copy if it is known to lie otherwise than a copy of a model of the same shape does."""
+    own, wanted = innermost(a), innermost(model)
+    if type(own) is not np.ndarray or type(wanted) is not np.ndarray or own.ndim < 2 or own.shape != wanted.shape:
+        return a
+    if own.flags.c_contiguous and wanted.flags.c_contiguous:
+        return a
+    return arranged(a, np.empty_like(wanted).strides)
+
+
+def arranged(a: Any, strides: Sequence[int]) -> Any:
+    """Return an array or Tensor, or a copy if its axes are known not to lie without gaps in the order of some strides."""
+    own, axes = innermost(a), tuple(sorted(range(len(strides)), key=lambda axis: -strides[axis]))
+    if type(own) is not np.ndarray or own.transpose(axes).flags.c_contiguous:
+        return a
+    return TRANSPOSE(COPY(TRANSPOSE(a, axes=axes), order="C"), axes=inverse_permutation(axes))
+
+
+def array_of_number(a: Any) -> Any:
+    """Return a Tensor of a NumPy number as one of an array of shape (); anything else as it is."""
+    return COPY(BROADCAST_TO(a, shape=())) if issubclass(type(innermost(a)), np.generic) else a
+
+
+def _copy_front(a: Any, order: str = "K", subok: bool = False) -> Any:
+    a = array_of_number(a)  # the method `copy` leaves a number one
+    return COPY(a) if order == "K" else COPY(a, order=order)  # the layout decides what is a view of the copy
+
+
+COPY.front = _copy_front

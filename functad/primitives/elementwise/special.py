@@ -1,0 +1,246 @@
+"""Ufuncs of two arguments with a safe derivative, those with two results, changes of unit, and `sinc`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives.elementwise.conversion import astype
+from functad.primitives.entry import Primitive
+from functad.primitives.kinds import composite, elementwise, ufunc_spec
+from functad.primitives.operands import strong
+from functad.primitives.safe import has_nan, over_radius
+
+_LOG_2 = math.log(2.0)
+_ndarray = np.ndarray
+_FLOAT64 = np.dtype(np.float64)
+_ONE = np.asarray(1.0)
+
+
+def softmax_first(x: Any, y: Any) -> Any:
+    """Return `exp(x) / (exp(x) + exp(y))`; a half where x and y are the same infinity."""
+    if type(x) in PLAIN and type(y) in PLAIN:
+        return _softmax_first(x, y)
+    return SOFTMAX_FIRST(x, y)
+
+
+def _softmax_first(x: Any, y: Any) -> Any:
+    difference = y - x
+    if type(difference) is _ndarray:
+        if has_nan(difference):
+            difference = np.where(x == y, np.zeros((), difference.dtype), difference)
+        np.exp(difference, difference)
+        difference += 1.0
+        return np.reciprocal(difference, difference)
+    if not issubclass(type(difference), (np.generic, float, int)):  # an array of another library
+        difference = np.where(x == y, np.zeros((), difference.dtype, like=difference), difference)
+    elif difference != difference and x == y:
+        difference = type(difference)(0)
+    return 1 / (np.exp(difference) + 1.0)
+
+
+SOFTMAX_FIRST = elementwise(
+    softmax_first,
+    lambda g, x, y, out: g * (out * softmax_first(y, x)),
+    lambda g, x, y, out: -(g * (out * softmax_first(y, x))),
+    operator=_softmax_first,
+    spec=ufunc_spec(np.logaddexp, keeps_weak=False),
+    complex=False,
+    internal=True,
+    doc="ds = s (1 - s) (dx - dy); x and y equal and infinite count as equal",
+)
+
+
+def _weighed(g: Any, x: Any, y: Any) -> Any:
+    """`g exp(x) / (exp(x) + exp(y))`; on arrays `g / (1 + exp(y - x))` in one buffer, for it stands in every logistic loss."""
+    if type(x) in PLAIN and type(y) in PLAIN:
+        difference = y - x
+        if (
+            type(g) is type(difference) is _ndarray
+            and g.dtype is difference.dtype
+            and ((type(y) is _ndarray and not y.ndim and math.isfinite(y)) or not has_nan(difference))
+        ):  # only of two infinities the difference is not to be had; one is a finite number in most programs
+            np.exp(difference, difference)
+            difference += _ONE if difference.dtype is _FLOAT64 else 1.0  # a Python number has to be made an array first
+            return np.divide(g, difference, difference)
+    return g * softmax_first(x, y)
+
+
+LOGADDEXP = elementwise(
+    np.logaddexp,
+    lambda g, x, y: _weighed(g, x, y),
+    lambda g, x, y: _weighed(g, y, x),
+    complex=False,
+    doc="d log(e^x + e^y) = (e^x dx + e^y dy) / (e^x + e^y); half each where both are the same infinity",
+)
+LOGADDEXP2 = elementwise(
+    np.logaddexp2,
+    lambda g, x, y: g * softmax_first(x * _LOG_2, y * _LOG_2),
+    lambda g, x, y: g * softmax_first(y * _LOG_2, x * _LOG_2),
+    complex=False,
+    doc="d log2(2^x + 2^y) = (2^x dx + 2^y dy) / (2^x + 2^y); half each where both are the same infinity",
+)
+HYPOT = elementwise(
+    np.hypot,
+    lambda g, x, out: g * (x * over_radius(out)),
+    lambda g, y, out: g * (y * over_radius(out)),
+    complex=False,
+    doc="d sqrt(x^2 + y^2) = (x dx + y dy) / sqrt(x^2 + y^2); 0 at (0, 0)",
+)
+
+
+def _over_squared_radius(a: Any, x: Any, y: Any) -> Any:
+    """`a / (x^2 + y^2)`, 0 at (0, 0); divided twice by the radius, for its square underflows (in float32 below 1e-19)."""
+    over = over_radius(np.hypot(x, y))
+    return a * over * over
+
+
+ARCTAN2 = elementwise(
+    np.arctan2,
+    lambda g, x, y: g * _over_squared_radius(y, x, y),
+    lambda g, x, y: -(g * _over_squared_radius(x, x, y)),
+    complex=False,
+    doc="d arctan2(x, y) = (y dx - x dy) / (x^2 + y^2); 0 at (0, 0)",
+)
+COPYSIGN = elementwise(
+    np.copysign,
+    lambda g, x, out: g * (np.sign(x) * np.sign(out)),
+    None,
+    complex=False,
+    doc="d copysign(x, y) = sign(x) sign(y) dx; 0 at x = 0",
+)
+
+
+def _ldexp_samples(array: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+    exponents = np.array([1, -2, 3])
+    return [((array(3), exponents), {}), ((array(2, 1), exponents), {}), ((array(), 2), {}), ((array(0), 1), {})]
+
+
+LDEXP = elementwise(np.ldexp, lambda g, y: np.ldexp(g, y), None, samples=_ldexp_samples, complex=False, doc="d(x 2^y) = 2^y dx")
+
+
+def _frexp_exponent(x: Any) -> Any:
+    return np.frexp(x)[1]
+
+
+def _frexp_exponent_spec(x: Any) -> ArraySpec:
+    return ArraySpec(spec_of(x).shape, np.dtype(np.intc))
+
+
+FREXP_EXPONENT = Primitive(
+    np.frexp,
+    name="frexp_exponent",
+    kind="constant",
+    names=(),
+    compute=_frexp_exponent,
+    vjps=(),
+    spec=_frexp_exponent_spec,
+    samples=lambda array: [((array(3),), {})],
+    complex=False,
+    internal=True,
+    doc="an integer",
+)
+
+
+def modf_fraction(x: Any) -> Any:
+    """Return the fractional part of `x`, with its sign."""
+    return MODF_FRACTION(x)
+
+
+def _modf_fraction(x: Any) -> Any:
+    return np.modf(x)[0]
+
+
+MODF_FRACTION = elementwise(
+    modf_fraction,
+    lambda g: g,
+    operator=_modf_fraction,
+    spec=ufunc_spec(np.modf, keeps_weak=False),
+    complex=False,
+    internal=True,
+    doc="d(x - trunc(x)) = dx",
+)
+MODF_FRACTION.linear_by = lambda params: ()  # in pieces alone
+
+
+def _one_real(array: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+    return [((array(3),), {}), ((array(2, 2),), {}), ((array(),), {}), ((array(0),), {})]
+
+
+@composite(np.frexp, doc="d mantissa = 2^-exponent dx; the exponent is an integer", samples=_one_real, complex=False)
+def frexp(x: Any, /) -> tuple[Any, Any]:
+    """Return mantissa and exponent: `x = mantissa * 2 ** exponent`."""
+    exponent = FREXP_EXPONENT(x)
+    return np.ldexp(strong(x), -exponent), exponent
+
+
+@composite(np.modf, doc="the fractional part has derivative 1, the integral part 0", samples=_one_real, complex=False)
+def modf(x: Any, /) -> tuple[Any, Any]:
+    """Return the fractional and the integral part of `x`, both with its sign."""
+    fraction = modf_fraction(x)
+    return fraction, astype(np.trunc(x), dtype_of(fraction), copy=False)
+
+
+@composite(
+    np.divmod,
+    doc="the quotient is piecewise constant; the remainder's derivative is that of remainder",
+    samples=lambda array: [((array(3), array(2, 1, low=2.5, high=3.0)), {}), ((array(), array(low=2.5, high=3.0)), {})],
+    complex=False,
+)
+def floor_and_remainder(x: Any, y: Any, /) -> tuple[Any, Any]:
+    """Return `floor(x / y)` and the remainder."""
+    return np.floor_divide(x, y), np.remainder(x, y)
+
+
+_DEGREE = math.pi / 180
+for _to_radians in (np.deg2rad, np.radians):
+    elementwise(_to_radians, lambda g: g * _DEGREE, complex=False, doc="radians(dx)")
+for _to_degrees in (np.rad2deg, np.degrees):
+    elementwise(_to_degrees, lambda g: g / _DEGREE, complex=False, doc="degrees(dx)")
+
+
+def sinc_derivative(x: Any, order: int) -> Any:
+    """Return the derivative of `np.sinc` of a given order (1 or more)."""
+    return SINC_DERIVATIVE(x, order=order)
+
+
+def _sinc_derivative(x: Any, *, order: int) -> Any:
+    """Return `d^k/dx^k sinc(x) = pi^k F_k(z)`, `z = pi x`.
+
+    From `z F_0 = sin z` by differentiating k times: `z F_k + k F_(k-1) = sin(z + k pi/2)`. Near zero the recursion loses
+    digits; there the power series `F_k = sum (-1)^((m+k)/2) z^m / ((m+k+1) m!)` is summed, `m = k mod 2, k mod 2 + 2, ...`.
+    """
+    z = x * math.pi
+    near = np.absolute(z) < 2
+    far = np.where(near, 2, z)
+    sin, cos = np.sin(far), np.cos(far)
+    recursive = sin / far
+    for k in range(1, order + 1):
+        recursive = ((sin, cos, -sin, -cos)[k % 4] - k * recursive) / far
+    z = np.where(near, z, 0)
+    series = z * 0
+    for m in range(order % 2 + 22, order % 2 - 1, -2):
+        series = series * (z * z) + (-1) ** ((m + order) // 2) / ((m + order + 1) * math.factorial(m))
+    if order % 2:
+        series = series * z
+    return (np.where(near, series, recursive) * math.pi**order)[()]
+
+
+SINC_DERIVATIVE = elementwise(
+    sinc_derivative,
+    lambda g, x, order: g * sinc_derivative(x, order + 1),
+    operator=_sinc_derivative,
+    spec=lambda x, order: spec_of(x),
+    samples=lambda array: [((array(3),), {"order": order}) for order in (1, 2)],
+    internal=True,
+    doc="the derivative of the next order",
+)
+SINC = elementwise(
+    np.sinc,
+    lambda g, x: g * sinc_derivative(x, 1),
+    spec=lambda x: ArraySpec(shape_of(x), np.sinc(np.ones(1, dtype_of(x))).dtype),
+    doc="d sinc(x) = (cos(pi x) - sinc(x)) / x dx; 0 at x = 0",
+)

@@ -1,0 +1,450 @@
+"""The entry of a function in the vocabulary: what it computes, its derivative rules, and how it is tested.
+
+A rule is plain NumPy, and its signature says what it reads. The first argument of a VJP rule is the cotangent `g`,
+that of a JVP rule the tangent `t`; every other argument is a name from this list, and only the values so named are
+kept alive until the rule runs:
+
+    x, y, a, ...   an array argument of the primitive, by its name
+    out            the result
+    a_shape, a_dtype, out_shape, ...   shape or dtype only, so the array itself is not kept
+    axis, ...      a parameter
+    arrays, shapes, dtypes, params     all array arguments; their shapes, their dtypes; all parameters
+    rest           all array arguments but the first
+    a name in `derived`   what that function makes of the array arguments when the call is recorded: a mask, say,
+                          which is kept in place of the arguments that it was made from
+
+A rule that starts with `gs` (or whose primitive takes any number of arrays) is *joint*: it returns the cotangents of all
+array arguments at once.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Container, Mapping, Sequence
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+
+from functad.errors import UnsupportedError
+from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of, spec_of, stand_in
+from functad.places import here
+from functad.primitives.names import shown_name
+from functad.primitives.plan import Plans
+
+Rule = Callable[..., Any]
+Samples = Callable[[Any], Sequence[tuple[tuple[Any, ...], dict[str, Any]]]]
+
+ENTRIES: dict[Any, Entry] = {}
+"""The registry: every entry by the NumPy function that it stands for."""
+
+INTERNAL: list[Primitive] = []
+"""Primitives that rules need and that NumPy has no function for."""
+
+# How a plan's saved values are stored and handed to its rule: the cases that occur most are spared a tuple.
+KEEP_NOTHING, KEEP_ONE, KEEP_TUPLE, KEEP_GATHER = range(4)
+
+# How derivatives pass a record whose shapes and dtypes agree: unchanged, multiplied with what was saved, by a rule that reads
+# one saved value, several, or none; and with two differentiated inputs, unchanged to and from both, multiplied with the other,
+# or by two rules. These are written out in the walks, all others are 0. The transposes of sums and products pass likewise.
+OTHER, PASSES, SCALES, MAPS, PICKS, CALLS, SUMS, PRODUCTS, PAIRS = range(9)
+
+
+class Entry:
+    """What functad knows of one function: its name, status, documentation and samples.
+
+    Attributes:
+        function: the function that users call.
+        name: the name printed in expression lists.
+        status: `primitive`, `composite`, `constant` or `refused`.
+        doc: one line on the derivative or its convention.
+        samples: `samples(array)` gives calls `(args, kwargs)`; `array(*shape, low=, high=)` makes an input.
+        front: called in place of `function` when an argument is a Tensor; has the same signature.
+        creates: it makes an array, which becomes a Tensor if `like=` is one, so that others can be written into it.
+        in_place: it writes into its first argument, and returns nothing.
+        value_dependent: shape or dtype of the result depend on values, so that an abstract trace must refuse the call.
+    """
+
+    status = "entry"
+    value_dependent = False
+    in_place = False
+    creates = False
+
+    def __init__(self, function: Any, *, doc: str, samples: Samples | None, name: str | None = None) -> None:
+        self.function = function
+        self.name: str = name or function.__name__
+        self.doc = doc
+        self.samples = samples
+        self.front: Callable[..., Any] = self._front
+
+    def _front(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(f"{self.name} has no front")  # replaced by every subclass
+
+    def __repr__(self) -> str:
+        return f"<{self.status} {self.name}>"
+
+
+class UnknownRule:
+    """Stands where a rule would, for an argument whose derivative is not known: a call that would need it raises.
+
+    Attributes:
+        problem: what cannot be done.
+        cure: why, and what to write instead.
+    """
+
+    __slots__ = ("cure", "problem")
+
+    def __init__(self, problem: str, cure: str) -> None:
+        self.problem = problem
+        self.cure = cure
+
+    def error(self) -> UnsupportedError:
+        """Return the error to raise."""
+        return UnsupportedError(f"{self.problem}, at {here()}. {self.cure}")
+
+
+class Plan:
+    """Which rules a call of a primitive needs, given which of its inputs are differentiated, and what they read.
+
+    Attributes:
+        primitive: the primitive called.
+        active: positions of the inputs that are differentiated.
+        rules: one rule per active input, or the joint rule alone.
+        joint: whether `rules` is one joint rule.
+        single: the only rule if there is one active input, one result, and the rule is not joint; else `None`.
+        separate: there are several active inputs with a rule each, and one result, and no more is to be done than run them.
+        contracts: it is a product of two matrices that are both active.
+        keep: how the saved values are stored, one of the `KEEP_` constants.
+        pick: `pick(values, out, params)` returns what the rules read.
+        holds: positions of the array arguments that some rule reads as they are.
+        read: all names that the rules read.
+        params: those of them that are parameters, or `params` alone.
+        reads: the only name that the only rule reads, if there is just one.
+        elementwise: the primitive is of that kind.
+        pushes: JVP rules for the active inputs that read what the VJP rules read, so that short ways serve both; or `None`.
+        careful: the same, for where the product of a zero and an infinity may be among them.
+        step: how derivatives pass the record of a short way.
+        selects: the primitive is one that selects.
+        spends: a rule in place of `single` for when nobody reads the first of what was saved again; `None` if there is none.
+        fresh: the rules make new arrays, which nobody else holds: so do elementwise rules that compute with some value.
+    """
+
+    __slots__ = (
+        "active",
+        "careful",
+        "contracts",
+        "elementwise",
+        "fresh",
+        "holds",
+        "joint",
+        "keep",
+        "params",
+        "pick",
+        "primitive",
+        "pushes",
+        "read",
+        "reads",
+        "rules",
+        "selects",
+        "separate",
+        "single",
+        "spends",
+        "step",
+    )
+
+    def __init__(
+        self, primitive: Primitive, active: tuple[int, ...], rules: tuple[Rule, ...], wants: list[list[str]], joint: bool
+    ) -> None:
+        self.primitive, self.active, self.rules, self.joint = primitive, active, rules, joint
+        self.single = rules[0] if len(active) == 1 and not joint and not primitive.multiple else None
+        self.contracts = primitive.contracts and len(active) == 2
+        self.separate = len(active) > 1 and not joint and not primitive.multiple and not self.contracts
+        picks = [_picks(primitive, names) for names in wants]
+        self.reads = wants[0][0] if self.single is not None and len(wants[0]) == 1 else None
+        sources = {name: source for pair in zip(wants, picks, strict=True) for name, source in zip(*pair, strict=True)}
+        self.read = frozenset(sources)
+        self.params = tuple([name for name, source in sources.items() if source[0] == "p"])
+        every = range(max(len(primitive.names), *active, 63) + 1 if "arrays" in sources or "rest" in sources else 0)
+        self.holds = frozenset(every) | {i for i, name in enumerate(primitive.names) if name in sources}
+        values = {"out", *primitive.names}
+        self.pushes = self.careful = None
+        if not joint and not primitive.multiple and primitive.lost is None:  # what may be lost is looked for the long way
+            self.careful = primitive.like_the_rules(primitive.jvps, active, wants)
+            self.pushes = primitive.like_the_rules(primitive.pushes, active, wants) or self.careful
+            self.careful = self.careful or self.pushes
+        self.selects = primitive.selects
+        self.spends = primitive.spends[active[0]] if self.single is not None and primitive.spends is not None else None
+        self.elementwise = primitive.kind == "elementwise"
+        self.fresh = self.elementwise and all(not values.isdisjoint(names) for names in wants)
+        if self.single is not None and len(picks[0]) == 1:
+            self.keep, body = KEEP_ONE, picks[0][0]
+        elif joint or self.single is not None:
+            self.keep = KEEP_TUPLE if picks[0] else KEEP_NOTHING
+            body = _tuple_source(picks[0])
+        else:
+            self.keep = KEEP_TUPLE
+            body = _tuple_source([_tuple_source(pick) for pick in picks])
+        if primitive.gather and self.single is primitive.vjps[0]:
+            self.keep = KEEP_GATHER
+        self.step = self._step()
+        self.pick = _made_pick(body, primitive.derived) if "derived[" in body else _pick(body)
+
+    def _step(self) -> int:
+        count = len(self.active)
+        if self.primitive.steps is not None and 0 < count <= 2:
+            return self.primitive.steps[count - 1]
+        if self.single is None:
+            return PAIRS if self.separate and count == 2 else OTHER
+        return OTHER if self.keep == KEEP_GATHER or self.spends is not None else (CALLS, MAPS, PICKS)[self.keep]
+
+
+def _made_pick(body: str, derived: Mapping[str, Callable[..., Any]]) -> Callable[[Any, Any, Any], Any]:
+    """Return the signature of a rule, written out as the function that fetches what it names."""
+    names = {"shape_of": shape_of, "dtype_of": dtype_of, "derived": derived}
+    made: Callable[[Any, Any, Any], Any] = eval(f"lambda v, out, p: {body}", names)  # noqa: S307 - made of names of parameters
+    return made
+
+
+@cache
+def _pick(body: str) -> Callable[[Any, Any, Any], Any]:
+    """Return what `_made_pick` makes, once for all rules that read alike: to make one takes 30 us, at every import."""
+    return _made_pick(body, {})
+
+
+def _tuple_source(items: Sequence[str]) -> str:
+    return "(" + "".join(f"{item}, " for item in items) + ")"
+
+
+def _picks(primitive: Primitive, wanted: Sequence[str]) -> list[str]:
+    """Return, for each name that a rule reads, the expression that fetches it."""
+    whole = {
+        "out": "out",
+        "out_shape": "shape_of(out)",
+        "out_dtype": "dtype_of(out)",
+        "params": "p",
+        "arrays": "tuple(v)",
+        "rest": "tuple(v[1:])",
+        "shapes": "tuple([shape_of(a) for a in v])",
+        "dtypes": "tuple([dtype_of(a) for a in v])",
+    }
+    result = []
+    for name in wanted:
+        stem, _, suffix = name.rpartition("_")
+        if name in whole:
+            result.append(whole[name])
+        elif name in primitive.derived:
+            result.append(f"derived[{name!r}](*v)")
+        elif name in primitive.names:
+            result.append(f"v[{primitive.names.index(name)}]")
+        elif stem in primitive.names and suffix in ("shape", "dtype"):
+            result.append(f"{suffix}_of(v[{primitive.names.index(stem)}])")
+        else:
+            result.append(f"p[{name!r}]")
+    return result
+
+
+def names_read(rule: Rule | UnknownRule) -> list[str]:
+    """Return the names that a rule reads beside its cotangent or tangent.
+
+    Raises:
+        UnsupportedError: there is no rule, because the derivative is not known.
+    """
+    if isinstance(rule, UnknownRule):
+        raise rule.error()
+    code = getattr(rule, "__code__", None)
+    if code is None or code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
+        return list(inspect.signature(rule).parameters)[1:]
+    return list(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])  # a tenth of the time, at every import
+
+
+class Primitive(Entry):
+    """A function with derivative rules of its own.
+
+    Called with arrays it computes; called with a Tensor among them it is recorded. Array arguments are positional,
+    parameters are keywords, all given: the NumPy signature with its defaults is the business of `front`.
+
+    Attributes:
+        kind: `elementwise`, `linear`, `multilinear`, `general` or `constant`.
+        names: names of the array arguments; empty if there may be any number of them.
+        compute: `compute(*arrays, **params)`, the value.
+        vjps: VJP rules, one per array argument (`None`: derivative zero), or one joint rule.
+        jvps: JVP rules likewise, or `None` if they follow; one for any number of arrays gets the tangents of all active ones.
+        spec: `spec(*specs, **params)`, shape and dtype of the result.
+        multiple: the result is a tuple.
+        gather: the cotangent of the first argument is added into the place it was read from.
+        complex: whether complex arguments are accepted.
+        broadcasts: arguments of different shapes are combined, so cotangents may have to be summed.
+        views: its result may share the memory of its only argument, and then follows NumPy's rules for views.
+        ordered: of arrays in C order it makes one in C order, as elementwise ones do in any case.
+        writes: it replaces, or adds to, elements of its first argument.
+        contracts: it is the product of matrices, the sums of whose cotangents may be taken before they are multiplied.
+        selects: some elements of an argument do not reach the result, and get a cotangent of exactly zero.
+        derived: by name, what rules read that is made of the array arguments.
+        flat: of a constant one, the primitive with derivative zero that tapes record in its place: to these zero is not `None`.
+        partial: by some argument the derivative is not known.
+        pushes: JVP rules, one for each array argument, that read the same as the VJP rules, where these are other formulas; or
+            that are quicker than `jvps`, for plain arrays where no zero meets an infinity.
+        spends: VJP rules that may write into the first array that they read, for where the record alone holds it; or `None`.
+        steps: how derivatives pass a record with one differentiated input, and with two; `None` if the rules tell.
+        lost: `lost(t, *saved)`, with what both rules read, says for each result whether its cotangent is to be looked at (if
+            none of these is used, all are): the VJP rule finds there what tangents lack in the direction `t`. Empty if nothing.
+        looked_at_by: primitives of rules: one that was recorded for the same argument shows that this has been looked at.
+        batch: computes it for all examples of a batch at once (see `functad.primitives.batching`); `None` if that follows
+            from the kind.
+        linear_by: `linear_by(params)`, the positions of the arguments in which together it is linear, where that is not what
+            its kind and rules look like; `None` where it is.
+        owner: what a user has got of it, if it is that of a user.
+    """
+
+    status = "primitive"
+    flat: Primitive | None = None
+    lost: Callable[..., tuple[bool, ...]] | None = None
+    looked_at_by: tuple[Primitive, ...] = ()
+    batch: Callable[..., Any] | None = None
+    pushes: tuple[Rule, ...] | None = None
+    spends: tuple[Rule | None, ...] | None = None
+    steps: tuple[int, int] | None = None
+    linear_by: Callable[[Any], Container[int]] | None = None
+    owner: Any = None
+
+    def __init__(
+        self,
+        function: Any,
+        *,
+        kind: str,
+        names: Sequence[str],
+        compute: Callable[..., Any],
+        vjps: tuple[Rule | UnknownRule | None, ...],
+        doc: str,
+        samples: Samples | None,
+        name: str | None = None,
+        jvps: tuple[Rule | UnknownRule | None, ...] | None = None,
+        joint: bool = False,
+        spec: Callable[..., Any] | None = None,
+        multiple: bool = False,
+        gather: bool = False,
+        complex: bool = True,
+        broadcasts: bool = False,
+        derived: Mapping[str, Callable[..., Any]] | None = None,
+        internal: bool = False,
+        registered: bool = True,
+    ) -> None:
+        super().__init__(function, doc=doc, samples=samples, name=name)
+        self.kind = kind
+        self.names = tuple(names)
+        self.compute = compute
+        self.vjps = vjps
+        self.jvps = jvps
+        self.joint = joint
+        self.spec: Callable[..., Any] = spec or self.spec_by_stand_in
+        self.multiple = multiple
+        self.gather = gather
+        self.complex = complex
+        self.broadcasts = broadcasts
+        self.derived = derived or {}
+        self.contracts = self.writes = self.views = self.ordered = False
+        self.partial = any(isinstance(rule, UnknownRule) for rule in vjps)
+        self.selects = gather
+        self.front = self.__call__
+        self.reverse_plans, self.forward_plans = Plans(), Plans()
+        if internal:
+            INTERNAL.append(self)
+        elif registered:
+            ENTRIES[function] = self
+
+    def __call__(self, *arrays: Any, **params: Any) -> Any:
+        """Compute on arrays; record if a Tensor is among them."""
+        for a in arrays:
+            if type(a) not in PLAIN:
+                record = getattr(type(a), "__functad_record__", None)
+                if record is not None:
+                    return record(self, arrays, params)
+        return self.compute(*arrays, **params)
+
+    def __reduce__(self) -> Any:
+        from functad.primitives.importing import reduced  # noqa: PLC0415 - few programs pickle expression lists
+
+        return reduced(self)
+
+    def differentiable(self, position: int) -> bool:
+        """Say whether the derivative with respect to an array argument can be other than zero."""
+        if self.kind == "constant":
+            return False
+        return self.joint or position >= len(self.vjps) or self.vjps[position] is not None
+
+    def reverse_plan(self, active: tuple[int, ...]) -> Plan:
+        """Return the plan for pulling a cotangent back to the inputs at the positions `active`."""
+        plan = self.reverse_plans.get(active)
+        if plan is None:
+            rules = self.vjps if self.joint else tuple([self.vjps[i] for i in active])
+            named = [rule for rule in rules if rule is not None]
+            wants = [names_read(rule) for rule in named]  # raises if one is not known
+            plan = self.reverse_plans[active] = Plan(self, active, tuple(named), wants, self.joint)  # type: ignore[arg-type]
+        return plan
+
+    def like_the_rules(self, given: Any, active: tuple[int, ...], wants: list[list[str]]) -> tuple[Rule, ...] | None:
+        """Return those of some JVP rules that are for the active inputs, if they read given names; otherwise `None`."""
+        if given is None and self.kind == "elementwise" and self.jvps is None:
+            given = self.vjps
+        if given is None or max(active, default=0) >= len(given):
+            return None
+        rules = [given[i] for i in active]
+        if any(rule is None or isinstance(rule, UnknownRule) for rule in rules):
+            return None
+        return tuple(rules) if [names_read(rule) for rule in rules] == wants else None
+
+    @cached_property
+    def unary_plan(self) -> Plan | None:
+        """The plan for the only argument; `None` if the derivative is zero."""
+        return self.reverse_plan((0,)) if self.differentiable(0) else None
+
+    def spec_by_stand_in(self, *specs: Any, **params: Any) -> Any:
+        """Return the spec of the result by computing it on arrays that take no memory."""
+        with np.errstate(all="ignore"):
+            out = self.compute(*map(stand_in, specs), **params)
+        return tuple(map(spec_of, out)) if self.multiple else spec_of(out)
+
+
+class Composite(Entry):
+    """A function written out in terms of primitives; its derivatives follow."""
+
+    status = "composite"
+
+    def __init__(self, function: Any, body: Callable[..., Any], *, doc: str, samples: Samples, complex: bool = True) -> None:
+        super().__init__(function, doc=doc, samples=samples)
+        self.front = body
+        self.complex = complex
+        ENTRIES[function] = self
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the body."""
+        return self.front(*args, **kwargs)
+
+
+class Refused(Entry):
+    """A function that has no derivative, or no sense for a Tensor: calling it raises, and says what to write instead.
+
+    Attributes:
+        why: the reason.
+        instead: what to write instead.
+    """
+
+    status = "refused"
+
+    def __init__(self, function: Any, *, why: str, instead: str, samples: Samples, name: str | None = None) -> None:
+        super().__init__(function, doc=f"{why} {instead}", samples=samples, name=name)
+        self.why = why
+        self.instead = instead
+        self.front = self.__call__
+        ENTRIES[function] = self
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Refuse.
+
+        Raises:
+            UnsupportedError: always.
+        """
+        raise UnsupportedError(f"{shown_name(self.function)} of a Tensor, at {here()}: {self.why} {self.instead}")
+
+
+__all__ = ["ENTRIES", "INTERNAL", "ArraySpec", "Composite", "Entry", "Plan", "Primitive", "Refused", "Rule", "UnknownRule"]

@@ -1,0 +1,169 @@
+"""Writing at places that are Tensors of integers: those of an abstract trace, or that differ from example to example.
+
+`t[i] = v` with such an `i` records `place(t, v, i)`, `np.add.at(t, i, v)` records `place_add(t, v, i)`. Elsewhere an index is a
+parameter, see `functad.primitives.indexing.write`; here it is an argument, as in `gather`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives.arranging.reshape import TRANSPOSE, Calls
+from functad.primitives.batching import padded, spread_out
+from functad.primitives.entry import Primitive
+from functad.primitives.indexing.choose import kept
+from functad.primitives.indexing.index_parts import indexed_shape
+from functad.primitives.indexing.read import GATHER, BatchedIndex, Template, fill
+from functad.primitives.indexing.write import (
+    ForAll,
+    Path,
+    Step,
+    add_to_copy,
+    as_cotangent,
+    part,
+    squeezed,
+    write_into_copy,
+    written_spec,
+)
+from functad.primitives.kinds import general
+from functad.primitives.operands import zeros_for
+
+
+def place(a: Any, v: Any, /, *indices: Any, path: Path, template: Template) -> Any:
+    """Return an array with the elements at an index of one of its views replaced."""
+    return PLACE(a, v, *indices, path=path, template=template)
+
+
+def place_add(a: Any, v: Any, /, *indices: Any, path: Path, template: Template) -> Any:
+    """Return an array with something added to the elements at an index of one of its views."""
+    return PLACE_ADD(a, v, *indices, path=path, template=template)
+
+
+def _place(a: Any, v: Any, /, *indices: Any, path: Path, template: Template) -> Any:
+    return write_into_copy(a, v, path=path, index=fill(template, indices))
+
+
+def _place_add(a: Any, v: Any, /, *indices: Any, path: Path, template: Template) -> Any:
+    return add_to_copy(a, v, path=path, index=fill(template, indices))
+
+
+def _spec(a: Any, v: Any, *indices: Any, path: Path, template: Template) -> ArraySpec:
+    return written_spec(a, v, path=path, index=fill(template, tuple(map(spec_of, indices))))
+
+
+def _last(view: ArraySpec, indices: Sequence[Any], template: Template) -> Any:
+    """Return a mask of what is written that is true where nothing is written to the same place later."""
+    shape = indexed_shape(view.shape, fill(template, tuple(map(spec_of, indices))))
+    turns = np.arange(int(np.prod(shape))).reshape(shape)
+    winner = PLACE(np.zeros(view.shape, np.intp), turns, *indices, path=(), template=template)
+    return GATHER(winner, *indices, template=template) == turns
+
+
+def _place_vjp(g: Any, places: Any, path: Path, template: Template, v_shape: Any) -> Any:
+    view = part(g, path)
+    piece = GATHER(view, *places, template=template)
+    if any(map(shape_of, places)):  # one place cannot be repeated
+        piece = kept(piece, _last(ArraySpec(shape_of(view), dtype_of(view)), places, template))
+    return squeezed(as_cotangent(piece, path), v_shape)
+
+
+def _samples(array: Any) -> Calls:
+    """Return writes at one place and at several, of what is broadcast, among slices, and through views."""
+    turned = Step(TRANSPOSE, {"axes": (1, 0)})
+    one, two = np.array(1), np.array([2, 0])
+    return [
+        ((array(3), array(), one), {"path": (), "template": ("i",)}),
+        ((array(3), array(2), two), {"path": (), "template": ("i",)}),
+        ((array(2, 3), array(3), one), {"path": (), "template": ("i", "...")}),
+        ((array(2, 3), array(2, 1), two), {"path": (), "template": (":", "i")}),
+        ((array(2, 3, 3), array(2, 3), one, two), {"path": (), "template": ("i", "::-1", "i")}),
+        ((array(2, 3), array(2), two), {"path": (turned,), "template": ("i", 1)}),
+    ]
+
+
+def _place_samples(array: Any) -> Calls:
+    repeated = np.array([1, -1, 1, 2])
+    return [
+        *_samples(array),
+        ((array(3), array(1, 1), np.array([2, 0])), {"path": (), "template": ("i",)}),
+        ((array(3), array(4), repeated), {"path": (), "template": ("i",)}),
+        ((array(3, 2), array(4, 1), repeated), {"path": (), "template": ("i",)}),
+    ]
+
+
+def _add_samples(array: Any) -> Calls:
+    return [*_samples(array), ((array(3), array(3), np.array([1, -1, 1])), {"path": (), "template": ("i",)})]
+
+
+def _entry(
+    function: Callable[..., Any], compute: Callable[..., Any], a_rule: Any, v_rule: Any, jvps: Any, samples: Any, doc: str
+) -> Primitive:
+    entry = general(
+        function,
+        a_rule,
+        v_rule,
+        *[None] * 62,  # NumPy has at most 64 axes, and so many arrays at most in an index
+        compute=compute,
+        spec=_spec,
+        samples=samples,
+        jvps=jvps,
+        internal=True,
+        doc=doc,
+    )
+    entry.broadcasts = True
+    entry.derived = {"places": lambda a, v, *indices: tuple([i.copy() if type(i) is np.ndarray else i for i in indices])}
+    entry.batch = _batch
+    return entry
+
+
+def _batch(primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]) -> Any:
+    (a, v, *arrays), (a_batched, v_batched, *own) = values, batched
+    view = ArraySpec(shape_of(a)[a_batched:], dtype_of(a))
+    for step in params["path"]:
+        view = step.spec(view)
+    examples = [ArraySpec(shape_of(array)[b:], dtype_of(array)) for array, b in zip(arrays, own, strict=True)]
+    ndim = len(indexed_shape(view.shape, fill(params["template"], tuple(examples))))
+    index = BatchedIndex(size, arrays, own, params["template"], len(view.shape), whole=True)
+    v = v if v_batched else v[None] if shape_of(v) else np.reshape(v, (1,))
+    shape = shape_of(v)
+    if len(shape) > ndim + 1:  # axes of length 1 in front, which NumPy ignores
+        v = v.reshape((shape[0], *shape[len(shape) - ndim :]))
+    path = tuple([step._replace(primitive=ForAll(step.primitive, size)) for step in params["path"]])
+    a = spread_out(a, a_batched, size)
+    return primitive(a, index.back(padded(v, ndim)), *index.indices, path=path, template=index.template)
+
+
+PLACE: Primitive = _entry(
+    place,
+    _place,
+    lambda g, places, path, template: PLACE(g, dtype_of(g).type(0), *places, path=path, template=template),
+    lambda g, places, path, template, v_shape: _place_vjp(g, places, path, template, v_shape),
+    (
+        lambda t, places, path, template: PLACE(t, dtype_of(t).type(0), *places, path=path, template=template),
+        lambda t, a_shape, out_dtype, places, path, template: PLACE(
+            zeros_for(a_shape, out_dtype, t), t, *places, path=path, template=template
+        ),
+    ),
+    _place_samples,
+    "linear in both arrays; the cotangent of what was replaced is zero",
+)
+PLACE_ADD: Primitive = _entry(
+    place_add,
+    _place_add,
+    lambda g: g,
+    lambda g, places, path, template, v_shape: squeezed(
+        as_cotangent(GATHER(part(g, path), *places, template=template), path), v_shape
+    ),
+    (
+        lambda t: t,
+        lambda t, a_shape, out_dtype, places, path, template: PLACE_ADD(
+            zeros_for(a_shape, out_dtype, t), t, *places, path=path, template=template
+        ),
+    ),
+    _add_samples,
+    "linear in both arrays",
+)

@@ -1,0 +1,345 @@
+"""Reading by index, and its transpose: adding pieces at places of an array of zeros.
+
+An index is data where it can be: integers, slices, arrays of integers or booleans stand in the parameter `index` of `getitem`.
+Arrays of integers that are Tensors themselves (those of an abstract trace) are arguments of a second primitive, `gather`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.errors import UnsupportedError
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.places import here
+from functad.primitives.batching import everywhere, example_ndim, padded, spread_out
+from functad.primitives.entry import Primitive
+from functad.primitives.indexing.index_parts import (
+    Shape,
+    add_at,
+    array_axes,
+    holds_tensors,
+    indexed_shape,
+    is_basic,
+    plain_index,
+)
+from functad.primitives.kinds import general, linear
+from functad.primitives.operands import as_operand, zeros_for
+
+Calls = list[tuple[tuple[Any, ...], dict[str, Any]]]
+
+
+def get_item(x: Any, index: Any) -> Any:
+    """Return `x[index]` for a Tensor, or for an array and an index with Tensors in it."""
+    index = plain_index(index)
+    return gather(x, index) if holds_tensors(index) else GETITEM(x, index=index)
+
+
+def as_number(a: Any) -> Any:
+    """Return what has shape () as a number, as most functions of NumPy do; anything else as it is."""
+    return a if shape_of(a) else get_item(a, ())
+
+
+# Reading at places that are known while tracing
+
+
+def _getitem(a: Any, *, index: Any) -> Any:
+    return a[index]
+
+
+def _getitem_spec(a: Any, *, index: Any) -> ArraySpec:
+    spec = spec_of(a)
+    if spec.weak:
+        raise TypeError(f"a Python {type(spec.dtype.type().item()).__name__} cannot be indexed")
+    return ArraySpec(indexed_shape(spec.shape, index), spec.dtype)
+
+
+def _getitem_samples(array: Any) -> Calls:
+    """Return reads by every kind of index and their mixtures; `[1, -1, 1]` reads an element twice."""
+    repeated, column = np.array([1, -1, 1]), np.array([[0], [1]])
+    indices: list[tuple[Shape, Any]] = [
+        ((3,), 1),
+        ((3,), -1),
+        ((5,), slice(None, None, -2)),
+        ((3,), slice(2, 2)),
+        ((), ()),
+        ((), None),
+        ((), (None, Ellipsis)),
+        ((2, 3), (1, 2)),
+        ((2, 3), (slice(None), None, 1)),
+        ((2, 3), (Ellipsis, slice(0, 2))),
+        ((0, 2), (slice(None), 1)),
+        ((3,), repeated),
+        ((3,), np.array(2)),
+        ((3,), np.zeros((0, 2), np.intp)),
+        ((3, 2), repeated),
+        ((2, 3), (column, repeated)),
+        ((2, 3, 2), (slice(None), repeated, 0)),
+        ((2, 3, 2), (1, slice(None), np.array([1, 0, 1]))),
+        ((2, 3, 2), (Ellipsis, None, np.array([1, 0, 1]))),
+        ((3,), np.array([True, False, True])),
+        ((2, 3), np.array([[True, False, True], [False, False, True]])),
+        ((2, 3), (slice(None), np.array([False, True, True]))),
+        ((2, 3), (np.array([True, True]), np.array([2, 0]))),
+        ((3,), True),
+    ]
+    return [((array(*shape),), {"index": index}) for shape, index in indices]
+
+
+GETITEM = linear(
+    get_item,
+    lambda g, index, a_shape, a_dtype: scatter(g, indices=(index,), shape=a_shape, dtype=a_dtype),
+    compute=_getitem,
+    spec=_getitem_spec,
+    samples=_getitem_samples,
+    name="getitem",
+    gather=True,
+    internal=True,
+    doc="d(x[i]) = dx[i]; the cotangents of an element that is read repeatedly add up",
+)
+GETITEM.views = True
+GETITEM.pushes = (lambda t, index, a_shape, a_dtype: t[index],)
+
+
+def _behind(index: Any) -> tuple[Any, ...]:
+    """Return an index of one example as one of the whole batch."""
+    return (slice(None), *(index if type(index) is tuple else (index,)))
+
+
+def _getitem_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    """The batch axis stays in front, unless arrays in the index that do not stand side by side put theirs there."""
+    (a,), index = values, params["index"]
+    out = primitive(a, index=_behind(index))
+    if is_basic(index):
+        return out
+    _, count, separate = array_axes(index, len(shape_of(a)) - 1)
+    return np.moveaxis(out, count, 0) if separate else out
+
+
+GETITEM.batch = _getitem_batch
+
+
+def scatter(*pieces: Any, indices: tuple[Any, ...], shape: Shape, dtype: Any) -> Any:
+    """Return zeros of a shape and dtype to which each piece has been added at its index."""
+    return SCATTER(*pieces, indices=indices, shape=shape, dtype=dtype)
+
+
+def _scatter(*pieces: Any, indices: tuple[Any, ...], shape: Shape, dtype: Any) -> Any:
+    total = zeros_for(shape, dtype, pieces[0])
+    for index, piece in zip(indices, pieces, strict=True):
+        add_at(total, index, piece)
+    return total
+
+
+def _scatter_spec(*pieces: Any, indices: tuple[Any, ...], shape: Shape, dtype: Any) -> ArraySpec:
+    return ArraySpec(shape, dtype)
+
+
+def _scatter_samples(array: Any) -> Calls:
+    dtype = array().dtype
+    overlapping = (slice(0, 2), np.array([2, 2, 0]), np.array([True, False, True]))
+    return [
+        ((array(), array(2)), {"indices": (0, slice(1, 3)), "shape": (3,), "dtype": dtype}),
+        ((array(2), array(3), array(2)), {"indices": overlapping, "shape": (3,), "dtype": dtype}),
+        ((array(2, 2),), {"indices": ((slice(None), np.array([1, 1])),), "shape": (2, 3), "dtype": dtype}),
+        ((array(),), {"indices": ((),), "shape": (), "dtype": dtype}),
+    ]
+
+
+SCATTER = linear(
+    scatter,
+    lambda g, indices: [g[index] for index in indices],
+    compute=_scatter,
+    spec=_scatter_spec,
+    samples=_scatter_samples,
+    internal=True,
+    doc="zeros to which pieces are added; the transpose of reading by index",
+)
+
+
+def _scatter_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    indices, shape = params["indices"], params["shape"]
+    pieces = []
+    for piece, index in zip(everywhere(values, batched, size), indices, strict=True):
+        _, count, separate = (0, 0, False) if is_basic(index) else array_axes(index, len(shape))
+        pieces.append(np.moveaxis(piece, 0, count) if separate else piece)
+    return primitive(*pieces, indices=tuple(map(_behind, indices)), shape=(size, *shape), dtype=params["dtype"])
+
+
+SCATTER.batch = _scatter_batch
+
+
+# Reading at places that are Tensors
+
+Template = tuple[int | str | None, ...]
+"""An index as hashable data: `"i"` stands for the next array, `"1:3"` for a slice, `"..."` for an ellipsis."""
+
+
+def gather(a: Any, index: Any) -> Any:
+    """Return `a[index]`, where some of the arrays in the index are Tensors of integers."""
+    template, arrays = taken_apart(index)
+    return GATHER(as_operand(a), *arrays, template=template)
+
+
+def taken_apart(index: Any) -> tuple[Template, list[Any]]:
+    """Return what an index looks like, and the arrays in it, as integers.
+
+    Raises:
+        UnsupportedError: there is a single boolean in it.
+    """
+    template: list[int | str | None] = []
+    arrays: list[Any] = []
+    for part in index if type(index) is tuple else (index,):
+        if part is None or type(part) is int:
+            template.append(part)
+        elif part is Ellipsis:
+            template.append("...")
+        elif type(part) is slice:
+            bounds = ["" if bound is None else str(bound) for bound in (part.start, part.stop, part.step)]
+            template.append(":".join(bounds).removesuffix(":"))
+        elif dtype_of(part).kind != "b":
+            template.append("i")
+            arrays.append(part)
+        elif np.ndim(part) == 0:
+            raise UnsupportedError(f"an index with both a Tensor and {part!r} in it, at {here()}. Use None instead of True.")
+        else:
+            template.extend("i" * part.ndim)
+            arrays.extend(part.nonzero())
+    return tuple(template), arrays
+
+
+def fill(template: Template, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the index that a template stands for."""
+    remaining = iter(arrays)
+    index: list[Any] = []
+    for part in template:
+        if part == "i":
+            index.append(next(remaining))
+        elif part == "...":
+            index.append(Ellipsis)
+        elif isinstance(part, str):
+            index.append(slice(*[int(bound) if bound else None for bound in part.split(":")]))
+        else:
+            index.append(part)
+    return tuple(index)
+
+
+def _gather(a: Any, /, *indices: Any, template: Template) -> Any:
+    return a[fill(template, indices)]
+
+
+def _gather_spec(a: Any, *indices: Any, template: Template) -> ArraySpec:
+    spec = spec_of(a)
+    return ArraySpec(indexed_shape(spec.shape, fill(template, tuple(map(spec_of, indices)))), spec.dtype)
+
+
+def _gather_samples(array: Any) -> Calls:
+    repeated = np.array([1, -1, 1])
+    return [
+        ((array(3), repeated), {"template": ("i",)}),
+        ((array(2, 3, 2), np.array([[1], [0]]), np.array([0, 1, 1])), {"template": ("i", "::-1", None, "i")}),
+        ((array(2, 3), np.array(1)), {"template": ("...", "i", 0)}),
+    ]
+
+
+GATHER: Primitive = general(
+    gather,
+    lambda g, rest, template, a_shape, a_dtype: ADD_PIECE(g, *rest, template=template, shape=a_shape, dtype=a_dtype),
+    *[None] * 64,  # NumPy has at most 64 axes, and so many arrays at most in an index
+    compute=_gather,
+    spec=_gather_spec,
+    samples=_gather_samples,
+    jvps=(lambda t, rest, template: GATHER(t, *rest, template=template),),
+    internal=True,
+    doc="as getitem, with arrays of integers as arguments",
+)
+
+
+def add_piece(piece: Any, index: Any, shape: Shape, dtype: Any) -> Any:
+    """Return zeros of a shape and dtype to which a piece has been added at an index."""
+    return scatter(piece, indices=(index,), shape=shape, dtype=dtype)
+
+
+def _add_piece(g: Any, /, *indices: Any, template: Template, shape: Shape, dtype: Any) -> Any:
+    return _scatter(g, indices=(fill(template, indices),), shape=shape, dtype=dtype)
+
+
+def _add_piece_spec(g: Any, *indices: Any, template: Template, shape: Shape, dtype: Any) -> ArraySpec:
+    return ArraySpec(shape, dtype)
+
+
+ADD_PIECE: Primitive = general(
+    add_piece,
+    lambda g, rest, template: GATHER(g, *rest, template=template),
+    *[None] * 64,
+    compute=_add_piece,
+    spec=_add_piece_spec,
+    samples=lambda array: [((array(3), np.array([1, -1, 1])), {"template": ("i",), "shape": (3,), "dtype": array().dtype})],
+    jvps=(lambda t, rest, params: ADD_PIECE(t, *rest, **params),),
+    internal=True,
+    doc="the transpose of gather",
+)
+
+
+class BatchedIndex:
+    """How an index with arrays that may differ from example to example reads from a batch.
+
+    Attributes:
+        indices, template: the index into the array with the batch axis in front, if it is batched.
+        to_front: brings the batch axis of what is read to the front, and what the arrays read to its place.
+        back: the same for a piece to be added there.
+    """
+
+    def __init__(
+        self, size: int, arrays: Sequence[Any], batched: Sequence[bool], template: Template, ndim: int, *, whole: bool
+    ) -> None:
+        examples = [ArraySpec(shape_of(v)[b:], dtype_of(v)) for v, b in zip(arrays, batched, strict=True)]
+        first, count, separate = array_axes(fill(template, tuple(examples)), ndim)
+        self.indices, self.template = tuple(arrays), template
+        if not any(batched):
+            self.template = (":", *template)
+            self.moves: tuple[Any, Any] = (count if separate else 0, 0)
+            return
+        self.indices = tuple([padded(v, count) if b else v for v, b in zip(arrays, batched, strict=True)])
+        if not whole:
+            self.moves = (first, 0)
+            return
+        self.template = ("i", *template)
+        self.indices = (np.arange(size).reshape(size, *(1,) * count), *self.indices)
+        self.moves = (tuple(range(1, 1 + count)), tuple(range(1 + first, 1 + first + count)))
+
+    def to_front(self, out: Any) -> Any:
+        """Return what was read with the batch axis in front."""
+        return np.moveaxis(out, *self.moves)
+
+    def back(self, piece: Any) -> Any:
+        """Return a piece, the batch axis of which is in front, as the index writes it."""
+        return np.moveaxis(piece, *self.moves[::-1])
+
+
+def _gather_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    (a, *arrays), template = values, params["template"]
+    ndim = example_ndim(a, batched[0])
+    index = BatchedIndex(size, arrays, batched[1:], template, ndim, whole=batched[0])
+    return index.to_front(primitive(a, *index.indices, template=index.template))
+
+
+def _add_piece_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    (piece, *arrays), shape = values, params["shape"]
+    index = BatchedIndex(size, arrays, batched[1:], params["template"], len(shape), whole=True)
+    piece = index.back(spread_out(piece, batched[0], size))
+    return primitive(piece, *index.indices, template=index.template, shape=(size, *shape), dtype=params["dtype"])
+
+
+GATHER.batch = _gather_batch
+ADD_PIECE.batch = _add_piece_batch

@@ -1,0 +1,344 @@
+"""Writing into an array, as a pure function: the array with some of its elements replaced or added to.
+
+`t[i] = v` records `write(t, v)`, and the Tensor stands for the result. Where a view is written to, a write to the array that it
+views is recorded; `path` says how the view is read from that.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives.arranging.reshape import RESHAPE, TRANSPOSE, Calls
+from functad.primitives.batching import batch_call, padded, spread_out
+from functad.primitives.elementwise.conversion import copy_alike
+from functad.primitives.entry import Composite, Primitive
+from functad.primitives.indexing.choose import kept
+from functad.primitives.indexing.index_parts import add_at, array_axes, indexed_shape, is_basic, never_repeats
+from functad.primitives.indexing.read import GETITEM, get_item
+from functad.primitives.kinds import linear
+from functad.primitives.operands import is_traced
+
+
+class Step(NamedTuple):
+    """One operation of the way from an array to a view of it.
+
+    Attributes:
+        primitive: the operation, whose result is a view of its argument.
+        params: its parameters.
+        number: which of its results, if there are several.
+        writeable: whether NumPy lets one write into it.
+        copied: whether what is read from it is a copy and no further view, as with `t.flat`.
+    """
+
+    primitive: Any
+    params: dict[str, Any]
+    number: int | None = None
+    writeable: bool = True
+    copied: bool = False
+
+    def read(self, a: Any) -> Any:
+        """Return the view of an array or a Tensor; of an array, that of NumPy, where functad computes it as a copy."""
+        plain = type(self.primitive) is Composite and not is_traced(a)
+        out = (self.primitive.function if plain else self.primitive)(a, **self.params)
+        return out if self.number is None else out[self.number]
+
+    def spec(self, a: ArraySpec) -> ArraySpec:
+        """Return the shape and dtype of the view."""
+        out: Any = self.primitive.spec(a, **self.params)
+        return out if self.number is None else out[self.number]  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        inside = " ".join(f"{name}={value!r}" for name, value in self.params.items())
+        return f"{self.primitive.name} {inside}" + ("" if self.number is None else f" {self.number}")
+
+
+Path = tuple[Step, ...]
+
+
+def part(a: Any, path: Path) -> Any:
+    """Return the view of an array or a Tensor at the end of a path."""
+    for step in path:
+        a = step.read(a)
+    return a
+
+
+_PARTS = ("real", "imag")  # names, so that the primitives need not be loaded
+
+
+def choosing(path: Path) -> Path:
+    """Return the steps of a path that choose elements: positions and masks have no real and imaginary parts to choose from."""
+    return tuple([step for step in path if step.primitive.name not in _PARTS])
+
+
+def as_cotangent(piece: Any, path: Path) -> Any:
+    """Return what was read from a cotangent through a path as the cotangent of what was written there.
+
+    The cotangent of the imaginary part is minus that of the cotangent: `Re(g (x + i y)) = Re(g) x - Im(g) y`.
+    """
+    return -piece if any(step.primitive.name == "imag" for step in path) else piece
+
+
+def written(view: Any, index: Any) -> Any:
+    """Return the elements of a cotangent that belong to what was written at an index: of repeated ones, the last was."""
+    if index is Ellipsis:
+        return view
+    piece = get_item(view, index)
+    if never_repeats(index):
+        return piece
+    last = np.empty(shape_of(view), np.intp)
+    turns = np.arange(last[index].size).reshape(last[index].shape)
+    last[index] = turns
+    won = last[index] == turns
+    return piece if won.all() else kept(piece, won)
+
+
+def put(target: Any, path: Path, index: Any, v: Any, *, adds: bool) -> None:
+    """Write into an array or a Tensor, in place, or add to its elements, to repeated ones repeatedly."""
+    if is_traced(target):
+        type(target).__functad_put__(target, path, index, v, adds)
+        return
+    view = part(target, path)
+    if path and not np.may_share_memory(view, target):
+        _put_by_position(target, path, index, v, adds)  # the layout of this array has no such view
+    elif adds:
+        add_at(view, index, v)
+    else:
+        view[index] = v
+
+
+def _put_by_position(target: Any, path: Path, index: Any, v: Any, adds: bool) -> None:
+    places = part(np.arange(target.size).reshape(target.shape), choosing(path))[index]
+    chosen = flat = target.reshape(-1)
+    for step in path:
+        chosen = getattr(chosen, step.primitive.name) if step.primitive.name in _PARTS else chosen
+    if adds:
+        add_at(chosen, places, v)
+    else:
+        chosen[places] = v
+    if not np.may_share_memory(flat, target):
+        target[...] = flat.reshape(target.shape)
+
+
+def written_spec(*arrays: Any, path: Path, index: Any) -> ArraySpec:
+    """Return the shape and dtype of an array after a write; the arrays in the index may be specs.
+
+    Raises:
+        ValueError: what is written does not fit.
+    """
+    a, v = arrays
+    whole = spec_of(a)
+    spec = whole
+    for step in path:
+        spec = step.spec(spec)
+    place, given = indexed_shape(spec.shape, index), shape_of(v)
+    extra = max(0, len(given) - len(place))
+    if any(n != 1 for n in given[:extra]) or any(
+        n not in (1, m) for n, m in zip(given[extra:], place[len(place) - len(given) + extra :], strict=True)
+    ):
+        raise ValueError(f"could not broadcast input array from shape {given} into shape {place}")
+    return ArraySpec(whole.shape, whole.dtype)
+
+
+def _own(a: Any) -> Any:
+    """Return a copy of an array that lies as the array does; what was broadcast is spread out, as it is to be written to."""
+    return copy_alike(a) if type(a) is np.ndarray and 0 not in a.strides else np.copy(a)
+
+
+def write_into_copy(*arrays: Any, path: Path, index: Any) -> Any:
+    """Return a copy of an array, in which the elements at an index of one of its views are replaced."""
+    a, v = arrays
+    out = _own(a)
+    put(out, path, index, _without_zeros(v, path), adds=False)
+    return out
+
+
+def add_to_copy(*arrays: Any, path: Path, index: Any) -> Any:
+    """Return a copy of an array, in which something is added to the elements at an index of one of its views."""
+    a, v = arrays
+    out = _own(a)
+    put(out, path, index, _without_zeros(v, path), adds=True)
+    return out
+
+
+def _without_zeros(v: Any, path: Path) -> Any:
+    """Return a complex tangent of zeros as a real one if it is written into a part, lest NumPy warns of what is lost."""
+    return v.real if len(choosing(path)) < len(path) and dtype_of(v).kind == "c" and not np.any(v) else v
+
+
+def _samples(array: Any) -> Calls:
+    """Return writes of scalars, arrays and what is broadcast, at every kind of index, directly and through views."""
+    column = Step(GETITEM, {"index": (slice(None), 1)})
+    turned = Step(TRANSPOSE, {"axes": (1, 0)})
+    flat = Step(RESHAPE, {"shape": (6,)})
+    return [
+        ((array(3), array()), {"path": (), "index": 1}),
+        ((array(3), array(2)), {"path": (), "index": slice(1, None)}),
+        ((array(3), array()), {"path": (), "index": Ellipsis}),
+        ((array(2, 3), array(3)), {"path": (), "index": 0}),
+        ((array(2, 3), array(1)), {"path": (), "index": (slice(None), np.array([0, 2]))}),
+        ((array(3), array(2)), {"path": (), "index": np.array([True, False, True])}),
+        ((array(3), array(2)), {"path": (), "index": np.array([2, 0])}),
+        ((array(2, 3), array(2)), {"path": (column,), "index": Ellipsis}),
+        ((array(2, 3), array(2)), {"path": (turned,), "index": 2}),
+        ((array(2, 3), array()), {"path": (flat,), "index": 4}),
+        ((array(2, 3), array(2)), {"path": (turned, flat), "index": slice(3, 5)}),
+        ((array(), array()), {"path": (), "index": ()}),
+        ((array(0), array()), {"path": (), "index": slice(None)}),
+    ]
+
+
+def _write_samples(array: Any) -> Calls:
+    return [
+        *_samples(array),
+        ((array(3), array(1, 2)), {"path": (), "index": np.array([2, 0])}),
+        ((array(3), array(4)), {"path": (), "index": np.array([2, 0, 2, -1])}),
+        ((array(2, 3), array(2, 1)), {"path": (), "index": (slice(None), np.array([2, 0, 2]))}),
+    ]
+
+
+def _add_samples(array: Any) -> Calls:
+    return [*_samples(array), ((array(3), array(3)), {"path": (), "index": np.array([2, 0, 2])})]
+
+
+def write(a: Any, v: Any, /, *, path: Path, index: Any) -> Any:
+    """Return an array with the elements at an index of one of its views replaced."""
+    return WRITE(a, v, path=path, index=index)
+
+
+def add(a: Any, v: Any, /, *, path: Path, index: Any) -> Any:
+    """Return an array with something added to the elements at an index of one of its views."""
+    return ADD_TO(a, v, path=path, index=index)
+
+
+def _write_vjp(g: Any, path: Path, index: Any, shapes: Any) -> tuple[Any, Any]:
+    view = part(g, path)
+    piece = as_cotangent(written(view, index), path)
+    return WRITE(g, dtype_of(view).type(0), path=path, index=index), squeezed(piece, shapes[1])
+
+
+def _add_vjp(g: Any, path: Path, index: Any, shapes: Any) -> tuple[Any, Any]:
+    return g, squeezed(as_cotangent(get_item(part(g, path), index), path), shapes[1])
+
+
+def squeezed(piece: Any, shape: tuple[int, ...]) -> Any:
+    """Return what was read with as many axes as what was written, which may have more of length 1 in front."""
+    own = shape_of(piece)
+    return piece.reshape((1,) * (len(shape) - len(own)) + own) if len(shape) > len(own) else piece
+
+
+WRITE: Primitive = linear(
+    write,
+    _write_vjp,
+    compute=write_into_copy,
+    spec=written_spec,
+    samples=_write_samples,
+    internal=True,
+    doc="linear in both arguments; the cotangent of what was replaced is zero",
+)
+ADD_TO: Primitive = linear(
+    add,
+    _add_vjp,
+    compute=add_to_copy,
+    spec=written_spec,
+    samples=_add_samples,
+    internal=True,
+    doc="linear in both arguments",
+)
+
+
+for _entry in (WRITE, ADD_TO):
+    _entry.broadcasts = _entry.writes = True
+
+
+class ForAll:
+    """A step of a path, taken for all examples of a batch, or of a batch of batches.
+
+    Attributes:
+        primitive: the operation on one example, whose result is a view of its argument.
+        sizes: the numbers of examples, the outermost first.
+    """
+
+    def __init__(self, primitive: Any, size: int) -> None:
+        nested = isinstance(primitive, ForAll)
+        self.primitive = primitive.primitive if nested else primitive
+        self.sizes = (size, *primitive.sizes) if nested else (size,)
+        self.name = primitive.name
+
+    def __call__(self, a: Any, **params: Any) -> Any:
+        """Return the views of all examples."""
+        out = batch_call(self.primitive, math.prod(self.sizes), (self._moved(a, len(self.sizes)),), (True,), params)
+        return tuple([self._moved(one, 1) for one in out]) if self.primitive.multiple else self._moved(out, 1)
+
+    def _moved(self, a: Any, ndim: int) -> Any:
+        """Return an array with its first axes as one, or, if `ndim` is 1, with its first axis as those of all batches."""
+        if len(self.sizes) == 1:
+            return a
+        front = self.sizes if ndim == 1 else (math.prod(self.sizes),)
+        return a.reshape((*front, *shape_of(a)[ndim:]))
+
+    def spec(self, a: ArraySpec, **params: Any) -> Any:
+        """Return the shape and dtype of what is read."""
+        out: Any = self.primitive.spec(ArraySpec(a.shape[len(self.sizes) :], a.dtype), **params)
+        if self.primitive.multiple:
+            return tuple([ArraySpec((*self.sizes, *one.shape), one.dtype) for one in out])
+        return ArraySpec((*self.sizes, *out.shape), out.dtype)
+
+
+def batched_write(size: int, a: Any, v: Any, v_batched: bool, path: Path, index: Any) -> tuple[Any, Path, Any]:
+    """Return what is to be written, through which views, and at which index, so that it is written for all examples at once.
+
+    Args:
+        size: the number of examples.
+        a: the array that is written to, with the batch axis in front.
+        v: what is written, with the batch axis in front if `v_batched` says so.
+        v_batched: whether that differs from example to example.
+        path: how the view that is written to is read from the array of one example.
+        index: where it is written there.
+    """
+    spec = ArraySpec(shape_of(a)[1:], dtype_of(a))
+    for step in path:
+        spec = step.spec(spec)
+    place = indexed_shape(spec.shape, index)
+    shape = shape_of(v)[v_batched:]
+    if len(shape) > len(place):  # axes of length 1 in front, which NumPy ignores
+        v = v.reshape((*shape_of(v)[:v_batched], *shape[len(shape) - len(place) :]))
+    everywhere = tuple([step._replace(primitive=ForAll(step.primitive, size)) for step in path])
+    whole = (slice(None), *(index if type(index) is tuple else (index,)))
+    count, separate = (0, False) if is_basic(index) else array_axes(index, len(spec.shape))[1:]
+    if separate and (v_batched or shape):  # NumPy then puts the axes of the arrays in the index first, before that of the batch
+        v = np.moveaxis(padded(v if v_batched else v[None], len(place)), 0, count)
+    elif v_batched:
+        v = padded(v, len(place))
+    return v, everywhere, whole
+
+
+def _batch(primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]) -> Any:
+    a, v = values
+    a = spread_out(a, batched[0], size)
+    v, path, index = batched_write(size, a, v, batched[1], **params)
+    return primitive(a, v, path=path, index=index)
+
+
+WRITE.batch = ADD_TO.batch = _batch
+
+
+def is_alone(values: list[Any], place: int) -> bool:
+    """Say whether nothing but a list holds one of its values, so that it may be written to in place."""
+    return _references(values, place) == _ALONE
+
+
+def _references(values: list[Any], place: int) -> int:
+    value, values[place] = values[place], None
+    count = sys.getrefcount(value)
+    values[place] = value
+    return count
+
+
+# What `_references` gives for a value that only the list holds; versions of Python count differently.
+_ALONE = _references([np.zeros(1)], 0)

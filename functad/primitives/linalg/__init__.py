@@ -1,0 +1,1 @@
+"""Products of matrices, linear systems, decompositions, eigenvalues and singular values."""

@@ -1,0 +1,212 @@
+"""Decompositions of matrices without eigenvalues: `cholesky`, `qr`; and what completes a set of orthonormal vectors.
+
+The rules follow M. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic differentiation"
+(2008), section 3, carried over to complex numbers. Nothing is conjugated: the walks pair a cotangent and a tangent as
+`Re(sum(g t))`.
+
+What NumPy does not read has derivative zero: `cholesky` reads one triangle of a matrix that it takes to be Hermitian, and the
+cotangent is in that triangle.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functad.errors import UnsupportedError
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.places import here
+from functad.primitives.batching import stacked
+from functad.primitives.elementwise.conversion import laid_out
+from functad.primitives.kinds import general
+from functad.primitives.linalg.solve import (
+    SOLVE,
+    Calls,
+    adjoint,
+    completed,
+    conjugate,
+    lower_half,
+    matrix,
+    regular,
+    same_inexact,
+)
+
+# Cholesky
+
+
+def _cholesky(a: Any) -> Any:
+    return np.linalg.cholesky(a)
+
+
+def _cholesky_vjp(g: Any, out: Any) -> Any:
+    """`P(w + w^H)` with `w = l^-T P(l^T g) conj(l)^-1`, where `P` takes the lower triangle and half the diagonal."""
+    x = SOLVE(out.mT, lower_half(out.mT @ g))
+    w = SOLVE(adjoint(out), x.mT).mT
+    return lower_half(w + adjoint(w))
+
+
+def _cholesky_jvp(t: Any, out: Any) -> Any:
+    """`l P(l^-1 h l^-H)`, where `h` is the tangent made Hermitian."""
+    return out @ lower_half(SOLVE(out, adjoint(SOLVE(out, completed(t)))))
+
+
+def positive(array: Any, *shape: int) -> Any:
+    """Return sample matrices that are positive definite in either triangle."""
+    a = array(*shape, low=-0.8, high=0.8)
+    return a + 3 * np.eye(shape[-1], dtype=a.dtype)
+
+
+CHOLESKY = general(
+    np.linalg.cholesky,
+    _cholesky_vjp,
+    jvps=(_cholesky_jvp,),
+    compute=_cholesky,
+    spec=same_inexact,
+    samples=lambda array: [
+        ((positive(array, 3, 3),), {}), ((positive(array, 2, 2, 2),), {}), ((positive(array, 3, 3),), {"upper": True}),
+        ((positive(array, 1, 1),), {}), ((array(0, 0),), {}), ((array(0, 2, 2),), {}),
+    ],
+    doc="dl = l P(l^-1 da l^-H), P: lower triangle, half the diagonal; the triangle that is not read has derivative 0",
+)  # fmt: skip
+CHOLESKY.batch = stacked
+
+
+def cholesky(a: Any, /, *, upper: bool = False) -> Any:
+    """Return the lower triangular `l` with `a = l l^H`, or the upper triangular `u` with `a = u^H u`."""
+    a = matrix(a, "cholesky", square=True)
+    return laid_out(adjoint(CHOLESKY(adjoint(a))), "C") if upper else CHOLESKY(a)
+
+
+CHOLESKY.front = cholesky
+
+
+def spread(array: Any, *shape: int) -> Any:
+    """Return sample matrices with eigenvalues and singular values far from each other."""
+    a = array(*shape, low=-0.8, high=0.8)
+    return a + np.eye(*shape[-2:], dtype=a.dtype) * (1 + 2 * np.arange(shape[-1], dtype=a.real.dtype))
+
+
+def real_samples(samples: Any) -> Any:
+    """Return the samples with real matrices only: LAPACK chooses the phases of complex vectors, and differences see that."""
+
+    def parts(array: Any) -> Calls:
+        return [((args[0].real, *args[1:]), kwargs) for args, kwargs in samples(array)]
+
+    return parts
+
+
+# QR
+
+_QRResult: Any = type(np.linalg.qr(np.ones((1, 1))))
+
+
+def _qr(a: Any) -> Any:
+    return np.linalg.qr(a)
+
+
+def _qr_vjp(g: Any, out: Any) -> Any:
+    """`(g_q + conj(q) k) r^-T` with `k = m - P(m - m^H)` and `m = g_r r^T - q^T g_q`, P: lower triangle, half the diagonal."""
+    of_q, of_r = g
+    q, r = out
+    m = of_r @ r.mT - q.mT @ of_q
+    k = m - lower_half(m - adjoint(m))
+    return SOLVE(r, (of_q + conjugate(q) @ k).mT).mT
+
+
+def _qr_spec(a: Any) -> Any:
+    spec = same_inexact(a)
+    *batch, _, columns = spec.shape
+    return _QRResult(spec, ArraySpec((*batch, columns, columns), spec.dtype))
+
+
+QR = general(
+    np.linalg.qr,
+    _qr_vjp,
+    compute=_qr,
+    spec=_qr_spec,
+    multiple=True,
+    samples=lambda array: [
+        ((regular(array, 3, 3),), {}), ((regular(array, 3, 2),), {}), ((regular(array, 2, 3),), {}),
+        ((regular(array, 2, 3, 2), "r"), {}), ((regular(array, 2, 2),), {"mode": "complete"}), ((array(0, 0),), {}),
+        ((regular(array, 3, 2).real,), {"mode": "complete"}), ((regular(array, 2, 3),), {"mode": "complete"}),
+    ],
+    doc="dr = (x - w) r, dq = da r^-1 - q (x - w), x = q^H da r^-1, w = P(x) - P(x)^H, P: lower triangle, half the diagonal",
+)  # fmt: skip
+QR.batch = stacked
+
+
+def qr(a: Any, mode: str = "reduced") -> Any:
+    """Return `q` with orthonormal columns and upper triangular `r` with `a = q r`, or `r` alone.
+
+    With `mode="complete"` the columns of q beyond those of a are any basis of what is left; only derivatives of what does not
+    depend on the choice have a meaning.
+
+    Raises:
+        UnsupportedError: LAPACK's own form of the result is asked for.
+    """
+    a = matrix(a, "qr")
+    rows, columns = shape_of(a)[-2:]
+    if mode not in ("reduced", "complete", "r", "raw"):
+        raise ValueError(f"Unrecognized mode {mode!r}")
+    if mode == "raw":
+        raise UnsupportedError(
+            f"np.linalg.qr with mode='raw', at {here()}: the reflections that LAPACK makes q of have no derivative rule. "
+            f"Use mode='reduced' or mode='complete'."
+        )
+    if rows < columns:
+        q, left = QR(a[..., :rows])
+        r = np.concatenate((left, adjoint(q) @ a[..., rows:]), -1)
+        return r if mode == "r" else _QRResult(q, r)
+    q, r = QR(a)
+    if mode == "complete" and rows > columns:
+        below = np.zeros((*shape_of(a)[:-2], rows - columns, columns), dtype_of(r))
+        return _QRResult(np.concatenate((q, complement(q, a, of="q")), -1), np.concatenate((r, below), -2))
+    return r if mode == "r" else _QRResult(q, r)
+
+
+QR.front = qr
+
+
+# Bases of what is left
+
+
+def complement(u: Any, a: Any, *, of: str) -> Any:
+    """Return the columns that a complete decomposition of `a` adds to the orthonormal columns `u` of a reduced one."""
+    return COMPLEMENT(u, a, of=of)
+
+
+def _complement(u: Any, a: Any, *, of: str) -> Any:
+    k, a = u.shape[-1], a.astype(u.dtype, copy=False)
+    if of == "q":
+        c = np.linalg.qr(a, "complete").Q[..., k:]
+    else:
+        result = np.linalg.svd(a)
+        c = result.U[..., k:] if of == "u" else result.Vh[..., k:, :].conj().mT
+    return c - u @ (adjoint(u) @ c)  # rounding, and what makes it a function of u
+
+
+def _complement_spec(u: Any, a: Any, *, of: str) -> ArraySpec:
+    spec = spec_of(u)
+    rows, columns = spec.shape[-2:]
+    return ArraySpec((*spec.shape[:-1], rows - columns), spec.dtype)
+
+
+def _complement_samples(array: Any) -> Calls:
+    a, dtype = np.array([[2, 1], [0, 3], [1, 0]]), array().dtype
+    u = (np.linalg.qr(a).Q * np.exp(1j if dtype.kind == "c" else 0)).astype(dtype)  # orthogonal to what completes a
+    return [((u, a), {"of": "q"}), ((u, a), {"of": "u"}), ((u, a.T), {"of": "v"})]
+
+
+COMPLEMENT = general(
+    complement,
+    lambda g, u, out: -conjugate(out @ (g.mT @ u)),
+    None,
+    jvps=(lambda t, u, out: -(u @ (adjoint(t) @ out)), None),
+    compute=_complement,
+    spec=_complement_spec,
+    samples=_complement_samples,
+    internal=True,
+    doc="-u du^H c: the least turning that keeps the columns c orthogonal to u",
+)
+COMPLEMENT.batch = stacked

@@ -1,0 +1,409 @@
+"""Eigenvalues and eigenvectors, of Hermitian matrices (`eigh`, `eigvalsh`) and of all others (`eig`, `eigvals`).
+
+The rules follow M. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic differentiation"
+(2008), section 3.1. Nothing is conjugated: the walks pair a cotangent and a tangent as `Re(sum(g t))`. For equal eigenvalues
+see `degeneracy`.
+
+`eigh` takes its matrix to be Hermitian and reads one triangle; the cotangent is in that triangle. Complex vectors have an
+arbitrary phase, which LAPACK chooses: here they do not turn in it (`v_i^H dv_i = 0`), and only derivatives of what does not
+depend on the phase have a meaning. The vectors of `eig` have length 1 and a largest element that is real, and so are their
+derivatives made.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functad.errors import DegenerateError
+from functad.expressions.spec import ArraySpec, dtype_of, spec_of
+from functad.places import here
+from functad.primitives.batching import stacked
+from functad.primitives.entry import Plan, names_read
+from functad.primitives.kinds import composite, constant, general
+from functad.primitives.linalg.decompositions import real_samples, spread
+from functad.primitives.linalg.degenerate import (
+    TIED,
+    aligned,
+    alike,
+    are_tied,
+    fixed,
+    forwards,
+    gaps,
+    guarded,
+    held,
+    mixes,
+    others,
+    parts,
+    tied,
+    turning,
+    unjoined,
+)
+from functad.primitives.linalg.solve import (
+    SOLVE,
+    Calls,
+    adjoint,
+    completed,
+    conjugate,
+    matrix,
+    real_dtype,
+    regular,
+    same_inexact,
+)
+from functad.primitives.operands import concrete, is_absent, is_traced
+
+# Hermitian matrices. The primitives take a whole Hermitian matrix, completed from the triangle that is read.
+
+_EighResult: Any = type(np.linalg.eigh(np.ones((1, 1))))
+_EigResult: Any = type(np.linalg.eig(np.ones((1, 1))))
+
+
+def _diagonal(x: Any) -> Any:
+    return np.diagonal(x, 0, -2, -1)
+
+
+def _eigh(a: Any, *, uplo: Any) -> Any:
+    return np.linalg.eigh(a, uplo)  # the triangles are alike, but the signs of the vectors differ
+
+
+def _held_fast(a: Any, out: Any) -> tuple[Any, Any, Any]:
+    """Return eigenvalues, vectors that raise where a derivative of theirs would lose something, and which values are equal."""
+    w, v = out
+    same = tied(w)
+    if is_traced(a):
+        still = held(v)
+        v = fixed(v, adjoint(still) @ a @ still, same)
+    return w, v, same
+
+
+def _eigh_vjp(g: Any, a: Any, out: Any) -> Any:
+    """`conj(v) (diag(g_w) + F k / 2) v^T` with `k = m - m^H`, `m = v^T g_v`, `F_ij = 1 / (w_j - w_i)`."""
+    of_w, of_v = g
+    w, v, same = _held_fast(a, out)
+    m = v.mT @ of_v
+    if not is_absent(of_w):
+        of_w = alike(of_w, same) if is_absent(of_v) else unjoined(of_w, m, same, np.False_)
+    core = 0.5 * gaps(w, same) * turning(m - adjoint(m), m, same)
+    return conjugate(v) @ (of_w[..., :, None] * v.mT + core @ v.mT)
+
+
+def _eigh_jvp(t: Any, a: Any, out: Any) -> Any:
+    """`(diag(x), v (F x))` with `x = v^H t v` and `F_ij = 1 / (w_j - w_i)`."""
+    w, v, same = _held_fast(a, out)
+    x = adjoint(v) @ t @ v
+    return _diagonal(x).real, v @ (gaps(w, same) * x)
+
+
+def _eigh_spec(a: Any, *, uplo: str = "L") -> Any:
+    spec = same_inexact(a)
+    return _EighResult(ArraySpec(spec.shape[:-1], real_dtype(spec.dtype)), spec)
+
+
+def _eigh_samples(array: Any) -> Calls:
+    return [
+        ((spread(array, 3, 3),), {}), ((spread(array, 3, 3), "U"), {}), ((spread(array, 2, 2, 2),), {"UPLO": "l"}),
+        ((spread(array, 1, 1),), {}), ((array(0, 0),), {}),
+    ]  # fmt: skip
+
+
+EIGH = general(
+    np.linalg.eigh,
+    _eigh_vjp,
+    jvps=(_eigh_jvp,),
+    compute=_eigh,
+    spec=_eigh_spec,
+    multiple=True,
+    samples=real_samples(_eigh_samples),
+    doc="dw = diag(v^H da v), dv = v (F v^H da v), F_ij = 1 / (w_j - w_i), 0 for equal eigenvalues; raises where that is wrong",
+)
+EIGH.batch = stacked
+
+
+def _hermitian(a: Any, name: str, UPLO: str) -> Any:  # NumPy's name
+    a = matrix(a, name, square=True)
+    if UPLO.upper() not in ("L", "U"):
+        raise ValueError("UPLO argument must be 'L' or 'U'")
+    return completed(a if UPLO.upper() == "L" else adjoint(a))
+
+
+def eigh(a: Any, UPLO: str = "L") -> Any:
+    """Return eigenvalues and eigenvectors of Hermitian matrices, of which one triangle is read."""
+    return EIGH(_hermitian(a, "eigh", UPLO), uplo=UPLO.upper())
+
+
+EIGH.front = eigh
+EIGH.lost = lambda t, a, out: _lost(out, lambda v: adjoint(v) @ t @ v)
+
+
+def _lost(out: Any, transformed: Any) -> tuple[bool, ...]:
+    """Say that vectors are to be looked at where values are equal, and values too if the direction mixes those."""
+    same = tied(out[0])
+    if not are_tied(same):
+        return ()
+    x = transformed(out[1])
+    return (mixes(x, others(same), x), True) if x.any() else ()
+
+
+def _vectors_along(t: Any, a: Any) -> Any:
+    """Return the values, the vectors of `a + h t` for small `h`, which differ from those of `a` where values are equal."""
+    out = EIGH(a, uplo="L")
+    w, v = out
+    same = tied(w)
+    x = held(adjoint(v) @ t @ v)
+    turn = aligned(x, same)
+    v = v @ turn
+    return _held_fast(a, (w, forwards(v, x, turn, same) if is_traced(a) else v))
+
+
+def _eigvalsh_jvp(t: Any, a: Any, out: Any) -> Any:  # what the VJP rule reads, for `lost`
+    """`diag(v^H t v)`, in a basis where `v^H t v` has no other elements between equal eigenvalues."""
+    v = _vectors_along(t, a)[1]
+    return _diagonal(adjoint(v) @ t @ v).real
+
+
+EIGVALSH = general(
+    np.linalg.eigvalsh,
+    lambda g, a, out: eigenvalue_cotangent(a, alike(g, tied(out))),
+    jvps=(_eigvalsh_jvp,),
+    compute=lambda a: np.linalg.eigvalsh(a),
+    spec=lambda a: _eigh_spec(a)[0],
+    samples=_eigh_samples,
+    doc="dw = diag(v^H da v); at equal eigenvalues second derivatives in forward over reverse mode",
+)
+EIGVALSH.batch = stacked
+
+
+def eigvalsh(a: Any, UPLO: str = "L") -> Any:
+    """Return the eigenvalues of Hermitian matrices, of which one triangle is read."""
+    return EIGVALSH(_hermitian(a, "eigvalsh", UPLO))
+
+
+EIGVALSH.front = eigvalsh
+
+
+def _eigvalsh_lost(t: Any, a: Any, out: Any) -> tuple[bool, ...]:
+    """Say that values are to be looked at where equal ones part in the direction."""
+    same = tied(out)
+    if not are_tied(same) or not t.any():
+        return ()
+    v = np.linalg.eigh(a).eigenvectors
+    return (True,) if parts(adjoint(v) @ t @ v, same) else ()
+
+
+EIGVALSH.lost = _eigvalsh_lost
+
+
+def eigenvalue_cotangent(a: Any, weights: Any) -> Any:
+    """Return `conj(v) diag(weights) v^T`, the cotangent of a matrix for one of its eigenvalues."""
+    return COTANGENT(a, weights)
+
+
+def _half_sum(a: Any) -> Any:
+    """Return the Hermitian part of a matrix, of which the cotangent is a function."""
+    return 0.5 * (a + adjoint(a))
+
+
+def _cotangent(a: Any, weights: Any) -> Any:
+    v = np.linalg.eigh(_half_sum(a)).eigenvectors
+    return (v.conj() * weights[..., None, :]) @ v.mT
+
+
+def _cotangent_vjp(g: Any, a: Any, weights: Any) -> tuple[Any, Any]:
+    """`conj(v (D y) v^H)` and `diag(y)`, with `y = v^H g v` and `D_ij = (g_j - g_i) / (w_j - w_i)` of the weights."""
+    a = _half_sum(a)
+    w, v, same = _held_fast(a, EIGH(a, uplo="L"))
+    y = adjoint(v) @ g @ v
+    ratios = (weights[..., None, :] - weights[..., :, None]) * gaps(w, same)
+    return conjugate(_half_sum(v @ (ratios * guarded(y, y, others(same))) @ adjoint(v))), _diagonal(y).real
+
+
+def _cotangent_jvp(ts: Any, a: Any, weights: Any) -> Any:
+    """`conj(v (diag(s) + D x) v^H)` with `x = v^H t v`, in a basis where x has no elements between equal eigenvalues.
+
+    The tangent `s` of the weights follows from that of the eigenvalues, which was found in the same basis.
+    """
+    t, s = ts
+    if t is None:
+        return eigenvalue_cotangent(a, s)
+    t = _half_sum(t)
+    w, v, same = _vectors_along(t, _half_sum(a))
+    core = (weights[..., None, :] - weights[..., :, None]) * gaps(w, same) * (adjoint(v) @ t @ v)
+    result = v @ core @ adjoint(v)
+    if s is not None:
+        result = result + (v * s[..., None, :]) @ adjoint(v)
+    return conjugate(result)
+
+
+COTANGENT = general(
+    eigenvalue_cotangent,
+    _cotangent_vjp,
+    joint=True,
+    compute=_cotangent,
+    spec=lambda a, weights: same_inexact(a),
+    samples=lambda array: [((spread(array, 3, 3), array(3).real), {}), ((spread(array, 2, 2, 2), array(2, 2).real), {})],
+    internal=True,
+    doc="d(v g v^H) = v (dg + D (v^H da v)) v^H, D_ij = (g_j - g_i) / (w_j - w_i)",
+)
+COTANGENT.batch = stacked
+COTANGENT.linear_by = lambda params: (1,)
+EIGVALSH.looked_at_by = (COTANGENT, EIGH)
+
+
+def together(primitive: Any, rule: Any) -> None:
+    """Give a primitive of two arguments one JVP rule for both, `rule(ts, ...)`, where a tangent may be `None`."""
+    parts = {(0, 1): lambda ts: ts, (0,): lambda ts: (ts[0], None), (1,): lambda ts: (None, ts[0])}
+    for active, both in parts.items():
+        push = _pushing(rule, both)
+        primitive.forward_plans[active] = Plan(primitive, active, (push,), [names_read(rule)], True)
+
+
+def _pushing(rule: Any, both: Any) -> Any:
+    return lambda ts, *values: rule(both(ts), *values)
+
+
+together(COTANGENT, _cotangent_jvp)
+
+
+# All other matrices
+
+
+def _eig(a: Any) -> Any:
+    return np.linalg.eig(a)
+
+
+def _largest(v: Any) -> Any:
+    """Return one at the largest real element of each column, else zero."""
+    sizes = np.where(v.imag == 0, np.abs(v), -1.0) if v.dtype.kind == "c" else np.abs(v)
+    rows = np.arange(v.shape[-2])[:, None]
+    return (rows == np.argmax(sizes, -2, keepdims=True)).astype(v.real.dtype) if rows.size else sizes
+
+
+LARGEST = constant(
+    _largest,
+    spec=lambda v: ArraySpec(spec_of(v).shape, real_dtype(spec_of(v).dtype)),
+    samples=lambda array: [((array(3, 3),), {}), ((array(0, 0),), {})],
+    name="largest",
+    internal=True,
+    doc="a position has no derivative",
+)
+LARGEST.batch = stacked
+
+
+def _eig_tied(w: Any, v: Any) -> Any:
+    s = np.linalg.svdvals(v)
+    if (s[..., -1:] < 16 * s.shape[-1] * np.finfo(s.dtype).eps).any():
+        raise DegenerateError(
+            f"The eigenvectors of a matrix are linearly dependent, at {here()}: nor have eigenvalues and vectors a derivative. "
+            f"Use functions of the matrix itself instead, such as trace, det, inv or matrix_power."
+        )
+    return TIED.compute(w)
+
+
+EIG_TIED = constant(
+    _eig_tied,
+    spec=lambda w, v: TIED.spec(w),
+    samples=lambda array: [((array(3), regular(array, 3, 3)), {})],
+    name="eig_tied",
+    internal=True,
+    doc="the result is boolean",
+)
+EIG_TIED.batch = stacked
+
+
+def _eig_held_fast(a: Any, out: Any) -> tuple[Any, Any, Any]:
+    w, v = out
+    same = EIG_TIED(w, v)
+    if is_traced(a):
+        still = held(v)
+        v = fixed(v, SOLVE(still, a @ still), same)
+    return w, v, same
+
+
+def _eig_vjp(g: Any, a: Any, out: Any) -> Any:
+    """`v^-T (diag(g_w) + F (v^T h)) v^T` with `F_ij = 1 / (w_j - w_i)`.
+
+    Here `h` is `g_v` without what would change length or phase of a vector: with `c = diag(v^T g_v)` it is
+    `g_v - Re(c) conj(v) - i Im(c) / v_m`, the last at the largest element of each vector.
+    """
+    of_w, of_v = g
+    w, v, same = _eig_held_fast(a, out)
+    c = (v * of_v).sum(-2, keepdims=True)
+    h = of_v - conjugate(v) * c.real
+    if dtype_of(v).kind == "c":
+        largest = LARGEST(v)
+        h = h - 1j * largest * (c.imag / (v * largest).sum(-2, keepdims=True))
+    m = v.mT @ h
+    if not is_absent(of_w):  # for v f(w) v^-1 there is no sign of a loss in m
+        of_w = alike(of_w, same) if is_absent(of_v) else unjoined(of_w, np.ones_like(v), same, np.False_)
+    core = gaps(w, same) * turning(m, m, same)
+    return SOLVE(v.mT, (of_w[..., :, None] * v.mT + core @ v.mT))
+
+
+def _eig_jvp(t: Any, a: Any, out: Any) -> Any:
+    """`(diag(x), d - v (Re(diag(v^H d)) + i Im(d_m / v_m)))` with `x = v^-1 t v`, `d = v (F x)`, and m the largest element."""
+    w, v, same = _eig_held_fast(a, out)
+    x = SOLVE(v, t @ v)
+    d = v @ (gaps(w, same) * x)
+    change = (conjugate(v) * d).sum(-2, keepdims=True).real
+    if dtype_of(v).kind == "c":
+        largest = LARGEST(v)
+        change = change + 1j * ((d * largest).sum(-2, keepdims=True) / (v * largest).sum(-2, keepdims=True)).imag
+    return _diagonal(x), d - v * change
+
+
+_ALWAYS_COMPLEX = np.linalg.eig(np.ones((1, 1)))[0].dtype.kind == "c"  # NumPy has announced it
+
+
+def _eig_spec(a: Any) -> Any:
+    spec = same_inexact(a)
+    if _ALWAYS_COMPLEX:
+        spec = ArraySpec(spec.shape, np.result_type(spec.dtype, np.complex64))
+    return _EigResult(ArraySpec(spec.shape[:-1], spec.dtype), spec)
+
+
+def _rotating(array: Any) -> Any:
+    """Return a sample with a pair of conjugate eigenvalues, if it is real; the sign of their vectors hangs on rounding."""
+    return spread(array, 3, 3) + np.array([[0, 3, 0], [-3, 0, 0], [0, 0, 4]])
+
+
+def _eig_samples(array: Any) -> Calls:
+    return [
+        ((spread(array, 3, 3),), {}), ((spread(array, 2, 2, 2),), {}), ((spread(array, 1, 1),), {}), ((array(0, 0),), {}),
+    ]  # fmt: skip
+
+
+def _eigvals_samples(array: Any) -> Calls:
+    return [((_rotating(array).astype(array().dtype),), {}), *_eig_samples(array)]
+
+
+EIG = general(
+    np.linalg.eig,
+    _eig_vjp,
+    jvps=(_eig_jvp,),
+    compute=_eig,
+    spec=_eig_spec,
+    multiple=True,
+    samples=_eig_samples,
+    doc="dw = diag(v^-1 da v), dv = v (F v^-1 da v - Re(...)): vectors of length 1, largest element real",
+)
+EIG.batch = stacked
+
+
+def eig(a: Any) -> Any:
+    """Return eigenvalues and eigenvectors; complex if one of the eigenvalues is."""
+    a = matrix(a, "eig", square=True)
+    if dtype_of(a).kind != "c" and not _ALWAYS_COMPLEX:
+        concrete(a, "np.linalg.eig")  # whether the result is complex depends on values
+    return EIG(a)
+
+
+EIG.front = eig
+EIG.lost = lambda t, a, out: _lost(out, lambda v: np.linalg.solve(v, t @ v))
+EIG.value_dependent = not _ALWAYS_COMPLEX
+
+
+@composite(np.linalg.eigvals, samples=_eigvals_samples, value_dependent=not _ALWAYS_COMPLEX, doc="dw = diag(v^-1 da v)")
+def eigvals(a: Any) -> Any:
+    """Return the eigenvalues; complex if one of them is."""
+    return eig(a).eigenvalues

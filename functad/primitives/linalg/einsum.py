@@ -1,0 +1,309 @@
+"""`einsum`: sums of products, written with one letter for each axis.
+
+There is one primitive for each number of operands, so that each operand has a rule of its own, which keeps the others alive and
+nothing else. In a recorded call the subscripts are explicit: no ellipsis, and the letters of the result after `->`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+
+from functad.expressions.spec import ArraySpec, spec_of, stand_in
+from functad.primitives.arranging.shapes import query
+from functad.primitives.batching import one_by_one
+from functad.primitives.entry import Primitive, Rule, Samples
+from functad.primitives.kinds import composite, linear
+from functad.primitives.operands import is_traced, refuse_out, strong, zeros_for
+
+Shape = tuple[int, ...]
+Calls = list[tuple[tuple[Any, ...], dict[str, Any]]]
+
+_SYMBOLS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"  # the integers of sublists count in this order
+_LARGE = 20_000
+
+
+def _einsum(*operands: Any, subscripts: str, optimize: Any) -> Any:
+    if optimize is False and len(operands) == 2 and operands[0].size * operands[1].size > _LARGE:
+        optimize = _is_matrix_product(subscripts)  # BLAS: 300 x 300 matrices take 4 ms instead of 13
+    return np.einsum(subscripts, *operands, optimize=optimize)
+
+
+@lru_cache(maxsize=4096)
+def _is_matrix_product(subscripts: str) -> bool:
+    """Say whether rows, columns and something to sum over are all there, and each letter once in a term."""
+    terms, result = _terms(subscripts)
+    a, b = terms
+    left, right, both = set(a) - set(b), set(b) - set(a), set(a) & set(b)
+    plain = len(set(a)) == len(a) and len(set(b)) == len(b) and left | right <= set(result)
+    return plain and bool(left and right and both - set(result))
+
+
+@lru_cache(maxsize=4096)
+def _terms(subscripts: str) -> tuple[list[str], str]:
+    """Return the letters of each operand and those of the result."""
+    inputs, _, result = subscripts.partition("->")
+    return inputs.split(","), result
+
+
+def _einsum_spec(*operands: Any, subscripts: str, optimize: Any) -> ArraySpec:
+    specs = [spec_of(a) for a in operands]
+    terms, result = _terms(subscripts)
+    sizes: dict[str, int] = {}
+    for term, spec in zip(terms, specs, strict=True):
+        for letter, n in zip(term, spec.shape, strict=True):
+            if sizes.setdefault(letter, n) == 1:
+                sizes[letter] = n
+            elif n not in (1, sizes[letter]):
+                raise ValueError(f"einsum {subscripts!r}: the axes called {letter!r} have lengths {sizes[letter]} and {n}")
+    return ArraySpec(tuple([sizes[letter] for letter in result]), np.result_type(*[spec.dtype for spec in specs]))
+
+
+@lru_cache(maxsize=4096)
+def _recipe(subscripts: str, position: int, shape: Shape) -> tuple[str, tuple[bool, ...], Shape, str]:
+    """Return how to make the cotangent of the operand at a position, which has the given shape.
+
+    A letter that only this operand has was summed over freely, so the cotangent is broadcast along it. An axis of length 1 was
+    perhaps broadcast, so it is summed over. A letter that occurs twice reads a diagonal, so the cotangent is laid on it.
+
+    Returns:
+        The subscripts of the einsum of g with the other operands, empty if g itself is meant; which of the operand's letters
+        that gives; the lengths of all of them; and the subscripts that read the diagonal, if there is one.
+    """
+    terms, result = _terms(subscripts)
+    own = terms[position]
+    rest = terms[:position] + terms[position + 1 :]
+    lengths = dict(zip(own, shape, strict=True))
+    known = set(result).union(*rest)
+    target = "".join([letter for letter, n in lengths.items() if letter in known and n != 1])
+    contraction = ",".join([result, *rest]) + "->" + target if rest or target != result else ""
+    diagonal = f"{own}->{''.join(lengths)}" if len(lengths) < len(own) else ""
+    return contraction, tuple([letter in target for letter in lengths]), tuple(lengths.values()), diagonal
+
+
+def _pull(g: Any, subscripts: str, optimize: Any, position: int, shape: Shape, others: tuple[Any, ...]) -> Any:
+    """Return the cotangent of one operand: an einsum of g with the other operands."""
+    contraction, given, full, diagonal = _recipe(subscripts, position, shape)
+    if contraction:
+        path = optimize if isinstance(optimize, (bool, str)) else "greedy"
+        g = _primitive(1 + len(others))(g, *others, subscripts=contraction, optimize=path)
+    if g.shape != full:
+        lengths = iter(g.shape)
+        g = np.broadcast_to(g.reshape(tuple([next(lengths) if present else 1 for present in given])), full)
+    return spread(g, subscripts=diagonal, shape=shape) if diagonal else g
+
+
+def _rule(position: int, names: list[str]) -> Rule:
+    """Return the VJP rule of one operand, with a signature that names what it reads: its shape and the other operands."""
+
+    def pull(g: Any, subscripts: str, optimize: Any, shape: Shape, *others: Any) -> Any:
+        return _pull(g, subscripts, optimize, position, shape, others)
+
+    read = ["g", "subscripts", "optimize", f"{names[position]}_shape", *names[:position], *names[position + 1 :]]
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    pull.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in read])  # type: ignore[attr-defined]
+    return pull
+
+
+def _canonical_samples(count: int) -> Samples:
+    def samples(array: Any) -> Calls:
+        if count == 1:
+            calls = [
+                ((array(2, 3),), "ab->ba"),
+                ((array(3, 2, 3),), "aba->ab"),
+                ((array(2, 3),), "ab->b"),
+                ((array(2, 2),), "aa->"),
+            ]
+        else:
+            calls = [((array(2, 3), *[array(3) for _ in range(count - 1)]), "ab" + ",b" * (count - 1) + "->a")]
+        return [(arrays, {"subscripts": subscripts, "optimize": False}) for arrays, subscripts in calls]
+
+    return samples
+
+
+@cache
+def _primitive(count: int) -> Primitive:
+    """Return the primitive for a number of operands."""
+    names = [f"a{i}" for i in range(count)]
+    entry = Primitive(
+        np.einsum,
+        name="einsum",
+        kind="multilinear",
+        names=names,
+        compute=_einsum,
+        vjps=tuple([_rule(i, names) for i in range(count)]),
+        spec=_einsum_spec,
+        samples=_canonical_samples(count),
+        internal=True,
+        doc="linear in each operand",
+    )
+    entry.views = count == 1  # transposes and diagonals
+    entry.batch = _einsum_batch
+    return entry
+
+
+def _einsum_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    """The batch axis gets a letter of its own, or if all are taken, one after the other is computed."""
+    subscripts = params["subscripts"]
+    terms, result = _terms(subscripts)
+    letter = next((symbol for symbol in _SYMBOLS if symbol not in subscripts), None)
+    if letter is None:
+        return one_by_one(primitive, size, values, batched, params)
+    given = [letter * own + term for term, own in zip(terms, batched, strict=True)]
+    optimize = params["optimize"] if isinstance(params["optimize"], (bool, str)) else "greedy"
+    return primitive(*values, subscripts=f"{','.join(given)}->{letter}{result}", optimize=optimize)
+
+
+for _count in (1, 2, 3):
+    _primitive(_count)
+
+
+def spread(x: Any, *, subscripts: str, shape: Shape) -> Any:
+    """Return zeros of a shape with `x` on the diagonal that `einsum(subscripts, ...)` reads from an array of that shape."""
+    return SPREAD(x, subscripts=subscripts, shape=shape)
+
+
+def _spread(x: Any, *, subscripts: str, shape: Shape) -> Any:
+    whole = zeros_for(shape, x.dtype, x)
+    np.einsum(subscripts, whole)[...] = x  # where einsum only rearranges, it returns a view
+    return whole
+
+
+def _spread_spec(x: Any, *, subscripts: str, shape: Shape) -> ArraySpec:
+    return ArraySpec(shape, spec_of(x).dtype)
+
+
+SPREAD = linear(
+    spread,
+    lambda g, subscripts: _primitive(1)(g, subscripts=subscripts, optimize=False),
+    compute=_spread,
+    spec=_spread_spec,
+    samples=lambda array: [((array(3, 2),), {"subscripts": "aba->ab", "shape": (3, 2, 3)})],
+    internal=True,
+    doc="lays an array on a diagonal of zeros; the transpose of reading the diagonal",
+)
+
+
+def _spread_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    (own,), result = _terms(params["subscripts"])
+    letter = next((symbol for symbol in _SYMBOLS if symbol not in own), None)
+    if letter is None:
+        return one_by_one(primitive, size, values, batched, params)
+    return primitive(values[0], subscripts=f"{letter}{own}->{letter}{result}", shape=(size, *params["shape"]))
+
+
+SPREAD.batch = _spread_batch
+
+
+def _letters(sublist: Iterable[Any]) -> str:
+    """Return the letters for the integers of a sublist."""
+    return "".join(["..." if item is Ellipsis else _SYMBOLS[operator.index(item)] for item in sublist])
+
+
+def _split(operands: tuple[Any, ...]) -> tuple[str, list[Any]]:
+    """Return subscripts and operands of a call in either form: `"ij,jk", a, b` or `a, [0, 1], b, [1, 2], [0, 2]`."""
+    if isinstance(operands[0], str):
+        return operands[0].replace(" ", ""), list(operands[1:])
+    pairs = len(operands) // 2
+    subscripts = ",".join([_letters(sublist) for sublist in operands[1 : 2 * pairs : 2]])
+    if len(operands) % 2:
+        subscripts += "->" + _letters(operands[-1])
+    return subscripts, list(operands[0 : 2 * pairs : 2])
+
+
+@lru_cache(maxsize=4096)
+def explicit_subscripts(subscripts: str, ndims: tuple[int, ...]) -> str:
+    """Return subscripts with the ellipses written out and the letters of the result given.
+
+    Args:
+        subscripts: as for `np.einsum`, without spaces.
+        ndims: the number of axes of each operand.
+
+    Raises:
+        ValueError: the subscripts do not fit the operands.
+
+    Example:
+        >>> explicit_subscripts("...ij,jk", (3, 2))
+        'Aij,jk->Aik'
+    """
+    inputs, arrow, result = subscripts.partition("->")
+    terms = inputs.split(",")
+    if len(terms) != len(ndims):
+        raise ValueError(f"einsum {subscripts!r}: there are {len(terms)} terms and {len(ndims)} operands")
+    extra = []
+    for term, ndim in zip(terms, ndims, strict=True):
+        named = len(term.replace("...", "", 1))
+        extra.append(ndim - named if "..." in term else 0)
+        if extra[-1] < 0 or named + extra[-1] != ndim:
+            raise ValueError(f"einsum {subscripts!r}: the term {term!r} is for another number of axes than {ndim}")
+    most = max(extra)
+    dots = "".join([letter for letter in _SYMBOLS if letter not in subscripts][:most])
+    terms = [term.replace("...", dots[most - n :], 1) for term, n in zip(terms, extra, strict=True)]
+    if arrow and most and "..." not in result:
+        raise ValueError(f"einsum {subscripts!r}: the result needs an ellipsis too")
+    if not arrow:
+        counts = Counter(inputs.replace("...", "").replace(",", ""))
+        result = "..." + "".join(sorted(letter for letter, n in counts.items() if n == 1))
+    result = result.replace("...", dots, 1)
+    if len(set(result)) != len(result) or not set(result) <= set("".join(terms)) or not set("".join(terms)) <= set(_SYMBOLS):
+        raise ValueError(f"einsum {subscripts!r}: each letter of the result must occur there once, and in an operand")
+    return ",".join(terms) + "->" + result
+
+
+def _hashable(optimize: Any) -> Any:
+    """Return the keyword `optimize` with a path, a list, as a tuple."""
+    return tuple(map(_hashable, optimize)) if isinstance(optimize, (list, tuple)) else optimize
+
+
+def _einsum_samples(array: Any) -> Calls:
+    a, b, c = array(2, 3), array(3, 2), array(3)
+    return [
+        (("ij,jk->ik", a, b), {}), (("ij,jk", a, b), {}), (("ij,kj->", a, a), {}), (("ij,j->i", a, c), {"optimize": True}),
+        (("i,i", c, c), {}), (("i,j->ij", c, c), {}), (("ij->ji", a), {}), (("ij->", a), {}), (("ij->j", a), {}),
+        (("ii->i", array(3, 3)), {}), (("ii", array(3, 3)), {}), (("iji->j", array(2, 3, 2)), {}),
+        (("ii,ij->j", array(2, 2), a), {}), (("ij,j->j", a, c), {}), (("i,j->", c, array(2)), {}),
+        (("...ij,...jk->...ik", array(2, 2, 3), b), {}), (("...i->...", array(2, 1, 3)), {}), (("i...,i...", a, array(2)), {}),
+        (("bij,bjk->bik", array(2, 2, 3), array(2, 3, 1)), {}), (("ij , jk", array(2, 3), array(1, 2)), {}),
+        (("ij,ij->ij", a, array(1, 3)), {}), (("ij,jk,k->i", a, b, array(2)), {"optimize": "greedy"}),
+        (("ij,jk,kl,l->i", a, b, array(2, 2), array(2)), {}), ((",i->i", array(), c), {}), (("i->i", array(0)), {}),
+        (("ij,jk", a, b), {"optimize": ["einsum_path", (0, 1)]}), ((a, [0, 1], b, [1, 2], [2, 0]), {}),
+        ((a, [0, 1], b, [1, 2]), {}), ((array(2, 2, 3), [Ellipsis, 4], c, [4]), {}),
+    ]  # fmt: skip
+
+
+@composite(np.einsum, samples=_einsum_samples, doc="linear in each operand: that of a product of sums")
+def einsum(
+    *operands: Any, out: Any = None, optimize: Any = False, dtype: Any = None, order: str = "K", casting: Any = "safe"
+) -> Any:
+    """Return the sum of products that the subscripts describe."""
+    refuse_out(out, "einsum")
+    subscripts, arrays = _split(operands)
+    arrays = [strong(a) if hasattr(a, "ndim") else np.asarray(a) for a in arrays]
+    if dtype is not None:
+        for a in arrays:
+            if not np.can_cast(a.dtype, dtype, casting):
+                raise TypeError(f"einsum cannot cast {a.dtype} to {np.dtype(dtype)} by the rule {casting!r}")
+        arrays = [a.astype(dtype) for a in arrays]
+    subscripts = explicit_subscripts(subscripts, tuple([a.ndim for a in arrays]))
+    return _primitive(len(arrays))(*arrays, subscripts=subscripts, optimize=_hashable(optimize))
+
+
+@query(
+    np.einsum_path,
+    samples=lambda array: [(("ij,jk,k", array(2, 3), array(3, 2), array(2)), {})],
+    doc="an order of contractions, read from the shapes",
+)
+def einsum_path(*operands: Any, optimize: Any = "greedy", **keywords: Any) -> Any:
+    """Return a good order of contractions and a description of it."""
+    shapes = [stand_in(spec_of(a)) if is_traced(a) else a for a in operands]
+    return np.einsum_path(*shapes, optimize=optimize, **keywords)

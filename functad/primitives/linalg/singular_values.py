@@ -1,0 +1,408 @@
+"""The singular value decomposition, and functions of singular values alone.
+
+The rules follow J. Townsend, "Differentiating the singular value decomposition" (2016), transposed by hand. Nothing is
+conjugated: the walks pair a cotangent and a tangent as `Re(sum(g t))`. For equal singular values see `degeneracy`; at
+singular values that are zero, terms with `1 / s` are dropped, which is right for functions that do not depend on the vectors
+of such values.
+
+Complex vectors have an arbitrary phase, which LAPACK chooses, common to both sides. Only derivatives of what does not depend
+on it have a meaning.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives.batching import stacked
+from functad.primitives.kinds import constant, general
+from functad.primitives.linalg.decompositions import complement, real_samples, spread
+from functad.primitives.linalg.degenerate import (
+    aligned,
+    alike,
+    are_tied,
+    fixed,
+    forwards,
+    gaps,
+    guarded,
+    held,
+    mixes,
+    others,
+    parts,
+    straight,
+    tied,
+    turning,
+    unjoined,
+    zero,
+)
+from functad.primitives.linalg.eigen import eigh, together
+from functad.primitives.linalg.solve import Calls, adjoint, completed, conjugate, inexact, matrix, real_dtype, same_inexact
+from functad.primitives.operands import is_absent, is_traced
+
+_SVDResult: Any = type(np.linalg.svd(np.ones((1, 1))))
+
+
+def _diagonal(x: Any) -> Any:
+    return np.diagonal(x, 0, -2, -1)
+
+
+def _svd(a: Any, *, full: bool) -> Any:
+    u, s, vh = np.linalg.svd(a, full_matrices=full)
+    k = s.shape[-1]
+    return _SVDResult(u[..., :k], s, vh[..., :k, :])
+
+
+def _held_fast(a: Any, out: Any) -> tuple[Any, Any, Any, Any]:
+    """Return the decomposition, with vectors that raise where a derivative of theirs would lose something, and equal values."""
+    u, s, vh = out
+    same = tied(s)
+    if is_traced(a):
+        x = adjoint(held(u)) @ a @ adjoint(held(vh))
+        x = 0.5 * (x + adjoint(x))  # what turns the vectors of both sides against each other is not lost
+        u, vh = fixed(u, x, same), fixed(vh, x, same, rows=True)
+    return u, s, vh, same
+
+
+def _over(s: Any) -> Any:
+    """Return `1 / s`, and 0 where s is zero."""
+    null = zero(s)
+    return ~null / (s + null)
+
+
+def _over_sums(s: Any) -> Any:
+    """Return `1 / (s_i + s_j)`, and 0 where both are zero."""
+    null = zero(s)
+    both = null[..., None, :] & null[..., :, None]
+    return ~both / (s[..., None, :] + s[..., :, None] + both)
+
+
+def _svd_vjp(g: Any, a: Any, out: Any) -> Any:
+    """`conj(u) (diag(g_s) + F (k - m) / 2 + E (k + m) / 2) conj(vh)`, and what is orthogonal to u or to v.
+
+    Here `k` and `m` are the antihermitian parts, times 2, of `u^T g_u` and `g_vh vh^T`, `F_ij = 1 / (s_j - s_i)` and
+    `E_ij = 1 / (s_i + s_j)`. Complex vectors turn by a common phase without effect; their turning against each other
+    by `Im(diag(u^H da v)) / s` is shared equally.
+    """
+    of_u, of_s, of_vh = g
+    u, s, vh, same = _held_fast(a, out)
+    uh_gu, gv_v = u.mT @ of_u, of_vh @ vh.mT
+    if not is_absent(of_s):
+        alone = is_absent(of_u) and is_absent(of_vh)
+        of_s = alike(of_s, same) if alone else unjoined(of_s, uh_gu + gv_v, same, zero(s))
+    over_s = _over(s)
+    k, m = uh_gu - adjoint(uh_gu), gv_v - adjoint(gv_v)
+    core = 0.5 * (gaps(s, same) * turning(k - m, abs(uh_gu) + abs(gv_v), same) + _over_sums(s) * _off_diagonal(k + m))
+    if dtype_of(u).kind == "c":
+        of_s = of_s + 0.5j * _diagonal(uh_gu + gv_v).imag * over_s
+    left, right = conjugate(u), conjugate(vh)
+    inner = core @ right + of_s[..., :, None] * right
+    if shape_of(vh)[-1] > shape_of(s)[-1]:
+        inner = inner + over_s[..., :, None] * (of_vh - gv_v @ right)
+    result = left @ inner
+    if shape_of(u)[-2] > shape_of(s)[-1]:
+        result = result + ((of_u - left @ uh_gu) * over_s[..., None, :]) @ right
+    return result
+
+
+def _off_diagonal(x: Any) -> Any:
+    return x * ~np.eye(shape_of(x)[-1], dtype=bool)
+
+
+def _svd_spec(a: Any, *, full: bool) -> Any:
+    spec = same_inexact(a)
+    *batch, rows, columns = spec.shape
+    k = min(rows, columns)
+    return _SVDResult(
+        ArraySpec((*batch, rows, k), spec.dtype),
+        ArraySpec((*batch, k), real_dtype(spec.dtype)),
+        ArraySpec((*batch, k, columns), spec.dtype),
+    )
+
+
+def _svd_samples(array: Any) -> Calls:
+    return [
+        ((spread(array, 3, 3),), {}), ((spread(array, 3, 2), False), {}), ((spread(array, 2, 3),), {"full_matrices": False}),
+        ((spread(array, 2, 2, 2),), {}), ((spread(array, 2, 2),), {"hermitian": True}), ((array(0, 0),), {}),
+        ((spread(array, 3, 2),), {}), ((spread(array, 2, 3),), {}), ((spread(array, 3, 2), True, False), {}),
+    ]  # fmt: skip
+
+
+SVD = general(
+    np.linalg.svd,
+    _svd_vjp,
+    compute=_svd,
+    spec=_svd_spec,
+    multiple=True,
+    samples=real_samples(_svd_samples),
+    doc="ds = Re(diag(u^H da v)); du and dv with 1 / (s_j - s_i), 0 for equal values; raises where that is wrong",
+)
+SVD.batch = stacked
+
+
+def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
+    """Return `u`, `s` and `vh` with `a = u diag(s) vh`, or `s` alone.
+
+    Vectors beyond the singular values are any basis of what is left; only derivatives of what does not depend on the choice
+    have a meaning.
+    """
+    a = matrix(a, "svd")
+    if hermitian:
+        return _svd_of_hermitian(a, compute_uv)
+    if not compute_uv:
+        return SVDVALS(a)
+    rows, columns = shape_of(a)[-2:]
+    result = SVD(a, full=bool(full_matrices) and rows != columns)
+    if not full_matrices or rows == columns:
+        return result
+    u, s, vh = result
+    if rows > columns:
+        return _SVDResult(np.concatenate((u, complement(u, a, of="u")), -1), s, vh)
+    return _SVDResult(u, s, np.concatenate((vh, adjoint(complement(adjoint(vh), a, of="v"))), -2))
+
+
+SVD.front = svd
+
+
+def _svd_lost(t: Any, a: Any, out: Any) -> tuple[bool, ...]:
+    """Say that vectors are to be looked at where values are equal or zero, and values too if the direction mixes those."""
+    u, s, vh = out
+    same, null = tied(s), zero(s)
+    if not (are_tied(same) or null.any()) or not t.any():
+        return ()
+    below, beside = t @ adjoint(vh), adjoint(u) @ t
+    x = adjoint(u) @ below
+    h, k = _parts(x)
+    row, column = null[..., None, :], null[..., :, None]
+    missed = (h, others(same)), (k, row & column), (below - u @ x, row), (beside - x @ vh, column)
+    return True, any(mixes(part, places, t) for part, places in missed), True
+
+
+SVD.lost = _svd_lost
+
+
+def _svd_of_hermitian(a: Any, compute_uv: bool) -> Any:
+    """Return the decomposition as NumPy makes it of eigenvalues and eigenvectors."""
+    if not compute_uv:
+        return SVDVALS(completed(a))  # of eigenvalues 1 and -1 it is seen that they tie
+    w, v = eigh(a)
+    sizes = abs(w)
+    order = np.argsort(sizes)[..., ::-1]
+    s = np.take_along_axis(sizes, order, -1)
+    signs = np.take_along_axis(np.sign(w), order, -1)
+    u = np.take_along_axis(v, order[..., None, :], -1)
+    return _SVDResult(u, s, adjoint(u * signs[..., None, :]))
+
+
+# Singular values alone
+
+
+def _along(t: Any, a: Any) -> tuple[Any, Any, Any, Any]:
+    """Return the decomposition of `a + h t` for small `h`, whose vectors differ from those of `a` where values are equal."""
+    u, s, vh = SVD(a, full=False)
+    same = tied(s)
+    x = held(-_parts(adjoint(u) @ t @ adjoint(vh))[0])  # singular values descend
+    turn = aligned(x, same)
+    u, vh = u @ turn, adjoint(turn) @ vh
+    return _held_fast(a, (forwards(u, x, turn, same) if is_traced(a) else u, s, vh))
+
+
+def _svdvals_jvp(t: Any, a: Any, out: Any) -> Any:  # what the VJP rule reads, for `lost`
+    """`Re(diag(u^H t v))`, in bases where that has no other Hermitian elements between equal singular values."""
+    u, s, vh, _ = _along(t, a)
+    values = _diagonal(adjoint(u) @ t @ adjoint(vh)).real
+    return straight(values, _bent(t, u, s, vh)) if is_traced(a) else values
+
+
+def _bent(t: Any, u: Any, s: Any, vh: Any) -> Any:
+    """Return which singular values are zero and do not grow linearly in the direction `t`, which leads out of their vectors."""
+    null = zero(s)
+    below, beside = t @ adjoint(vh), adjoint(u) @ t
+    x = adjoint(u) @ below
+    small = float(np.finfo(dtype_of(u)).eps) ** (2 / 3) * abs(t).max((-2, -1))[..., None]
+    within = abs(x * (null[..., None, :] & null[..., :, None] & ~np.eye(shape_of(s)[-1], dtype=bool)))
+    turned = abs(_diagonal(x).imag) if dtype_of(u).kind == "c" else 0.0
+    beyond = abs(below - u @ x).max(-2) + abs(beside - x @ vh).max(-1) + within.max(-1) + within.max(-2) + turned
+    return null & (beyond > small)
+
+
+SVDVALS = general(
+    np.linalg.svdvals,
+    lambda g, a, out: singular_cotangent(a, alike(g, tied(out)), linear=False),
+    jvps=(_svdvals_jvp,),
+    compute=lambda a: np.linalg.svd(a, compute_uv=False),
+    spec=lambda a: _svd_spec(a, full=False)[1],
+    samples=lambda array: [((spread(array, 3, 3),), {}), ((spread(array, 2, 3, 2),), {}), ((spread(array, 2, 3),), {})],
+    doc="ds = Re(diag(u^H da v)); at equal values second derivatives in forward over reverse mode",
+)
+SVDVALS.batch = stacked
+
+
+def svdvals(x: Any, /) -> Any:
+    """Return the singular values."""
+    return SVDVALS(matrix(x, "svdvals"))
+
+
+SVDVALS.front = svdvals
+
+
+def _svdvals_lost(t: Any, a: Any, out: Any) -> tuple[bool, ...]:
+    """Say that values are to be looked at where equal ones part in the direction."""
+    same = tied(out)
+    if not are_tied(same) or not t.any():
+        return ()
+    u, _, vh = np.linalg.svd(a, full_matrices=False)
+    return (True,) if parts(_parts(adjoint(u) @ t @ adjoint(vh))[0], same) else ()
+
+
+SVDVALS.lost = _svdvals_lost
+
+
+def singular_cotangent(a: Any, weights: Any, *, linear: bool) -> Any:
+    """Return `conj(u) diag(weights) conj(vh)`, the cotangent of a matrix for one of its singular values.
+
+    Args:
+        a: the matrix.
+        weights: the cotangent.
+        linear: it is that of a function that is linear near `a`, so that no second derivative is lost.
+    """
+    return COTANGENT(a, weights, linear=linear)
+
+
+def _cotangent(a: Any, weights: Any, *, linear: bool) -> Any:
+    u, _, vh = np.linalg.svd(a, full_matrices=False)
+    return (u.conj() * weights[..., None, :]) @ vh.conj()
+
+
+def _ratios(weights: Any, s: Any, same: Any) -> tuple[Any, Any, Any]:
+    """Return `(g_j - g_i) / (s_j - s_i)`, `(g_i + g_j) / (s_i + s_j)` and `g / s`."""
+    row, column = weights[..., None, :], weights[..., :, None]
+    return (row - column) * gaps(s, same), (row + column) * _over_sums(s), weights * _over(s)
+
+
+def _cotangent_vjp(g: Any, a: Any, weights: Any, linear: bool) -> tuple[Any, Any]:
+    """`conj(u) (D (y + y^H) + E (y - y^H)) / 2 conj(vh)` and what is orthogonal, and `Re(diag(y))`.
+
+    With `y = u^T conj(g) vh^T`, `D_ij = (g_j - g_i) / (s_j - s_i)` and `E_ij = (g_i + g_j) / (s_i + s_j)` of the weights.
+    """
+    u, s, vh, same = _held_fast(a, SVD(a, full=False))
+    g, left, right = conjugate(g), conjugate(u), conjugate(vh)
+    below, beside = g @ vh.mT, u.mT @ g
+    y = u.mT @ below
+    across, against, over = _ratios(weights, s, same)
+    below, beside = below - left @ y, beside - y @ right
+    h, k = _parts(y)
+    if not linear:
+        h, k, below, beside = _lossless(h, k, below, beside, s, same)
+    core = across * h + against * k
+    return left @ (core @ right + over[..., :, None] * beside) + (below * over[..., None, :]) @ right, _diagonal(y).real
+
+
+def _parts(x: Any) -> tuple[Any, Any]:
+    """Return the Hermitian and the antihermitian part of a matrix."""
+    return 0.5 * (x + adjoint(x)), 0.5 * (x - adjoint(x))
+
+
+def _lossless(h: Any, k: Any, below: Any, beside: Any, s: Any, same: Any) -> tuple[Any, Any, Any, Any]:
+    """Return the parts of a direction in the bases of both sides and beyond, if nothing was lost at equal and zero values."""
+    null = zero(s)
+    row, column = null[..., None, :], null[..., :, None]
+    return (
+        guarded(h, h, others(same)),
+        guarded(k, k, row & column),
+        guarded(below, below, row),
+        guarded(beside, beside, column),
+    )
+
+
+def _cotangent_jvp(ts: Any, a: Any, weights: Any, linear: bool) -> Any:
+    """`conj(u (diag(r) + D (x + x^H) / 2 + E (x - x^H) / 2) vh)`, `x = u^H t v`, and what is orthogonal, in fitting bases.
+
+    The tangent `r` of the weights follows from that of the singular values, which was found in the same bases.
+    """
+    t, r = ts
+    if t is None:
+        return singular_cotangent(a, r, linear=linear)
+    u, s, vh, same = _along(t, a)
+    below, beside = t @ adjoint(vh), adjoint(u) @ t
+    x = adjoint(u) @ below
+    across, against, over = _ratios(weights, s, same)
+    below, beside = below - u @ x, beside - x @ vh
+    h, k = _parts(x)
+    if not linear:
+        h, k, below, beside = _lossless(h, k, below, beside, s, same)
+    core = across * h + against * k
+    if r is not None:
+        core = core + r[..., :, None] * np.eye(shape_of(s)[-1], dtype=bool)
+    return conjugate(u @ (core @ vh + over[..., :, None] * beside) + (below * over[..., None, :]) @ vh)
+
+
+COTANGENT = general(
+    singular_cotangent,
+    _cotangent_vjp,
+    joint=True,
+    compute=_cotangent,
+    spec=lambda a, weights, *, linear: same_inexact(a),
+    samples=lambda array: [
+        ((spread(array, *shape), array(*shape[:-2], min(shape[-2:])).real), {"linear": linear})
+        for shape, linear in (((3, 3), False), ((3, 2), True), ((2, 2, 3), False))
+    ],
+    internal=True,
+    doc="d(u g vh) = u (dg + D (x + x^H) / 2 + E (x - x^H) / 2) vh, x = u^H da v, and what is orthogonal to u or v",
+)
+COTANGENT.batch = stacked
+COTANGENT.linear_by = lambda params: (1,)
+SVDVALS.looked_at_by = (COTANGENT, SVD)
+together(COTANGENT, _cotangent_jvp)
+
+
+def singular_sum(a: Any, *, which: str) -> Any:
+    """Return the sum, the largest, or the smallest of the singular values."""
+    return SINGULAR_SUM(a, which=which)
+
+
+def _singular_sum(a: Any, *, which: str) -> Any:
+    s = np.linalg.svd(a, compute_uv=False)
+    if which == "sum":
+        return s.sum(-1)
+    return s.max(-1, initial=0) if which == "max" else s.min(-1)
+
+
+def _weights(s: Any, *, which: str) -> Any:
+    if which == "sum":
+        return (~zero(s)).astype(s.dtype)
+    chosen = tied(s)[..., 0 if which == "max" else -1, :] & ~zero(s)
+    return chosen / np.maximum(chosen.sum(-1, keepdims=True), 1).astype(s.dtype)
+
+
+WEIGHTS = constant(
+    _weights,
+    spec=lambda s, *, which: spec_of(s),
+    samples=lambda array: [((array(3).real,), {"which": "max"})],
+    name="weights",
+    internal=True,
+    doc="a choice has no derivative",
+)
+WEIGHTS.batch = stacked
+
+
+def _singular_sum_vjp(g: Any, a: Any, which: str) -> Any:
+    """`g` times the cotangents of the chosen values; equal ones share it, and those that are zero get nothing."""
+    weights = WEIGHTS(held(SVDVALS(a)), which=which)
+    return g[..., None, None] * singular_cotangent(a, weights, linear=True)
+
+
+SINGULAR_SUM = general(
+    singular_sum,
+    _singular_sum_vjp,
+    compute=_singular_sum,
+    spec=lambda a, *, which: ArraySpec(spec_of(a).shape[:-2], real_dtype(inexact(spec_of(a).dtype))),
+    samples=lambda array: [
+        ((spread(array, *shape),), {"which": which})
+        for shape, which in (((3, 3), "sum"), ((3, 2), "sum"), ((3, 2), "max"), ((2, 2, 3), "min"))
+    ],
+    internal=True,
+    doc="Re(tr(u^H da v)) over the chosen values; equal ones share it; 0 of those that are zero",
+)
+SINGULAR_SUM.batch = stacked

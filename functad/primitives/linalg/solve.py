@@ -1,0 +1,432 @@
+"""Linear systems: `solve`, inverses, powers and chains of matrices. Determinants and decompositions have files of their own.
+
+The rules are those of M. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
+differentiation" (2008), section 2, carried over to stacks of matrices and to complex numbers, where nothing is conjugated:
+the walks pair a cotangent and a tangent as `Re(sum(g t))`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives.arranging.diagonals import _diagonal, _trace
+from functad.primitives.batching import example_ndim, on_last_axes, padded, spread_out, stacked
+from functad.primitives.elementwise.conversion import laid_out_like
+from functad.primitives.entry import Primitive
+from functad.primitives.kinds import composite, constant, general, linear
+from functad.primitives.linalg.products import as_array
+from functad.primitives.operands import as_operand, refuse_out
+
+Calls = list[tuple[tuple[Any, ...], dict[str, Any]]]
+
+_FLOAT64 = np.dtype(np.float64)
+_NoValue = np._NoValue
+
+
+# Shapes, dtypes and samples
+
+
+def inexact(*dtypes: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype in which NumPy solves: integers become float64."""
+    return np.result_type(*[_FLOAT64 if dtype.kind in "biu" else dtype for dtype in dtypes])
+
+
+def real_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype of absolute values."""
+    found: np.dtype[Any] = dtype.type(0).real.dtype
+    return found
+
+
+def matrix(a: Any, name: str, *, square: bool = False) -> Any:
+    """Return a stack of matrices as an array or Tensor.
+
+    Raises:
+        LinAlgError: it has fewer than two axes, or the last two differ in length where they must not.
+    """
+    a = as_operand(a)
+    shape = shape_of(a)
+    if len(shape) < 2:
+        raise np.linalg.LinAlgError(f"np.linalg.{name} takes matrices, with at least two axes; the shape is {shape}")
+    if square and shape[-1] != shape[-2]:
+        raise np.linalg.LinAlgError(f"np.linalg.{name}: the last two axes of a square matrix are equal; the shape is {shape}")
+    return a
+
+
+def same_inexact(a: Any, **params: Any) -> ArraySpec:
+    """Shape rule of functions that return matrices of the shape they are given."""
+    spec = spec_of(a)
+    return ArraySpec(spec.shape, inexact(spec.dtype))
+
+
+def regular(array: Any, *shape: int) -> Any:
+    """Return well conditioned sample matrices."""
+    a = array(*shape, low=-1.0, high=1.0)
+    return a + 2 * np.eye(shape[-2], shape[-1], dtype=a.dtype)
+
+
+def regular_samples(*shapes: tuple[int, ...]) -> Any:
+    """Return sample calls with one argument, matrices of the given shapes."""
+
+    def samples(array: Any) -> Calls:
+        return [((regular(array, *shape),), {}) for shape in shapes]
+
+    return samples
+
+
+SQUARES = regular_samples((3, 3), (2, 2, 2), (1, 1), (0, 0), (0, 2, 2))
+
+
+def conjugate(a: Any) -> Any:
+    """Return the complex conjugate, and a real array as it is."""
+    return a.conjugate() if dtype_of(a).kind == "c" else a
+
+
+def adjoint(a: Any) -> Any:
+    """Return the conjugate transposed matrix."""
+    return conjugate(a).mT
+
+
+def lower_half(a: Any) -> Any:
+    """Return the lower triangle with half the diagonal: `lower_half(s) + adjoint(lower_half(s))` is a Hermitian `s` again."""
+    return LOWER_HALF(a)
+
+
+def _lower_half(a: Any) -> Any:
+    out = np.tril(a)
+    places = np.arange(a.shape[-1])
+    out[..., places, places] *= 0.5
+    return out
+
+
+LOWER_HALF: Primitive = linear(
+    lower_half,
+    lambda g: lower_half(g),
+    compute=_lower_half,
+    spec=lambda a: spec_of(a),
+    samples=lambda array: [((array(3, 3),), {}), ((array(2, 2, 2),), {}), ((array(0, 0),), {})],
+    internal=True,
+    doc="linear, and its own transpose",
+)
+LOWER_HALF.batch = stacked
+
+
+def completed(a: Any) -> Any:
+    """Return the Hermitian matrix whose lower triangle is that of `a`, of which nothing else is read."""
+    half = lower_half(a)
+    return half + adjoint(half)
+
+
+# Systems and inverses
+
+
+def _solve_vjp(g: Any, a: Any, out: Any) -> tuple[Any, Any]:
+    """`a^-T g` for the right side, by a solve with the transposed matrix, and `-a^-T g out^T` for the matrix."""
+    right = SOLVE(a.mT, g)
+    return -(right @ out.mT), right
+
+
+def _solve_spec(a: Any, b: Any) -> ArraySpec:
+    a, b = spec_of(a), spec_of(b)
+    if a.shape[-1] != b.shape[-2]:
+        raise ValueError(f"solve of {a} and {b}: the matrices and the right sides differ in their number of rows")
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    return ArraySpec((*batch, *b.shape[-2:]), inexact(a.dtype, b.dtype))
+
+
+def _solve(a: Any, b: Any) -> Any:
+    return np.linalg.solve(a, b)
+
+
+def _solve_samples(array: Any) -> Calls:
+    return [
+        ((regular(array, 3, 3), array(3)), {}),
+        ((regular(array, 3, 3), array(3, 2)), {}),
+        ((regular(array, 2, 2, 2), array(2)), {}),
+        ((regular(array, 2, 1, 2, 2), array(3, 2, 1)), {}),
+        ((regular(array, 2, 2), array(2, 2, 2)), {}),
+        ((regular(array, 0, 0), array(0)), {}),
+    ]
+
+
+SOLVE: Primitive = general(
+    np.linalg.solve,
+    _solve_vjp,
+    jvps=(lambda t, a, out: -SOLVE(a, t @ out), lambda t, a: SOLVE(a, t)),
+    joint=True,
+    compute=_solve,
+    spec=_solve_spec,
+    samples=_solve_samples,
+    doc="d(a^-1 b) = a^-1 (db - da a^-1 b); the rule solves with a^T",
+)
+SOLVE.broadcasts = True
+SOLVE.linear_by = lambda params: (1,)
+SOLVE.batch = on_last_axes(2, 2)
+
+
+def solve(a: Any, b: Any) -> Any:
+    """Return x with `a x = b`; b is a vector, or stacks of columns."""
+    a, b = matrix(a, "solve", square=True), as_array(b)
+    ndim = len(shape_of(b))
+    if ndim == 0:
+        raise ValueError("np.linalg.solve takes a vector or matrices as b, not a number")
+    return SOLVE(a, b) if ndim > 1 else SOLVE(a, b.reshape(-1, 1)).reshape(shape_of(a)[:-1])
+
+
+SOLVE.front = solve
+
+
+def _inv(a: Any) -> Any:
+    return np.linalg.inv(a)
+
+
+INV = general(
+    np.linalg.inv,
+    lambda g, out: -(out.mT @ g @ out.mT),
+    jvps=(lambda t, out: -(out @ t @ out),),
+    compute=_inv,
+    spec=same_inexact,
+    samples=SQUARES,
+    doc="d a^-1 = -a^-1 da a^-1",
+)
+INV.front = lambda a: INV(matrix(a, "inv", square=True))
+INV.batch = stacked
+
+
+def _pinv(a: Any, rcond: Any) -> Any:
+    return np.linalg.pinv(a, rcond)
+
+
+def rank_of(a: Any, p: Any) -> Any:
+    """Return the rank of matrices with the pseudoinverses `p`, of shape `(..., 1, 1)`: the trace of the projection `a p`."""
+    return RANK_OF(a, p)
+
+
+RANK_OF = constant(
+    rank_of,
+    compute=lambda a, p: np.rint(np.einsum("...ij,...ji->...", a, p).real).astype(np.int64)[..., None, None],
+    spec=lambda a, p: ArraySpec((*spec_of(a).shape[:-2], 1, 1), np.dtype(np.int64)),
+    samples=lambda array: [((regular(array, 3, 3), regular(array, 3, 3)), {}), ((array(2, 3, 2), array(2, 2, 3)), {})],
+    internal=True,
+    doc="a number of dimensions has no derivative",
+)
+RANK_OF.batch = stacked
+
+
+def _pinv_vjp(g: Any, a: Any, out: Any) -> Any:
+    """`-p^T g p^T + conj((1 - a p) g^T p p^H + p^H p g^T (1 - p a))`, where `p` is the result.
+
+    The projections are zero where the rank is that of all rows, or of all columns: what rounding leaves of them would be
+    multiplied with the square of the condition number.
+    """
+    rank = rank_of(a, out)
+    x = (g.mT @ out @ adjoint(out)) * (rank < shape_of(a)[-2])
+    y = (adjoint(out) @ out @ g.mT) * (rank < shape_of(a)[-1])
+    return conjugate(x - a @ (out @ x) + y - y @ out @ a) - out.mT @ g @ out.mT
+
+
+def _pinv_jvp(t: Any, a: Any, out: Any) -> Any:
+    """`-p t p + p p^H t^H (1 - a p) + (1 - p a) t^H p^H p`, where `p` is the result."""
+    rank = rank_of(a, out)
+    x = (out @ adjoint(out) @ adjoint(t)) * (rank < shape_of(a)[-2])
+    y = (adjoint(t) @ adjoint(out) @ out) * (rank < shape_of(a)[-1])
+    return x - x @ a @ out + y - out @ (a @ y) - out @ t @ out
+
+
+def _pinv_spec(a: Any, rcond: Any) -> ArraySpec:
+    spec = spec_of(a)
+    return ArraySpec((*spec.shape[:-2], spec.shape[-1], spec.shape[-2]), inexact(spec.dtype))
+
+
+def _pinv_samples(array: Any) -> Calls:
+    return [
+        ((regular(array, 3, 3),), {}),
+        ((regular(array, 2, 3),), {}),
+        ((regular(array, 2, 3, 2),), {"rcond": 1e-5}),
+        ((regular(array, 2, 2, 2),), {"rtol": np.array([1e-4, 1e-5], np.float32).tolist()}),
+        ((regular(array, 2, 2),), {"rtol": None}),
+        ((regular(array, 2, 2),), {"hermitian": True}),
+        ((array(0, 2),), {}),
+    ]
+
+
+PINV = general(
+    np.linalg.pinv,
+    _pinv_vjp,
+    None,
+    jvps=(_pinv_jvp, None),
+    compute=_pinv,
+    spec=_pinv_spec,
+    samples=_pinv_samples,
+    doc="G. Golub and V. Pereyra (1973), for a rank that stays: dp = -p da p + p p^H da^H (1 - a p) + (1 - p a) da^H p^H p",
+)
+
+
+def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = _NoValue) -> Any:
+    """`np.linalg.pinv`; of a Hermitian matrix only the lower triangle is read."""
+    a = matrix(a, "pinv")
+    if rcond is not None and rtol is not _NoValue:
+        raise ValueError("`rtol` and `rcond` can't be both set.")
+    if rcond is None:
+        rcond = 1e-15 if rtol is _NoValue else rtol
+    if rcond is None:
+        rcond = max(shape_of(a)[-2:]) * float(np.finfo(inexact(dtype_of(a))).eps)
+    return PINV(completed(a) if hermitian else a, as_operand(rcond))
+
+
+PINV.front = pinv
+
+
+def _pinv_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    """What is cut may be said for each matrix."""
+    a, rcond = values
+    a = spread_out(a, batched[0], size)
+    return primitive(a, padded(rcond, len(shape_of(a)) - 3) if batched[1] else rcond)
+
+
+PINV.batch = _pinv_batch
+
+
+# Powers and chains
+
+
+def _power_samples(array: Any) -> Calls:
+    a = array().dtype
+    return [
+        *[((regular(array, 2, 2), n), {}) for n in (-3, -1, 1, 2, 3, 6)],
+        ((regular(array, 2, 2, 2), 5), {}),
+        ((np.zeros((2, 2), a), 2), {}),
+        ((array(2, 2), 0), {}),
+        ((array(0, 0), 4), {}),
+    ]
+
+
+@composite(np.linalg.matrix_power, samples=_power_samples, doc="that of the matrix products, of which there are 2 log2(n)")
+def matrix_power(a: Any, n: Any) -> Any:
+    """Return the n-th power of square matrices, by repeated squaring."""
+    a = matrix(a, "matrix_power", square=True)
+    n = operator.index(n)
+    shape = shape_of(a)
+    if n == 0:
+        return laid_out_like(np.broadcast_to(np.eye(shape[-1], dtype=dtype_of(a)), shape).copy(), a)
+    if n < 0:
+        a, n = INV(a), -n
+    result = None
+    while True:
+        if n & 1:
+            result = a if result is None else result @ a
+        n >>= 1
+        if not n:
+            return result
+        a = a @ a
+
+
+def _multi_dot_samples(array: Any) -> Calls:
+    return [
+        (([array(2, 3), array(3, 2)],), {}),
+        (([array(3), array(3, 2), array(2)],), {}),
+        (([array(2, 3), array(3, 1), array(1, 4), array(4, 2)],), {}),
+        (([array(2), array(2, 3), array(3, 2)],), {}),
+        (([array(2, 3), array(3, 2), array(2)],), {}),
+    ]
+
+
+@composite(np.linalg.multi_dot, samples=_multi_dot_samples, doc="that of the matrix products, in the cheapest order")
+def multi_dot(arrays: Any, *, out: Any = None) -> Any:
+    """Return the product of a chain of matrices; the first and the last may be vectors."""
+    refuse_out(out, "linalg.multi_dot")
+    factors = [as_array(a) for a in arrays]
+    if len(factors) < 2:
+        raise ValueError("Expecting at least two arrays.")
+    for i, a in enumerate(factors):
+        ndim = len(shape_of(a))
+        if ndim != 2 and (ndim != 1 or 0 < i < len(factors) - 1):
+            raise np.linalg.LinAlgError(f"multi_dot takes matrices, and vectors at the ends; array {i} has {ndim} axes")
+    first, last = shape_of(factors[0]), shape_of(factors[-1])
+    lengths = [first[0] if len(first) == 2 else 1, *[shape_of(a)[0] for a in factors[1:]], last[1] if len(last) == 2 else 1]
+    if len(first) == 1:
+        factors[0] = factors[0][None, :]
+    if len(last) == 1:
+        factors[-1] = factors[-1][:, None]
+    product = _chain(factors, _cuts(lengths), 0, len(factors) - 1)
+    if len(first) == 1:
+        return product[0] if len(last) == 2 else product[0, 0]
+    return product if len(last) == 2 else product[:, 0]
+
+
+def _cuts(lengths: list[int]) -> dict[tuple[int, int], int]:
+    """Return for each part of a chain after which factor to cut it: T. Cormen et al., "Introduction to Algorithms", 15.2."""
+    count = len(lengths) - 1
+    cost = {(i, i): 0 for i in range(count)}
+    cuts = {}
+    for width in range(1, count):
+        for i in range(count - width):
+            j = i + width
+            cost[i, j], cuts[i, j] = min(
+                (cost[i, k] + cost[k + 1, j] + lengths[i] * lengths[k + 1] * lengths[j + 1], k) for k in range(i, j)
+            )
+    return cuts
+
+
+def _chain(factors: list[Any], cuts: dict[tuple[int, int], int], i: int, j: int) -> Any:
+    if i == j:
+        return factors[i]
+    k = cuts[i, j]
+    return _chain(factors, cuts, i, k) @ _chain(factors, cuts, k + 1, j)
+
+
+# Diagonals and ranks
+
+
+@composite(
+    np.linalg.trace,
+    samples=lambda array: [
+        ((array(2, 3),), {}), ((array(2, 3, 3),), {"offset": -1}), ((array(2, 2),), {"dtype": np.complex128}),
+    ],
+    doc="linear; the cotangent is put at every place of the diagonal",
+)  # fmt: skip
+def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+    """Return the sum over a diagonal of the last two axes."""
+    return _trace(as_operand(x), offset, -2, -1, dtype)
+
+
+@composite(
+    np.linalg.diagonal,
+    samples=lambda array: [((array(2, 3),), {}), ((array(2, 3, 2),), {"offset": -1})],
+    doc="linear; the cotangent is put on the diagonal",
+)
+def diagonal(x: Any, /, *, offset: int = 0) -> Any:
+    """Return a diagonal of the last two axes."""
+    return _diagonal(x, offset, -2, -1)
+
+
+def _rank_spec(A: Any, /, *tolerances: Any, **params: Any) -> ArraySpec:
+    return ArraySpec(spec_of(A).shape[:-2], np.dtype(np.intp))
+
+
+MATRIX_RANK = constant(
+    np.linalg.matrix_rank,
+    spec=_rank_spec,
+    samples=lambda array: [
+        ((regular(array, 3, 2),), {}), ((regular(array, 2, 2, 2),), {"tol": 1e-3}), ((array(2, 2), None, True), {}),
+    ],
+    doc="a number of dimensions has no derivative",
+)  # fmt: skip
+
+
+def _matrix_rank_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    """Tolerances may be said for each matrix; by position follows whether the matrices are Hermitian."""
+    ndim = example_ndim(values[0], batched[0]) - 2
+    matrices = spread_out(values[0], batched[0], size)
+    return primitive(matrices, *[padded(v, ndim) if b else v for v, b in zip(values[1:], batched[1:], strict=True)], **params)
+
+
+MATRIX_RANK.batch = _matrix_rank_batch

@@ -1,0 +1,210 @@
+"""The largest and the smallest element, where they stand, and how far they are apart.
+
+An extreme selects: the cotangent goes to the elements that are equal to it, in equal shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives.arranging.reshape import Calls
+from functad.primitives.batching import along_axes, elementwise, flat
+from functad.primitives.entry import Primitive
+from functad.primitives.indexing.choose import kept
+from functad.primitives.kinds import composite, constant, general
+from functad.primitives.operands import as_operand, known_array, refuse_out, stored
+from functad.primitives.reductions.sums import (
+    Axes,
+    count,
+    expand,
+    masked,
+    number_like,
+    reduce_all,
+    reduced_axes,
+    reduced_shape,
+    reduction_samples,
+    spec_of_dtype,
+)
+from functad.primitives.safe import has_nan
+
+_NoValue = np._NoValue
+_ndarray = np.ndarray
+_BOOL, _INTP = np.dtype(np.bool_), np.dtype(np.intp)
+_FEW = 1 << 11
+"""Up to this number of elements it is quickest to copy some of them; beyond, each is guessed wrong and takes 6 ns."""
+
+
+def selected(a: Any, out: Any) -> Any:
+    """Return where an extreme was found: which elements are equal to it, or NaN as it is."""
+    return SELECTED(a, out)
+
+
+def _selected(a: Any, out: Any) -> Any:
+    equal = np.equal(a, out)
+    return equal | ((a != a) & (out != out)) if has_nan(out if hasattr(out, "ravel") else np.asarray(out)) else equal
+
+
+def _selected_spec(a: Any, out: Any) -> ArraySpec:
+    return ArraySpec(spec_of(a).shape, _BOOL)
+
+
+def _selected_samples(array: Any) -> Calls:
+    a = array(2, 3)
+    return [((a, a.max(1, keepdims=True)), {}), ((a, a.max()), {})]
+
+
+SELECTED = constant(
+    selected, compute=_selected, spec=_selected_spec, samples=_selected_samples, internal=True, doc="the result is boolean"
+)
+SELECTED.batch = elementwise
+
+
+def _extreme_vjp(g: Any, a: Any, out: Any, axis: Axes, keepdims: bool) -> Any:
+    """The cotangent goes to the element selected, in equal shares if there are several; no other meets it, be it infinite."""
+    shape = shape_of(a)
+    place = expand(out, shape, axis, keepdims)
+    share = expand(g, shape, axis, keepdims)
+    plain = type(a) is type(place) is _ndarray  # then neither a call of the primitive is needed, nor a search for the array
+    hit = _selected(a, place) if plain else SELECTED(a, place)
+    known = hit if plain else known_array(hit)
+    if known is None or np.count_nonzero(known) * count(shape, axis) != known.size:
+        share = share / _ties(hit, dtype_of(out), axis)  # otherwise, as nearly always, there are no ties
+    if plain and hit.size <= _FEW and type(share) is _ndarray:
+        ct = np.zeros(shape, share.dtype)
+        np.copyto(ct, share, where=hit)
+        return ct
+    return kept(share, hit)
+
+
+def _extreme_jvp(t: Any, a: Any, out: Any, axis: Axes, keepdims: bool) -> Any:
+    hit = SELECTED(a, expand(out, shape_of(a), axis, keepdims))
+    total = np.where(hit, t, 0.0).sum(axis, keepdims=True) / _ties(hit, dtype_of(out), axis)
+    return total if keepdims else total.reshape(reduced_shape(shape_of(a), axis, keepdims=False))
+
+
+def _ties(hit: Any, dtype: Any, axis: Axes) -> Any:
+    """Return how many elements share each extreme, in the dtype that the division is to have."""
+    return hit.sum(axis, dtype, keepdims=True)
+
+
+def _enter_extreme(function: Any, ufunc: np.ufunc, doc: str) -> Primitive:
+    """Enter `np.max` or `np.min`, and the other name that NumPy has for it."""
+    reduce: Callable[..., Any] = ufunc.reduce
+
+    def compute(a: Any, *, axis: Axes, keepdims: bool) -> Any:
+        return reduce(a, axis, None, None, keepdims)
+
+    def spec(a: Any, *, axis: Axes, keepdims: bool) -> ArraySpec:
+        own = spec_of(a)
+        if count(own.shape, axis) == 0 and own.size == 0 and 0 not in reduced_shape(own.shape, axis, keepdims=False):
+            raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
+        return ArraySpec(reduced_shape(own.shape, axis, keepdims), own.dtype)
+
+    entry = general(
+        function,
+        _extreme_vjp,
+        jvps=(_extreme_jvp,),
+        compute=compute,
+        spec=spec,
+        samples=reduction_samples(dtype=False, empty=False, initial=-0.75 if ufunc is np.maximum else 0.75),
+        doc=doc,
+    )
+
+    def front(
+        a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = _NoValue, where: Any = True
+    ) -> Any:
+        if out is not None:
+            return stored(out, front, a, axis, keepdims=keepdims, initial=initial, where=where)
+        if axis is None and keepdims is False and initial is _NoValue and where is True:
+            return reduce_all(entry, a)
+        shape = shape_of(a)
+        axes, keepdims = reduced_axes(axis, len(shape)), keepdims is not _NoValue and bool(keepdims)
+        if initial is _NoValue or initial is None:
+            if where is not True:
+                raise ValueError(f"reduction operation '{ufunc.__name__}' has no identity, so where= needs initial= too")
+            return entry(a, axis=axes, keepdims=keepdims)
+        initial = number_like(initial, a)
+        worst = -np.inf if ufunc is np.maximum else np.inf
+        a = masked(a, where, worst if dtype_of(a).kind == "f" else initial)
+        if count(shape, axes) == 0:
+            return np.broadcast_to(initial, reduced_shape(shape, axes, keepdims)).copy()[()]
+        return ufunc(entry(a, axis=axes, keepdims=keepdims), initial)
+
+    front.__name__ = entry.name
+    entry.front = front
+    entry.batch = along_axes
+    entry.ordered = True
+    return entry
+
+
+MAX = _enter_extreme(np.max, np.maximum, "the derivative of the largest element; equal ones share it")
+MIN = _enter_extreme(np.min, np.minimum, "the derivative of the smallest element; equal ones share it")
+for _alias, _entry in ((np.amax, MAX), (np.amin, MIN)):
+    composite(_alias, samples=reduction_samples(dtype=False, masks=False, empty=False), doc=_entry.doc)(_entry.front)
+
+
+@composite(
+    np.ptp,
+    samples=reduction_samples(dtype=False, masks=False, empty=False),
+    doc="that of the largest less that of the smallest element; 0 if all are equal",
+)
+def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+    """`np.ptp`."""
+    refuse_out(out, "ptp")
+    axes, keepdims = reduced_axes(axis, len(shape_of(a))), keepdims is not _NoValue and bool(keepdims)
+    return MAX(a, axis=axes, keepdims=keepdims) - MIN(a, axis=axes, keepdims=keepdims)
+
+
+# Positions
+
+
+def enter_position(function: Any, *samples: Callable[[Any], tuple[tuple[Any, ...], dict[str, Any]]]) -> Primitive:
+    """Enter `np.argmax` or one of its relatives; each of `samples` makes one more sample call from a source of arrays."""
+
+    def compute(a: Any, *, axis: Axes, keepdims: bool) -> Any:
+        return function(a, None if axis is None else axis[0], keepdims=keepdims)
+
+    entry = constant(
+        function,
+        compute=compute,
+        spec=spec_of_dtype(_INTP),
+        samples=lambda array: [
+            ((array(3),), {}),
+            ((array(2, 3),), {"axis": -1}),
+            ((array(2, 3), 0), {"keepdims": True}),
+            ((array(2, 3),), {"keepdims": True}),
+            ((array(),), {}),
+            *[sample(array) for sample in samples],
+        ],
+        doc="positions have no derivative",
+    )
+
+    def front(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+        refuse_out(out, entry.name)
+        a, keepdims = as_operand(a), keepdims is not _NoValue and bool(keepdims)
+        return entry(a, axis=reduced_axes(axis, len(shape_of(a))), keepdims=keepdims)
+
+    entry.front = front
+    entry.batch = _position_batch
+    return entry
+
+
+def _position_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    (a,), axis, keepdims = values, params["axis"], params["keepdims"]
+    if axis is not None:
+        return primitive(a, axis=(axis[0] + 1,), keepdims=keepdims)
+    found = primitive(flat(a), axis=(1,), keepdims=False)
+    return found.reshape((size,) + (1,) * (len(shape_of(a)) - 1)) if keepdims else found
+
+
+ARGMAX = enter_position(np.argmax)
+ARGMIN = enter_position(np.argmin)
+
+for _selecting in (MAX, MIN):
+    _selecting.selects = True

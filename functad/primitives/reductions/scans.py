@@ -1,0 +1,327 @@
+"""Running sums and products, and the recurrence that their derivatives are made of.
+
+A product is differentiated without dividing by its factors, so zeros among them are no exception: the derivative of
+`a[0] a[1] ... a[i]` by `a[k]` is the product of what stands before `a[k]` and of what stands behind. Two internal primitives
+express that, `exclusive_product` and `recurrence`, and the derivatives of both are made of the same two: so every order
+is right.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives.arranging.reshape import RESHAPE, Calls, ravel, same_spec
+from functad.primitives.batching import along_axis
+from functad.primitives.elementwise.conversion import astype
+from functad.primitives.entry import Primitive
+from functad.primitives.kinds import composite, general, linear
+from functad.primitives.operands import as_operand, refuse_out, stored
+
+_FEW = 16
+"""Up to so many steps, a loop over the rows is the fastest way to solve a recurrence."""
+
+
+@lru_cache
+def summed_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype that sums and products of a dtype have: small integers are widened."""
+    return np.cumsum(np.zeros(1, dtype)).dtype
+
+
+def _along(axis: int, part: Any) -> tuple[Any, ...]:
+    return (*(slice(None),) * axis, part)
+
+
+def _scan_samples(array: Any) -> Calls:
+    wider = np.result_type(array().dtype, np.float64)
+    return [
+        ((array(4),), {}),
+        ((array(2, 3),), {}),
+        ((array(2, 3), 0), {}),
+        ((array(2, 2, 3),), {"axis": -2}),
+        ((array(3),), {"dtype": wider}),
+        ((array(),), {}),
+        ((array(1),), {}),
+        ((array(0, 2), 1), {}),
+        ((array(0),), {}),
+    ]
+
+
+def _directed_samples(array: Any) -> Calls:
+    return [
+        ((array(*shape),), {"axis": axis, "reverse": reverse})
+        for shape, axis in (((4,), 0), ((2, 3), 1), ((3, 2), 0), ((0, 2), 0))
+        for reverse in (False, True)
+    ]
+
+
+# Sums
+
+
+def _cumsum(a: Any, *, axis: int, reverse: bool) -> Any:
+    if not reverse:
+        return a.cumsum(axis)
+    backwards = _along(axis, slice(None, None, -1))
+    return a[backwards].cumsum(axis)[backwards]
+
+
+def _cumsum_spec(a: Any, *, axis: int, reverse: bool = False) -> ArraySpec:
+    spec = spec_of(a)
+    return ArraySpec(spec.shape, summed_dtype(spec.dtype))
+
+
+CUMSUM: Primitive = linear(
+    np.cumsum,
+    lambda g, axis, reverse: CUMSUM(g, axis=axis, reverse=not reverse),
+    compute=_cumsum,
+    spec=_cumsum_spec,
+    samples=_scan_samples,
+    doc="linear; the cotangent is summed from the other end",
+)
+CUMSUM.batch = along_axis
+CUMSUM.ordered = True
+
+
+def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """`np.cumsum`."""
+    if out is not None:
+        return stored(out, cumsum, a, axis, dtype)
+    a, axis = _scanned(a, axis, dtype)
+    result = CUMSUM(a, axis=axis, reverse=False)
+    return result if dtype is None else astype(result, dtype, copy=False)
+
+
+def _scanned(a: Any, axis: Any, dtype: Any) -> tuple[Any, int]:
+    """Return the array and the axis along which NumPy scans it; `None` stands for all elements in order."""
+    a = as_operand(a)
+    if dtype is not None:
+        a = astype(a, dtype, copy=False)
+    ndim = len(shape_of(a))
+    if axis is None or (ndim == 0 and axis in (0, -1)):
+        return ravel(a), 0
+    return a, normalize_axis_index(axis, ndim)
+
+
+CUMSUM.front = cumsum
+
+
+# What products are differentiated with
+
+
+def exclusive_product(a: Any, *, axis: int, reverse: bool) -> Any:
+    """Return the product of all elements before each one along an axis, or behind each one: `1, a[0], a[0] a[1], ...`."""
+    return EXCLUSIVE(a, axis=axis, reverse=reverse)
+
+
+def _exclusive_product(a: Any, *, axis: int, reverse: bool) -> Any:
+    out = np.empty_like(a)
+    if reverse:
+        into, first, rest = slice(-2, None, -1), slice(-1, None), slice(None, 0, -1)
+    else:
+        into, first, rest = slice(1, None), slice(1), slice(-1)
+    out[_along(axis, first)] = 1
+    if a.shape[axis] > 1:
+        np.multiply.accumulate(a[_along(axis, rest)], axis, None, out[_along(axis, into)])
+    return out
+
+
+EXCLUSIVE = general(
+    exclusive_product,
+    lambda g, a, out, axis, reverse: out * RECURRENCE(a, g, axis=axis, reverse=not reverse),
+    jvps=(lambda t, a, out, axis, reverse: RECURRENCE(a, t * out, axis=axis, reverse=reverse),),
+    compute=_exclusive_product,
+    spec=same_spec,
+    samples=_directed_samples,
+    internal=True,
+    doc="de[i] = a[i-1] de[i-1] + e[i-1] da[i-1], a recurrence",
+)
+EXCLUSIVE.batch = along_axis
+
+
+def recurrence(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
+    """Return the solution of `y[i] = a[i-1] y[i-1] + b[i-1]`, `y[0] = 0`, along an axis, from its start or from its end."""
+    return RECURRENCE(a, b, axis=axis, reverse=reverse)
+
+
+def _recurrence(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
+    out = np.zeros_like(b, dtype=np.result_type(a, b))
+    ways = [value.swapaxes(0, axis) for value in (a, b, out)]
+    a, b, y = [value[::-1] for value in ways] if reverse else ways
+    n, rows = len(y), y.size // max(len(y), 1)
+    if n <= _FEW or not _solve_by_sums(a, b, y):
+        if rows == 1 and y.dtype.kind in "fc" and type(y) is np.ndarray:
+            _solve_numbers(a, b, y)
+        else:
+            for i in range(1, n):
+                np.multiply(a[i - 1], y[i - 1], out=y[i, ...])
+                y[i] += b[i - 1]
+    return out
+
+
+def _solve_by_sums(a: Any, b: Any, y: Any) -> bool:
+    """Write `y[i] = e[i] sum_(j<i) b[j] / e[j+1]` with `e[i] = a[0] ... a[i-1]` into `y`, and say whether that went well.
+
+    The partial sums belong to the same elements as those of the recurrence, so no digits are lost unless a product leaves the
+    range of the dtype: 10 ns an element where the loop over numbers takes 100.
+    """
+    e = _exclusive_product(a, axis=0, reverse=False)
+    size = np.abs(e)
+    tiny = float(np.finfo(e.dtype).tiny) * 1e4
+    if not (size.min(initial=1.0) > tiny and size.max(initial=1.0) < 1 / tiny):
+        return False
+    np.add.accumulate(b[:-1] / e[1:], 0, None, y[1:])
+    y *= e
+    return bool(np.isfinite(y).all())
+
+
+def _solve_numbers(a: Any, b: Any, y: Any) -> None:
+    """Write the solution for one row of numbers into `y`; Python's numbers are ten times as fast as NumPy's here."""
+    value, values = 0.0, [0.0]
+    for factor, term in zip(a.ravel().tolist()[:-1], b.ravel().tolist(), strict=False):
+        value = factor * value + term
+        values.append(value)
+    y[...] = np.reshape(values, y.shape)
+
+
+def _recurrence_vjp(gs: Any, a: Any, out: Any, axis: int, reverse: bool) -> tuple[Any, Any]:
+    """The cotangent `n` of b solves the recurrence from the other end; that of a is `n y`."""
+    by_b = RECURRENCE(a, gs, axis=axis, reverse=not reverse)
+    return out * by_b, by_b
+
+
+def _recurrence_spec(a: Any, b: Any, *, axis: int, reverse: bool) -> ArraySpec:
+    return ArraySpec(spec_of(b).shape, np.result_type(dtype_of(a), dtype_of(b)))
+
+
+def _recurrence_samples(array: Any) -> Calls:
+    return [
+        ((array(*shape), array(*shape)), {"axis": axis, "reverse": reverse})
+        for shape, axis in (((4,), 0), ((2, 3), 1), ((3, 1, 2), 0), ((1, 2), 0), ((0,), 0))
+        for reverse in (False, True)
+    ]
+
+
+RECURRENCE: Primitive = general(
+    recurrence,
+    _recurrence_vjp,
+    joint=True,
+    jvps=(
+        lambda t, a, out, axis, reverse: RECURRENCE(a, t * out, axis=axis, reverse=reverse),
+        lambda t, a, axis, reverse: RECURRENCE(a, t, axis=axis, reverse=reverse),
+    ),
+    compute=_recurrence,
+    spec=_recurrence_spec,
+    samples=_recurrence_samples,
+    internal=True,
+    doc="dy[i] = a[i-1] dy[i-1] + y[i-1] da[i-1] + db[i-1], a recurrence again",
+)
+RECURRENCE.batch = along_axis
+RECURRENCE.linear_by = lambda params: (1,)
+
+
+# Products
+
+
+def _cumprod(a: Any, *, axis: int) -> Any:
+    return a.cumprod(axis)
+
+
+def _cumprod_vjp(g: Any, a: Any, axis: int) -> Any:
+    """The product of what stands before `a[k]`, times `sum_(i>=k) g[i] a[k+1] ... a[i]`."""
+    before = EXCLUSIVE(a, axis=axis, reverse=False)
+    return before * (g + RECURRENCE(a, g * a, axis=axis, reverse=True))
+
+
+def _cumprod_jvp(t: Any, a: Any, axis: int) -> Any:
+    before = EXCLUSIVE(a, axis=axis, reverse=False)
+    return before * t + a * RECURRENCE(a, t * before, axis=axis, reverse=False)
+
+
+def _cumprod_samples(array: Any) -> Calls:
+    zeros = np.array([True, False, True, True])
+    return [
+        *_scan_samples(array),
+        ((array(4) * zeros,), {}),
+        ((array(4) * zeros * zeros[::-1],), {}),
+        ((array(3, 4) * zeros, 1), {}),
+        ((array(2, 4) * zeros[:2, None], 0), {}),
+        ((array(20, low=0.8, high=1.3),), {}),  # long enough for the sums that solve the recurrence
+        ((array(18, 2, low=0.8, high=1.3), 0), {}),
+    ]
+
+
+CUMPROD = general(
+    np.cumprod,
+    _cumprod_vjp,
+    jvps=(_cumprod_jvp,),
+    compute=_cumprod,
+    spec=_cumsum_spec,
+    samples=_cumprod_samples,
+    doc="each factor's derivative is the product of the others; zeros are no exception",
+)
+CUMPROD.batch = along_axis
+CUMPROD.ordered = True
+
+
+def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """`np.cumprod`."""
+    if out is not None:
+        return stored(out, cumprod, a, axis, dtype)
+    a, axis = _scanned(a, axis, dtype)
+    result = CUMPROD(a, axis=axis)
+    return result if dtype is None else astype(result, dtype, copy=False)
+
+
+CUMPROD.front = cumprod
+
+
+# The functions of the array API standard
+
+if hasattr(np, "cumulative_sum"):  # since NumPy 2.1
+
+    def _cumulative_samples(array: Any) -> Calls:
+        wider = np.result_type(array().dtype, np.float64)
+        return [
+            ((array(4),), {}),
+            ((array(2, 3),), {"axis": 0}),
+            ((array(2, 3),), {"axis": -1, "include_initial": True}),
+            ((array(3),), {"include_initial": True, "dtype": wider}),
+            ((array(),), {}),
+            ((array(0),), {"include_initial": True}),
+        ]
+
+    def _cumulative(scan: Any, start: int, x: Any, axis: Any, dtype: Any, out: Any, include_initial: bool) -> Any:
+        """Return `scan` of `x`; with `include_initial`, of `start` and `x`."""
+        refuse_out(out, f"cumulative_{'prod' if start else 'sum'}")
+        x = as_operand(x)
+        shape = shape_of(x)
+        if not shape:
+            x, shape = RESHAPE(x, shape=(1,)), (1,)
+        if axis is None:
+            if len(shape) != 1:
+                raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
+            axis = 0
+        result = scan(x, axis, dtype)
+        if not include_initial:
+            return result
+        axis = normalize_axis_index(axis, len(shape))
+        first = np.full((*shape[:axis], 1, *shape[axis + 1 :]), start, dtype_of(result))
+        return np.concatenate([first, result], axis)
+
+    @composite(np.cumulative_sum, samples=_cumulative_samples, doc="as cumsum")
+    def cumulative_sum(
+        x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
+    ) -> Any:
+        """`np.cumulative_sum`."""
+        return _cumulative(cumsum, 0, x, axis, dtype, out, include_initial)
+
+    @composite(np.cumulative_prod, samples=_cumulative_samples, doc="as cumprod")
+    def cumulative_prod(
+        x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
+    ) -> Any:
+        """`np.cumulative_prod`."""
+        return _cumulative(cumprod, 1, x, axis, dtype, out, include_initial)

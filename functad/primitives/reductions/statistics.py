@@ -1,0 +1,307 @@
+"""Statistics: variance, standard deviation, weighted average."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives.arranging.reshape import Calls, same_spec
+from functad.primitives.batching import along_axes
+from functad.primitives.elementwise.conversion import astype
+from functad.primitives.entry import Primitive
+from functad.primitives.kinds import composite, elementwise, general, linear
+from functad.primitives.operands import as_operand, is_traced, refuse_out, stored
+from functad.primitives.reductions.sums import (
+    Axes,
+    add_reduce,
+    count,
+    expand,
+    masked,
+    mean,
+    mean_dtype,
+    number_of,
+    reduced_axes,
+    reduced_shape,
+    reduction_samples,
+    sum,  # noqa: A004
+)
+from functad.primitives.safe import over_radius
+
+_NoValue = np._NoValue
+_ndarray = np.ndarray
+
+
+# Variance
+
+
+def centred(a: Any, *, axis: Axes) -> Any:
+    """Return the differences of the elements from their mean."""
+    return CENTRED(a, axis=axis)
+
+
+def _centred(a: Any, *, axis: Axes) -> Any:
+    """The first element is subtracted first: then equal elements differ by exactly 0 from their mean, and not by a rounding."""
+    shape = shape_of(a)
+    if not shape or 0 in shape:
+        return a - a
+    d = a - a[tuple([slice(0, 1) if axis is None or i in axis else slice(None) for i in range(len(shape))])]
+    d -= add_reduce(d, axis, None, None, True) / count(shape, axis)
+    return d
+
+
+def _centred_samples(array: Any) -> Calls:
+    return [
+        ((array(*shape),), {"axis": axis})
+        for shape, axis in (((4,), None), ((2, 3), None), ((2, 3), (1,)), ((3, 1, 2), (0, 2)), ((), None), ((0, 2), (0,)))
+    ]
+
+
+CENTRED: Primitive = linear(
+    centred,
+    lambda g, axis: CENTRED(g, axis=axis),
+    compute=_centred,
+    spec=same_spec,
+    samples=_centred_samples,
+    internal=True,
+    doc="linear, and its own transpose",
+)
+CENTRED.batch = along_axes
+
+
+def _conjugate(a: Any) -> Any:
+    return a.conjugate() if dtype_of(a).kind == "c" else a
+
+
+def _var(a: Any, *, axis: Axes, keepdims: bool, ddof: float) -> Any:
+    shape = shape_of(a)
+    n = max(count(shape, axis) - ddof, 0)
+    if dtype_of(a) == np.float16:  # which NumPy sums in a wider dtype
+        return np.var(a, axis, None, None, ddof, keepdims)
+    d = _centred(a, axis=axis)
+    if dtype_of(d).kind == "c":
+        squares = d.real * d.real + d.imag * d.imag
+    elif axis is None and not keepdims and type(d) is _ndarray:
+        d = d.ravel("K")
+        return d.dot(d) / n  # one pass, and no temporary
+    else:
+        d *= d
+        squares = d
+    return add_reduce(squares, axis, None, None, keepdims) / n
+
+
+def _var_factor(shape: tuple[int, ...], axis: Axes, ddof: float) -> float:
+    n = count(shape, axis) - ddof
+    return 2 / n if n > 0 else np.inf
+
+
+def _var_vjp(g: Any, a: Any, axis: Axes, keepdims: bool, ddof: float) -> Any:
+    """`2 / (n - ddof) conj(a - mean(a)) g`."""
+    shape = shape_of(a)
+    g = expand(g, shape, axis, keepdims) * _var_factor(shape, axis, ddof)
+    return _conjugate(CENTRED(a, axis=axis)) * g  # in this order NumPy writes a product with a number over its left factor
+
+
+def _var_jvp(t: Any, a: Any, axis: Axes, keepdims: bool, ddof: float) -> Any:
+    """`2 / (n - ddof) Re(sum(conj(a - mean(a)) t))`."""
+    total = (t * _conjugate(CENTRED(a, axis=axis))).sum(axis, keepdims=keepdims)
+    return total * _var_factor(shape_of(a), axis, ddof)
+
+
+def _var_spec(a: Any, *, axis: Axes, keepdims: bool, ddof: float) -> ArraySpec:
+    spec = spec_of(a)
+    real: Any = mean_dtype(spec.dtype).type(0).real.dtype
+    return ArraySpec(reduced_shape(spec.shape, axis, keepdims), real)
+
+
+def _var_samples(array: Any) -> Calls:
+    calls = reduction_samples(empty=False)(array)
+    a = array(2, 3)
+    return [
+        *calls,
+        ((array(4),), {"ddof": 1}),
+        ((array(2, 3), 1), {"correction": 1}),
+        ((array(2, 3),), {"where": np.array([True, False, True]), "ddof": 1}),
+        ((a, 0), {"mean": a.mean(0, keepdims=True)}),
+        ((array(3),), {"mean": array(1)}),
+    ]
+
+
+# A primitive and not five operations: layer and batch normalisation call it in every layer.
+VAR = general(
+    np.var,
+    _var_vjp,
+    jvps=(_var_jvp,),
+    compute=_var,
+    spec=_var_spec,
+    samples=_var_samples,
+    doc="d var(a) = 2 / (n - ddof) Re(sum(conj(a - mean(a)) da))",
+)
+VAR.batch = along_axes
+VAR.ordered = True
+
+
+def var(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = True,
+    mean: Any = _NoValue,
+    correction: Any = _NoValue,
+) -> Any:
+    """`np.var`."""
+    if out is not None:
+        return stored(out, var, a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)
+    ddof = correction_of(ddof, correction)
+    kind, wanted = dtype_of(a).kind, None if dtype is None else np.dtype(dtype).kind
+    cuts = wanted is not None and (wanted in "biu" or (wanted == "f" and kind == "c"))
+    if not cuts and (dtype is not None or kind in "biu"):
+        a = astype(a, np.float64 if dtype is None else dtype, copy=False)
+    axes, keepdims = reduced_axes(axis, len(shape_of(a))), keepdims is not _NoValue and bool(keepdims)
+    if where is True and mean is _NoValue and not cuts:
+        result = VAR(a, axis=axes, keepdims=keepdims, ddof=ddof)
+    else:
+        result = _var_about(a, axes, dtype, ddof, keepdims, where, mean)
+    return result if dtype is None else astype(result, dtype, copy=False)
+
+
+def correction_of(ddof: Any, correction: Any) -> Any:
+    """Return what is subtracted from the number of elements: two keywords mean the same."""
+    if correction is _NoValue:
+        return ddof
+    if ddof != 0:
+        raise ValueError("ddof and correction can't be provided simultaneously.")
+    return correction
+
+
+def _var_about(a: Any, axis: Axes, dtype: Any, ddof: Any, keepdims: bool, where: Any, middle: Any) -> Any:
+    """Return the variance of the elements that a mask selects, about a mean that may be given.
+
+    As in NumPy it is the mean and the squares that are brought to a dtype, and not the elements: integers cut both, and of
+    complex elements a real dtype drops the imaginary part of the mean alone.
+    """
+    if middle is _NoValue:
+        middle = mean(a, axis, dtype, keepdims=True, where=where)
+    d = masked(a - middle, where, 0)
+    squares = (d * d.conjugate()).real if dtype_of(a).kind == "c" else d * d
+    total = sum(squares, axis, dtype, keepdims=keepdims)
+    n = np.maximum((count(shape_of(a), axis) if where is True else number_of(where, a, axis, keepdims)) - ddof, 0)
+    return total / (n if dtype_of(total).kind in "biu" else n.astype(dtype_of(total)))
+
+
+VAR.front = var
+
+
+# Standard deviation
+
+
+def root(x: Any) -> Any:
+    """Return the square root, whose derivatives of any order are 0 at 0."""
+    return ROOT(x)
+
+
+ROOT = elementwise(
+    root,
+    lambda g, out: g * (over_radius(out) * 0.5),
+    operator=np.sqrt,
+    spec=same_spec,
+    domain=((0.5, 2.0),),
+    internal=True,
+    doc="d sqrt(x) = dx / (2 sqrt(x)); 0 at x = 0",
+)
+
+
+def _std_samples(array: Any) -> Calls:
+    """Return calls that do not come near zero, where the second derivative is large."""
+    wider = np.result_type(array().dtype, np.float64)
+    a = array(4, 2)
+    return [
+        ((array(4),), {}),
+        ((array(2, 3),), {}),
+        ((array(4, 2), 0), {"ddof": 1}),
+        ((array(2, 4),), {"axis": -1, "keepdims": True, "correction": 1}),
+        ((array(2, 3, 2), (0, 1)), {}),
+        ((array(2, 3),), {"dtype": wider}),
+        ((array(0, 3), 1), {}),
+        ((array(2, 4),), {"where": np.array([True, False, True, True])}),
+        ((a, 0), {"mean": a.mean(0, keepdims=True)}),
+    ]
+
+
+@composite(np.std, samples=_std_samples, doc="d std = d var / (2 std); 0 where all elements are equal")
+def std(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = True,
+    mean: Any = _NoValue,
+    correction: Any = _NoValue,
+) -> Any:
+    """`np.std`."""
+    refuse_out(out, "std")
+    variance = var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)
+    if dtype_of(variance).kind in "biu":
+        return astype(root(astype(variance, np.float64)), dtype)
+    return root(variance)
+
+
+# Average
+
+
+def _average_samples(array: Any) -> Calls:
+    return [
+        ((array(2, 3),), {}),
+        ((array(2, 3), 1), {"keepdims": True}),
+        ((array(2, 3), -1, array(3, low=0.5)), {}),
+        ((array(2, 3), 0), {"weights": array(2, 3, low=0.5), "returned": True}),
+        ((array(2, 3),), {"weights": array(2, 3, low=0.5), "keepdims": True}),
+        ((array(2, 3, 2), (2, 0)), {"weights": array(2, 2, low=0.5)}),
+        ((array(3), None, [1.0, 2.0, 3.0]), {}),
+        ((array(3),), {"returned": True}),
+    ]
+
+
+@composite(np.average, samples=_average_samples, doc="d (sum(w a) / sum(w)), in the elements and in the weights")
+def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
+    """`np.average`."""
+    a = as_operand(a)
+    shape = shape_of(a)
+    axes, keepdims = reduced_axes(axis, len(shape)), keepdims is not _NoValue and bool(keepdims)
+    if weights is None:
+        result = mean(a, axes, keepdims=keepdims)
+        total = np.full((), count(shape, axes), dtype_of(result))[()]
+    else:
+        weights = aligned(as_operand(weights), shape, axis)
+        dtype = np.result_type(dtype_of(a), dtype_of(weights), *[np.float64] * (dtype_of(a).kind in "biu"))
+        total = sum(weights, axes, dtype, keepdims=keepdims)
+        zero = total == 0
+        if not is_traced(zero) and np.any(zero):
+            raise ZeroDivisionError("Weights sum to zero, can't be normalized")
+        result = sum(np.multiply(a, weights), axes, dtype, keepdims=keepdims) / total
+    if not returned:
+        return result
+    return result, total if shape_of(total) == shape_of(result) else np.broadcast_to(total, shape_of(result)).copy()
+
+
+def aligned(weights: Any, shape: tuple[int, ...], axis: Any) -> Any:
+    """Return weights of the shape that is averaged; they may be given along the axes that are averaged over alone."""
+    own = shape_of(weights)
+    if own == shape:
+        return weights
+    if axis is None:
+        raise TypeError("Axis must be specified when shapes of a and weights differ.")
+    axes = [axis % len(shape) if isinstance(axis, int) else int(axis)] if np.ndim(axis) == 0 else [i % len(shape) for i in axis]
+    if own != tuple([shape[i] for i in axes]):
+        raise ValueError("Shape of weights must be consistent with shape of a along specified axis.")
+    order = sorted(range(len(axes)), key=axes.__getitem__)
+    weights = np.transpose(weights, order).reshape(tuple([n if i in axes else 1 for i, n in enumerate(shape)]))
+    return np.broadcast_to(weights, shape)

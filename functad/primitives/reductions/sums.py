@@ -1,0 +1,431 @@
+"""Reductions over axes: sum, mean, product, and those that answer with a boolean or a number of elements.
+
+The parameter `axis` is `None` for all axes, or a tuple of some of them, none negative. `where=`, `initial=` and `dtype=` are
+written out with `np.where`, operators and casts before the primitive is called.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives.arranging.broadcast import BROADCAST_TO
+from functad.primitives.arranging.reshape import RESHAPE, Calls
+from functad.primitives.batching import along_axes, along_axis
+from functad.primitives.elementwise.conversion import astype
+from functad.primitives.entry import Primitive
+from functad.primitives.kinds import constant, general, linear
+from functad.primitives.operands import as_operand, refuse_out, stored
+from functad.primitives.reductions.scans import EXCLUSIVE, summed_dtype
+
+Shape = tuple[int, ...]
+Axes = tuple[int, ...] | None
+
+_NoValue = np._NoValue
+_ndarray = np.ndarray
+_FLOAT64 = np.dtype(np.float64)
+_BOOL, _INTP = np.dtype(np.bool_), np.dtype(np.intp)
+
+add_reduce: Callable[..., Any] = np.add.reduce
+_multiply_reduce: Callable[..., Any] = np.multiply.reduce
+
+
+# Axes and shapes
+
+
+def reduced_axes(axis: Any, ndim: int) -> Axes:
+    """Return the axes that a reduction is over, in order and none negative; `None` if they are all."""
+    if axis is None:
+        return None
+    if type(axis) is int and -ndim <= axis < ndim:
+        return None if ndim == 1 else (axis % ndim,)
+    if ndim == 0 and type(axis) is int and axis in (0, -1):  # which NumPy allows
+        return None
+    axes = tuple(sorted(normalize_axis_tuple(axis, ndim)))
+    return None if len(axes) == ndim else axes
+
+
+def reduced_shape(shape: Shape, axis: Axes, keepdims: bool) -> Shape:
+    """Return the shape of a reduction."""
+    if axis is None:
+        return (1,) * len(shape) if keepdims else ()
+    if keepdims:
+        return tuple([1 if i in axis else n for i, n in enumerate(shape)])
+    return tuple([n for i, n in enumerate(shape) if i not in axis])
+
+
+def count(shape: Shape, axis: Axes) -> int:
+    """Return how many elements go into each result."""
+    return math.prod(shape) if axis is None else math.prod([shape[i] for i in axis])
+
+
+def expand(g: Any, shape: Shape, axis: Axes, keepdims: bool) -> Any:
+    """Return a reduced array with axes of length 1 where they were reduced, so that it broadcasts against `shape`."""
+    if keepdims or axis is None:
+        return g
+    if len(axis) == 1:
+        (i,) = axis
+        return g.reshape((*shape[:i], 1, *shape[i + 1 :]))
+    return g.reshape(reduced_shape(shape, axis, keepdims=True))
+
+
+def spread(g: Any, shape: Shape, axis: Axes, keepdims: bool) -> Any:
+    """Return a reduced array broadcast to the shape that was reduced: the transpose of a sum."""
+    kind = type(g)
+    if kind is np.float64 and 0 not in shape:
+        return _ndarray(shape, _FLOAT64, g, 0, (0,) * len(shape))  # read-only, as the number is
+    if kind is _ndarray and g.flags.c_contiguous:
+        strides = _strides_of_spread(shape, axis, g.itemsize)
+        if strides is not None:
+            out: Any = _ndarray(shape, g.dtype, g, 0, strides)
+            out.setflags(write=False)
+            return out
+    g = expand(g, shape, axis, keepdims)
+    return BROADCAST_TO.compute(g, shape=shape) if type(g) in PLAIN else BROADCAST_TO(g, shape=shape)
+
+
+@lru_cache(maxsize=1024)
+def _strides_of_spread(shape: Shape, axis: Axes, itemsize: int) -> Shape | None:
+    """Return the strides with which a reduced array without gaps shows the shape that was reduced; `None` if that is empty."""
+    strides = []
+    for i in reversed(range(len(shape))):
+        reduced = axis is None or i in axis
+        strides.append(0 if reduced else itemsize)
+        itemsize *= 1 if reduced else shape[i]
+    return tuple(reversed(strides)) if itemsize and 0 not in shape else None
+
+
+def masked(a: Any, where: Any, fill: Any) -> Any:
+    """Return `a` with `fill` wherever `where` is false.
+
+    Raises:
+        ValueError: `where` does not broadcast to the shape of `a`.
+    """
+    if where is True:
+        return a
+    out = np.where(where, a, fill)
+    if shape_of(out) != shape_of(a):
+        raise ValueError(f"where= of shape {np.shape(where)} does not broadcast to {shape_of(a)}, the shape of the array")
+    return out
+
+
+def number_like(value: Any, out: Any) -> Any:
+    """Return `initial=` in the dtype of the result."""
+    dtype = dtype_of(out)
+    return astype(value, dtype, copy=False) if hasattr(value, "astype") else dtype.type(value)
+
+
+def reduction_samples(*, dtype: bool = True, masks: bool = True, empty: bool = True, initial: Any = None) -> Any:
+    """Return calls of a reduction with every form of axis and every keyword that it has."""
+    mask = np.array([[True, False, True], [False, True, True]])
+
+    def samples(array: Any) -> Calls:
+        wider = np.result_type(array().dtype, np.float64)
+        calls: Calls = [
+            ((array(3),), {}),
+            ((array(2, 3),), {}),
+            ((array(2, 3), 0), {}),
+            ((array(2, 3),), {"axis": -1, "keepdims": True}),
+            ((array(2, 2, 3),), {"axis": (0, -1)}),
+            ((array(2, 3),), {"keepdims": True}),
+            ((array(2, 3),), {"axis": ()}),
+            ((array(),), {}),
+            ((array(0, 2),), {"axis": 1}),
+        ]
+        if empty:
+            calls += [((array(0),), {}), ((array(2, 0),), {"axis": 1})]
+        if dtype:
+            calls += [((array(2, 3),), {"axis": 0, "dtype": wider})]
+        keywords = {} if initial is None else {"initial": initial}
+        if keywords:
+            calls += [((array(2, 3),), {"axis": 0, **keywords}), ((array(2, 0),), {"axis": 1, **keywords})]
+        if masks:
+            calls += [((array(2, 3),), {"where": mask, **keywords})]
+            calls += [((array(2, 3),), {"axis": 1, "where": mask[:, :1] | mask[:, 2:], "keepdims": True, **keywords})]
+        return calls
+
+    return samples
+
+
+_WHOLE = {"axis": None, "keepdims": False}
+
+
+def reduce_all(entry: Primitive, a: Any) -> Any:
+    """Call a reduction over all axes, the commonest; a Tensor is handed to its recorder without a detour, which saves 1 us."""
+    record = getattr(type(a), "__functad_record__", None)
+    return entry.compute(a, **_WHOLE) if record is None else record(entry, (a,), _WHOLE)
+
+
+# Sum and mean
+
+
+def _sum(a: Any, *, axis: Axes, keepdims: bool) -> Any:
+    return add_reduce(a, axis, None, None, keepdims)
+
+
+def _sum_spec(a: Any, *, axis: Axes, keepdims: bool) -> ArraySpec:
+    spec = spec_of(a)
+    return ArraySpec(reduced_shape(spec.shape, axis, keepdims), summed_dtype(spec.dtype))
+
+
+SUM = linear(
+    np.sum,
+    lambda g, a_shape, axis, keepdims: spread(g, a_shape, axis, keepdims),
+    compute=_sum,
+    spec=_sum_spec,
+    samples=reduction_samples(initial=1.5),
+    doc="linear; the cotangent is broadcast",
+)
+
+
+def sum(  # noqa: A001 # NumPy's name
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = _NoValue,
+    where: Any = True,
+) -> Any:
+    """`np.sum`."""
+    if out is not None or dtype is not None or where is not True:
+        if out is not None:
+            return stored(out, sum, a, axis, dtype, keepdims=keepdims, initial=initial, where=where)
+        a = masked(a if dtype is None else astype(a, dtype, copy=False), where, 0)
+    axes = None if axis is None else reduced_axes(axis, len(shape_of(a)))
+    if axes is None and keepdims is False:
+        result = reduce_all(SUM, a)
+    else:
+        result = SUM(a, axis=axes, keepdims=keepdims is not _NoValue and bool(keepdims))
+    result = result if dtype is None else astype(result, dtype, copy=False)  # small integers are summed in larger ones
+    return result if initial is _NoValue else result + number_like(initial, result)
+
+
+SUM.front = sum
+SUM.batch = along_axes
+SUM.ordered = True
+SUM.pushes = (lambda t, a_shape, axis, keepdims: SUM(t, axis=axis, keepdims=keepdims),)
+
+
+# NumPy sums others in a wider dtype; dtypes of the other byte order are unequal to these.
+_SUMMED_AS_THEY_ARE = frozenset(map(np.dtype, (np.float32, np.float64, np.complex64, np.complex128)))
+
+
+@lru_cache
+def mean_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype that means of a dtype have."""
+    return np.mean(np.zeros(1, dtype)).dtype
+
+
+def _mean(a: Any, *, axis: Axes, keepdims: bool) -> Any:
+    """Return the mean; NumPy's own spends 4 us on it in Python, whatever the size."""
+    if axis is None and type(a) is _ndarray and a.dtype is _FLOAT64 and a.size:
+        return add_reduce(a, None, None, None, keepdims) / a.size
+    if dtype_of(a) not in _SUMMED_AS_THEY_ARE:
+        return np.mean(a, axis, keepdims=keepdims)
+    return add_reduce(a, axis, None, None, keepdims) / count(shape_of(a), axis)
+
+
+def _mean_spec(a: Any, *, axis: Axes, keepdims: bool) -> ArraySpec:
+    spec = spec_of(a)
+    return ArraySpec(reduced_shape(spec.shape, axis, keepdims), mean_dtype(spec.dtype))
+
+
+# A primitive and not a sum and a division: it is in nearly every loss function.
+MEAN = linear(
+    np.mean,
+    lambda g, a_shape, axis, keepdims: spread(g / count(a_shape, axis), a_shape, axis, keepdims),
+    compute=_mean,
+    spec=_mean_spec,
+    samples=reduction_samples(empty=False),
+    doc="linear; the cotangent is divided by the number of elements and broadcast",
+)
+
+
+def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
+    """`np.mean`."""
+    if out is not None or dtype is not None:
+        if out is not None:
+            return stored(out, mean, a, axis, dtype, keepdims=keepdims, where=where)
+        if np.dtype(dtype).kind in "biu":
+            return _integer_mean(a, axis, dtype, keepdims, where)
+        a = astype(a, dtype, copy=False)
+    if axis is None and keepdims is False and where is True:
+        return reduce_all(MEAN, a)
+    axes, keepdims = reduced_axes(axis, len(shape_of(a))), keepdims is not _NoValue and bool(keepdims)
+    if where is True:
+        return MEAN(a, axis=axes, keepdims=keepdims)
+    if dtype_of(a).kind in "biu":
+        a = astype(a, np.float64)
+    total = SUM(masked(a, where, 0), axis=axes, keepdims=keepdims)
+    return total / number_of(where, a, axes, keepdims)
+
+
+def _integer_mean(a: Any, axis: Any, dtype: Any, keepdims: Any, where: Any) -> Any:
+    """Return a mean of which, as in NumPy, the elements and the quotient are cut to integers."""
+    total = sum(a, axis, dtype, keepdims=keepdims, where=where)
+    number = sum(np.broadcast_to(as_operand(where), shape_of(a)), axis, keepdims=keepdims)
+    return astype(total / number, dtype)
+
+
+def number_of(where: Any, a: Any, axis: Axes, keepdims: bool) -> Any:
+    """Return how many elements a mask selects for each result, in the dtype of real numbers like `a`."""
+    mask = np.broadcast_to(as_operand(where), shape_of(a))
+    real: Any = dtype_of(a).type(0).real.dtype if dtype_of(a).kind in "fc" else _FLOAT64
+    return SUM(mask.astype(real), axis=axis, keepdims=keepdims)
+
+
+MEAN.front = mean
+MEAN.batch = along_axes
+MEAN.ordered = True
+MEAN.pushes = (lambda t, a_shape, axis, keepdims: MEAN(t, axis=axis, keepdims=keepdims),)
+
+
+# Product
+
+
+def _prod(a: Any, *, axis: int, keepdims: bool) -> Any:
+    return _multiply_reduce(a, axis, None, None, keepdims)
+
+
+def others(a: Any, axis: int) -> Any:
+    """Return, in place of each element, the product of all others along an axis."""
+    return EXCLUSIVE(a, axis=axis, reverse=False) * EXCLUSIVE(a, axis=axis, reverse=True)
+
+
+def _prod_vjp(g: Any, a: Any, axis: int, keepdims: bool) -> Any:
+    return expand(g, shape_of(a), (axis,), keepdims) * others(a, axis)
+
+
+def _prod_jvp(t: Any, a: Any, axis: int, keepdims: bool) -> Any:
+    return (t * others(a, axis)).sum(axis, keepdims=keepdims)
+
+
+def _prod_spec(a: Any, *, axis: int, keepdims: bool) -> ArraySpec:
+    return _sum_spec(a, axis=(axis,), keepdims=keepdims)
+
+
+def _prod_samples(array: Any) -> Calls:
+    zeros = np.array([True, False, True])
+    return [
+        *reduction_samples(initial=1.5)(array),
+        ((array(3) * zeros,), {}),
+        ((array(3) * zeros * zeros[[1, 0, 2]],), {}),
+        ((array(2, 3) * zeros, 1), {}),
+    ]
+
+
+PROD = general(
+    np.prod,
+    _prod_vjp,
+    jvps=(_prod_jvp,),
+    compute=_prod,
+    spec=_prod_spec,
+    samples=_prod_samples,
+    doc="each factor's derivative is the product of the others; zeros are no exception",
+)
+
+
+def prod(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = _NoValue,
+    where: Any = True,
+) -> Any:
+    """`np.prod`; several axes are made one first."""
+    if out is not None:
+        return stored(out, prod, a, axis, dtype, keepdims=keepdims, initial=initial, where=where)
+    a = masked(a if dtype is None else astype(a, dtype, copy=False), where, 1)
+    shape = shape_of(a)
+    axes, keepdims = reduced_axes(axis, len(shape)), keepdims is not _NoValue and bool(keepdims)
+    if axes is not None and len(axes) == 1:
+        result = PROD(a, axis=axes[0], keepdims=keepdims)
+    else:
+        if axes is not None:
+            kept = tuple([i for i in range(len(shape)) if i not in axes])
+            a = np.transpose(a, (*kept, *axes))
+        if axes is not None or len(shape) != 1:
+            a = RESHAPE(a, shape=(*reduced_shape(shape, axes, keepdims=False), count(shape, axes)))
+        result = PROD(a, axis=len(shape_of(a)) - 1, keepdims=False)
+        if keepdims:
+            result = RESHAPE(result, shape=reduced_shape(shape, axes, keepdims=True))
+    result = result if dtype is None else astype(result, dtype, copy=False)
+    return result if initial is _NoValue else result * number_like(initial, result)
+
+
+PROD.front = prod
+PROD.batch = along_axis
+PROD.ordered = True
+
+
+# Truth
+
+
+def _enter_truth(function: Any, ufunc: np.ufunc) -> Primitive:
+    """Enter `np.any` or `np.all`."""
+    reduce: Callable[..., Any] = ufunc.reduce
+
+    def compute(a: Any, *, axis: Axes, keepdims: bool) -> Any:
+        return reduce(a, axis, None, None, keepdims)
+
+    entry = constant(
+        function,
+        compute=compute,
+        spec=spec_of_dtype(_BOOL),
+        samples=reduction_samples(dtype=False),
+        doc="the result is boolean",
+    )
+
+    def front(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
+        refuse_out(out, entry.name)
+        if where is not True:
+            a = masked(a != 0, where, function is np.all)
+        keepdims = keepdims is not _NoValue and bool(keepdims)
+        return entry(a, axis=reduced_axes(axis, len(shape_of(a))), keepdims=keepdims)
+
+    entry.front = front
+    entry.batch = along_axes
+    return entry
+
+
+def spec_of_dtype(dtype: np.dtype[Any]) -> Callable[..., ArraySpec]:
+    """Return the shape rule of a reduction whose results have one dtype always."""
+
+    def spec(a: Any, *, axis: Axes, keepdims: bool) -> ArraySpec:
+        return ArraySpec(reduced_shape(spec_of(a).shape, axis, keepdims), dtype)
+
+    return spec
+
+
+ANY = _enter_truth(np.any, np.logical_or)
+ALL = _enter_truth(np.all, np.logical_and)
+
+
+def _count_nonzero(a: Any, *, axis: Axes, keepdims: bool) -> Any:
+    return np.count_nonzero(a, axis, keepdims=keepdims)
+
+
+COUNT_NONZERO = constant(
+    np.count_nonzero,
+    compute=_count_nonzero,
+    spec=spec_of_dtype(_INTP),
+    samples=reduction_samples(dtype=False, masks=False),
+    doc="a number of elements has no derivative",
+)
+
+
+def _count_nonzero_front(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    return COUNT_NONZERO(a, axis=reduced_axes(axis, len(shape_of(a))), keepdims=bool(keepdims))
+
+
+COUNT_NONZERO.front = _count_nonzero_front
+COUNT_NONZERO.batch = along_axes

@@ -1,0 +1,403 @@
+"""Discrete Fourier transforms, all of `np.fft`.
+
+Four transforms along one axis are primitives; the others are made of them. A transform crops the axis or pads it with
+zeros to `n` points first, and so its transpose crops or pads what it gives back. The matrix of `fft` and that of `ifft` are
+symmetric, so each is its own transpose. Those of real numbers leave half of a Hermitian spectrum out; in their transposes
+the points that stand for two count twice (or the two parts of each are averaged), and the real parts of all products count.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives.arranging.pad import PAD
+from functad.primitives.arranging.reshape import Calls, same_spec
+from functad.primitives.batching import along_axis
+from functad.primitives.elementwise.conversion import astype
+from functad.primitives.entry import Primitive
+from functad.primitives.kinds import composite, linear
+from functad.primitives.operands import refuse_out, strong
+
+_OPPOSITE = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
+
+
+def _conjugate(a: Any) -> Any:
+    return a.conjugate() if dtype_of(a).kind == "c" else a
+
+
+def _fitted(a: Any, length: int, axis: int) -> Any:
+    """Return an array cropped, or padded with zeros at the end, to a length along an axis."""
+    shape = shape_of(a)
+    if shape[axis] > length:
+        return a[(*(slice(None),) * axis, slice(length))]
+    if shape[axis] < length:
+        return PAD(a, widths=tuple([(0, length - n if i == axis else 0) for i, n in enumerate(shape)]))
+    return a
+
+
+def _along_one_axis(name: str) -> Callable[..., Any]:
+    """Return NumPy's transform of a name with all parameters as keywords."""
+    function = getattr(np.fft, name)
+
+    def compute(a: Any, *, n: int, axis: int, norm: str) -> Any:
+        return function(a, n, axis, norm)
+
+    return compute
+
+
+@lru_cache
+def _transformed_dtype(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype that a transform gives: NumPy is asked."""
+    out: np.dtype[Any] = getattr(np.fft, name)(np.zeros(1, dtype), 2).dtype
+    return out
+
+
+def _spec_along_one_axis(name: str) -> Callable[..., ArraySpec]:
+    def spec(a: Any, *, n: int, axis: int, norm: str) -> ArraySpec:
+        own = spec_of(a)
+        length = n // 2 + 1 if name == "rfft" else n
+        return ArraySpec((*own.shape[:axis], length, *own.shape[axis + 1 :]), _transformed_dtype(name, own.dtype))
+
+    return spec
+
+
+def _transform_samples(array: Any) -> Calls:
+    return [
+        ((array(4),), {}),
+        ((array(3),), {"norm": "ortho"}),
+        ((array(2, 3), 5), {"norm": "forward"}),
+        ((array(4, 2), 3, 0), {}),
+        ((array(2, 3, 1),), {"axis": -2, "norm": "backward"}),
+        ((np.real(array(3)), 4), {}),
+        ((array(3), 1), {}),
+        ((array(0, 3),), {}),
+    ]
+
+
+FFT: Primitive = linear(
+    np.fft.fft,
+    lambda g, a_shape, n, axis, norm: _fitted(FFT(g, n=n, axis=axis, norm=norm), a_shape[axis], axis),
+    compute=_along_one_axis("fft"),
+    spec=_spec_along_one_axis("fft"),
+    samples=_transform_samples,
+    doc="linear; its matrix is symmetric, so the cotangent is transformed alike",
+)
+FFT.batch = along_axis
+IFFT: Primitive = linear(
+    np.fft.ifft,
+    lambda g, a_shape, n, axis, norm: _fitted(IFFT(g, n=n, axis=axis, norm=norm), a_shape[axis], axis),
+    compute=_along_one_axis("ifft"),
+    spec=_spec_along_one_axis("ifft"),
+    samples=_transform_samples,
+    doc="linear; its matrix is symmetric, so the cotangent is transformed alike",
+)
+IFFT.batch = along_axis
+
+
+# Real numbers and the half of a Hermitian spectrum
+
+
+def weighed(a: Any, *, factor: float, n: int, axis: int) -> Any:
+    """Return the conjugate of half a spectrum, times a factor wherever a point stands for two of all `n`."""
+    return WEIGHED(a, factor=factor, n=n, axis=axis)
+
+
+def _weighed(a: Any, *, factor: float, n: int, axis: int) -> Any:
+    """Frequency 0 stands for itself, and so does the highest one if `n` is even."""
+    out = np.conjugate(a)
+    before = (slice(None),) * axis
+    out[(*before, slice(1, (n + 1) // 2))] *= factor
+    return out
+
+
+WEIGHED: Primitive = linear(
+    weighed,
+    lambda g, factor, n, axis: WEIGHED(g, factor=factor, n=n, axis=axis),
+    compute=_weighed,
+    spec=same_spec,
+    samples=lambda array: [
+        ((array(*shape),), {"factor": factor, "n": n, "axis": axis})
+        for shape, factor, n, axis in (
+            ((3,), 2.0, 4, 0),
+            ((3,), 0.5, 5, 0),
+            ((2, 2), 2.0, 3, 1),
+            ((2, 2), 0.5, 2, 0),
+            ((1,), 2.0, 1, 0),
+        )
+    ],
+    internal=True,
+    doc="linear over the reals, and its own transpose",
+)
+WEIGHED.batch = along_axis
+
+
+def _rfft_vjp(g: Any, a_shape: tuple[int, ...], n: int, axis: int, norm: str) -> Any:
+    """`Re(sum_k g[k] w^(jk))` over half the frequencies: an `irfft` of `conj(g)`, which counts most of them twice."""
+    half = WEIGHED(g, factor=0.5, n=n, axis=axis)
+    return _fitted(IRFFT(half, n=n, axis=axis, norm=_OPPOSITE[norm]), a_shape[axis], axis)
+
+
+RFFT: Primitive = linear(
+    np.fft.rfft,
+    _rfft_vjp,
+    compute=_along_one_axis("rfft"),
+    spec=_spec_along_one_axis("rfft"),
+    samples=lambda array: [
+        ((array(4),), {}),
+        ((array(3),), {"norm": "ortho"}),
+        ((array(2, 3), 5), {"norm": "forward"}),
+        ((array(4, 2), 3, 0), {}),
+        ((array(2, 3, 1), 6), {"axis": -2, "norm": "backward"}),
+        ((array(3), 1), {}),
+        ((array(3), 2), {}),
+        ((array(0, 3),), {}),
+    ],
+    complex=False,
+    doc="linear; the cotangent is transformed by irfft, its conjugate halved where a frequency stands for two",
+)
+RFFT.batch = along_axis
+
+
+def _irfft_vjp(g: Any, a_shape: tuple[int, ...], n: int, axis: int, norm: str) -> Any:
+    """`sum_j g[j] w^(-jk)`, twice where a frequency stands for two: the conjugate of an `rfft`."""
+    half = WEIGHED(RFFT(g, n=n, axis=axis, norm=_OPPOSITE[norm]), factor=2.0, n=n, axis=axis)
+    return _fitted(half, a_shape[axis], axis)
+
+
+def _hermitian_samples(array: Any) -> Calls:
+    return [
+        ((array(3),), {}),
+        ((array(3), 5), {"norm": "ortho"}),
+        ((array(2, 3), 7), {"norm": "forward"}),
+        ((array(4, 2), 3, 0), {}),
+        ((array(2, 2, 1), 6), {"axis": -2, "norm": "backward"}),
+        ((np.real(array(3)), 4), {}),
+        ((array(2), 1), {}),
+        ((array(0, 3),), {}),
+    ]
+
+
+IRFFT: Primitive = linear(
+    np.fft.irfft,
+    _irfft_vjp,
+    compute=_along_one_axis("irfft"),
+    spec=_spec_along_one_axis("irfft"),
+    samples=_hermitian_samples,
+    doc="linear; the cotangent is transformed by rfft, its conjugate doubled where a frequency stands for two",
+)
+IRFFT.batch = along_axis
+
+
+def _front(primitive: Primitive) -> Callable[..., Any]:
+    """Return the transform along one axis, with NumPy's signature."""
+    halves, doubles = primitive is RFFT, primitive is IRFFT
+
+    def front(a: Any, n: Any = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
+        refuse_out(out, f"fft.{primitive.name}")
+        if halves and dtype_of(a).kind == "c":
+            raise TypeError("rfft takes real numbers; use np.fft.fft for complex ones")
+        if norm is None:
+            norm = "backward"
+        elif norm not in _OPPOSITE:
+            raise ValueError(f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".')
+        shape = shape_of(a)
+        axis = normalize_axis_index(axis, len(shape))
+        if n is None:
+            n = 2 * (shape[axis] - 1) if doubles else shape[axis]
+        n = int(n)
+        if doubles and dtype_of(a).kind == "f":  # its cotangent is complex, and the cast takes the real part
+            a = astype(a, np.result_type(dtype_of(a), np.complex64), copy=False)
+        if n < 1:
+            raise ValueError(f"Invalid number of FFT data points ({n}) specified.")
+        return primitive(a, n=n, axis=axis, norm=norm)
+
+    return front
+
+
+fft, ifft, rfft, irfft = _front(FFT), _front(IFFT), _front(RFFT), _front(IRFFT)
+for _primitive, _function in ((FFT, fft), (IFFT, ifft), (RFFT, rfft), (IRFFT, irfft)):
+    _primitive.front = _function
+
+
+def _swapped(norm: str | None) -> str:
+    if norm is not None and norm not in _OPPOSITE:
+        raise ValueError(f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".')
+    return _OPPOSITE[norm or "backward"]
+
+
+@composite(np.fft.hfft, samples=_hermitian_samples, doc="irfft of the conjugate")
+def _hfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
+    refuse_out(out, "fft.hfft")
+    return irfft(_conjugate(a), n, axis, _swapped(norm))
+
+
+@composite(
+    np.fft.ihfft,
+    samples=lambda array: [
+        ((array(4),), {}),
+        ((array(2, 3), 5), {"norm": "forward"}),
+        ((array(4, 2), 3, 0, "ortho"), {}),
+        ((array(3), 1), {}),
+    ],
+    complex=False,
+    doc="the conjugate of rfft",
+)
+def _ihfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
+    refuse_out(out, "fft.ihfft")
+    return rfft(a, n, axis, _swapped(norm)).conjugate()
+
+
+# Several axes
+
+
+def _lengths_and_axes(a: Any, s: Any, axes: Any, *, hermitian: bool = False) -> tuple[list[Any], list[int]]:
+    """Return the length and the number of each axis to be transformed, as NumPy reads its arguments `s` and `axes`."""
+    shape = shape_of(a)
+    if axes is None:
+        if s is not None:
+            message = "`axes` should not be `None` if `s` is not `None`; pass axes=[0, ..., k - 1]"
+            warnings.warn(message, DeprecationWarning, stacklevel=4)
+        axes = range(-len(shape if s is None else s), 0)
+    axes = [normalize_axis_index(axis, len(shape)) for axis in axes]
+    if s is None:
+        lengths: list[Any] = [shape[axis] for axis in axes]
+        if hermitian and axes:
+            lengths[-1] = 2 * (lengths[-1] - 1)
+        return lengths, axes
+    if len(s) != len(axes):
+        raise ValueError("Shape and axes have different lengths.")
+    return [shape[axis] if n == -1 else n for n, axis in zip(s, axes, strict=True)], axes
+
+
+def _last_first(one: Callable[..., Any], a: Any, s: Any, axes: Any, norm: Any) -> Any:
+    """Transform along several axes, the last first."""
+    a = strong(a)
+    lengths, axes = _lengths_and_axes(a, s, axes)
+    for n, axis in zip(reversed(lengths), reversed(axes), strict=True):
+        a = one(a, n, axis, norm)
+    return a
+
+
+def _many_samples(array: Any) -> Calls:
+    return [
+        ((array(2, 3),), {}),
+        ((array(2, 3), (3, 2)), {"axes": (1, 0), "norm": "ortho"}),
+        ((array(2, 2, 3),), {"axes": (0, 2), "norm": "forward"}),
+        ((array(3, 2), (2, -1), (0, 1)), {}),
+        ((array(2, 3),), {"axes": (-1,)}),
+    ]
+
+
+def _plane_samples(array: Any) -> Calls:
+    return [
+        ((array(2, 3),), {}),
+        ((array(2, 3), (3, 2)), {"norm": "ortho"}),
+        ((array(2, 2, 3),), {"axes": (0, 2), "norm": "forward"}),
+        ((array(2, 2, 2), (3, 1)), {}),
+    ]
+
+
+_Lengths = Sequence[int] | None
+
+
+@composite(np.fft.fftn, samples=_many_samples, doc="fft along each axis")
+def _fftn(a: Any, s: _Lengths = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
+    refuse_out(out, "fft.fftn")
+    return _last_first(fft, a, s, axes, norm)
+
+
+@composite(np.fft.ifftn, samples=_many_samples, doc="ifft along each axis")
+def _ifftn(a: Any, s: _Lengths = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
+    refuse_out(out, "fft.ifftn")
+    return _last_first(ifft, a, s, axes, norm)
+
+
+@composite(np.fft.fft2, samples=_plane_samples, doc="fft along two axes")
+def _fft2(a: Any, s: _Lengths = None, axes: Any = (-2, -1), norm: str | None = None, out: Any = None) -> Any:
+    refuse_out(out, "fft.fft2")
+    return _last_first(fft, a, s, axes, norm)
+
+
+@composite(np.fft.ifft2, samples=_plane_samples, doc="ifft along two axes")
+def _ifft2(a: Any, s: _Lengths = None, axes: Any = (-2, -1), norm: str | None = None, out: Any = None) -> Any:
+    refuse_out(out, "fft.ifft2")
+    return _last_first(ifft, a, s, axes, norm)
+
+
+def _rfft_last(a: Any, s: Any, axes: Any, norm: Any) -> Any:
+    lengths, axes = _lengths_and_axes(a, s, axes)
+    a = rfft(a, lengths[-1], axes[-1], norm)
+    for n, axis in zip(lengths[-2::-1], axes[-2::-1], strict=True):
+        a = fft(a, n, axis, norm)
+    return a
+
+
+def _irfft_last(a: Any, s: Any, axes: Any, norm: Any) -> Any:
+    lengths, axes = _lengths_and_axes(a, s, axes, hermitian=True)
+    for n, axis in zip(lengths[:-1], axes[:-1], strict=True):
+        a = ifft(a, n, axis, norm)
+    return irfft(a, lengths[-1], axes[-1], norm)
+
+
+@composite(np.fft.rfftn, samples=_many_samples, complex=False, doc="rfft along the last axis, then fft")
+def _rfftn(a: Any, s: _Lengths = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
+    refuse_out(out, "fft.rfftn")
+    return _rfft_last(a, s, axes, norm)
+
+
+@composite(np.fft.rfft2, samples=_plane_samples, complex=False, doc="rfft along the last axis, then fft")
+def _rfft2(a: Any, s: _Lengths = None, axes: Any = (-2, -1), norm: str | None = None, out: Any = None) -> Any:
+    refuse_out(out, "fft.rfft2")
+    return _rfft_last(a, s, axes, norm)
+
+
+@composite(np.fft.irfftn, samples=_many_samples, doc="ifft along all axes but the last, then irfft")
+def _irfftn(a: Any, s: _Lengths = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
+    refuse_out(out, "fft.irfftn")
+    return _irfft_last(a, s, axes, norm)
+
+
+@composite(np.fft.irfft2, samples=_plane_samples, doc="ifft along the first axis, then irfft")
+def _irfft2(a: Any, s: _Lengths = None, axes: Any = (-2, -1), norm: str | None = None, out: Any = None) -> Any:
+    refuse_out(out, "fft.irfft2")
+    return _irfft_last(a, s, axes, norm)
+
+
+# Moving frequency 0 to the middle
+
+
+def _shifted(x: Any, axes: Any, direction: int) -> Any:
+    shape = shape_of(x)
+    if axes is None:
+        axes = tuple(range(len(shape)))
+    elif isinstance(axes, (int, np.integer)):
+        axes = (int(axes),)
+    shifts = tuple([direction * (shape[axis] // 2) for axis in axes])
+    return np.roll(x, shifts, tuple(axes))
+
+
+def _shift_samples(array: Any) -> Calls:
+    return [
+        ((array(5),), {}),
+        ((array(2, 3),), {}),
+        ((array(4, 3), 1), {}),
+        ((array(2, 3, 2),), {"axes": (0, -1)}),
+        ((array(0, 3),), {}),
+    ]
+
+
+@composite(np.fft.fftshift, samples=_shift_samples, doc="linear; the cotangent is rolled back")
+def _fftshift(x: Any, axes: Any = None) -> Any:
+    return _shifted(x, axes, 1)
+
+
+@composite(np.fft.ifftshift, samples=_shift_samples, doc="linear; the cotangent is rolled back")
+def _ifftshift(x: Any, axes: Any = None) -> Any:
+    return _shifted(x, axes, -1)

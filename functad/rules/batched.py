@@ -1,0 +1,169 @@
+"""The rules of a call on many examples at once: those of one example, mapped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from functad.expressions.spec import PYTHON_SCALARS, shape_of
+from functad.primitives.operands import zeros_for
+from functad.rules.call import Rules, apply
+from functad.tracing.traces.base import Recorded, awake
+from functad.transforms.calling.leaves import replaced
+from functad.transforms.calling.seeds import inexact
+from functad.trees.structure import Structure, flatten
+
+_FIXED = (*PYTHON_SCALARS, str, bytes, type, np.dtype)
+"""Types of what a forward rule may keep beside arrays, and that is the same for all examples."""
+
+
+def is_batch(arrays: Sequence[Any]) -> bool:
+    """Say whether the newest trace among Tensors is that of `vmap`."""
+    from functad.tracing.traces.batch import BatchRecorder  # noqa: PLC0415 - few programs use vmap
+
+    tensors = [awake(a) for a in arrays if isinstance(a, Recorded)]
+    recorders = [t.recorder for t in tensors if isinstance(t, Recorded)]
+    return bool(recorders) and isinstance(max(recorders, key=lambda recorder: recorder.serial), BatchRecorder)
+
+
+_PART = object()
+
+
+@dataclass(frozen=True)
+class _Given:
+    """Stands for the argument at a position, which a forward rule kept as it is."""
+
+    position: int
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What the forward rules of all examples kept.
+
+    Attributes:
+        arrays: the arguments, for a backward rule that runs the forward rule again.
+        parts: the arrays kept, with the batch axis in front.
+        leaves: what else was kept: `_PART` in the place of an array, a `_Given` for one of `arrays`, which need not be repeated
+            for each example; `None` if all has to be made again, because it is not known to be the same for all.
+        structure: how both are put together.
+    """
+
+    is_tree_leaf = True
+    arrays: Sequence[Any]
+    parts: Sequence[Any] = ()
+    leaves: Sequence[Any] | None = None
+    structure: Structure | None = None
+
+    def of_one(self, arrays: Sequence[Any], parts: Sequence[Any]) -> Any:
+        """Return what the forward rule kept for one example."""
+        assert self.leaves is not None
+        assert self.structure is not None
+        given = iter(parts)
+        return self.structure.unflatten(
+            [
+                next(given) if leaf is _PART else arrays[leaf.position] if isinstance(leaf, _Given) else leaf
+                for leaf in self.leaves
+            ]
+        )
+
+
+def batched_rules(rules: Rules, size: int, batched: tuple[bool, ...]) -> Rules:
+    """Return the rules of the function that computes `size` examples; arrays that are `batched` have that axis in front."""
+    every = _Every(rules, size, batched)
+    return rules._replace(
+        value=every.value,
+        forward=None if rules.backward is None else every.forward,
+        backward=None if rules.backward is None else every.backward,
+        push=None if rules.push is None else every.push,
+        batch=None,
+        spec=None,
+    )
+
+
+class _Every:
+    """The rules of one example, run on all of them."""
+
+    def __init__(self, rules: Rules, size: int, batched: tuple[bool, ...]) -> None:
+        self.rules = rules
+        self.size = size
+        self.batched = batched
+        self.axes = [0 if flag else None for flag in batched]
+
+    def _map(self, one: Callable[..., Any], axes: Sequence[Any], *lists: Sequence[Any]) -> list[Any]:
+        """Return the results of `one(*lists)` for all examples, the batch axis in front; `axes` are those of the arrays."""
+        from functad.transforms.vmap import vmap  # noqa: PLC0415 - the batch rule is where this is known to be loaded
+
+        flat = [a for part in lists for a in part]
+        lengths = [len(part) for part in lists]
+
+        def of_all(*given: Any) -> list[Any]:
+            remaining = iter(given)
+            return list(one(*[[next(remaining) for _ in range(length)] for length in lengths]))
+
+        return list(vmap(of_all, in_axes=tuple(axes), axis_size=self.size)(*flat)) if flat else list(of_all())
+
+    def value(self, *arrays: Any) -> tuple[Any, ...]:
+        """Return the results of all examples."""
+        rules = self.rules
+        if rules.batch is not None:
+            return tuple(rules.batch(self.size, arrays, self.batched))
+        return tuple(self._map(lambda own: rules.value(*own), self.axes, arrays))
+
+    def forward(self, *arrays: Any) -> tuple[tuple[Any, ...], Any]:
+        """Return the results of all examples, and what their backward rules need."""
+        rules = self.rules
+        found: list[Any] = []
+
+        def one(own: Sequence[Any]) -> list[Any]:
+            outs, kept = _forward(rules, own)
+            leaves, structure = flatten(kept)
+            places = {id(a): i for i, a in enumerate(own)}
+            fixed = [_Given(places[id(leaf)]) if id(leaf) in places else _PART if _is_array(leaf) else leaf for leaf in leaves]
+            parts = [leaf for leaf, mark in zip(leaves, fixed, strict=True) if mark is _PART]
+            known = all(mark is _PART or isinstance(mark, (_Given, *_FIXED)) for mark in fixed)
+            found[:] = [len(outs), fixed if known else None, structure]
+            return [*outs, *parts] if known else list(outs)
+
+        results = self._map(one, self.axes, arrays)
+        count, leaves, structure = found
+        return tuple(results[:count]), _Kept(arrays, results[count:], leaves, structure)
+
+    def backward(self, kept: _Kept, gs: Sequence[Any]) -> list[Any]:
+        """Return the cotangents of the arrays; of those without the batch axis, the sum over all examples."""
+        rules, arrays = self.rules, kept.arrays
+        shapes = [shape_of(a)[1:] if flag else shape_of(a) for a, flag in zip(arrays, self.batched, strict=True)]
+        dtypes = list(map(inexact, arrays))
+
+        def one(given: Sequence[Any], parts: Sequence[Any], own: Sequence[Any]) -> list[Any]:
+            assert rules.backward is not None
+            of_one = _forward(rules, given)[1] if kept.leaves is None else kept.of_one(given, parts)
+            cts = rules.backward(of_one, own)
+            like = next((ct for ct in cts if ct is not None), 0.0)
+            rows = zip(cts, shapes, dtypes, strict=True)
+            return [zeros_for(shape, dtype, like) if ct is None else ct for ct, shape, dtype in rows]
+
+        found = self._map(one, [*self.axes, *[0] * (len(kept.parts) + len(gs))], arrays, kept.parts, gs)
+        return [ct if flag else ct.sum(0) for ct, flag in zip(found, self.batched, strict=True)]
+
+    def push(self, arrays: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+        """Return the tangents of the results."""
+        rules = self.rules
+        places = [i for i, t in enumerate(ts) if t is not None]
+        axes = [*self.axes, *[self.axes[i] for i in places]]
+
+        def one(own: Sequence[Any], parts: Sequence[Any]) -> list[Any]:
+            assert rules.push is not None
+            return list(rules.push(own, replaced([None] * len(own), places, parts)))
+
+        return self._map(one, axes, arrays, [ts[i] for i in places])
+
+
+def _forward(rules: Rules, arrays: Sequence[Any]) -> tuple[tuple[Any, ...], Any]:
+    return (apply(rules, arrays), arrays) if rules.forward is None else rules.forward(*arrays)
+
+
+def _is_array(leaf: Any) -> bool:
+    return hasattr(leaf, "dtype") and hasattr(leaf, "shape")

@@ -1,0 +1,385 @@
+"""Calls that are recorded as one operation with rules of their own: what `custom_vjp`, `custom_gradient`, `primitive` and
+`checkpoint` have in common.
+
+A call is a primitive that is made for it alone. It computes once, when it is recorded, and keeps what its rule needs; where
+traces are nested, the values that it computes with are Tensors of the traces below, so that what it does is recorded there.
+In an abstract trace it is one equation, which is called anew each time that the list is evaluated.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functad.errors import AbstractValueError, ConversionError, CustomRuleError, EscapedTensorError, UnsupportedError
+from functad.expressions.expressions import Constant
+from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of, spec_of, stand_in
+from functad.places import Named, here, name_of
+from functad.primitives.entry import Plan, Primitive
+from functad.primitives.operands import zeros_for
+from functad.primitives.plan import Plans
+from functad.tracing.constants import held
+from functad.tracing.tensor import Tensor
+from functad.tracing.traces.base import ABSTRACT, FORWARD, Recorded, Recorder, awake, escaped, new_input, record
+from functad.transforms.calling.arguments import traced
+from functad.transforms.calling.leaves import pulled, replaced
+from functad.transforms.calling.results import apart, guarded
+from functad.trees.functions import tree_map
+from functad.trees.structure import flatten
+
+_ndarray = np.ndarray
+Spec = Callable[..., tuple[ArraySpec, ...]]
+
+
+class _Forgetful(Plans):
+    """Plans of a primitive that is used once: one that was kept would refer back to it."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        pass
+
+
+_FORGETFUL = _Forgetful()
+
+
+class OneCall(Primitive):
+    """The primitive of one call. Nothing in it refers back to it, so what its rules hold dies with the record.
+
+    Args:
+        function: whose call it is.
+        name: the name in printed lists.
+        compute: `compute(*arrays)`, a tuple of results.
+        pull: `pull(g, arrays)`, the cotangents of all arrays.
+        push: `push(ts, arrays)`, the tangents of the results; by default `pull` is transposed.
+        spec: shapes and dtypes of the results.
+        batch: its batching rule.
+        always: `compute` sees to Tensors among the arrays itself.
+        value: computes the results of Tensors too, recorded operation by operation; `None` if that is not known.
+    """
+
+    def __init__(
+        self,
+        function: Any,
+        compute: Callable[..., tuple[Any, ...]],
+        pull: Callable[..., Any],
+        *,
+        name: str | None = None,
+        push: Callable[..., Any] | None = None,
+        spec: Spec | None = None,
+        batch: Callable[..., Any] | None = None,
+        always: bool = False,
+        value: Callable[..., tuple[Any, ...]] | None = None,
+    ) -> None:
+        # What all calls have in common stands in the class: Primitive would look at all its arguments again.
+        self.function = function
+        self.name = name or str(getattr(function, "__name__", type(function).__name__))
+        self.compute = compute
+        # The names of their arguments say what is kept; those of methods begin with another.
+        self.vjps = (lambda g, arrays: pull(g, arrays),)
+        self.jvps = None if push is None else (lambda ts, arrays: push(ts, arrays),)
+        self.always = always
+        self.value = value
+        if spec is not None:
+            self.spec = spec  # type: ignore[method-assign]
+        if batch is not None:
+            self.batch = batch
+
+    def __reduce__(self) -> Any:
+        call = getattr(self.compute, "__self__", None)
+        if not isinstance(call, _Call) or call.recorder is not None:
+            return super().__reduce__()
+        return _called_anew, (call.rules._replace(function=Named(name_of(call.rules.function))),)  # messages need no more
+
+    def __call__(self, *arrays: Any, **params: Any) -> Any:
+        """Compute on arrays; record if a Tensor is among them, unless that is the business of `compute`."""
+        return self.compute(*arrays) if self.always else super().__call__(*arrays, **params)
+
+    def spec(self, *specs: Any, **params: Any) -> Any:
+        """Return the specs of the results by computing on arrays that take no memory."""
+        return self.spec_by_stand_in(*specs, **params)
+
+    def reverse_plan(self, active: tuple[int, ...]) -> Plan:
+        """Return the plan for the inputs at `active`, which is kept by the record alone."""
+        plan: Plan = object.__new__(_OnePlan)
+        plan.primitive, plan.active, plan.rules = self, active, self.vjps  # type: ignore[assignment]
+        return plan
+
+
+class _OnePlan(Plan):
+    """The plan of one call; to make it from its rules would take 60 us. What all have in common stands in this class."""
+
+    __slots__ = ()
+
+
+def _share_what_is_common() -> None:
+    options: dict[str, Any] = {"kind": "general", "names": (), "doc": "", "samples": None, "joint": True, "multiple": True}
+    common = Primitive(len, compute=len, vjps=(len,), registered=False, **options)
+    for name, value in vars(common).items():
+        if name not in ("front", "spec", "function", "name", "compute", "vjps", "jvps"):
+            setattr(OneCall, name, value)
+    OneCall.reverse_plans = OneCall.forward_plans = _FORGETFUL
+    plan = Plan(common, (), (), [["arrays"]], True)
+    for name in Plan.__slots__:
+        if name not in ("primitive", "active", "rules"):
+            value = getattr(plan, name)
+            setattr(_OnePlan, name, staticmethod(value) if callable(value) else value)
+
+
+_share_what_is_common()
+
+
+class Rules(NamedTuple):
+    """How a function of arrays is computed and differentiated.
+
+    Attributes:
+        function: for messages.
+        value: `value(*arrays)`, a tuple of results.
+        forward: `forward(*arrays)`: the results, and what `backward` needs; by default `value`, and the arrays.
+        backward: `backward(kept, gs)`, a cotangent or `None` for each array; `None` if reverse mode transposes `push`.
+        push: `push(primals, tangents)`, the tangents of the results; `None` if forward mode transposes `backward`.
+        batch: `batch(size, values, batched)`, the results with the batch axis in front; `None` if it follows.
+        spec: `spec(*specs)`; `None` if it follows.
+        name: in printed lists.
+        loops: it cannot be computed on Tensors, so without a batch rule a batch is a loop.
+        foreign: the rules are functions of the user, who may overwrite the arrays that they say are needed, or give.
+    """
+
+    function: Any
+    value: Callable[..., tuple[Any, ...]]
+    forward: Callable[..., tuple[tuple[Any, ...], Any]] | None = None
+    backward: Callable[..., Sequence[Any]] | None = None
+    push: Callable[..., Sequence[Any]] | None = None
+    batch: Callable[..., Any] | None = None
+    spec: Spec | None = None
+    name: str = "call"
+    loops: bool = False
+    foreign: bool = False
+
+
+def apply(rules: Rules, arrays: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the results of a call, recorded if a Tensor that is followed is among the arrays."""
+    given = tuple([awake(a) if isinstance(a, Recorded) else a for a in arrays])
+    newest: Recorded | None = None
+    for a in given:
+        if isinstance(a, Recorded) and (newest is None or a.recorder.serial > newest.recorder.serial):
+            newest = a
+    if newest is None:
+        return rules.value(*given)
+    recorder = newest.recorder
+    if recorder.closed:
+        raise escaped(newest, rules.name)
+    primitive = _primitive_of(_Call(rules, given, None if recorder.mode is ABSTRACT else recorder, recorder.serial))
+    outs: tuple[Any, ...] = record(primitive, given, {})
+    if recorder.mode is ABSTRACT:
+        return outs
+    # Indices, counts and masks are plain in a concrete trace.
+    return tuple([out if dtype_of(out).kind in "fc" else out.value if isinstance(out, Recorded) else out for out in outs])
+
+
+def _primitive_of(call: _Call) -> OneCall:
+    rules = call.rules
+    return OneCall(
+        rules.function,
+        call.compute,
+        call.pull,
+        name=rules.name,
+        push=None if rules.push is None else call.push,
+        spec=call.spec,
+        batch=None if rules.loops and rules.batch is None else call.batch,
+        always=True,
+        value=rules.value,
+    )
+
+
+def _called_anew(rules: Rules) -> OneCall:
+    """Return the primitive of an equation in an expression list that was pickled; each evaluation calls anew."""
+    return _primitive_of(_Call(rules, (), None, sys.maxsize))
+
+
+class _Call:
+    """One call: what is recorded, and the rules that the record will run.
+
+    Attributes:
+        recorder: the concrete trace that records it; `None` if each computation is a call of its own.
+        serial: of the trace, abstract or concrete.
+        positions: of the arrays that are Tensors of that trace.
+        active: those of them that a derivative can flow to.
+        given: the arrays that were computed with, one level below the trace.
+        kept: what the rule needs of them.
+        inputs, outputs: shape and dtype of each array and of each result.
+    """
+
+    def __init__(self, rules: Rules, arrays: Sequence[Any], recorder: Recorder | None, serial: int) -> None:
+        self.rules = rules
+        self.recorder = recorder
+        self.serial = serial
+        self.plain = [type(a) is _ndarray for a in arrays]
+        self.positions = [i for i, a in enumerate(arrays) if isinstance(a, Recorded) and a.recorder is recorder]
+        self.active = [i for i in self.positions if dtype_of(arrays[i]).kind in "fc"]
+        self.kept: Any = None
+        self.given: Sequence[Any] = ()
+        self.inputs: list[Any] = []
+        self.outputs: list[Any] = []
+        if recorder is not None:
+            # Tapes drop nothing on the way then: a rule may raise, and the gradient be asked for again.
+            recorder.fallible = True  # type: ignore[attr-defined]
+
+    def compute(self, *values: Any) -> tuple[Any, ...]:
+        """Return the results, and keep what the rule needs."""
+        recorder, rules = self.recorder, self.rules
+        if recorder is None:
+            return apply(rules, values)
+        self.recorder = None  # a list that is evaluated later calls anew
+        own = [held(v, recorder) if is_plain else v for v, is_plain in zip(values, self.plain, strict=True)]
+        self.inputs = [(shape_of(v), dtype_of(v), v if type(v) not in PLAIN else None) for v in own]
+        self.given = own
+        self.pushes = rules.push is not None and (recorder.mode is FORWARD or rules.backward is None)
+        outs, kept = self._run(own)
+        self.kept = self._held(kept, own, recorder) if rules.foreign else kept
+        refuse_followed((*outs, *flatten(self.kept)[0]), self.serial, rules.function)
+        self.outputs = [(shape_of(out), dtype_of(out)) for out in outs]
+        return outs
+
+    def _held(self, kept: Any, own: Sequence[Any], recorder: Recorder) -> Any:
+        """Return what the rule needs, with arrays of the user held, except what was given to the rule."""
+        known = set(map(id, own))
+        return tree_map(lambda a: held(a, recorder) if type(a) is _ndarray and id(a) not in known else a, kept)
+
+    def _run(self, arrays: Sequence[Any]) -> tuple[tuple[Any, ...], Any]:
+        """Return the results, and what the rule needs."""
+        rules = self.rules
+        if self.pushes or rules.forward is None:
+            traced_below = any(isinstance(a, Recorded) for a in arrays)
+            return (apply(rules, arrays) if traced_below else rules.value(*arrays)), arrays
+        return rules.forward(*arrays)
+
+    def _kept(self, arrays: Sequence[Any]) -> Any:
+        """Return what the rule needs; a tape that is differentiated in turn hands in Tensors, by which it is found anew."""
+        if all(arrays[i] is self.given[i] for i in self.positions):
+            return self.kept
+        return arrays if self.pushes else self._run(arrays)[1]
+
+    def pull(self, g: tuple[Any, ...], arrays: Sequence[Any]) -> list[Any]:
+        """Return the cotangents of all arrays."""
+        gs = [guarded(part) for part in g]
+        with_rule = self.rules.backward
+        try:
+            kept = self._kept(arrays)
+            found = list(self._transposed(kept, gs) if with_rule is None else with_rule(kept, gs))
+        except EscapedTensorError as error:
+            raise closed_over(self.rules.function) from error
+        if self.rules.foreign:
+            found = apart(found)
+        arrays_there = any(type(ct) is _ndarray for ct in found)
+        owned = {id(_base(leaf)) for leaf in flatten((kept, gs))[0] if type(leaf) is _ndarray} if arrays_there else set()
+        return [self._full(ct, i, owned) for i, ct in enumerate(found)]
+
+    def _full(self, ct: Any, position: int, owned: set[int]) -> Any:
+        """Return a cotangent as an array that nobody else holds."""
+        shape, dtype, like = self.inputs[position]
+        if ct is None:
+            dtype = dtype if dtype.kind in "fc" else np.dtype(float)
+            return np.zeros(shape, dtype)[()] if like is None else zeros_for(shape, dtype, like)
+        return ct.copy() if type(ct) is _ndarray and id(_base(ct)) in owned else ct
+
+    def _transposed(self, kept: Any, gs: Sequence[Any]) -> list[Any]:
+        """Return the cotangents as the transpose of the JVP: `g J = (t -> J t)^T g`."""
+        push = self.rules.push
+        if push is None:
+            raise CustomRuleError(f"{self.rules.name} has no derivative rule, at {here()}.")
+        inputs = [self.inputs[i] for i in self.active]
+        zeros = [zeros_for(shape, dtype, 0.0 if like is None else like) for shape, dtype, like in inputs]
+        none: list[Any] = [None] * len(self.inputs)
+        transform, f = "the transpose of the JVP rule", self.rules.function
+        tangents = replaced(none, self.active, zeros)
+        found = pulled(lambda *ts: list(push(kept, ts)), tangents, gs, self.active, transform=transform, function=f)
+        return replaced(none, self.active, found)
+
+    def push(self, ts: Sequence[Any], arrays: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the tangents of the results."""
+        given = replaced([None] * len(self.inputs), self.positions, ts)
+        push = self.rules.push
+        assert push is not None
+        try:
+            found = list(push(self._kept(arrays), [guarded(t) for t in given]))
+        except EscapedTensorError as error:
+            raise closed_over(self.rules.function) from error
+        if self.rules.foreign:
+            found = apart(found)
+        return tuple(
+            [
+                np.zeros(shape, dtype if dtype.kind in "fc" else float)[()] if t is None else t
+                for t, (shape, dtype) in zip(found, self.outputs, strict=True)
+            ]
+        )
+
+    def spec(self, *specs: Any, **params: Any) -> tuple[ArraySpec, ...]:
+        """Return the specs of the results: by the rule given, by an abstract trace, or by computing on ones."""
+        rules = self.rules
+        if rules.spec is not None:
+            return rules.spec(*map(spec_of, specs))
+        return specs_of(rules, specs, self.serial)
+
+    def batch(self, primitive: Any, size: int, values: Sequence[Any], batched: Sequence[bool], params: Any) -> Any:
+        """Return the results with the batch axis in front, by a call whose rules are those of all examples."""
+        from functad.rules.batched import batched_rules  # noqa: PLC0415 - it calls vmap
+
+        rules = self.rules
+        if rules.batch is not None and rules.backward is rules.push is None:  # its derivatives are those of what the rule does
+            outs = tuple(rules.batch(size, values, batched))
+        else:
+            outs = apply(batched_rules(rules, size, tuple(batched)), values)
+        refuse_followed(outs, self.serial, self.rules.function)
+        return outs
+
+
+def specs_of(rules: Rules, specs: Sequence[Any], serial: int) -> tuple[ArraySpec, ...]:
+    """Return the specs of the results, found by an abstract trace of the function, or by computing on ones where it needs
+    values.
+
+    Raises:
+        CustomRuleError: it closes over a Tensor of the trace with this serial number.
+    """
+    recorder = Recorder(ABSTRACT, "the shapes", rules.function)
+    given = [new_input(Tensor, recorder, spec) if isinstance(spec, ArraySpec) else spec for spec in specs]
+    try:
+        outs = traced(recorder, rules.value, given, {})
+    except (AbstractValueError, ConversionError, UnsupportedError):
+        with np.errstate(all="ignore"):
+            outs = rules.value(*map(stand_in, specs))
+    sources = [source for equation in recorder.equations if equation is not None for source in equation.inputs]
+    constants = [source.value for source in sources if isinstance(source, Constant)]
+    others = [out for out in outs if not (isinstance(out, Recorded) and out.recorder is recorder)]
+    refuse_followed((*constants, *others), serial, rules.function)
+    return tuple(map(spec_of, outs))
+
+
+def refuse_followed(values: Sequence[Any], serial: int, function: object) -> None:
+    """Refuse Tensors of the trace that records a call: no argument stands for them, so its rule has no derivative by them.
+
+    Tensors of the traces around it are welcome: these follow what is computed with them.
+
+    Raises:
+        CustomRuleError: there is one.
+    """
+    for value in values:
+        value = awake(value) if isinstance(value, Recorded) else value
+        if isinstance(value, Recorded) and value.recorder.serial >= serial:
+            raise closed_over(function)
+
+
+def closed_over(function: object) -> CustomRuleError:
+    """Return the error for a rule that closes over a Tensor."""
+    return CustomRuleError(
+        f"{name_of(function)}, called at {here()}, or its rule, uses a Tensor that is followed and is no argument: the "
+        f"derivative by it would be lost. Make it an argument, which its rule gives a derivative for, or a constant by "
+        f"functad.stop_gradient."
+    )
+
+
+def _base(value: Any) -> Any:
+    while type(value.base) is _ndarray:
+        value = value.base
+    return value

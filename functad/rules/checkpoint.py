@@ -1,0 +1,303 @@
+"""`checkpoint`: a function that keeps only its arguments, and is computed again when its derivative is taken."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from functad.errors import InputError, UnsupportedError
+from functad.expressions.evaluate import evaluate
+from functad.expressions.expressions import Constant, Equation, Expressions
+from functad.expressions.spec import spec_of
+from functad.places import Named, here, name_of
+from functad.primitives.entry import Primitive, names_read
+from functad.primitives.kinds import elementwise
+from functad.primitives.operands import absent, innermost
+from functad.rules.call import OneCall, Rules, apply
+from functad.tracing.constants import held
+from functad.tracing.tensor import Tensor
+from functad.tracing.traces.base import ABSTRACT, OPEN, Recorded, Recorder, _lower, append
+from functad.tracing.traces.following import explained
+from functad.transforms.abstract import listed
+from functad.transforms.calling.arguments import plain
+from functad.transforms.calling.decorators import remake
+from functad.transforms.calling.leaves import pulled, pushed, replaced
+from functad.transforms.closed_lists import Closed, Noting, NoValueError, close
+from functad.trees.functions import tree_map
+from functad.trees.structure import Structure, flatten
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Keeps = Callable[[Equation], bool]
+Policy = str | Sequence[str] | Callable[[Equation], bool] | None
+
+
+def _identity(x: Any, *, name: str) -> Any:
+    return x.copy() if type(x) is np.ndarray else x  # the user may write into what is returned
+
+
+_NAME = elementwise(
+    _identity,
+    lambda g: g,
+    doc="the value, which a policy of checkpoint knows by the name",
+    samples=lambda array: [((array(3),), {"name": "h"})],
+    spec=lambda x, *, name: x,
+    internal=True,
+)
+_NAME.name = "checkpoint_name"
+
+
+def checkpoint_name(x: Any, name: str) -> Any:
+    """Return `x` itself, known by a name to the policies of `checkpoint`.
+
+    Args:
+        x: an array, number, or tree of them.
+        name: the name.
+
+    Returns:
+        The same tree: its values, shapes and dtypes are those of `x`.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> def layer(x):
+        ...     return np.sin(functad.checkpoint_name(np.exp(x), "expensive"))
+        >>> round(float(functad.grad(functad.checkpoint(layer, policy=["expensive"]))(0.0)), 6)
+        0.540302
+    """
+    return tree_map(lambda leaf: _NAME(plain(leaf), name=name), x)
+
+
+@remake
+def checkpoint(f: Callable[P, R], policy: Policy = None) -> Callable[P, R]:
+    """Return `f` as a function that keeps only its arguments for the backward pass, and is computed again there.
+
+    The memory of a chain of such functions is that of their arguments and of one of them, for one more evaluation of each.
+    What `f` does is noted when it runs, and these operations are repeated, not the Python code: an `if` takes the same way
+    again, random numbers are the same, and nothing is printed twice. Tensors that `f` uses without their being arguments have
+    their derivatives; what is computed from such alone is kept. In forward mode what `f` keeps is free when its tangent is
+    known.
+
+    Args:
+        f: a function of arrays, numbers and trees; without it a decorator is returned.
+        policy: what is kept beside the arguments: nothing by default, `"contractions"` for the results of products of matrices
+            and the like (all multilinear operations), a list of names given by `checkpoint_name`, or a function that says it
+            for an `Equation`.
+
+    Returns:
+        A function with the signature of `f`.
+
+    Raises:
+        InputError: the policy is none of these.
+        OutputError: (when called) `f` returned something that is no tree of arrays.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> def deep(x):
+        ...     for _ in range(100):
+        ...         x = functad.checkpoint(lambda x: np.sin(np.sin(np.sin(x))))(x)
+        ...     return np.sum(x)
+        >>> functad.grad(deep)(np.array([0.5, 1.0])).round(6)
+        array([0.007099, 0.000743])
+    """
+    keeps = _keeps(policy)
+
+    @functools.wraps(f)
+    def checkpointed(*args: P.args, **kwargs: P.kwargs) -> Any:
+        leaves, structure = flatten((args, kwargs))
+        leaves = [plain(leaf) for leaf in leaves]
+        places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Recorded)]
+        if not places or explained(leaves):
+            return f(*args, **kwargs)
+        segment, inputs, rest, form = _segment(f, leaves, structure, places, keeps)
+        outs = iter(apply(segment.rules(), inputs) if segment.count else ())
+        return form.unflatten([next(outs) if leaf is _OWN else leaf for leaf in rest])
+
+    return checkpointed
+
+
+def _keeps(policy: Policy) -> Keeps:
+    """Return what says of an operation whether its result is to be kept."""
+    if policy is None:
+        return lambda equation: False
+    if policy == "contractions":
+        return lambda equation: equation.primitive.kind == "multilinear"
+    if isinstance(policy, (list, tuple, set, frozenset)) and all(isinstance(name, str) for name in policy):
+        names = frozenset(policy)
+        return lambda equation: equation.primitive is _NAME and equation.params["name"] in names
+    if callable(policy):
+        return policy
+    raise InputError(
+        f"checkpoint: {policy!r} is no policy, at {here()}. Pass None, 'contractions', a list of names given by "
+        f"checkpoint_name, or a function of an Equation."
+    )
+
+
+_OWN = object()
+"""Stands, among the leaves of a result, for those that depend on the arguments."""
+
+
+def _segment(
+    f: Callable[..., Any], leaves: list[Any], structure: Structure, places: Sequence[int], keeps: Keeps
+) -> tuple[Segment, list[Any], list[Any], Structure]:
+    """Run a function, and return what it did, the Tensors that it used, the leaves of its result, and their structure.
+
+    Args:
+        f: called as `f(*args, **kwargs)`.
+        leaves: those of its arguments `(args, kwargs)`.
+        structure: how these are put together.
+        places: which leaves are Tensors that are followed; the others are constants.
+        keeps: says of which operations the values are to be kept.
+    """
+    given = [leaves[i] for i in places]
+    keeper = max((t.recorder for t in given), key=lambda recorder: recorder.serial)
+
+    def of_leaves(*own: Any) -> Any:
+        args, kwargs = structure.unflatten(replaced(leaves, places, own))
+        return f(*args, **kwargs)
+
+    def kept_by(equation: Equation) -> list[int]:
+        return _kept_slots(equation) if keeps(equation) else []
+
+    noting = Noting("checkpoint", f, lambda a: held(a, keeper), kept_by)
+    try:
+        recorder: Recorder = noting
+        expressions, results = listed(noting, of_leaves, tuple(map(noting.value_of, given)), {})
+        known = noting.kept
+    except NoValueError:
+        recorder = Recorder(ABSTRACT, "checkpoint", f)
+        expressions, results = listed(recorder, of_leaves, tuple([spec_of(innermost(t)) for t in given]), {})
+        known = dict.fromkeys([slot for e in expressions.equations for slot in kept_by(e)])
+    own = [isinstance(leaf, Recorded) and leaf.recorder is recorder for leaf in results]
+    outputs = [source for source, mine in zip(expressions.outputs, own, strict=True) if mine]
+    kept = [slot for slot in known if slot >= len(given)]
+    (closed,), captured = close(expressions.replace(outputs=(*outputs, *kept)))
+    segment, inputs = Segment(f, closed, len(outputs)), [*given, *captured]
+    if recorder is noting:
+        values = [leaf.value for leaf, mine in zip(results, own, strict=True) if mine]
+        segment.first = list(map(innermost, inputs)), (*values, *[known[slot] for slot in kept])
+    rest = [_OWN if mine else leaf for leaf, mine in zip(results, own, strict=True)]
+    return segment, inputs, rest, expressions.output_structure
+
+
+def _kept_slots(equation: Equation) -> list[int]:
+    """Return the slots whose values are kept with an operation; what was given a name is the result of the one before it."""
+    named = equation.inputs if equation.primitive is _NAME else ()
+    return [*equation.outputs, *[source for source in named if not isinstance(source, Constant)]]
+
+
+class Segment:
+    """What a function did in one run, as a call that is recorded as one operation.
+
+    Attributes:
+        expressions: what it did; the values that are kept are results of it too, so that they can be differentiated.
+        count: the number of its own results.
+        first: arguments and results of the run itself, until they are asked for.
+    """
+
+    def __init__(self, function: Any, expressions: Expressions, count: int) -> None:
+        self.function = function
+        self.expressions = expressions
+        self.count = count
+        self.first: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return all but the function, of which the name is enough."""
+        return {**vars(self), "function": Named(name_of(self.function)), "first": None}
+
+    def rules(self) -> Rules:
+        """Return how the call is computed and differentiated."""
+        return Rules(
+            function=self.function,
+            value=self.value,
+            forward=self.forward,
+            backward=self.backward,
+            push=self.push,
+            name="checkpoint",
+        )
+
+    def value(self, *arrays: Any) -> tuple[Any, ...]:
+        """Return the results, and the values that are kept."""
+        first, self.first = self.first, None
+        if first is not None and all(a is b for a, b in zip(arrays, first[0], strict=True)):
+            return first[1]  # type: ignore[no-any-return]
+        return tuple(evaluate(self.expressions, arrays))
+
+    def forward(self, *arrays: Any) -> tuple[tuple[Any, ...], Any]:
+        """Return the results, and what is kept of them; in the traces below this is one operation too."""
+        outs = apply(self.rules(), arrays) if any(isinstance(a, Recorded) for a in arrays) else self.value(*arrays)
+        return outs, (list(arrays), list(outs[self.count :]))
+
+    def backward(self, kept: Any, gs: Sequence[Any]) -> list[Any]:
+        """Return the cotangents of the arguments: compute again, with a record, and pull back."""
+        arrays, values = kept
+        known = dict(zip(self.expressions.outputs[self.count :], values, strict=True))
+        again = functools.partial(self._again, known)
+        return pulled(again, arrays, gs, transform="checkpoint", function=self.function)
+
+    def push(self, arrays: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+        """Return the tangents of the results."""
+        return pushed(Closed(self.expressions), arrays, ts)[1]
+
+    def _again(self, known: dict[Any, Any], *tensors: Any) -> list[Any]:
+        """Record the operations once more; values that are known, or that no rule reads, are not computed."""
+        values: dict[Any, Any] = dict(enumerate(tensors))
+        for e, computed in zip(self.expressions.equations, self._computed(set(known)), strict=True):
+            given = [s.value if isinstance(s, Constant) else values[s] for s in e.inputs]
+            if computed:
+                out = e.primitive(*given, **e.params)
+                outs = out if e.primitive.multiple else (out,)
+            else:
+                outs = self._recorded(e, given, known)
+            values.update(zip(e.outputs, outs, strict=True))
+        return [values[slot] for slot in self.expressions.outputs]
+
+    def _recorded(self, e: Equation, given: Sequence[Any], known: dict[int, Any]) -> Sequence[Any]:
+        """Record an operation, in the trace that is running, without computing it."""
+        recorder = OPEN.get()
+        assert recorder is not None
+        specs = self.expressions.specs
+        outs = tuple([known[slot] if slot in known else absent(specs[slot].shape, specs[slot].dtype) for slot in e.outputs])
+        lowered, active, _ = _lower(recorder, e.primitive, tuple(given))
+        if not active:
+            return outs
+        out = outs if e.primitive.multiple else outs[0]
+        made = append(Tensor, recorder, e.primitive, tuple(given), lowered, active, dict(e.params), out)
+        return made if e.primitive.multiple else (made,)
+
+    def _computed(self, known: set[int]) -> list[bool]:
+        """Say for each operation whether it must be computed: whether a rule or operation reads a value that is not known."""
+        needed: set[int] = set()
+        result = []
+        for e in reversed(self.expressions.equations):
+            positions, reads_out = _read_by(e)
+            unknown = not known.issuperset(e.outputs)
+            computed = unknown and (reads_out or not needed.isdisjoint(e.outputs))
+            result.append(computed)
+            for i, source in enumerate(e.inputs):
+                if not isinstance(source, Constant) and (computed or positions is None or i in positions):
+                    needed.add(source)
+        return result[::-1]
+
+
+def _read_by(e: Equation) -> tuple[Any, bool]:
+    """Return which arguments the derivative rules of an operation read, `None` for all, and whether they read the result."""
+    primitive: Primitive = e.primitive
+    if isinstance(primitive, OneCall) or primitive.derived or primitive.writes:
+        return None, True
+    active = tuple(
+        [
+            i
+            for i, source in enumerate(e.inputs)
+            if not isinstance(source, Constant) and (primitive.joint or primitive.differentiable(i))
+        ]
+    )
+    if not active:
+        return (), False
+    try:
+        plan = primitive.reverse_plan(active)
+    except UnsupportedError:
+        return None, True
+    return plan.holds, any("out" in names_read(rule) for rule in plan.rules)

@@ -1,0 +1,311 @@
+"""`checkpoint_sequence`: many equal steps whose states are not all kept, and by which schedule they are computed again.
+
+`BinomialSchedule` is that of revolve: A. Griewank and A. Walther, Algorithm 799: revolve, ACM Transactions on Mathematical
+Software 26 (2000), 19-45. To reverse `l` steps with `c` snapshots, that of the first state among them, takes at least
+
+    t(l, c) = r l - binomial(c + r, r - 1)        where binomial(c + r - 1, r - 1) < l <= binomial(c + r, r)
+
+steps forward, beside the one of each that is recorded.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.errors import InputError, OutputError
+from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, shape_of, spec_of
+from functad.places import here, name_of
+from functad.rules.call import Rules, apply
+from functad.tracing.traces.base import Recorded
+from functad.tracing.traces.following import explained
+from functad.transforms.calling.arguments import plain
+from functad.transforms.calling.leaves import pulled, pushed, replaced
+from functad.transforms.calling.results import guarded, own_results, owned
+from functad.trees.structure import Structure, difference, flatten
+
+
+def fewest_steps(length: int, snapshots: int) -> int:
+    """Return the least number of steps forward that reversing `length` steps with so many snapshots takes: `t(l, c)`.
+
+    Example:
+        >>> [fewest_steps(10, c) for c in (1, 2, 3, 10)]
+        [45, 20, 15, 9]
+    """
+    r = _repetitions(length, snapshots)
+    return r * length - math.comb(snapshots + r, r - 1) if length > 1 else 0
+
+
+def _repetitions(length: int, snapshots: int) -> int:
+    """Return the least `r` with `length <= binomial(snapshots + r, r)`: how often a step is computed at most."""
+    r = 0
+    while math.comb(snapshots + r, r) < length:
+        r += 1
+    return r
+
+
+def first_part(length: int, snapshots: int) -> int:
+    """Return after how many steps to keep the next state, which reverses `length` steps in `fewest_steps`."""
+    r = _repetitions(length, snapshots)
+    return max(1, min(math.comb(snapshots + r - 1, r - 1), length - math.comb(snapshots + r - 2, r - 1)))
+
+
+def checkpoint_sequence(step: Callable[..., Any], n: int, snapshots: int | None = None) -> Callable[..., Any]:
+    """Return the function that makes `n` steps, and keeps few of the states between them for the backward pass.
+
+    `state = step(i, state, *args)` for `i = 0, ..., n - 1`. By default every `sqrt(n)`-th state is kept, and in the backward
+    pass
+    those of one stretch at a time: the memory is that of `2 sqrt(n)` states and the record of one step, and each step is
+    computed once more than without. With `snapshots` so many states are kept at most, by the binomial schedule, which computes
+    the fewest
+    steps again: the `r`-th repetition of all steps begins only where `n > binomial(snapshots + r - 1, r - 1)`.
+
+    Args:
+        step: returns the next state, a tree of the structure, shapes and dtypes of the state. It is called again with the same
+            arguments, and must do the same then.
+        n: the number of steps.
+        snapshots: the number of states to keep, that of the first included.
+
+    Returns:
+        `run(state, *args)`, the last state. It is differentiated by the state and by `args`, in both modes. In a derivative of
+        higher order the steps that are computed again are recorded as usual.
+
+    Raises:
+        InputError: `n` or `snapshots` is no number of steps or states.
+        OutputError: (when called) a step changes the structure, a shape or a dtype of the state.
+        CustomRuleError: (when called) a step uses a Tensor that is followed and is no argument: pass it among `args`.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> def euler(i, y, rate):
+        ...     return y + 0.001 * rate * y
+        >>> decay = functad.checkpoint_sequence(euler, 1000, snapshots=5)
+        >>> value, slope = functad.value_and_grad(lambda rate: decay(1.0, rate))(-1.0)
+        >>> round(float(value), 6), round(float(slope), 6)
+        (0.367695, 0.368063)
+    """
+    if not callable(step):
+        raise InputError(f"checkpoint_sequence needs a function, not a {type(step).__name__}, at {here()}.")
+    if not _is_integer(n) or n < 0:
+        raise InputError(f"checkpoint_sequence of {name_of(step)}, at {here()}: n is {n!r}, not a number of steps.")
+    if snapshots is not None and (not _is_integer(snapshots) or snapshots < 1):
+        raise InputError(
+            f"checkpoint_sequence of {name_of(step)}, at {here()}: snapshots is {snapshots!r}; one at least is needed, for the "
+            f"first state."
+        )
+
+    def run(state: Any, *args: Any) -> Any:
+        leaves, structure = flatten(state)
+        own = [_as_array(plain(leaf)) for leaf in leaves]
+        others, form = flatten(args)
+        others = [plain(leaf) for leaf in others]
+        places = [i for i, leaf in enumerate(others) if hasattr(leaf, "shape") and hasattr(leaf, "dtype")]
+        steps = _Steps(step, int(n), snapshots, (structure, len(own)), (others, form, places))
+        if not any(isinstance(leaf, Recorded) for leaf in (*own, *others)):
+            return structure.unflatten(
+                own_results(steps.advance(own, 0, steps.n, [others[i] for i in places]), [*own, *others])
+            )
+        if explained((*own, *others)):
+            return structure.unflatten(steps.advance(own, 0, steps.n, [others[i] for i in places]))
+        steps.others = [None if i in places else leaf for i, leaf in enumerate(others)]
+        steps.followed = [k for k, i in enumerate(places) if isinstance(others[i], Recorded)]
+        return structure.unflatten(apply(steps.rules(), [*own, *[others[i] for i in places]]))
+
+    run.__name__ = run.__qualname__ = f"{getattr(step, '__name__', 'step')}_times_{n}"
+    return run
+
+
+def _is_integer(value: Any) -> bool:
+    return issubclass(type(value), (int, np.integer))
+
+
+def _as_array(leaf: Any) -> Any:
+    return PYTHON_SCALARS[type(leaf)].type(leaf) if type(leaf) in PYTHON_SCALARS else leaf
+
+
+class _Steps:
+    """The steps of one call, on lists of arrays: the leaves of the state, then those of the other arguments.
+
+    Attributes:
+        structure, count: of the state, and how many leaves it has.
+        others, form, places: the leaves of the other arguments, their structure, and which of them are arrays.
+        followed: which of those arrays can have a derivative. The sequence that the steps go through need not: one cotangent of
+            its size at each step would make the time grow with the square of the length.
+    """
+
+    def __init__(
+        self,
+        step: Callable[..., Any],
+        n: int,
+        snapshots: int | None,
+        state: tuple[Structure, int],
+        others: tuple[list[Any], Structure, list[int]],
+    ) -> None:
+        self.step, self.n, self.snapshots = step, n, snapshots
+        self.structure, self.count = state
+        self.others, self.form, self.places = others
+        self.followed = list(range(len(self.places)))
+
+    def rules(self) -> Rules:
+        """Return how the call is computed and differentiated."""
+        return Rules(
+            function=self.step,
+            value=self.value,
+            forward=self.forward,
+            backward=self.backward,
+            push=self.push,
+            spec=self.spec,
+            name="checkpoint_sequence",
+        )
+
+    def one(self, i: int, *arrays: Any) -> list[Any]:
+        """Return the leaves of the state after step `i`."""
+        others = replaced(self.others, self.places, [guarded(a) for a in arrays[self.count :]])  # a step gets the same again
+        before = arrays[: self.count]
+        state = self.structure.unflatten([owned(a) for a in before])  # a step may write into it
+        leaves, structure = flatten(self.step(i, state, *self.form.unflatten(others)))
+        where = f"checkpoint_sequence of {name_of(self.step)}, called at {here()}: step {i}"
+        if structure != self.structure:
+            raise OutputError(f"{where}: {difference(self.structure, structure, 'the state')}.")
+        after = [_as_array(plain(leaf)) for leaf in leaves]
+        for a, b, path in zip(before, after, structure.paths("state"), strict=True):
+            if not hasattr(b, "dtype") or shape_of(a) != shape_of(b) or dtype_of(a) != dtype_of(b):
+                found = spec_of(b) if hasattr(b, "dtype") else f"a {type(b).__name__}"
+                raise OutputError(
+                    f"{where} makes {path} {found}, but it was {spec_of(a)}. Begin with a state that a step does not change in "
+                    f"shape or dtype."
+                )
+        return after
+
+    def advance(self, state: Sequence[Any], start: int, stop: int, others: Sequence[Any]) -> list[Any]:
+        """Return the state after the steps from `start` to `stop`."""
+        state = list(state)
+        for i in range(start, stop):
+            state = self.one(i, *state, *others)
+        return state
+
+    def spec(self, *specs: Any) -> tuple[ArraySpec, ...]:
+        """Return what is known of the last state: what is known of the first."""
+        return tuple([spec_of(s) for s in specs[: self.count]])
+
+    def value(self, *arrays: Any) -> tuple[Any, ...]:
+        """Return the last state."""
+        return tuple(self.advance(arrays[: self.count], 0, self.n, arrays[self.count :]))
+
+    def forward(self, *arrays: Any) -> tuple[tuple[Any, ...], Any]:
+        """Return the last state, and those that the schedule keeps on the way; for the traces below, it is one operation."""
+        if any(isinstance(a, Recorded) for a in arrays):
+            return apply(self.rules(), arrays), (list(arrays), {})
+        others, state, position = arrays[self.count :], list(arrays[: self.count]), 0
+        kept: dict[int, list[Any]] = {}
+        for stop in self._snapshot_positions():
+            state = self.advance(state, position, stop, others)
+            kept[stop] = state
+            position = stop
+        return tuple(self.advance(state, position, self.n, others)), (list(arrays), kept)
+
+    def _snapshot_positions(self) -> list[int]:
+        """Return the steps before which states are kept in the first pass, but for the first."""
+        if self.snapshots is None:
+            return list(range(self._stride, self.n, self._stride))
+        positions, start = [], 0
+        for free in range(self.snapshots, 1, -1):
+            if self.n - start < 2:
+                break
+            start += first_part(self.n - start, free)
+            positions.append(start)
+        return positions
+
+    @property
+    def _stride(self) -> int:
+        return max(1, math.isqrt(max(self.n - 1, 0)) + 1)
+
+    def backward(self, kept: Any, gs: Sequence[Any]) -> list[Any]:
+        """Return the cotangents of the first state and of the other arguments."""
+        arrays, states = kept
+        reversal = _Reversal(self, arrays, dict(states), list(gs))
+        if self.snapshots is None:
+            reversal.by_stretches(self._stride)
+        else:
+            reversal.by_snapshots(self.snapshots)
+        return [*reversal.cotangents, *reversal.totals]
+
+    def push(self, arrays: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+        """Return the tangents of the last state, step by step."""
+        state, others = list(arrays[: self.count]), arrays[self.count :]
+        tangents, rest = list(ts[: self.count]), ts[self.count :]
+        for i in range(self.n):
+            state, tangents = pushed(functools.partial(self.one, i), [*state, *others], [*tangents, *rest])
+        return tangents
+
+
+class _Reversal:
+    """A backward pass over all steps.
+
+    Attributes:
+        states: by step, the states that are kept.
+        cotangents: of the state after the steps that are not reversed yet.
+        totals: of the other arguments so far.
+    """
+
+    def __init__(self, steps: _Steps, arrays: Sequence[Any], states: dict[int, list[Any]], cotangents: list[Any]) -> None:
+        self.steps = steps
+        self.others = list(arrays[steps.count :])
+        self.states = states
+        self.states[0] = list(arrays[: steps.count])
+        self.cotangents = cotangents
+        self.totals: list[Any] = [None] * len(self.others)
+
+    def step_back(self, i: int, state: Sequence[Any]) -> None:
+        """Pull the cotangents back through step `i`, which began at a state."""
+        steps = self.steps
+        live = [np.zeros(shape_of(a)) if g is None else g for g, a in zip(self.cotangents, state, strict=True)]
+        others = list(self.others)
+
+        def one(*tensors: Any) -> list[Any]:
+            for k, tensor in zip(steps.followed, tensors[steps.count :], strict=True):
+                others[k] = tensor
+            return steps.one(i, *tensors[: steps.count], *others)
+
+        arrays = [*state, *[self.others[k] for k in steps.followed]]
+        found = pulled(one, arrays, live, transform="checkpoint_sequence", function=steps.step)
+        self.cotangents = found[: steps.count]
+        for k, ct in zip(steps.followed, found[steps.count :], strict=True):
+            if ct is not None:
+                self.totals[k] = ct if self.totals[k] is None else self.totals[k] + ct
+
+    def by_stretches(self, stride: int) -> None:
+        """Reverse stretch by stretch, with all states of one."""
+        steps = self.steps
+        for start in range(stride, steps.n, stride):
+            if start not in self.states:  # they were kept for the innermost trace only
+                self.states[start] = steps.advance(self.states[start - stride], start - stride, start, self.others)
+        for start in range((steps.n - 1) // stride * stride, -1, -stride):
+            stop = min(start + stride, steps.n)
+            chain = [self.states.pop(start)]
+            for i in range(start, stop - 1):
+                chain.append(steps.one(i, *chain[-1], *self.others))
+            for i in range(stop - 1, start - 1, -1):
+                self.step_back(i, chain.pop())
+
+    def by_snapshots(self, free: int) -> None:
+        """Reverse with so many snapshots at a time, in the fewest steps. A loop: a recursion could be `n` deep."""
+        waiting = [(0, self.steps.n, free)]
+        while waiting:
+            start, stop, free = waiting.pop()
+            length = stop - start
+            if length < 1:
+                self.states.pop(stop, None)  # all steps from there on are reversed
+                continue
+            if length == 1 or free == 1:
+                for i in range(stop - 1, start - 1, -1):
+                    self.step_back(i, self.steps.advance(self.states[start], start, i, self.others))
+                continue
+            middle = start + first_part(length, free)
+            if middle not in self.states:
+                self.states[middle] = self.steps.advance(self.states[start], start, middle, self.others)
+            waiting += [(start, middle, free), (middle, middle, 0), (middle, stop, free - 1)]

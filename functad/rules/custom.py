@@ -1,0 +1,281 @@
+"""Functions whose derivatives the user gives: `custom_vjp` and `custom_jvp`.
+
+A call is recorded as one operation with the rules given. These are ordinary NumPy code, so what they compute is recorded in
+turn where a derivative of higher order is taken.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
+
+import numpy as np
+
+from functad.errors import CustomRuleError
+from functad.expressions.spec import shape_of
+from functad.importable import by_name, calling_module
+from functad.places import here, name_of, user_frame
+from functad.rules.call import apply
+from functad.rules.custom_arguments import Arguments
+from functad.rules.trials import Trials
+from functad.tracing.traces.base import Recorded
+from functad.transforms.calling.decorators import decorator
+from functad.transforms.calling.selection import positions_of
+from functad.trees.structure import flatten
+
+if TYPE_CHECKING:
+    from functad.transforms.calling.decorators import Maker
+
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R = TypeVar("R")
+
+
+class CustomFunction(Generic[P, R]):
+    """A function with derivative rules of its own, as `custom_vjp` and `custom_jvp` make it.
+
+    Called with arrays it is the function; called with Tensors, or Variables, it is recorded as one operation.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> @functad.custom_jvp
+        ... def f(x):
+        ...     return np.sin(x)
+        >>> @f.defjvp
+        ... def f_jvp(primals, tangents):
+        ...     (x,), (t,) = primals, tangents
+        ...     return f(x), 100.0 * t
+        >>> type(f).__name__, float(functad.grad(f)(0.0))
+        ('CustomFunction', 100.0)
+    """
+
+    def __init__(self, f: Callable[P, R], nondiff_argnums: int | Sequence[int], transform: str) -> None:
+        functools.update_wrapper(self, f)
+        self.function = f
+        self.transform = transform
+        self.nondiff = tuple(sorted(set(positions_of(transform, f, nondiff_argnums, "nondiff_argnums"))))
+        self.fwd: Callable[..., Any] | None = None
+        self.bwd: Callable[..., Any] | None = None
+        self.jvp: Callable[..., Any] | None = None
+        self.batch: Callable[..., Any] | None = None
+        self.trials = Trials()
+        self.made_in = calling_module(user_frame(sys._getframe(1)))
+        self.parameters: Mapping[str, inspect.Parameter] = {}
+        if not isinstance(f, np.ufunc):  # whose other parameters say how it computes, not what
+            with contextlib.suppress(TypeError, ValueError):
+                self.parameters = inspect.signature(f).parameters
+
+    def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
+        """Give the rules of reverse mode.
+
+        Args:
+            fwd: `fwd(*args)` returns the value and what `bwd` needs, a tree of anything.
+            bwd: `bwd(*nondiff, kept, g)`, with the cotangent `g` of the value, returns a tuple with the cotangent of each
+                argument that is not among `nondiff_argnums`; `None`, also within, stands for zero. Both must be linear in `g`.
+        """
+        self.fwd, self.bwd = fwd, bwd
+
+    def defjvp(self, jvp: Callable[..., Any]) -> Callable[..., Any]:
+        """Give the rule of forward mode; also a decorator.
+
+        Args:
+            jvp: `jvp(*nondiff, primals, tangents)`, with a tuple of arguments and one of their tangents, returns the value and
+                its tangent, and is linear in the tangents. The tangent of what is no number is `None`.
+
+        Returns:
+            The rule.
+        """
+        self.jvp = jvp
+        return jvp
+
+    def defjvps(self, *jvps: Callable[..., Any] | None) -> None:
+        """Give a rule of forward mode for each argument: `jvp(t, out, *args)`; `None` stands for zero.
+
+        Args:
+            jvps: one for each argument: `jvp(t, out, *args)` returns the tangent of the value, of its structure, shapes and
+                dtypes, that comes from the tangent `t` of this argument; `None` stands for zero.
+        """
+
+        def joint(*given: Any) -> tuple[Any, Any]:
+            *nondiff, primals, tangents = given
+            args = self._merged(nondiff, primals)
+            out: Any = self(*args)  # type: ignore[call-arg]
+            if len(jvps) != len(primals):
+                raise CustomRuleError(
+                    f"defjvps of {name_of(self.function)} got {len(jvps)} rules for {len(primals)} arguments, at {here()}: "
+                    f"give one for each, None for zero."
+                )
+            parts = [rule(t, out, *args) for rule, t in zip(jvps, tangents, strict=True) if rule is not None]
+            leaves = [flatten(part)[0] for part in parts]
+            zero, structure = flatten(out)
+            sums = [sum(column[1:], column[0]) for column in zip(*leaves, strict=True)]
+            return out, structure.unflatten(sums or [np.zeros(shape_of(leaf)) for leaf in zero])
+
+        self.jvp = joint
+
+    def defbatch(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Give the rule of `vmap`; also a decorator.
+
+        Args:
+            rule: `rule(size, batched, *args)`. `batched` has the structure of `args` with `True` at each leaf that has the
+                batch axis in front, whose length is `size`; it returns the value and a tree like it of the same kind. The
+                derivatives of the batched function are the batched derivatives, whatever the rule computes.
+
+        Returns:
+            The rule.
+        """
+        self.batch = rule
+        return rule
+
+    def __reduce__(self) -> Any:
+        named = by_name(self, getattr(self, "__module__", None), self.made_in)
+        rules = {"fwd": self.fwd, "bwd": self.bwd, "jvp": self.jvp, "batch": self.batch}
+        return named or (CustomFunction, (self.function, self.nondiff, self.transform), rules)
+
+    def __setstate__(self, rules: dict[str, Any]) -> None:
+        vars(self).update(rules)
+
+    def __repr__(self) -> str:
+        return f"<{self.transform} {name_of(self.function)}>"
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Return the value, recorded as one operation if there are Tensors that are followed among the arguments."""
+        bound, keywords = self._bound(args, kwargs)
+        call = Arguments(self, bound, keywords)
+        if not any(isinstance(leaf, Recorded) for leaf in call.leaves):
+            return self.function(*args, **kwargs)
+        if self.bwd is None and self.jvp is None and self.batch is None:
+            raise CustomRuleError(
+                f"{name_of(self.function)}, called at {here()}, has no rule yet: {self._cure} before it is differentiated."
+            )
+        if self.bwd is None and self.jvp is None:
+            return self._batched_only(call)  # type: ignore[no-any-return]
+        call.refuse_undifferentiated()
+        outs = apply(call.rules(), [call.leaves[i] for i in call.places])
+        return call.structure_of_result().unflatten(outs)  # type: ignore[no-any-return]
+
+    @property
+    def _cure(self) -> str:
+        name = getattr(self.function, "__name__", "f")
+        return f"call {name}.defvjp(fwd, bwd)" if self.transform == "custom_vjp" else f"call {name}.defjvp(rule)"
+
+    def _batched_only(self, call: Arguments) -> Any:
+        from functad.rules.batched import is_batch  # noqa: PLC0415 - it needs vmap
+
+        if not is_batch([call.leaves[i] for i in call.places]):
+            return self.function(*call.bound, **call.keywords)
+        outs = apply(call.rules(), [call.leaves[i] for i in call.places])
+        return call.structure_of_result().unflatten(outs)
+
+    def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the positional arguments, defaults included, and those that can be given by name only."""
+        if not kwargs and len(args) >= len(self.parameters):
+            return args, kwargs
+        if not self.parameters:
+            return args, kwargs
+        bound = inspect.signature(self.function).bind(*args, **kwargs)
+        bound.apply_defaults()
+        return bound.args, bound.kwargs
+
+    def _merged(self, nondiff: Sequence[Any], primals: Sequence[Any]) -> list[Any]:
+        """Return all arguments in their order."""
+        count = len(nondiff) + len(primals)
+        given, others = iter(primals), iter(nondiff)
+        return [next(others) if i in self.nondiff else next(given) for i in range(count)]
+
+
+class WithRules(Protocol[Q]):
+    """A transform whose functions are given rules, and take and return what `f` does."""
+
+    @overload
+    def __call__(self, f: Callable[P, R], /, *args: Q.args, **kwargs: Q.kwargs) -> CustomFunction[P, R]: ...
+    @overload
+    def __call__(
+        self, f: None = None, /, *args: Q.args, **kwargs: Q.kwargs
+    ) -> Callable[[Callable[P, R]], CustomFunction[P, R]]: ...
+
+
+def _with_rules(make: Maker[Q, Any]) -> WithRules[Q]:
+    return cast("WithRules[Q]", decorator(make))
+
+
+@_with_rules
+def custom_vjp(f: Callable[P, R], nondiff_argnums: int | Sequence[int] = ()) -> CustomFunction[P, R]:
+    """Give a function rules of its own for reverse mode: `g -> g^T J` is what they compute.
+
+    The rules are entered by `f.defvjp(fwd, bwd)`. If a rule for forward mode is entered too, by `f.defjvp`, each mode uses its
+    own; if not, forward mode transposes the backward rule, which must then be NumPy code. A rule for `vmap` may be entered by
+    `f.defbatch`; by default function and rules are computed on all examples at once.
+
+    Args:
+        f: a function of arrays, numbers and trees; without it a decorator is returned. It may be any code: it is called with
+            plain arrays, unless transforms are nested.
+        nondiff_argnums: positions of arguments by which nothing is differentiated, such as functions; they come first in calls
+            of `bwd`.
+
+    Returns:
+        The function, with the methods `defvjp`, `defjvp`, `defjvps` and `defbatch`. Arguments given by name are put in their
+        places. Those that can be given by name only are handed to `f`, `fwd` by name, and have no derivative.
+
+    Raises:
+        InputError: `nondiff_argnums` are no positions.
+        CustomRuleError: (when called) no rule was entered, or the function uses a Tensor of the same transform that is no
+            argument; (when differentiated) the result of a rule does not fit, with its place, such as `args[0]['w']`.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> @functad.custom_vjp
+        ... def clipped(x, low, high):
+        ...     return np.sin(x)
+        >>> def forward(x, low, high):
+        ...     return clipped(x, low, high), (np.cos(x), low, high)
+        >>> def backward(kept, g):
+        ...     slope, low, high = kept
+        ...     return np.clip(g * slope, low, high), None, None
+        >>> clipped.defvjp(forward, backward)
+        >>> functad.grad(lambda x: np.sum(clipped(x, -0.5, 0.5)))(np.array([0.0, 1.5, 3.0])).round(4)
+        array([ 0.5   ,  0.0707, -0.5   ])
+    """
+    return CustomFunction(f, nondiff_argnums, "custom_vjp")
+
+
+@_with_rules
+def custom_jvp(f: Callable[P, R], nondiff_argnums: int | Sequence[int] = ()) -> CustomFunction[P, R]:
+    """Give a function a rule of its own for forward mode: `t -> J t` is what it computes.
+
+    The rule is entered by `f.defjvp(rule)`, or by `f.defjvps`, one for each argument. Reverse mode transposes it, so it must be
+    NumPy code that is linear in the tangents, unless rules for reverse mode are entered too, by `f.defvjp`.
+
+    Args:
+        f: a function of arrays, numbers and trees; without it a decorator is returned.
+        nondiff_argnums: positions of arguments by which nothing is differentiated, such as functions; they come first in calls
+            of the rule.
+
+    Returns:
+        The function, with the methods of that of `custom_vjp`.
+
+    Raises:
+        InputError, CustomRuleError: as for `custom_vjp`.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> @functad.custom_jvp
+        ... def log1pexp(x):
+        ...     return np.log1p(np.exp(x))
+        >>> @log1pexp.defjvp
+        ... def log1pexp_jvp(primals, tangents):
+        ...     (x,), (t,) = primals, tangents
+        ...     return log1pexp(x), t * (1 - 1 / (1 + np.exp(x)))
+        >>> float(functad.grad(log1pexp)(100.0))
+        1.0
+        >>> float(functad.jvp(functad.grad(log1pexp), (0.0,), (1.0,))[1])
+        0.25
+    """
+    return CustomFunction(f, nondiff_argnums, "custom_jvp")

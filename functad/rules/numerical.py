@@ -1,0 +1,161 @@
+"""Rules by differences: the derivative of a function of which nothing is known but its values.
+
+Their directions are scaled so that the step fits the numbers. A rule computes with the function itself, so that a derivative of
+higher order is one of differences of differences; these take a larger step, of the size that is best for their order: the error
+of a central difference of order `k` is about `eps / h^k + h^2`, least at `h = eps^(1 / (k + 2))`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from functad.errors import CustomRuleError
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.places import here
+from functad.rules.call import Rules, apply
+from functad.tracing.traces.base import ABSTRACT, Recorded
+from functad.transforms.stop import stop_gradient
+
+_TINY = 1e-100
+"""The complex step: nothing is subtracted, so it can be as small as it likes."""
+
+
+@dataclass(frozen=True)
+class Differences:
+    """A function and how it is differentiated.
+
+    Attributes:
+        base: how it is computed.
+        method: `central` or `complex-step`.
+        step: of first derivatives, relative to numbers of size 1; by default it follows from the precision.
+        order: of the derivative that is being computed.
+    """
+
+    base: Rules
+    method: str
+    step: float | None
+    order: int = 1
+
+    def rules(self) -> Rules:
+        """Return the rules of a call."""
+        return self.base._replace(backward=self.backward, push=self.push)
+
+    def __call__(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the values, recorded as one operation if there are Tensors among the arguments."""
+        return apply(self.rules(), arrays)
+
+    def _inner(self, arrays: Sequence[Any]) -> tuple[Differences, int]:
+        """Return what the rule computes with, and the order of the derivative that it is part of."""
+        order = max(self.order, 1 + max(map(_depth, arrays)))
+        return replace(self, order=order), order
+
+    def push(self, arrays: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+        """Return the tangents of the results: one difference for each argument, in the direction of its tangent."""
+        totals: list[Any] = []
+        for i, t in enumerate(ts):
+            if t is None or dtype_of(arrays[i]).kind not in "fc":
+                continue
+            # So that no element moves further than the step for one of its size.
+            longest = np.max(np.abs(stop_gradient(t)) / np.maximum(1.0, np.abs(stop_gradient(arrays[i]))), initial=0.0)
+            directions: list[Any] = [None] * len(arrays)
+            directions[i] = t / (longest + (longest == 0))
+            parts = [slope * longest for slope in self._slopes(arrays, directions, 1.0)]
+            totals = [a + b for a, b in zip(totals, parts, strict=True)] if totals else parts
+        return totals or [None] * len(self(arrays))
+
+    def backward(self, arrays: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
+        """Return the cotangents of the arguments: a difference for each of their elements, two for each complex one."""
+        result: list[Any] = []
+        for i, a in enumerate(arrays):
+            if dtype_of(a).kind not in "fc":
+                result.append(None)
+                continue
+            parts = []
+            for index in np.ndindex(shape_of(a)):
+                unit = np.zeros(shape_of(a), dtype_of(a))
+                unit[index] = 1
+                part = self._along(arrays, i, unit[()], index, gs)
+                parts.append(part if dtype_of(a).kind == "f" else part - 1j * self._along(arrays, i, 1j * unit, index, gs))
+            shape = shape_of(a)
+            result.append(np.stack(parts).reshape(shape) if parts and shape else parts[0] if parts else np.zeros(shape))
+        return result
+
+    def _along(self, arrays: Sequence[Any], i: int, unit: Any, index: tuple[int, ...], gs: Sequence[Any]) -> Any:
+        """Return the real part of the pairing of the cotangents with the slopes along one element."""
+        directions: list[Any] = [None] * len(arrays)
+        directions[i] = unit
+        element = stop_gradient(arrays[i])[index] if index else stop_gradient(arrays[i])
+        slopes = self._slopes(arrays, directions, np.maximum(1.0, np.abs(element)))
+        pairs = [np.sum(g * slope) for g, slope in zip(gs, slopes, strict=True) if dtype_of(g).kind in "fc"]
+        total = sum(pairs[1:], pairs[0])
+        return total.real if dtype_of(total).kind == "c" else total
+
+    def _slopes(self, arrays: Sequence[Any], directions: Sequence[Any], size: Any) -> list[Any]:
+        """Return the derivatives of the results along a direction, `None` in which stands for zero."""
+        inner, order = self._inner(arrays)
+        moved = [a for a, d in zip(arrays, directions, strict=True) if d is not None]
+        if self.method == "complex-step" and all(dtype_of(a).kind == "f" for a in moved):
+            shifted = [a if d is None else a + 1j * _TINY * d for a, d in zip(arrays, directions, strict=True)]
+            return [out.imag / _TINY for out in inner(shifted)]
+        eps = max([float(np.finfo(dtype_of(a)).eps) for a in moved], default=2.2e-16)
+        first = eps ** (1 / 3) if self.step is None else self.step
+        h = first ** (3 / (order + 2)) * size
+        after = inner([_moved(a, d, h) for a, d in zip(arrays, directions, strict=True)])
+        before = inner([_moved(a, d, -h) for a, d in zip(arrays, directions, strict=True)])
+        return [
+            (b - a) / (2 * h) if dtype_of(a).kind in "fc" else np.zeros(shape_of(a)) for a, b in zip(before, after, strict=True)
+        ]
+
+
+def _moved(a: Any, direction: Any, h: Any) -> Any:
+    """Return an argument moved along a direction, in its own precision."""
+    if direction is None:
+        return a
+    moved = a + h * direction
+    return moved if dtype_of(moved) == dtype_of(a) else moved.astype(dtype_of(a))
+
+
+def _depth(value: Any) -> int:
+    """Return how many traces follow a value."""
+    depth = 0
+    while isinstance(value, Recorded):
+        depth += value.recorder.mode is not ABSTRACT
+        value = value.value
+    return depth
+
+
+def as_spec(found: Any) -> ArraySpec:
+    """Return what a shape rule of the user's gave, a spec or a pair `(shape, dtype)`, as a spec."""
+    return ArraySpec(tuple(found[0]), np.dtype(found[1])) if is_pair(found) else spec_of(found)
+
+
+def is_pair(found: Any) -> bool:
+    """Say whether something is `(shape, dtype)`."""
+    return isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], (tuple, list))
+
+
+def tried(compute: Callable[..., Any], specs: Sequence[Any], params: Mapping[str, Any], name: str) -> Any:
+    """Return the result for made-up arrays: ones, and twos on the diagonals, so that square matrices have an inverse.
+
+    Raises:
+        CustomRuleError: the function does not like these numbers.
+    """
+    try:
+        with np.errstate(all="ignore"):
+            return compute(*[_made_up(s) for s in specs], **params)
+    except Exception as error:
+        raise CustomRuleError(
+            f"the shape of the result of {name} is not known, at {here()}: called with arrays of ones it raised "
+            f"{type(error).__name__}: {error}. Give the rule: shape=lambda x: (x.shape, x.dtype), say."
+        ) from error
+
+
+def _made_up(spec: Any) -> Any:
+    if not isinstance(spec, ArraySpec):
+        return spec
+    ones = np.ones(spec.shape, spec.dtype)
+    return ones + np.eye(*spec.shape[-2:], dtype=spec.dtype) if spec.ndim > 1 else ones[()]

@@ -1,0 +1,423 @@
+"""`primitive` and `numerical_primitive`: functions that functad cannot look into, with rules given or by differences."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import pickle
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, ParamSpec, TypeVar
+
+import numpy as np
+
+from functad.errors import CustomRuleError, InputError
+from functad.expressions.spec import shape_of, spec_of
+from functad.importable import by_name, calling_module
+from functad.places import here, user_frame
+from functad.primitives import vocabulary
+from functad.primitives.entry import Primitive
+from functad.primitives.operands import as_operand
+from functad.rules.call import Rules
+from functad.rules.foreign import or_foreign
+from functad.rules.numerical import Differences, as_spec, is_pair, tried
+from functad.rules.results import of_all_examples
+from functad.tracing.traces.base import Recorded
+from functad.transforms.calling.arguments import plain
+from functad.transforms.calling.results import guarded, owned
+from functad.trees.structure import flatten
+
+P = ParamSpec("P")
+R = TypeVar("R")
+KINDS = ("elementwise", "linear", "general")
+METHODS = ("central", "complex-step")
+
+
+class RegisteredFunction(Generic[P, R]):
+    """A function with an entry of its own, as `primitive` and `numerical_primitive` make it.
+
+    Attributes:
+        names: names of the array arguments.
+        entry: what is recorded; `None` if each call makes its own.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> cube = functad.primitive(lambda x: x**3, lambda g, x: g * 3 * x**2, kind="elementwise", name="cube")
+        >>> type(cube).__name__, float(functad.grad(cube)(2.0))
+        ('RegisteredFunction', 12.0)
+    """
+
+    entry: Primitive | None = None
+
+    def __init__(self, f: Callable[P, R], names: Sequence[str], call: Callable[..., Any], name: str) -> None:
+        functools.update_wrapper(self, f, updated=())
+        self.function = f
+        self.names = tuple(names)
+        self.name = name
+        self._call = call
+        self.made_in = calling_module(user_frame(sys._getframe(1)))
+        known = None
+        if not isinstance(f, np.ufunc):  # whose other parameters say how it computes, not what
+            with contextlib.suppress(TypeError, ValueError):
+                known = inspect.signature(f)
+        # Where it does not say the names, arrays are given by position.
+        self._signature = known if known is not None and set(self.names) <= set(known.parameters) else None
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Return the value, recorded as one operation if there are Tensors among the array arguments."""
+        arrays, params = self._bound(args, kwargs)
+        for name, value in params.items():
+            if any(isinstance(plain(leaf), Recorded) for leaf in flatten(value)[0]):
+                raise CustomRuleError(
+                    f"{self.name}, called at {here()}: {name} is a Tensor, but only {', '.join(self.names)} are arrays that "
+                    f"have rules; a derivative would be lost. Enter it with names={(*self.names, name)!r}."
+                )
+        return self._call(arrays, params)  # type: ignore[no-any-return]
+
+    def __reduce__(self) -> Any:
+        named = by_name(self, self.made_in)
+        if named is None:
+            raise pickle.PicklingError(f"Can't pickle {self!r}: {self.made_in} has no name for it")
+        return named
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
+
+    def __repr__(self) -> str:
+        return f"<primitive {self.name}>"
+
+    def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Return the array arguments in the order of their names, and the others by name."""
+        if self._signature is None:
+            return [as_operand(plain(a)) for a in args], kwargs
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        given = dict(bound.arguments)
+        for name, parameter in self._signature.parameters.items():
+            if parameter.kind is parameter.VAR_KEYWORD:
+                given |= given.pop(name)
+        return [as_operand(plain(given.pop(name))) for name in self.names], given
+
+
+def primitive(
+    f: Callable[P, R],
+    *vjps: Callable[..., Any] | None,
+    kind: str = "general",
+    jvps: Sequence[Callable[..., Any] | None] | None = None,
+    names: Sequence[str] | None = None,
+    name: str | None = None,
+    shape: Callable[..., Any] | None = None,
+    batch: Callable[..., Any] | None = None,
+    joint: bool = False,
+    multiple: bool = False,
+    complex: bool = True,
+) -> RegisteredFunction[P, R]:
+    """Enter any function, of SciPy or in C, say, as a primitive: an operation with derivative rules of its own.
+
+    A rule is NumPy code, and the names of its arguments say what it reads: after the cotangent `g`, or the tangent `t`,
+    arguments of `f` by their names, `out` for the result, `x_shape` and `x_dtype` for those of the argument `x`. Only what
+    some rule names is kept for the backward pass. A ufunc that has no rule is entered as itself too: `f(t)` of a Tensor then
+    finds the rules.
+
+    Args:
+        f: called with plain arrays only.
+        vjps: for each array argument the rule that pulls a cotangent back, `None` where the derivative is zero. A rule that is
+            linear in `g` is all that is needed; forward mode transposes it.
+        kind: `"elementwise"` for a function that broadcasts like a ufunc: rules then need not sum, hold for both modes, and
+            `vmap` needs no rule; `"linear"` for one that is linear in its only array; else `"general"`.
+        jvps: rules of forward mode, one for each array argument.
+        names: of the arguments that are arrays; by default the first, as many as there are rules. The others are parameters,
+            which rules may read by their names too.
+        name: in printed expression lists; by default that of `f`.
+        shape: `shape(*specs, **params)`, from `ArraySpec`s of the arguments that of the result, or `(shape, dtype)`; by default
+            `f` is called with made-up arrays, of ones, where a shape is asked for.
+        batch: `batch(size, batched, *arrays, **params)` returns the value for all examples and whether it has the batch axis in
+            front, as it says in `batched` for the arrays; it is called with arrays or Tensors. By default `vmap` calls a
+            general one for each example, and warns of it.
+        joint: there is one rule, `rule(g, arrays, out, ...)`, which returns the cotangents of all arrays as a tuple.
+        multiple: the result is a tuple, and `g` is one too.
+        complex: whether complex arguments are accepted.
+
+    Returns:
+        The function, for arrays and Tensors. `functad.testing.check_rules(f, *args)` compares its derivatives with differences.
+
+    Raises:
+        InputError: the rules do not fit the arguments, or the function has an entry already.
+        CustomRuleError: (when differentiated) a rule of a general function gives a cotangent of another shape than the
+            argument.
+
+    Example:
+        >>> import math, numpy as np, functad
+        >>> def gamma(x):
+        ...     return np.vectorize(math.gamma, otypes=[float])(x)[()]
+        >>> def digamma(x):  # of large numbers
+        ...     return np.log(x) - 1 / (2 * x) - 1 / (12 * x**2) + 1 / (120 * x**4) - 1 / (252 * x**6)
+        >>> gamma = functad.primitive(gamma, lambda g, x, out: g * out * digamma(x), kind="elementwise")
+        >>> round(float(functad.grad(gamma)(10.0)) / math.gamma(10.0), 6)
+        2.251753
+        >>> functad.make_expressions(gamma)(np.ones(3))
+        { lambda x:float64[3].
+          a:float64[3] = gamma x
+          return a }
+    """
+    own = _checked_name(f, name, kind)
+    rules, forward = tuple(vjps), None if jvps is None else tuple(jvps)
+    named = _names(f, names, len(rules), own, joint=joint)
+    _check_counts(own, named, rules, forward, joint=joint)
+    rules = tuple([None if r is None else _guarded(r) for r in rules])
+    forward = None if forward is None else tuple([None if r is None else _guarded(r) for r in forward])
+    if kind == "general" and not joint:
+        rules = tuple([None if r is None else _checked(r, n, own) for r, n in zip(rules, named, strict=True)])
+    compute = f if isinstance(f, np.ufunc) else _on_copies(_caller(f, named))
+    entry = Primitive(
+        f,
+        kind=kind,
+        names=named,
+        compute=compute,
+        vjps=rules,
+        jvps=forward,
+        doc="entered by primitive",
+        samples=None,
+        name=own,
+        spec=_spec(own, compute, shape, multiple=multiple),
+        joint=joint,
+        multiple=multiple,
+        broadcasts=kind == "elementwise",
+        complex=complex,
+        registered=isinstance(f, np.ufunc),
+    )
+    if batch is not None:
+        entry.batch = _batch(batch)  # type: ignore[attr-defined, unused-ignore]
+    made = RegisteredFunction(f, named, lambda arrays, params: entry(*arrays, **params), own)
+    entry.owner = made
+    made.entry = entry
+    return made
+
+
+def _checked_name(f: Any, name: str | None, kind: str) -> str:
+    """Return the name of a primitive, if it can be one."""
+    if not callable(f):
+        raise InputError(f"primitive needs a function, not a {type(f).__name__}, at {here()}.")
+    own = name or str(getattr(f, "__name__", type(f).__name__))
+    if kind not in KINDS:
+        raise InputError(f"primitive {own}: kind is {kind!r}, not one of {', '.join(map(repr, KINDS))}, at {here()}.")
+    if isinstance(f, np.ufunc) and vocabulary.find(f) is not None:
+        raise InputError(
+            f"primitive: {own} has derivative rules already, at {here()}. Enter a function around it: lambda x: f(x)."
+        )
+    return own
+
+
+def _check_counts(own: str, named: Sequence[str], rules: Sequence[Any], forward: Sequence[Any] | None, *, joint: bool) -> None:
+    """Raise unless there are as many rules as arrays."""
+    if (joint and len(rules) != 1) or (not joint and len(rules) != len(named)):
+        raise InputError(
+            f"primitive {own}: {len(rules)} rules for the arrays {', '.join(named) or '(none)'}, at {here()}: give one for "
+            f"each, None for a derivative of zero" + (", or a single one that is joint." if joint else ".")
+        )
+    if forward is not None and len(forward) != len(named):
+        raise InputError(f"primitive {own}: {len(forward)} JVP rules for {len(named)} arrays, at {here()}.")
+
+
+def _caller(f: Any, names: Sequence[str]) -> Callable[..., Any]:
+    """Return `call(*arrays, **params)`, which puts the arrays in the places of their names."""
+    if isinstance(f, np.ufunc):
+        return f
+    try:
+        parameters = list(inspect.signature(f).parameters.values())
+    except (TypeError, ValueError):
+        return f  # type: ignore[no-any-return]
+    first = [p.name for p in parameters[: len(names)]] == list(names)
+    positional = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY]
+    unnamed = not set(names) <= {p.name for p in parameters}
+    if unnamed or (first and len(positional) <= len(names)):
+        return f  # type: ignore[no-any-return]
+
+    def call(*arrays: Any, **params: Any) -> Any:
+        given = dict(zip(names, arrays, strict=True)) | params
+        return f(*[given.pop(name) for name in positional], **given)
+
+    return call
+
+
+def _spec(entry_name: str, compute: Any, shape: Any, *, multiple: bool) -> Callable[..., Any]:
+    """Return the shape rule of a primitive."""
+
+    def rule(*specs: Any, **params: Any) -> Any:
+        if shape is None:
+            found = tried(compute, specs, params, entry_name)
+            return tuple(map(spec_of, found)) if multiple else spec_of(np.asarray(found))
+        found = shape(*map(spec_of, specs), **params)
+        return tuple(map(as_spec, found)) if multiple else as_spec(found)
+
+    return rule
+
+
+def _names(f: Any, names: Sequence[str] | None, count: int, own: str, *, joint: bool) -> list[str]:
+    """Return the names of the array arguments."""
+    if names is not None:
+        return list(names)
+    if isinstance(f, np.ufunc):
+        return ["x", "y", "z"][: f.nin]
+    try:
+        parameters = list(inspect.signature(f).parameters.values())
+    except (TypeError, ValueError):
+        raise InputError(f"primitive {own}: its signature is not known, so give names= of its arrays, at {here()}.") from None
+    positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    required = [p.name for p in parameters if p.name in positional and p.default is p.empty]
+    return required if joint else positional[:count]
+
+
+def _on_copies(compute: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that works on copies of its arrays: code of others may write into what it gets, and rules read that."""
+
+    @functools.wraps(compute)
+    def call(*arrays: Any, **params: Any) -> Any:
+        return compute(*[owned(a) for a in arrays], **params)
+
+    return call
+
+
+def _guarded(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a rule that cannot change what it reads: other rules read it too."""
+
+    @functools.wraps(rule)
+    def call(*read: Any) -> Any:
+        return rule(*[tuple(map(guarded, value)) if type(value) is tuple else guarded(value) for value in read])
+
+    return call
+
+
+def _checked(rule: Callable[..., Any], name: str, own: str) -> Callable[..., Any]:
+    """Return a rule that looks at the shape of the cotangent that it gives."""
+    signature = inspect.signature(rule)
+    seen = f"{name}_shape"
+    added = seen not in signature.parameters
+    anywhere = or_foreign(rule, f"rule of {own} for {name}")
+
+    def checked(g: Any, *read: Any) -> Any:
+        shape = read[-1] if added else read[list(signature.parameters).index(seen) - 1]
+        ct = anywhere(g, shape, *(read[:-1] if added else read))
+        if shape_of(ct) != shape:
+            raise CustomRuleError(
+                f"the rule of {own} for {name} gave a cotangent of shape {shape_of(ct)}, but {name} has shape {shape}, at "
+                f"{here()}."
+            )
+        return ct
+
+    parameters = list(signature.parameters.values())
+    if added:
+        parameters.append(inspect.Parameter(seen, inspect.Parameter.POSITIONAL_OR_KEYWORD))
+    parameters = [p.replace(default=inspect.Parameter.empty, kind=p.POSITIONAL_OR_KEYWORD) for p in parameters]
+    checked.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return checked
+
+
+def _batch(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the user's batching rule in the form that the registry has them in."""
+
+    def batch(entry: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]) -> Any:
+        out, own = rule(size, tuple(batched), *map(guarded, values), **params)
+        outs, flags = (out, own) if entry.multiple else ((out,), (own,))
+        found = of_all_examples(outs, flags, size, [f"the batch rule of {entry.name} gave"] * len(outs))
+        return found if entry.multiple else found[0]
+
+    return batch
+
+
+def numerical_primitive(
+    f: Callable[P, R],
+    method: str = "central",
+    *,
+    step: float | None = None,
+    names: Sequence[str] | None = None,
+    name: str | None = None,
+    shape: Callable[..., Any] | None = None,
+    batch: Callable[..., Any] | None = None,
+) -> RegisteredFunction[P, R]:
+    """Enter a function of which nothing is known as a primitive whose derivatives are differences: they are approximate.
+
+    Printed lists show it as `name[approximate=central]`. A tangent costs two evaluations for each array argument, a cotangent
+    two for each element of them (the complex step one). A first derivative is right to some 1e-9 of the size of values, a
+    second one, which is a difference of differences with larger steps, to 1e-7; float32 to 1e-4.
+
+    Args:
+        f: any function of arrays that returns an array or number, or a tuple of these; called with plain arrays only.
+        method: `"central"`: `(f(x + h t) - f(x - h t)) / 2 h`; or `"complex-step"`: `Im f(x + i h t) / h` with `h = 1e-100`,
+            which is exact to rounding, for functions that accept complex numbers and are analytic (Squire and Trapp, SIAM
+            Review 40 (1998), 110-112). Its second derivatives are central differences of complex steps.
+        step: of a first derivative, relative to numbers of size 1; by default the third root of the precision.
+        names: of the arguments that are arrays; by default all that have no default and can be given by position.
+        name: as for `primitive`.
+        shape: as for `primitive`.
+        batch: as for `primitive`; it may return a tuple and a tuple if the result is one.
+
+    Returns:
+        The function, for arrays and Tensors.
+
+    Raises:
+        InputError: the method is unknown, or the step not positive.
+
+    Example:
+        >>> import math, functad
+        >>> def simulate(x, rate=2.0):
+        ...     return math.exp(rate * float(x))  # plain numbers only
+        >>> simulated = functad.numerical_primitive(simulate)
+        >>> round(float(functad.grad(simulated)(0.5)), 6), round(float(functad.grad(functad.grad(simulated))(0.5)), 4)
+        (5.436564, 10.8731)
+        >>> functad.make_expressions(simulated)(0.5)
+        { lambda x:float[].
+          a:float64[] = simulate[approximate=central] x
+          return a }
+    """
+    own = name or str(getattr(f, "__name__", type(f).__name__))
+    if method not in METHODS:
+        raise InputError(f"numerical_primitive {own}: method is {method!r}, not 'central' or 'complex-step', at {here()}.")
+    if step is not None and not step > 0:
+        raise InputError(f"numerical_primitive {own}: step is {step!r}; it must be positive, at {here()}.")
+    named = _names(f, names, 0, own, joint=True)
+    shown = f"{own}[approximate={method}]"
+
+    def call(arrays: list[Any], params: dict[str, Any]) -> Any:
+        return _numerical(f, tuple(named), params, (method, step), (shown, shape, batch))(arrays)
+
+    return RegisteredFunction(f, named, call, shown)
+
+
+def _numerical(f: Any, names: tuple[str, ...], params: dict[str, Any], how: tuple[str, Any], about: Any) -> Callable[..., Any]:
+    """Return the function of arrays that one call evaluates."""
+    shown, shape, batch = about
+    compute = _caller(f, names)
+    single: list[bool] = []
+
+    def value(*arrays: Any) -> tuple[Any, ...]:
+        out = compute(*[owned(a) for a in arrays], **params)
+        single[:] = [not isinstance(out, tuple)]
+        return tuple([np.asarray(a)[()] for a in out]) if isinstance(out, tuple) else (np.asarray(out)[()],)
+
+    def spec(*specs: Any) -> tuple[Any, ...]:
+        if shape is None:
+            return tuple(map(spec_of, tried(value, specs, {}, shown)))
+        found = shape(*specs, **params)
+        single[:] = [not isinstance(found, tuple) or is_pair(found)]
+        return (as_spec(found),) if single[0] else tuple(map(as_spec, found))
+
+    def batched(size: int, values: Sequence[Any], flags: Sequence[bool]) -> tuple[Any, ...]:
+        out, own = batch(size, tuple(flags), *map(guarded, values), **params)
+        single[:] = [not isinstance(out, tuple)]
+        outs, marks = (out, own) if isinstance(out, tuple) else ((out,), (own,))
+        return of_all_examples(outs, marks, size, [f"the batch rule of {shown} gave"] * len(outs))
+
+    base = Rules(
+        function=f, value=value, batch=batched if batch is not None else None, spec=spec, name=shown, loops=True, foreign=True
+    )
+
+    def call(arrays: Sequence[Any]) -> Any:
+        outs = Differences(base, *how)(arrays)
+        return outs[0] if not single or single[0] else outs
+
+    return call

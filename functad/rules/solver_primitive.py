@@ -1,0 +1,75 @@
+"""Primitives that hold a function or its list: of any number of arrays, with one rule for each mode that sees all of them.
+
+The calls of solvers and of control flow are of this kind, each primitive made once. A call with rules of the user's own is a
+primitive made for it alone, which has to be quick: that is `functad.rules.call.OneCall`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from functad.primitives.batching import Batch, one_by_one
+from functad.primitives.entry import Plan, Primitive, Rule, names_read
+from functad.primitives.plan import Plans
+
+
+class JointPrimitive(Primitive):
+    """A primitive of any number of arrays that gives a tuple.
+
+    Its VJP rule `pull(gs, ...)` returns the cotangents of all arrays. Its JVP rule `push(ts, ..., arrays, ...)` is given the
+    tangents of all arrays, `None` for zero, for only some of them may be differentiated. Without
+    a batching rule it is computed for one example at a time, for solvers take steps of their own for each.
+    """
+
+    def __init__(
+        self,
+        function: Any,
+        *,
+        name: str,
+        compute: Callable[..., Any],
+        pull: Rule,
+        push: Rule,
+        spec: Callable[..., Any],
+        doc: str,
+        batch: Batch = one_by_one,
+    ) -> None:
+        super().__init__(
+            function,
+            name=name,
+            kind="general",
+            names=(),
+            compute=compute,
+            vjps=(pull,),
+            joint=True,
+            spec=spec,
+            multiple=True,
+            doc=doc,
+            samples=None,
+            registered=False,
+        )
+        self.forward_plans = _ForwardPlans(self, push)
+        self.batch = batch
+
+
+class _ForwardPlans(Plans):
+    """The plans of a primitive for pushing tangents forward, made when they are asked for."""
+
+    def __init__(self, primitive: Primitive, push: Rule) -> None:
+        super().__init__()
+        self.primitive = primitive
+        self.push = push
+
+    def __contains__(self, active: object) -> bool:
+        return True
+
+    def __missing__(self, active: tuple[int, ...]) -> Plan:
+        push, names = self.push, names_read(self.push)
+        place = names.index("arrays")
+
+        def by_position(ts: Sequence[Any], *saved: Any) -> Any:
+            given = dict(zip(active, ts, strict=True))
+            return push([given.get(i) for i in range(len(saved[place]))], *saved)
+
+        plan = self[active] = Plan(self.primitive, active, (by_position,), [names], joint=True)
+        return plan

@@ -1,0 +1,1 @@
+"""Sparse Jacobians and Hessians: patterns, colourings, and the products that fill them."""

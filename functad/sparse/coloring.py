@@ -1,0 +1,407 @@
+"""Colourings of sparse matrices: which columns, rows or both can be computed together, in few products.
+
+Two columns may share a colour if no row has an entry in both: one product of the Jacobian with the sum of their unit vectors
+gives both. That is a distance-2 colouring of a bipartite graph. A greedy one is linear in the number of entries here, because
+each row keeps the colours that its columns have as the bits of one Python integer.
+
+Source: A. H. Gebremedhin, F. Manne, A. Pothen, What color is your Jacobian? Graph coloring for computing derivatives, SIAM
+Review 47 (2005); the idea is that of A. R. Curtis, M. J. D. Powell, J. K. Reid, IMA J. Appl. Math. 13 (1974).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from functad.errors import InputError
+from functad.places import here
+from functad.sparse.pattern import SparsityPattern
+from functad.sparse.sets import Array
+
+MODES = ("auto", "column", "row", "bidirectional")
+ORDERINGS = ("auto", "natural", "largest_first", "smallest_last")
+_SMALL = 1_000_000
+"""For up to so many pairs of entries in one row, `auto` also tries the costliest ordering."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coloring:
+    """Which products with a matrix give all its entries.
+
+    Attributes:
+        mode: `column`, `row`, `bidirectional` or `star`.
+        shape: that of the matrix.
+        columns: the colour of each column: those of one colour are seeds of one forward pass. -1 where none is needed.
+        rows: the colour of each row: those of one colour are seeds of one reverse pass. -1 where none is needed.
+        by_row: for each entry of the pattern, whether it is read from a reverse pass; in a star colouring, whether it is read
+            as its mirror image.
+        forward, reverse: the numbers of colours of the columns and of the rows.
+
+    Example:
+        >>> color_jacobian(SparsityPattern.of(np.eye(4) + np.eye(4, k=1)))
+        Coloring('column', shape=(4, 4), colors=2)
+    """
+
+    mode: str
+    shape: tuple[int, int]
+    columns: Array
+    rows: Array
+    by_row: Array
+    forward: int
+    reverse: int
+
+    @property
+    def colors(self) -> int:
+        """The number of colours, and so of products that are computed."""
+        return self.forward + self.reverse
+
+    def __repr__(self) -> str:
+        return f"Coloring({self.mode!r}, shape={self.shape}, colors={self.colors})"
+
+
+def color_jacobian(pattern: SparsityPattern, mode: str = "auto", ordering: str = "auto") -> Coloring:
+    """Return a colouring of the columns of a pattern, of its rows, or of some of both.
+
+    In a bidirectional one, rows that are dense are computed by reverse passes, and only what is left of the columns by forward
+    passes, or the other way round: what takes n colours in one direction may take three in both.
+
+    Args:
+        pattern: where the Jacobian can be other than zero.
+        mode: `column`, `row`, `bidirectional`, or `auto` for the fewest colours; both directions are used where that is
+            fewer than with one, since it takes an evaluation of the function more.
+        ordering: the order in which the greedy algorithm takes the columns: `natural`, `largest_first` (those first that
+            conflict with most others), `smallest_last` (those last that conflict with fewest of what is left), or `auto`, which
+            tries them until the number of colours is that of the densest row, and keeps the best.
+
+    Returns:
+        The colouring.
+
+    Raises:
+        InputError: there is no such mode or ordering.
+
+    Example:
+        >>> import numpy as np
+        >>> arrow = np.eye(9, dtype=bool)
+        >>> arrow[0] = arrow[:, 0] = True
+        >>> [color_jacobian(SparsityPattern.of(arrow), mode).colors for mode in ("column", "row", "bidirectional")]
+        [9, 9, 3]
+    """
+    check_choice(mode, MODES, "mode")
+    check_choice(ordering, ORDERINGS, "ordering")
+    best: Coloring | None = None
+    transposed = pattern.T if mode != "column" else pattern
+    if mode in ("auto", "column"):
+        best = _by_columns(pattern, ordering)
+    if mode == "row" or (mode == "auto" and best is not None and _longest(transposed) < best.colors):
+        other = _by_rows(pattern, transposed, ordering)
+        best = other if best is None or other.colors < best.colors else best
+    if mode in ("auto", "bidirectional"):
+        limit = None if best is None else best.colors
+        best = _bidirectional(pattern, transposed, ordering, limit) or best
+    return best or _by_columns(pattern, ordering)  # there are no entries
+
+
+def check_choice(value: str, allowed: Iterable[str], name: str) -> None:
+    """Raise unless a word is one of those allowed.
+
+    Raises:
+        InputError: it is not.
+    """
+    if value not in allowed:
+        raise InputError(f"{name}={value!r}, at {here()}: it must be one of {', '.join(map(repr, allowed))}.")
+
+
+def _longest(pattern: SparsityPattern) -> int:
+    """Return the number of entries of the densest row: so many colours its columns take at least."""
+    return int(np.diff(pattern.pointers).max(initial=0))
+
+
+def _by_columns(pattern: SparsityPattern, ordering: str) -> Coloring:
+    colors = color_columns(pattern, ordering)
+    rows, by_row = np.full(pattern.shape[0], -1), np.zeros(pattern.nnz, bool)
+    return Coloring("column", pattern.shape, colors, rows, by_row, _count(colors), 0)
+
+
+def _by_rows(pattern: SparsityPattern, transposed: SparsityPattern, ordering: str) -> Coloring:
+    colors = color_columns(transposed, ordering)
+    columns, by_row = np.full(pattern.shape[1], -1), np.ones(pattern.nnz, bool)
+    return Coloring("row", pattern.shape, columns, colors, by_row, 0, _count(colors))
+
+
+def _count(colors: Array) -> int:
+    return int(colors.max(initial=-1)) + 1
+
+
+# One direction
+
+
+def color_columns(pattern: SparsityPattern, ordering: str = "auto") -> Array:
+    """Return a colour for each column, so that those of one colour have no row in common; -1 for an empty column."""
+    bound = _longest(pattern)
+    columns = pattern.T
+    best: Array | None = None
+    for name in _attempts(pattern, ordering):
+        found = _greedy(columns, _order(pattern, columns, name), pattern.shape[0])
+        if best is None or _count(found) < _count(best):
+            best = found
+        if _count(best) <= bound:
+            break
+    assert best is not None
+    return best
+
+
+def _attempts(pattern: SparsityPattern, ordering: str) -> list[str]:
+    if ordering != "auto":
+        return [ordering]
+    small = int((np.diff(pattern.pointers) ** 2).sum()) <= _SMALL
+    return list(ORDERINGS[1:] if small else ORDERINGS[1:-1])
+
+
+def _greedy(lists: SparsityPattern, order: list[int], others: int) -> Array:
+    """Return the colours of the rows of `lists`, taken in an order, each the lowest that none with a common column has."""
+    used = [0] * others  # the colours that meet in each column, as bits
+    neighbours, ends = lists.columns.tolist(), lists.pointers.tolist()
+    colors = [-1] * lists.shape[0]
+    for i in order:
+        own = neighbours[ends[i] : ends[i + 1]]
+        if not own:
+            continue
+        taken = 0
+        for j in own:
+            taken |= used[j]
+        free = ~taken & (taken + 1)
+        colors[i] = free.bit_length() - 1
+        for j in own:
+            used[j] |= free
+    return np.array(colors, np.int64)
+
+
+def _order(pattern: SparsityPattern, columns: SparsityPattern, ordering: str) -> list[int]:
+    """Return the columns of a pattern in an order; `columns` is its transpose."""
+    n = pattern.shape[1]
+    if ordering == "natural":
+        return list(range(n))
+    lengths = np.diff(pattern.pointers)
+    degrees = np.bincount(pattern.columns, lengths[pattern.rows] - 1, minlength=n).astype(np.int64)
+    if ordering == "largest_first":
+        found: list[int] = np.argsort(-degrees, kind="stable").tolist()
+        return found
+    rows, row_ends = pattern.columns.tolist(), pattern.pointers.tolist()
+    cols, col_ends = columns.columns.tolist(), columns.pointers.tolist()
+
+    def conflicts(j: int) -> Iterable[int]:
+        for i in cols[col_ends[j] : col_ends[j + 1]]:
+            yield from rows[row_ends[i] : row_ends[i + 1]]
+
+    return _smallest_last(degrees.tolist(), conflicts)
+
+
+def _smallest_last(degrees: list[int], neighbours: Any) -> list[int]:
+    """Return vertices so that each has the fewest neighbours among those before it; linear, by buckets of equal degree.
+
+    Source: D. W. Matula, L. L. Beck, Smallest-last ordering and clustering and graph coloring algorithms, J. ACM 30 (1983).
+    """
+    buckets: list[list[int]] = [[] for _ in range(max(degrees, default=0) + 1)]
+    for v, degree in enumerate(degrees):
+        buckets[degree].append(v)
+    gone = bytearray(len(degrees))
+    last: list[int] = []
+    lowest = 0
+    while len(last) < len(degrees):
+        while not buckets[lowest]:
+            lowest += 1
+        v = buckets[lowest].pop()
+        if gone[v] or degrees[v] != lowest:
+            continue  # it stands in a lower bucket too, or did
+        gone[v] = 1
+        last.append(v)
+        for w in neighbours(v):
+            if not gone[w]:
+                degrees[w] -= 1
+                buckets[degrees[w]].append(w)
+                lowest = min(lowest, degrees[w])
+    return last[::-1]
+
+
+# Both directions
+
+
+def _bidirectional(pattern: SparsityPattern, transposed: SparsityPattern, ordering: str, limit: int | None) -> Coloring | None:
+    """Return the best of the colourings that take the densest rows by reverse and the rest by forward passes, or vice versa.
+
+    Args:
+        pattern: the pattern.
+        transposed: its transpose.
+        ordering: that of the greedy algorithm.
+        limit: only one with fewer colours is wanted; `None` if any will do.
+
+    Returns:
+        The colouring; `None` if there is none with fewer colours.
+    """
+    best: Coloring | None = None
+    for one, other, swapped in ((pattern, transposed, False), (transposed, pattern, True)):
+        lengths = np.diff(one.pointers)
+        for threshold in _thresholds(lengths):
+            dense = lengths > threshold
+            chosen = dense[one.rows]
+            reverse_bound = int(np.bincount(one.columns[chosen], minlength=1).max())
+            if limit is not None and threshold + reverse_bound >= limit:
+                continue
+            lines = _part(other, dense[other.columns])
+            rest = _part(one, ~chosen)
+            across, along = color_columns(lines, ordering), color_columns(rest, ordering)
+            found = _count(across) + _count(along)
+            if limit is not None and found >= limit:
+                continue
+            limit = found
+            if swapped:
+                best = _of_both(pattern, across, along, ~dense[pattern.columns])
+            else:
+                best = _of_both(pattern, along, across, chosen)
+    return best
+
+
+def _thresholds(lengths: Array) -> list[int]:
+    """Return numbers of entries above which rows may be called dense, at most sixteen, that leave different rows."""
+    found = np.unique(lengths)
+    if len(found) > 16:
+        found = found[np.unique(np.linspace(0, len(found) - 1, 16).astype(int))]
+    return [int(length) for length in found]
+
+
+def _part(pattern: SparsityPattern, chosen: Array) -> SparsityPattern:
+    return SparsityPattern._sorted(pattern.rows[chosen], pattern.columns[chosen], pattern.shape)
+
+
+def _of_both(pattern: SparsityPattern, columns: Array, rows: Array, by_row: Array) -> Coloring:
+    return Coloring("bidirectional", pattern.shape, columns, rows, by_row, _count(columns), _count(rows))
+
+
+# Symmetric matrices
+
+
+def color_hessian(pattern: SparsityPattern, ordering: str = "auto") -> Coloring:
+    """Return a star colouring of a symmetric pattern: each entry, or its mirror image, can be read from a product directly.
+
+    Neighbours have different colours, and no path of four vertices has only two.
+
+    Args:
+        pattern: where the Hessian can be other than zero; it must be symmetric.
+        ordering: as for `color_jacobian`.
+
+    Returns:
+        The colouring; the products are those with sums of unit vectors of one colour.
+
+    Raises:
+        InputError: the pattern is not symmetric, or there is no such ordering.
+
+    Example:
+        >>> import numpy as np
+        >>> arrow = np.eye(9, dtype=bool)
+        >>> arrow[0] = arrow[:, 0] = True
+        >>> color_hessian(SparsityPattern.of(arrow)).colors
+        2
+    """
+    check_choice(ordering, ORDERINGS, "ordering")
+    if pattern.shape[0] != pattern.shape[1] or pattern != pattern.T:
+        raise InputError(f"the pattern of a Hessian must be symmetric, but {pattern!r}, given at {here()}, is not.")
+    best: Array | None = None
+    for name in ORDERINGS[1:] if ordering == "auto" else [ordering]:
+        found = _star(pattern, _vertex_order(pattern, name))
+        if best is None or _count(found) < _count(best):
+            best = found
+        if _count(best) <= _longest(pattern):
+            break  # a colouring of the columns alone takes at least as many
+    assert best is not None
+    mirrored = _read_as_mirror_image(pattern, best)
+    return Coloring("star", pattern.shape, best, np.full(len(best), -1), mirrored, _count(best), 0)
+
+
+def _vertex_order(pattern: SparsityPattern, ordering: str) -> list[int]:
+    if ordering == "natural":
+        return list(range(pattern.shape[0]))
+    degrees = np.diff(pattern.pointers)
+    if ordering == "largest_first":
+        found: list[int] = np.argsort(-degrees, kind="stable").tolist()
+        return found
+    neighbours, ends = pattern.columns.tolist(), pattern.pointers.tolist()
+    return _smallest_last(degrees.tolist(), lambda v: neighbours[ends[v] : ends[v + 1]])
+
+
+def _star(pattern: SparsityPattern, order: list[int]) -> Array:
+    """Return a greedy star colouring, in time linear in the number of entries.
+
+    A path of four coloured vertices with two colours may have the new vertex at its end or inside. At its end: a neighbour `w`
+    is the leaf of a star with several, `leaf[w]` has the colours of the hubs of those. Inside: two neighbours have one colour;
+    what is next to these is forbidden. Colours are bits.
+
+    Source: A. H. Gebremedhin, A. Tarafdar, F. Manne, A. Pothen, New acyclic and star coloring algorithms with application to
+    computing Hessians, SIAM J. Sci. Comput. 29 (2007).
+    """
+    n = pattern.shape[0]
+    neighbours, ends = pattern.columns.tolist(), pattern.pointers.tolist()
+    bits = [0] * n
+    once, twice, leaf = [0] * n, [0] * n, [0] * n  # colours next to each vertex, those there repeatedly, those of its hubs
+    first: list[dict[int, int]] = [{} for _ in range(n)]
+    for v in order:
+        own = neighbours[ends[v] : ends[v + 1]]
+        if not own:
+            continue
+        taken = once[v]
+        for w in own:
+            if bits[w]:
+                taken |= leaf[w]
+                if bits[w] & twice[v]:
+                    taken |= once[w]
+        bit = ~taken & (taken + 1)
+        bits[v] = bit
+        for w in own:
+            if w == v:
+                continue
+            if bits[w] & twice[v]:
+                leaf[w] |= bit
+            if once[w] & bit:
+                twice[w] |= bit
+                leaf[v] |= bits[w]
+                leaf[first[w][bit]] |= bits[w]
+            else:
+                once[w] |= bit
+                first[w][bit] = v
+    return np.array([bit.bit_length() - 1 for bit in bits], np.int64)
+
+
+def _read_as_mirror_image(pattern: SparsityPattern, colors: Array) -> Array:
+    """Return for each entry (i, j) whether row i has other entries of the colour of column j, so that (j, i) is to be read."""
+    keys = pattern.rows * (_count(colors) + 1) + colors[pattern.columns]
+    _, places, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    mirrored: Array = counts[places.ravel()] > 1
+    return mirrored
+
+
+def values_of(pattern: SparsityPattern, coloring: Coloring, forward: Any, reverse: Any) -> Any:
+    """Return the entries of a matrix from its products with the seeds.
+
+    Args:
+        pattern: where the entries are.
+        coloring: the colouring that the seeds were made of.
+        forward: `(colours, rows)`, the products with the sums of columns; `None` if there are none.
+        reverse: `(colours, columns)`, those with the sums of rows; `None` if there are none.
+    """
+    if forward is None and reverse is None:
+        return np.zeros(pattern.nnz)
+    i, j, mirror = pattern.rows, pattern.columns, coloring.by_row
+    if coloring.mode == "star":
+        i, j = np.where(mirror, j, i), np.where(mirror, i, j)
+        return forward[coloring.columns[j], i]
+    if reverse is None:
+        return forward[coloring.columns[j], i]
+    if forward is None:
+        return reverse[coloring.rows[i], j]
+    across = reverse[np.where(mirror, coloring.rows[i], 0), j]
+    return np.where(mirror, across, forward[np.where(mirror, 0, coloring.columns[j]), i])
+
+
+__all__ = ["MODES", "ORDERINGS", "Coloring", "check_choice", "color_columns", "color_hessian", "color_jacobian", "values_of"]

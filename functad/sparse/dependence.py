@@ -1,0 +1,430 @@
+"""How sets pass through a primitive: from those of the elements of its arguments to those of the elements of its results.
+
+A rule follows from the kind of the primitive, or stands here by its name. None looks at a value, so what it gives holds for all
+values of the same shapes: a coefficient that happens to be zero counts, and so does each choice of `np.where` or `np.max`. What
+has no rule depends on everything that its arguments depend on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from functad.expressions.spec import ArraySpec, shape_of
+from functad.primitives.arranging import broadcast as broadcasting
+from functad.primitives.arranging import diagonals
+from functad.primitives.arranging import flip as flipping
+from functad.primitives.arranging import join as joining
+from functad.primitives.arranging import pad as padding
+from functad.primitives.arranging import repeat as repeating
+from functad.primitives.arranging import reshape as shaping
+from functad.primitives.elementwise import complex_numbers, conversion
+from functad.primitives.entry import Primitive
+from functad.primitives.indexing import choose as selection
+from functad.primitives.indexing import place as placing
+from functad.primitives.indexing import read as indexing
+from functad.primitives.indexing import sort as ordering
+from functad.primitives.indexing import write as writing
+from functad.primitives.linalg import decompositions as linalg_decompositions
+from functad.primitives.linalg import determinants, einsum, singular_values, sparse_products
+from functad.primitives.linalg import eigen as linalg_eigen
+from functad.primitives.linalg import products as contractions
+from functad.primitives.linalg import solve as linalg
+from functad.primitives.operands import innermost
+from functad.primitives.reductions import extremes, norms, scans, statistics
+from functad.primitives.reductions import skipping_nan as nan_functions
+from functad.primitives.reductions import sums as reductions
+from functad.primitives.signals import convolve as signals
+from functad.primitives.signals import differences as calculus
+from functad.primitives.signals import fourier, polynomials
+from functad.sparse.sets import Array, Sets, distinct
+
+Shape = tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of a primitive, as far as sets are concerned.
+
+    Attributes:
+        primitive: what is called.
+        sets: the table that the numbers in `given` are of.
+        given: for each array argument the numbers of the sets of its elements; `None` for one without a derivative.
+        values: the arguments themselves, of which rules look at shapes, and at the arrays in an index.
+        params: the parameters.
+        shapes: the shapes of the results.
+    """
+
+    primitive: Primitive
+    sets: Sets
+    given: Sequence[Array | None]
+    values: Sequence[Any]
+    params: dict[str, Any]
+    shapes: Sequence[Shape]
+
+    def of(self, position: int) -> Array:
+        """Return the numbers for an argument; empty sets for one without a derivative."""
+        found = self.given[position]
+        return np.zeros(shape_of(self.values[position]), np.int64) if found is None else found
+
+
+Rule = Callable[[Call], Any]
+
+
+def passed(call: Call) -> list[Array]:
+    """Return the numbers of the sets of the elements of each result."""
+    primitive = call.primitive
+    rule = RULES.get(primitive)
+    if rule is None and primitive.kind == "elementwise":
+        rule = _elementwise
+    elif rule is None and primitive.function is np.einsum:
+        rule = contracted
+    found = NotImplemented if rule is None else rule(call)
+    if found is NotImplemented:
+        found = _everything(call)
+    several = found if primitive.multiple else (found,)
+    return [np.broadcast_to(sets, shape) for sets, shape in zip(several, call.shapes, strict=True)]
+
+
+def _everything(call: Call) -> Any:
+    """All that the arguments depend on: the rule of what has no other."""
+    parts = [distinct(sets) for sets in call.given if sets is not None]
+    whole = call.sets.union_all(np.concatenate(parts))
+    return tuple([whole] * len(call.shapes)) if call.primitive.multiple else whole
+
+
+def _elementwise(call: Call) -> Array:
+    """The union over the arguments, which broadcast."""
+    parts = [sets for sets in call.given if sets is not None]
+    total = np.broadcast_to(parts[0], call.shapes[0])
+    for part in parts[1:]:
+        total = call.sets.union(total, part)
+    return total
+
+
+def _moved(call: Call) -> Any:
+    """What moves elements about moves their sets."""
+    arrays = []
+    for i, value in enumerate(call.values):
+        if call.given[i] is None and not call.primitive.differentiable(i):
+            if isinstance(value, ArraySpec):
+                return NotImplemented  # it goes by an index that is not known
+            arrays.append(value)
+        else:
+            arrays.append(call.of(i))
+    return call.primitive.compute(*arrays, **call.params)
+
+
+def _same(call: Call) -> Array:
+    return call.of(0)
+
+
+def _lower(call: Call) -> Array:
+    return np.tril(call.of(0))
+
+
+# Along axes
+
+
+def reduced(sets: Sets, a: Array, axes: Sequence[int] | None) -> Array:
+    """Return the unions over some axes, which are gone then; `None` stands for all."""
+    if axes is None:
+        return sets.union_all(a)
+    axes = [axis % a.ndim for axis in axes]
+    kept = [axis for axis in range(a.ndim) if axis not in axes]
+    shape = tuple([a.shape[axis] for axis in kept])
+    count = math.prod(shape)
+    width = math.prod([a.shape[axis] for axis in axes])
+    if width == 1:
+        return a.reshape(shape)
+    flat = a.transpose((*kept, *axes)).ravel()
+    return sets.union_groups(np.repeat(np.arange(count), width), flat, count).reshape(shape)
+
+
+def _axes(call: Call) -> Sequence[int] | None:
+    axis = call.params["axis"]
+    return (axis,) if isinstance(axis, int) else axis
+
+
+def _reduction(call: Call) -> Array:
+    return reduced(call.sets, call.of(0), _axes(call)).reshape(call.shapes[0])
+
+
+def _throughout(call: Call) -> Array:
+    """Each result depends on all elements along the axis."""
+    a, axes = call.of(0), _axes(call)
+    kept = [1 if axes is None or axis in axes else n for axis, n in enumerate(a.shape)]
+    return reduced(call.sets, a, axes).reshape(kept)
+
+
+def _throughout_last(call: Call) -> Array:
+    return reduced(call.sets, call.of(0), (-1,))[..., None]
+
+
+def scanned(sets: Sets, a: Array, axis: int, *, reverse: bool, exclusive: bool) -> Array:
+    """Return the unions over all elements up to each one along an axis, with that one or without."""
+    rows = np.moveaxis(a, axis, 0)
+    rows = rows[::-1] if reverse else rows
+    out = np.zeros_like(rows)
+    total = np.zeros(rows.shape[1:], np.int64)
+    for i, row in enumerate(rows):
+        if exclusive:
+            out[i] = total
+        total = sets.union(total, row)
+        if not exclusive:
+            out[i] = total
+    return np.moveaxis(out[::-1] if reverse else out, 0, axis)
+
+
+def _scan(call: Call) -> Array:
+    params = call.params
+    return scanned(call.sets, call.of(0), params["axis"], reverse=params.get("reverse", False), exclusive=False)
+
+
+def _exclusive_scan(call: Call) -> Array:
+    both = _elementwise(call)
+    return scanned(call.sets, both, call.params["axis"], reverse=call.params["reverse"], exclusive=True)
+
+
+def _diff(call: Call) -> Array:
+    a, axis = np.moveaxis(call.of(0), call.params["axis"], 0), call.params["axis"]
+    for _ in range(call.params["n"]):
+        a = call.sets.union(a[1:], a[:-1])
+    return np.moveaxis(a, 0, axis)
+
+
+# Sums of products
+
+
+def terms_of(call: Call) -> tuple[list[list[int]], list[int]]:
+    """Return the axes of each operand of a product, and those of its result, as integers that name them."""
+    primitive, ndims = call.primitive, [len(shape_of(value)) for value in call.values]
+    if primitive.function is np.einsum:
+        inputs, _, result = call.params["subscripts"].partition("->")
+        return [list(map(ord, term)) for term in inputs.split(",")], list(map(ord, result))
+    summed, batch = -1, list(range(len(call.shapes[0])))
+    if primitive is contractions.OUTER:
+        return [[0], [1]], [0, 1]
+    if primitive is contractions.SUM_OF_PRODUCTS:
+        return [[*batch[len(batch) - n + 1 :], summed] for n in ndims], batch
+    if primitive is contractions.DOT:
+        if not min(ndims):
+            return [batch[: ndims[0]], batch[: ndims[1]]], batch
+        rows = batch[: ndims[0] - 1]
+        rest = batch[ndims[0] - 1 :]
+        return [[*rows, summed], [*rest[:-1], summed, *rest[-1:]] if ndims[1] > 1 else [summed]], batch
+    row = [batch.pop(-1 if ndims[1] == 1 else -2)] if ndims[0] > 1 else []
+    column = [batch.pop()] if ndims[1] > 1 else []
+    left = [*batch[len(batch) - max(ndims[0] - 2, 0) :], *row, summed]
+    right = [*batch[len(batch) - max(ndims[1] - 2, 0) :], summed, *column]
+    return [left, right], [*batch, *row, *column]
+
+
+def laid_out(a: Array, term: list[int], order: list[int]) -> tuple[Array, list[int]]:
+    """Return an operand with its axes in an order, diagonals read, and which of the order it has."""
+    own = list(dict.fromkeys(term))
+    names = {axis: i for i, axis in enumerate(own)}
+    if len(own) < len(term):
+        a = np.einsum(a, [names[axis] for axis in term], list(range(len(own))))
+    has = [axis for axis in order if axis in names]
+    return a.transpose([names[axis] for axis in has]), has
+
+
+def aligned(a: Array, has: list[int], order: list[int]) -> Array:
+    """Return an array with an axis of length 1 for each axis of the order that it does not have."""
+    lengths = dict(zip(has, a.shape, strict=True))
+    return a.reshape([lengths.get(axis, 1) for axis in order])
+
+
+def contracted(call: Call) -> Array:
+    """The unions over the axes that are summed over, and of what is left over the operands."""
+    terms, result = terms_of(call)
+    total = np.zeros((1,) * len(result), np.int64)
+    for term, given in zip(terms, call.given, strict=True):
+        if given is not None:
+            gone = [axis for axis in dict.fromkeys(term) if axis not in result]
+            a, has = laid_out(given, term, [*result, *gone])
+            a = reduced(call.sets, a, range(a.ndim - len(gone), a.ndim))
+            total = call.sets.union(total, aligned(a, has[: a.ndim], result))
+    return total
+
+
+AHEAD, BEHIND = np.array([1, 2, 0]), np.array([2, 0, 1])
+
+
+def _cross(call: Call) -> Array:
+    a, b = call.of(0), call.of(1)
+    if a.shape[-1:] != (3,) or b.shape[-1:] != (3,):
+        return _everything(call)  # type: ignore[no-any-return]
+    parts = [x[..., order] for x in (a, b) for order in (AHEAD, BEHIND)]
+    total = parts[0]
+    for part in parts[1:]:
+        total = call.sets.union(total, part)
+    return total
+
+
+def convolution_pairs(call: Call) -> tuple[Array, Array, Array]:
+    """Return for each product in a convolution the place of the sum it goes to, and those of its two factors."""
+    n, m = (shape_of(value)[0] for value in call.values)
+    i, j = (x.ravel() for x in np.meshgrid(np.arange(n), np.arange(m), indexing="ij"))
+    (length,) = call.shapes[0]
+    first = {"full": 0, "same": (min(n, m) - 1) // 2, "valid": min(n, m) - 1}[call.params["mode"]]
+    place = i + j - first
+    inside = (place >= 0) & (place < length)
+    return place[inside], i[inside], j[inside]
+
+
+def _convolve(call: Call) -> Array:
+    place, i, j = convolution_pairs(call)
+    factors = np.concatenate([call.of(0)[i], call.of(1)[j]])
+    return call.sets.union_groups(np.concatenate([place, place]), factors, call.shapes[0][0])
+
+
+# Writing
+
+
+def _places(shape: Shape) -> Array:
+    return np.arange(math.prod(shape)).reshape(shape)
+
+
+def _added(call: Call, groups: list[Array], parts: list[Array]) -> Array:
+    count = math.prod(call.shapes[0])
+    flat = [np.broadcast_to(part, group.shape).ravel() for part, group in zip(parts, groups, strict=True)]
+    groups = [group.ravel() for group in groups]
+    return call.sets.union_groups(np.concatenate(groups), np.concatenate(flat), count).reshape(call.shapes[0])
+
+
+def _scatter(call: Call) -> Array:
+    places = _places(call.shapes[0])
+    return _added(call, [places[index] for index in call.params["indices"]], [call.of(i) for i in range(len(call.given))])
+
+
+def _add_piece(call: Call) -> Any:
+    if any(isinstance(value, ArraySpec) for value in call.values[1:]):
+        return NotImplemented
+    places = _places(call.shapes[0])
+    index = indexing.fill(call.params["template"], tuple(call.values[1:]))
+    return _added(call, [places[index]], [call.of(0)])
+
+
+def _sparse_product(call: Call) -> Array:
+    """A row of the result depends on the rows that the entries of a row of the matrix multiply."""
+    (rows, columns), sets = call.params["matrix"].places, call.of(0)
+    width = math.prod(sets.shape[1:])
+    groups = rows.astype(np.int64)[:, None] * width + np.arange(width)
+    found = sets.reshape(len(sets), width)[columns]
+    return call.sets.union_groups(groups.ravel(), found.ravel(), math.prod(call.shapes[0])).reshape(call.shapes[0])
+
+
+def _write(call: Call) -> Array:
+    """Replace sets, or unite them where something is added, or where only the real or imaginary part is written."""
+    path, shape = call.params["path"], call.shapes[0]
+    if call.primitive in (placing.PLACE, placing.PLACE_ADD):
+        if any(innermost(value) is not value or isinstance(value, ArraySpec) for value in call.values[2:]):
+            return call.sets.union(call.of(0), call.sets.union_all(call.of(1)))  # it may be any place
+        index = indexing.fill(call.params["template"], tuple(call.values[2:]))
+    else:
+        index = call.params["index"]
+    parts = [step for step in path if step.primitive not in (complex_numbers.REAL, complex_numbers.IMAG)]
+    places = writing.part(_places(shape), tuple(parts))[index]
+    a, v = call.of(0), call.of(1)
+    v = v.reshape(v.shape[max(0, v.ndim - np.ndim(places)) :])  # more axes, of length 1 in front, than it is written to
+    if len(parts) < len(path) or call.primitive in (writing.ADD_TO, placing.PLACE_ADD):
+        return _added(call, [_places(shape), np.asarray(places)], [a, v])
+    out = a.flatten()
+    out[places] = v
+    return out.reshape(shape)
+
+
+# Linear algebra: within each matrix everything depends on everything
+
+
+def _matrix(call: Call) -> Any:
+    a = call.of(0)
+    batch = reduced(call.sets, a, (-2, -1))
+    found = [batch.reshape(batch.shape + (1,) * (len(shape) - batch.ndim)) for shape in call.shapes]
+    return tuple(found) if call.primitive.multiple else found[0]
+
+
+def _solve(call: Call) -> Array:
+    matrices = reduced(call.sets, call.of(0), (-2, -1))[..., None, None]
+    columns = reduced(call.sets, call.of(1), (-2,))[..., None, :]
+    return call.sets.union(matrices, columns)
+
+
+def _vander(call: Call) -> Array:
+    return call.of(0)[..., None]
+
+
+def _chosen(call: Call) -> Array:
+    total = np.zeros(call.shapes[0], np.int64)
+    for part in call.given[1:]:
+        if part is not None:
+            total = call.sets.union(total, part)
+    return total
+
+
+MOVED = (
+    shaping.RESHAPE, shaping.TRANSPOSE, conversion.COPY, indexing.GETITEM, indexing.GATHER, flipping.FLIP, flipping.ROLL,
+    joining.CONCATENATE, joining.STACK, padding.PAD, repeating.REPEAT, repeating.TILE, broadcasting.BROADCAST_TO,
+    diagonals.TRIL, diagonals.TRIU, einsum.SPREAD,
+)  # fmt: skip
+"""What moves elements about, and may put zeros beside them."""
+
+SAME = (complex_numbers.REAL, complex_numbers.IMAG, conversion.ASTYPE, fourier.WEIGHED)
+"""What gives an element for an element."""
+
+PRODUCTS = (contractions.MATMUL, contractions.DOT, contractions.OUTER, contractions.SUM_OF_PRODUCTS)
+"""Products of two operands, beside `einsum`, which has an entry for each number of operands."""
+
+_REDUCTIONS = (
+    reductions.SUM, reductions.MEAN, reductions.PROD, extremes.MAX, extremes.MIN, nan_functions.NANMAX, nan_functions.NANMIN,
+    statistics.VAR, norms.EUCLIDEAN,
+)  # fmt: skip
+_MATRIX = (
+    linalg.INV, determinants.DET, determinants.SLOGDET, determinants.COFACTORS, linalg_decompositions.CHOLESKY,
+    linalg_decompositions.QR, linalg_eigen.EIGH, linalg_eigen.EIGVALSH, linalg_eigen.EIG, singular_values.SVD,
+    singular_values.SVDVALS,
+)  # fmt: skip
+
+RULES: dict[Primitive, Rule] = {
+    **dict.fromkeys(MOVED, _moved),
+    **dict.fromkeys(SAME, _same),
+    **dict.fromkeys(PRODUCTS, contracted),
+    **dict.fromkeys(_REDUCTIONS, _reduction),
+    **dict.fromkeys(_MATRIX, _matrix),
+    statistics.CENTRED: _throughout,
+    fourier.FFT: _throughout,
+    fourier.IFFT: _throughout,
+    fourier.RFFT: _throughout,
+    fourier.IRFFT: _throughout,
+    ordering.REORDERED: _throughout,
+    ordering.RESTORED: _throughout,
+    ordering.PICKED: _throughout_last,
+    ordering.PLACED: _throughout_last,
+    scans.CUMSUM: _scan,
+    scans.CUMPROD: _scan,
+    scans.EXCLUSIVE: _exclusive_scan,
+    scans.RECURRENCE: _exclusive_scan,
+    calculus.DIFF: _diff,
+    calculus.CROSS: _cross,
+    signals.CONVOLVE: _convolve,
+    signals.UNWRAP: _elementwise,
+    indexing.SCATTER: _scatter,
+    indexing.ADD_PIECE: _add_piece,
+    writing.WRITE: _write,
+    writing.ADD_TO: _write,
+    placing.PLACE: _write,
+    placing.PLACE_ADD: _write,
+    sparse_products.SPARSE_MATMUL: _sparse_product,
+    linalg.LOWER_HALF: _lower,
+    linalg.SOLVE: _solve,
+    polynomials.VANDER: _vander,
+    selection.CHOOSE: _chosen,
+}
+"""The rules of the primitives whose kind does not say enough. Positions that were sorted by value may be others elsewhere, so
+what goes by them depends on the whole axis."""

@@ -1,0 +1,299 @@
+"""Which entries of a Jacobian or a Hessian can be other than zero: `jacobian_sparsity`, `hessian_sparsity`."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.errors import InputError, NonScalarError
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.places import here, name_of
+from functad.primitives.entry import Primitive
+from functad.primitives.operands import innermost
+from functad.sparse.curvature import Events, multiplied
+from functad.sparse.dependence import Call, passed
+from functad.sparse.opened import by_rule, opened
+from functad.sparse.pattern import SparsityPattern
+from functad.sparse.sets import Array, Sets
+from functad.tracing.tensor import Tensor
+from functad.tracing.traces.base import REVERSE, Recorded, Recorder
+from functad.tracing.views import note_if_view
+from functad.transforms.abstract import trace
+from functad.transforms.calling.arguments import check_result, plain, split_aux, traced
+from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
+from functad.trees.structure import flatten
+
+
+class Place(int):
+    """The slot of a Tensor of a trace that follows dependence, and with it what the Tensor depends on.
+
+    It goes with the slot, so that it lives as long as a Tensor for that value does: a loop that writes an array element by
+    element would otherwise keep the sets of every state of the array.
+
+    Attributes:
+        sets: for each element the number of the set of inputs that it depends on.
+        events: for each element the number of the set of events that it was made of; `None` where there are none.
+    """
+
+    sets: Array
+    events: Array | None
+
+
+class Dependence(Recorder):
+    """A trace that follows which elements depend on which; it has no records, and evaluates as it goes.
+
+    Attributes:
+        sets: the table of sets of inputs.
+        happened: the events, if second derivatives are asked for.
+    """
+
+    def __init__(self, transform: str, function: object, *, second: bool) -> None:
+        super().__init__(REVERSE, transform, function)
+        self.eager = False  # so that everything goes through `record`, which calls `follow`
+        self.sets = Sets()
+        self.happened = Events() if second else None
+
+    def enter(self, value: Any, *, active: bool) -> Any:
+        """Return the Tensor of an input; each of its elements depends on itself, if it is one to differentiate by."""
+        shape = shape_of(value)
+        sets = self.sets.singletons(math.prod(shape)).reshape(shape) if active else np.zeros(shape, np.int64)
+        self.inputs += 1
+        return self._tensor(value, sets, None)
+
+    def made(self, value: Any) -> Any:
+        """Return a new array as a Tensor, into which others can be written."""
+        return self._tensor(value, np.zeros(shape_of(value), np.int64), None)
+
+    def entered(self, value: Any, sets: Array) -> Any:
+        """Return a Tensor of a value whose elements depend on what they are said to."""
+        return self._tensor(value, sets, None)
+
+    def united(self, leaves: Sequence[Any]) -> Any:
+        """Return a Tensor that stands for any of some values, which have one shape, and depends on what all of them do."""
+        spec, events = spec_of(leaves[0]), None
+        sets = np.zeros(spec.shape, np.int64)
+        for leaf in leaves:
+            if isinstance(leaf, Recorded) and leaf.recorder is self:
+                place: Any = leaf.slot
+                sets = self.sets.union(sets, place.sets)
+                if self.happened is not None and place.events is not None:
+                    events = place.events if events is None else self.happened.sets.union(events, place.events)
+        return self._tensor(ArraySpec(spec.shape, spec.dtype), sets, events)
+
+    def _another(self) -> Dependence:
+        return Dependence(self.transform, self.function, second=False)
+
+    def _tensor(self, value: Any, sets: Array, events: Array | None) -> Any:
+        tensor = Tensor()
+        tensor.value, tensor.recorder, tensor.slot = value, self, Place(len(self.equations))
+        tensor.slot.sets, tensor.slot.events = sets, events
+        tensor.code, tensor.instruction = None, 0
+        self.equations.append(None)
+        return tensor
+
+    def follow(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """Call a primitive one level lower, and pass the sets on; without a derivative the result is a constant."""
+        if primitive.joint:
+            results = opened(self, primitive, arrays, params)
+            if results is not NotImplemented:
+                return results
+        own = [isinstance(a, Recorded) and a.recorder is self for a in arrays]
+        values = [a.value if mine else a for a, mine in zip(arrays, own, strict=True)]
+        if any(isinstance(value, ArraySpec) for value in values):
+            out = primitive.spec(*[spec_of(v) if isinstance(v, Recorded) else v for v in values], **params)
+        elif any(isinstance(value, Recorded) for value in values):
+            out = primitive(*values, **params)
+        else:
+            out = primitive.compute(*values, **params)
+        active = [mine and (primitive.joint or primitive.differentiable(i)) for i, mine in enumerate(own)]
+        if out is NotImplemented or not any(active):
+            return out if not isinstance(out, ArraySpec) else self.made(out)
+        results = out if primitive.multiple else (out,)
+        places = [a.slot if counts else None for a, counts in zip(arrays, active, strict=True)]
+        call = Call(primitive, self.sets, [_sets(p) for p in places], values, params, [shape_of(r) for r in results])
+        found = by_rule(self, primitive, call.given, results, self._another) or passed(call)
+        events: list[Array | None] = [None] * len(found)
+        if self.happened is not None:
+            events = self.happened.passed(call, [None if p is None else p.events for p in places], found)
+        made = [self._tensor(*parts) for parts in zip(results, found, events, strict=True)]
+        if primitive.multiple:
+            return type(out)(*made) if hasattr(out, "_fields") else tuple(made)
+        if primitive.views:
+            note_if_view(arrays[0], made[0], values[0], out, primitive, params)
+        return made[0]
+
+
+def _sets(place: Any) -> Array | None:
+    return None if place is None else place.sets
+
+
+def _followed(
+    selection: Selection, args: Sequence[Any], kwargs: dict[str, Any], *, has_aux: bool, second: bool
+) -> tuple[Dependence, list[Any]]:
+    """Run a function with Tensors that know what they depend on; return the trace and the leaves of the result."""
+    transform, f = selection.transform, selection.function
+    keys = selection.keys(tuple(args), kwargs)
+    recorder = Dependence(transform, f, second=second)
+    trees: dict[int | str, Any] = {}
+    trees.update(enumerate(args))
+    trees.update(kwargs)
+    flat = {key: flatten(tree) for key, tree in trees.items()}
+    leaves = {key: [innermost(plain(leaf)) for leaf in flat[key][0]] for key in trees}
+    for key in keys:
+        root = f"args[{key}]" if isinstance(key, int) else f"kwargs[{key!r}]"
+        for leaf, path in zip(leaves[key], flat[key][1].paths(root), strict=True):
+            _check_input(leaf, path, transform, f)
+    abstract = any(isinstance(leaf, ArraySpec) for values in leaves.values() for leaf in values)
+    call: Callable[..., Any] = _without_aux(selection) if has_aux else f
+    if abstract:  # the list has no branches left, so that it can be followed without values
+        given = {key: flat[key][1].unflatten(leaves[key]) for key in trees}
+        own = tuple([given[i] for i in range(len(args))])
+        call = trace(transform, call, own, {key: given[key] for key in kwargs})
+        leaves = {key: [spec_of(leaf) for leaf in values] for key, values in leaves.items()}
+    made = {key: [recorder.enter(leaf, active=True) for leaf in leaves[key]] for key in keys}
+    for key in trees:
+        if key not in keys:
+            made[key] = [recorder.enter(leaf, active=False) for leaf in leaves[key]] if abstract else leaves[key]
+    entered = {key: flat[key][1].unflatten(made[key]) for key in trees}
+    out = traced(recorder, call, [entered[i] for i in range(len(args))], {key: entered[key] for key in kwargs})
+    results, structure = flatten(out)
+    for result, path in zip(results, structure.paths("result"), strict=True):
+        check_result(result, path, transform, f)
+    return recorder, results
+
+
+def _without_aux(selection: Selection) -> Callable[..., Any]:
+    return functools.wraps(selection.function)(
+        lambda *args, **kwargs: split_aux(selection.function(*args, **kwargs), True, selection)[0]
+    )
+
+
+def _check_input(leaf: Any, path: str, transform: str, f: Callable[..., Any]) -> None:
+    try:
+        kind = str(dtype_of(leaf).kind)
+    except AttributeError:
+        kind = type(leaf).__name__
+    if kind != "f":
+        cure = "Pass the real and the imaginary parts as two arrays." if kind == "c" else "Pass floats, or choose by argnums."
+        raise InputError(f"{transform} of {name_of(f)}, called at {here()}: {path} is no array of real floats. {cure}")
+
+
+def jacobian_sparsity(
+    f: Callable[..., Any],
+    *args: Any,
+    argnums: ArgNums = 0,
+    argnames: ArgNames | None = None,
+    has_aux: bool = False,
+    **kwargs: Any,
+) -> SparsityPattern:
+    """Return which entries of the Jacobian of `f` can be other than zero.
+
+    The function is run once, and each element of each value carries the set of the input elements that it depends on. Values
+    play no part, except where the function's own Python code looks at them (`if`, `while`, positions found by `np.argmax`):
+    the pattern holds for all arguments of the same shapes that take the same branches. A coefficient that happens to be zero
+    counts. Loops and branches that are chosen later are followed all the same, and of a function with rules of its own its rule
+    tells. What functad has no rule for depends on everything that its arguments depend on, so a pattern may have too many
+    entries, and never too few.
+
+    Args:
+        f: a function of NumPy code that returns an array, or a tree of arrays; or an `Expressions`.
+        args: its arguments: arrays, numbers, trees of them. `ArraySpec`s will do, unless `f` branches on values.
+        argnums: position, or positions, of the arguments to differentiate, of real floats.
+        argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
+        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is left out.
+        kwargs: further arguments of `f`.
+
+    Returns:
+        The pattern, with a row for each element of the result and a column for each element of the selected arguments: arrays
+        are raveled in C order, and those of a tree or of several arguments lie one behind the other.
+
+    Raises:
+        InputError: an argument cannot be differentiated.
+        OutputError: `f` returned something that is no tree of arrays.
+
+    Example:
+        >>> import numpy as np
+        >>> jacobian_sparsity(lambda x: x[1:] ** 2 - x[:-1], np.zeros(5))
+        SparsityPattern(shape=(4, 5), nnz=8)
+        XX...
+        .XX..
+        ..XX.
+        ...XX
+
+    Source: index sets, Griewank and Walther, Evaluating Derivatives (SIAM 2008), section 7.1.
+    """
+    return jacobian_pattern(Selection("jacobian_sparsity", f, argnums, argnames), args, kwargs, has_aux=has_aux)
+
+
+def jacobian_pattern(selection: Selection, args: Sequence[Any], kwargs: dict[str, Any], *, has_aux: bool) -> SparsityPattern:
+    """Return what `jacobian_sparsity` does, under the name of another transform."""
+    recorder, results = _followed(selection, args, kwargs, has_aux=has_aux, second=False)
+    own = [isinstance(leaf, Recorded) and leaf.recorder is recorder for leaf in results]
+    parts = [
+        leaf.slot.sets.ravel() if mine else np.zeros(math.prod(shape_of(leaf)), np.int64)
+        for leaf, mine in zip(results, own, strict=True)
+    ]
+    sets = np.concatenate([np.zeros(0, np.int64), *parts])
+    rows = np.repeat(np.arange(len(sets)), recorder.sets.length[sets])
+    return SparsityPattern._sorted(rows, recorder.sets.members(sets), (len(sets), recorder.sets.universe))
+
+
+def hessian_sparsity(
+    f: Callable[..., Any],
+    *args: Any,
+    argnums: ArgNums = 0,
+    argnames: ArgNames | None = None,
+    has_aux: bool = False,
+    **kwargs: Any,
+) -> SparsityPattern:
+    """Return which entries of the Hessian of `f` can be other than zero.
+
+    Beside what each element depends on, it is followed which inputs interact in a nonlinear operation that the result depends
+    on: sums keep their terms apart, so the Hessian of `np.sum(x**2)` is diagonal.
+
+    Args:
+        f: a function of NumPy code that returns one number; or an `Expressions`.
+        args: its arguments, as for `jacobian_sparsity`.
+        argnums: position, or positions, of the arguments to differentiate.
+        argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
+        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is left out.
+        kwargs: further arguments of `f`.
+
+    Returns:
+        The pattern, which is symmetric, with a row and a column for each element of the selected arguments.
+
+    Raises:
+        NonScalarError: `f` returned something else than one number.
+        InputError: an argument cannot be differentiated.
+
+    Example:
+        >>> import numpy as np
+        >>> hessian_sparsity(lambda x: np.sum(x**2) + np.sin(x[0] * x[2]) + x[3], np.zeros(4))
+        SparsityPattern(shape=(4, 4), nnz=6)
+        X.X.
+        .X..
+        X.X.
+        ...X
+    """
+    return hessian_pattern(Selection("hessian_sparsity", f, argnums, argnames), args, kwargs, has_aux=has_aux)
+
+
+def hessian_pattern(selection: Selection, args: Sequence[Any], kwargs: dict[str, Any], *, has_aux: bool) -> SparsityPattern:
+    """Return what `hessian_sparsity` does, under the name of another transform."""
+    recorder, results = _followed(selection, args, kwargs, has_aux=has_aux, second=True)
+    if len(results) != 1 or shape_of(results[0]) != ():
+        what = f"{len(results)} arrays" if len(results) != 1 else f"{spec_of(results[0])}"
+        raise NonScalarError(
+            f"{selection.transform} needs a function that returns one number, but {name_of(selection.function)}, called at "
+            f"{here()}, returned {what}. Reduce it (np.sum, np.mean), or take the sum of the products with multipliers."
+        )
+    n, leaf, happened = recorder.sets.universe, results[0], recorder.happened
+    if happened is None or not isinstance(leaf, Recorded) or leaf.recorder is not recorder:
+        return SparsityPattern([], [], (n, n))
+    slot: Any = leaf.slot
+    first, second = happened.pairs(slot.events, len(recorder.sets))
+    return SparsityPattern._sorted(*multiplied(recorder.sets, first, second), (n, n))

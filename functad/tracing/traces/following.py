@@ -1,0 +1,260 @@
+"""A trace that follows what is computed also where it has no derivative: what `explain` looks at.
+
+It asks which operations lead from an argument to the result, where `watching` asks which made the first NaN: it has a recorder
+and Tensors of its own, for one run of the function, and values play no part.
+
+A comparison, a rounding or `stop_gradient` gives a plain value under `grad`, and the trace ends there. Here it gives a Tensor
+that is marked as constant, so that what is computed from it is known to depend on the arguments. Such a Tensor behaves as the
+plain value that it stands for: it decides branches, is an index, becomes an array.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from functad.expressions.spec import dtype_of
+from functad.places import here
+from functad.primitives.entry import INTERNAL, Primitive
+from functad.primitives.names import shown_name
+from functad.primitives.operands import innermost
+from functad.tracing.tensor import Tensor
+from functad.tracing.traces import base as recording
+from functad.tracing.traces.base import REVERSE, STALE, Recorded, Recorder, new_input
+from functad.tracing.views import note_if_view, refresh
+from functad.trees.structure import flatten
+
+_NUMBERS = (bool, int, float, complex)
+_USES = {
+    "bool": "decides a branch",
+    "index": "is used as an integer",
+    "Use as an integer": "is used as an integer",
+    "array": "becomes a plain array",
+    "Conversion to an array": "becomes a plain array",
+    **dict.fromkeys(("assign", "assign_add", "assign_sub", "Variable()"), "is assigned to a Variable"),
+}
+_EQUALITIES = frozenset({"np.array_equal", "np.array_equiv", "np.allclose", "np.isclose", "np.equal"})
+
+
+class Step:
+    """One operation of a followed trace.
+
+    Attributes:
+        text: the operation and its line.
+        parents: the slots of all Tensors that it was given.
+        active: those of them through which a derivative flows.
+    """
+
+    __slots__ = ("active", "parents", "text")
+
+    def __init__(self, text: str, parents: tuple[int, ...], active: tuple[int, ...]) -> None:
+        self.text = text
+        self.parents = parents
+        self.active = active
+
+
+class Follower(Recorder):
+    """A reverse trace that also keeps what has no derivative.
+
+    Attributes:
+        steps: by slot, the operation that made it.
+        uses: slots whose values left the trace, with how and where, and whether `grad` would raise there.
+        equal: comparisons for equality that held, by which code finds what it has kept from an earlier call: the operation and
+            its line, and the slots of what was compared.
+    """
+
+    __slots__ = ("equal", "steps", "uses")
+
+    def __init__(self, function: object) -> None:
+        super().__init__(REVERSE, "explain", function)
+        self.eager = False  # so that everything goes through `record`, which calls `follow`
+        self.steps: list[Step] = []
+        self.uses: list[tuple[int, str, bool]] = []
+        self.equal: list[tuple[str, tuple[int, ...]]] = []
+
+    def enter(self, value: Any) -> Any:
+        """Add an input and return its Tensor."""
+        slot = self.inputs
+        self.steps.append(Step("input", (), (slot,)))
+        return new_input(Followed, self, value)
+
+    def follow(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """Record a call of a primitive; without a derivative, the result is a Tensor that stands for a constant."""
+        values = [a.value if isinstance(a, Recorded) and a.recorder is self else a for a in arrays]
+        nested = any(isinstance(value, Recorded) for value in values)
+        out = primitive(*values, **params) if nested else primitive.compute(*values, **params)
+        if out is NotImplemented:
+            return out
+        own = [i for i, a in enumerate(arrays) if isinstance(a, Recorded) and a.recorder is self]
+        active = tuple([i for i in own if arrays[i].alive and primitive.differentiable(i)])
+        parents = tuple([arrays[i].slot for i in own])
+        name = _described(primitive, params)
+        text = f"{name} at {here()}"
+        self.compare(name, text, parents, out)
+        if active:
+            step = Step(text, parents, tuple([arrays[i].slot for i in active]))
+            result = recording.append(Followed, self, primitive, arrays, values, active, params, out)
+            self.steps.extend([step] * (len(self.equations) - len(self.steps)))
+        else:
+            counts = isinstance(primitive.function, np.ufunc) or primitive in INTERNAL
+            result = self.constant(out, Step(text, parents, ()), numbers=counts)
+        if primitive.views and own and isinstance(result, Followed):
+            # of a buffer too, which is a constant until it is written to
+            note_if_view(arrays[0], result, values[0], out, primitive, params)
+        return result
+
+    def compare(self, name: str, text: str, parents: tuple[int, ...], out: Any) -> None:
+        """Note an operation if it is a comparison for equality that holds."""
+        if name in _EQUALITIES and np.all(innermost(out)):
+            self.equal.append((text, parents))
+
+    def made(self, value: Any) -> Any:
+        """Return a new array as a Tensor, into which others can be written."""
+        return self.constant(value, Step(f"a new array at {here()}", (), ()))
+
+    def constant(self, out: Any, step: Step, *, numbers: bool = False) -> Any:
+        """Return a value, or those in a tuple or list, as Tensors that stand for constants.
+
+        Args:
+            out: what an operation gave; what is no array, such as a shape or a dtype, is returned as it is.
+            step: the operation.
+            numbers: Python's numbers are values too, not lengths.
+        """
+        if isinstance(out, (tuple, list)):
+            parts = [self.constant(part, step) for part in out]
+            return type(out)(*parts) if hasattr(out, "_fields") else type(out)(parts)
+        is_array = issubclass(type(out), (np.ndarray, np.generic, Recorded)) and dtype_of(out).kind in "biufc"
+        if not is_array and not (numbers and issubclass(type(out), _NUMBERS)):
+            return out
+        tensor = Followed()
+        tensor.value, tensor.recorder, tensor.slot = out, self, len(self.equations)
+        tensor.code, tensor.instruction = None, 0
+        self.equations.append(None)
+        self.steps.append(step)
+        return tensor
+
+
+class Followed(Tensor):
+    """A Tensor of a followed trace: alive, or one that stands for the constant that it would be under `grad`."""
+
+    __slots__ = ()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it would be a Tensor under `grad`."""
+        if self.recorder is STALE:
+            refresh(self)
+        return bool(self.recorder.steps[self.slot].active)  # type: ignore[attr-defined]
+
+    def _note(self, wanted: str, *, refused: bool = False) -> None:
+        text = f"{_USES.get(wanted, f'is converted by {wanted}')} at {here()}"
+        self.recorder.uses.append((self.slot, text, refused))  # type: ignore[attr-defined]
+
+    def _concrete(self, wanted: str) -> Any:
+        value = super()._concrete(wanted)
+        self._note(wanted)
+        return value
+
+    def _plain(self, wanted: str) -> Any:
+        """Let the conversion through, and note it."""
+        value = Tensor._concrete(self, wanted)
+        convert: Any = {
+            "float()": float,
+            "complex()": complex,
+            "int()": int,
+            "Conversion to an array": np.asarray,
+            "tolist()": np.asarray,
+            "Use as an integer": operator.index,
+            "Pickling": np.asarray,
+            "numpy()": np.copy,
+        }
+        self._note(wanted, refused=self.alive)
+        return convert[wanted](value)
+
+    def item(self, *args: int) -> Any:
+        """Return the number, and note it."""
+        return np.asarray(self._plain("Conversion to an array")).item(*args)
+
+    def __hash__(self) -> int:
+        return super().__hash__() if self.alive else hash(self._concrete("hash()"))
+
+    def __getitem__(self, index: Any) -> Any:
+        return super().__getitem__(_plain_index(index))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if self.alive or any(isinstance(leaf, Followed) and leaf.alive for leaf in flatten(value)[0]):
+            super().__setitem__(_plain_index(index), value)
+        else:
+            self.value[_plain_index(index)] = value
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what only arrays have, if this stands for one."""
+        if name.startswith("__") or self.alive:
+            raise AttributeError(f"'Tensor' object has no attribute {name!r}")
+        return getattr(self._concrete(f".{name}"), name)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        called = getattr(ufunc, method)
+        if _all_constant((inputs, kwargs)):
+            return self._call(called, f"np.{ufunc.__name__}", inputs, kwargs)
+        if method == "__call__" and not kwargs:
+            kwargs = {"order": "K"}  # calls without keywords take a short way, on which only Tensor itself is known as one
+        return super().__array_ufunc__(ufunc, method, *inputs, **kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if _all_constant((args, kwargs)):
+            return self._call(function, shown_name(function), args, kwargs)
+        return super().__array_function__(function, types, args, kwargs)
+
+    def _call(self, function: Any, name: str, args: Any, kwargs: Any) -> Any:
+        """Call a function all of whose Tensors stand for constants."""
+        leaves, structure = flatten((args, kwargs))
+        parents = tuple([leaf.slot for leaf in leaves if isinstance(leaf, Followed)])
+        args, kwargs = structure.unflatten([leaf.value if isinstance(leaf, Followed) else leaf for leaf in leaves])
+        out, text = function(*args, **kwargs), f"{name} at {here()}"
+        follower: Any = next(leaf for leaf in leaves if isinstance(leaf, Followed)).recorder  # `self` may be a stale view
+        follower.compare(name, text, parents, out)
+        return follower.constant(out, Step(text, parents, ()))
+
+
+def explained(leaves: Iterable[Any]) -> bool:
+    """Say whether `explain` follows one of some values: it is to see what a function does, not one operation in its place."""
+    for leaf in leaves:
+        while isinstance(leaf, Recorded):
+            if leaf.recorder.follow is not None:
+                return True
+            leaf = leaf.current()  # type: ignore[attr-defined]
+            leaf = getattr(leaf, "array", leaf)  # of one that stands for a batch
+    return False
+
+
+def _all_constant(tree: Any) -> bool:
+    """Say whether there are Tensors in a tree, all of one followed trace, and all stand for constants.
+
+    There are none where a function was called for another reason: for `like=`, or with an iterator that may give Tensors.
+    """
+    tensors = [leaf for leaf in flatten(tree)[0] if isinstance(leaf, Recorded)]
+    constant = [isinstance(t, Followed) and not t.alive for t in tensors]  # to ask is to read a stale view anew
+    return all(constant) and len({id(t.recorder) for t in tensors}) == 1
+
+
+def _plain_index(index: Any) -> Any:
+    """Return an index with the constants that Tensors in it stand for."""
+    if isinstance(index, (tuple, list)):
+        return type(index)([_plain_index(part) for part in index])
+    if isinstance(index, slice):
+        return slice(*[_plain_index(part) for part in (index.start, index.stop, index.step)])
+    return index._concrete("index") if isinstance(index, Followed) and not index.alive else index
+
+
+def _described(primitive: Primitive, params: dict[str, Any]) -> str:
+    if primitive.name == "astype_integer":
+        return f"astype({params['dtype']})"
+    if "[approximate=" in primitive.name:  # that of numerical_primitive says how its derivative is found
+        return primitive.name
+    if primitive in INTERNAL:
+        return f"np.{primitive.name}" if hasattr(np, primitive.name) else primitive.name
+    return shown_name(primitive.function)

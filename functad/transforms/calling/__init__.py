@@ -1,0 +1,1 @@
+"""How a transform is called: which arguments it differentiates, and what it hands back."""

@@ -1,0 +1,397 @@
+"""Which arguments of a call are differentiated, and how they are put into a trace and their derivatives taken out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.errors import AbstractValueError, ConstantError, ConversionError, InputError, OutputError, StructureError
+from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, shape_of, spec_of
+from functad.places import here, line_of, name_of
+from functad.primitives.indexing.indexable import IndexableArray, as_plain
+from functad.primitives.operands import foreign_rules, zeros_for
+from functad.tracing.constants import broken_seal, held_input
+from functad.tracing.conversions import length_refusal
+from functad.tracing.tensor import Tensor
+from functad.tracing.traces.base import ONLOOKER, OPEN, Recorded, Recorder, awake, new_input
+from functad.tracing.views import clone
+from functad.transforms.calling.results import foreign_to, own_results
+from functad.transforms.calling.selection import Selection
+from functad.trees.structure import LEAF, Structure, flatten
+
+_ndarray = np.ndarray
+_float64 = np.float64
+
+
+class Inputs:
+    """The Tensors that stand for the selected arguments of one call.
+
+    Attributes:
+        args, kwargs: the arguments with Tensors in place of the selected ones.
+        primals: the values of the inputs.
+        structures: for each selected argument, how it flattens; its leaves follow each other in `primals`.
+        count: number of inputs.
+        skipped: positions, among all leaves, of integers that were let through.
+    """
+
+    __slots__ = ("args", "kwargs", "primals", "skipped", "structures")
+
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.args = list(args)
+        self.kwargs = kwargs
+        self.primals: list[Any] = []
+        self.structures: list[Structure] = []
+        self.skipped: set[int] = set()
+
+
+def enter(
+    recorder: Recorder,
+    selection: Selection,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    holomorphic: bool = False,
+    allow_int: bool | None = None,
+) -> Inputs:
+    """Put the selected arguments of a call into a trace.
+
+    Args:
+        recorder: the trace.
+        selection: which arguments are selected.
+        args: the positional arguments of the call.
+        kwargs: those that were given by name.
+        holomorphic: they must be complex.
+        allow_int: integers are let through; `None` if that cannot be asked of the transform.
+
+    Raises:
+        InputError: one of them cannot be differentiated.
+    """
+    inputs = Inputs(args, kwargs)
+    for key in selection.keys(args, kwargs):
+        value = args[key] if isinstance(key, int) else kwargs[key]
+        made: Any
+        kind = type(value)
+        if not holomorphic and (kind is float or kind is _float64 or (kind is _ndarray and value.dtype.kind == "f")):
+            inputs.structures.append(LEAF)
+            inputs.primals.append(value)
+            if kind is _ndarray and not recorder.lasting:
+                value = held_input(value, recorder)
+            made = new_input(Tensor, recorder, value)
+        else:
+            made = _enter_tree(recorder, selection, inputs, key, holomorphic, allow_int)
+        if isinstance(key, int):
+            inputs.args[key] = made
+        else:
+            inputs.kwargs = {**inputs.kwargs, key: made}
+    return inputs
+
+
+def _enter_tree(
+    recorder: Recorder, selection: Selection, inputs: Inputs, key: int | str, holomorphic: bool, allow_int: bool | None
+) -> Any:
+    """Put the leaves of one argument into a trace, and return the tree with their Tensors."""
+    leaves, structure = flatten(inputs.args[key] if isinstance(key, int) else inputs.kwargs[key])
+    inputs.structures.append(structure)
+    tensors: list[Any] = []
+    for i, given in enumerate(leaves):
+        if type(given) is _ndarray and given.dtype.kind == "f" and not holomorphic:  # nearly always
+            inputs.primals.append(given)
+            value = given if recorder.lasting else held_input(given, recorder)
+            tensors.append(new_input(Tensor, recorder, value))
+            continue
+        leaf = plain(given)
+        reason = undifferentiable(leaf, holomorphic)
+        if reason == _INTEGER and allow_int:
+            inputs.skipped.add(len(inputs.primals))
+            tensors.append(leaf)
+        elif reason is not None:
+            if reason == _INTEGER and allow_int is not None:
+                reason = f"{_INTEGER} allow_int=True lets integers through."
+            root = f"args[{key}]" if isinstance(key, int) else f"kwargs[{key!r}]"
+            raise InputError(
+                f"{selection.transform} of {name_of(selection.function)}, called at {here()}: "
+                f"{structure.paths(root)[i]} is {described(leaf)}. {reason}"
+            )
+        else:
+            tensors.append(new_input(Tensor, recorder, held_primal(leaf, recorder)))
+        inputs.primals.append(leaf)
+    return structure.unflatten(tensors)
+
+
+def held_primal(leaf: Any, recorder: Recorder) -> Any:
+    """Return what stands for a leaf of an argument while the function runs."""
+    if isinstance(leaf, Recorded):
+        return clone(leaf)
+    return held_input(leaf, recorder) if issubclass(type(leaf), _ndarray) and not recorder.lasting else leaf
+
+
+_INTEGER = (
+    "Integers have no derivative: pass a float (1.0 instead of 1, x.astype(float)), or choose other arguments by argnums."
+)
+
+
+def without_slope(allow_int: bool | None) -> str:
+    """Return why an integer or boolean result has no derivative, and what to do; `allow_int` is None if it cannot be asked."""
+    reason = "Integers and booleans jump and have no derivative; functad.explain(f, ...) shows where each path is cut."
+    return reason if allow_int is None else f"{reason} allow_int=True gives zeros."
+
+
+def undifferentiable(leaf: Any, holomorphic: bool = False) -> str | None:
+    """Say why a leaf cannot be differentiated and what to do; `None` if it can."""
+    if type(leaf) not in PYTHON_SCALARS and not (hasattr(leaf, "dtype") and hasattr(leaf, "shape")):
+        return "Only arrays and numbers, and containers of them, can be differentiated; choose others by argnums."
+    if (reason := _not_numpys(leaf)) is not None:
+        return reason
+    kind = dtype_of(leaf).kind
+    if kind in "biu":
+        return _INTEGER
+    if kind not in "fc":
+        return "Only floating-point and complex arrays can be differentiated; choose other arguments by argnums."
+    if holomorphic and kind != "c":
+        return "holomorphic=True asks for complex arguments: pass x.astype(complex), or leave holomorphic out."
+    return None
+
+
+def _not_numpys(leaf: Any) -> str | None:
+    """Say why NumPy's operations on an array are not its own, and what to pass; `None` if they are."""
+    if type(leaf) not in PLAIN and not isinstance(leaf, Recorded) and (reason := foreign_rules(leaf)) is not None:
+        return reason
+    if not isinstance(dtype_of(leaf), np.dtype):
+        return "Its dtype is none of NumPy's: pass an array that NumPy can call functions of, such as np.asarray of this one."
+    return None
+
+
+def described(leaf: Any) -> str:
+    """Return the type of a leaf, and its shape and dtype if it has them, for messages."""
+    try:
+        return f"{type(leaf).__name__} ({spec_of(leaf)})"
+    except (TypeError, AttributeError):  # no array, or one whose dtype is not NumPy's
+        return f"a {type(leaf).__name__}"
+
+
+def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Return `f(*args, **kwargs)`, and end the trace.
+
+    Raises:
+        ConversionError, AbstractValueError: also where NumPy hides them behind "setting an array element with a sequence", as
+            in `a[0] = t`, or behind "expected a sequence of integers", as in `np.zeros(t)`.
+    """
+    around = OPEN.get()
+    try:
+        try:
+            OPEN.set(recorder)
+            out = f(*args, **kwargs) if recorder.watch is None else recorder.watch.run(f, args, kwargs)
+            if recorder.seals and (broken := broken_seal(recorder)) is not None:
+                raise _overwritten(recorder, *broken)
+            if type(out) is Tensor and out.recorder is recorder and not recorder.written:
+                return out
+            return _settled(out)
+        finally:
+            OPEN.set(around)
+            recorder.close()
+    except BaseException as error:  # an interrupt may have come before the last lines
+        OPEN.set(around)
+        recorder.close()
+        if isinstance(error, ValueError) and isinstance(error.__cause__, (AbstractValueError, ConversionError)):
+            raise error.__cause__ from None
+        if isinstance(error, TypeError) and (refused := length_refusal(error)) is not None:
+            raise refused from None
+        raise
+
+
+def _settled(out: Any) -> Any:
+    """Return a result in which no view is stale, and Tensors of tapes that do not record are plain values."""
+    if type(out) in PLAIN:
+        return out
+    if isinstance(out, Tensor):
+        out.current()
+        return plain(out)
+    leaves, structure = flatten(out)
+    settled = [leaf if type(leaf) in PLAIN else _settled(leaf) if isinstance(leaf, Tensor) else plain(leaf) for leaf in leaves]
+    return out if all(a is b for a, b in zip(leaves, settled, strict=True)) else structure.unflatten(settled)
+
+
+def plain(leaf: Any) -> Any:
+    """Return what an argument or result stands for: Variables are read, Tensors of tapes that do not record are values."""
+    if type(leaf) in PLAIN:
+        return leaf
+    if type(leaf) is IndexableArray:
+        return as_plain(leaf)
+    read = getattr(type(leaf), "__functad_read__", None)
+    return awake(shown(leaf if read is None else read(leaf)))
+
+
+def shown(value: Any) -> Any:
+    """Return an argument after a `graph` has seen it, which follows what transforms do to constants too."""
+    onlooker = ONLOOKER.get()
+    if onlooker is not None and isinstance(value, Recorded) and value.recorder.sleeps:
+        onlooker([value])
+    return value
+
+
+def _overwritten(recorder: Recorder, a: Any, place: Any) -> ConstantError:
+    """Return the error for an array that the function has overwritten although its values are still needed."""
+    known = f"was used at {line_of(*place)}" if place is not None else "it was given"
+    return ConstantError(
+        f"{recorder.transform} of {name_of(recorder.function)}, called at {here()}: an array, {spec_of(a)}, that {known} "
+        f"was overwritten before the function returned, perhaps under another name or through a view; "
+        f"its derivative needs the old values. Write into a copy: a = a.copy()."
+    )
+
+
+def split_aux(out: Any, has_aux: bool, selection: Selection) -> tuple[Any, Any]:
+    """Return the result to be differentiated and the auxiliary one.
+
+    Raises:
+        OutputError: there should be a pair, and there is none.
+    """
+    if not has_aux:
+        return out, None
+    if not isinstance(out, tuple) or len(out) != 2:
+        raise OutputError(
+            f"{selection.transform} of {name_of(selection.function)} with has_aux=True, called at {here()}: "
+            f"the function must return a pair (result, aux), not a {type(out).__name__}."
+        )
+    return out[0], out[1]
+
+
+def own_aux(aux: Any, recorder: Recorder, primals: Sequence[Any], results: Sequence[Any] = ()) -> Any:
+    """Return what a function handed through, in memory that neither the caller nor the function has, nor other results."""
+    given, structure = flatten(aux)
+    known = [*primals, *results, *foreign_to(recorder, given)]
+    return structure.unflatten(own_results(flatten(lower(aux, recorder))[0], known))
+
+
+OBJECTS = "Objects have no derivative: np.stack(list(a)) makes an array of an object array with Tensors in it."
+
+
+def check_slope(leaf: Any, path: str, selection: Selection, allow_int: bool | None = None) -> None:
+    """Raise unless a leaf of a result, an array or a number, is one that can have a derivative.
+
+    Raises:
+        OutputError: it is integer or boolean, and these are not let through.
+    """
+    if dtype_of(leaf).kind in "biu" and not allow_int:
+        raise OutputError(
+            f"{selection.transform} of {name_of(selection.function)}, called at {here()}: {path} is {spec_of(leaf)}. "
+            f"{without_slope(allow_int)}"
+        )
+
+
+def check_result(leaf: Any, path: str, transform: str, function: Any) -> None:
+    """Raise unless a leaf of a result is an array or a number.
+
+    Raises:
+        OutputError: it is something else, or an array of objects.
+    """
+    if type(leaf) not in PYTHON_SCALARS and not hasattr(leaf, "dtype"):
+        what, cure = f"a {type(leaf).__name__}", "Return arrays and numbers only, and anything else with has_aux=True."
+    elif dtype_of(leaf).kind not in "biufc":
+        what, cure = f"an array of dtype {dtype_of(leaf)}", OBJECTS
+    else:
+        return
+    raise OutputError(f"{transform} of {name_of(function)}, called at {here()}: {path} is {what}. {cure}")
+
+
+def lower(tree: Any, recorder: Recorder) -> Any:
+    """Return a tree with the Tensors of a trace replaced by their values."""
+    if isinstance(tree, Recorded):
+        return tree.value if tree.recorder is recorder else tree
+    leaves, structure = flatten(tree)
+    return structure.unflatten([v.value if isinstance(v, Recorded) and v.recorder is recorder else v for v in leaves])
+
+
+_NO_NUMBERS = "Derivatives are multiplied by it, so it must hold numbers: np.ones_like(x) shows the form."
+
+
+def check_like(given: Any, structure: Structure, values: Sequence[Any], name: str, what: str) -> list[Any]:
+    """Return the leaves of a tree of tangents or cotangents that must match given values in structure, shape and dtype.
+
+    Raises:
+        StructureError: it does not match, or holds no numbers of NumPy's; the message names the place.
+    """
+    leaves = structure.flatten_like(given, name)
+    paths = structure.paths(name)
+    result: list[Any] = []
+    for leaf, value, path in zip(leaves, values, paths, strict=True):
+        if dtype_of(value).kind not in "fc":
+            result.append(None)
+            continue
+        if type(leaf) not in PYTHON_SCALARS and not hasattr(leaf, "dtype"):
+            raise StructureError(f"{path} is a {type(leaf).__name__}, not an array, at {here()}.")
+        reason = _not_numpys(leaf) or (None if dtype_of(leaf).kind in "biufc" else _NO_NUMBERS)
+        if reason is not None:
+            raise StructureError(f"{path} is {described(leaf)}, at {here()}. {reason}")
+        if shape_of(leaf) != shape_of(value):
+            raise StructureError(f"{path} is {spec_of(leaf)}, but the {what} it belongs to is {spec_of(value)}, at {here()}.")
+        wanted, own = dtype_of(value), dtype_of(leaf)
+        if own.kind == "c" and wanted.kind != "c":
+            raise StructureError(f"{path} is complex, but the {what} it belongs to is {spec_of(value)}, at {here()}.")
+        result.append(as_dtype(leaf, wanted))
+    return result
+
+
+def as_dtype(leaf: Any, dtype: Any) -> Any:
+    """Return an array or number with a dtype; one of Python as one of NumPy."""
+    if type(leaf) in PYTHON_SCALARS:
+        return dtype.type(leaf)
+    return leaf if dtype_of(leaf) == dtype else leaf.astype(dtype)
+
+
+def derivatives(inputs: Inputs, found: list[Any], foreign: Sequence[Any] = ()) -> list[Any]:
+    """Return the derivatives by selected argument: zeros where nothing flowed, and arrays that the user may write into.
+
+    Args:
+        inputs: the inputs of the trace.
+        found: the cotangents of the inputs, `None` for an input that nothing depends on.
+        foreign: arrays of the user that must not be handed back as derivatives.
+    """
+    if len(inputs.structures) == len(inputs.primals) == len(found) == 1 and not foreign:
+        ct, primal = found[0], inputs.primals[0]  # the usual case: one array, and the walk made its cotangent
+        if type(ct) is type(primal) is _ndarray and ct.base is None and ct.dtype is primal.dtype:
+            structure = inputs.structures[0]
+            return [ct] if structure is LEAF else [structure.unflatten([ct])]
+    waiting = iter(found)
+    leaves = []
+    for i, primal in enumerate(inputs.primals):
+        ct = None if i in inputs.skipped else next(waiting)
+        leaves.append(_like(ct, primal))
+    return by_argument(inputs, leaves if not foreign and _apart(leaves) else own_results(leaves, foreign))
+
+
+def _apart(leaves: list[Any]) -> bool:
+    """Say whether leaves are surely in memory of their own: numbers, and different arrays that view nothing."""
+    arrays = set()
+    for leaf in leaves:
+        if type(leaf) is _ndarray:
+            if leaf.base is not None or not leaf.flags.writeable:
+                return False
+            arrays.add(id(leaf))
+        elif type(leaf) is not _float64:
+            return False
+        else:
+            arrays.add(id(leaf))
+    return len(arrays) == len(leaves)
+
+
+def by_argument(inputs: Inputs, leaves: list[Any]) -> list[Any]:
+    """Return what belongs to the leaves of the selected arguments as one tree for each argument."""
+    if len(inputs.structures) == 1 and inputs.structures[0].kind is None:
+        return leaves
+    remaining = iter(leaves)
+    return [structure.unflatten([next(remaining) for _ in range(structure.leaves)]) for structure in inputs.structures]
+
+
+def _like(ct: Any, primal: Any) -> Any:
+    """Return a derivative with the dtype of its primal; zeros for none."""
+    dtype = dtype_of(primal)
+    if ct is None:
+        shape, kind = shape_of(primal), dtype if dtype.kind in "fc" else np.float64
+        if type(primal) not in PLAIN and not isinstance(primal, Recorded):
+            return zeros_for(shape, kind, primal)
+        return np.zeros(shape, kind) if shape else np.dtype(kind).type(0)
+    if type(ct) is _ndarray and ct.ndim == 0 and type(primal) is not _ndarray:
+        ct = ct[()]  # functions like np.where make arrays of numbers
+    return ct if dtype_of(ct) == dtype else ct.astype(dtype)

@@ -1,0 +1,137 @@
+"""Functions from leaves to leaves, and their derivatives: what the rules of calls are made of.
+
+A rule of a call that holds a function, or its expression list, runs it again on values one level lower, so that the derivative
+is recorded there in turn, and rules of one order give those of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from functad.expressions.spec import dtype_of, is_inexact
+from functad.primitives.operands import is_absent
+from functad.tracing.tensor import Tensor
+from functad.tracing.traces.base import FORWARD, REVERSE, Recorded, Recorder, new_input
+from functad.transforms.calling.arguments import as_dtype, lower, traced
+from functad.transforms.walks.forward import jvp, push_through, with_zeros
+from functad.transforms.walks.reverse import pull_through, seeded
+
+Flat = Callable[..., Sequence[Any]]
+"""A function from leaves to leaves."""
+
+
+def replaced(values: Sequence[Any], places: Sequence[int], given: Sequence[Any]) -> list[Any]:
+    """Return a list of values with others at some places."""
+    result = list(values)
+    for i, value in zip(places, given, strict=True):
+        result[i] = value
+    return result
+
+
+def pulled(
+    f: Flat,
+    primals: Sequence[Any],
+    gs: Sequence[Any],
+    wrt: Sequence[int] | None = None,
+    *,
+    transform: str = "vjp",
+    function: object = None,
+) -> list[Any]:
+    """Return the cotangents of arguments of `f`; the record of `f` is dropped on the way.
+
+    Args:
+        f: the function.
+        primals: its arguments.
+        gs: cotangents of the results, or of those alone that are floating-point.
+        wrt: positions of the arguments; by default all.
+        transform: for messages.
+        function: that of the user, for messages.
+
+    Returns:
+        The cotangents, `None` for zero and for what can have none.
+    """
+    wanted = range(len(primals)) if wrt is None else wrt
+    active = [i for i in wanted if is_inexact(primals[i])]
+    found = pulled_with_results(f, primals, active, gs, transform=transform, function=function, results=False)[1]
+    every = replaced([None] * len(primals), active, found)
+    return [every[i] for i in wanted]
+
+
+def pulled_with_results(
+    f: Flat,
+    primals: Sequence[Any],
+    wrt: Sequence[int],
+    gs: Sequence[Any],
+    *,
+    transform: str = "vjp",
+    function: object = None,
+    results: bool = True,
+) -> tuple[list[Any], list[Any]]:
+    """Return the results of `f`, if they are asked for, and what `pulled` returns."""
+    recorder = Recorder(REVERSE, transform, function or f)
+    tensors = replaced(primals, wrt, [new_input(Tensor, recorder, primals[i]) for i in wrt])
+    outs = list(traced(recorder, f, tensors, {}))
+    del tensors
+    values = [lower(out, recorder) for out in outs] if results else []
+    floats = outs if len(gs) == len(outs) else [out for out in outs if is_inexact(out)]
+    slots, seeds = [], []
+    for out, g in zip(floats, gs, strict=True):
+        if isinstance(out, Recorded) and out.recorder is recorder and not _is_zero(g):
+            slots.append(out.slot)
+            seeds.append(as_dtype(g, dtype_of(out)))
+    del outs, floats  # so that the walk drops what they hold
+    cotangents = seeded(recorder, slots, seeds)
+    return values, pull_through(recorder, cotangents, consume=True, guard=True)
+
+
+def _is_zero(g: Any) -> bool:
+    """Say whether a cotangent is known to be zero without a look at all of it."""
+    return is_absent(g) and not g.reshape(-1)[:1].any()
+
+
+def pull_leaves(f: Flat, leaves: Sequence[Any], gs: Sequence[Any], wrt: Sequence[int] | None = None) -> list[Any]:
+    """Return what `pulled` does, with zeros for what has no derivative."""
+    return with_zeros(pulled(f, leaves, gs, wrt), leaves if wrt is None else [leaves[i] for i in wrt])
+
+
+def pushed(f: Flat, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Return the results of a function and their tangents, `None` for what can have none; `None` stands for zero."""
+    moving = [i for i, t in enumerate(tangents) if t is not None and is_inexact(primals[i])]
+
+    def along(*given: Any) -> Any:
+        return list(f(*replaced(primals, moving, given)))
+
+    values, found = jvp(along, [primals[i] for i in moving], [tangents[i] for i in moving])
+    return values, [t if is_inexact(value) else None for value, t in zip(values, found, strict=True)]
+
+
+def push_leaves(f: Flat, leaves: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+    """Return the tangents of what `f` makes of leaves, given those of the leaves, `None` for zero."""
+    values, found = pushed(f, leaves, ts)
+    return with_zeros(found, values)
+
+
+class Linearized:
+    """The linear function `t -> J t` of a function of leaves at a point, which runs `f` once and for all.
+
+    Args:
+        f: the function.
+        leaves: the point.
+        transform: for messages.
+        function: that of the user, for messages.
+
+    Attributes:
+        values: the results at the point.
+        recorder: the trace.
+    """
+
+    def __init__(self, f: Flat, leaves: Sequence[Any], transform: str = "linearize", function: object = None) -> None:
+        self.recorder = recorder = Recorder(FORWARD, transform, function or f)
+        recorder.lasting = True  # what the user overwrites between two directions does not change them
+        self._outs = list(traced(recorder, f, [new_input(Tensor, recorder, leaf) for leaf in leaves], {}))
+        self.values = lower(self._outs, recorder)
+
+    def __call__(self, tangents: Sequence[Any]) -> list[Any]:
+        """Return the tangents of the results."""
+        return with_zeros(push_through(self.recorder, tangents, self._outs), self.values)

@@ -1,0 +1,73 @@
+"""`elementwise_grad`: the derivative of a function of arrays that acts on each element by itself."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, ParamSpec
+
+import numpy as np
+
+from functad.errors import OutputError
+from functad.expressions.spec import shape_of, spec_of
+from functad.places import here, name_of
+from functad.transforms.calling.arguments import check_result, check_slope, split_aux
+from functad.transforms.calling.decorators import derivative
+from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
+from functad.transforms.grad import gradient_function
+from functad.trees.structure import flatten
+
+P = ParamSpec("P")
+
+
+@derivative
+def elementwise_grad(
+    f: Callable[P, Any], argnums: ArgNums = 0, argnames: ArgNames | None = None, has_aux: bool = False
+) -> Callable[P, Any]:
+    """Return a function that gives the derivative of each element of the result by the elements of the argument it comes from.
+
+    It is the gradient of `sum(f(x))`, which for a function that acts on each element by itself is `f'(x[i])` in each place. If
+    the function does not, the result is the sum of the rows of its Jacobian.
+
+    Args:
+        f: a function of NumPy code that returns one array; without it a decorator is returned.
+        argnums: position, or positions, of the arguments to differentiate: arrays of any shape, numbers, or trees of them.
+        argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
+        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
+
+    Returns:
+        A function with the signature of `f` that returns an array with shape and dtype of the argument, or `(array, aux)`.
+
+    Raises:
+        OutputError: `f` returned something else than one array or number, or one of integers or booleans.
+        InputError: an argument cannot be differentiated.
+
+    Example:
+        >>> import numpy as np
+        >>> elementwise_grad(np.tanh)(np.array([0.0, 1.0])).round(4)
+        array([1.  , 0.42])
+        >>> elementwise_grad(elementwise_grad(lambda x: x**3))(np.array([1.0, 2.0]))
+        array([ 6., 12.])
+    """
+    selection = Selection("elementwise_grad", f, argnums, argnames)
+
+    @functools.wraps(f)
+    def total(*args: P.args, **kwargs: P.kwargs) -> Any:
+        out, aux = split_aux(f(*args, **kwargs), has_aux, selection)
+        leaves = flatten(out)[0]
+        if len(leaves) != 1 or leaves[0] is not out:
+            raise OutputError(
+                f"elementwise_grad of {name_of(f)}, called at {here()}: the result is a {type(out).__name__}, and should "
+                f"be one array. Use jacobian or vjp."
+            )
+        check_result(out, "result", "elementwise_grad", f)
+        check_slope(out, "the result", selection)
+        if np.dtype(spec_of(out).dtype).kind == "c":
+            raise OutputError(
+                f"elementwise_grad of {name_of(f)}, called at {here()}: the result is {spec_of(out)}, and should be real. Use "
+                f"jvp, or grad with holomorphic=True."
+            )
+        result = np.sum(out) if shape_of(out) else out
+        return (result, aux) if has_aux else result
+
+    return gradient_function(Selection("elementwise_grad", total, argnums, argnames), has_aux)

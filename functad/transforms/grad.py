@@ -1,0 +1,314 @@
+"""`grad`, `value_and_grad` and `vjp`: trace a function on concrete values, then pull cotangents back."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from functad.errors import NonScalarError
+from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
+from functad.places import here, name_of
+from functad.primitives.elementwise.conversion import copy_alike
+from functad.tracing.traces.base import REVERSE, Recorded, Recorder
+from functad.tracing.views import clone
+from functad.transforms.calling.arguments import (
+    OBJECTS,
+    Inputs,
+    check_like,
+    check_result,
+    derivatives,
+    enter,
+    lower,
+    own_aux,
+    shown,
+    split_aux,
+    traced,
+    without_slope,
+)
+from functad.transforms.calling.decorators import derivative, with_value
+from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
+from functad.transforms.walks.reverse import pull_back, pull_through, seeded
+from functad.trees.functions import tree_map
+from functad.trees.structure import flatten
+
+P = ParamSpec("P")
+_ONE = np.float64(1.0)
+R = TypeVar("R")
+
+
+@with_value
+def value_and_grad(
+    f: Callable[P, R],
+    argnums: ArgNums = 0,
+    argnames: ArgNames | None = None,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    warn_unconnected: bool = False,
+) -> Callable[P, tuple[R, Any]]:
+    """Return a function that gives the value of `f` and its gradient, from one evaluation: `(f(x), g)`.
+
+    `g[i] = d f(x) / d x[i]`.
+
+    Args:
+        f: a function of NumPy code that returns one real number; without it a decorator is returned.
+        argnums: position, or positions, of the arguments to differentiate: arrays of any shape, numbers, or trees of them.
+        argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
+        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
+        holomorphic: arguments and value are complex, and the complex derivative is meant.
+        allow_int: integers among the selected arguments, and as the value, are let through; the gradient is zeros.
+        warn_unconnected: give an `UnconnectedWarning` for each input on which the value does not depend by a differentiable
+            path, with the reason; only then `f` is run a second time, to find it.
+
+    Returns:
+        A function with the signature of `f` that returns `(value, gradient)`, or `((value, aux), gradient)`. The gradient has
+        the structure, shapes and dtypes of the argument; it is a tuple if `argnums` is a sequence, a dict if `argnames` is
+        one. For a complex argument it is `du/dx - i du/dy`.
+
+    Raises:
+        NonScalarError: `f` returned something else than one real number: an array, an integer or a truth value.
+        InputError: an argument cannot be differentiated.
+
+    Example:
+        >>> import numpy as np
+        >>> value, gradient = value_and_grad(lambda w: np.sum(w["a"] ** 2) * w["b"])({"a": np.array([1.0, 2.0]), "b": 3.0})
+        >>> float(value)
+        15.0
+        >>> gradient
+        {'a': array([ 6., 12.]), 'b': np.float64(5.0)}
+    """
+    selection = Selection("value_and_grad", f, argnums, argnames)
+    return gradient_function(selection, has_aux, holomorphic, allow_int, warn_unconnected, with_value=True)
+
+
+@derivative
+def grad(
+    f: Callable[P, Any],
+    argnums: ArgNums = 0,
+    argnames: ArgNames | None = None,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    warn_unconnected: bool = False,
+) -> Callable[P, Any]:
+    """Return a function that gives the gradient of `f`: `g[i] = d f(x) / d x[i]`.
+
+    Args:
+        f: a function of NumPy code that returns one real number; without it a decorator is returned.
+        argnums: position, or positions, of the arguments to differentiate: arrays of any shape, numbers, or trees of them.
+        argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
+        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
+        holomorphic: arguments and value are complex, and the complex derivative is meant.
+        allow_int: integers among the selected arguments, and as the value, are let through; the gradient is zeros.
+        warn_unconnected: give an `UnconnectedWarning` for each input on which the value does not depend by a differentiable
+            path, with the reason; only then `f` is run a second time, to find it.
+
+    Returns:
+        A function with the signature of `f` that returns the gradient, or `(gradient, aux)` with `has_aux`. The gradient has
+        the structure, shapes and dtypes of the argument; it is a tuple if `argnums` is a sequence, a dict if `argnames` is
+        one. For a complex argument it is `du/dx - i du/dy`.
+
+    Raises:
+        NonScalarError: `f` returned something else than one real number: an array, an integer or a truth value.
+        InputError: an argument cannot be differentiated.
+
+    Example:
+        >>> import numpy as np
+        >>> grad(lambda x: np.sum(np.sin(x) * x))(np.array([0.0, 1.0])).round(4)
+        array([0.    , 1.3818])
+        >>> float(grad(grad(grad(lambda x: x**4)))(2.0))
+        48.0
+    """
+    selection = Selection("grad", f, argnums, argnames)
+    return gradient_function(selection, has_aux, holomorphic, allow_int, warn_unconnected)
+
+
+def gradient_function(
+    selection: Selection,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool | None = None,
+    warn_unconnected: bool = False,
+    *,
+    with_value: bool = False,
+) -> Callable[..., Any]:
+    """Return what `grad` does, or `value_and_grad`, under the name of the transform that the user called."""
+    transform, f = selection.transform, selection.function
+
+    @functools.wraps(f)
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        recorder = Recorder(REVERSE, transform, f)
+        inputs = enter(recorder, selection, args, kwargs, holomorphic=holomorphic, allow_int=allow_int)
+        out, aux = traced(recorder, f, inputs.args, inputs.kwargs), None
+        if has_aux:
+            out, aux = split_aux(out, True, selection)
+        value, found = _pull_scalar(recorder, out, selection, holomorphic, allow_int)
+        if warn_unconnected and any(ct is None for ct in found):
+            from functad.diagnostics.explain import warn_of_unconnected  # noqa: PLC0415 - few ask for it
+
+            warn_of_unconnected(selection, args, kwargs, has_aux)
+        result = selection.pack(derivatives(inputs, found))
+        if type(value) is np.ndarray:  # of shape (), and perhaps an array of the user
+            value = value.copy()
+        if not has_aux:
+            return (value, result) if with_value else result
+        aux = own_aux(aux, recorder, inputs.primals)
+        return ((value, aux), result) if with_value else (result, aux)
+
+    return gradient
+
+
+def _pull_scalar(
+    recorder: Recorder, out: Any, selection: Selection, holomorphic: bool, allow_int: bool | None
+) -> tuple[Any, list[Any]]:
+    """Return the value of a scalar result, and the cotangents of the inputs for the cotangent 1."""
+    recorded = isinstance(out, Recorded) and out.recorder is recorder
+    value = out.value if recorded else out
+    one = _ONE
+    if type(value) is not np.float64 or holomorphic:
+        _check_scalar(value, selection, holomorphic, allow_int)
+        one = dtype_of(value).type(1)
+    inputs = recorder.inputs
+    if not recorded:
+        return value, [None] * inputs
+    slot = out.slot
+    cotangents: list[Any] = [None] * (slot + 1 if slot >= inputs else inputs)
+    cotangents[slot] = one
+    if recorder.watch is None:
+        return value, pull_back(recorder.equations, cotangents, inputs, consume=True, guard=recorder.guard)
+    return value, pull_through(recorder, cotangents, consume=True, guard=recorder.guard)
+
+
+def _check_scalar(value: Any, selection: Selection, holomorphic: bool, allow_int: bool | None) -> None:
+    if type(value) not in PYTHON_SCALARS and not (hasattr(value, "dtype") and hasattr(value, "shape")):
+        raise NonScalarError(
+            f"{selection.transform} needs a function that returns one number, but {name_of(selection.function)}, called at "
+            f"{here()}, returned a {type(value).__name__}. Return the number alone, and the rest with has_aux=True."
+        )
+    if shape_of(value) != ():
+        raise NonScalarError(
+            f"{selection.transform} needs a function that returns one number, but {name_of(selection.function)}, called at "
+            f"{here()}, returned {spec_of(value)}. Reduce it (np.sum, np.mean), or use jacobian or vjp."
+        )
+    kind = dtype_of(value).kind
+    if kind not in "biufc":
+        raise NonScalarError(
+            f"{selection.transform} needs a function that returns one number, but {name_of(selection.function)}, called at "
+            f"{here()}, returned {spec_of(value)}. {OBJECTS}"
+        )
+    if kind in "biu" and not allow_int:
+        raise NonScalarError(
+            f"{selection.transform} needs a function that returns one real number, but {name_of(selection.function)}, called "
+            f"at {here()}, returned {spec_of(value)}. {without_slope(allow_int)}"
+        )
+    if holomorphic and kind != "c":
+        raise NonScalarError(
+            f"{selection.transform} with holomorphic=True needs a complex result, but {name_of(selection.function)}, called at "
+            f"{here()}, returned {spec_of(value)}. Leave holomorphic out."
+        )
+    if not holomorphic and kind == "c":
+        raise NonScalarError(
+            f"{selection.transform} needs a real result, but {name_of(selection.function)}, called at {here()}, returned "
+            f"{spec_of(value)}. Return np.abs, .real or .imag of it, or pass holomorphic=True if f is holomorphic."
+        )
+
+
+def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, warn_unconnected: bool = False) -> Any:
+    """Evaluate `f` and return its value and the function that pulls cotangents back: `g -> g^T J`.
+
+    Args:
+        f: a function of NumPy code.
+        primals: its arguments, all of which are differentiated: arrays, numbers or trees of them.
+        has_aux: `f` returns a pair `(value, aux)`.
+        warn_unconnected: give an `UnconnectedWarning` for each input on which the value does not depend by a differentiable
+            path, with the reason; `f` is run a second time, to find it.
+
+    Returns:
+        `(value, pullback)`, or `(value, pullback, aux)`. `pullback(g)`, with `g` of the structure, shapes and dtypes of the
+        value, returns a tuple with one cotangent per argument; it may be called any number of times.
+
+    Raises:
+        InputError: an argument cannot be differentiated.
+        StructureError: (by `pullback`) `g` does not match the value.
+
+    Example:
+        >>> import numpy as np
+        >>> value, pullback = vjp(lambda x, y: x * y, np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+        >>> pullback(np.array([1.0, 10.0]))
+        (array([ 3., 40.]), array([ 1., 20.]))
+    """
+    return pulled_back("vjp", f, primals, has_aux=has_aux, warn_unconnected=warn_unconnected)
+
+
+def pulled_back(
+    transform: str, f: Callable[..., Any], primals: tuple[Any, ...], *, has_aux: bool = False, warn_unconnected: bool = False
+) -> Any:
+    """Return what `vjp` does, under the name of the transform that the user called."""
+    selection = Selection(transform, f, tuple(range(len(primals))), None)
+    recorder = Recorder(REVERSE, transform, f)
+    recorder.lasting = True
+    inputs = enter(recorder, selection, tuple([tree_map(copied_argument, primal) for primal in primals]), {})
+    out, aux = split_aux(traced(recorder, f, inputs.args, {}), has_aux, selection)
+    pull = Pullback(recorder, inputs, out, selection)
+    if warn_unconnected:
+        from functad.diagnostics.explain import warn_of_unconnected  # noqa: PLC0415 - few ask for it
+
+        warn_of_unconnected(selection, primals, {}, has_aux)
+
+    def pullback(g: Any) -> tuple[Any, ...]:
+        return tuple(pull(g))
+
+    value = tree_map(copied, pull.value())
+    return (value, pullback, tree_map(copied, lower(aux, recorder))) if has_aux else (value, pullback)
+
+
+def copied_argument(leaf: Any) -> Any:
+    """Return what stands for an argument: the user cannot reach it by writing into the original, between the calls."""
+    return copy_alike(leaf) if type(leaf) is np.ndarray else copied(leaf)
+
+
+def copied(leaf: Any) -> Any:
+    """Return a result that is the user's own: the pullback does not see what is written into it."""
+    if type(leaf) is np.ndarray:
+        return leaf.copy("K")
+    return clone(shown(leaf)) if isinstance(leaf, Recorded) else leaf
+
+
+class Pullback:
+    """The function from the cotangent of a traced result to those of the selected arguments; it may be called repeatedly.
+
+    Attributes:
+        recorder: the trace.
+        inputs: the selected arguments.
+        values: the leaves of the result.
+        structure: how they are put together.
+        slots: where they stand in the list; `None` for what no operation on the arguments made.
+    """
+
+    def __init__(self, recorder: Recorder, inputs: Inputs, out: Any, selection: Selection) -> None:
+        leaves, self.structure = flatten(out)
+        for leaf, path in zip(leaves, self.structure.paths("result"), strict=True):
+            check_result(leaf, path, selection.transform, selection.function)
+        self.recorder = recorder
+        self.inputs = inputs
+        self.slots = [leaf.slot if isinstance(leaf, Recorded) and leaf.recorder is recorder else None for leaf in leaves]
+        self.values = [leaf if slot is None else leaf.value for leaf, slot in zip(leaves, self.slots, strict=True)]
+        if recorder.watch is not None:
+            recorder.watch.check_values(self.slots)
+
+    def value(self) -> Any:
+        """Return the result."""
+        return self.structure.unflatten(self.values)
+
+    def __call__(self, g: Any) -> list[Any]:
+        """Return the cotangents of the selected arguments, for one of the result that must match it."""
+        seeds = check_like(g, self.structure, self.values, "g", "value")
+        return derivatives(self.inputs, self.leaves(seeds), seeds)
+
+    def leaves(self, seeds: Sequence[Any]) -> list[Any]:
+        """Return the cotangents of the inputs for those of the leaves of the result; `None` stands for zero in both."""
+        # Seeds are often rows of an identity matrix, so zeros are guarded.
+        return pull_through(self.recorder, seeded(self.recorder, self.slots, seeds), consume=False, guard=True)

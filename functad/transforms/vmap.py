@@ -1,0 +1,249 @@
+"""`vmap`: a function of one example becomes a function of a batch of them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from functad.errors import InputError, StructureError
+from functad.expressions.spec import PYTHON_SCALARS, shape_of, spec_of
+from functad.places import here, name_of
+from functad.primitives.indexing.indexable import WITHIN_BATCH, indexable
+from functad.primitives.operands import foreign_rules
+from functad.settings import setting
+from functad.tracing.constants import held_input
+from functad.tracing.tensor import Tensor
+from functad.tracing.traces.base import WATCHER, Recorded
+from functad.tracing.traces.batch import BatchRecorder
+from functad.transforms.calling.arguments import check_result, plain, traced
+from functad.transforms.calling.decorators import remake
+from functad.transforms.calling.results import foreign_to, own_results
+from functad.transforms.calling.seeds import check_chunk_size
+from functad.trees.functions import prefix_leaves
+from functad.trees.structure import Structure, flatten
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Axes = Any
+"""An axis, `None`, or a tree of them that begins like the tree of the arguments or results."""
+
+
+@remake
+def vmap(
+    f: Callable[P, R],
+    in_axes: Axes = 0,
+    out_axes: Axes = 0,
+    axis_size: int | None = None,
+    chunk_size: int | None = None,
+) -> Callable[P, R]:
+    """Return a function that applies `f` to all examples of a batch at once: `vmap(f)(x)[i] = f(x[i])`.
+
+    Inside `f` an array has the shape of one example. An `if` on a batched value has no single answer and raises; one on an
+    argument that is not batched works as always, and such an array may be read at batched places, `table[i]`.
+
+    Args:
+        f: a function of NumPy code, of one example; without it a decorator is returned.
+        in_axes: the axis of each positional argument along which the examples lie, `None` for an argument that is the same
+            for all; one value for all arguments, or a tuple with one for each, which may be a tree that begins like the
+            argument. Axes may be negative. Keyword arguments are batched along axis 0.
+        out_axes: the axis of each result along which the examples are to lie; a value, or a tree that begins like the result.
+            `None` for a result that is the same for all examples.
+        axis_size: the number of examples, needed only if no argument is batched.
+        chunk_size: so many examples at most are computed at a time, which bounds the memory.
+
+    Returns:
+        A function with the signature of `f`.
+
+    Raises:
+        InputError: an axis is not there, the lengths of the axes differ, or no argument is batched.
+        StructureError: `in_axes` or `out_axes` does not begin like the arguments or the result.
+        AbstractValueError: `f` asked for the value of a batched Tensor.
+        OutputError: `f` returned something that is no tree of arrays, or `None` is the axis of a result that is batched.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> def loss(w, x, y):
+        ...     return (w @ x - y) ** 2
+        >>> w, xs, ys = np.array([1.0, 2.0]), np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), np.array([0.0, 0.0, 1.0])
+        >>> vmap(functad.grad(loss), in_axes=(None, 0, 0))(w, xs, ys)
+        array([[2., 0.],
+               [0., 4.],
+               [4., 4.]])
+    """
+    check_chunk_size("vmap", f, chunk_size)
+
+    @functools.wraps(f)
+    def batched(*args: P.args, **kwargs: P.kwargs) -> Any:
+        batch = _Batch(f, in_axes, out_axes, axis_size, args, kwargs)
+        if chunk_size is None or batch.size <= chunk_size:
+            return batch.run(slice(None), batch.size)
+        starts = range(0, batch.size, chunk_size)
+        parts = [batch.run(slice(i, i + chunk_size), min(chunk_size, batch.size - i)) for i in starts]
+        return batch.joined(parts)
+
+    return batched
+
+
+class _Batch:
+    """One call of a batched function.
+
+    Attributes:
+        size: the number of examples.
+        leaves: the leaves of the arguments; those that are batched with the batch axis in front.
+        batched: which these are.
+    """
+
+    def __init__(
+        self, f: Callable[..., Any], in_axes: Axes, out_axes: Axes, axis_size: int | None, args: Any, kwargs: dict[str, Any]
+    ) -> None:
+        self.f = f
+        self.out_axes = out_axes
+        leaves, self.structure = flatten((args, kwargs))
+        axes = _axes_of_arguments(f, in_axes, args, kwargs)
+        self.leaves = []
+        self.batched = [axis is not None for axis in axes]
+        sizes: dict[int, int | None] = {} if axis_size is None else {axis_size: None}  # and which leaf says so
+        for place, (leaf, axis) in enumerate(zip(leaves, axes, strict=True)):
+            if axis is not None:
+                leaf = self._checked(plain(leaf), axis, place)
+                sizes.setdefault(shape_of(leaf)[0], place)
+            self.leaves.append(leaf)
+        if len(sizes) > 1:
+            (a, first), (b, second) = [(n, self._name(place)) for n, place in sizes.items()][:2]
+            raise InputError(
+                f"vmap of {name_of(f)}, called at {here()}: {first} has {a} examples, {second} has {b}. All batched arguments "
+                f"must have the same number; in_axes=None is for arguments that are the same for all."
+            )
+        if not sizes:
+            raise InputError(
+                f"vmap of {name_of(f)}, called at {here()}: no argument is batched, so the number of examples is not known. "
+                f"Give in_axes for one of them, or axis_size."
+            )
+        (self.size,) = sizes
+
+    def _name(self, place: int | None) -> str:
+        """Return the name of an argument, or of a leaf of it, for messages; making it takes longer than all the rest."""
+        if place is None:
+            return "axis_size"
+        path = self.structure.paths("")[place]
+        return path.replace("[0]", "args", 1) if path.startswith("[0]") else f"argument {path.removeprefix('[1]')}"
+
+    def _checked(self, leaf: Any, axis: Any, place: int) -> Any:
+        """Return a leaf with its batch axis in front."""
+        if axis == 0 and type(leaf) is np.ndarray and leaf.ndim:
+            return leaf
+        if type(leaf) is not Tensor and hasattr(leaf, "dtype") and (reason := foreign_rules(leaf)) is not None:
+            raise InputError(
+                f"vmap of {name_of(self.f)}, called at {here()}: {self._name(place)} is a {type(leaf).__name__}. {reason}"
+            )
+        try:
+            shape = spec_of(leaf).shape
+            axis = normalize_axis_index(axis, len(shape))
+        except (TypeError, ValueError):
+            what = f"is {spec_of(leaf)}" if hasattr(leaf, "dtype") or not hasattr(leaf, "__len__") else "is no array"
+            if type(leaf) in PYTHON_SCALARS and self._name(place).count("[") > 1:
+                what = "is a number in a container, and each number there is an array of its own (np.array makes a list one)"
+            raise InputError(
+                f"vmap of {name_of(self.f)}, called at {here()}: {self._name(place)} {what}, which has no axis {axis}. "
+                f"Use in_axes=None for what is the same for all examples."
+            ) from None
+        if not hasattr(leaf, "dtype"):
+            leaf = np.asarray(leaf)
+        return np.moveaxis(leaf, axis, 0) if axis else leaf
+
+    def run(self, part: slice, size: int) -> Any:
+        """Return the results for some of the examples."""
+        recorder = BatchRecorder("vmap", self.f, size)
+        whole = part == slice(None)
+        given = [
+            recorder.batch(_held(leaf if whole else leaf[part], recorder)) if own else indexable(leaf)
+            for leaf, own in zip(self.leaves, self.batched, strict=True)
+        ]
+        if WATCHER.get() is not None:
+            from functad.diagnostics.watching_batches import watch_batch  # noqa: PLC0415 - few programs look for NaN
+
+            watch_batch(recorder, [tensor for tensor, own in zip(given, self.batched, strict=True) if own], part.start or 0)
+        args, kwargs = self.structure.unflatten(given)
+        with setting(WITHIN_BATCH, True):
+            out = traced(recorder, self.f, args, kwargs)
+        leaves, structure = flatten(out)
+        if recorder.watch is not None:
+            recorder.watch.check_results(leaves)
+        axes = _axes_like(self.out_axes, structure, f"vmap of {name_of(self.f)}: out_axes", "the result")
+        pairs = enumerate(zip(leaves, axes, strict=True))
+        results = [self._result(leaf, axis, recorder, structure, i) for i, (leaf, axis) in pairs]
+        return structure.unflatten(own_results(results, (*self.leaves, *foreign_to(recorder, leaves))))
+
+    def _result(self, leaf: Any, axis: Any, recorder: BatchRecorder, structure: Structure, place: int) -> Any:
+        """Return a result with the batch axis where it is wanted."""
+        if type(leaf) is not Tensor or leaf.dtype.kind not in "fcib":
+            check_result(leaf, structure.paths("result")[place], "vmap", self.f)
+        array = recorder.array(leaf)
+        if axis is None:
+            if array is not None:
+                raise StructureError(
+                    f"vmap of {name_of(self.f)}, called at {here()}: {structure.paths('result')[place]} differs from example "
+                    f"to example, but out_axes says None for it. Give the axis along which the examples are to lie."
+                )
+            return leaf
+        if array is None:
+            array = np.broadcast_to(leaf, (recorder.size, *shape_of(leaf)))
+            array = array if isinstance(array, Recorded) else array.copy()
+        try:
+            axis = normalize_axis_index(axis, len(shape_of(array)))
+        except ValueError:
+            raise InputError(
+                f"vmap of {name_of(self.f)}, called at {here()}: {structure.paths('result')[place]} has "
+                f"{len(shape_of(array))} axes with that of the examples, so it cannot lie at out_axes={axis}."
+            ) from None
+        return np.moveaxis(array, 0, axis) if axis else array
+
+    def joined(self, parts: Sequence[Any]) -> Any:
+        """Return the results of several chunks as one."""
+        columns, structure = zip(*[flatten(part)[0] for part in parts], strict=True), flatten(parts[0])[1]
+        axes = _axes_like(self.out_axes, structure, f"vmap of {name_of(self.f)}: out_axes", "the result")
+        return structure.unflatten(
+            [column[0] if axis is None else np.concatenate(column, axis) for column, axis in zip(columns, axes, strict=True)]
+        )
+
+
+def _held(leaf: Any, recorder: BatchRecorder) -> Any:
+    return held_input(leaf, recorder) if type(leaf) is np.ndarray else leaf
+
+
+def _axes_of_arguments(f: Callable[..., Any], in_axes: Axes, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """Return the axis of each leaf of `(args, kwargs)`."""
+    if isinstance(in_axes, (tuple, list)) and len(in_axes) != len(args):
+        raise InputError(
+            f"vmap of {name_of(f)}, called at {here()}: in_axes has {len(in_axes)} entries for {len(args)} positional "
+            f"arguments. Keyword arguments are batched along axis 0."
+        )
+    each = in_axes if isinstance(in_axes, (tuple, list)) else (in_axes,) * len(args)
+    axes: list[Any] = []
+    for i, (axis, arg) in enumerate(zip(each, args, strict=True)):
+        structure = flatten(arg)[1]
+        if axis is None or type(axis) is int:
+            axes += [axis] * structure.leaves
+        else:
+            axes += _axes_like(axis, structure, f"vmap of {name_of(f)}, called at {here()}: in_axes[{i}]", f"args[{i}]")
+    return axes + [0] * flatten(kwargs)[1].leaves if kwargs else axes
+
+
+def _axes_like(axes: Axes, structure: Structure, what: str, of: str) -> list[Any]:
+    """Return the axis of each leaf of a tree.
+
+    Raises:
+        StructureError: the tree of axes does not begin like the tree.
+    """
+    if axes is None or isinstance(axes, (int, np.integer)):
+        return [axes] * structure.leaves
+    found = prefix_leaves(axes, structure, what, of)
+    for axis in found:
+        if axis is not None and not isinstance(axis, (int, np.integer)):
+            raise InputError(f"{what} has a {type(axis).__name__} in it. An axis is an integer or None.")
+    return found

@@ -1,0 +1,1 @@
+"""The walks over a list of records: cotangents back, tangents forward."""

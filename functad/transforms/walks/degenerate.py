@@ -1,0 +1,87 @@
+"""Forward mode where tangents do not tell everything: at equal eigenvalues, whose vectors are any basis of a space.
+
+What a function makes of eigenvalues and vectors shows in their cotangents, and the VJP rules of the decompositions raise where
+something is lost: see `functad.primitives.linalg.degenerate`. So where tangents have passed equal values, what follows the
+decomposition is transposed, as it is linear in its tangents, and a weighted sum of each result is pulled back as far as the
+decomposition. The weights are arbitrary, so that nothing cancels. The VJP rule then raises, or the tangents were right.
+
+No outer trace sees any of this, but an abstract one: there values are not known, and the expression list asks when it is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.expressions.spec import dtype_of, shape_of
+from functad.primitives.operands import absent
+from functad.tracing.tensor import Tensor
+from functad.tracing.traces.base import REVERSE, Recorded, Recorder, new_input
+from functad.transforms.walks.forward import lost_in, lowered, push_all
+from functad.transforms.walks.reverse import pull_back, pull_record
+
+
+def doubts_in(equations: Sequence[Any], tangents: Sequence[Any]) -> list[tuple[int, tuple[bool, ...]]]:
+    """Return the records that have lost something of given tangents, as `push_all` does."""
+    found = []
+    for index, equation in enumerate(equations):
+        if equation is not None and equation[0].primitive.lost is not None and tangents[equation[1]] is not None:
+            lost = lost_in(equation, [tangents[equation[1]]])
+            found.extend([(index, lost)] if lost else [])
+    return found
+
+
+def settle(equations: Sequence[Any], doubts: Sequence[tuple[int, tuple[bool, ...]]], outputs: Collection[int]) -> None:
+    """Raise if what a record has lost matters to a result.
+
+    Args:
+        equations: the records of a forward trace.
+        doubts: the slots of such records, and of which of their results the cotangents are to be looked at.
+        outputs: the slots of the results.
+
+    Raises:
+        DegenerateError: it does.
+    """
+    plain = [None if e is None else (e[0], e[1], lowered(e[2]), e[3]) for e in equations]
+    for index, lost in doubts:
+        plan, slot, saved, (specs, _) = plain[index]  # type: ignore[misc]
+        if any(e is not None and e[0].primitive in plan.primitive.looked_at_by and _first(e[1]) == slot for e in plain):
+            continue
+        multiple = plan.primitive.multiple
+        specs = specs if multiple else (specs,)
+        for cotangents in _cotangents(plain, index, specs, outputs):
+            seen = [ct if look else None for ct, look in zip(cotangents, lost, strict=True)]
+            if all(ct is None for ct in seen):
+                seen = cotangents
+            g = tuple([absent(*spec) if ct is None else ct for ct, spec in zip(seen, specs, strict=True)])
+            with np.errstate(all="ignore"):
+                pull_record(plan.primitive.reverse_plan((0,)), g if multiple else g[0], saved)
+
+
+def _first(slots: int | Sequence[int]) -> int:
+    return slots if isinstance(slots, int) else slots[0]
+
+
+def _cotangents(equations: Sequence[Any], index: int, specs: Any, outputs: Collection[int]) -> Any:
+    """Yield for each result the cotangents of what one record made, pulled back from a weighted sum of its elements."""
+    recorder = Recorder(REVERSE, "jvp", equations[index][0].primitive)
+    made = [new_input(Tensor, recorder, np.zeros(shape, dtype)) for shape, dtype in specs]
+    tangents = [*[None] * (index + 1 - len(made)), *made]
+    push_all(equations, tangents, outputs)
+    recorder.close()
+    weights = np.random.default_rng(0)
+    for slot in dict.fromkeys(outputs):
+        t = tangents[slot]
+        if isinstance(t, Recorded) and t.recorder is recorder:
+            cotangents: list[Any] = [None] * len(recorder.equations)
+            cotangents[t.slot] = _drawn(weights, shape_of(t), dtype_of(t))
+            yield pull_back(recorder.equations, cotangents, recorder.inputs, consume=False)
+
+
+def _drawn(weights: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
+    drawn: Any = weights.standard_normal(shape)
+    if dtype.kind == "c":
+        drawn = drawn + 1j * weights.standard_normal(shape)
+    return np.asarray(drawn).astype(dtype)[()]

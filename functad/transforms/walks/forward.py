@@ -1,0 +1,394 @@
+"""The third walk: push tangents forward through a list of records, from the first to the last."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.errors import InputError, StructureError
+from functad.expressions.spec import PLAIN, PYTHON_SCALARS, ArraySpec, dtype_of, shape_of
+from functad.places import here, name_of
+from functad.primitives.entry import KEEP_NOTHING, KEEP_ONE, MAPS, PASSES, PRODUCTS, SCALES, SUMS, Plan
+from functad.primitives.indexing.write import ADD_TO, is_alone, put
+from functad.primitives.operands import innermost, is_traced, zeros_for
+from functad.primitives.safe import has_nan
+from functad.tracing.constants import held_input
+from functad.tracing.tensor import Tensor
+from functad.tracing.traces.base import FORWARD, REVERSE, Recorded, Recorder, new_input
+from functad.transforms.calling.arguments import check_like, check_result, enter, lower, split_aux, traced
+from functad.transforms.calling.results import foreign_to, own_results
+from functad.transforms.calling.selection import Selection
+from functad.transforms.walks.reverse import pull_back, pull_record, seeded
+from functad.transforms.walks.silence import in_silence
+from functad.trees.structure import flatten
+
+_END: Any = object()
+
+_LARGE = 1 << 14
+"""The bytes of a tangent from which on finding its last reader costs less than keeping it."""
+
+
+def push_forward(
+    equations: Sequence[Any], tangents: list[Any], outputs: Collection[int] = (), *, quick: bool = False, frees: bool = False
+) -> list[Any]:
+    """Return the tangents of all slots, given those of the inputs, which have the first slots; `None` stands for zero.
+
+    Where there are writes, those of what was overwritten are lost, except in the slots `outputs`.
+
+    Args:
+        equations: the records of a forward trace.
+        tangents: those of the inputs; the others are appended.
+        outputs: the slots that are wanted.
+        quick: try plain products first; there must be no Tensor among tangents and values. A zero times an infinity, which is
+            zero, shows as NaN in the outputs then, and if there is one, all is done again: looking for it at each product is a
+            third of the time of small programs.
+        frees: give up each tangent that is not an output once its last reader has had it, so that few large arrays are alive.
+
+    Raises:
+        DegenerateError: the tangent of a slot of `outputs` cannot be found from those of equal eigenvalues and their vectors.
+    """
+    given = list(tangents) if quick else None
+    doubts = push_all(equations, tangents, outputs, quick=quick, frees=frees)
+    if given is not None and _are_nan([tangents[slot] for slot in outputs]):
+        tangents[:] = given
+        doubts = push_all(equations, tangents, outputs, frees=frees)
+    if doubts and outputs:
+        from functad.transforms.walks.degenerate import settle  # noqa: PLC0415 - few programs meet equal eigenvalues
+
+        settle(equations, doubts, outputs)
+    return tangents
+
+
+@in_silence
+def _are_nan(ts: Sequence[Any]) -> bool:
+    """Say whether there is a NaN among tangents; of large numbers the search overflows, which is nobody's business."""
+    return any(has_nan(t) if type(t) is np.ndarray else issubclass(type(t), np.generic) and t != t for t in ts)
+
+
+@in_silence
+def push_all(
+    equations: Sequence[Any], tangents: list[Any], outputs: Collection[int], *, quick: bool = False, frees: bool = False
+) -> list[tuple[int, tuple[bool, ...]]]:
+    """Push tangents through all records, and return which have lost something, with what their `Primitive.lost` says."""
+    kept = dict.fromkeys(outputs, len(equations))
+    last = last_readers(equations) | kept if frees else {}
+    written = False
+    doubts = []
+    remaining = itertools.islice(equations, len(tangents), None)
+    while (equation := next(remaining, _END) if last else _push_run(remaining, tangents, quick)) is not _END:
+        index = len(tangents)
+        tangents.append(None)
+        if equation is None:
+            continue
+        if equation[0].primitive.writes:
+            written = True
+            last = last or last_readers(equations) | kept
+            if push_write(equation, index, tangents, last):
+                continue
+        if lost := _push(equation, index, tangents, quick):
+            doubts.append((index, lost))
+        if written and equation[0].primitive.views and type(tangents[index]) is np.ndarray:
+            tangents[index] = tangents[index].copy()  # what it views can then be written to
+        if frees:
+            _free(equation[1], index, tangents, last)
+    return doubts
+
+
+def _free(slots: int | Sequence[int], index: int, tangents: list[Any], last: dict[int, int]) -> None:
+    """Give up the tangents that a record was the last to read."""
+    for slot in (slots,) if isinstance(slots, int) else slots:
+        if last[slot] == index:
+            tangents[slot] = None
+
+
+def _push_run(remaining: Iterator[Any], tangents: list[Any], quick: bool) -> Any:
+    """Push through the next records as long as short ways made them, and return the first that they did not make.
+
+    Sums and products are written out here: with a call for each, a chain takes half as long again.
+    """
+    scales, products, maps = (SCALES, PRODUCTS, MAPS) if quick else (_END, _END, _END)
+    for equation in remaining:
+        if equation is None:
+            tangents.append(None)
+            continue
+        plan, slots, saved, rest = equation
+        if rest is not None:
+            return equation
+        step = plan.step
+        if step == scales:
+            t = tangents[slots]
+            if t is not None:
+                t = t * saved
+        elif step == SUMS:
+            first, second = slots
+            t, other = tangents[first], tangents[second]
+            if t is None:
+                t = other
+            elif other is not None:
+                t = t + other
+        elif step == PASSES:
+            t = tangents[slots]
+        elif step == maps:
+            t = tangents[slots]
+            if t is not None:
+                t = plan.pushes[0](t, saved)
+        elif step == products:
+            first, second = slots
+            t, other = tangents[first], tangents[second]
+            (y,), (x,) = saved
+            if t is not None:
+                t = t * y
+            if other is not None:
+                t = other * x if t is None else t + other * x
+        else:
+            t = _push_short(equation, tangents, quick)
+        tangents.append(t)
+    return _END
+
+
+def _push(equation: Any, index: int, tangents: list[Any], quick: bool) -> tuple[bool, ...] | None:
+    plan, slots, saved, rest = equation
+    if rest is None or rest[1] is None:
+        t = _push_short(equation, tangents, quick)
+        tangents[index] = t if t is None or rest is None else fit(t, rest[0])
+        return None
+    specs, transposed = rest
+    if len(plan.active) == 1:
+        slots = (slots,)
+    ts = [tangents[slot] for slot in slots]
+    if all(t is None for t in ts):
+        return None
+    out = push_transposed(plan, ts, saved, specs) if transposed else push_rules(plan, ts, saved)
+    if plan.primitive.multiple:
+        first = index + 1 - len(specs)
+        tangents[first : index + 1] = [fit(t, spec) for t, spec in zip(out, specs, strict=True)]
+    else:
+        tangents[index] = fit(out, specs)
+    return lost_in(equation, ts) if plan.primitive.lost is not None else None
+
+
+def _push_short(equation: Any, tangents: list[Any], quick: bool) -> Any:
+    """Return the tangent of the result of a record that a short way made, not yet fitted to the result."""
+    plan, slots, saved, _ = equation
+    rules = plan.pushes if quick else plan.careful
+    if type(slots) is int:
+        t = tangents[slots]
+        if t is None:
+            return None
+        keep = plan.keep
+        if keep == KEEP_ONE:
+            return rules[0](t, saved)
+        return rules[0](t) if keep == KEEP_NOTHING else rules[0](t, *saved)
+    first, second = slots
+    t, other = tangents[first], tangents[second]
+    if t is not None:
+        t = rules[0](t, *saved[0])
+    if other is None:
+        return t
+    other = rules[1](other, *saved[1])
+    return other if t is None else t + other
+
+
+def lost_in(equation: Any, ts: Sequence[Any]) -> tuple[bool, ...]:
+    """Return what `Primitive.lost` says of a record with one input; where values are not known, that everything may be lost."""
+    plan, _, saved, (specs, _) = equation
+    multiple = plan.primitive.multiple
+    t, read = lowered(ts[0]), lowered(saved[0] if multiple else saved)
+    if any(map(is_traced, flatten((t, read))[0])):
+        return (True,) * (len(specs) if multiple else 1)
+    found: tuple[bool, ...] = plan.primitive.lost(t, *read)
+    return found
+
+
+def lowered(saved: Any) -> Any:
+    """Return what a record keeps with the values below all traces in place of Tensors, where they are known."""
+    if isinstance(saved, tuple):
+        parts = [lowered(part) for part in saved]
+        return type(saved)(*parts) if hasattr(saved, "_fields") else tuple(parts)
+    value = innermost(saved)
+    return saved if isinstance(value, ArraySpec) else value
+
+
+def last_readers(equations: Sequence[Any]) -> dict[int, int]:
+    """Return for each slot the last record that reads it."""
+    last: dict[int, int] = {}
+    for index, equation in enumerate(equations):
+        if equation is not None:
+            for slot in (equation[1],) if isinstance(equation[1], int) else equation[1]:
+                last[slot] = index
+    return last
+
+
+def push_write(equation: Any, index: int, tangents: list[Any], last: dict[int, int]) -> bool:
+    """Push through a write in place, if nothing else needs the tangent of what was written to; say whether that was so.
+
+    A loop that fills an array then costs time linear in its length.
+    """
+    plan, slots, (_, params), _ = equation
+    slot = slots if isinstance(slots, int) else slots[0]
+    held = type(tangents[slot]) is np.ndarray and tangents[slot].base is None and is_alone(tangents, slot)
+    if not held or plan.active[0] != 0 or last[slot] != index:
+        return False
+    t = tangents[slots[1]] if len(plan.active) == 2 else None
+    if isinstance(t, Recorded):
+        return False
+    adds = plan.primitive is ADD_TO
+    if t is not None or not adds:
+        put(tangents[slot], params["path"], params["index"], 0.0 if t is None else t, adds=adds)
+    tangents[index], tangents[slot] = tangents[slot], None
+    return True
+
+
+def push_rules(plan: Plan, ts: Sequence[Any], saved: Any) -> Any:
+    """Return the sum over the inputs of what the JVP rules give, or what the joint rule gives."""
+    if plan.joint:
+        return plan.rules[0](ts, *saved)
+    if plan.single is not None:
+        if plan.keep == KEEP_ONE:
+            return plan.single(ts[0], saved)
+        return plan.single(ts[0]) if plan.keep == KEEP_NOTHING else plan.single(ts[0], *saved)
+    total: Any = None
+    for t, rule, args in zip(ts, plan.rules, saved, strict=True):
+        if t is not None:
+            part = rule(t, *args)
+            if plan.primitive.multiple:
+                total = part if total is None else tuple(a + b for a, b in zip(total, part, strict=True))
+            else:
+                total = part if total is None else total + part
+    return total
+
+
+def push_transposed(plan: Plan, ts: Sequence[Any], saved: Any, specs: Any) -> Any:
+    """Return the JVP as the transpose of the VJP, which is linear in its cotangent: `J t = (g -> g^T J)^T t`."""
+    multiple = plan.primitive.multiple
+    recorder = Recorder(REVERSE, "jvp", plan.primitive)
+    like = innermost(next(t for t in ts if t is not None))
+    zeros = [zeros_for(shape, dtype, like) for shape, dtype in (specs if multiple else (specs,))]
+    gs = [new_input(Tensor, recorder, zero) for zero in zeros]
+    cts = pull_record(plan, tuple(gs) if multiple else gs[0], saved)
+    recorder.close()
+    found = pull_back(recorder.equations, transposed_seeds(recorder, ts, cts), recorder.inputs, consume=True)
+    result = [zero if t is None else t for t, zero in zip(found, zeros, strict=True)]
+    return tuple(result) if multiple else result[0]
+
+
+def transposed_seeds(recorder: Recorder, ts: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+    """Return the cotangents with which a recorded backward walk, that gave `cts`, is pulled back for tangents `ts`."""
+    moves = [t is not None and isinstance(ct, Recorded) and ct.recorder is recorder for t, ct in zip(ts, cts, strict=True)]
+    slots = [ct.slot for ct, own in zip(cts, moves, strict=True) if own]
+    return seeded(recorder, slots, [unfit(t, ct) for t, ct, own in zip(ts, cts, moves, strict=True) if own])
+
+
+def unfit(t: Any, ct: Recorded) -> Any:
+    """Bring a tangent to the shape and dtype of what a VJP rule returns, which the backward walk would sum and cast."""
+    shape, dtype = shape_of(ct.value), dtype_of(ct.value)
+    if shape_of(t) != shape:
+        t = np.broadcast_to(t, shape)
+    return t if dtype_of(t) == dtype else t.astype(dtype)
+
+
+def fit(t: Any, spec: Any) -> Any:
+    """Bring a tangent to the shape and dtype of the result it belongs to."""
+    shape, dtype = spec
+    own = dtype_of(t)
+    if own != dtype:
+        if own.kind == "c" and dtype.kind != "c":
+            t = t.real
+        t = dtype.type(t) if type(t) in PYTHON_SCALARS else t.astype(dtype)
+    return t if shape_of(t) == shape else np.broadcast_to(t, shape)
+
+
+def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
+    """Evaluate `f` and push tangents forward: `(f(x), J(x) t)`.
+
+    Args:
+        f: a function of NumPy code.
+        primals: its arguments, all of which are differentiated: arrays, numbers or trees of them.
+        tangents: a direction for each argument, of its structure, shapes and dtypes.
+        has_aux: `f` returns a pair `(value, aux)`.
+
+    Returns:
+        `(value, tangent)`, or `(value, tangent, aux)`; the tangent has the structure, shapes and dtypes of the value.
+
+    Raises:
+        InputError: an argument cannot be differentiated.
+        StructureError: the tangents do not match the arguments.
+
+    Example:
+        >>> import numpy as np
+        >>> value, tangent = jvp(np.sin, (np.array([0.0, 1.0]),), (np.array([1.0, 2.0]),))
+        >>> tangent.round(4)
+        array([1.    , 1.0806])
+    """
+    return pushed_along("jvp", f, primals, tangents, has_aux=has_aux)
+
+
+def pushed_along(
+    transform: str, f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *, has_aux: bool = False
+) -> Any:
+    """Return what `jvp` does, under the name of the transform that the user called."""
+    if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
+        raise InputError(
+            f"{transform} of {name_of(f)}, called at {here()}: primals and tangents are the tuples of all arguments; "
+            f"write {transform}(f, (x,), (t,)) for one."
+        )
+    if len(primals) != len(tangents):
+        raise StructureError(
+            f"{transform} of {name_of(f)}, called at {here()}: {len(primals)} primals but {len(tangents)} tangents."
+        )
+    selection = Selection(transform, f, tuple(range(len(primals))), None)
+    recorder = Recorder(FORWARD, transform, f)
+    inputs = enter(recorder, selection, tuple(primals), {})
+    given: list[Any] = []
+    for i, (structure, tangent) in enumerate(zip(inputs.structures, tangents, strict=True)):
+        values = inputs.primals[len(given) : len(given) + structure.leaves]
+        given.extend(check_like(tangent, structure, values, f"tangents[{i}]", "primal"))
+    given = [held_input(t, recorder) if type(t) is np.ndarray else t for t in given]
+    out, aux = split_aux(traced(recorder, f, inputs.args, {}), has_aux, selection)
+    leaves, structure = flatten(out)
+    for leaf, path in zip(leaves, structure.paths("result"), strict=True):
+        check_result(leaf, path, transform, f)
+    quick = recorder.plain and PLAIN.issuperset(map(type, inputs.primals)) and PLAIN.issuperset(map(type, given))
+    found = push_through(recorder, given, leaves, quick=quick)
+    values = [lower(leaf, recorder) for leaf in leaves]
+    zeros = with_zeros(found, values)
+    rest, form = flatten(lower(aux, recorder)) if has_aux else ([], structure)
+    known = [*inputs.primals, *given, *foreign_to(recorder, [*leaves, *flatten(aux)[0]] if has_aux else leaves)]
+    own, count = own_results([*values, *zeros, *rest], known), len(values)
+    result = structure.unflatten(own[:count]), structure.unflatten(own[count : 2 * count])
+    return (*result, form.unflatten(own[2 * count :])) if has_aux else result
+
+
+def push_through(recorder: Recorder, tangents: Sequence[Any], outs: Sequence[Any], *, quick: bool = False) -> list[Any]:
+    """Return the tangents of results of a trace for those of its inputs, looked at on the way if it is watched.
+
+    Args:
+        recorder: the trace.
+        tangents: those of the inputs; `None` stands for zero here and in what is returned.
+        outs: the results.
+        quick: as for `push_forward`.
+    """
+    slots = [out.slot if isinstance(out, Recorded) and out.recorder is recorder else None for out in outs]
+    if recorder.watch is not None:
+        pushed = recorder.watch.push_forward(list(tangents), outs)
+    else:
+        own = [slot for slot in slots if slot is not None]
+        frees = any(type(t) is np.ndarray and t.nbytes > _LARGE for t in tangents)
+        pushed = push_forward(recorder.equations, list(tangents), own, quick=quick, frees=frees)
+    return [None if slot is None else pushed[slot] for slot in slots]
+
+
+def with_zeros(found: Sequence[Any], values: Sequence[Any]) -> list[Any]:
+    """Return tangents or cotangents of values with zeros in place of `None`."""
+    return [zero_tangent(value) if t is None else t for t, value in zip(found, values, strict=True)]
+
+
+def zero_tangent(value: Any) -> Any:
+    """Return the tangent of a value that does not depend on the inputs, or its cotangent if nothing depends on it."""
+    dtype = dtype_of(value) if dtype_of(value).kind in "fc" else np.dtype(np.float64)
+    if type(value) not in PLAIN and not isinstance(value, Recorded):
+        return zeros_for(shape_of(value), dtype, value)
+    return np.zeros(shape_of(value), dtype) if shape_of(value) else dtype.type(0)

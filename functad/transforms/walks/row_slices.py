@@ -1,0 +1,224 @@
+"""Rows of a large table as the derivative by it: what a tape gives with `sparse=True`.
+
+A loss that reads 100 rows of a table of a million depends on these. Its gradient is zero elsewhere, and to make, add and apply
+an array of the size of the table takes most of the time of a step. `RowSlices` hold the rows, and where they
+stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.errors import InputError, StructureError
+from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
+from functad.places import here
+from functad.primitives.indexing.read import SCATTER
+from functad.tracing.traces.base import Recorded
+from functad.trees.functions import tree_map
+
+_READING = """
+T all any argmax argmin argsort clip cumsum diagonal dot flatten imag max mean min nonzero prod ravel real repeat reshape round
+size squeeze std sum swapaxes take tolist trace transpose var
+"""
+_OF_THE_WHOLE = frozenset(_READING.split())
+_LINEAR = (np.positive, np.negative, np.conjugate)
+
+
+class RowSlices:
+    """An array that is zero but for some rows; what stands for one row several times is added up.
+
+    NumPy functions and operators take it as the array that it stands for, and make that. Signs, products with numbers, and sums
+    and differences of two such arrays are made of the rows alone.
+
+    Args:
+        indices: n integers, the positions along the first axis.
+        values: the rows, an array or Tensor of shape `(n, *shape[1:])`.
+        shape: the shape of the whole.
+
+    Raises:
+        InputError: the indices are no vector of integers.
+        StructureError: the shapes do not fit.
+        IndexError: an index is outside.
+
+    Example:
+        >>> import numpy as np
+        >>> g = RowSlices([0, 2, 0], np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), (3, 2))
+        >>> (10 * g).summed()
+        RowSlices(indices=[0 2], values=[[60. 80.] [30. 40.]], shape=(3, 2))
+        >>> g + np.ones((3, 2))
+        array([[7., 9.],
+               [1., 1.],
+               [4., 5.]])
+    """
+
+    __slots__ = ("indices", "shape", "values")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, indices: Any, values: Any, shape: Sequence[int]) -> None:
+        places = np.array(indices)
+        places = places.astype(np.intp) if places.size == 0 else places
+        if places.ndim != 1 or places.dtype.kind not in "iu":
+            raise InputError(f"the indices of RowSlices are {places.dtype}{list(places.shape)}, at {here()}: give n integers.")
+        self.shape = tuple([int(n) for n in shape])
+        self.values: Any = values if isinstance(values, Recorded) else np.asarray(values)
+        if not self.shape or tuple(shape_of(self.values)) != (len(places), *self.shape[1:]):
+            raise StructureError(
+                f"RowSlices of {len(places)} rows of an array of shape {self.shape} have values of shape "
+                f"{tuple(shape_of(self.values))}, at {here()}: they must be (n, *shape[1:])."
+            )
+        if places.size and (places.min() < 0 or places.max() >= self.shape[0]):
+            raise IndexError(
+                f"RowSlices of rows from {places.min()} to {places.max()}, at {here()}, of an array that has {self.shape[0]}."
+            )
+        self.indices = places
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the elements."""
+        return dtype_of(self.values)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes of the whole."""
+        return len(self.shape)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def with_values(self, values: Any) -> RowSlices:
+        """Return other values in the same rows.
+
+        Args:
+            values: an array or Tensor of the shape of the present values.
+
+        Returns:
+            Another `RowSlices`.
+        """
+        return RowSlices(self.indices, values, self.shape)
+
+    def dense(self) -> Any:
+        """Return the whole: a Tensor if the values are one, else an array."""
+        return SCATTER(self.values, indices=(self.indices,), shape=self.shape, dtype=self.dtype)
+
+    def summed(self) -> RowSlices:
+        """Return the same with every row given once, in ascending order."""
+        rows, places = np.unique(self.indices, return_inverse=True)
+        shape = (len(rows), *self.shape[1:])
+        return RowSlices(rows, SCATTER(self.values, indices=(places,), shape=shape, dtype=self.dtype), self.shape)
+
+    def numpy(self) -> Any:
+        """Return the whole as an array."""
+        made = self.dense()
+        return made.numpy() if isinstance(made, Recorded) else made  # type: ignore[attr-defined]
+
+    def astype(self, dtype: Any) -> RowSlices:
+        """Return the same with elements of another type.
+
+        Args:
+            dtype: the type.
+
+        Returns:
+            Another `RowSlices`, or this one if the type is its own.
+        """
+        return self if self.dtype == dtype else self.with_values(self.values.astype(dtype))
+
+    def conjugate(self) -> RowSlices:
+        """Return the complex conjugate."""
+        return self.with_values(np.conjugate(self.values))
+
+    conj = conjugate
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.asarray(self.dense(), dtype)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if any(isinstance(out, RowSlices) for out in kwargs.get("out", ())):
+            return NotImplemented  # an array that is not there cannot be written into
+        if method == "__call__" and not kwargs:
+            rows = _by_rows(ufunc, inputs)
+            if rows is not None:
+                return rows
+        return getattr(ufunc, method)(*map(whole, inputs), **kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        args, kwargs = tree_map(whole, (args, kwargs))
+        return function(*args, **kwargs)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.dense()[index]
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the whole, of those that do not write into it."""
+        if name not in _OF_THE_WHOLE:
+            raise AttributeError(f"'RowSlices' object has no attribute {name!r}: g.dense() is the whole array")
+        return getattr(self.dense(), name)
+
+    def __repr__(self) -> str:
+        values = self.values.value if isinstance(self.values, Recorded) else self.values
+        shown = " ".join(np.array2string(np.asarray(values), threshold=20).split()) if _has_values(values) else repr(values)
+        return f"RowSlices(indices={np.array2string(self.indices, threshold=20)}, values={shown}, shape={self.shape})"
+
+
+def whole(value: Any) -> Any:
+    """Return the array that `RowSlices` stand for; anything else as it is."""
+    return value.dense() if isinstance(value, RowSlices) else value
+
+
+def _has_values(values: Any) -> bool:
+    return issubclass(type(values), (np.ndarray, np.generic))
+
+
+def _by_rows(ufunc: np.ufunc, inputs: Sequence[Any]) -> RowSlices | None:
+    """Return the result of a ufunc that acts on each row by itself and leaves zeros what they are; `None` for others."""
+    first, second = inputs[0], inputs[-1]
+    if ufunc in _LINEAR:
+        return first.with_values(ufunc(first.values))  # type: ignore[no-any-return]
+    if ufunc in (np.add, np.subtract) and isinstance(first, RowSlices) and isinstance(second, RowSlices):
+        if first.shape == second.shape:
+            return joined([first, second if ufunc is np.add else -second])  # type: ignore[operator]
+    elif ufunc is np.multiply and _is_factor(second):
+        return first.with_values(first.values * second)  # type: ignore[no-any-return]
+    elif ufunc is np.multiply and _is_factor(first):
+        return second.with_values(first * second.values)  # type: ignore[no-any-return]
+    elif ufunc is np.true_divide and _is_factor(second) and second != 0:
+        return first.with_values(first.values / second)  # type: ignore[no-any-return]
+    return None
+
+
+def _is_factor(value: Any) -> bool:
+    """Say whether a value is a number whose product with zero is zero."""
+    number = type(value) in PYTHON_SCALARS or (issubclass(type(value), (np.generic, np.ndarray)) and np.ndim(value) == 0)
+    return number and dtype_of(value).kind in "biufc" and bool(np.isfinite(value))
+
+
+def joined(parts: Sequence[RowSlices]) -> RowSlices:
+    """Return the sum of some arrays of one shape, all of whose rows are kept."""
+    indices = np.concatenate([part.indices for part in parts])
+    return RowSlices(indices, np.concatenate([part.values for part in parts]), parts[0].shape)
+
+
+# NumPy's own mixin has `g += h` too, as a write into an array that is not there; without it that is `g = g + h`.
+def _operator(ufunc: np.ufunc, *, swapped: bool = False) -> Callable[..., Any]:
+    def method(self: RowSlices, *other: Any) -> Any:
+        inputs = (*other, self) if swapped else (self, *other)
+        rows = _by_rows(ufunc, inputs)
+        return ufunc(*map(whole, inputs)) if rows is None else rows
+
+    return method
+
+
+_ufunc: np.ufunc
+for _ufunc, _name in (
+    *((np.add, "add"), (np.subtract, "sub"), (np.multiply, "mul"), (np.true_divide, "truediv"), (np.matmul, "matmul")),
+    *((np.floor_divide, "floordiv"), (np.remainder, "mod"), (np.power, "pow")),
+):
+    setattr(RowSlices, f"__{_name}__", _operator(_ufunc))
+    setattr(RowSlices, f"__r{_name}__", _operator(_ufunc, swapped=True))
+for _ufunc, _name in (
+    *((np.less, "lt"), (np.less_equal, "le"), (np.greater, "gt"), (np.greater_equal, "ge"), (np.equal, "eq")),
+    *((np.not_equal, "ne"), (np.negative, "neg"), (np.positive, "pos"), (np.absolute, "abs")),
+):
+    setattr(RowSlices, f"__{_name}__", _operator(_ufunc))

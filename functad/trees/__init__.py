@@ -1,0 +1,1 @@
+"""Nested containers: how they are taken apart into leaves, and what users do with them."""

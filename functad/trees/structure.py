@@ -1,0 +1,370 @@
+"""Nested containers: how dicts, lists, tuples, namedtuples, dataclasses, `None` and registered classes flatten to leaves.
+
+A tree with no leaf is `None`; anything that is no container is a leaf. Dict entries are taken in sorted order of keys
+if the keys can be sorted, else in the order of insertion; those of an `OrderedDict` always in its own order.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+import numpy as np
+
+from functad.errors import RegistrationError, StructureError
+from functad.immutable import Immutable, assign
+from functad.places import here
+
+if TYPE_CHECKING:
+    from functad.trees.classes import Children, Registration
+
+C = TypeVar("C")
+
+_REGISTERED: dict[type, Registration] = {}
+_FIELDS: dict[type, tuple[tuple[str, ...], tuple[str, ...]]] = {}  # of dataclasses met so far: to look them up takes 3 us
+
+LEAF_KINDS: set[type] = {np.ndarray, np.float64, np.float32, float, int, complex, bool, str}
+"""Types known to be no containers, which saves 1.5 us for each leaf."""
+
+
+@overload
+def register_tree(
+    cls: type[C],
+    flatten: Callable[[C], Children] | None = None,
+    unflatten: Callable[[Any, Sequence[Any]], C] | None = None,
+    *,
+    static: Iterable[str] = (),
+) -> type[C]: ...
+@overload
+def register_tree(cls: None = None, *, static: Iterable[str] = ()) -> Callable[[type[C]], type[C]]: ...
+def register_tree(
+    cls: Any = None,
+    flatten: Callable[[Any], Children] | None = None,
+    unflatten: Callable[[Any, Sequence[Any]], Any] | None = None,
+    *,
+    static: Iterable[str] = (),
+) -> Any:
+    """Make a class a container of trees: as a decorator, or as a call with two functions.
+
+    Without the functions, the class says itself how it is taken apart: by methods `tree_flatten(self)` and
+    `tree_unflatten(cls, data, children)`, which are those of JAX, or by the fields of a dataclass or an attrs class. A field
+    is static, part of the structure and no leaf, if it is named in `static` or was made by `static_field()`.
+
+    Dataclasses are containers without being registered; then this is for `static`. What JAX or optree were told of a class
+    holds here too, as soon as they are imported.
+
+    Args:
+        cls: the class.
+        flatten: returns the children and extra data, which can be hashed and compared.
+        unflatten: makes an object from the extra data and the children.
+        static: names of fields that are no leaves.
+
+    Returns:
+        The class itself; without it, a decorator.
+
+    Raises:
+        RegistrationError: the class does not say how it is taken apart, or has no such fields.
+
+    Example:
+        >>> class Interval:
+        ...     def __init__(self, low, high):
+        ...         self.low, self.high = low, high
+        >>> _ = register_tree(Interval, lambda i: ((i.low, i.high), None), lambda _, children: Interval(*children))
+        >>> flatten({"a": Interval(1.0, 2.0)})[0]
+        [1.0, 2.0]
+        >>> import dataclasses
+        >>> @register_tree(static=["activation"])
+        ... @dataclasses.dataclass
+        ... class Layer:
+        ...     weight: float
+        ...     activation: str = "tanh"
+        >>> import functad
+        >>> functad.tree_map(lambda leaf: 2 * leaf, Layer(3.0))
+        Layer(weight=6.0, activation='tanh')
+    """
+    names = (static,) if isinstance(static, str) else tuple(static)
+    if cls is None:
+        return lambda decorated: register_tree(decorated, static=names)
+    if not isinstance(cls, type):
+        raise RegistrationError(f"register_tree, called at {here()}, makes a class a container; {cls!r} is none.")
+    if (flatten is None) != (unflatten is None):
+        raise RegistrationError(
+            f"register_tree of {cls.__name__}, called at {here()}, needs flatten and unflatten, or neither of them if the "
+            f"class says itself how it is taken apart."
+        )
+    from functad.trees import classes as tree_classes  # noqa: PLC0415 - few programs have classes of their own
+
+    if flatten is not None and unflatten is not None:
+        if names:
+            raise RegistrationError(
+                f"register_tree of {cls.__name__}, called at {here()}: what flatten does not return among the children is "
+                f"static already; leave static= out."
+            )
+        _REGISTERED[cls] = tree_classes.Registration(flatten, unflatten)
+    else:
+        _REGISTERED[cls] = tree_classes.registration_of(cls, names)
+    LEAF_KINDS.discard(cls)
+    return cls
+
+
+def static_field(**options: Any) -> Any:
+    """Return a dataclass field that is no leaf of the tree but part of its structure: a size, a name, a function.
+
+    It is `dataclasses.field(metadata={"static": True})`, which JAX reads too.
+
+    Args:
+        options: those of `dataclasses.field`: `default`, `default_factory`, `repr`, ...
+
+    Returns:
+        A field of a dataclass, as `dataclasses.field` makes it.
+
+    Example:
+        >>> import dataclasses
+        >>> @dataclasses.dataclass
+        ... class Layer:
+        ...     weight: float
+        ...     activation: str = static_field(default="tanh")
+        >>> flatten(Layer(3.0))[0]
+        [3.0]
+    """
+    import dataclasses  # noqa: PLC0415 - a millisecond of the import, for what few programs need
+
+    metadata = {**(options.pop("metadata", None) or {}), "static": True}
+    return dataclasses.field(metadata=metadata, **options)
+
+
+class Structure(Immutable):
+    """The shape of a tree without its leaves.
+
+    Attributes:
+        kind: the type of the container; `None` for a leaf.
+        data: what is needed to rebuild it beside its children: keys, field names, extra data.
+        children: structures of the children.
+        leaves: number of leaves below.
+
+    Example:
+        >>> structure = flatten({"w": [1.0, 2.0], "b": 3.0})[1]
+        >>> structure.leaves, structure.paths("p")
+        (3, ["p['b']", "p['w'][0]", "p['w'][1]"])
+    """
+
+    __slots__ = ("children", "data", "kind", "leaves")
+
+    kind: type | None
+    data: Any
+    children: tuple[Structure, ...]
+    leaves: int
+
+    def __init__(self, kind: type | None, data: Any, children: tuple[Structure, ...], leaves: int) -> None:
+        assign(self, "kind", kind)
+        assign(self, "data", data)
+        assign(self, "children", children)
+        assign(self, "leaves", leaves)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not Structure:
+            return NotImplemented
+        return (self.kind, self.data, self.children) == (other.kind, other.data, other.children)
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.data, self.children))
+
+    def unflatten(self, leaves: Iterable[Any]) -> Any:
+        """Return the tree with this structure and the given leaves.
+
+        Args:
+            leaves: as many as there are, from left to right.
+
+        Returns:
+            The tree, in containers of the same types.
+        """
+        if self.kind is None:
+            return next(iter(leaves))
+        return _build(self, iter(leaves))
+
+    def flatten_like(self, tree: Any, name: str) -> list[Any]:
+        """Return the leaves of a tree that must have this structure.
+
+        Args:
+            tree: the tree.
+            name: what a message calls it.
+
+        Returns:
+            The list of leaves, from left to right.
+
+        Raises:
+            StructureError: it has another; the message names the place, starting with `name`.
+        """
+        leaves, structure = flatten(tree)
+        if structure != self:
+            raise StructureError(f"{difference(self, structure, name)}, at {here()}")
+        return leaves
+
+    def paths(self, root: str) -> list[str]:
+        """Return for each leaf the expression that reads it, such as `args[0]['w'][2]`.
+
+        Args:
+            root: the expression that reads the tree, such as `args[0]`.
+
+        Returns:
+            A list of as many expressions as there are leaves.
+        """
+        if self.kind is None:
+            return [root]
+        return [path for child, step in zip(self.children, _steps(self), strict=True) for path in child.paths(root + step)]
+
+    def __repr__(self) -> str:
+        if self.kind is None:
+            return "*"
+        inside = ", ".join(f"{step}: {child!r}" for step, child in zip(_steps(self), self.children, strict=True))
+        return f"{self.kind.__name__}({inside})"
+
+
+LEAF = Structure(None, None, (), 1)
+_NONE = Structure(type(None), None, (), 0)
+_EMPTY = Structure(dict, ((), None), (), 0)
+_ROWS = {(kind, n): Structure(kind, n, (LEAF,) * n, n) for kind in (tuple, list) for n in range(9)}
+"""The structures met most: of a few leaves side by side."""
+
+
+def flatten(tree: Any) -> tuple[list[Any], Structure]:
+    """Return the leaves of a tree, from left to right, and its structure.
+
+    Example:
+        >>> flatten({"b": [1, 2], "a": None})
+        ([1, 2], dict(['a']: NoneType(), ['b']: list([0]: *, [1]: *)))
+    """
+    leaves: list[Any] = []
+    return leaves, _flatten(tree, leaves)
+
+
+def _flatten(tree: Any, leaves: list[Any]) -> Structure:
+    kind = type(tree)
+    if kind in LEAF_KINDS:
+        leaves.append(tree)
+        return LEAF
+    if tree is None:
+        return _NONE
+    if kind is tuple or kind is list:
+        row = _ROWS.get((kind, len(tree)))
+        if row is not None and LEAF_KINDS.issuperset(map(type, tree)):
+            leaves.extend(tree)
+            return row
+    elif kind is dict and not tree:
+        return _EMPTY
+    parts = _split(tree)
+    if parts is None:
+        leaves.append(tree)
+        return LEAF
+    kind, data, children = parts
+    structures = tuple([_flatten(child, leaves) for child in children])
+    return Structure(kind, data, structures, sum([s.leaves for s in structures]))
+
+
+def _split(tree: Any) -> tuple[type, Any, Sequence[Any]] | None:
+    """Return type, extra data and children of a container; `None` for a leaf."""
+    kind = type(tree)
+    if kind is list or kind is tuple:
+        return kind, len(tree), tree
+    if kind is dict or kind is OrderedDict or kind is defaultdict:
+        keys = tuple(tree) if kind is OrderedDict else _ordered(tree)
+        extra = tree.default_factory if kind is defaultdict else None
+        return kind, (keys, extra), [tree[key] for key in keys]
+    registered = _REGISTERED.get(kind)
+    if registered is None and ("jax.tree_util" in sys.modules or "optree" in sys.modules):
+        from functad.trees.foreign import adopted  # noqa: PLC0415 - few programs import these
+
+        registered = adopted(tree)
+        if registered is not None:
+            _REGISTERED[kind] = registered
+    if registered is not None:
+        children, data = registered.flatten(tree)
+        return kind, data, children
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return kind, len(tree), tree
+    if hasattr(kind, "__dataclass_fields__") and not getattr(kind, "is_tree_leaf", False):
+        from functad.trees import classes as tree_classes  # noqa: PLC0415 - few programs have classes of their own
+
+        fields = _FIELDS.get(kind)
+        if fields is None:
+            fields = _FIELDS[kind] = tree_classes.read_fields(kind, ())
+        children, data = tree_classes.take_apart(tree, *fields)
+        return kind, data, children
+    return None
+
+
+def _ordered(tree: dict[Any, Any]) -> tuple[Any, ...]:
+    try:
+        return tuple(sorted(tree))
+    except TypeError:
+        return tuple(tree)
+
+
+def _build(structure: Structure, leaves: Any) -> Any:
+    kind = structure.kind
+    if kind is None:
+        return next(leaves)
+    if kind is type(None):
+        return None
+    children = [next(leaves) if child is LEAF else _build(child, leaves) for child in structure.children]
+    if kind is tuple or kind is list:
+        return kind(children)
+    if kind in (dict, OrderedDict):
+        return kind(zip(structure.data[0], children, strict=True))
+    if kind is defaultdict:
+        return defaultdict(structure.data[1], zip(structure.data[0], children, strict=True))
+    if kind in _REGISTERED:
+        return _REGISTERED[kind].unflatten(structure.data, children)
+    if issubclass(kind, tuple):
+        return kind(*children)
+    from functad.trees import classes as tree_classes  # noqa: PLC0415 - few programs have classes of their own
+
+    return tree_classes.put_together(kind, structure.data, children)
+
+
+def _steps(structure: Structure) -> list[str]:
+    kind = structure.kind
+    if kind in (dict, OrderedDict, defaultdict):
+        return [f"[{key!r}]" for key in structure.data[0]]
+    if kind in _REGISTERED:
+        steps = _REGISTERED[kind].steps
+        named = None if steps is None else steps(structure.data)
+        return [f".children[{i}]" for i in range(len(structure.children))] if named is None else named
+    if kind is not None and issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        return [f".{name}" for name in kind._fields]
+    if kind is not None and hasattr(kind, "__dataclass_fields__"):
+        return [f".{name}" for name in structure.data[0]]
+    return [f"[{i}]" for i in range(len(structure.children))]
+
+
+def difference(expected: Structure, found: Structure, name: str) -> str:
+    """Describe the first place where two structures differ."""
+    if expected.kind is not found.kind or expected.data != found.data:
+        return f"{name} should be {_describe(expected)}, not {_describe(found)}"
+    for left, right, step in zip(expected.children, found.children, _steps(expected), strict=True):
+        if left != right:
+            return difference(left, right, name + step)
+    return f"{name} differs"
+
+
+def _describe(structure: Structure) -> str:
+    if structure.kind is None:
+        return "a leaf"
+    if structure.kind is type(None):
+        return "None"
+    if structure.kind in (dict, OrderedDict, defaultdict):
+        return f"a {structure.kind.__name__} with keys {list(structure.data[0])}"
+    if structure.kind in (list, tuple):
+        return f"a {structure.kind.__name__} of {len(structure.children)}"
+    if structure.kind in _REGISTERED or hasattr(structure.kind, "__dataclass_fields__"):
+        return f"a {structure.kind.__name__}{_described_data(structure.data)}"
+    return f"a {structure.kind.__name__}"
+
+
+def _described_data(data: Any) -> str:
+    """Return what a message says of the data that two objects of one class may differ in: static fields, or anything else."""
+    if hasattr(data, "static"):
+        return f" with {', '.join(f'{name}={value!r}' for name, value in data.static)}" if data.static else ""
+    return "" if data is None else f" with {data!r}"
