@@ -10,8 +10,8 @@ from functad.expressions.spec import ArraySpec
 from functad.tracing.tensor import Tensor
 from functad.transforms.abstract import eval_shape, make_expressions
 from functad.transforms.grad import grad, value_and_grad, vjp
+from functad.transforms.jvp import jvp
 from functad.transforms.stop import stop_gradient
-from functad.transforms.walks.forward import jvp
 from functad.trees.functions import tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
 from functad.trees.structure import register_tree, static_field
 

@@ -16,10 +16,11 @@ from functad.expressions.evaluate import evaluate
 from functad.expressions.spec import dtype_of, spec_of
 from functad.places import here, name_of
 from functad.primitives.indexing.indexable import handed
+from functad.transforms import linearity
 from functad.transforms.calling.arguments import plain, shown
-from functad.transforms.calling.leaves import Flat, pull_leaves, pushed
 from functad.transforms.calling.results import apart_in_tree, owned
 from functad.transforms.closed_lists import Closed, close_bodies
+from functad.transforms.leaves import Flat, pull_leaves, pushed
 from functad.trees.structure import flatten
 
 
@@ -194,3 +195,5 @@ def _push_branch(branch: Flat, values: Sequence[Any], ts: Sequence[Any]) -> list
 
 COND = _primitive("cond")
 SWITCH = _primitive("switch")
+
+linearity.LOOKED_INTO[COND] = linearity.LOOKED_INTO[SWITCH] = linearity.in_branches

@@ -17,7 +17,7 @@ from functad.expressions.spec import ArraySpec, dtype_of, is_inexact, shape_of, 
 from functad.primitives.operands import absent
 from functad.rules.solver_primitive import JointPrimitive
 from functad.tracing.traces.base import REVERSE, Recorded, record
-from functad.transforms.calling.leaves import Flat, pull_leaves, pushed, replaced
+from functad.transforms.leaves import Flat, pull_leaves, pushed, replaced
 from functad.transforms.vmap import vmap
 
 

@@ -15,9 +15,10 @@ from functad.control.values import below, listing, unknown
 from functad.errors import ControlFlowError
 from functad.places import here, name_of
 from functad.primitives.batching import spread_out
-from functad.transforms.calling.leaves import pushed
+from functad.transforms import linearity
 from functad.transforms.calling.results import apart, guarded, owned, taken
 from functad.transforms.closed_lists import Closed, close_bodies
+from functad.transforms.leaves import pushed
 from functad.transforms.vmap import vmap
 
 
@@ -233,3 +234,5 @@ WHILE = Control(
     batch=_batch,
     doc="the derivatives of the steps, one after the other",
 )
+
+linearity.LOOKED_INTO[WHILE] = linearity.in_turns

@@ -18,10 +18,11 @@ from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, is_inexact, sha
 from functad.places import here, name_of
 from functad.primitives.batching import spread_out
 from functad.primitives.indexing.indexable import handed
+from functad.transforms import linearity
 from functad.transforms.calling.arguments import plain
-from functad.transforms.calling.leaves import pushed
 from functad.transforms.calling.results import apart, owned, taken
 from functad.transforms.closed_lists import Closed, close_bodies
+from functad.transforms.leaves import pushed
 from functad.transforms.walks.forward import zero_tangent
 from functad.trees.structure import Structure, flatten
 
@@ -298,3 +299,5 @@ SCAN = _Scan(
     batch=_batch,
     doc="the derivatives of the steps, one after the other",
 )
+
+linearity.LOOKED_INTO[SCAN] = linearity.in_rows

@@ -13,8 +13,8 @@ from typing import Any
 from functad.expressions.expressions import Constant, Expressions
 from functad.expressions.spec import is_inexact, strong_spec
 from functad.transforms.abstract import trace
-from functad.transforms.calling.leaves import pulled_with_results
 from functad.transforms.closed_lists import Closed, extract
+from functad.transforms.leaves import pulled_with_results
 from functad.transforms.walks.forward import with_zeros
 
 SHARED, FORWARD, BACKWARD = range(3)

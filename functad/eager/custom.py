@@ -31,7 +31,7 @@ from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import ONLOOKER, Recorded, awake, idle
 from functad.tracing.views import clone
 from functad.transforms.calling.decorators import derivative, remake
-from functad.transforms.calling.leaves import replaced
+from functad.transforms.leaves import replaced
 from functad.trees.structure import Structure
 
 P = ParamSpec("P")

@@ -21,8 +21,8 @@ from functad.implicit.linear_solve import LIVE, Leaves, packed, unpacked
 from functad.places import here
 from functad.rules.solver_primitive import JointPrimitive
 from functad.tracing.traces.base import Recorded
-from functad.transforms.calling.leaves import pull_leaves, push_leaves, pushed, replaced
 from functad.transforms.grad import pulled_back
+from functad.transforms.leaves import pull_leaves, push_leaves, pushed, replaced
 from functad.transforms.walks.forward import with_zeros, zero_tangent
 
 IMPLICIT = ("Radau", "BDF", "LSODA")

@@ -23,11 +23,11 @@ from functad.primitives.operands import innermost
 from functad.rules.solver_primitive import JointPrimitive
 from functad.tracing.traces.base import Recorded
 from functad.transforms.calling.arguments import plain
-from functad.transforms.calling.leaves import Linearized, pull_leaves, push_leaves
 from functad.transforms.calling.promises import TRUSTED
 from functad.transforms.calling.results import owned
 from functad.transforms.closed_lists import Closed, close
 from functad.transforms.grad import vjp
+from functad.transforms.leaves import Linearized, pull_leaves, push_leaves
 from functad.transforms.linearity import linear_list
 from functad.transforms.walks.forward import with_zeros
 from functad.trees.structure import Structure, flatten

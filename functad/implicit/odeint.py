@@ -15,9 +15,9 @@ from functad.places import here, name_of
 from functad.primitives.operands import as_operand, innermost
 from functad.tracing.traces.base import Recorded
 from functad.transforms.calling.arguments import plain
-from functad.transforms.calling.leaves import replaced
 from functad.transforms.calling.results import guarded, owned
 from functad.transforms.closed_lists import closed_anywhere
+from functad.transforms.leaves import replaced
 from functad.trees.structure import LEAF, Structure, flatten
 
 

@@ -24,11 +24,11 @@ from functad.primitives.operands import innermost
 from functad.rules.solver_primitive import JointPrimitive
 from functad.tracing.traces.base import Recorded
 from functad.transforms.calling.arguments import plain
-from functad.transforms.calling.leaves import pull_leaves, push_leaves, replaced
 from functad.transforms.calling.results import owned
 from functad.transforms.calling.selection import Selection
 from functad.transforms.closed_lists import Closed, closed_at
 from functad.transforms.grad import gradient_function
+from functad.transforms.leaves import pull_leaves, push_leaves, replaced
 from functad.trees.functions import tree_map
 from functad.trees.structure import Structure, flatten
 

@@ -12,8 +12,8 @@ from functad.expressions.spec import PYTHON_SCALARS, shape_of
 from functad.primitives.operands import zeros_for
 from functad.rules.call import Rules, apply
 from functad.tracing.traces.base import Recorded, awake
-from functad.transforms.calling.leaves import replaced
 from functad.transforms.calling.seeds import inexact
+from functad.transforms.leaves import replaced
 from functad.trees.structure import Structure, flatten
 
 _FIXED = (*PYTHON_SCALARS, str, bytes, type, np.dtype)

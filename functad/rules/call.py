@@ -25,8 +25,8 @@ from functad.tracing.constants import held
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import ABSTRACT, FORWARD, Recorded, Recorder, awake, escaped, new_input, record
 from functad.transforms.calling.arguments import traced
-from functad.transforms.calling.leaves import pulled, replaced
 from functad.transforms.calling.results import apart, guarded
+from functad.transforms.leaves import pulled, replaced
 from functad.trees.functions import tree_map
 from functad.trees.structure import flatten
 

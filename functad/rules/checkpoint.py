@@ -24,8 +24,8 @@ from functad.tracing.traces.following import explained
 from functad.transforms.abstract import listed
 from functad.transforms.calling.arguments import plain
 from functad.transforms.calling.decorators import remake
-from functad.transforms.calling.leaves import pulled, pushed, replaced
 from functad.transforms.closed_lists import Closed, Noting, NoValueError, close
+from functad.transforms.leaves import pulled, pushed, replaced
 from functad.trees.functions import tree_map
 from functad.trees.structure import Structure, flatten
 

@@ -24,8 +24,8 @@ from functad.rules.call import Rules, apply
 from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.following import explained
 from functad.transforms.calling.arguments import plain
-from functad.transforms.calling.leaves import pulled, pushed, replaced
 from functad.transforms.calling.results import guarded, own_results, owned
+from functad.transforms.leaves import pulled, pushed, replaced
 from functad.trees.structure import Structure, difference, flatten
 
 

@@ -16,8 +16,8 @@ from functad.rules.results import cotangents_of, of_all_examples, tangents_of
 from functad.rules.trials import specs_of, try_linear, try_value
 from functad.tracing.traces.base import Recorded
 from functad.transforms.calling.arguments import check_result, plain
-from functad.transforms.calling.leaves import replaced
 from functad.transforms.calling.results import guarded
+from functad.transforms.leaves import replaced
 from functad.transforms.walks.forward import with_zeros, zero_tangent
 from functad.trees.functions import tree_map
 from functad.trees.structure import Structure, flatten

@@ -18,7 +18,7 @@ from functad.places import here, warn
 from functad.rules.call import Rules
 from functad.rules.numerical import Differences
 from functad.tracing.traces.base import Recorded
-from functad.transforms.calling.leaves import replaced
+from functad.transforms.leaves import replaced
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from functad.errors import NothingComparedError, WrongDerivativeError
 from functad.testing.gradients import check_grads
 from functad.testing.numerical import central_difference, complex_step, directional_derivative
 from functad.testing.primitive_checks import check_complete, check_primitive
-from functad.testing.programs import Program, draw_program
+from functad.testing.programs.program import Program, draw_program
 from functad.testing.rule_checks import check_rules
 from functad.testing.sample_calls import Call, InputSource, calls, every_entry
 

@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from functad.testing.program_checks import CHECKS, Examination, Finding, as_list, like
-from functad.testing.program_nests import NEST_CHECKS, Nest, NestExamination, draw_nest
-from functad.testing.program_shrink import shrink
-from functad.testing.programs import Program, draw_program
+from functad.testing.programs.checks import CHECKS, Examination, Finding, as_list, like
+from functad.testing.programs.nests import NEST_CHECKS, Nest, NestExamination, draw_nest
+from functad.testing.programs.program import Program, draw_program
+from functad.testing.programs.shrink import shrink
 
 BLOCK = 250
 """How many programs a process checks before it reports."""

@@ -19,7 +19,7 @@ from functad.places import name_of
 from functad.testing.differences import Measured, measure
 from functad.testing.numerical import random_like
 from functad.transforms.grad import pulled_back
-from functad.transforms.walks.forward import pushed_along
+from functad.transforms.jvp import pushed_along
 from functad.trees.structure import Structure, flatten
 
 Mode = Literal["rev", "fwd"]

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.testing.programs import Program, draw_program
+from functad.testing.programs.program import Program, draw_program
 
 try:
     from hypothesis import strategies as st

@@ -31,7 +31,7 @@ from functad.tracing.traces import base as recording
 from functad.tracing.traces.base import ABSTRACT, REVERSE, Recorded, Recorder, awake
 from functad.tracing.views import clone, note_if_view
 from functad.transforms.abstract import listed, trace
-from functad.transforms.calling.leaves import Flat
+from functad.transforms.leaves import Flat
 from functad.trees.structure import Structure, flatten
 
 

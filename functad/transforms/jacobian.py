@@ -1,9 +1,9 @@
 """`jacobian` and its forms: all rows, or all columns, of the derivative of a function that returns arrays.
 
 The function runs once, on concrete values; only cotangents or tangents are batched (see `functad.transforms.calling.seeds`), so
-masks and branches on values work inside of it. Reverse mode costs a row for each element of the result, forward mode a column for
-each of the arguments. `mode="auto"` records for reverse mode, and where there are more results than arguments it takes columns
-from that same trace, by pulling back through a backward walk: no second run of the function, whatever the shapes are.
+masks and branches on values work inside of it. Reverse mode costs a row for each element of the result, forward mode a column
+for each of the arguments. `mode="auto"` records for reverse mode, and where there are more results than arguments it takes
+columns from that same trace, by pulling back through a backward walk: no second run of the function, whatever the shapes are.
 """
 
 from __future__ import annotations

@@ -9,19 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from functad.control.branches import COND, SWITCH
-from functad.control.loops import WHILE
-from functad.control.scan import SCAN
 from functad.errors import AbstractValueError, FunctadError, NotLinearError
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import is_inexact
 from functad.places import here, line_of, name_of
 from functad.primitives.entry import Plan, Primitive
-from functad.rules.call import OneCall
 from functad.tracing.traces.base import ABSTRACT, Recorded, Recorder
 from functad.transforms.abstract import listed, trace
-from functad.transforms.calling.leaves import replaced
 from functad.transforms.calling.promises import TRUSTED, is_additive
+from functad.transforms.leaves import replaced
 
 FIXED, LINEAR = "fixed", "linear"
 """What a value can be, beside bent: then it is the `Bend`."""
@@ -112,7 +108,7 @@ def _through(expressions: Expressions, equation: Equation, given: list[State], s
     primitive, count = equation.primitive, len(equation.outputs)
     if all(state is FIXED for state in given):
         return [FIXED] * count
-    inside = _INSIDE.get(primitive)
+    inside = LOOKED_INTO.get(primitive)
     if inside is not None:
         return inside(equation, given, slot)
     bend = next((state for state in given if isinstance(state, Bend)), None)
@@ -152,9 +148,9 @@ def is_linear(plan: Plan) -> bool:
 def _list_of(expressions: Expressions, equation: Equation) -> Expressions | None:
     """Return the list of a function with rules of its own, or of a checkpoint; `None` if the equation holds none."""
     primitive = equation.primitive
-    if not isinstance(primitive, OneCall) or primitive.value is None:
+    value = getattr(primitive, "value", None)
+    if value is None:
         return None
-    value = primitive.value
     fixed = [source.value if isinstance(source, Constant) else None for source in equation.inputs]
     places = [i for i, source in enumerate(equation.inputs) if not isinstance(source, Constant)]
     specs = tuple([expressions.specs[source] for source in equation.inputs if not isinstance(source, Constant)])
@@ -181,14 +177,16 @@ def _is_additive(expressions: Expressions, equation: Equation, moving: Sequence[
     return is_additive(compute, likes)
 
 
-def _in_branches(equation: Equation, given: list[State], slot: int) -> Sequence[State]:
+def in_branches(equation: Equation, given: list[State], slot: int) -> Sequence[State]:
+    """Look into the branches of which one is chosen by the first input."""
     if given[0] is not FIXED:
         return [Bend(equation.primitive.name, slot)] * len(equation.outputs)
     found = [_results_of(branch, given[1:], slot) for branch in equation.params["branches"]]
     return [_joined(column) for column in zip(*found, strict=True)]
 
 
-def _in_rows(equation: Equation, given: list[State], slot: int) -> Sequence[State]:
+def in_rows(equation: Equation, given: list[State], slot: int) -> Sequence[State]:
+    """Look into the body of a scan, as often as another carry turns out to depend on the arguments."""
     count = equation.params["carries"]
     carries = given[:count]
     while True:  # each turn another carry may move, or bend
@@ -198,19 +196,15 @@ def _in_rows(equation: Equation, given: list[State], slot: int) -> Sequence[Stat
             return [*carries, *found[count:]]
 
 
-def _in_turns(equation: Equation, given: list[State], slot: int) -> Sequence[State]:
-    carries = _in_rows(equation, given, slot)
+def in_turns(equation: Equation, given: list[State], slot: int) -> Sequence[State]:
+    """Look into the body and the condition of a loop."""
+    carries = in_rows(equation, given, slot)
     test = _results_of(equation.params["cond"], [*carries, *given[len(carries) :]], slot)
     return carries if test[0] is FIXED else [Bend(equation.primitive.name, slot)] * len(carries)
 
 
-_INSIDE: dict[Primitive, Callable[[Equation, list[State], int], Sequence[State]]] = {
-    COND: _in_branches,
-    SWITCH: _in_branches,
-    SCAN: _in_rows,
-    WHILE: _in_turns,
-}
-"""How the primitives that hold lists are looked into."""
+LOOKED_INTO: dict[Primitive, Callable[[Equation, list[State], int], Sequence[State]]] = {}
+"""How the primitives that hold lists are looked into; control flow fills it."""
 
 
 def _joined(states: Sequence[State]) -> State:

@@ -31,7 +31,8 @@ from functad.transforms.calling.seeds import check_chunk_size, chunks, identity_
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
 from functad.transforms.grad import gradient_function, pulled_back
 from functad.transforms.jacobian import Options, jacobian_function, pushed_size
-from functad.transforms.walks.forward import push_through, pushed_along
+from functad.transforms.jvp import pushed_along
+from functad.transforms.walks.forward import push_through
 from functad.trees.structure import flatten
 
 P = ParamSpec("P")

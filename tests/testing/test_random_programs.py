@@ -14,9 +14,9 @@ import functad
 from functad.errors import AbstractValueError
 from functad.primitives.entry import ENTRIES
 from functad.testing import NothingComparedError, WrongDerivativeError, check_grads
-from functad.testing.program_drafts import FAMILIES, STATEMENTS
-from functad.testing.program_text import literal
-from functad.testing.programs import Program, draw_program
+from functad.testing.programs.drafts import FAMILIES, STATEMENTS
+from functad.testing.programs.program import Program, draw_program
+from functad.testing.programs.text import literal
 from functad.testing.strategies import programs
 from functad.trees.structure import flatten
 
@@ -219,14 +219,14 @@ def test_all_families_and_most_entries_occur():
 
 
 def test_new_entries_take_part_by_themselves():
-    from functad.testing import program_entries
+    from functad.testing.programs import entries as program_entries
 
     names = {row[0] for row in program_entries._sampled()}
     assert {"np.linalg.svd", "np.interp", "np.fft.irfft", "np.nanmedian", "np.einsum"} <= names
 
 
 def test_programs_write_no_files(tmp_path, monkeypatch):
-    from functad.testing import program_entries
+    from functad.testing.programs import entries as program_entries
 
     monkeypatch.chdir(tmp_path)
     for seed in range(300):

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 import functad
 from functad.errors import AbstractValueError, ConversionError, FunctadError, UnsupportedError
 from functad.testing.numerical import error
-from functad.testing.programs import Program
+from functad.testing.programs.program import Program
 from functad.testing.strategies import programs
 from functad.trees.structure import flatten
 

@@ -7,8 +7,8 @@ import functad
 from functad.errors import AbstractValueError
 from functad.expressions.spec import spec_of
 from functad.tracing.traces.base import Recorded
-from functad.transforms.calling.leaves import Linearized, pull_leaves, push_leaves
 from functad.transforms.closed_lists import NoValueError, closed_anywhere, closed_at
+from functad.transforms.leaves import Linearized, pull_leaves, push_leaves
 
 X = np.array([0.5, -1.5])
 

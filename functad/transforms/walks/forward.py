@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from functad.errors import InputError, StructureError
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, ArraySpec, dtype_of, shape_of
-from functad.places import here, name_of
 from functad.primitives.entry import KEEP_NOTHING, KEEP_ONE, MAPS, PASSES, PRODUCTS, SCALES, SUMS, Plan
 from functad.primitives.indexing.write import ADD_TO, is_alone, put
 from functad.primitives.operands import innermost, is_traced, zeros_for
 from functad.primitives.safe import has_nan
-from functad.tracing.constants import held_input
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import FORWARD, REVERSE, Recorded, Recorder, new_input
-from functad.transforms.calling.arguments import check_like, check_result, enter, lower, split_aux, traced
-from functad.transforms.calling.results import foreign_to, own_results
-from functad.transforms.calling.selection import Selection
+from functad.tracing.traces.base import REVERSE, Recorded, Recorder, new_input
 from functad.transforms.walks.reverse import pull_back, pull_record, seeded
 from functad.transforms.walks.silence import in_silence
 from functad.trees.structure import flatten
@@ -299,67 +293,6 @@ def fit(t: Any, spec: Any) -> Any:
             t = t.real
         t = dtype.type(t) if type(t) in PYTHON_SCALARS else t.astype(dtype)
     return t if shape_of(t) == shape else np.broadcast_to(t, shape)
-
-
-def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
-    """Evaluate `f` and push tangents forward: `(f(x), J(x) t)`.
-
-    Args:
-        f: a function of NumPy code.
-        primals: its arguments, all of which are differentiated: arrays, numbers or trees of them.
-        tangents: a direction for each argument, of its structure, shapes and dtypes.
-        has_aux: `f` returns a pair `(value, aux)`.
-
-    Returns:
-        `(value, tangent)`, or `(value, tangent, aux)`; the tangent has the structure, shapes and dtypes of the value.
-
-    Raises:
-        InputError: an argument cannot be differentiated.
-        StructureError: the tangents do not match the arguments.
-
-    Example:
-        >>> import numpy as np
-        >>> value, tangent = jvp(np.sin, (np.array([0.0, 1.0]),), (np.array([1.0, 2.0]),))
-        >>> tangent.round(4)
-        array([1.    , 1.0806])
-    """
-    return pushed_along("jvp", f, primals, tangents, has_aux=has_aux)
-
-
-def pushed_along(
-    transform: str, f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *, has_aux: bool = False
-) -> Any:
-    """Return what `jvp` does, under the name of the transform that the user called."""
-    if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
-        raise InputError(
-            f"{transform} of {name_of(f)}, called at {here()}: primals and tangents are the tuples of all arguments; "
-            f"write {transform}(f, (x,), (t,)) for one."
-        )
-    if len(primals) != len(tangents):
-        raise StructureError(
-            f"{transform} of {name_of(f)}, called at {here()}: {len(primals)} primals but {len(tangents)} tangents."
-        )
-    selection = Selection(transform, f, tuple(range(len(primals))), None)
-    recorder = Recorder(FORWARD, transform, f)
-    inputs = enter(recorder, selection, tuple(primals), {})
-    given: list[Any] = []
-    for i, (structure, tangent) in enumerate(zip(inputs.structures, tangents, strict=True)):
-        values = inputs.primals[len(given) : len(given) + structure.leaves]
-        given.extend(check_like(tangent, structure, values, f"tangents[{i}]", "primal"))
-    given = [held_input(t, recorder) if type(t) is np.ndarray else t for t in given]
-    out, aux = split_aux(traced(recorder, f, inputs.args, {}), has_aux, selection)
-    leaves, structure = flatten(out)
-    for leaf, path in zip(leaves, structure.paths("result"), strict=True):
-        check_result(leaf, path, transform, f)
-    quick = recorder.plain and PLAIN.issuperset(map(type, inputs.primals)) and PLAIN.issuperset(map(type, given))
-    found = push_through(recorder, given, leaves, quick=quick)
-    values = [lower(leaf, recorder) for leaf in leaves]
-    zeros = with_zeros(found, values)
-    rest, form = flatten(lower(aux, recorder)) if has_aux else ([], structure)
-    known = [*inputs.primals, *given, *foreign_to(recorder, [*leaves, *flatten(aux)[0]] if has_aux else leaves)]
-    own, count = own_results([*values, *zeros, *rest], known), len(values)
-    result = structure.unflatten(own[:count]), structure.unflatten(own[count : 2 * count])
-    return (*result, form.unflatten(own[2 * count :])) if has_aux else result
 
 
 def push_through(recorder: Recorder, tangents: Sequence[Any], outs: Sequence[Any], *, quick: bool = False) -> list[Any]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from functad.testing.program_drafts import Draft, broadcasts, line, statement
-from functad.testing.program_text import Impossible
+from functad.testing.programs.drafts import Draft, broadcasts, line, statement
+from functad.testing.programs.text import Impossible
 
 NUMBERS = (
     "2.0",

@@ -11,10 +11,19 @@ import numpy as np
 
 import functad
 from functad.testing.differences import measure
-from functad.testing.program_checks import DisagreementError, Finding, NothingToCompare, as_list, checked, dtype_of, like, plain
-from functad.testing.program_drafts import Choose
-from functad.testing.program_layers import CONTAINERS, NEUTRAL, OUTERMOST, PRELUDE, PULLS, PUSHES, container
-from functad.testing.programs import Program, draw_program, written_out
+from functad.testing.programs.checks import (
+    DisagreementError,
+    Finding,
+    NothingToCompare,
+    as_list,
+    checked,
+    dtype_of,
+    like,
+    plain,
+)
+from functad.testing.programs.drafts import Choose
+from functad.testing.programs.layers import CONTAINERS, NEUTRAL, OUTERMOST, PRELUDE, PULLS, PUSHES, container
+from functad.testing.programs.program import Program, draw_program, written_out
 
 NEST_CHECKS = ("nest", "differences", "over_reverse", "over_forward")
 KINDS = {"pull": PULLS, "push": PUSHES, "neutral": NEUTRAL}

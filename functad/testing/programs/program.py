@@ -11,11 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from functad.testing import program_entries, program_lines, program_numbers, program_scratch, program_views  # noqa: F401
-from functad.testing.program_drafts import FAMILIES, LARGE_SIZE, LARGEST_SIZE, STATEMENTS, Choose, Draft
-from functad.testing.program_inputs import draw_inputs
-from functad.testing.program_text import literal
-from functad.testing.program_writes import new_buffer
+from functad.testing.programs import entries as program_entries  # noqa: F401
+from functad.testing.programs import lines as program_lines  # noqa: F401
+from functad.testing.programs import numbers as program_numbers  # noqa: F401
+from functad.testing.programs import scratch as program_scratch  # noqa: F401
+from functad.testing.programs import views as program_views  # noqa: F401
+from functad.testing.programs.drafts import FAMILIES, LARGE_SIZE, LARGEST_SIZE, STATEMENTS, Choose, Draft
+from functad.testing.programs.inputs import draw_inputs
+from functad.testing.programs.text import literal
+from functad.testing.programs.writes import new_buffer
 
 
 @dataclass(frozen=True)

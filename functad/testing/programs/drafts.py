@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.testing.program_text import Impossible
+from functad.testing.programs.text import Impossible
 
 Choose = Callable[[int], int]
 """`choose(n)` returns one of `0 ... n - 1`: all that is random in a program goes through it."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from functad.testing.program_drafts import LARGEST_SIZE, Draft
-from functad.testing.program_text import literal
+from functad.testing.programs.drafts import LARGEST_SIZE, Draft
+from functad.testing.programs.text import literal
 
 LAYOUTS = (
     "{0}",

@@ -8,9 +8,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from functad.testing.program_nests import KINDS, Layer, Nest
-from functad.testing.program_text import literal
-from functad.testing.programs import Program, is_binding
+from functad.testing.programs.nests import KINDS, Layer, Nest
+from functad.testing.programs.program import Program, is_binding
+from functad.testing.programs.text import literal
 
 P = TypeVar("P", bound=Program)
 

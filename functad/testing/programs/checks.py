@@ -20,7 +20,7 @@ import functad
 from functad.errors import AbstractValueError, FunctadError
 from functad.primitives.elementwise.conversion import copy_alike
 from functad.testing.differences import Measured, measure
-from functad.testing.programs import Program, written_out
+from functad.testing.programs.program import Program, written_out
 
 INSIDE = Path(functad.__file__).parent
 
@@ -306,9 +306,10 @@ def like(x: Any, values: Any) -> Any:
         return x.dtype.type(values)
     if x.flags.c_contiguous:
         return np.asarray(values, x.dtype)
+    if 0 in x.strides:  # elements that share their memory have one value
+        one = tuple([slice(None) if stride else slice(1) for stride in x.strides])
+        return np.broadcast_to(like(x[one].copy("K"), np.asarray(values)[one]), x.shape)
     made = copy_alike(x)
-    if not made.flags.writeable:  # elements that share their memory have one value
-        made = np.empty_like(x)
     made[...] = values
     return made
 

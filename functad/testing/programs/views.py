@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from functad.testing.program_drafts import FAMILIES, Draft, line, statement
-from functad.testing.program_text import Impossible
+from functad.testing.programs.drafts import FAMILIES, Draft, line, statement
+from functad.testing.programs.text import Impossible
 
 ORDERS = ("C", "F", "A", "K")
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from functad.primitives import vocabulary
 from functad.primitives.entry import ENTRIES, Entry, Primitive
-from functad.testing.program_drafts import Draft, broadcasts, line
-from functad.testing.program_text import Impossible, literal
+from functad.testing.programs.drafts import Draft, broadcasts, line
+from functad.testing.programs.text import Impossible, literal
 from functad.testing.sample_calls import InputSource, is_constant
 from functad.trees.structure import flatten
 

@@ -14,7 +14,8 @@ from functad.primitives.operands import is_absent
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import FORWARD, REVERSE, Recorded, Recorder, new_input
 from functad.transforms.calling.arguments import as_dtype, lower, traced
-from functad.transforms.walks.forward import jvp, push_through, with_zeros
+from functad.transforms.jvp import jvp
+from functad.transforms.walks.forward import push_through, with_zeros
 from functad.transforms.walks.reverse import pull_through, seeded
 
 Flat = Callable[..., Sequence[Any]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from functad.primitives.entry import ENTRIES
-from functad.testing.program_drafts import Draft, broadcasts, line
+from functad.testing.programs.drafts import Draft, broadcasts, line
 
 # Elementwise
 
