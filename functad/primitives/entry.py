@@ -125,7 +125,6 @@ class Plan:
         careful: the same, for where the product of a zero and an infinity may be among them.
         step: how derivatives pass the record of a short way.
         selects: the primitive is one that selects.
-        spends: a rule in place of `single` for when nobody reads the first of what was saved again; `None` if there is none.
         fresh: the rules make new arrays, which nobody else holds: so do elementwise rules that compute with some value.
     """
 
@@ -148,7 +147,6 @@ class Plan:
         "selects",
         "separate",
         "single",
-        "spends",
         "step",
     )
 
@@ -173,7 +171,6 @@ class Plan:
             self.pushes = primitive.like_the_rules(primitive.pushes, active, wants) or self.careful
             self.careful = self.careful or self.pushes
         self.selects = primitive.selects
-        self.spends = primitive.spends[active[0]] if self.single is not None and primitive.spends is not None else None
         self.elementwise = primitive.kind == "elementwise"
         self.fresh = self.elementwise and all(not values.isdisjoint(names) for names in wants)
         if self.single is not None and len(picks[0]) == 1:
@@ -195,7 +192,7 @@ class Plan:
             return self.primitive.steps[count - 1]
         if self.single is None:
             return PAIRS if self.separate and count == 2 else OTHER
-        return OTHER if self.keep == KEEP_GATHER or self.spends is not None else (CALLS, MAPS, PICKS)[self.keep]
+        return OTHER if self.keep == KEEP_GATHER else (CALLS, MAPS, PICKS)[self.keep]
 
 
 def _made_pick(body: str, derived: Mapping[str, Callable[..., Any]]) -> Callable[[Any, Any, Any], Any]:
@@ -284,7 +281,6 @@ class Primitive(Entry):
         partial: by some argument the derivative is not known.
         pushes: JVP rules, one for each array argument, that read the same as the VJP rules, where these are other formulas; or
             that are quicker than `jvps`, for plain arrays where no zero meets an infinity.
-        spends: VJP rules that may write into the first array that they read, for where the record alone holds it; or `None`.
         steps: how derivatives pass a record with one differentiated input, and with two; `None` if the rules tell.
         lost: `lost(t, *saved)`, with what both rules read, says for each result whether its cotangent is to be looked at (if
             none of these is used, all are): the VJP rule finds there what tangents lack in the direction `t`. Empty if nothing.
@@ -302,7 +298,6 @@ class Primitive(Entry):
     looked_at_by: tuple[Primitive, ...] = ()
     batch: Callable[..., Any] | None = None
     pushes: tuple[Rule, ...] | None = None
-    spends: tuple[Rule | None, ...] | None = None
     steps: tuple[int, int] | None = None
     linear_by: Callable[[Any], Container[int]] | None = None
     owner: Any = None

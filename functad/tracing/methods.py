@@ -17,6 +17,7 @@ from functad.primitives import vocabulary
 from functad.primitives.arranging.broadcast import as_shape
 from functad.primitives.arranging.reshape import (
     RESHAPE,
+    TRANSPOSE,
     complete_shape,
     in_c_order,
     in_fortran_order,
@@ -34,7 +35,6 @@ from functad.primitives.indexing.write import Step
 from functad.primitives.operands import TensorGivenError
 from functad.primitives.reductions import extremes, scans, statistics
 from functad.primitives.reductions import sums as reductions
-from functad.tracing.arranging import reshaped, transposed
 from functad.tracing.traces.base import record
 from functad.tracing.views import enter, origin_of
 from functad.tracing.writing import by_name, into
@@ -97,13 +97,13 @@ class ArrayMethods:
         """The transpose: all axes in reverse order."""
         ndim = len(self.shape)
         if ndim == 2:
-            return transposed(self, (1, 0))
-        return self if ndim < 2 else transposed(self, tuple(range(ndim - 1, -1, -1)))
+            return record(TRANSPOSE, (self,), {"axes": (1, 0)})
+        return self if ndim < 2 else record(TRANSPOSE, (self,), {"axes": tuple(range(ndim - 1, -1, -1))})
 
     @property
     def mT(self: Any) -> Any:  # noqa: N802
         """The transpose of the matrices in the last two axes."""
-        return transposed(self, (1, 0)) if len(self.shape) == 2 else matrix_transpose(self)
+        return self.T if len(self.shape) == 2 else matrix_transpose(self)
 
     @property
     def real(self) -> Any:
@@ -142,7 +142,7 @@ class ArrayMethods:
         """As `np.reshape`; the shape may be given as one tuple or as several integers."""
         wanted = as_shape(shape[0] if len(shape) == 1 else shape)
         if order == "C" and copy is None:
-            return reshaped(self, complete_shape(self.shape, wanted))
+            return record(RESHAPE, (self,), {"shape": complete_shape(self.shape, wanted)})
         return reshape(self, wanted, order, copy=copy)
 
     def ravel(self, order: str | None = "C") -> Any:

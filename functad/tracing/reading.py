@@ -14,11 +14,18 @@ from typing import Any
 import numpy as np
 
 from functad.primitives.arranging.reshape import RESHAPE
-from functad.primitives.indexing.index_parts import OTHER, PART, WIDENS, holds_tensors, plain_index, way_of_reading
+from functad.primitives.indexing.index_parts import (
+    OTHER,
+    PART,
+    WIDENS,
+    holds_tensors,
+    plain_index,
+    shape_widened,
+    way_of_reading,
+)
 from functad.primitives.indexing.read import GETITEM, gather
-from functad.tracing.arranging import is_short, widened
 from functad.tracing.constants import held, with_arrays
-from functad.tracing.traces.base import Recorded
+from functad.tracing.traces.base import Recorded, record
 from functad.tracing.views import note_view, shares
 
 _getframe = sys._getframe
@@ -26,6 +33,14 @@ _float64 = np.float64
 _ndarray = np.ndarray
 _PLAN = GETITEM.reverse_plan((0,))
 _RESHAPE = RESHAPE.reverse_plan((0,))
+
+
+def _widened(x: Any, index: tuple[Any, ...]) -> Any:
+    """Return `x[index]` if the index only adds axes, so that all is read; `None` if it does otherwise."""
+    if index == () == x.shape:
+        return None  # a number, and no view
+    shape = shape_widened(x.shape, index)
+    return None if shape is None else record(RESHAPE, (x,), {"shape": shape})
 
 
 class Reading:
@@ -39,13 +54,13 @@ class Reading:
             way = way_of_reading(index)
             if way is OTHER:
                 index = plain_index(index)
-                wider = widened(self, (None,) if index is None else index) if type(index) is tuple or index is None else None
+                wider = _widened(self, (None,) if index is None else index) if type(index) is tuple or index is None else None
                 if wider is not None:
                     return wider
                 if type(index) is not slice and holds_tensors(index):
                     return gather(self, index)
-            elif way is WIDENS and not is_short(self):
-                wider = widened(self, index)
+            elif way is WIDENS:
+                wider = _widened(self, index)
                 if wider is not None:
                     return wider
         recorder = self.recorder

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from operator import is_not
-from sys import _getframe, getrefcount
+from sys import _getframe
 from typing import Any
 
 import numpy as np
@@ -215,9 +215,7 @@ def _walk(equations: list[Any], cotangents: list[Any], inputs: int, consume: boo
                 scattered = True
                 continue
             fitted = True
-            if plan.spends is not None and consume and specs is None and not careful and _is_spare(saved):
-                ct, fitted = plan.spends(g, *saved), False
-            elif specs is None and not by_array:
+            if specs is None and not by_array:
                 ct = single(g, saved) if keep == KEEP_ONE else single(g) if keep == KEEP_NOTHING else single(g, *saved)
                 fitted = careful and (type(ct) is not _float64 or ct != ct)
             if fitted:
@@ -230,21 +228,6 @@ def _walk(equations: list[Any], cotangents: list[Any], inputs: int, consume: boo
         else:
             accumulate(cotangents, owned, slots, ct)
     return guard
-
-
-def _references(saved: tuple[Any, ...]) -> int:
-    return getrefcount(saved[0])
-
-
-_HELD_ONCE = _references((object(),))
-
-
-def _is_spare(saved: tuple[Any, ...]) -> bool:
-    """Say whether the first of what a record saved is a large array that it alone holds, so that it can be written to."""
-    if _references(saved) != _HELD_ONCE:
-        return False
-    a = saved[0]
-    return type(a) is _ndarray and a.nbytes >= _LARGE and a.base is None and bool(a.flags.writeable)
 
 
 def _pull_several(equation: Any, index: int, g: Any, cotangents: list[Any], owned: bytearray) -> None:
@@ -382,25 +365,13 @@ def _pull_fitted(plan: Plan, rule: Any, g: Any, args: tuple[Any, ...], spec: Any
     """
     if spec is not None and plan.elementwise and not args:  # the rule is a sign at most, and what was summed is smaller
         return rule(fit(g, spec))
-    if careful:
-        ct = product(g, args[0]) if plan.primitive is MULTIPLY else mended(rule(g, *args), g)
-    elif spec is not None and spec[0] == () and plan.primitive is MULTIPLY and _same_layout(g, args[0]):
-        ct = g.reshape(-1).dot(args[0].reshape(-1))
-    else:
+    if not careful:
         ct = rule(g, *args)
+    elif plan.primitive is MULTIPLY:
+        ct = product(g, args[0])
+    else:
+        ct = mended(rule(g, *args), g)
     return ct if spec is None else fit(ct, spec)
-
-
-def _same_layout(x: Any, y: Any) -> bool:
-    """Say whether the sum of products of two operands can be taken as one product of vectors."""
-    return (
-        type(x) is _ndarray
-        and type(y) is _ndarray
-        and x.shape == y.shape
-        and x.dtype is y.dtype
-        and x.flags.c_contiguous
-        and y.flags.c_contiguous
-    )
 
 
 def fit(ct: Any, spec: tuple[tuple[int, ...] | None, Any]) -> Any:

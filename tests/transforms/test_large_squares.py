@@ -1,53 +1,31 @@
-"""Squares of large arrays that nobody else holds are pulled back in their place; all others stay what they are."""
+"""Squares of large arrays: the arrays that a trace holds, and those that it hands out, stay what they are."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pytest
 
 import functad
-from functad.primitives.elementwise.arithmetic import POWER
 
 RNG = np.random.default_rng(0)
 A, X = RNG.normal(size=(40, 30)), RNG.normal(size=(30, 400))
 Y = A @ X
-PLAN = POWER.reverse_plan((0,))
-
-
-@pytest.fixture
-def spent() -> Iterator[list[Any]]:
-    """Return the list of the shapes that were written into."""
-    rule, shapes = PLAN.spends, []
-    assert rule is not None
-
-    def spy(g: Any, x: Any, y: Any) -> Any:
-        out = rule(g, x, y)
-        if out is x:
-            shapes.append(x.shape)
-        return out
-
-    PLAN.spends = spy
-    yield shapes
-    PLAN.spends = rule
 
 
 def close(found: Any, expected: Any) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-9)
 
 
-def test_a_square_of_a_temporary_is_done_in_its_place(spent: list[Any]) -> None:
+def test_squares_of_temporaries() -> None:
     close(functad.grad(lambda x: np.sum((A @ x) ** 2))(X), 2 * A.T @ Y)
     close(functad.grad(lambda x: np.sum(np.sum((A @ x) ** 2, axis=0) ** 3))(X), A.T @ (6 * np.sum(Y**2, 0) ** 2 * Y))
     close(functad.grad(lambda x: np.sum((A @ x) ** 2 * Y))(X), A.T @ (2 * Y * Y))
     close(functad.grad(lambda x: np.sum((A @ x) ** 2.0 + np.sin(A @ x)))(X), A.T @ (2 * Y + np.cos(Y)))
     close(functad.grad(lambda x: np.sum((r := A @ x) ** 2) + np.sum(r.T[:2] ** 2))(X)[:, 2:], (2 * A.T @ Y)[:, 2:])
-    assert spent == [Y.shape] * 5  # what viewed the last one was pulled back before
 
 
-def test_it_takes_no_other_array(spent: list[Any]) -> None:
+def test_arrays_that_are_handed_out_or_given() -> None:
     def residuals(x: Any) -> Any:
         return A.astype(x.dtype) @ x
 
@@ -66,8 +44,6 @@ def test_it_takes_no_other_array(spent: list[Any]) -> None:
 
     close(functad.grad(keep)(X), 2 * A.T @ Y)
     close(kept[0], Y)
-    assert spent in ([], [Y.shape])  # as stop_gradient gave the array itself, or a copy
-    spent.clear()
     x = X.copy()
     close(functad.grad(lambda x: np.sum(x**2))(x), 2 * X)
     close(functad.grad(lambda p: np.sum(p["x"] ** 2))({"x": X * 1.0})["x"], 2 * X)
@@ -75,10 +51,9 @@ def test_it_takes_no_other_array(spent: list[Any]) -> None:
     close(functad.grad(lambda x: np.sum((A @ x)[0] ** 2))(X), 2 * np.outer(A[0], Y[0]))  # a view
     close(functad.grad(lambda x: np.sum((A[:2] @ x) ** 2))(X), 2 * A[:2].T @ Y[:2])  # small
     close(functad.grad(lambda x: np.sum((A @ x) ** 3))(X), 3 * A.T @ Y**2)
-    assert spent == []
 
 
-def test_what_is_asked_for_again_is_kept(spent: list[Any]) -> None:
+def test_what_is_asked_for_again_is_kept() -> None:
     _, pull = functad.vjp(lambda x: np.sum((A @ x) ** 2), X)
     close(pull(1.0)[0], pull(1.0)[0])
     x = functad.constant(X)
@@ -93,7 +68,6 @@ def test_what_is_asked_for_again_is_kept(spent: list[Any]) -> None:
         y = np.sum(r**2)
     close(tape.gradient(y, x).numpy(), 2 * A.T @ Y)
     close(r.numpy(), Y)
-    assert spent == []
 
 
 def test_other_dtypes_and_nested_traces() -> None:
