@@ -142,7 +142,7 @@ def _jumps(program: Program, expected: Sequence[Any]) -> bool:
     """
     uniform = np.random.default_rng(len(program.source)).uniform
     for _ in range(JITTERS):
-        moved = [like(x, x * (1 + uniform(-1e-13, 1e-13, np.shape(x)))) for x in program.inputs]
+        moved = [like(x, x + 1e-13 * uniform(-1, 1, np.shape(x))) for x in program.inputs]
         try:
             found = as_list(program(*moved))
         except (ValueError, TypeError, IndexError, ArithmeticError, AttributeError):

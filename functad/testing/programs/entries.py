@@ -6,6 +6,7 @@ elementwise functions are called on values of any shapes that broadcast.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
@@ -94,8 +95,9 @@ def registry(d: Draft) -> str:
     for leaf in leaves:
         inexact = isinstance(leaf, (np.ndarray, np.generic)) and leaf.dtype.kind == "f"
         changed.append(_Source(_input(d, leaf, ranges)) if inexact else _Source(literal(leaf)))
-    if not any(name in part.text for name in d.names for part in changed):
-        raise Impossible
+    read = [name for name in d.names if any(re.search(rf"\b{name}\b", part.text) for part in changed)]
+    if not read or (entry.value_dependent and any(map(d.ties, read))):
+        raise Impossible  # what is equal there may differ nearby
     d.value_dependent |= entry.value_dependent
     args, kwargs = structure.unflatten(changed)
     if "mean" in kwargs and not any(name in _rendered(arg) for name in d.names for arg in args):

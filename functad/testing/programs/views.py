@@ -179,6 +179,8 @@ def assigned(d: Draft) -> None:
     shape = np.shape(d.value(place))
     fitting = [name for name in reversed(d.names) if fits(d.space[name], shape)]
     value = d.one([*fitting[:4], "0.5", "9.0"])
+    if ".flat[" in place and any(np.may_share_memory(d.value(value), d.space[b]) for b in d.buffers):
+        raise Impossible  # NumPy writes one element after the other there, and reads what it has written
     d.run(f"{place} {sign} {d.one([value, f'np.sin({value})', f'{value} * 0.5'])}", "views")
 
 
