@@ -12,7 +12,7 @@ from functad.control.agreement import BOOLS, Agreement, number
 from functad.control.equation import Control, is_batched, over_examples, selected
 from functad.control.values import below, unknown
 from functad.errors import ControlFlowError
-from functad.expressions.evaluate import evaluate
+from functad.expressions.expressions import evaluate
 from functad.expressions.spec import dtype_of, spec_of
 from functad.places import here, name_of
 from functad.primitives.indexing.indexable import handed

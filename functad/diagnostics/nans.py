@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from functad.expressions.inputs import CALLED
+from functad.expressions.expressions import CALLED
 from functad.settings import setting
 from functad.tracing.traces.base import WATCHER
 

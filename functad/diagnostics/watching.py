@@ -25,8 +25,7 @@ from functad.diagnostics.notes import NAN, NOT_FINITE, Note, Notes, Offence
 from functad.diagnostics.origins import count_offending, origin_of_derivative, origin_of_value
 from functad.diagnostics.routes import is_route
 from functad.errors import NotFiniteError
-from functad.expressions.evaluate import evaluate
-from functad.expressions.expressions import Expressions
+from functad.expressions.expressions import Expressions, evaluate
 from functad.expressions.spec import dtype_of, spec_of
 from functad.places import here, is_own, line_of, name_of, user_frame
 from functad.primitives import vocabulary

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from functad.errors import StructureError
-from functad.expressions.evaluate import evaluate
-from functad.expressions.expressions import Constant, Expressions
-from functad.expressions.ownership import root_of, separate
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
 from functad.places import here
-from functad.trees.structure import difference, flatten
+from functad.trees.structure import Structure, difference, flatten
 
 _RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 """Kinds of numbers: one of Python can stand for those of its own rank and of higher ones."""
@@ -23,19 +19,14 @@ _RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 _WIDEST = frozenset(PYTHON_SCALARS.values())
 
 
-CALLED: ContextVar[Callable[[Expressions, Sequence[Any]], list[Any]] | None] = ContextVar("called", default=None)
-"""What evaluates a list that is called: `debug_nans` sets another."""
-
-
-def called(made: Expressions, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return what a list gives for arguments, in arrays that share no memory with these."""
-    leaves = _fitting(args, kwargs, made)
-    constants = [source.value for source in made.outputs if isinstance(source, Constant)]
-    known = {id(root_of(value)) for value in (*leaves, *constants) if type(value) is np.ndarray}
-    return made.output_structure.unflatten(separate((CALLED.get() or evaluate)(made, leaves), known))
-
-
-def _fitting(args: tuple[Any, ...], kwargs: dict[str, Any], made: Expressions) -> list[Any]:
+def fitting(
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    structure: Structure,
+    specs: Sequence[ArraySpec],
+    names: Sequence[str],
+    dtypes: Callable[[], set[Any]],
+) -> list[Any]:
     """Return the leaves of the arguments of a list.
 
     Shapes and dtypes must be those that it was made for. Python's numbers may stand for any number of their kind: they take
@@ -44,12 +35,14 @@ def _fitting(args: tuple[Any, ...], kwargs: dict[str, Any], made: Expressions) -
     Args:
         args: the positional arguments.
         kwargs: those by name.
-        made: the list.
+        structure: how the arguments flatten to the inputs of the list.
+        specs: those of the inputs.
+        names: those of the inputs.
+        dtypes: gives the dtypes of all arrays in it.
 
     Raises:
         StructureError: they do not fit.
     """
-    structure, specs, names = made.input_structure, made.specs, made.inputs
     leaves, own = flatten((args, kwargs))
     if own != structure:
         raise StructureError(
@@ -59,17 +52,10 @@ def _fitting(args: tuple[Any, ...], kwargs: dict[str, Any], made: Expressions) -
     for i, (leaf, spec) in enumerate(zip(leaves, specs, strict=False)):
         if type(leaf) is np.ndarray and leaf.shape == spec.shape and leaf.dtype == spec.dtype and not spec.weak:
             continue  # as nearly always
-        if spec.weak and _spec(leaf) == ArraySpec((), spec.dtype) and _WIDEST.issuperset(_dtypes(made)):
+        if spec.weak and _spec(leaf) == ArraySpec((), spec.dtype) and _WIDEST.issuperset(dtypes()):
             continue
         leaves[i] = _fitted(leaf, spec, names[i])
     return leaves
-
-
-def _dtypes(made: Any) -> Iterator[Any]:
-    """Yield the dtypes of all arrays in a list."""
-    constants = [source.value for equation in made.equations for source in equation.inputs if type(source) is not int]
-    yield from [spec.dtype for spec in made.specs]
-    yield from [value.dtype for value in constants if hasattr(value, "dtype")]
 
 
 def _fitted(leaf: Any, spec: ArraySpec, name: str) -> Any:

@@ -15,7 +15,7 @@ def root_of(array: Any) -> Any:
     return array
 
 
-def separate(leaves: Iterable[Any], known: set[int]) -> list[Any]:
+def unshared(leaves: Iterable[Any], known: set[int]) -> list[Any]:
     """Return leaves with copies of those arrays that cannot be written into, or whose memory is known already.
 
     Args:

@@ -91,7 +91,7 @@ def spec_of(value: Any) -> ArraySpec:
 
 
 def strong_spec(value: Any) -> ArraySpec:
-    """Return what an array would be that has shape and dtype of a value or spec, also if that is of a Python number."""
+    """Return the spec of an array that has shape and dtype of a value or spec, also if that is of a Python number."""
     return ArraySpec(shape_of(value), dtype_of(value))
 
 

@@ -9,8 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from functad.errors import InputError, UnsupportedError
-from functad.expressions.evaluate import evaluate
-from functad.expressions.expressions import Constant, Equation, Expressions
+from functad.expressions.expressions import Constant, Equation, Expressions, evaluate
 from functad.expressions.spec import spec_of
 from functad.places import Named, here, name_of
 from functad.primitives.entry import Primitive, names_read

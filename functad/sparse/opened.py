@@ -18,7 +18,7 @@ from functad.control.equation import part
 from functad.control.loops import WHILE
 from functad.control.scan import SCAN
 from functad.errors import FunctadError
-from functad.expressions.evaluate import evaluate
+from functad.expressions.expressions import evaluate
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.primitives.entry import Primitive
 from functad.primitives.operands import is_traced

@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import UnsupportedError
-from functad.expressions.evaluate import evaluator
-from functad.expressions.expressions import Constant, Equation, Expressions
+from functad.expressions.expressions import Constant, Equation, Expressions, evaluator
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.places import here, name_of
 from functad.primitives.elementwise.conversion import COPY

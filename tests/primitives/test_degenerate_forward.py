@@ -10,7 +10,7 @@ import pytest
 
 import functad
 from functad.errors import DegenerateError
-from functad.expressions.evaluate import evaluate
+from functad.expressions.expressions import evaluate
 from functad.testing.numerical import central_difference, pairing, random_like
 
 Function = Callable[[Any], Any]

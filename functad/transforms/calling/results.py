@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.ownership import root_of, separate
+from functad.expressions.ownership import root_of, unshared
 from functad.expressions.spec import PLAIN
 from functad.primitives.elementwise.conversion import copy_alike
 from functad.primitives.indexing.write import is_alone
@@ -31,7 +31,7 @@ def own_results(leaves: Sequence[Any], foreign: Iterable[Any]) -> list[Any]:
             known.add(id(value if value.base is None else root_of(value)))
         elif isinstance(value, Recorded):
             known.add(id(_root_tensor(value)))
-    result = separate(leaves, known)
+    result = unshared(leaves, known)
     for i, leaf in enumerate(result):
         if isinstance(leaf, Recorded):
             root = id(_root_tensor(leaf))
