@@ -205,14 +205,14 @@ class DegenerateError(FunctadError, np.linalg.LinAlgError):
 
 
 class TapeError(FunctadError, RuntimeError):
-    """A tape has nothing to answer from: it was never entered, or has given its gradient."""
+    """A tape has nothing to answer from: it was never entered, has given its gradient, or does not keep what is asked for."""
 
     code = "tape-spent"
     cause = (
         "A tape records between entering and leaving its `with` block, and one that is not persistent gives one gradient; "
-        "after that everything that it recorded is freed."
+        "after that everything that it recorded is freed. It keeps whole calls, for expressions(), only if that is wanted."
     )
-    cure = "Use GradientTape(persistent=True) to ask more than once, and watch inside the `with` block."
+    cure = "Use GradientTape(persistent=True) to ask more than once, lists=True for expressions(), and watch inside the block."
 
 
 class TapeStateError(FunctadError, ValueError):

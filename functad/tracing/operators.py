@@ -154,8 +154,6 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                 out = compute(y, value) if flipped else compute(value, y)
                 saved = y if reads_other else None if reads_nothing else save(value, y, out)
                 equation = (plan, x.slot, saved, None)
-                if recorder.calls is not None:
-                    recorder.calls[len(recorder.equations)] = y
             elif kind is cls and y.recorder is recorder and not flipped:
                 other = y.value
                 out = compute(value, other)
@@ -183,8 +181,6 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                     y = y.copy() if y.nbytes <= SMALL else held(y, recorder)
                 saved = y if reads_other else None if reads_nothing else save(value, y, out)
                 equation = (plan, x.slot, saved, specs)
-                if recorder.calls is not None:
-                    recorder.calls[len(recorder.equations)] = y if kind is not _ndarray or holds_other else y.copy()
             else:
                 return aside(x, y)
             equations = recorder.equations

@@ -52,8 +52,6 @@ def _enter(primitive: Primitive, function: Any) -> None:
         tensor.instruction = frame.f_lasti
         saved = (value.shape, axes, keepdims) if reads_shape else (value, out, axes, keepdims)
         equations.append((plan, x.slot, saved, None))
-        if recorder.calls is not None:
-            recorder.calls.note(primitive, (x,), {"axis": axes, "keepdims": keepdims}, tensor)
         return tensor
 
     SHORT[function] = short

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from functad.errors import AssignmentError, ConversionError, UnsupportedError
-from functad.expressions.expressions import Constant
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here
 from functad.primitives.elementwise.conversion import COPY, copy_alike
@@ -138,6 +137,8 @@ def _write(root: Any, path: Path, index: Any, v: Any, primitive: Primitive) -> N
         own = isinstance(v, Recorded) and v.recorder is recorder
         given = v.value if own else v
         make_stale(root, STALE)
+        if recorder.calls is not None:
+            recorder.calls.keep(root)
         if recorder.watch is not None:
             recorder.watch.keep(root)
         out = _written(root, path, index, given, primitive)
@@ -184,8 +185,6 @@ def buffer(cls: type[Recorded], recorder: Recorder, value: Any) -> Any:
     if recorder.follow is not None:
         return recorder.made(value)  # type: ignore[attr-defined]
     tensor = cls()
-    if recorder.calls is not None:
-        recorder.calls[len(recorder.equations)] = Constant(np.copy(innermost(value)))
     tensor.value, tensor.recorder, tensor.slot = value, recorder, len(recorder.equations)
     tensor.code, tensor.instruction = None, 0
     recorder.equations.append(None)

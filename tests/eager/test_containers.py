@@ -105,7 +105,7 @@ def test_tangents(make, other, order, x):
 @pytest.mark.parametrize("kind", ALL)
 def test_sources(kind, order, x):
     sources = ALL[kind](**in_order(order, **x))
-    with GradientTape(persistent=True) as tape:
+    with GradientTape(persistent=True, lists=True) as tape:
         tape.watch(sources)
         y = x["z"] * x["a"] + 7.0 * x["m"]
     for found in (tape.gradient(y, sources), tape.jacobian(y, sources)):

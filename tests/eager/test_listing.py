@@ -1,4 +1,4 @@
-"""`tape.expressions`: a persistent tape as an expression list."""
+"""`tape.expressions`: a tape as an expression list."""
 
 import gc
 import operator
@@ -18,7 +18,7 @@ from functad.testing.sample_calls import is_constant, label
 def listed(f, *values):
     """Return a tape that kept the calls of a function of constants, the result, and the constants."""
     xs = [functad.constant(v) for v in values]
-    with GradientTape(persistent=True) as tape:
+    with GradientTape(persistent=True, lists=True) as tape:
         tape.watch(xs)
         y = f(*xs)
     return tape, y, xs
@@ -83,7 +83,7 @@ def _flat(tree):
 def test_gradients_taken_inside_are_part_of_it(monkeypatch):
     monkeypatch.setattr(GradientTape, "_warned", True)
     x = functad.constant(2.0)
-    with GradientTape(persistent=True) as tape:
+    with GradientTape(persistent=True, lists=True) as tape:
         tape.watch(x)
         g = tape.gradient(x**3, x)
     assert tape.expressions(g, x).check()(5.0) == 75
@@ -92,7 +92,7 @@ def test_gradients_taken_inside_are_part_of_it(monkeypatch):
 
 def test_variables_give_names_and_other_sources_are_constants():
     w, b = functad.Variable([1.0, 2.0], name="w"), functad.Variable(3.0, name="b")
-    with GradientTape(persistent=True) as tape:
+    with GradientTape(persistent=True, lists=True) as tape:
         y = w * b
     assert repr(tape.expressions(y, {"w": w})).startswith("{ lambda w:float64[2].\n  a:float64[2] = multiply w 3.0:float64\n")
     assert np.array_equal(tape.expressions(y, {"w": w})({"w": np.ones(2)}), [3, 3])
@@ -113,10 +113,18 @@ def test_tapes_that_do_not_know():
     with GradientTape() as tape:
         tape.watch(x)
         y = x * x
-    with pytest.raises(errors.TapeError, match=r"GradientTape\(persistent=True\)"):
+    with pytest.raises(errors.TapeError, match=r"GradientTape\(lists=True\)"):
+        tape.expressions(y, x)
+    assert float(tape.gradient(y, x)) == 4  # what was refused did not spend it
+    with GradientTape(lists=True) as tape:
+        tape.watch(x)
+        y = x * x
+    assert tape.expressions(y, x)(3.0) == 9
+    tape.gradient(y, x)
+    with pytest.raises(errors.TapeError, match="given its gradient already"):
         tape.expressions(y, x)
     with pytest.raises(errors.TapeError, match="never entered"):
-        GradientTape(persistent=True).expressions(y, x)
+        GradientTape(persistent=True, lists=True).expressions(y, x)
     with pytest.raises(TypeError, match="sources is a float"):
         listed(lambda x: x, 1.0)[0].expressions(y, 3.0)
 
@@ -194,7 +202,7 @@ def test_every_function_can_be_listed(entry):
     for call in calls(entry, np.float64):
         for watched in {len(call.primals), min(1, len(call.primals))} - {0}:
             xs = [functad.constant(value) for value in call.primals[:watched]]
-            with GradientTape(persistent=True) as tape:
+            with GradientTape(persistent=True, lists=True) as tape:
                 tape.watch(xs)
                 try:
                     ys = call.smooth(*xs, *call.primals[watched:])
@@ -218,7 +226,7 @@ def test_every_function_can_be_listed(entry):
 def test_lists_of_pruned_tapes(seed):
     rng = np.random.default_rng(seed)
     x, w = functad.constant(ROOT), functad.Variable(0.5, name="w")
-    with GradientTape(persistent=True) as tape:
+    with GradientTape(persistent=True, lists=True) as tape:
         tape.watch(x)
         y = x * w
         for _ in range(30):
@@ -249,15 +257,58 @@ def test_values_that_another_tape_followed():
         outer.watch(x)
         before = x * 3.0
         gone = x * 5.0
-        with GradientTape(persistent=True) as tape:
+        with GradientTape(persistent=True, lists=True) as tape:
             z = functad.constant(4.0)
             tape.watch(z)
             y, u = before * z, gone * z
             del gone
         assert tape.expressions(y, z).check()(2.0) == 12
-        with pytest.raises(errors.TapeError, match="which is gone"):
-            tape.expressions(u, z)
+        assert tape.expressions(u, z).check()(2.0) == 20
+        assert tape.expressions(before, z)(2.0) == 6
     assert float(outer.gradient(y, x)) == 12
+
+
+def test_values_that_another_tape_recorded_meanwhile():
+    x = functad.constant([2.0, 3.0])
+    with GradientTape(lists=True), GradientTape(persistent=True, lists=True) as tape:
+        tape.watch(x)
+        with tape.stop_recording():
+            half, low = np.split(np.sin(x) * x, 2)
+        y = x * half + low
+    found = tape.expressions(y, x).check()
+    assert len(found.equations) == 2
+    assert np.array_equal(found(np.ones(2)), np.ones(2) * half.numpy() + low.numpy())
+
+
+def test_writes_into_what_another_tape_made():
+    x = functad.constant(ROOT)
+    with GradientTape() as outer:
+        outer.watch(x)
+        made = x * 2.0
+        with GradientTape(lists=True) as tape:
+            z = functad.constant(4.0)
+            tape.watch(z)
+            made[1] = z
+            rows = np.zeros(2)
+            y = made * z
+        found = tape.expressions(y, z).check()
+    wanted = ROOT * 2
+    wanted[1] = 3.0
+    assert rows.shape == (2,)
+    assert np.array_equal(found(3.0), wanted * 3)
+    assert np.array_equal(y.numpy(), [4, 16, 12, 5.6])
+
+
+def test_a_tape_that_cannot_be_listed_takes_the_short_way_again():
+    x = functad.constant(2.0)
+    with GradientTape() as outer:
+        outer.watch(x)
+        assert outer.recorder.eager
+        with GradientTape(lists=True):
+            assert not outer.recorder.eager
+        assert outer.recorder.eager
+        y = x * x
+    assert float(outer.gradient(y, x)) == 4
 
 
 def test_constants_are_counted():
@@ -273,7 +324,7 @@ def test_constants_are_counted():
 
 def test_errors_in_between_leave_no_trace():
     x = functad.constant(ROOT)
-    with GradientTape(persistent=True) as tape:
+    with GradientTape(persistent=True, lists=True) as tape:
         tape.watch(x)
         with pytest.raises(ValueError, match="broadcast"):
             x + np.ones(3)
@@ -287,7 +338,7 @@ def test_nested_in_other_tapes():
     x = functad.constant(2.0)
     with GradientTape() as outer:
         outer.watch(x)
-        with GradientTape(persistent=True) as tape:
+        with GradientTape(persistent=True, lists=True) as tape:
             tape.watch(x)
             with GradientTape() as inner:
                 inner.watch(x)

@@ -315,7 +315,7 @@ def test_lists_of_tapes_hold_the_values_of_all_examples():
 
     def f(x):
         scale = np.sum(x)
-        with GradientTape(persistent=True) as tape:
+        with GradientTape(lists=True) as tape:
             tape.watch(x)
             y = np.sum(np.sin(x) * scale) * scale + scale
         lists.append(tape.expressions(y, x))

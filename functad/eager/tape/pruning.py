@@ -93,7 +93,7 @@ def _mark_needed(needed: bytearray, recorder: EagerRecorder) -> None:
 
     Where a value of a record that is dropped left the tape is remembered for what it was made of.
     """
-    equations, left, noted = recorder.equations, recorder.left, recorder.noted
+    equations, left, listed = recorder.equations, recorder.left, recorder.listed
     for index in range(len(equations) - 1, -1, -1):
         record = equations[index]
         if record is None:
@@ -109,10 +109,10 @@ def _mark_needed(needed: bytearray, recorder: EagerRecorder) -> None:
             else:
                 for slot in slots:
                     needed[slot] = 1
-            if index in noted and type(noted[index]) is tuple:  # of its inputs some may have no derivative
-                for source in noted[index][0]:
-                    if type(source) is int:
-                        needed[source] = 1
+            entry = listed.get(index)
+            for source in entry[0].inputs if type(entry) is tuple else ():  # of its inputs some may have no derivative
+                if type(source) is int:
+                    needed[source] = 1
         elif index in left:
             for slot in (slots,) if type(slots) is int else slots:
                 recorder.inherit(slot, left[index])

@@ -27,7 +27,7 @@ from weakref import WeakSet, ref
 import numpy as np
 
 from functad.eager.models.readable import refuse_foreign_rules
-from functad.eager.tape.calls import Calls, as_constant
+from functad.eager.tape.equations import TapeEquations
 from functad.eager.tape.nesting import has_value, refuse_within
 from functad.eager.tape.pruning import STEP, Schedule, still_there
 from functad.expressions.spec import is_float_array
@@ -90,7 +90,7 @@ class EagerRecorder(Recorder):
         scope: the `graph` that records everything in the list, if there is one.
         left: by slot, what took the value of a Tensor from the trace first, and where: `tape.explain` tells.
         debugs: it was made under `debug_nans`, and has a watch.
-        noted: by slot, what the records leave out of the calls; added to as long as a persistent tape records.
+        listed: the equations that were recorded while a tape with `lists=True` did.
         short: operators may take their short way, which tells nobody what they do.
         limit: at this number of records it is time to think of those that nobody can ask for.
         schedule: when they are looked for.
@@ -129,7 +129,7 @@ class EagerRecorder(Recorder):
             self.watch = TapeWatch(self, offence=watcher(self).offence)
         self.debugs = watcher is not None
         self.short = mode is REVERSE and watcher is None
-        self.noted = Calls()
+        self.listed = TapeEquations()
         self.limit: float = STEP if mode is REVERSE else inf
         self.schedule = Schedule()
 
@@ -173,7 +173,7 @@ class EagerRecorder(Recorder):
 
     def clear(self) -> None:
         """Drop all that is known of the list, which no tape will ask for."""
-        for kept in (self.equations, self.variables, self.moved, self.aliases, self.left, self.noted):
+        for kept in (self.equations, self.variables, self.moved, self.aliases, self.left, self.listed):
             kept.clear()
         self.watch = None
 
@@ -181,7 +181,7 @@ class EagerRecorder(Recorder):
         """Take note of the new numbers of slots; those that are not there are gone."""
         self.moved = {key: (weak, places[slot]) for key, (weak, slot) in self.moved.items()}
         self.watched = set(still_there(self.watched, places))
-        self.noted.renumber(places)
+        self.listed.renumber(places)
         self.left = {places[slot]: where for slot, where in self.left.items() if slot in places}
         read = {key: (variable, still_there(slots, places)) for key, (variable, slots) in self.variables.items()}
         self.variables = {key: entry for key, entry in read.items() if entry[1]}
@@ -242,7 +242,7 @@ class EagerRecorder(Recorder):
         self.members.add(tape)
         self.shared = self.shared or len(self.members) > 1
         self.recording.append(ref(tape))
-        self._note_calls()
+        self._choose_way()
         active = {recorder for recorder in ACTIVE.get() if recorder.tapes} | {self}
         ACTIVE.set(tuple(sorted(active, key=lambda recorder: recorder.serial)))
         Stamp.renew()
@@ -254,13 +254,15 @@ class EagerRecorder(Recorder):
             if view is not None and view.recorder is STALE:
                 refresh(view)
         self.recording = [weak for weak in self.recording if weak() not in (None, tape)]
-        self._note_calls()
+        self._choose_way()
         if not self.recording:
             ACTIVE.set(tuple([recorder for recorder in ACTIVE.get() if recorder is not self]))
         Stamp.renew()
 
-    def _note_calls(self) -> None:
-        self.calls = self.noted if any(tape.lists for tape in self.tapes) else None
+    def _choose_way(self) -> None:
+        """Let all operations be told of as long as a tape that can be listed records."""
+        self.calls = self.listed if any(tape.lists for tape in self.tapes) else None
+        self.short = self.calls is None and self.mode is REVERSE and not self.debugs
 
     def take(self, variable: Variable, tensor: Any, besides: Sequence[Any] = ()) -> None:
         """Put the Tensor that is read from a variable now into the list, if a tape, besides some, follows the variable."""
@@ -364,8 +366,6 @@ def _lift(tensor: Any, recorder: EagerRecorder) -> None:
         del tensor.memory
     slot = len(recorder.equations)
     recorder.equations.append(None)
-    if recorder.calls is not None:
-        recorder.calls[slot] = as_constant(value)
     recorder.watched.add(slot)
     tensor.value, tensor.recorder, tensor.slot = value, recorder, slot  # without a call, so that no interrupt comes between
 

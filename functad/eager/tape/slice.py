@@ -117,9 +117,8 @@ class Portion:
         recorder = self._recorder
         if recorder is None:
             return []
-        own = [note for slot, note in recorder.noted.items() if not recorder.shared or self._owns(slot)]
-        plain = [note for note in own if type(note) not in (tuple, Constant)]
-        return plain + [a.value for note in own if type(note) is tuple for a in note[0] if isinstance(a, Constant)]
+        own = [entry for slot, entry in recorder.listed.items() if not recorder.shared or self._owns(slot)]
+        return [a.value for entry in own if type(entry) is tuple for a in entry[0].inputs if isinstance(a, Constant)]
 
     def stats(self) -> dict[str, int]:
         """Return how many records the tape holds, and how many bytes the arrays take that these keep alive."""

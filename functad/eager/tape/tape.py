@@ -36,9 +36,9 @@ class GradientTape(Portion):
     TensorFlow; `conj=False` asks for the latter.
 
     Args:
-        persistent: any number of gradients may be asked for, and `expressions`, for which constants that are used are kept too;
-            otherwise one gradient, after which everything is freed.
+        persistent: any number of gradients may be asked for; otherwise one, after which everything is freed.
         watch_accessed_variables: trainable Variables are watched when they are read.
+        lists: `expressions` may be asked for, for which whole calls are kept: an operation takes up to ten times as long.
 
     Example:
         >>> import functad
@@ -53,8 +53,9 @@ class GradientTape(Portion):
     _warned = False
     _consumed = False
 
-    def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True) -> None:
+    def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True, *, lists: bool = False) -> None:
         self._persistent = persistent
+        self.lists = lists
         self._watch_accessed = watch_accessed_variables
         self._recorder: EagerRecorder | None = None
         self._recording = False
@@ -370,11 +371,6 @@ class GradientTape(Portion):
         return f(*args, **kwargs) if watch is None else watch.run(f, args, kwargs)
 
     expressions = expressions
-
-    @property
-    def lists(self) -> bool:
-        """Whether all of a call is kept, so that it can be listed: a persistent tape does so."""
-        return self._persistent
 
     @property
     def recorder(self) -> EagerRecorder | None:

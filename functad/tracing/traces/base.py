@@ -70,7 +70,7 @@ class Recorder:
         specs: in an abstract trace, the spec of each slot.
         transform, function: names for messages.
         guard: some numbers of the trace are cotangents of what an inner transform did not select, and exactly zero.
-        calls: by slot, what the records leave out of the calls; `None` if nobody will ask, which is the usual case.
+        calls: the equations of a tape that can be listed, which takes no short way; `None` elsewhere, the usual case.
         watch: what `WATCHER` made; `None` if nothing did, which is the usual case.
         sleeps: its Tensors are constants now, and may become plain arrays: that of a tape which does not record.
         plain: the results of a forward trace are arrays and numbers, if its inputs are: no Tensor of another trace took part.
@@ -326,8 +326,6 @@ def _record_one(primitive: Primitive, x: Recorded, params: dict[str, Any]) -> An
     saved = None if plan.keep == KEEP_NOTHING else plan.pick((value,), out, params)
     specs = None if own is made else specs_for(recorder.mode, primitive, (value,), (0,), out)
     equations.append((plan, x.slot, saved, specs))
-    if recorder.calls is not None:
-        recorder.calls.note(primitive, (x,), params, tensor)
     if primitive.views:
         note_if_view(x, tensor, value, out, primitive, params)
     return tensor

@@ -1,4 +1,4 @@
-"""What the records of a persistent tape leave out of the calls, so that the tape can be listed."""
+"""The equations of tapes that can be listed, beside the records, which keep only what rules read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.expressions import Constant
+from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.primitives.entry import Primitive
 from functad.tracing.constants import with_arrays
@@ -15,36 +15,39 @@ from functad.tracing.traces.base import Recorded
 from functad.tracing.views import clone
 
 
-class Calls(dict[int, Any]):
-    """By slot, what was noted of calls: their inputs as in an `Equation`, their parameters, and the specs of their results.
-
-    Of an operator only the plain operand is noted, and that not if the rule reads it; of an array that no operation made, the
-    value as a `Constant`. What is not noted, the record holds: so a chain of operators takes no longer for it.
-    """
+class TapeEquations(dict[int, tuple[Equation, tuple[ArraySpec, ...]] | Constant]):
+    """By slot, the equation that a value is a result of, with the specs of its results; or the value, if none is."""
 
     def note(self, primitive: Primitive, arrays: Sequence[Any], params: dict[str, Any], made: Any) -> None:
-        """Note a call that was just recorded."""
+        """Add the equation of a call that was just recorded."""
         results = tuple(made) if primitive.multiple else (made,)
-        recorder = results[-1].recorder
+        recorder = results[0].recorder
         inputs: list[int | Constant] = []
         for a in arrays:
             if isinstance(a, Recorded) and a.recorder is recorder:
+                self.keep(a)
                 inputs.append(a.slot)
             else:
                 known = as_constant(a)
                 inputs.append(Constant(known.value.copy()) if issubclass(type(known.value), np.ndarray) else known)
         own = {name: with_arrays(value, np.copy) for name, value in params.items()}
-        self[results[-1].slot] = tuple(inputs), own, tuple([spec_of(t.value) for t in results])
+        equation = Equation(primitive, tuple(inputs), own, tuple([t.slot for t in results]))
+        self.update(dict.fromkeys(equation.outputs, (equation, tuple([spec_of(t.value) for t in results]))))
+
+    def keep(self, tensor: Recorded) -> None:
+        """Keep the value of a Tensor that no equation made, as the user's own or one of a tape that was opened earlier."""
+        if tensor.slot not in self:
+            self[tensor.slot] = as_constant(tensor)
 
     def renumber(self, places: dict[int, int]) -> None:
         """Take note of the new numbers of slots; those that are not there are gone."""
-        kept = {places[slot]: _renumbered(note, places) for slot, note in self.items() if slot in places}
+        kept = {places[slot]: _renumbered(entry, places) for slot, entry in self.items() if slot in places}
         self.clear()
         self.update(kept)
 
 
 def as_constant(value: Any) -> Constant:
-    """Return what stands in a list for a value that none of its slots has: a plain value.
+    """Return the value of a Tensor in no trace as a constant.
 
     Of one that stands for all examples of a `vmap`, the Tensor: so the list can be evaluated as long as that runs.
     """
@@ -56,8 +59,9 @@ def as_constant(value: Any) -> Constant:
     return Constant(value)
 
 
-def _renumbered(note: Any, places: dict[int, int]) -> Any:
-    if type(note) is not tuple:
-        return note
-    inputs, params, specs = note
-    return tuple([places[source] if type(source) is int else source for source in inputs]), params, specs
+def _renumbered(entry: Any, places: dict[int, int]) -> Any:
+    if isinstance(entry, Constant):
+        return entry
+    equation, specs = entry
+    inputs = tuple([places[source] if type(source) is int else source for source in equation.inputs])
+    return Equation(equation.primitive, inputs, equation.params, tuple([places[slot] for slot in equation.outputs])), specs
