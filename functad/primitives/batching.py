@@ -41,11 +41,11 @@ def batch_call(
 
 
 def rule_of(primitive: Primitive) -> Batch:
-    """Return the batching rule of a primitive: its own, or that of its kind, or the loop."""
-    if primitive.batch is None:
-        ufunc = isinstance(primitive.function, np.ufunc) and primitive.function.signature is None
-        primitive.batch = elementwise if primitive.kind == "elementwise" or ufunc else loop
-    return primitive.batch
+    """Return the batching rule of a primitive: its own, or that of functions that broadcast, or the loop."""
+    if primitive.batch is not None:
+        return primitive.batch
+    ufunc = isinstance(primitive.function, np.ufunc) and primitive.function.signature is None
+    return elementwise if primitive.kind == "elementwise" or ufunc else loop
 
 
 def _example(value: Any) -> ArraySpec:

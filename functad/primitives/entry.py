@@ -22,6 +22,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Container, Mapping, Sequence
 from functools import cache, cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -66,19 +67,27 @@ class Entry:
     """
 
     status = "entry"
-    value_dependent = False
-    in_place = False
-    creates = False
 
-    def __init__(self, function: Any, *, doc: str, samples: Samples | None, name: str | None = None) -> None:
+    def __init__(
+        self,
+        function: Any,
+        *,
+        front: Callable[..., Any],
+        doc: str,
+        samples: Samples | None,
+        name: str | None = None,
+        value_dependent: bool = False,
+        in_place: bool = False,
+        creates: bool = False,
+    ) -> None:
         self.function = function
+        self.front = front
         self.name: str = name or function.__name__
         self.doc = doc
         self.samples = samples
-        self.front: Callable[..., Any] = self._front
-
-    def _front(self, *args: Any, **kwargs: Any) -> Any:
-        raise TypeError(f"{self.name} has no front")  # replaced by every subclass
+        self.value_dependent = value_dependent
+        self.in_place = in_place
+        self.creates = creates
 
     def __repr__(self) -> str:
         return f"<{self.status} {self.name}>"
@@ -293,12 +302,25 @@ class Primitive(Entry):
     """
 
     status = "primitive"
+    jvps: tuple[Rule | UnknownRule | None, ...] | None = None
+    joint: bool = False
+    spec: Callable[..., Any]
+    multiple: bool = False
+    gather: bool = False
+    complex: bool = True
+    broadcasts: bool = False
+    views: bool = False
+    ordered: bool = False
+    writes: bool = False
+    contracts: bool = False
+    selects: bool = False
+    derived: Mapping[str, Callable[..., Any]] = MappingProxyType({})
     flat: Primitive | None = None
+    pushes: tuple[Rule, ...] | None = None
+    steps: tuple[int, int] | None = None
     lost: Callable[..., tuple[bool, ...]] | None = None
     looked_at_by: tuple[Primitive, ...] = ()
     batch: Callable[..., Any] | None = None
-    pushes: tuple[Rule, ...] | None = None
-    steps: tuple[int, int] | None = None
     linear_by: Callable[[Any], Container[int]] | None = None
     owner: Any = None
 
@@ -313,35 +335,28 @@ class Primitive(Entry):
         doc: str,
         samples: Samples | None,
         name: str | None = None,
-        jvps: tuple[Rule | UnknownRule | None, ...] | None = None,
-        joint: bool = False,
-        spec: Callable[..., Any] | None = None,
-        multiple: bool = False,
-        gather: bool = False,
-        complex: bool = True,
-        broadcasts: bool = False,
-        derived: Mapping[str, Callable[..., Any]] | None = None,
+        front: Callable[..., Any] | None = None,
+        value_dependent: bool = False,
         internal: bool = False,
         registered: bool = True,
+        **traits: Any,
     ) -> None:
-        super().__init__(function, doc=doc, samples=samples, name=name)
+        unknown = traits.keys() - Primitive.__annotations__.keys()
+        if unknown:
+            raise TypeError(f"a primitive has no {', '.join(sorted(unknown))}")
+        super().__init__(
+            function, front=front or self.__call__, doc=doc, samples=samples, name=name, value_dependent=value_dependent
+        )
         self.kind = kind
         self.names = tuple(names)
         self.compute = compute
         self.vjps = vjps
-        self.jvps = jvps
-        self.joint = joint
-        self.spec: Callable[..., Any] = spec or self.spec_by_stand_in
-        self.multiple = multiple
-        self.gather = gather
-        self.complex = complex
-        self.broadcasts = broadcasts
-        self.derived = derived or {}
-        self.contracts = self.writes = self.views = self.ordered = False
         self.partial = any(isinstance(rule, UnknownRule) for rule in vjps)
-        self.selects = gather
-        self.front = self.__call__
         self.reverse_plans, self.forward_plans = Plans(), Plans()
+        self.spec = self.spec_by_stand_in
+        vars(self).update({trait: value for trait, value in traits.items() if value is not None})
+        if self.gather:
+            self.selects = True
         if internal:
             INTERNAL.append(self)
         elif registered:
@@ -405,9 +420,10 @@ class Composite(Entry):
 
     status = "composite"
 
-    def __init__(self, function: Any, body: Callable[..., Any], *, doc: str, samples: Samples, complex: bool = True) -> None:
-        super().__init__(function, doc=doc, samples=samples)
-        self.front = body
+    def __init__(
+        self, function: Any, body: Callable[..., Any], *, doc: str, samples: Samples, complex: bool = True, **given: Any
+    ) -> None:
+        super().__init__(function, front=body, doc=doc, samples=samples, **given)
         self.complex = complex
         ENTRIES[function] = self
 
@@ -427,10 +443,9 @@ class Refused(Entry):
     status = "refused"
 
     def __init__(self, function: Any, *, why: str, instead: str, samples: Samples, name: str | None = None) -> None:
-        super().__init__(function, doc=f"{why} {instead}", samples=samples, name=name)
+        super().__init__(function, front=self.__call__, doc=f"{why} {instead}", samples=samples, name=name)
         self.why = why
         self.instead = instead
-        self.front = self.__call__
         ENTRIES[function] = self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -12,13 +12,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from types import BuiltinFunctionType
 from typing import Any
 
 import numpy as np
 
 from functad.expressions.spec import ArraySpec, dtype_of, spec_of
+from functad.primitives import batching
 from functad.primitives.entry import Composite, Plan, Primitive, Rule, Samples, UnknownRule, names_read
 from functad.primitives.operands import zeros_for
 
@@ -31,13 +32,10 @@ def elementwise(
     doc: str,
     operator: Compute | None = None,
     domain: Sequence[tuple[float, float]] = ((-2.0, 2.0), (-2.0, 2.0)),
-    complex: bool = True,
     samples: Samples | None = None,
-    jvps: tuple[Rule | UnknownRule | None, ...] | None = None,
     spec: Compute | None = None,
     names: Sequence[str] = ("x", "y", "z"),
-    derived: Mapping[str, Callable[..., Any]] | None = None,
-    internal: bool = False,
+    **traits: Any,
 ) -> Primitive:
     """Enter a ufunc, or a function that broadcasts like one.
 
@@ -47,13 +45,11 @@ def elementwise(
         doc: one line on the derivative.
         operator: computes the same faster (`operator.mul` for `np.multiply`) and keeps Python scalars weak.
         domain: for each argument the interval from which samples are drawn.
-        complex: whether complex arguments are accepted.
         samples: replaces the samples drawn from `domain`.
-        jvps: the JVP rules where they are not the same formulas: functions of complex numbers that are not holomorphic.
         spec: shape rule; that of a ufunc follows.
         names: replaces the names of the arguments.
-        derived: by name, what rules read that is made of the arguments when the call is recorded, such as a mask.
-        internal: not a NumPy function; only rules call it.
+        traits: all else that belongs to a `Primitive`; `jvps` where they are not the same formulas, which is so of functions of
+            complex numbers that are not holomorphic.
     """
     names = names[: len(vjps)]
     return Primitive(
@@ -64,12 +60,9 @@ def elementwise(
         vjps=vjps,
         doc=doc,
         samples=samples or broadcasting_samples(domain[: len(vjps)]),
-        jvps=jvps,
         spec=spec or (ufunc_spec(function, keeps_weak=operator is not None) if isinstance(function, np.ufunc) else None),
-        complex=complex,
         broadcasts=True,
-        derived=derived,
-        internal=internal,
+        **{"batch": batching.elementwise, **traits},
     )
 
 
@@ -107,17 +100,7 @@ def ufunc_spec(function: np.ufunc, *, keeps_weak: bool) -> Compute:
 
 
 def linear(
-    function: Any,
-    vjp: Rule,
-    *,
-    doc: str,
-    samples: Samples | None,
-    compute: Compute | None = None,
-    spec: Compute | None = None,
-    name: str | None = None,
-    complex: bool = True,
-    gather: bool = False,
-    internal: bool = False,
+    function: Any, vjp: Rule, *, doc: str, samples: Samples | None, compute: Compute | None = None, **traits: Any
 ) -> Primitive:
     """Enter a function that is linear in its array arguments together.
 
@@ -127,62 +110,16 @@ def linear(
         doc: one line on the derivative.
         samples: sample calls.
         compute: `compute(*arrays, **params)`; its positional-only arguments are the arrays. Default: `function`.
-        spec: shape rule; by default the function is run on arrays that take no memory.
-        name: name in printed lists; default that of `function`.
-        complex: whether complex arguments are accepted.
-        gather: the result was read from a place in the argument, and its cotangent is added to that place.
-        internal: not a NumPy function; only rules call it.
+        traits: all else that belongs to a `Primitive`.
     """
-    body = compute or function
-    names = array_names(body)
-    return Primitive(
-        function,
-        kind="linear",
-        names=names,
-        compute=body,
-        vjps=(vjp,),
-        doc=doc,
-        samples=samples,
-        spec=spec,
-        joint=not names,
-        name=name,
-        complex=complex,
-        gather=gather,
-        internal=internal,
-    )
+    return _of_arrays("linear", function, (vjp,), compute, doc=doc, samples=samples, **traits)
 
 
 def multilinear(
-    function: Any,
-    *vjps: Rule,
-    doc: str,
-    samples: Samples | None,
-    compute: Compute | None = None,
-    spec: Compute | None = None,
-    complex: bool = True,
-    broadcasts: bool = False,
-    internal: bool = False,
+    function: Any, *vjps: Rule, doc: str, samples: Samples | None, compute: Compute | None = None, **traits: Any
 ) -> Primitive:
-    """Enter a function that is linear in each array argument.
-
-    The arguments are as for `linear`; `broadcasts` says that leading axes broadcast, as those of `matmul`.
-    """
-    body = compute or function
-    names = array_names(body)
-    return Primitive(
-        function,
-        kind="multilinear",
-        names=names,
-        compute=body,
-        vjps=vjps,
-        doc=doc,
-        samples=samples,
-        spec=spec,
-        joint=not names,
-        complex=complex,
-        broadcasts=broadcasts,
-        internal=internal,
-    )
+    """Enter a function that is linear in each array argument; the arguments are as for `linear`."""
+    return _of_arrays("multilinear", function, vjps, compute, doc=doc, samples=samples, **traits)
 
 
 def general(
@@ -191,12 +128,8 @@ def general(
     doc: str,
     samples: Samples | None,
     compute: Compute | None = None,
-    jvps: tuple[Rule | UnknownRule | None, ...] | None = None,
-    spec: Compute | None = None,
     joint: bool = False,
-    multiple: bool = False,
-    complex: bool = True,
-    internal: bool = False,
+    **traits: Any,
 ) -> Primitive:
     """Enter any other function; the arguments are as for `linear`.
 
@@ -206,29 +139,20 @@ def general(
         doc: one line on the derivative.
         samples: sample calls.
         compute: `compute(*arrays, **params)`.
-        jvps: one JVP rule per array argument; by default the VJP rules are transposed.
-        spec: shape rule.
         joint: there is one rule, and it returns the cotangents of all array arguments.
-        multiple: the result is a tuple; `g` then is a tuple too.
-        complex: whether complex arguments are accepted.
-        internal: not a NumPy function; only rules call it.
+        traits: all else that belongs to a `Primitive`; without `jvps` the VJP rules are transposed.
     """
+    return _of_arrays("general", function, vjps, compute, doc=doc, samples=samples, joint=joint, **traits)
+
+
+def _of_arrays(
+    kind: str, function: Any, vjps: tuple[Any, ...], compute: Compute | None, joint: bool | None = None, **traits: Any
+) -> Primitive:
+    """Enter a function whose positional arguments are its arrays; without such there is one rule for all."""
     body = compute or function
-    return Primitive(
-        function,
-        kind="general",
-        names=array_names(body),
-        compute=body,
-        vjps=vjps,
-        doc=doc,
-        samples=samples,
-        jvps=jvps,
-        spec=spec,
-        joint=joint,
-        multiple=multiple,
-        complex=complex,
-        internal=internal,
-    )
+    names = array_names(body)
+    joint = not names if joint is None else joint
+    return Primitive(function, kind=kind, names=names, compute=body, vjps=vjps, joint=joint, **traits)
 
 
 def constant(
@@ -239,13 +163,12 @@ def constant(
     compute: Compute | None = None,
     operator: Compute | None = None,
     spec: Compute | None = None,
-    name: str | None = None,
-    complex: bool = True,
-    internal: bool = False,
+    **traits: Any,
 ) -> Primitive:
     """Enter a function whose derivative is zero wherever it exists: comparisons, rounding, positions, shapes."""
-    if spec is None and isinstance(function, np.ufunc):
-        spec = ufunc_spec(function, keeps_weak=operator is not None)
+    if isinstance(function, np.ufunc):
+        spec = spec or ufunc_spec(function, keeps_weak=operator is not None)
+        traits = {"batch": batching.elementwise, **traits}
     return Primitive(
         function,
         kind="constant",
@@ -255,23 +178,13 @@ def constant(
         doc=doc,
         samples=samples,
         spec=spec,
-        name=name,
-        complex=complex,
-        internal=internal,
+        **traits,
     )
 
 
-def composite(
-    function: Any, *, doc: str, samples: Samples, complex: bool = True, value_dependent: bool = False
-) -> Callable[[Callable[..., Any]], Composite]:
+def composite(function: Any, *, doc: str, samples: Samples, **traits: Any) -> Callable[[Callable[..., Any]], Composite]:
     """Enter a function by its body, written with NumPy functions and with the same signature."""
-
-    def enter(body: Callable[..., Any]) -> Composite:
-        entry = Composite(function, body, doc=doc, samples=samples, complex=complex)
-        entry.value_dependent = value_dependent
-        return entry
-
-    return enter
+    return lambda body: Composite(function, body, doc=doc, samples=samples, **traits)
 
 
 def array_names(compute: Compute) -> list[str]:

@@ -137,6 +137,15 @@ QUOTIENT = elementwise(
     internal=True,
 )
 
+
+def _mended_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    """The result has the shape of x, whatever that of y."""
+    x, y = aligned(values, batched)
+    return primitive(spread_out(x, batched[0], size), y)
+
+
 MENDED = elementwise(
     mended,
     lambda g, poisoned: np.where(poisoned, 0.0, g),
@@ -147,16 +156,6 @@ MENDED = elementwise(
     samples=lambda array: [((array(3), array(3)), {}), ((array(), array()), {})],
     internal=True,
     doc="dx, and zero where x was poisoned",
+    batch=_mended_batch,
+    linear_by=lambda params: (0, 1),  # where x is finite it is x
 )
-
-
-def _mended_batch(
-    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
-) -> Any:
-    """The result has the shape of x, whatever that of y."""
-    x, y = aligned(values, batched)
-    return primitive(spread_out(x, batched[0], size), y)
-
-
-MENDED.batch = _mended_batch
-MENDED.linear_by = lambda params: (0, 1)  # where x is finite it is x

@@ -94,17 +94,6 @@ def _broadcast_to_samples(array: Any) -> list[tuple[tuple[Any, ...], dict[str, A
     ]
 
 
-BROADCAST_TO = linear(
-    np.broadcast_to,
-    lambda g, a_shape: unbroadcast(g, a_shape),
-    compute=_broadcast_to,
-    spec=_broadcast_to_spec,
-    samples=_broadcast_to_samples,
-    doc="linear; the cotangent is summed over the new axes",
-)
-BROADCAST_TO.views = True
-
-
 def _broadcast_to_batch(
     primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
 ) -> Any:
@@ -112,15 +101,22 @@ def _broadcast_to_batch(
     return primitive(padded(values[0], len(shape)), shape=(size, *shape))
 
 
-BROADCAST_TO.batch = _broadcast_to_batch
-
-
 def _broadcast_to_front(array: Any, shape: Any, subok: bool = False) -> Any:
     shape = as_shape(shape)
     return array if shape and shape_of(array) == shape else BROADCAST_TO(array, shape=shape)
 
 
-BROADCAST_TO.front = _broadcast_to_front
+BROADCAST_TO = linear(
+    np.broadcast_to,
+    lambda g, a_shape: unbroadcast(g, a_shape),
+    compute=_broadcast_to,
+    spec=_broadcast_to_spec,
+    samples=_broadcast_to_samples,
+    doc="linear; the cotangent is summed over the new axes",
+    views=True,
+    batch=_broadcast_to_batch,
+    front=_broadcast_to_front,
+)
 
 
 def _broadcast_arrays_samples(array: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:

@@ -17,7 +17,7 @@ from functad.primitives.arranging.broadcast import as_shape
 from functad.primitives.arranging.reshape import RESHAPE, Calls, atleast, in_c_order, in_fortran_order
 from functad.primitives.arranging.shapes import model_of, query
 from functad.primitives.elementwise.conversion import COPY, array_of_number, astype
-from functad.primitives.entry import ENTRIES, Samples
+from functad.primitives.entry import Samples
 from functad.primitives.kinds import composite
 from functad.primitives.operands import as_operand, concrete, innermost, is_traced, strong
 
@@ -88,19 +88,19 @@ def _full_like(
 # With like=
 
 
-def _enter_created(function: Any, samples: Samples) -> None:
+def _enter_created(function: Any, samples: Samples, *, creates: bool = False) -> None:
     """Enter a function that makes an array; it comes here if `like=` is a Tensor, and makes a plain one."""
 
-    @query(function, doc="makes a constant", samples=samples)
+    @query(function, doc="makes a constant", samples=samples, creates=creates)
     def created(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
 
-_enter_created(np.zeros, lambda array: [((2,), {"like": array(1)}), (((2, 3), np.float32), {"like": array(1)})])
-_enter_created(np.ones, lambda array: [((2,), {"like": array(1)}), (((2, 3), np.float32), {"like": array(1)})])
-_enter_created(np.empty, lambda array: [((0,), {"like": array(1)})])
-_enter_created(np.eye, lambda array: [((3,), {"like": array(1)}), ((2, 3), {"k": 1, "like": array(1)})])
-_enter_created(np.identity, lambda array: [((3,), {"like": array(1)})])
+_enter_created(np.zeros, lambda array: [((2,), {"like": array(1)}), (((2, 3), np.float32), {"like": array(1)})], creates=True)
+_enter_created(np.ones, lambda array: [((2,), {"like": array(1)}), (((2, 3), np.float32), {"like": array(1)})], creates=True)
+_enter_created(np.empty, lambda array: [((0,), {"like": array(1)})], creates=True)
+_enter_created(np.eye, lambda array: [((3,), {"like": array(1)}), ((2, 3), {"k": 1, "like": array(1)})], creates=True)
+_enter_created(np.identity, lambda array: [((3,), {"like": array(1)})], creates=True)
 _enter_created(np.tri, lambda array: [((3,), {"like": array(1)}), ((2, 3, 1), {"dtype": int, "like": array(1)})])
 _enter_created(np.frombuffer, lambda array: [((b"12345678",), {"like": array(1)})])
 _enter_created(np.fromstring, lambda array: [(("1 2 3",), {"sep": " ", "like": array(1)})])
@@ -113,6 +113,7 @@ _enter_created(np.genfromtxt, lambda array: [((["1 2", "3 4"],), {"like": array(
     np.full,
     samples=lambda array: [((3, 1.5), {"like": array(1)}), (((2, 3), array(3)), {"like": array(1)})],
     doc="linear in the fill value; Tensors are seen if `like=` is one",
+    creates=True,
 )
 def _full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", *, device: Any = None) -> Any:
     fill_value = as_operand(fill_value)
@@ -120,10 +121,6 @@ def _full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", *, d
         return np.full(shape, fill_value, dtype, order)
     filled = np.broadcast_to(fill_value, as_shape(shape))
     return COPY(astype(filled, dtype_of(fill_value) if dtype is None else dtype, copy=False), order=order)
-
-
-for _function in (np.zeros, np.ones, np.empty, np.full, np.eye, np.identity):
-    ENTRIES[_function].creates = True
 
 
 @composite(

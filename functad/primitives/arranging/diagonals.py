@@ -145,14 +145,12 @@ def _enter_triangle(function: Any, doc: str) -> Primitive:
         spec=_same_spec,
         samples=_triangle_samples,
         doc=doc,
+        front=front,
+        batch=elementwise,
+        selects=True,
     )
-    entry.front = front
-    entry.batch = elementwise
     return entry
 
 
 TRIL = _enter_triangle(np.tril, "linear; the cotangent of what is above the diagonal is dropped")
 TRIU = _enter_triangle(np.triu, "linear; the cotangent of what is below the diagonal is dropped")
-
-for _selecting in (TRIL, TRIU):
-    _selecting.selects = True

@@ -23,6 +23,13 @@ def _flip(a: Any, *, axis: tuple[int, ...]) -> Any:
     return a[tuple([backwards if i in axis else whole for i in range(a.ndim)])]
 
 
+def flip(m: Any, axis: Any = None) -> Any:
+    """`np.flip`."""
+    ndim = len(shape_of(m))
+    axes = tuple(range(ndim)) if axis is None else normalize_axis_tuple(axis, ndim)
+    return FLIP(m, axis=axes) if axes else get_item(strong(m), ())
+
+
 FLIP: Primitive = linear(
     np.flip,
     lambda g, axis: FLIP(g, axis=axis),
@@ -37,19 +44,10 @@ FLIP: Primitive = linear(
         ((array(0, 2), 1), {}),
     ],
     doc="linear; the cotangent is flipped back",
+    views=True,
+    batch=along_axes,
+    front=flip,
 )
-FLIP.views = True
-FLIP.batch = along_axes
-
-
-def flip(m: Any, axis: Any = None) -> Any:
-    """`np.flip`."""
-    ndim = len(shape_of(m))
-    axes = tuple(range(ndim)) if axis is None else normalize_axis_tuple(axis, ndim)
-    return FLIP(m, axis=axes) if axes else get_item(strong(m), ())
-
-
-FLIP.front = flip
 
 
 @composite(np.fliplr, samples=matrix_samples, doc="a flip")
@@ -104,6 +102,18 @@ def _roll_vjp(g: Any, a_shape: tuple[int, ...], shift: tuple[int, ...], axis: tu
     return ROLL(g, shift=tuple([a_shape[i] - s for s, i in zip(shift, axis, strict=True)]), axis=axis)
 
 
+def _roll_front(a: Any, shift: Any, axis: Any = None) -> Any:
+    shape = shape_of(a)
+    if axis is None:
+        return _roll_front(ravel(a), shift, 0).reshape(shape)
+    axes = normalize_axis_tuple(axis, len(shape), allow_duplicate=True)
+    shifts = dict.fromkeys(axes, 0)
+    for one, i in np.broadcast(shift, axes):
+        shifts[int(i)] += int(one)
+    moved = {i: total % shape[i] for i, total in shifts.items() if shape[i] and total % shape[i]}
+    return ROLL(a, shift=tuple(moved.values()), axis=tuple(moved)) if moved else COPY(a)
+
+
 ROLL = linear(
     np.roll,
     _roll_vjp,
@@ -121,21 +131,7 @@ ROLL = linear(
         ((array(0, 2), 1, 0), {}),
     ],
     doc="linear; the cotangent is rolled back",
+    batch=along_axes,
+    ordered=True,
+    front=_roll_front,
 )
-ROLL.batch = along_axes
-ROLL.ordered = True
-
-
-def _roll_front(a: Any, shift: Any, axis: Any = None) -> Any:
-    shape = shape_of(a)
-    if axis is None:
-        return _roll_front(ravel(a), shift, 0).reshape(shape)
-    axes = normalize_axis_tuple(axis, len(shape), allow_duplicate=True)
-    shifts = dict.fromkeys(axes, 0)
-    for one, i in np.broadcast(shift, axes):
-        shifts[int(i)] += int(one)
-    moved = {i: total % shape[i] for i, total in shifts.items() if shape[i] and total % shape[i]}
-    return ROLL(a, shift=tuple(moved.values()), axis=tuple(moved)) if moved else COPY(a)
-
-
-ROLL.front = _roll_front

@@ -66,16 +66,6 @@ def _concatenate_samples(array: Any) -> Calls:
     ]
 
 
-CONCATENATE = linear(
-    np.concatenate,
-    _concatenate_vjp,
-    compute=_concatenate,
-    spec=_concatenate_spec,
-    samples=_concatenate_samples,
-    doc="linear; each array gets its part of the cotangent",
-)
-
-
 def _operands(arrays: Iterable[Any], dtype: Any, casting: Any) -> list[Any]:
     """Return what is to be joined as arrays and Tensors, cast to `dtype` if that is given."""
     found = [as_operand(a) if type(a) is list or type(a) is tuple else a for a in arrays]
@@ -112,9 +102,17 @@ def concatenate(
     return CONCATENATE(*found, axis=normalize_axis_index(axis, ndim))
 
 
-CONCATENATE.front = concatenate
-CONCATENATE.batch = along_axis
-CONCATENATE.ordered = True
+CONCATENATE = linear(
+    np.concatenate,
+    _concatenate_vjp,
+    compute=_concatenate,
+    spec=_concatenate_spec,
+    samples=_concatenate_samples,
+    doc="linear; each array gets its part of the cotangent",
+    front=concatenate,
+    batch=along_axis,
+    ordered=True,
+)
 
 
 def _stack(*arrays: Any, axis: int) -> Any:
@@ -152,16 +150,6 @@ def _stack_samples(array: Any) -> Calls:
     ]
 
 
-STACK = linear(
-    np.stack,
-    _stack_vjp,
-    compute=_stack,
-    spec=_stack_spec,
-    samples=_stack_samples,
-    doc="linear; each array gets its part of the cotangent",
-)
-
-
 def stack(arrays: Iterable[Any], axis: int = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
     """`np.stack`; that the shapes are the same is left to what computes, or to the shape rule."""
     refuse_out(out, "stack")
@@ -171,9 +159,17 @@ def stack(arrays: Iterable[Any], axis: int = 0, out: Any = None, *, dtype: Any =
     return STACK(*found, axis=axis if axis == 0 else normalize_axis_index(axis, len(shape_of(found[0])) + 1))
 
 
-STACK.front = stack
-STACK.batch = along_axis
-STACK.ordered = True
+STACK = linear(
+    np.stack,
+    _stack_vjp,
+    compute=_stack,
+    spec=_stack_spec,
+    samples=_stack_samples,
+    doc="linear; each array gets its part of the cotangent",
+    front=stack,
+    batch=along_axis,
+    ordered=True,
+)
 
 
 @composite(

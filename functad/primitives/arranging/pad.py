@@ -69,16 +69,6 @@ def _pad_samples(array: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
     return calls
 
 
-PAD = linear(
-    np.pad,
-    lambda g, a_shape, widths: g[_inner(a_shape, widths)],
-    compute=_pad,
-    spec=_pad_spec,
-    samples=_pad_samples,
-    doc="linear in all modes but maximum, minimum and median; the cotangent of a padded element goes where it came from",
-)
-
-
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
     """`np.pad`.
 
@@ -111,17 +101,24 @@ def _padded(array: Any, pad_width: Any, mode: str, kwargs: dict[str, Any]) -> An
     return array
 
 
-PAD.front = pad
-
-
 def _pad_batch(
     primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
 ) -> Any:
     return primitive(values[0], widths=((0, 0), *params["widths"]))
 
 
-PAD.batch = _pad_batch
-PAD.ordered = True
+PAD = linear(
+    np.pad,
+    lambda g, a_shape, widths: g[_inner(a_shape, widths)],
+    compute=_pad,
+    spec=_pad_spec,
+    samples=_pad_samples,
+    doc="linear in all modes but maximum, minimum and median; the cotangent of a padded element goes where it came from",
+    front=pad,
+    batch=_pad_batch,
+    ordered=True,
+)
+
 
 _GATHERED = ("edge", "reflect", "symmetric", "wrap")
 _DEFAULTS = {"constant": 0, "linear_ramp": 0, "mean": None, "maximum": None, "minimum": None, "median": None}

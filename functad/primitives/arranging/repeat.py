@@ -34,6 +34,19 @@ def _repeat_vjp(g: Any, a_shape: tuple[int, ...], repeats: int, axis: int) -> An
     return g.reshape((*a_shape[: axis + 1], repeats, *a_shape[axis + 1 :])).sum(axis + 1)
 
 
+def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
+    """`np.repeat`; a count per element is a gather."""
+    if axis is None or not shape_of(a):
+        a, axis = ravel(a), 0
+    axis = normalize_axis_index(operator.index(axis), len(shape_of(a)))
+    if not np.ndim(repeats):
+        return REPEAT(a, repeats=operator.index(repeats), axis=axis)
+    if len(repeats) == 1:
+        return REPEAT(a, repeats=operator.index(repeats[0]), axis=axis)
+    index = np.repeat(np.arange(shape_of(a)[axis]), repeats)
+    return laid_out(get_item(a, (*(slice(None),) * axis, index)), "C")
+
+
 REPEAT = linear(
     np.repeat,
     _repeat_vjp,
@@ -52,25 +65,10 @@ REPEAT = linear(
         ((array(0), 2), {}),
     ],
     doc="linear; the cotangents of the copies are added",
+    batch=along_axis,
+    ordered=True,
+    front=repeat,
 )
-REPEAT.batch = along_axis
-REPEAT.ordered = True
-
-
-def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
-    """`np.repeat`; a count per element is a gather."""
-    if axis is None or not shape_of(a):
-        a, axis = ravel(a), 0
-    axis = normalize_axis_index(operator.index(axis), len(shape_of(a)))
-    if not np.ndim(repeats):
-        return REPEAT(a, repeats=operator.index(repeats), axis=axis)
-    if len(repeats) == 1:
-        return REPEAT(a, repeats=operator.index(repeats[0]), axis=axis)
-    index = np.repeat(np.arange(shape_of(a)[axis]), repeats)
-    return laid_out(get_item(a, (*(slice(None),) * axis, index)), "C")
-
-
-REPEAT.front = repeat
 
 
 def _tile(a: Any, *, reps: tuple[int, ...]) -> Any:
@@ -86,6 +84,23 @@ def _tile_vjp(g: Any, a_shape: tuple[int, ...], reps: tuple[int, ...]) -> Any:
     """The sum over the copies of the array: every axis is split in copies and places."""
     split = tuple([n for pair in zip(reps, a_shape, strict=True) for n in pair])
     return g.reshape(split).sum(tuple(range(0, len(split), 2)))
+
+
+def tile(A: Any, reps: Any) -> Any:
+    """`np.tile`; the shape and the counts are filled up with ones at the front to the same length."""
+    counts = as_shape(reps)
+    shape = shape_of(A)
+    ndim = max(len(counts), len(shape))
+    if ndim > len(shape):
+        A = RESHAPE(A, shape=(1,) * (ndim - len(shape)) + shape)
+    counts = (1,) * (ndim - len(counts)) + counts
+    return TILE(A, reps=counts) if ndim else np.copy(A)
+
+
+def _tile_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    return primitive(values[0], reps=(1, *params["reps"]))
 
 
 TILE = linear(
@@ -105,31 +120,10 @@ TILE = linear(
         ((array(0, 2), (2, 2)), {}),
     ],
     doc="linear; the cotangents of the copies are added",
+    front=tile,
+    batch=_tile_batch,
+    ordered=True,
 )
-
-
-def tile(A: Any, reps: Any) -> Any:
-    """`np.tile`; the shape and the counts are filled up with ones at the front to the same length."""
-    counts = as_shape(reps)
-    shape = shape_of(A)
-    ndim = max(len(counts), len(shape))
-    if ndim > len(shape):
-        A = RESHAPE(A, shape=(1,) * (ndim - len(shape)) + shape)
-    counts = (1,) * (ndim - len(counts)) + counts
-    return TILE(A, reps=counts) if ndim else np.copy(A)
-
-
-TILE.front = tile
-
-
-def _tile_batch(
-    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
-) -> Any:
-    return primitive(values[0], reps=(1, *params["reps"]))
-
-
-TILE.batch = _tile_batch
-TILE.ordered = True
 
 
 @composite(

@@ -46,17 +46,6 @@ def _reshape_samples(array: Any) -> Calls:
     ]
 
 
-RESHAPE = linear(
-    np.reshape,
-    lambda g, a_shape: g.reshape(a_shape),
-    compute=_reshape,
-    samples=_reshape_samples,
-    doc="linear; the cotangent is reshaped back",
-)
-RESHAPE.views = True
-RESHAPE.batch = shaped("shape")
-
-
 def reshape(a: Any, shape: Any = None, order: str | None = "C", *, newshape: Any = None, copy: bool | None = None) -> Any:
     """`np.reshape`, in the signatures that NumPy 2.0 to 2.4 gave it."""
     shape = as_shape(newshape if shape is None else shape)
@@ -68,6 +57,18 @@ def reshape(a: Any, shape: Any = None, order: str | None = "C", *, newshape: Any
     else:
         out = RESHAPE(a, shape=complete_shape(shape_of(a), shape))
     return np.copy(out) if copy else out
+
+
+RESHAPE = linear(
+    np.reshape,
+    lambda g, a_shape: g.reshape(a_shape),
+    compute=_reshape,
+    samples=_reshape_samples,
+    doc="linear; the cotangent is reshaped back",
+    views=True,
+    batch=shaped("shape"),
+    front=reshape,
+)
 
 
 def _refuse_copy(a: Any, shape: tuple[int, ...], order: Any) -> None:
@@ -115,9 +116,6 @@ def _in_memory(a: Any, order: str) -> Any:
     return value
 
 
-RESHAPE.front = reshape
-
-
 def _transpose(a: Any, *, axes: tuple[int, ...]) -> Any:
     try:
         return a.transpose(axes)
@@ -143,23 +141,10 @@ def _transpose_samples(array: Any) -> Calls:
     ]
 
 
-TRANSPOSE = linear(
-    np.transpose,
-    lambda g, axes: g.transpose(inverse_permutation(axes)),
-    compute=_transpose,
-    samples=_transpose_samples,
-    doc="linear; the cotangent is transposed back",
-)
-TRANSPOSE.views = True
-
-
 def _transpose_batch(
     primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
 ) -> Any:
     return primitive(values[0], axes=(0, *[i + 1 for i in params["axes"]]))
-
-
-TRANSPOSE.batch = _transpose_batch
 
 
 def permuted(a: Any, axes: tuple[int, ...]) -> Any:
@@ -184,7 +169,16 @@ def transpose(a: Any, axes: Any = None) -> Any:
     return permuted(a, order)
 
 
-TRANSPOSE.front = transpose
+TRANSPOSE = linear(
+    np.transpose,
+    lambda g, axes: g.transpose(inverse_permutation(axes)),
+    compute=_transpose,
+    samples=_transpose_samples,
+    doc="linear; the cotangent is transposed back",
+    views=True,
+    batch=_transpose_batch,
+    front=transpose,
+)
 
 
 def matrix_samples(array: Any) -> Calls:

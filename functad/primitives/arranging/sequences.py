@@ -60,28 +60,10 @@ def _sequence_samples(**range_of_ends: float) -> Callable[[Any], Calls]:
     return samples
 
 
-LINSPACE = linear(
-    np.linspace,
-    _linspace_vjp,
-    compute=_linspace,
-    spec=_linspace_spec,
-    samples=lambda array: [
-        *_sequence_samples()(array),
-        ((array(), array(2), 3), {"retstep": True}),
-        ((array(), array(), 1), {"retstep": True, "endpoint": False}),
-    ],
-    doc="linear in both ends; each gets the cotangents by the share that it has in the elements",
-)
-LINSPACE.broadcasts = True
-
-
 def _linspace_batch(
     primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
 ) -> Any:
     return np.moveaxis(primitive(*aligned(values, batched), **params), 1, 0)
-
-
-LINSPACE.batch = _linspace_batch
 
 
 def linspace(
@@ -107,6 +89,23 @@ def linspace(
     return out, astype(np.subtract(stop, start) / divisor, found, copy=False) if divisor > 0 else np.nan
 
 
+LINSPACE = linear(
+    np.linspace,
+    _linspace_vjp,
+    compute=_linspace,
+    spec=_linspace_spec,
+    samples=lambda array: [
+        *_sequence_samples()(array),
+        ((array(), array(2), 3), {"retstep": True}),
+        ((array(), array(), 1), {"retstep": True, "endpoint": False}),
+    ],
+    doc="linear in both ends; each gets the cotangents by the share that it has in the elements",
+    broadcasts=True,
+    batch=_linspace_batch,
+    front=linspace,
+)
+
+
 def _count(given: Any) -> int:
     num: int = operator.index(given)
     if num < 0:
@@ -123,9 +122,6 @@ def _finished(out: Any, dtype: Any, axis: int) -> Any:
     if np.dtype(dtype).kind in "iu":
         out = np.floor(out)
     return astype(out, dtype, copy=False)
-
-
-LINSPACE.front = linspace
 
 
 @composite(

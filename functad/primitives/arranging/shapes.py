@@ -26,18 +26,18 @@ class Query(Entry):
     status = "constant"
     kind = "constant"
 
-    def __init__(self, function: Any, front: Callable[..., Any], *, doc: str, samples: Samples) -> None:
-        super().__init__(function, doc=doc, samples=samples)
-        self.front = front
-        self.complex = True
+    complex = True
+
+    def __init__(self, function: Any, **given: Any) -> None:
+        super().__init__(function, **given)
         ENTRIES[function] = self
 
 
-def query(function: Any, *, doc: str, samples: Samples) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def query(function: Any, *, doc: str, samples: Samples, **given: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Enter a query by its answer, with NumPy's signature."""
 
     def enter(front: Callable[..., Any]) -> Callable[..., Any]:
-        Query(function, front, doc=doc, samples=samples)
+        Query(function, front=front, doc=doc, samples=samples, **given)
         return front
 
     return enter
@@ -142,8 +142,12 @@ enter_query(np.tril_indices_from, doc=_SHAPE, samples=lambda array: [*_square(ar
 enter_query(np.triu_indices_from, doc=_SHAPE, samples=lambda array: [*_square(array), ((array(2, 3),), {"k": -1})])
 
 
+def _one_to_show(array: Any) -> Calls:
+    return [((array(2),), {}), ((array(2, 2), 60, 3), {})]
+
+
 def _enter_text(function: Any) -> None:
-    @query(function, doc="a text has no derivative", samples=lambda array: [((array(2),), {}), ((array(2, 2), 60, 3), {})])
+    @query(function, doc="a text has no derivative", samples=_one_to_show, value_dependent=True)
     def shown(a: Any, *args: Any, **kwargs: Any) -> str:
         text: str = function(concrete(a, f"np.{function.__name__}"), *args, **kwargs)
         return text
@@ -154,18 +158,15 @@ _enter_text(np.array_repr)
 _enter_text(np.array_str)
 
 
-@query(np.shares_memory, doc="about the memory of values", samples=_two)
+@query(np.shares_memory, doc="about the memory of values", samples=_two, value_dependent=True)
 def _shares_memory(a: Any, b: Any, *max_work: Any, **keywords: Any) -> bool:
     return np.shares_memory(concrete(a, "np.shares_memory"), concrete(b, "np.shares_memory"), *max_work, **keywords)
 
 
-@query(np.may_share_memory, doc="about the memory of values", samples=_two)
+@query(np.may_share_memory, doc="about the memory of values", samples=_two, value_dependent=True)
 def _may_share_memory(a: Any, b: Any, *max_work: Any, **keywords: Any) -> bool:
     return np.may_share_memory(concrete(a, "np.may_share_memory"), concrete(b, "np.may_share_memory"), *max_work, **keywords)
 
-
-for _function in (np.array2string, np.array_repr, np.array_str, np.shares_memory, np.may_share_memory):
-    ENTRIES[_function].value_dependent = True
 
 _BOOLEAN = "the result is boolean"
 
@@ -183,14 +184,11 @@ def _isclose_spec(*arrays: Any, **params: Any) -> ArraySpec:
     return ArraySpec(np.broadcast_shapes(*[spec_of(a).shape for a in arrays]), np.dtype(np.bool_))
 
 
-ISCLOSE = constant(np.isclose, doc=_BOOLEAN, samples=_pair_samples, spec=_isclose_spec)
-ALLCLOSE = constant(np.allclose, doc=_BOOLEAN, samples=_pair_samples, spec=_boolean_spec)
-ARRAY_EQUAL = constant(np.array_equal, doc=_BOOLEAN, samples=_pair_samples, spec=_boolean_spec)
-ARRAY_EQUIV = constant(np.array_equiv, doc=_BOOLEAN, samples=_pair_samples, spec=_boolean_spec)
-
-
 def _isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
     return ISCLOSE(a, b, rtol, atol, equal_nan=bool(equal_nan))
+
+
+ISCLOSE = constant(np.isclose, doc=_BOOLEAN, samples=_pair_samples, spec=_isclose_spec, batch=elementwise, front=_isclose)
 
 
 def _allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
@@ -219,8 +217,10 @@ def _of_all(primitive: Primitive, size: int, values: Sequence[Any], batched: Seq
     return flat(equal).all(1)
 
 
-ISCLOSE.batch = elementwise
-ALLCLOSE.batch = ARRAY_EQUAL.batch = ARRAY_EQUIV.batch = _of_all
-ISCLOSE.front = _isclose
-ALLCLOSE.front = _allclose
-ARRAY_EQUAL.front = _array_equal
+ALLCLOSE = constant(np.allclose, doc=_BOOLEAN, samples=_pair_samples, spec=_boolean_spec, batch=_of_all, front=_allclose)
+
+ARRAY_EQUAL = constant(
+    np.array_equal, doc=_BOOLEAN, samples=_pair_samples, spec=_boolean_spec, batch=_of_all, front=_array_equal
+)
+
+ARRAY_EQUIV = constant(np.array_equiv, doc=_BOOLEAN, samples=_pair_samples, spec=_boolean_spec, batch=_of_all)

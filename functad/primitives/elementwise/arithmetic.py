@@ -39,8 +39,7 @@ def unchanged(g: Any) -> Any:
     return g
 
 
-ADD = elementwise(np.add, unchanged, unchanged, operator=operator.add, doc="d(x + y) = dx + dy")
-ADD.steps = (PASSES, SUMS)
+ADD = elementwise(np.add, unchanged, unchanged, operator=operator.add, doc="d(x + y) = dx + dy", steps=(PASSES, SUMS))
 SUBTRACT = elementwise(np.subtract, unchanged, lambda g: -g, operator=operator.sub, doc="d(x - y) = dx - dy")
 _TIMES = (lambda g, y: g * y, lambda g, x: g * x)
 MULTIPLY = elementwise(
@@ -50,9 +49,9 @@ MULTIPLY = elementwise(
     jvps=(lambda t, y: product(t, y), lambda t, x: product(t, x)),
     operator=operator.mul,
     doc="d(x y) = y dx + x dy",
+    pushes=_TIMES,  # `jvp` looks for NaN in its results, and takes `jvps` if there is one
+    steps=(SCALES, PRODUCTS),
 )
-MULTIPLY.pushes = _TIMES  # `jvp` looks for NaN in its results, and takes `jvps` if there is one
-MULTIPLY.steps = (SCALES, PRODUCTS)
 DIVIDE = elementwise(
     np.divide,
     lambda g, y: quotient(g, y),
@@ -112,6 +111,7 @@ REMAINDER = elementwise(
     domain=((-2.0, 2.0), (2.5, 3.0)),
     complex=False,
     doc="d(x mod y) = dx - floor(x / y) dy",
+    linear_by=lambda params: (),
 )
 FMOD = elementwise(
     np.fmod,
@@ -120,8 +120,8 @@ FMOD = elementwise(
     domain=((-2.0, 2.0), (0.5, 0.7)),
     complex=False,
     doc="d fmod(x, y) = dx - trunc(x / y) dy",
+    linear_by=lambda params: (),
 )
-REMAINDER.linear_by = FMOD.linear_by = lambda params: ()  # in pieces alone
 ABSOLUTE = elementwise(
     np.absolute,
     lambda g, x: g * np.sign(x).conjugate(),

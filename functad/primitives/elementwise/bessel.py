@@ -79,6 +79,10 @@ def _i0_spec(x: Any) -> ArraySpec:
     return ArraySpec(own.shape, own.dtype if own.dtype.kind == "f" else np.dtype(np.float64))
 
 
+def _i0_front(x: Any) -> Any:
+    return I0(as_operand(x))
+
+
 I0 = elementwise(
     np.i0,
     lambda g, x: g * BESSEL_I(x, order=1),
@@ -87,11 +91,5 @@ I0 = elementwise(
     spec=_i0_spec,
     complex=False,
     doc="d I_0 = I_1",
+    front=_i0_front,
 )
-
-
-def _i0_front(x: Any) -> Any:
-    return I0(as_operand(x))
-
-
-I0.front = _i0_front

@@ -82,6 +82,7 @@ def _enter_extremum(function: np.ufunc, x_lost: Any, y_lost: Any, doc: str) -> P
         spec=ufunc_spec(function, keeps_weak=False),
         derived={"x_lost": x_lost, "y_lost": y_lost, "ties": _ties},
         doc=doc,
+        selects=True,
     )
 
 
@@ -139,6 +140,7 @@ def _enter_bound(function: Any, extremum: np.ufunc, lost: Any, doc: str) -> Prim
         spec=spec,
         internal=True,
         doc=doc,
+        selects=True,
     )
 
 
@@ -177,19 +179,6 @@ CLIP_UFUNC: np.ufunc = np._core.umath.clip  # type: ignore[attr-defined] # what 
 
 _clip, _clip_spec = _as_array_first(CLIP_UFUNC)
 
-CLIP = elementwise(
-    np.clip,
-    lambda g, outside: dropped(g, outside),
-    lambda g, below: kept(g, below),
-    lambda g, above: kept(g, above),
-    operator=_clip,
-    names=("a", "min", "max"),
-    derived={"outside": _outside, "below": _below, "above": _above},
-    spec=_clip_spec,
-    samples=_clip_samples,
-    doc="passes between the bounds and at them; a bound that is returned gets the derivative",
-)
-
 
 def clip(
     a: Any,
@@ -214,15 +203,26 @@ def clip(
     return AT_LEAST(a, low) if high is None else CLIP(a, low, high)
 
 
-CLIP.front = clip
+CLIP = elementwise(
+    np.clip,
+    lambda g, outside: dropped(g, outside),
+    lambda g, below: kept(g, below),
+    lambda g, above: kept(g, above),
+    operator=_clip,
+    names=("a", "min", "max"),
+    derived={"outside": _outside, "below": _below, "above": _above},
+    spec=_clip_spec,
+    samples=_clip_samples,
+    doc="passes between the bounds and at them; a bound that is returned gets the derivative",
+    front=clip,
+    selects=True,
+)
 
-_ufunc = Composite(
+
+Composite(
     CLIP_UFUNC,
     clip,
     samples=lambda array: [((array(3), -0.5, array(3)), {}), ((array(2), array(), 0.5), {})],
     doc="as clip",
+    name="umath.clip",  # apart from np.clip, which has the same name
 )
-_ufunc.name = "umath.clip"  # apart from np.clip, which has the same name
-
-for _selecting in (MAXIMUM, MINIMUM, FMAX, FMIN, AT_LEAST, AT_MOST, CLIP):
-    _selecting.selects = True

@@ -66,14 +66,11 @@ _step(np.signbit)
 
 
 def _enter_infinity(function: Any) -> None:
-    entry = constant(function, doc=_LOGICAL, samples=_ONE, complex=False)
-
     def front(x: Any, out: Any = None) -> Any:
         refuse_out(out, entry.name)
         return entry(as_operand(x))
 
-    entry.front = front
-    entry.batch = batching.elementwise
+    entry = constant(function, doc=_LOGICAL, samples=_ONE, complex=False, front=front, batch=batching.elementwise)
 
 
 _enter_infinity(np.isposinf)
@@ -99,9 +96,9 @@ ROUND = constant(
     compute=_round,
     samples=lambda array: [((array(3),), {}), ((array(2, 2), 1), {}), ((array(),), {"decimals": 2})],
     doc=_STEP,
+    front=round_to,
+    batch=batching.elementwise,
 )
-ROUND.front = round_to
-ROUND.batch = batching.elementwise
 composite(np.around, samples=lambda array: [((array(3), 1), {})], doc="as round")(round_to)
 
 
@@ -121,8 +118,8 @@ ROUND_NUMBER = constant(
     doc=_STEP,
     name="round of a Python number",
     internal=True,
+    batch=batching.elementwise,
 )
-ROUND_NUMBER.batch = batching.elementwise
 
 constant(np.spacing, doc=_STEP, samples=_ONE, complex=False)
 
@@ -135,12 +132,13 @@ def _heaviside_samples(array: Any) -> Any:
 HEAVISIDE = elementwise(
     np.heaviside, None, lambda g, x: g * (x == 0), complex=False, samples=_heaviside_samples,
     doc="d heaviside(x, h) = dh where x is 0, else 0: the step of x is cut",
+    linear_by=lambda params: (),
 )  # fmt: skip
 NEXTAFTER = elementwise(
     np.nextafter, lambda g: g, None, complex=False, domain=((-2.0, 2.0), (2.5, 3.0)),
     doc="d nextafter(x, y) = dx: the neighbour of x moves with it",
+    linear_by=lambda params: (),
 )  # fmt: skip
-HEAVISIDE.linear_by = NEXTAFTER.linear_by = lambda params: ()
 
 BITWISE_AND = _of_integers(np.bitwise_and, operator.and_)
 BITWISE_OR = _of_integers(np.bitwise_or, operator.or_)

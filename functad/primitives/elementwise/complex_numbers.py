@@ -41,12 +41,26 @@ def _part_spec(val: Any) -> ArraySpec:
     return ArraySpec(spec.shape, spec.dtype.type(0).real.dtype, spec.weak)
 
 
-REAL = linear(np.real, lambda g: g, compute=_real, spec=_part_spec, samples=_ONE, doc="d Re(x) = Re(dx)")
-REAL.views = True
-REAL.batch = batching.elementwise
-IMAG = linear(np.imag, _imag_vjp, compute=_imag, spec=_part_spec, samples=_ONE, doc="d Im(x) = Im(dx)")
-IMAG.views = True
-IMAG.batch = batching.elementwise
+REAL = linear(
+    np.real,
+    lambda g: g,
+    compute=_real,
+    spec=_part_spec,
+    samples=_ONE,
+    doc="d Re(x) = Re(dx)",
+    views=True,
+    batch=batching.elementwise,
+)
+IMAG = linear(
+    np.imag,
+    _imag_vjp,
+    compute=_imag,
+    spec=_part_spec,
+    samples=_ONE,
+    doc="d Im(x) = Im(dx)",
+    views=True,
+    batch=batching.elementwise,
+)
 CONJUGATE = elementwise(np.conjugate, lambda g: g.conjugate(), doc="d conj(x) = conj(dx)")
 
 
@@ -86,18 +100,18 @@ REAL_SIGN = Primitive(
     complex=False,
     internal=True,
     doc="piecewise constant: the derivative is 0, at x = 0 too",
-)
-REAL_SIGN.flat = Primitive(
-    np.sign,
-    kind="elementwise",
-    names=("x",),
-    compute=np.sign,
-    vjps=(lambda g: g * 0,),
-    spec=strong_spec,
-    samples=_ONE,
-    complex=False,
-    registered=False,
-    doc="as the sign; the derivative is a zero that is computed",
+    flat=Primitive(
+        np.sign,
+        kind="elementwise",
+        names=("x",),
+        compute=np.sign,
+        vjps=(lambda g: g * 0,),
+        spec=strong_spec,
+        samples=_ONE,
+        complex=False,
+        registered=False,
+        doc="as the sign; the derivative is a zero that is computed",
+    ),
 )
 
 
@@ -125,7 +139,7 @@ def _boolean_spec(x: Any) -> ArraySpec:
 
 
 for _function in (np.iscomplex, np.isreal):
-    constant(_function, doc="the result is boolean", spec=_boolean_spec, samples=_ONE).batch = batching.elementwise
+    constant(_function, doc="the result is boolean", spec=_boolean_spec, samples=_ONE, batch=batching.elementwise)
 
 
 @composite(

@@ -48,6 +48,7 @@ ASTYPE = linear(
     name="astype",
     internal=True,
     doc="linear between floating and complex dtypes; the cotangent is cast back",
+    batch=elementwise,
 )
 
 ASTYPE_INTEGER = Primitive(
@@ -62,10 +63,8 @@ ASTYPE_INTEGER = Primitive(
     complex=False,
     internal=True,
     doc="integers and booleans have no derivative",
+    batch=elementwise,
 )
-
-
-ASTYPE.batch = ASTYPE_INTEGER.batch = elementwise
 
 
 def astype(a: Any, dtype: Any, casting: Any = "unsafe", copy: bool = True) -> Any:
@@ -103,19 +102,6 @@ def _copy(a: Any, *, order: str = "K") -> Any:
         return a.copy(order)
     except (AttributeError, TypeError):  # a number; those of NumPy take no order
         return np.copy(a)
-
-
-COPY = linear(
-    np.copy,
-    lambda g: g,
-    compute=_copy,
-    spec=same_spec,
-    samples=lambda array: [((array(3),), {}), ((array(),), {}), ((array(2, 3), "F"), {}), ((array(0),), {})],
-    doc="linear; the cotangent passes",
-)
-
-
-COPY.batch = elementwise
 
 
 def copy_alike(array: Any) -> Any:
@@ -172,4 +158,13 @@ def _copy_front(a: Any, order: str = "K", subok: bool = False) -> Any:
     return COPY(a) if order == "K" else COPY(a, order=order)  # the layout decides what is a view of the copy
 
 
-COPY.front = _copy_front
+COPY = linear(
+    np.copy,
+    lambda g: g,
+    compute=_copy,
+    spec=same_spec,
+    samples=lambda array: [((array(3),), {}), ((array(),), {}), ((array(2, 3), "F"), {}), ((array(0),), {})],
+    doc="linear; the cotangent passes",
+    batch=elementwise,
+    front=_copy_front,
+)

@@ -162,8 +162,8 @@ MODF_FRACTION = elementwise(
     complex=False,
     internal=True,
     doc="d(x - trunc(x)) = dx",
+    linear_by=lambda params: (),  # in pieces alone
 )
-MODF_FRACTION.linear_by = lambda params: ()  # in pieces alone
 
 
 def _one_real(array: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:

@@ -112,11 +112,20 @@ def _enter_mask(function: Any, compute: Any, doc: str) -> Primitive:
         samples=_kept_samples,
         internal=True,
         doc=doc,
+        selects=True,
     )
 
 
 KEPT = _enter_mask(kept, _kept, "linear: the cotangent where the mask is true")
 DROPPED = _enter_mask(dropped, _dropped, "linear: the cotangent where the mask is false")
+
+
+def where(condition: Any, *values: Any) -> Any:
+    """`np.where`, with one argument or three."""
+    if not values:
+        return nonzero(condition)
+    x, y = values
+    return WHERE(as_operand(condition), as_operand(x), as_operand(y))
 
 
 WHERE = elementwise(
@@ -128,18 +137,9 @@ WHERE = elementwise(
     spec=_where_spec,
     samples=_where_samples,
     doc="d where(c, x, y) = where(c, dx, dy); what is not chosen gets zero",
+    front=where,
+    selects=True,
 )
-
-
-def where(condition: Any, *values: Any) -> Any:
-    """`np.where`, with one argument or three."""
-    if not values:
-        return nonzero(condition)
-    x, y = values
-    return WHERE(as_operand(condition), as_operand(x), as_operand(y))
-
-
-WHERE.front = where
 
 
 # Choosing from several
@@ -200,6 +200,11 @@ def _choose_samples(array: Any) -> Calls:
     ]
 
 
+def _choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
+    refuse_out(out, "choose")
+    return CHOOSE(as_operand(a), *[as_operand(choice) for choice in choices], mode=mode)
+
+
 CHOOSE = general(
     np.choose,
     _choose_vjp,
@@ -208,18 +213,12 @@ CHOOSE = general(
     samples=_choose_samples,
     joint=True,
     doc="the derivative of what is chosen",
+    batch=batching.elementwise,
+    linear_by=lambda params: range(1, sys.maxsize),
+    front=_choose,
+    broadcasts=True,
+    selects=True,
 )
-CHOOSE.batch = batching.elementwise
-CHOOSE.linear_by = lambda params: range(1, sys.maxsize)
-
-
-def _choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
-    refuse_out(out, "choose")
-    return CHOOSE(as_operand(a), *[as_operand(choice) for choice in choices], mode=mode)
-
-
-CHOOSE.front = _choose
-CHOOSE.broadcasts = True
 
 
 # Replacing what is not finite
@@ -244,7 +243,3 @@ def _nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, n
     out = np.where(np.isnan(x), nan, x)
     out = np.where(out == np.inf, float(limits.max) if posinf is None else posinf, out)
     return as_number(laid_out_like(np.where(out == -np.inf, float(limits.min) if neginf is None else neginf, out), x))
-
-
-for _selecting in (KEPT, DROPPED, WHERE, CHOOSE):
-    _selecting.selects = True

@@ -334,5 +334,6 @@ FIX = constant(  # deprecated since NumPy 2.5, in favour of np.trunc
     samples=lambda array: [((array(3),), {}), ((array(),), {}), ((array(0, 2),), {})],
     complex=False,
     doc="piecewise constant: the derivative is 0",
+    front=_fix,
+    batch=elementwise,
 )
-FIX.front, FIX.batch = _fix, elementwise

@@ -37,7 +37,7 @@ def write(a: Any, index: Any, v: Any, name: str, *, adds: bool = False) -> None:
 
 def _enter(function: Any, samples: Samples, doc: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     def enter(body: Callable[..., None]) -> Callable[..., None]:
-        composite(function, samples=samples, doc=doc)(body).in_place = True
+        composite(function, samples=samples, doc=doc, in_place=True)(body)
         return body
 
     return enter

@@ -102,7 +102,7 @@ def _add_samples(array: Any) -> Calls:
 def _entry(
     function: Callable[..., Any], compute: Callable[..., Any], a_rule: Any, v_rule: Any, jvps: Any, samples: Any, doc: str
 ) -> Primitive:
-    entry = general(
+    return general(
         function,
         a_rule,
         v_rule,
@@ -113,11 +113,10 @@ def _entry(
         jvps=jvps,
         internal=True,
         doc=doc,
+        broadcasts=True,
+        derived={"places": lambda a, v, *indices: tuple([i.copy() if type(i) is np.ndarray else i for i in indices])},
+        batch=_batch,
     )
-    entry.broadcasts = True
-    entry.derived = {"places": lambda a, v, *indices: tuple([i.copy() if type(i) is np.ndarray else i for i in indices])}
-    entry.batch = _batch
-    return entry
 
 
 def _batch(primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]) -> Any:

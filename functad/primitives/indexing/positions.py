@@ -42,21 +42,22 @@ NONZERO: Primitive = constant(
     spec=_unknown_shape("nonzero"),
     samples=lambda array: [((_some_zeros(array),), {}), ((array(0),), {})],
     doc=_DOC,
+    value_dependent=True,
 )
 FLATNONZERO = constant(
     np.flatnonzero,
     spec=_unknown_shape("flatnonzero"),
     samples=lambda array: [((_some_zeros(array),), {}), ((array(),), {})],
     doc=_DOC,
+    value_dependent=True,
 )
 ARGWHERE = constant(
     np.argwhere,
     spec=_unknown_shape("argwhere"),
     samples=lambda array: [((_some_zeros(array),), {}), ((array(),), {})],
     doc=_DOC,
+    value_dependent=True,
 )
-for _entry in (NONZERO, FLATNONZERO, ARGWHERE):
-    _entry.value_dependent = True
 
 
 def nonzero(a: Any) -> Any:
@@ -73,6 +74,12 @@ def _argsort_spec(a: Any, *, axis: int | None, kind: Any, stable: bool | None) -
     return ArraySpec((spec.size,) if axis is None else spec.shape or (1,), _INTP)
 
 
+def _argsort_front(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> Any:
+    if order is not None:
+        raise ValueError("Cannot specify order when the array has no fields.")
+    return ARGSORT(as_operand(a), axis=axis, kind=kind, stable=stable)
+
+
 ARGSORT = constant(
     np.argsort,
     compute=_argsort,
@@ -85,17 +92,9 @@ ARGSORT = constant(
         ((array(0, 2),), {}),
     ],
     doc="positions have no derivative; x[np.argsort(x)] has that of sorting",
+    batch=along_axis,
+    front=_argsort_front,
 )
-ARGSORT.batch = along_axis
-
-
-def _argsort_front(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> Any:
-    if order is not None:
-        raise ValueError("Cannot specify order when the array has no fields.")
-    return ARGSORT(as_operand(a), axis=axis, kind=kind, stable=stable)
-
-
-ARGSORT.front = _argsort_front
 
 
 def _searchsorted(a: Any, v: Any, /, *sorter: Any, side: Any) -> Any:
@@ -112,11 +111,6 @@ def _searchsorted_samples(array: Any) -> Calls:
         ((np.sort(array(4)), array(), "right"), {}),
         ((np.sort(array(4))[[2, 0, 3, 1]], array(3)), {"sorter": np.array([1, 3, 0, 2])}),
     ]
-
-
-SEARCHSORTED = constant(
-    np.searchsorted, compute=_searchsorted, spec=_searchsorted_spec, samples=_searchsorted_samples, doc=_DOC
-)
 
 
 def search(a: Any, v: Any, side: str) -> Any:
@@ -149,15 +143,20 @@ def _searchsorted_batch(
     return search(a, flat(v), params["side"]).reshape(shape_of(v))
 
 
-SEARCHSORTED.batch = _searchsorted_batch
-
-
 def _searchsorted_front(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
     arrays = [as_operand(value) for value in (a, v, sorter) if value is not None]
     return SEARCHSORTED(*arrays, side=side)
 
 
-SEARCHSORTED.front = _searchsorted_front
+SEARCHSORTED = constant(
+    np.searchsorted,
+    compute=_searchsorted,
+    spec=_searchsorted_spec,
+    samples=_searchsorted_samples,
+    doc=_DOC,
+    batch=_searchsorted_batch,
+    front=_searchsorted_front,
+)
 
 
 def _digitize(x: Any, bins: Any, *, right: bool) -> Any:
@@ -166,20 +165,6 @@ def _digitize(x: Any, bins: Any, *, right: bool) -> Any:
 
 def _digitize_spec(x: Any, bins: Any, *, right: bool) -> ArraySpec:
     return ArraySpec(spec_of(x).shape, _INTP)
-
-
-DIGITIZE = constant(
-    np.digitize,
-    compute=_digitize,
-    spec=_digitize_spec,
-    samples=lambda array: [
-        ((array(5), np.sort(array(3))), {}),
-        ((array(2, 2), np.sort(array(3))[::-1], True), {}),
-        ((array(), [-1.0, 0.0, 1.0]), {}),
-    ],
-    complex=False,
-    doc=_DOC,
-)
 
 
 def _digitize_batch(
@@ -199,14 +184,24 @@ def _digitize_batch(
     return np.where(down, n - found, found).reshape(shape_of(x))
 
 
-DIGITIZE.batch = _digitize_batch
-
-
 def _digitize_front(x: Any, bins: Any, right: bool = False) -> Any:
     return DIGITIZE(as_operand(x), as_operand(bins), right=right)
 
 
-DIGITIZE.front = _digitize_front
+DIGITIZE = constant(
+    np.digitize,
+    compute=_digitize,
+    spec=_digitize_spec,
+    samples=lambda array: [
+        ((array(5), np.sort(array(3))), {}),
+        ((array(2, 2), np.sort(array(3))[::-1], True), {}),
+        ((array(), [-1.0, 0.0, 1.0]), {}),
+    ],
+    complex=False,
+    doc=_DOC,
+    batch=_digitize_batch,
+    front=_digitize_front,
+)
 
 
 # Several numbers for a position, one number, one bit
@@ -220,22 +215,20 @@ def _ravel_multi_index_spec(*indices: Any, **params: Any) -> ArraySpec:
     return ArraySpec(np.broadcast_shapes(*[spec_of(i).shape for i in indices]), _INTP)
 
 
+def _ravel_multi_index_front(multi_index: Any, dims: Any, mode: Any = "raise", order: Any = "C") -> Any:
+    dims = (dims,) if isinstance(dims, int) else tuple(dims)
+    return RAVEL_MULTI_INDEX(*map(as_operand, multi_index), dims=dims, mode=mode, order=order)
+
+
 RAVEL_MULTI_INDEX = constant(
     np.ravel_multi_index,
     compute=_ravel_multi_index,
     spec=_ravel_multi_index_spec,
     samples=lambda array: [(((np.array([1, 0]), np.array([2, 1])), (2, 3)), {}), (((1, 4), (2, 3), "wrap", "F"), {})],
     doc=_DOC,
+    batch=elementwise,
+    front=_ravel_multi_index_front,
 )
-RAVEL_MULTI_INDEX.batch = elementwise
-
-
-def _ravel_multi_index_front(multi_index: Any, dims: Any, mode: Any = "raise", order: Any = "C") -> Any:
-    dims = (dims,) if isinstance(dims, int) else tuple(dims)
-    return RAVEL_MULTI_INDEX(*map(as_operand, multi_index), dims=dims, mode=mode, order=order)
-
-
-RAVEL_MULTI_INDEX.front = _ravel_multi_index_front
 
 
 def _unravel_index(indices: Any, *, shape: tuple[int, ...], order: Any) -> Any:
@@ -246,35 +239,30 @@ def _unravel_index_spec(indices: Any, *, shape: tuple[int, ...], order: Any) -> 
     return (ArraySpec(spec_of(indices).shape, _INTP),) * len(shape)
 
 
+def _unravel_index_front(indices: Any, shape: Any, order: Any = "C") -> Any:
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    return UNRAVEL_INDEX(as_operand(indices), shape=shape, order=order)
+
+
 UNRAVEL_INDEX = constant(
     np.unravel_index,
     compute=_unravel_index,
     spec=_unravel_index_spec,
     samples=lambda array: [((np.array([1, 5]), (2, 3)), {}), ((4, (2, 3), "F"), {})],
     doc=_DOC,
+    multiple=True,
+    batch=elementwise,
+    front=_unravel_index_front,
 )
-UNRAVEL_INDEX.multiple = True
-UNRAVEL_INDEX.batch = elementwise
-
-
-def _unravel_index_front(indices: Any, shape: Any, order: Any = "C") -> Any:
-    shape = (shape,) if isinstance(shape, int) else tuple(shape)
-    return UNRAVEL_INDEX(as_operand(indices), shape=shape, order=order)
-
-
-UNRAVEL_INDEX.front = _unravel_index_front
 
 
 def _enter_bits(function: Any, samples: Any) -> None:
-    entry = constant(function, samples=samples, doc="integers have no derivative")
-
     def front(a: Any, axis: Any = None, *args: Any, **params: Any) -> Any:
         if args:  # a count, that stands before the only keyword
             params["count"] = args[0]
         return entry(as_operand(a), axis=axis, **params)
 
-    entry.front = front
-    entry.batch = along_axis
+    entry = constant(function, samples=samples, doc="integers have no derivative", front=front, batch=along_axis)
 
 
 _enter_bits(np.packbits, lambda array: [((np.array([1, 0, 1, 1, 0, 0, 0, 1, 1]),), {}), ((np.eye(2, dtype=bool), 1), {})])

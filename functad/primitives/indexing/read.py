@@ -88,21 +88,6 @@ def _getitem_samples(array: Any) -> Calls:
     return [((array(*shape),), {"index": index}) for shape, index in indices]
 
 
-GETITEM = linear(
-    get_item,
-    lambda g, index, a_shape, a_dtype: scatter(g, indices=(index,), shape=a_shape, dtype=a_dtype),
-    compute=_getitem,
-    spec=_getitem_spec,
-    samples=_getitem_samples,
-    name="getitem",
-    gather=True,
-    internal=True,
-    doc="d(x[i]) = dx[i]; the cotangents of an element that is read repeatedly add up",
-)
-GETITEM.views = True
-GETITEM.pushes = (lambda t, index, a_shape, a_dtype: t[index],)
-
-
 def _behind(index: Any) -> tuple[Any, ...]:
     """Return an index of one example as one of the whole batch."""
     return (slice(None), *(index if type(index) is tuple else (index,)))
@@ -120,7 +105,20 @@ def _getitem_batch(
     return np.moveaxis(out, count, 0) if separate else out
 
 
-GETITEM.batch = _getitem_batch
+GETITEM = linear(
+    get_item,
+    lambda g, index, a_shape, a_dtype: scatter(g, indices=(index,), shape=a_shape, dtype=a_dtype),
+    compute=_getitem,
+    spec=_getitem_spec,
+    samples=_getitem_samples,
+    name="getitem",
+    gather=True,
+    internal=True,
+    doc="d(x[i]) = dx[i]; the cotangents of an element that is read repeatedly add up",
+    views=True,
+    pushes=(lambda t, index, a_shape, a_dtype: t[index],),
+    batch=_getitem_batch,
+)
 
 
 def scatter(*pieces: Any, indices: tuple[Any, ...], shape: Shape, dtype: Any) -> Any:
@@ -150,17 +148,6 @@ def _scatter_samples(array: Any) -> Calls:
     ]
 
 
-SCATTER = linear(
-    scatter,
-    lambda g, indices: [g[index] for index in indices],
-    compute=_scatter,
-    spec=_scatter_spec,
-    samples=_scatter_samples,
-    internal=True,
-    doc="zeros to which pieces are added; the transpose of reading by index",
-)
-
-
 def _scatter_batch(
     primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
 ) -> Any:
@@ -172,7 +159,16 @@ def _scatter_batch(
     return primitive(*pieces, indices=tuple(map(_behind, indices)), shape=(size, *shape), dtype=params["dtype"])
 
 
-SCATTER.batch = _scatter_batch
+SCATTER = linear(
+    scatter,
+    lambda g, indices: [g[index] for index in indices],
+    compute=_scatter,
+    spec=_scatter_spec,
+    samples=_scatter_samples,
+    internal=True,
+    doc="zeros to which pieces are added; the transpose of reading by index",
+    batch=_scatter_batch,
+)
 
 
 # Reading at places that are Tensors
@@ -248,19 +244,6 @@ def _gather_samples(array: Any) -> Calls:
     ]
 
 
-GATHER: Primitive = general(
-    gather,
-    lambda g, rest, template, a_shape, a_dtype: ADD_PIECE(g, *rest, template=template, shape=a_shape, dtype=a_dtype),
-    *[None] * 64,  # NumPy has at most 64 axes, and so many arrays at most in an index
-    compute=_gather,
-    spec=_gather_spec,
-    samples=_gather_samples,
-    jvps=(lambda t, rest, template: GATHER(t, *rest, template=template),),
-    internal=True,
-    doc="as getitem, with arrays of integers as arguments",
-)
-
-
 def add_piece(piece: Any, index: Any, shape: Shape, dtype: Any) -> Any:
     """Return zeros of a shape and dtype to which a piece has been added at an index."""
     return scatter(piece, indices=(index,), shape=shape, dtype=dtype)
@@ -272,19 +255,6 @@ def _add_piece(g: Any, /, *indices: Any, template: Template, shape: Shape, dtype
 
 def _add_piece_spec(g: Any, *indices: Any, template: Template, shape: Shape, dtype: Any) -> ArraySpec:
     return ArraySpec(shape, dtype)
-
-
-ADD_PIECE: Primitive = general(
-    add_piece,
-    lambda g, rest, template: GATHER(g, *rest, template=template),
-    *[None] * 64,
-    compute=_add_piece,
-    spec=_add_piece_spec,
-    samples=lambda array: [((array(3), np.array([1, -1, 1])), {"template": ("i",), "shape": (3,), "dtype": array().dtype})],
-    jvps=(lambda t, rest, params: ADD_PIECE(t, *rest, **params),),
-    internal=True,
-    doc="the transpose of gather",
-)
 
 
 class BatchedIndex:
@@ -332,6 +302,20 @@ def _gather_batch(
     return index.to_front(primitive(a, *index.indices, template=index.template))
 
 
+GATHER: Primitive = general(
+    gather,
+    lambda g, rest, template, a_shape, a_dtype: ADD_PIECE(g, *rest, template=template, shape=a_shape, dtype=a_dtype),
+    *[None] * 64,  # NumPy has at most 64 axes, and so many arrays at most in an index
+    compute=_gather,
+    spec=_gather_spec,
+    samples=_gather_samples,
+    jvps=(lambda t, rest, template: GATHER(t, *rest, template=template),),
+    internal=True,
+    doc="as getitem, with arrays of integers as arguments",
+    batch=_gather_batch,
+)
+
+
 def _add_piece_batch(
     primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
 ) -> Any:
@@ -341,5 +325,15 @@ def _add_piece_batch(
     return primitive(piece, *index.indices, template=index.template, shape=(size, *shape), dtype=params["dtype"])
 
 
-GATHER.batch = _gather_batch
-ADD_PIECE.batch = _add_piece_batch
+ADD_PIECE: Primitive = general(
+    add_piece,
+    lambda g, rest, template: GATHER(g, *rest, template=template),
+    *[None] * 64,
+    compute=_add_piece,
+    spec=_add_piece_spec,
+    samples=lambda array: [((array(3), np.array([1, -1, 1])), {"template": ("i",), "shape": (3,), "dtype": array().dtype})],
+    jvps=(lambda t, rest, params: ADD_PIECE(t, *rest, **params),),
+    internal=True,
+    doc="the transpose of gather",
+    batch=_add_piece_batch,
+)

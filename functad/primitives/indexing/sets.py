@@ -161,27 +161,11 @@ def _is_in_spec(element: Any, test_elements: Any, **params: Any) -> ArraySpec:
     return ArraySpec(spec_of(element).shape, np.dtype(np.bool_))
 
 
-IS_IN = constant(
-    np.isin,
-    compute=_is_in,
-    spec=_is_in_spec,
-    samples=lambda array: [
-        *_two_sets(array),
-        ((array(2), array(3), False, True), {}),
-        ((array(3), [0.5]), {"kind": "sort"}),
-    ],
-    doc="the result is boolean",
-)
-
-
 def _is_in_front(
     element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: str | None = None
 ) -> Any:
     elements = as_operand(element), as_operand(test_elements)
     return IS_IN(*elements, assume_unique=assume_unique, invert=invert, kind=kind)
-
-
-IS_IN.front = _is_in_front
 
 
 def _is_in_batch(
@@ -201,7 +185,20 @@ def _is_in_batch(
     return ~found if params["invert"] else found
 
 
-IS_IN.batch = _is_in_batch
+IS_IN = constant(
+    np.isin,
+    compute=_is_in,
+    spec=_is_in_spec,
+    samples=lambda array: [
+        *_two_sets(array),
+        ((array(2), array(3), False, True), {}),
+        ((array(3), [0.5]), {"kind": "sort"}),
+    ],
+    doc="the result is boolean",
+    front=_is_in_front,
+    batch=_is_in_batch,
+)
+
 
 if hasattr(np, "in1d"):  # until NumPy 2.3, and deprecated
     _IN_1D: Any = getattr(np, "in1d")  # noqa: B009 # not in the types of every version of NumPy
@@ -209,16 +206,13 @@ if hasattr(np, "in1d"):  # until NumPy 2.3, and deprecated
     def _in_set(ar1: Any, ar2: Any, assume_unique: bool = False, invert: bool = False, *, kind: str | None = None) -> Any:
         return ravel(_is_in_front(ravel(array_of(ar1)), ar2, assume_unique, invert, kind=kind))
 
-    ENTRY_OF_IN_1D = constant(_IN_1D, samples=_two, doc="the result is boolean")
-    ENTRY_OF_IN_1D.front = _in_set
-
     def _in_set_batch(
         primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
     ) -> Any:
         rows = [flat(value) if given else ravel(value) for value, given in zip(values, batched, strict=True)]
         return _is_in_batch(IS_IN, size, rows, batched, {"assume_unique": False, "invert": False, "kind": None, **params})
 
-    ENTRY_OF_IN_1D.batch = _in_set_batch
+    constant(_IN_1D, samples=_two, doc="the result is boolean", front=_in_set, batch=_in_set_batch)
 
 # Zeros at the ends
 

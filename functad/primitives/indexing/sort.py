@@ -78,8 +78,8 @@ REORDERED: Primitive = general(
     samples=_order_samples,
     internal=True,
     doc="linear; the cotangent is put back in the order of the argument",
+    batch=along_axis,
 )
-REORDERED.batch = along_axis
 
 RESTORED: Primitive = general(
     restored,
@@ -91,8 +91,8 @@ RESTORED: Primitive = general(
     samples=_order_samples,
     internal=True,
     doc="linear; the transpose of reading in another order",
+    batch=along_axis,
 )
-RESTORED.batch = along_axis
 
 
 # Reading some elements of each row
@@ -149,8 +149,9 @@ PICKED: Primitive = general(
     samples=_picked_samples,
     internal=True,
     doc="linear; the cotangents of an element that is read repeatedly add up",
+    batch=stacked,
+    selects=True,
 )
-PICKED.batch = stacked
 
 PLACED: Primitive = general(
     placed,
@@ -166,10 +167,8 @@ PLACED: Primitive = general(
     ],
     internal=True,
     doc="linear; the transpose of reading some elements of each row",
+    batch=stacked,
 )
-PLACED.batch = stacked
-
-PICKED.selects = True
 
 
 def positions_of_ranks(a: Any, ranks: Any, *, skip_nan: bool) -> Any:
@@ -196,6 +195,15 @@ def _positions_spec(a: Any, ranks: Any, *, skip_nan: bool) -> ArraySpec:
     return ArraySpec((*spec_of(a).shape[:-1], spec_of(ranks).shape[-1]), _INTP)
 
 
+def _positions_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    """Ranks that are the same for all rows may differ from example to example."""
+    a, ranks = values
+    a = spread_out(a, batched[0], size)
+    return primitive(a, padded(ranks, len(shape_of(a)) - 1) if batched[1] else ranks, **params)
+
+
 POSITIONS = constant(
     positions_of_ranks,
     compute=_positions,
@@ -207,19 +215,8 @@ POSITIONS = constant(
     ],
     internal=True,
     doc="positions have no derivative",
+    batch=_positions_batch,
 )
-
-
-def _positions_batch(
-    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
-) -> Any:
-    """Ranks that are the same for all rows may differ from example to example."""
-    a, ranks = values
-    a = spread_out(a, batched[0], size)
-    return primitive(a, padded(ranks, len(shape_of(a)) - 1) if batched[1] else ranks, **params)
-
-
-POSITIONS.batch = _positions_batch
 
 
 # Sorting
@@ -292,16 +289,6 @@ def _partition_samples(array: Any) -> Calls:
     ]
 
 
-ARGPARTITION = constant(
-    np.argpartition,
-    compute=_argpartition,
-    spec=_argpartition_spec,
-    samples=_partition_samples,
-    doc="positions have no derivative; x[np.argpartition(x, k)] has that of a partition",
-)
-ARGPARTITION.batch = along_axis
-
-
 def _ranks(kth: Any) -> Any:
     """Return ranks as plain data: an integer or a tuple of them."""
     kth = np.asarray(kth)
@@ -316,7 +303,15 @@ def _argpartition_front(a: Any, kth: Any, axis: int | None = -1, kind: str = "in
     return ARGPARTITION(a, kth=_ranks(kth), axis=axis, kind=kind)
 
 
-ARGPARTITION.front = _argpartition_front
+ARGPARTITION = constant(
+    np.argpartition,
+    compute=_argpartition,
+    spec=_argpartition_spec,
+    samples=_partition_samples,
+    doc="positions have no derivative; x[np.argpartition(x, k)] has that of a partition",
+    batch=along_axis,
+    front=_argpartition_front,
+)
 
 
 @composite(np.partition, samples=_partition_samples, doc="a permutation, as sort")
@@ -335,6 +330,10 @@ def _lexsort_spec(*keys: Any, axis: int) -> ArraySpec:
     return ArraySpec(spec_of(keys[0]).shape, _INTP)
 
 
+def _lexsort_front(keys: Any, axis: int = -1) -> Any:
+    return LEXSORT(*[as_operand(key) for key in keys], axis=axis)
+
+
 LEXSORT = constant(
     np.lexsort,
     compute=_lexsort,
@@ -345,12 +344,6 @@ LEXSORT = constant(
         ((array(2, 3),), {"axis": -1}),
     ],
     doc="positions have no derivative",
+    batch=along_axis,
+    front=_lexsort_front,
 )
-LEXSORT.batch = along_axis
-
-
-def _lexsort_front(keys: Any, axis: int = -1) -> Any:
-    return LEXSORT(*[as_operand(key) for key in keys], axis=axis)
-
-
-LEXSORT.front = _lexsort_front

@@ -232,30 +232,6 @@ def squeezed(piece: Any, shape: tuple[int, ...]) -> Any:
     return piece.reshape((1,) * (len(shape) - len(own)) + own) if len(shape) > len(own) else piece
 
 
-WRITE: Primitive = linear(
-    write,
-    _write_vjp,
-    compute=write_into_copy,
-    spec=written_spec,
-    samples=_write_samples,
-    internal=True,
-    doc="linear in both arguments; the cotangent of what was replaced is zero",
-)
-ADD_TO: Primitive = linear(
-    add,
-    _add_vjp,
-    compute=add_to_copy,
-    spec=written_spec,
-    samples=_add_samples,
-    internal=True,
-    doc="linear in both arguments",
-)
-
-
-for _entry in (WRITE, ADD_TO):
-    _entry.broadcasts = _entry.writes = True
-
-
 class ForAll:
     """A step of a path, taken for all examples of a batch, or of a batch of batches.
 
@@ -325,7 +301,30 @@ def _batch(primitive: Primitive, size: int, values: Sequence[Any], batched: Sequ
     return primitive(a, v, path=path, index=index)
 
 
-WRITE.batch = ADD_TO.batch = _batch
+WRITE: Primitive = linear(
+    write,
+    _write_vjp,
+    compute=write_into_copy,
+    spec=written_spec,
+    samples=_write_samples,
+    internal=True,
+    doc="linear in both arguments; the cotangent of what was replaced is zero",
+    broadcasts=True,
+    writes=True,
+    batch=_batch,
+)
+ADD_TO: Primitive = linear(
+    add,
+    _add_vjp,
+    compute=add_to_copy,
+    spec=written_spec,
+    samples=_add_samples,
+    internal=True,
+    doc="linear in both arguments",
+    broadcasts=True,
+    writes=True,
+    batch=_batch,
+)
 
 
 def is_alone(values: list[Any], place: int) -> bool:

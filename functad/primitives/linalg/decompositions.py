@@ -57,6 +57,12 @@ def positive(array: Any, *shape: int) -> Any:
     return a + 3 * np.eye(shape[-1], dtype=a.dtype)
 
 
+def cholesky(a: Any, /, *, upper: bool = False) -> Any:
+    """Return the lower triangular `l` with `a = l l^H`, or the upper triangular `u` with `a = u^H u`."""
+    a = matrix(a, "cholesky", square=True)
+    return laid_out(adjoint(CHOLESKY(adjoint(a))), "C") if upper else CHOLESKY(a)
+
+
 CHOLESKY = general(
     np.linalg.cholesky,
     _cholesky_vjp,
@@ -68,17 +74,8 @@ CHOLESKY = general(
         ((positive(array, 1, 1),), {}), ((array(0, 0),), {}), ((array(0, 2, 2),), {}),
     ],
     doc="dl = l P(l^-1 da l^-H), P: lower triangle, half the diagonal; the triangle that is not read has derivative 0",
+    batch=stacked, front=cholesky,
 )  # fmt: skip
-CHOLESKY.batch = stacked
-
-
-def cholesky(a: Any, /, *, upper: bool = False) -> Any:
-    """Return the lower triangular `l` with `a = l l^H`, or the upper triangular `u` with `a = u^H u`."""
-    a = matrix(a, "cholesky", square=True)
-    return laid_out(adjoint(CHOLESKY(adjoint(a))), "C") if upper else CHOLESKY(a)
-
-
-CHOLESKY.front = cholesky
 
 
 def spread(array: Any, *shape: int) -> Any:
@@ -120,22 +117,6 @@ def _qr_spec(a: Any) -> Any:
     return _QRResult(spec, ArraySpec((*batch, columns, columns), spec.dtype))
 
 
-QR = general(
-    np.linalg.qr,
-    _qr_vjp,
-    compute=_qr,
-    spec=_qr_spec,
-    multiple=True,
-    samples=lambda array: [
-        ((regular(array, 3, 3),), {}), ((regular(array, 3, 2),), {}), ((regular(array, 2, 3),), {}),
-        ((regular(array, 2, 3, 2), "r"), {}), ((regular(array, 2, 2),), {"mode": "complete"}), ((array(0, 0),), {}),
-        ((regular(array, 3, 2).real,), {"mode": "complete"}), ((regular(array, 2, 3),), {"mode": "complete"}),
-    ],
-    doc="dr = (x - w) r, dq = da r^-1 - q (x - w), x = q^H da r^-1, w = P(x) - P(x)^H, P: lower triangle, half the diagonal",
-)  # fmt: skip
-QR.batch = stacked
-
-
 def qr(a: Any, mode: str = "reduced") -> Any:
     """Return `q` with orthonormal columns and upper triangular `r` with `a = q r`, or `r` alone.
 
@@ -165,7 +146,20 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     return r if mode == "r" else _QRResult(q, r)
 
 
-QR.front = qr
+QR = general(
+    np.linalg.qr,
+    _qr_vjp,
+    compute=_qr,
+    spec=_qr_spec,
+    multiple=True,
+    samples=lambda array: [
+        ((regular(array, 3, 3),), {}), ((regular(array, 3, 2),), {}), ((regular(array, 2, 3),), {}),
+        ((regular(array, 2, 3, 2), "r"), {}), ((regular(array, 2, 2),), {"mode": "complete"}), ((array(0, 0),), {}),
+        ((regular(array, 3, 2).real,), {"mode": "complete"}), ((regular(array, 2, 3),), {"mode": "complete"}),
+    ],
+    doc="dr = (x - w) r, dq = da r^-1 - q (x - w), x = q^H da r^-1, w = P(x) - P(x)^H, P: lower triangle, half the diagonal",
+    batch=stacked, front=qr,
+)  # fmt: skip
 
 
 # Bases of what is left
@@ -208,5 +202,5 @@ COMPLEMENT = general(
     samples=_complement_samples,
     internal=True,
     doc="-u du^H c: the least turning that keeps the columns c orthogonal to u",
+    batch=stacked,
 )
-COMPLEMENT.batch = stacked

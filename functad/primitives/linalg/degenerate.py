@@ -63,8 +63,8 @@ TIED = constant(
     samples=lambda array: [((array(3),), {}), ((array(2, 2),), {}), ((array(0),), {})],
     internal=True,
     doc="the result is boolean",
+    batch=stacked,
 )
-TIED.batch = stacked
 
 
 def gaps(w: Any, same: Any) -> Any:
@@ -84,8 +84,8 @@ HELD = constant(
     samples=lambda array: [((array(3),), {})],
     internal=True,
     doc="the value; the derivative is cut",
+    batch=stacked,
 )
-HELD.batch = stacked
 
 
 def zero(s: Any) -> Any:
@@ -104,8 +104,8 @@ ZERO = constant(
     samples=lambda array: [((array(3).real,), {}), ((array(2, 2).real,), {})],
     internal=True,
     doc="the result is boolean",
+    batch=stacked,
 )
-ZERO.batch = stacked
 
 
 # What cannot be known
@@ -178,8 +178,8 @@ ALIKE = general(
     samples=lambda array: [((array(3), np.eye(3, dtype=bool)), {})],
     internal=True,
     doc="the identity of of_w",
+    batch=stacked,
 )
-ALIKE.batch = stacked
 
 
 def turning(k: Any, m: Any, same: Any) -> Any:
@@ -204,8 +204,8 @@ TURNING = general(
     samples=lambda array: [((array(3, 3), array(3, 3), np.eye(3, dtype=bool)), {})],
     internal=True,
     doc="linear in k",
+    batch=stacked,
 )
-TURNING.batch = stacked
 
 
 def unjoined(of_w: Any, m: Any, same: Any, null: Any) -> Any:
@@ -244,8 +244,8 @@ UNJOINED = general(
     samples=lambda array: [((array(3), array(3, 3), np.eye(3, dtype=bool), np.zeros(3, bool)), {})],
     internal=True,
     doc="the identity of of_w",
+    batch=stacked,
 )
-UNJOINED.batch = stacked
 
 
 def guarded(g: Any, x: Any, lost: Any) -> Any:
@@ -270,8 +270,8 @@ GUARDED = general(
     samples=lambda array: [((array(2, 3), array(3, 3), np.zeros((3, 3), bool)), {})],
     internal=True,
     doc="the identity of g",
+    batch=stacked,
 )
-GUARDED.batch = stacked
 
 
 def fixed(v: Any, x: Any, same: Any, *, rows: bool = False) -> Any:
@@ -300,8 +300,8 @@ FIXED = general(
     samples=lambda array: [((array(3, 3), array(3, 3), np.eye(3, dtype=bool)), {"rows": rows}) for rows in (False, True)],
     internal=True,
     doc="the identity of v",
+    batch=stacked,
 )
-FIXED.batch = stacked
 
 
 # The basis that fits a direction
@@ -332,8 +332,8 @@ ALIGNED = constant(
     samples=lambda array: [((array(3, 3), np.eye(3, dtype=bool)), {})],
     internal=True,
     doc="a constant: that of the direction counts",
+    batch=stacked,
 )
-ALIGNED.batch = stacked
 
 
 def forwards(v: Any, x: Any, turn: Any, same: Any) -> Any:
@@ -359,8 +359,8 @@ MISFIT = constant(
     name="misfit",
     internal=True,
     doc="the result is boolean",
+    batch=stacked,
 )
-MISFIT.batch = stacked
 
 FORWARDS = general(
     forwards,
@@ -372,8 +372,8 @@ FORWARDS = general(
     samples=lambda array: [((array(3, 3), np.zeros((3, 3), bool)), {})],
     internal=True,
     doc="the identity of v",
+    batch=stacked,
 )
-FORWARDS.batch = stacked
 
 
 # Values that are zero
@@ -400,5 +400,5 @@ STRAIGHT = general(
     samples=lambda array: [((array(3), np.zeros(3, bool)), {})],
     internal=True,
     doc="the identity of values",
+    batch=stacked,
 )
-STRAIGHT.batch = stacked

@@ -49,8 +49,8 @@ INVERSE = general(
     samples=lambda array: [((regular(array, 3, 3),), {"of": "it", "limit": np.inf})],
     internal=True,
     doc="that of inv",
+    batch=stacked,
 )
-INVERSE.batch = stacked
 
 
 def cofactors(a: Any) -> Any:
@@ -167,8 +167,8 @@ COFACTOR_BENDS: Primitive = general(
     samples=_direction_samples(2),
     internal=True,
     doc="the fourth derivative of det; not for singular matrices",
+    batch=stacked,
 )
-COFACTOR_BENDS.batch = stacked
 
 COFACTOR_SLOPES: Primitive = general(
     cofactor_slopes,
@@ -180,8 +180,8 @@ COFACTOR_SLOPES: Primitive = general(
     samples=_direction_samples(1),
     internal=True,
     doc="the third derivative of det, for singular matrices too",
+    batch=stacked,
 )
-COFACTOR_SLOPES.batch = stacked
 
 
 COFACTORS: Primitive = general(
@@ -193,8 +193,8 @@ COFACTORS: Primitive = general(
     samples=SQUARES,
     internal=True,
     doc="of c = det(a) a^-T: dc = sum(a^-T da) c - a^-T da^T c, for singular matrices too",
+    batch=stacked,
 )
-COFACTORS.batch = stacked
 
 
 def _det(a: Any) -> Any:
@@ -206,7 +206,7 @@ def _det_spec(a: Any) -> ArraySpec:
     return ArraySpec(spec.shape[:-2], inexact(spec.dtype))
 
 
-DET = general(
+DET: Primitive = general(
     np.linalg.det,
     lambda g, a: g[..., None, None] * cofactors(a),
     jvps=(lambda t, a: (cofactors(a) * t).sum((-2, -1)),),
@@ -214,9 +214,9 @@ DET = general(
     spec=_det_spec,
     samples=SQUARES,
     doc="d det(a) = sum(cofactors da), for singular matrices too",
+    front=lambda a: DET(matrix(a, "det", square=True)),
+    batch=stacked,
 )
-DET.front = lambda a: DET(matrix(a, "det", square=True))
-DET.batch = stacked
 
 _SlogdetResult: Any = type(np.linalg.slogdet(np.ones((1, 1))))
 
@@ -246,7 +246,7 @@ def _slogdet_spec(a: Any) -> Any:
     return _SlogdetResult(spec, ArraySpec(spec.shape, real_dtype(spec.dtype)))
 
 
-SLOGDET = general(
+SLOGDET: Primitive = general(
     np.linalg.slogdet,
     _slogdet_vjp,
     jvps=(_slogdet_jvp,),
@@ -255,6 +255,6 @@ SLOGDET = general(
     multiple=True,
     samples=SQUARES,
     doc="d log|det(a)| = Re(tr(a^-1 da)); d sign = i sign Im(tr(a^-1 da))",
+    front=lambda a: SLOGDET(matrix(a, "slogdet", square=True)),
+    batch=stacked,
 )
-SLOGDET.front = lambda a: SLOGDET(matrix(a, "slogdet", square=True))
-SLOGDET.batch = stacked

@@ -107,19 +107,6 @@ def _eigh_samples(array: Any) -> Calls:
     ]  # fmt: skip
 
 
-EIGH = general(
-    np.linalg.eigh,
-    _eigh_vjp,
-    jvps=(_eigh_jvp,),
-    compute=_eigh,
-    spec=_eigh_spec,
-    multiple=True,
-    samples=real_samples(_eigh_samples),
-    doc="dw = diag(v^H da v), dv = v (F v^H da v), F_ij = 1 / (w_j - w_i), 0 for equal eigenvalues; raises where that is wrong",
-)
-EIGH.batch = stacked
-
-
 def _hermitian(a: Any, name: str, UPLO: str) -> Any:  # NumPy's name
     a = matrix(a, name, square=True)
     if UPLO.upper() not in ("L", "U"):
@@ -132,8 +119,19 @@ def eigh(a: Any, UPLO: str = "L") -> Any:
     return EIGH(_hermitian(a, "eigh", UPLO), uplo=UPLO.upper())
 
 
-EIGH.front = eigh
-EIGH.lost = lambda t, a, out: _lost(out, lambda v: adjoint(v) @ t @ v)
+EIGH = general(
+    np.linalg.eigh,
+    _eigh_vjp,
+    jvps=(_eigh_jvp,),
+    compute=_eigh,
+    spec=_eigh_spec,
+    multiple=True,
+    samples=real_samples(_eigh_samples),
+    doc="dw = diag(v^H da v), dv = v (F v^H da v), F_ij = 1 / (w_j - w_i), 0 for equal eigenvalues; raises where that is wrong",
+    batch=stacked,
+    front=eigh,
+    lost=lambda t, a, out: _lost(out, lambda v: adjoint(v) @ t @ v),
+)
 
 
 def _lost(out: Any, transformed: Any) -> tuple[bool, ...]:
@@ -162,24 +160,9 @@ def _eigvalsh_jvp(t: Any, a: Any, out: Any) -> Any:  # what the VJP rule reads, 
     return _diagonal(adjoint(v) @ t @ v).real
 
 
-EIGVALSH = general(
-    np.linalg.eigvalsh,
-    lambda g, a, out: eigenvalue_cotangent(a, alike(g, tied(out))),
-    jvps=(_eigvalsh_jvp,),
-    compute=lambda a: np.linalg.eigvalsh(a),
-    spec=lambda a: _eigh_spec(a)[0],
-    samples=_eigh_samples,
-    doc="dw = diag(v^H da v); at equal eigenvalues second derivatives in forward over reverse mode",
-)
-EIGVALSH.batch = stacked
-
-
 def eigvalsh(a: Any, UPLO: str = "L") -> Any:
     """Return the eigenvalues of Hermitian matrices, of which one triangle is read."""
     return EIGVALSH(_hermitian(a, "eigvalsh", UPLO))
-
-
-EIGVALSH.front = eigvalsh
 
 
 def _eigvalsh_lost(t: Any, a: Any, out: Any) -> tuple[bool, ...]:
@@ -189,9 +172,6 @@ def _eigvalsh_lost(t: Any, a: Any, out: Any) -> tuple[bool, ...]:
         return ()
     v = np.linalg.eigh(a).eigenvectors
     return (True,) if parts(adjoint(v) @ t @ v, same) else ()
-
-
-EIGVALSH.lost = _eigvalsh_lost
 
 
 def eigenvalue_cotangent(a: Any, weights: Any) -> Any:
@@ -244,10 +224,23 @@ COTANGENT = general(
     samples=lambda array: [((spread(array, 3, 3), array(3).real), {}), ((spread(array, 2, 2, 2), array(2, 2).real), {})],
     internal=True,
     doc="d(v g v^H) = v (dg + D (v^H da v)) v^H, D_ij = (g_j - g_i) / (w_j - w_i)",
+    batch=stacked,
+    linear_by=lambda params: (1,),
 )
-COTANGENT.batch = stacked
-COTANGENT.linear_by = lambda params: (1,)
-EIGVALSH.looked_at_by = (COTANGENT, EIGH)
+
+EIGVALSH = general(
+    np.linalg.eigvalsh,
+    lambda g, a, out: eigenvalue_cotangent(a, alike(g, tied(out))),
+    jvps=(_eigvalsh_jvp,),
+    compute=lambda a: np.linalg.eigvalsh(a),
+    spec=lambda a: _eigh_spec(a)[0],
+    samples=_eigh_samples,
+    doc="dw = diag(v^H da v); at equal eigenvalues second derivatives in forward over reverse mode",
+    batch=stacked,
+    front=eigvalsh,
+    lost=_eigvalsh_lost,
+    looked_at_by=(COTANGENT, EIGH),
+)
 
 
 def together(primitive: Any, rule: Any) -> None:
@@ -286,8 +279,8 @@ LARGEST = constant(
     name="largest",
     internal=True,
     doc="a position has no derivative",
+    batch=stacked,
 )
-LARGEST.batch = stacked
 
 
 def _eig_tied(w: Any, v: Any) -> Any:
@@ -307,8 +300,8 @@ EIG_TIED = constant(
     name="eig_tied",
     internal=True,
     doc="the result is boolean",
+    batch=stacked,
 )
-EIG_TIED.batch = stacked
 
 
 def _eig_held_fast(a: Any, out: Any) -> tuple[Any, Any, Any]:
@@ -377,6 +370,14 @@ def _eigvals_samples(array: Any) -> Calls:
     return [((_rotating(array).astype(array().dtype),), {}), *_eig_samples(array)]
 
 
+def eig(a: Any) -> Any:
+    """Return eigenvalues and eigenvectors; complex if one of the eigenvalues is."""
+    a = matrix(a, "eig", square=True)
+    if dtype_of(a).kind != "c" and not _ALWAYS_COMPLEX:
+        concrete(a, "np.linalg.eig")  # whether the result is complex depends on values
+    return EIG(a)
+
+
 EIG = general(
     np.linalg.eig,
     _eig_vjp,
@@ -386,21 +387,11 @@ EIG = general(
     multiple=True,
     samples=_eig_samples,
     doc="dw = diag(v^-1 da v), dv = v (F v^-1 da v - Re(...)): vectors of length 1, largest element real",
+    batch=stacked,
+    front=eig,
+    lost=lambda t, a, out: _lost(out, lambda v: np.linalg.solve(v, t @ v)),
+    value_dependent=not _ALWAYS_COMPLEX,
 )
-EIG.batch = stacked
-
-
-def eig(a: Any) -> Any:
-    """Return eigenvalues and eigenvectors; complex if one of the eigenvalues is."""
-    a = matrix(a, "eig", square=True)
-    if dtype_of(a).kind != "c" and not _ALWAYS_COMPLEX:
-        concrete(a, "np.linalg.eig")  # whether the result is complex depends on values
-    return EIG(a)
-
-
-EIG.front = eig
-EIG.lost = lambda t, a, out: _lost(out, lambda v: np.linalg.solve(v, t @ v))
-EIG.value_dependent = not _ALWAYS_COMPLEX
 
 
 @composite(np.linalg.eigvals, samples=_eigvals_samples, value_dependent=not _ALWAYS_COMPLEX, doc="dw = diag(v^-1 da v)")

@@ -131,7 +131,7 @@ def _canonical_samples(count: int) -> Samples:
 def _primitive(count: int) -> Primitive:
     """Return the primitive for a number of operands."""
     names = [f"a{i}" for i in range(count)]
-    entry = Primitive(
+    return Primitive(
         np.einsum,
         name="einsum",
         kind="multilinear",
@@ -142,10 +142,9 @@ def _primitive(count: int) -> Primitive:
         samples=_canonical_samples(count),
         internal=True,
         doc="linear in each operand",
+        views=count == 1,  # transposes and diagonals
+        batch=_einsum_batch,
     )
-    entry.views = count == 1  # transposes and diagonals
-    entry.batch = _einsum_batch
-    return entry
 
 
 def _einsum_batch(
@@ -181,17 +180,6 @@ def _spread_spec(x: Any, *, subscripts: str, shape: Shape) -> ArraySpec:
     return ArraySpec(shape, spec_of(x).dtype)
 
 
-SPREAD = linear(
-    spread,
-    lambda g, subscripts: _primitive(1)(g, subscripts=subscripts, optimize=False),
-    compute=_spread,
-    spec=_spread_spec,
-    samples=lambda array: [((array(3, 2),), {"subscripts": "aba->ab", "shape": (3, 2, 3)})],
-    internal=True,
-    doc="lays an array on a diagonal of zeros; the transpose of reading the diagonal",
-)
-
-
 def _spread_batch(
     primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
 ) -> Any:
@@ -202,7 +190,16 @@ def _spread_batch(
     return primitive(values[0], subscripts=f"{letter}{own}->{letter}{result}", shape=(size, *params["shape"]))
 
 
-SPREAD.batch = _spread_batch
+SPREAD = linear(
+    spread,
+    lambda g, subscripts: _primitive(1)(g, subscripts=subscripts, optimize=False),
+    compute=_spread,
+    spec=_spread_spec,
+    samples=lambda array: [((array(3, 2),), {"subscripts": "aba->ab", "shape": (3, 2, 3)})],
+    internal=True,
+    doc="lays an array on a diagonal of zeros; the transpose of reading the diagonal",
+    batch=_spread_batch,
+)
 
 
 def _letters(sublist: Iterable[Any]) -> str:

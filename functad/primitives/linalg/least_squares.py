@@ -87,19 +87,6 @@ def _least_squares_samples(array: Any) -> Calls:
     ]
 
 
-LEAST_SQUARES = general(
-    least_squares,
-    _least_squares_vjp,
-    jvps=(_least_squares_by_a, lambda t, a, rcond: _pseudoinverse(a, rcond) @ t),
-    joint=True,
-    compute=_least_squares,
-    spec=_least_squares_spec,
-    samples=_least_squares_samples,
-    internal=True,
-    doc="that of pinv(a) b, for a rank that stays",
-)
-
-
 def _least_squares_batch(
     primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
 ) -> Any:
@@ -114,8 +101,19 @@ def _least_squares_batch(
     return astype(pinv(astype(a, double, copy=False), params["rcond"]) @ astype(b, double, copy=False), dtype, copy=False)
 
 
-LEAST_SQUARES.batch = _least_squares_batch
-LEAST_SQUARES.linear_by = lambda params: (1,)
+LEAST_SQUARES = general(
+    least_squares,
+    _least_squares_vjp,
+    jvps=(_least_squares_by_a, lambda t, a, rcond: _pseudoinverse(a, rcond) @ t),
+    joint=True,
+    compute=_least_squares,
+    spec=_least_squares_spec,
+    samples=_least_squares_samples,
+    internal=True,
+    doc="that of pinv(a) b, for a rank that stays",
+    batch=_least_squares_batch,
+    linear_by=lambda params: (1,),
+)
 
 
 def _rank_of(a: Any, *, rcond: float, needed: int) -> Any:
@@ -137,8 +135,8 @@ RANK = constant(
     name="rank",
     internal=True,
     doc="a number of dimensions has no derivative",
+    batch=stacked,
 )
-RANK.batch = stacked
 
 
 def _lstsq_samples(array: Any) -> Calls:
@@ -256,8 +254,8 @@ SINGULAR = constant(
     name="singular",
     internal=True,
     doc="the result is boolean",
+    batch=stacked,
 )
-SINGULAR.batch = stacked
 
 
 _COND_IS_REAL = np.linalg.cond(np.ones((1, 1), complex), 1).dtype.kind == "f"  # once it was complex

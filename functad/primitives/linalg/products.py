@@ -86,19 +86,6 @@ _BATCH_SHAPES: tuple[tuple[Shape, Shape], ...] = (
     ((2, 3), (2, 3, 2)), ((2, 1, 2, 3), (3, 3, 2)), ((3,), (2, 3, 2)), ((2, 2, 3), (1, 3, 2)),
 )  # fmt: skip
 
-MATMUL = multilinear(
-    np.matmul,
-    _matmul_a,
-    _matmul_b,
-    compute=operator.matmul,
-    spec=_matmul_spec,
-    samples=_pairs(*_MATRIX_SHAPES, *_BATCH_SHAPES),
-    broadcasts=True,
-    doc="d(a @ b) = da @ b + a @ db",
-)
-MATMUL.contracts = True
-MATMUL.pushes = (lambda t, b, a_shape: t @ b, lambda t, a, b_shape: a @ t)
-
 
 def _matmul_batch(
     primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
@@ -123,8 +110,20 @@ def _matmul_batch(
     return out[..., 0, :] if m == 1 else out[..., 0] if n == 1 else out
 
 
-MATMUL.batch = _matmul_batch
-MATMUL.ordered = True
+MATMUL = multilinear(
+    np.matmul,
+    _matmul_a,
+    _matmul_b,
+    compute=operator.matmul,
+    spec=_matmul_spec,
+    samples=_pairs(*_MATRIX_SHAPES, *_BATCH_SHAPES),
+    broadcasts=True,
+    doc="d(a @ b) = da @ b + a @ db",
+    contracts=True,
+    pushes=(lambda t, b, a_shape: t @ b, lambda t, a, b_shape: a @ t),
+    batch=_matmul_batch,
+    ordered=True,
+)
 
 
 @composite(np.linalg.matmul, samples=_pairs(((2, 3), (3, 2)), ((2, 2, 3), (3, 2))), doc="as matmul")
@@ -177,25 +176,11 @@ _LARGE_SHAPES: tuple[tuple[Shape, Shape], ...] = (
     ((2, 3), (2, 3, 2)), ((2, 1, 3), (2, 3, 2)), ((3,), (2, 3, 1)), ((2, 0), (2, 0, 3)),
 )  # fmt: skip
 
-DOT = multilinear(
-    np.dot,
-    _dot_a,
-    _dot_b,
-    compute=_dot,
-    spec=_dot_spec,
-    samples=_pairs(*_MATRIX_SHAPES, *_SCALAR_SHAPES, *_LARGE_SHAPES),
-    broadcasts=True,
-    doc="d(a . b) = da . b + a . db",
-)
-
 
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     """Return the sum of products over the last axis of a and the last but one of b."""
     refuse_out(out, "dot")
     return DOT(as_array(a), as_array(b))
-
-
-DOT.front = dot
 
 
 def _dot_batch(
@@ -212,8 +197,19 @@ def _dot_batch(
     return einsum(a, [0] * a_batched + a_axes, b, [0] * b_batched + b_axes, result, optimize=True)
 
 
-DOT.batch = _dot_batch
-DOT.ordered = True
+DOT = multilinear(
+    np.dot,
+    _dot_a,
+    _dot_b,
+    compute=_dot,
+    spec=_dot_spec,
+    samples=_pairs(*_MATRIX_SHAPES, *_SCALAR_SHAPES, *_LARGE_SHAPES),
+    broadcasts=True,
+    doc="d(a . b) = da . b + a . db",
+    front=dot,
+    batch=_dot_batch,
+    ordered=True,
+)
 
 
 def _conjugate(a: Any) -> Any:
@@ -253,6 +249,15 @@ def _outer_spec(a: Any, b: Any) -> ArraySpec:
     return ArraySpec(a.shape + b.shape, np.result_type(a.dtype, b.dtype))
 
 
+def _outer_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    a, b = values
+    if type(a) is type(b) is np.ndarray and all(batched):
+        return np.einsum("zi,zj->zij", a, b)  # in 3/4 of the time of the multiplication: gradients of weights are made so
+    return a[..., None] * b[..., None, :]
+
+
 # A primitive, because the rule of a broadcast multiplication would make two matrices to sum them up again.
 OUTER: Primitive = multilinear(
     outer_product,
@@ -263,20 +268,9 @@ OUTER: Primitive = multilinear(
     samples=_pairs(((2,), (3,)), ((1,), (2,)), ((0,), (2,))),
     internal=True,
     doc="d(a b^T) = da b^T + a db^T",
+    batch=_outer_batch,
+    ordered=True,
 )
-
-
-def _outer_batch(
-    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
-) -> Any:
-    a, b = values
-    if type(a) is type(b) is np.ndarray and all(batched):
-        return np.einsum("zi,zj->zij", a, b)  # in 3/4 of the time of the multiplication: gradients of weights are made so
-    return a[..., None] * b[..., None, :]
-
-
-OUTER.batch = _outer_batch
-OUTER.ordered = True
 
 
 @composite(np.outer, samples=_pairs(((2,), (3,)), ((2, 2), (3,)), ((), (2,)), ((0,), (2,))), doc="d(a b^T) = da b^T + a db^T")
@@ -379,8 +373,8 @@ SUM_OF_PRODUCTS = multilinear(
     broadcasts=True,
     internal=True,
     doc="d(sum a b) = sum(da b) + sum(a db)",
+    batch=elementwise,
 )
-SUM_OF_PRODUCTS.batch = elementwise
 
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:

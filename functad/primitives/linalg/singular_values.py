@@ -129,18 +129,6 @@ def _svd_samples(array: Any) -> Calls:
     ]  # fmt: skip
 
 
-SVD = general(
-    np.linalg.svd,
-    _svd_vjp,
-    compute=_svd,
-    spec=_svd_spec,
-    multiple=True,
-    samples=real_samples(_svd_samples),
-    doc="ds = Re(diag(u^H da v)); du and dv with 1 / (s_j - s_i), 0 for equal values; raises where that is wrong",
-)
-SVD.batch = stacked
-
-
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
     """Return `u`, `s` and `vh` with `a = u diag(s) vh`, or `s` alone.
 
@@ -162,9 +150,6 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
     return _SVDResult(u, s, np.concatenate((vh, adjoint(complement(adjoint(vh), a, of="v"))), -2))
 
 
-SVD.front = svd
-
-
 def _svd_lost(t: Any, a: Any, out: Any) -> tuple[bool, ...]:
     """Say that vectors are to be looked at where values are equal or zero, and values too if the direction mixes those."""
     u, s, vh = out
@@ -179,7 +164,18 @@ def _svd_lost(t: Any, a: Any, out: Any) -> tuple[bool, ...]:
     return True, any(mixes(part, places, t) for part, places in missed), True
 
 
-SVD.lost = _svd_lost
+SVD = general(
+    np.linalg.svd,
+    _svd_vjp,
+    compute=_svd,
+    spec=_svd_spec,
+    multiple=True,
+    samples=real_samples(_svd_samples),
+    doc="ds = Re(diag(u^H da v)); du and dv with 1 / (s_j - s_i), 0 for equal values; raises where that is wrong",
+    batch=stacked,
+    front=svd,
+    lost=_svd_lost,
+)
 
 
 def _svd_of_hermitian(a: Any, compute_uv: bool) -> Any:
@@ -227,24 +223,9 @@ def _bent(t: Any, u: Any, s: Any, vh: Any) -> Any:
     return null & (beyond > small)
 
 
-SVDVALS = general(
-    np.linalg.svdvals,
-    lambda g, a, out: singular_cotangent(a, alike(g, tied(out)), linear=False),
-    jvps=(_svdvals_jvp,),
-    compute=lambda a: np.linalg.svd(a, compute_uv=False),
-    spec=lambda a: _svd_spec(a, full=False)[1],
-    samples=lambda array: [((spread(array, 3, 3),), {}), ((spread(array, 2, 3, 2),), {}), ((spread(array, 2, 3),), {})],
-    doc="ds = Re(diag(u^H da v)); at equal values second derivatives in forward over reverse mode",
-)
-SVDVALS.batch = stacked
-
-
 def svdvals(x: Any, /) -> Any:
     """Return the singular values."""
     return SVDVALS(matrix(x, "svdvals"))
-
-
-SVDVALS.front = svdvals
 
 
 def _svdvals_lost(t: Any, a: Any, out: Any) -> tuple[bool, ...]:
@@ -254,9 +235,6 @@ def _svdvals_lost(t: Any, a: Any, out: Any) -> tuple[bool, ...]:
         return ()
     u, _, vh = np.linalg.svd(a, full_matrices=False)
     return (True,) if parts(_parts(adjoint(u) @ t @ adjoint(vh))[0], same) else ()
-
-
-SVDVALS.lost = _svdvals_lost
 
 
 def singular_cotangent(a: Any, weights: Any, *, linear: bool) -> Any:
@@ -350,10 +328,23 @@ COTANGENT = general(
     ],
     internal=True,
     doc="d(u g vh) = u (dg + D (x + x^H) / 2 + E (x - x^H) / 2) vh, x = u^H da v, and what is orthogonal to u or v",
+    batch=stacked,
+    linear_by=lambda params: (1,),
 )
-COTANGENT.batch = stacked
-COTANGENT.linear_by = lambda params: (1,)
-SVDVALS.looked_at_by = (COTANGENT, SVD)
+
+SVDVALS = general(
+    np.linalg.svdvals,
+    lambda g, a, out: singular_cotangent(a, alike(g, tied(out)), linear=False),
+    jvps=(_svdvals_jvp,),
+    compute=lambda a: np.linalg.svd(a, compute_uv=False),
+    spec=lambda a: _svd_spec(a, full=False)[1],
+    samples=lambda array: [((spread(array, 3, 3),), {}), ((spread(array, 2, 3, 2),), {}), ((spread(array, 2, 3),), {})],
+    doc="ds = Re(diag(u^H da v)); at equal values second derivatives in forward over reverse mode",
+    batch=stacked,
+    front=svdvals,
+    lost=_svdvals_lost,
+    looked_at_by=(COTANGENT, SVD),
+)
 together(COTANGENT, _cotangent_jvp)
 
 
@@ -383,8 +374,8 @@ WEIGHTS = constant(
     name="weights",
     internal=True,
     doc="a choice has no derivative",
+    batch=stacked,
 )
-WEIGHTS.batch = stacked
 
 
 def _singular_sum_vjp(g: Any, a: Any, which: str) -> Any:
@@ -404,5 +395,5 @@ SINGULAR_SUM = general(
     ],
     internal=True,
     doc="Re(tr(u^H da v)) over the chosen values; equal ones share it; 0 of those that are zero",
+    batch=stacked,
 )
-SINGULAR_SUM.batch = stacked

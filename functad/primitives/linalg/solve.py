@@ -111,8 +111,8 @@ LOWER_HALF: Primitive = linear(
     samples=lambda array: [((array(3, 3),), {}), ((array(2, 2, 2),), {}), ((array(0, 0),), {})],
     internal=True,
     doc="linear, and its own transpose",
+    batch=stacked,
 )
-LOWER_HALF.batch = stacked
 
 
 def completed(a: Any) -> Any:
@@ -153,21 +153,6 @@ def _solve_samples(array: Any) -> Calls:
     ]
 
 
-SOLVE: Primitive = general(
-    np.linalg.solve,
-    _solve_vjp,
-    jvps=(lambda t, a, out: -SOLVE(a, t @ out), lambda t, a: SOLVE(a, t)),
-    joint=True,
-    compute=_solve,
-    spec=_solve_spec,
-    samples=_solve_samples,
-    doc="d(a^-1 b) = a^-1 (db - da a^-1 b); the rule solves with a^T",
-)
-SOLVE.broadcasts = True
-SOLVE.linear_by = lambda params: (1,)
-SOLVE.batch = on_last_axes(2, 2)
-
-
 def solve(a: Any, b: Any) -> Any:
     """Return x with `a x = b`; b is a vector, or stacks of columns."""
     a, b = matrix(a, "solve", square=True), as_array(b)
@@ -177,14 +162,27 @@ def solve(a: Any, b: Any) -> Any:
     return SOLVE(a, b) if ndim > 1 else SOLVE(a, b.reshape(-1, 1)).reshape(shape_of(a)[:-1])
 
 
-SOLVE.front = solve
+SOLVE: Primitive = general(
+    np.linalg.solve,
+    _solve_vjp,
+    jvps=(lambda t, a, out: -SOLVE(a, t @ out), lambda t, a: SOLVE(a, t)),
+    joint=True,
+    compute=_solve,
+    spec=_solve_spec,
+    samples=_solve_samples,
+    doc="d(a^-1 b) = a^-1 (db - da a^-1 b); the rule solves with a^T",
+    broadcasts=True,
+    linear_by=lambda params: (1,),
+    batch=on_last_axes(2, 2),
+    front=solve,
+)
 
 
 def _inv(a: Any) -> Any:
     return np.linalg.inv(a)
 
 
-INV = general(
+INV: Primitive = general(
     np.linalg.inv,
     lambda g, out: -(out.mT @ g @ out.mT),
     jvps=(lambda t, out: -(out @ t @ out),),
@@ -192,9 +190,9 @@ INV = general(
     spec=same_inexact,
     samples=SQUARES,
     doc="d a^-1 = -a^-1 da a^-1",
+    front=lambda a: INV(matrix(a, "inv", square=True)),
+    batch=stacked,
 )
-INV.front = lambda a: INV(matrix(a, "inv", square=True))
-INV.batch = stacked
 
 
 def _pinv(a: Any, rcond: Any) -> Any:
@@ -213,8 +211,8 @@ RANK_OF = constant(
     samples=lambda array: [((regular(array, 3, 3), regular(array, 3, 3)), {}), ((array(2, 3, 2), array(2, 2, 3)), {})],
     internal=True,
     doc="a number of dimensions has no derivative",
+    batch=stacked,
 )
-RANK_OF.batch = stacked
 
 
 def _pinv_vjp(g: Any, a: Any, out: Any) -> Any:
@@ -254,18 +252,6 @@ def _pinv_samples(array: Any) -> Calls:
     ]
 
 
-PINV = general(
-    np.linalg.pinv,
-    _pinv_vjp,
-    None,
-    jvps=(_pinv_jvp, None),
-    compute=_pinv,
-    spec=_pinv_spec,
-    samples=_pinv_samples,
-    doc="G. Golub and V. Pereyra (1973), for a rank that stays: dp = -p da p + p p^H da^H (1 - a p) + (1 - p a) da^H p^H p",
-)
-
-
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = _NoValue) -> Any:
     """`np.linalg.pinv`; of a Hermitian matrix only the lower triangle is read."""
     a = matrix(a, "pinv")
@@ -278,9 +264,6 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = _NoV
     return PINV(completed(a) if hermitian else a, as_operand(rcond))
 
 
-PINV.front = pinv
-
-
 def _pinv_batch(
     primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
 ) -> Any:
@@ -290,7 +273,18 @@ def _pinv_batch(
     return primitive(a, padded(rcond, len(shape_of(a)) - 3) if batched[1] else rcond)
 
 
-PINV.batch = _pinv_batch
+PINV = general(
+    np.linalg.pinv,
+    _pinv_vjp,
+    None,
+    jvps=(_pinv_jvp, None),
+    compute=_pinv,
+    spec=_pinv_spec,
+    samples=_pinv_samples,
+    doc="G. Golub and V. Pereyra (1973), for a rank that stays: dp = -p da p + p p^H da^H (1 - a p) + (1 - p a) da^H p^H p",
+    front=pinv,
+    batch=_pinv_batch,
+)
 
 
 # Powers and chains
@@ -410,16 +404,6 @@ def _rank_spec(A: Any, /, *tolerances: Any, **params: Any) -> ArraySpec:
     return ArraySpec(spec_of(A).shape[:-2], np.dtype(np.intp))
 
 
-MATRIX_RANK = constant(
-    np.linalg.matrix_rank,
-    spec=_rank_spec,
-    samples=lambda array: [
-        ((regular(array, 3, 2),), {}), ((regular(array, 2, 2, 2),), {"tol": 1e-3}), ((array(2, 2), None, True), {}),
-    ],
-    doc="a number of dimensions has no derivative",
-)  # fmt: skip
-
-
 def _matrix_rank_batch(
     primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
 ) -> Any:
@@ -429,4 +413,12 @@ def _matrix_rank_batch(
     return primitive(matrices, *[padded(v, ndim) if b else v for v, b in zip(values[1:], batched[1:], strict=True)], **params)
 
 
-MATRIX_RANK.batch = _matrix_rank_batch
+MATRIX_RANK = constant(
+    np.linalg.matrix_rank,
+    spec=_rank_spec,
+    samples=lambda array: [
+        ((regular(array, 3, 2),), {}), ((regular(array, 2, 2, 2),), {"tol": 1e-3}), ((array(2, 2), None, True), {}),
+    ],
+    doc="a number of dimensions has no derivative",
+    batch=_matrix_rank_batch,
+)  # fmt: skip

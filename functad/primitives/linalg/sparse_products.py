@@ -133,17 +133,6 @@ def _samples(array: Any) -> Calls:
     return [((array(3),), {"matrix": matrix}), ((array(3, 2),), {"matrix": matrix}), ((array(2),), {"matrix": matrix.T})]
 
 
-SPARSE_MATMUL: Primitive = linear(
-    sparse_matmul,
-    lambda g, matrix: SPARSE_MATMUL(g, matrix=matrix.T),
-    compute=lambda x, /, *, matrix: matrix.matrix @ x,
-    spec=_spec,
-    samples=_samples,
-    internal=True,
-    doc="d(A @ x) = A @ dx, for a constant sparse matrix",
-)
-
-
 def _batch(primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]) -> Any:
     """All examples are columns of one matrix."""
     (x,) = values
@@ -155,4 +144,13 @@ def _batch(primitive: Primitive, size: int, values: Sequence[Any], batched: Sequ
     return np.moveaxis(out.reshape((shape_of(out)[0], size, width)), 1, 0)
 
 
-SPARSE_MATMUL.batch = _batch
+SPARSE_MATMUL: Primitive = linear(
+    sparse_matmul,
+    lambda g, matrix: SPARSE_MATMUL(g, matrix=matrix.T),
+    compute=lambda x, /, *, matrix: matrix.matrix @ x,
+    spec=_spec,
+    samples=_samples,
+    internal=True,
+    doc="d(A @ x) = A @ dx, for a constant sparse matrix",
+    batch=_batch,
+)

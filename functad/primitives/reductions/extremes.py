@@ -58,9 +58,14 @@ def _selected_samples(array: Any) -> Calls:
 
 
 SELECTED = constant(
-    selected, compute=_selected, spec=_selected_spec, samples=_selected_samples, internal=True, doc="the result is boolean"
+    selected,
+    compute=_selected,
+    spec=_selected_spec,
+    samples=_selected_samples,
+    internal=True,
+    doc="the result is boolean",
+    batch=elementwise,
 )
-SELECTED.batch = elementwise
 
 
 def _extreme_vjp(g: Any, a: Any, out: Any, axis: Axes, keepdims: bool) -> Any:
@@ -104,16 +109,6 @@ def _enter_extreme(function: Any, ufunc: np.ufunc, doc: str) -> Primitive:
             raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
         return ArraySpec(reduced_shape(own.shape, axis, keepdims), own.dtype)
 
-    entry = general(
-        function,
-        _extreme_vjp,
-        jvps=(_extreme_jvp,),
-        compute=compute,
-        spec=spec,
-        samples=reduction_samples(dtype=False, empty=False, initial=-0.75 if ufunc is np.maximum else 0.75),
-        doc=doc,
-    )
-
     def front(
         a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = _NoValue, where: Any = True
     ) -> Any:
@@ -134,10 +129,20 @@ def _enter_extreme(function: Any, ufunc: np.ufunc, doc: str) -> Primitive:
             return np.broadcast_to(initial, reduced_shape(shape, axes, keepdims)).copy()[()]
         return ufunc(entry(a, axis=axes, keepdims=keepdims), initial)
 
-    front.__name__ = entry.name
-    entry.front = front
-    entry.batch = along_axes
-    entry.ordered = True
+    front.__name__ = function.__name__
+    entry = general(
+        function,
+        _extreme_vjp,
+        jvps=(_extreme_jvp,),
+        compute=compute,
+        spec=spec,
+        samples=reduction_samples(dtype=False, empty=False, initial=-0.75 if ufunc is np.maximum else 0.75),
+        doc=doc,
+        front=front,
+        batch=along_axes,
+        ordered=True,
+        selects=True,
+    )
     return entry
 
 
@@ -168,6 +173,11 @@ def enter_position(function: Any, *samples: Callable[[Any], tuple[tuple[Any, ...
     def compute(a: Any, *, axis: Axes, keepdims: bool) -> Any:
         return function(a, None if axis is None else axis[0], keepdims=keepdims)
 
+    def front(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+        refuse_out(out, entry.name)
+        a, keepdims = as_operand(a), keepdims is not _NoValue and bool(keepdims)
+        return entry(a, axis=reduced_axes(axis, len(shape_of(a))), keepdims=keepdims)
+
     entry = constant(
         function,
         compute=compute,
@@ -181,15 +191,9 @@ def enter_position(function: Any, *samples: Callable[[Any], tuple[tuple[Any, ...
             *[sample(array) for sample in samples],
         ],
         doc="positions have no derivative",
+        front=front,
+        batch=_position_batch,
     )
-
-    def front(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
-        refuse_out(out, entry.name)
-        a, keepdims = as_operand(a), keepdims is not _NoValue and bool(keepdims)
-        return entry(a, axis=reduced_axes(axis, len(shape_of(a))), keepdims=keepdims)
-
-    entry.front = front
-    entry.batch = _position_batch
     return entry
 
 
@@ -205,6 +209,3 @@ def _position_batch(
 
 ARGMAX = enter_position(np.argmax)
 ARGMIN = enter_position(np.argmin)
-
-for _selecting in (MAX, MIN):
-    _selecting.selects = True

@@ -63,8 +63,8 @@ EUCLIDEAN = general(
     ],
     internal=True,
     doc="d|x| = Re(sum(conj(x) dx)) / |x|; 0 where |x| = 0",
+    batch=along_axes,
 )  # fmt: skip
-EUCLIDEAN.batch = along_axes
 
 
 # Norms of vectors

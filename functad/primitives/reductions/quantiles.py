@@ -244,17 +244,6 @@ def _weighted_positions_spec(rows: Any, weights: Any, q: Any, *, skip_nan: bool)
     return ArraySpec((*spec_of(rows).shape[:-1], *spec_of(q).shape), _INTP)
 
 
-WEIGHTED_POSITIONS = constant(
-    weighted_positions,
-    compute=_weighted_positions,
-    spec=_weighted_positions_spec,
-    samples=lambda array: [((array(4), array(4, low=0.5), np.array([0.3, 0.8])), {"skip_nan": False})],
-    complex=False,
-    internal=True,
-    doc="positions have no derivative",
-)
-
-
 def _weighted_positions_batch(
     primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
 ) -> Any:
@@ -265,7 +254,16 @@ def _weighted_positions_batch(
     return primitive(rows, weights, values[2], **params)
 
 
-WEIGHTED_POSITIONS.batch = _weighted_positions_batch
+WEIGHTED_POSITIONS = constant(
+    weighted_positions,
+    compute=_weighted_positions,
+    spec=_weighted_positions_spec,
+    samples=lambda array: [((array(4), array(4, low=0.5), np.array([0.3, 0.8])), {"skip_nan": False})],
+    complex=False,
+    internal=True,
+    doc="positions have no derivative",
+    batch=_weighted_positions_batch,
+)
 
 
 def quantile_samples(scale: int) -> Any:

@@ -74,18 +74,6 @@ def _cumsum_spec(a: Any, *, axis: int, reverse: bool = False) -> ArraySpec:
     return ArraySpec(spec.shape, summed_dtype(spec.dtype))
 
 
-CUMSUM: Primitive = linear(
-    np.cumsum,
-    lambda g, axis, reverse: CUMSUM(g, axis=axis, reverse=not reverse),
-    compute=_cumsum,
-    spec=_cumsum_spec,
-    samples=_scan_samples,
-    doc="linear; the cotangent is summed from the other end",
-)
-CUMSUM.batch = along_axis
-CUMSUM.ordered = True
-
-
 def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """`np.cumsum`."""
     if out is not None:
@@ -93,6 +81,19 @@ def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     a, axis = _scanned(a, axis, dtype)
     result = CUMSUM(a, axis=axis, reverse=False)
     return result if dtype is None else astype(result, dtype, copy=False)
+
+
+CUMSUM: Primitive = linear(
+    np.cumsum,
+    lambda g, axis, reverse: CUMSUM(g, axis=axis, reverse=not reverse),
+    compute=_cumsum,
+    spec=_cumsum_spec,
+    samples=_scan_samples,
+    doc="linear; the cotangent is summed from the other end",
+    batch=along_axis,
+    ordered=True,
+    front=cumsum,
+)
 
 
 def _scanned(a: Any, axis: Any, dtype: Any) -> tuple[Any, int]:
@@ -104,9 +105,6 @@ def _scanned(a: Any, axis: Any, dtype: Any) -> tuple[Any, int]:
     if axis is None or (ndim == 0 and axis in (0, -1)):
         return ravel(a), 0
     return a, normalize_axis_index(axis, ndim)
-
-
-CUMSUM.front = cumsum
 
 
 # What products are differentiated with
@@ -138,8 +136,8 @@ EXCLUSIVE = general(
     samples=_directed_samples,
     internal=True,
     doc="de[i] = a[i-1] de[i-1] + e[i-1] da[i-1], a recurrence",
+    batch=along_axis,
 )
-EXCLUSIVE.batch = along_axis
 
 
 def recurrence(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
@@ -218,9 +216,9 @@ RECURRENCE: Primitive = general(
     samples=_recurrence_samples,
     internal=True,
     doc="dy[i] = a[i-1] dy[i-1] + y[i-1] da[i-1] + db[i-1], a recurrence again",
+    batch=along_axis,
+    linear_by=lambda params: (1,),
 )
-RECURRENCE.batch = along_axis
-RECURRENCE.linear_by = lambda params: (1,)
 
 
 # Products
@@ -254,19 +252,6 @@ def _cumprod_samples(array: Any) -> Calls:
     ]
 
 
-CUMPROD = general(
-    np.cumprod,
-    _cumprod_vjp,
-    jvps=(_cumprod_jvp,),
-    compute=_cumprod,
-    spec=_cumsum_spec,
-    samples=_cumprod_samples,
-    doc="each factor's derivative is the product of the others; zeros are no exception",
-)
-CUMPROD.batch = along_axis
-CUMPROD.ordered = True
-
-
 def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """`np.cumprod`."""
     if out is not None:
@@ -276,7 +261,18 @@ def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any
     return result if dtype is None else astype(result, dtype, copy=False)
 
 
-CUMPROD.front = cumprod
+CUMPROD = general(
+    np.cumprod,
+    _cumprod_vjp,
+    jvps=(_cumprod_jvp,),
+    compute=_cumprod,
+    spec=_cumsum_spec,
+    samples=_cumprod_samples,
+    doc="each factor's derivative is the product of the others; zeros are no exception",
+    batch=along_axis,
+    ordered=True,
+    front=cumprod,
+)
 
 
 # The functions of the array API standard

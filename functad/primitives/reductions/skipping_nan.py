@@ -176,6 +176,16 @@ def _pivot_spec(a: Any, valid: Any, *, axis: Axes) -> ArraySpec:
     return ArraySpec(reduced_shape(spec.shape, axis, keepdims=True), spec.dtype)
 
 
+def _pivot_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    a, valid = aligned(values, batched)
+    ndim, axis = len(shape_of(values[0])) - batched[0], params["axis"]
+    return primitive(
+        spread_out(a, batched[0], size), valid, axis=tuple(range(1, ndim + 1)) if axis is None else tuple([i + 1 for i in axis])
+    )
+
+
 PIVOT = constant(
     pivot,
     compute=_pivot,
@@ -187,20 +197,8 @@ PIVOT = constant(
     ],
     internal=True,
     doc="only where differences are taken, which do not depend on it",
+    batch=_pivot_batch,
 )
-
-
-def _pivot_batch(
-    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
-) -> Any:
-    a, valid = aligned(values, batched)
-    ndim, axis = len(shape_of(values[0])) - batched[0], params["axis"]
-    return primitive(
-        spread_out(a, batched[0], size), valid, axis=tuple(range(1, ndim + 1)) if axis is None else tuple([i + 1 for i in axis])
-    )
-
-
-PIVOT.batch = _pivot_batch
 
 
 def _var_samples(array: Any) -> Calls:
@@ -293,18 +291,6 @@ def _enter_extreme(function: Any, ufunc: np.ufunc, like: Primitive, worst: float
     def compute(a: Any, *, axis: Axes, keepdims: bool) -> Any:
         return reduce(a, axis, None, None, keepdims)
 
-    entry = general(
-        function,
-        *like.vjps,
-        jvps=like.jvps,
-        compute=compute,
-        spec=like.spec,
-        samples=_reduction(dtype=False, empty=False, initial=-0.75 if like is MAX else 0.75),
-        doc=f"as {like.name}; NaNs get zero",
-    )
-    entry.selects = True
-    entry.batch = along_axes
-
     def front(
         a: Any,
         axis: Any = None,
@@ -328,7 +314,18 @@ def _enter_extreme(function: Any, ufunc: np.ufunc, like: Primitive, worst: float
             return np.broadcast_to(initial, reduced_shape(shape, axes, keepdims)).copy()[()]
         return ufunc(entry(a, axis=axes, keepdims=keepdims), initial)
 
-    entry.front = front
+    entry = general(
+        function,
+        *like.vjps,
+        jvps=like.jvps,
+        compute=compute,
+        spec=like.spec,
+        samples=_reduction(dtype=False, empty=False, initial=-0.75 if like is MAX else 0.75),
+        doc=f"as {like.name}; NaNs get zero",
+        front=front,
+        batch=along_axes,
+        selects=True,
+    )
     return entry
 
 

@@ -66,8 +66,8 @@ CENTRED: Primitive = linear(
     samples=_centred_samples,
     internal=True,
     doc="linear, and its own transpose",
+    batch=along_axes,
 )
-CENTRED.batch = along_axes
 
 
 def _conjugate(a: Any) -> Any:
@@ -128,20 +128,6 @@ def _var_samples(array: Any) -> Calls:
     ]
 
 
-# A primitive and not five operations: layer and batch normalisation call it in every layer.
-VAR = general(
-    np.var,
-    _var_vjp,
-    jvps=(_var_jvp,),
-    compute=_var,
-    spec=_var_spec,
-    samples=_var_samples,
-    doc="d var(a) = 2 / (n - ddof) Re(sum(conj(a - mean(a)) da))",
-)
-VAR.batch = along_axes
-VAR.ordered = True
-
-
 def var(
     a: Any,
     axis: Any = None,
@@ -170,6 +156,21 @@ def var(
     return result if dtype is None else astype(result, dtype, copy=False)
 
 
+# A primitive and not five operations: layer and batch normalisation call it in every layer.
+VAR = general(
+    np.var,
+    _var_vjp,
+    jvps=(_var_jvp,),
+    compute=_var,
+    spec=_var_spec,
+    samples=_var_samples,
+    doc="d var(a) = 2 / (n - ddof) Re(sum(conj(a - mean(a)) da))",
+    batch=along_axes,
+    ordered=True,
+    front=var,
+)
+
+
 def correction_of(ddof: Any, correction: Any) -> Any:
     """Return what is subtracted from the number of elements: two keywords mean the same."""
     if correction is _NoValue:
@@ -192,9 +193,6 @@ def _var_about(a: Any, axis: Axes, dtype: Any, ddof: Any, keepdims: bool, where:
     total = sum(squares, axis, dtype, keepdims=keepdims)
     n = np.maximum((count(shape_of(a), axis) if where is True else number_of(where, a, axis, keepdims)) - ddof, 0)
     return total / (n if dtype_of(total).kind in "biu" else n.astype(dtype_of(total)))
-
-
-VAR.front = var
 
 
 # Standard deviation

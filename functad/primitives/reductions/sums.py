@@ -174,16 +174,6 @@ def _sum_spec(a: Any, *, axis: Axes, keepdims: bool) -> ArraySpec:
     return ArraySpec(reduced_shape(spec.shape, axis, keepdims), summed_dtype(spec.dtype))
 
 
-SUM = linear(
-    np.sum,
-    lambda g, a_shape, axis, keepdims: spread(g, a_shape, axis, keepdims),
-    compute=_sum,
-    spec=_sum_spec,
-    samples=reduction_samples(initial=1.5),
-    doc="linear; the cotangent is broadcast",
-)
-
-
 def sum(  # noqa: A001 # NumPy's name
     a: Any,
     axis: Any = None,
@@ -207,10 +197,18 @@ def sum(  # noqa: A001 # NumPy's name
     return result if initial is _NoValue else result + number_like(initial, result)
 
 
-SUM.front = sum
-SUM.batch = along_axes
-SUM.ordered = True
-SUM.pushes = (lambda t, a_shape, axis, keepdims: SUM(t, axis=axis, keepdims=keepdims),)
+SUM: Primitive = linear(
+    np.sum,
+    lambda g, a_shape, axis, keepdims: spread(g, a_shape, axis, keepdims),
+    compute=_sum,
+    spec=_sum_spec,
+    samples=reduction_samples(initial=1.5),
+    doc="linear; the cotangent is broadcast",
+    front=sum,
+    batch=along_axes,
+    ordered=True,
+    pushes=(lambda t, a_shape, axis, keepdims: SUM(t, axis=axis, keepdims=keepdims),),
+)
 
 
 # NumPy sums others in a wider dtype; dtypes of the other byte order are unequal to these.
@@ -237,17 +235,6 @@ def _mean_spec(a: Any, *, axis: Axes, keepdims: bool) -> ArraySpec:
     return ArraySpec(reduced_shape(spec.shape, axis, keepdims), mean_dtype(spec.dtype))
 
 
-# A primitive and not a sum and a division: it is in nearly every loss function.
-MEAN = linear(
-    np.mean,
-    lambda g, a_shape, axis, keepdims: spread(g / count(a_shape, axis), a_shape, axis, keepdims),
-    compute=_mean,
-    spec=_mean_spec,
-    samples=reduction_samples(empty=False),
-    doc="linear; the cotangent is divided by the number of elements and broadcast",
-)
-
-
 def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
     """`np.mean`."""
     if out is not None or dtype is not None:
@@ -267,6 +254,21 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
     return total / number_of(where, a, axes, keepdims)
 
 
+# A primitive and not a sum and a division: it is in nearly every loss function.
+MEAN: Primitive = linear(
+    np.mean,
+    lambda g, a_shape, axis, keepdims: spread(g / count(a_shape, axis), a_shape, axis, keepdims),
+    compute=_mean,
+    spec=_mean_spec,
+    samples=reduction_samples(empty=False),
+    doc="linear; the cotangent is divided by the number of elements and broadcast",
+    front=mean,
+    batch=along_axes,
+    ordered=True,
+    pushes=(lambda t, a_shape, axis, keepdims: MEAN(t, axis=axis, keepdims=keepdims),),
+)
+
+
 def _integer_mean(a: Any, axis: Any, dtype: Any, keepdims: Any, where: Any) -> Any:
     """Return a mean of which, as in NumPy, the elements and the quotient are cut to integers."""
     total = sum(a, axis, dtype, keepdims=keepdims, where=where)
@@ -279,12 +281,6 @@ def number_of(where: Any, a: Any, axis: Axes, keepdims: bool) -> Any:
     mask = np.broadcast_to(as_operand(where), shape_of(a))
     real: Any = dtype_of(a).type(0).real.dtype if dtype_of(a).kind in "fc" else _FLOAT64
     return SUM(mask.astype(real), axis=axis, keepdims=keepdims)
-
-
-MEAN.front = mean
-MEAN.batch = along_axes
-MEAN.ordered = True
-MEAN.pushes = (lambda t, a_shape, axis, keepdims: MEAN(t, axis=axis, keepdims=keepdims),)
 
 
 # Product
@@ -321,17 +317,6 @@ def _prod_samples(array: Any) -> Calls:
     ]
 
 
-PROD = general(
-    np.prod,
-    _prod_vjp,
-    jvps=(_prod_jvp,),
-    compute=_prod,
-    spec=_prod_spec,
-    samples=_prod_samples,
-    doc="each factor's derivative is the product of the others; zeros are no exception",
-)
-
-
 def prod(
     a: Any,
     axis: Any = None,
@@ -362,9 +347,18 @@ def prod(
     return result if initial is _NoValue else result * number_like(initial, result)
 
 
-PROD.front = prod
-PROD.batch = along_axis
-PROD.ordered = True
+PROD = general(
+    np.prod,
+    _prod_vjp,
+    jvps=(_prod_jvp,),
+    compute=_prod,
+    spec=_prod_spec,
+    samples=_prod_samples,
+    doc="each factor's derivative is the product of the others; zeros are no exception",
+    front=prod,
+    batch=along_axis,
+    ordered=True,
+)
 
 
 # Truth
@@ -377,14 +371,6 @@ def _enter_truth(function: Any, ufunc: np.ufunc) -> Primitive:
     def compute(a: Any, *, axis: Axes, keepdims: bool) -> Any:
         return reduce(a, axis, None, None, keepdims)
 
-    entry = constant(
-        function,
-        compute=compute,
-        spec=spec_of_dtype(_BOOL),
-        samples=reduction_samples(dtype=False),
-        doc="the result is boolean",
-    )
-
     def front(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
         refuse_out(out, entry.name)
         if where is not True:
@@ -392,8 +378,15 @@ def _enter_truth(function: Any, ufunc: np.ufunc) -> Primitive:
         keepdims = keepdims is not _NoValue and bool(keepdims)
         return entry(a, axis=reduced_axes(axis, len(shape_of(a))), keepdims=keepdims)
 
-    entry.front = front
-    entry.batch = along_axes
+    entry = constant(
+        function,
+        compute=compute,
+        spec=spec_of_dtype(_BOOL),
+        samples=reduction_samples(dtype=False),
+        doc="the result is boolean",
+        front=front,
+        batch=along_axes,
+    )
     return entry
 
 
@@ -414,18 +407,16 @@ def _count_nonzero(a: Any, *, axis: Axes, keepdims: bool) -> Any:
     return np.count_nonzero(a, axis, keepdims=keepdims)
 
 
+def _count_nonzero_front(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    return COUNT_NONZERO(a, axis=reduced_axes(axis, len(shape_of(a))), keepdims=bool(keepdims))
+
+
 COUNT_NONZERO = constant(
     np.count_nonzero,
     compute=_count_nonzero,
     spec=spec_of_dtype(_INTP),
     samples=reduction_samples(dtype=False, masks=False),
     doc="a number of elements has no derivative",
+    front=_count_nonzero_front,
+    batch=along_axes,
 )
-
-
-def _count_nonzero_front(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    return COUNT_NONZERO(a, axis=reduced_axes(axis, len(shape_of(a))), keepdims=bool(keepdims))
-
-
-COUNT_NONZERO.front = _count_nonzero_front
-COUNT_NONZERO.batch = along_axes

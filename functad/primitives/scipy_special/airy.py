@@ -40,14 +40,6 @@ def _scaled_airy(x: Any, out: Any) -> tuple[Any, ...]:
     )
 
 
-AIRYE: Any = several_functions(
-    "airye",
-    _scaled_airy,
-    arguments=[_X],
-    doc="as airy, plus sqrt(x) times the function for Ai, minus it for Bi; real x",
-)
-
-
 def airye(z: Any) -> Any:
     """`special.airye` of real numbers.
 
@@ -62,7 +54,13 @@ def airye(z: Any) -> Any:
     return AIRYE(z)
 
 
-AIRYE.front = airye
+AIRYE: Any = several_functions(
+    "airye",
+    _scaled_airy,
+    arguments=[_X],
+    doc="as airy, plus sqrt(x) times the function for Ai, minus it for Bi; real x",
+    front=airye,
+)
 several_functions(
     "itairy",
     lambda x: tuple([special.airy(s * x)[i] for s, i in ((1, 0), (1, 2), (-1, 0), (-1, 2))]),

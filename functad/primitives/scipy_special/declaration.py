@@ -48,7 +48,7 @@ def special_function(
     arguments: Sequence[Argument],
     complex: bool = False,
     names: Sequence[str] = ("x", "y", "z"),
-    jvps: tuple[Rule | UnknownRule | None, ...] | None = None,
+    **traits: Any,
 ) -> Primitive | None:
     """Enter an elementwise ufunc of `scipy.special`, if the installed SciPy has it.
 
@@ -59,16 +59,21 @@ def special_function(
         arguments: for each argument where samples are drawn from.
         complex: whether complex arguments are accepted.
         names: names of the arguments in the rules.
-        jvps: the JVP rules where they are not the same formulas.
+        traits: all else that belongs to a `Primitive`, such as `jvps` where they are not the same formulas.
     """
     function = find_ufunc(name)
     if function is None:
         return None
-    entry = elementwise(
-        function, *vjps, doc=doc, samples=samples_of(arguments), complex=complex, names=names, jvps=jvps
-    )  # fmt: skip
-    entry.name = f"special.{name.strip('_')}"
-    return entry
+    return elementwise(
+        function,
+        *vjps,
+        doc=doc,
+        samples=samples_of(arguments),
+        complex=complex,
+        names=names,
+        name=f"special.{name.strip('_')}",
+        **traits,
+    )
 
 
 Derivative = Callable[..., tuple[Any, ...]]
@@ -81,6 +86,7 @@ def several_functions(
     arguments: Sequence[Argument],
     complex: bool = False,
     names: Sequence[str] = ("x", "y", "z"),
+    front: Callable[..., Any] | None = None,
 ) -> Primitive | None:
     """Enter a ufunc with several results.
 
@@ -92,6 +98,7 @@ def several_functions(
         arguments: for each argument where samples are drawn from.
         complex: whether complex arguments are accepted.
         names: names of the arguments in `derivatives`.
+        front: called in its place when an argument is a Tensor.
     """
     function = find_ufunc(name)
     if function is None:
@@ -107,6 +114,7 @@ def several_functions(
         doc=doc,
         samples=samples_of(arguments),
         name=f"special.{name.strip('_')}",
+        front=front,
         multiple=True,
         complex=complex,
         broadcasts=True,

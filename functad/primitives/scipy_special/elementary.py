@@ -101,11 +101,15 @@ RADIAN = linear(
     name="special.radian",
     complex=False,
     doc="linear: pi/180 (dd + dm/60 + ds/3600)",
+    broadcasts=True,
 )
-RADIAN.broadcasts = True
 constant(
-    special.round, samples=samples_of([_REAL]), complex=False, doc="piecewise constant: the derivative is 0"
-).name = "special.round"
+    special.round,
+    samples=samples_of([_REAL]),
+    complex=False,
+    name="special.round",
+    doc="piecewise constant: the derivative is 0",
+)
 
 # Logistic functions
 

@@ -77,8 +77,8 @@ def _derivatives(
         ),
         internal=True,
         doc=f"the derivative of {function.__name__} of the next order",
+        name=name,
     )
-    entry.name = name
     return entry
 
 

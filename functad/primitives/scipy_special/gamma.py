@@ -110,8 +110,12 @@ special_function(
     doc="d psi(x) = polygamma(1, x) dx",
 )
 constant(
-    special.gammasgn, samples=samples_of([(-2.0, 2.0)]), complex=False, doc="piecewise constant: the derivative is 0"
-).name = "special.gammasgn"
+    special.gammasgn,
+    samples=samples_of([(-2.0, 2.0)]),
+    complex=False,
+    name="special.gammasgn",
+    doc="piecewise constant: the derivative is 0",
+)
 
 
 def _rising(x: Any, y: Any) -> Any:

@@ -14,9 +14,9 @@ from scipy import special
 from functad.errors import UnsupportedError
 from functad.expressions.spec import dtype_of
 from functad.places import here
-from functad.primitives.entry import Primitive
+from functad.primitives.kinds import ufunc_spec
 from functad.primitives.safe import product
-from functad.primitives.scipy_special.declaration import special_function
+from functad.primitives.scipy_special.declaration import find_ufunc, special_function
 
 _TERMS = 12
 # B_2j / (2j)!
@@ -57,11 +57,9 @@ def riemann_slope(s: Any) -> Any:
     return np.where(below, factor * (turned + other * np.cos(angle) * (math.pi / 2)), hurwitz_by_s(right, 1.0))
 
 
-def _real_only(entry: Primitive | None) -> None:
-    """Let an entry refuse complex numbers, for which the sums would need a number of terms that depends on them."""
-    if entry is None:
-        return
-    function = entry.compute
+def _real_only(name: str) -> dict[str, Any]:
+    """Return what makes a ufunc refuse complex numbers: the number of terms of its sums would depend on them."""
+    function: Any = find_ufunc(name)
 
     def compute(*arguments: Any) -> Any:
         if any(dtype_of(x).kind == "c" for x in arguments):
@@ -71,25 +69,23 @@ def _real_only(entry: Primitive | None) -> None:
             )
         return function(*arguments)
 
-    entry.compute = compute  # not `front`, which ufuncs of one or two arguments are called without
+    return {"operator": compute, "spec": ufunc_spec(function, keeps_weak=False)}
 
 
-_real_only(
-    special_function(
-        "_zeta",
-        lambda g, x, q: product(g, hurwitz_by_s(x, q)),
-        lambda g, x, q: -product(g, special.zeta(x + 1, q) * x),
-        arguments=[(1.5, 4.0), (0.6, 3.0)],
-        names=("x", "q"),
-        doc="d zeta(x, q) = -sum log(k+q) (k+q)^-x dx - x zeta(x+1, q) dq",
-    )
+special_function(
+    "_zeta",
+    lambda g, x, q: product(g, hurwitz_by_s(x, q)),
+    lambda g, x, q: -product(g, special.zeta(x + 1, q) * x),
+    arguments=[(1.5, 4.0), (0.6, 3.0)],
+    names=("x", "q"),
+    doc="d zeta(x, q) = -sum log(k+q) (k+q)^-x dx - x zeta(x+1, q) dq",
+    **_real_only("_zeta"),
 )
 for _name in ("_riemann_zeta", "zetac"):
-    _real_only(
-        special_function(
-            _name,
-            lambda g, x: product(g, riemann_slope(x)),
-            arguments=[(1.5, 4.0)],
-            doc="d zeta(x) = -sum log(k) k^-x dx, and its continuation",
-        )
+    special_function(
+        _name,
+        lambda g, x: product(g, riemann_slope(x)),
+        arguments=[(1.5, 4.0)],
+        doc="d zeta(x) = -sum log(k) k^-x dx, and its continuation",
+        **_real_only(_name),
     )

@@ -76,20 +76,6 @@ def _convolve_samples(array: Any) -> Calls:
     ]
 
 
-# A primitive: of slices and products it would take as many operations as the shorter array has elements. It takes stacks of
-# rows, which `np.convolve` does not.
-CONVOLVE: Primitive = multilinear(
-    np.convolve,
-    lambda g, v, a_shape, mode: _convolve_vjp(g, v, a_shape[-1], mode),
-    lambda g, a, v_shape, mode: _convolve_vjp(g, a, v_shape[-1], mode),
-    compute=_convolve,
-    spec=_convolve_spec,
-    samples=lambda array: [*_convolve_samples(array), ((array(), array(2)), {})],
-    doc="bilinear; the cotangents are convolutions with the other argument backwards",
-)
-CONVOLVE.batch = stacked
-
-
 def _signal(value: Any, name: str) -> Any:
     value = array_of(value)
     shape = shape_of(value)
@@ -110,7 +96,19 @@ def _convolve_front(a: Any, v: Any, mode: Any = "full") -> Any:
     return CONVOLVE(_signal(atleast(a, 1), "a"), _signal(atleast(v, 1), "v"), mode=_mode(mode))
 
 
-CONVOLVE.front = _convolve_front
+# A primitive: of slices and products it would take as many operations as the shorter array has elements. It takes stacks of
+# rows, which `np.convolve` does not.
+CONVOLVE: Primitive = multilinear(
+    np.convolve,
+    lambda g, v, a_shape, mode: _convolve_vjp(g, v, a_shape[-1], mode),
+    lambda g, a, v_shape, mode: _convolve_vjp(g, a, v_shape[-1], mode),
+    compute=_convolve,
+    spec=_convolve_spec,
+    samples=lambda array: [*_convolve_samples(array), ((array(), array(2)), {})],
+    doc="bilinear; the cotangents are convolutions with the other argument backwards",
+    batch=stacked,
+    front=_convolve_front,
+)
 
 
 @composite(
@@ -237,29 +235,12 @@ def _unwrap_samples(array: Any) -> Calls:
     ]
 
 
-UNWRAP = general(
-    np.unwrap,
-    lambda g: g,
-    lambda g, p, period, out: (g * ((out - p) / period)).sum(),
-    jvps=(lambda t: t, lambda t, p, period, out: t * ((out - p) / period)),
-    compute=_unwrap,
-    spec=_unwrap_spec,
-    samples=_unwrap_samples,
-    complex=False,
-    doc="d out = dp + k dperiod, with the number k of periods that were added",
-)
-
-
 def _unwrap_front(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * math.pi) -> Any:
     p = as_operand(p)
     if dtype_of(p).kind == "c":
         raise TypeError("np.unwrap takes real numbers; of complex ones take np.angle first")
     axis = normalize_axis_index(axis, len(shape_of(p)))
     return UNWRAP(p, period, discont=concrete(discont, "discont"), axis=axis)
-
-
-UNWRAP.front = _unwrap_front
-UNWRAP.linear_by = lambda params: ()  # in pieces alone
 
 
 def _unwrap_batch(
@@ -274,4 +255,17 @@ def _unwrap_batch(
     return primitive(p, period, **{**params, "axis": params["axis"] + 1})
 
 
-UNWRAP.batch = _unwrap_batch
+UNWRAP = general(
+    np.unwrap,
+    lambda g: g,
+    lambda g, p, period, out: (g * ((out - p) / period)).sum(),
+    jvps=(lambda t: t, lambda t, p, period, out: t * ((out - p) / period)),
+    compute=_unwrap,
+    spec=_unwrap_spec,
+    samples=_unwrap_samples,
+    complex=False,
+    doc="d out = dp + k dperiod, with the number k of periods that were added",
+    front=_unwrap_front,
+    linear_by=lambda params: (),
+    batch=_unwrap_batch,
+)

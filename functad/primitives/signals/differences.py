@@ -73,18 +73,6 @@ def _diff_samples(array: Any) -> Calls:
     ]
 
 
-DIFF: Primitive = linear(
-    np.diff,
-    _diff_vjp,
-    compute=_diff,
-    spec=_diff_spec,
-    samples=_diff_samples,
-    doc="linear; minus the differences of the cotangent, with zeros at both ends",
-)
-DIFF.batch = along_axis
-DIFF.ordered = True
-
-
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = _NoValue, append: Any = _NoValue) -> Any:
     """`np.diff`."""
     n = operator.index(n)
@@ -105,13 +93,23 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = _NoValue, append: An
     return DIFF(a if len(parts) == 1 else concatenate(parts, axis), n=n, axis=axis)
 
 
+DIFF: Primitive = linear(
+    np.diff,
+    _diff_vjp,
+    compute=_diff,
+    spec=_diff_spec,
+    samples=_diff_samples,
+    doc="linear; minus the differences of the cotangent, with zeros at both ends",
+    batch=along_axis,
+    ordered=True,
+    front=diff,
+)
+
+
 def _at_the_end(value: Any, shape: tuple[int, ...], axis: int) -> Any:
     """Return what `diff` puts before or behind an array; a number stands for as many as there are rows."""
     value = array_of(value)
     return value if shape_of(value) else np.broadcast_to(value, (*shape[:axis], 1, *shape[axis + 1 :]))
-
-
-DIFF.front = diff
 
 
 @composite(
@@ -292,19 +290,6 @@ def _cross_samples(array: Any) -> Calls:
     ]
 
 
-CROSS: Primitive = multilinear(
-    np.cross,
-    lambda g, b: CROSS(b, g),
-    lambda g, a: CROSS(g, a),
-    compute=_cross,
-    spec=_cross_spec,
-    samples=_cross_samples,
-    broadcasts=True,
-    doc="d(a x b) = da x b + a x db",
-)
-CROSS.batch = on_last_axes(1, 1)
-
-
 def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None) -> Any:
     """`np.cross`."""
     if axis is not None:
@@ -321,6 +306,20 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     return out if axisc == ndim - 1 else np.moveaxis(out, -1, axisc)
 
 
+CROSS: Primitive = multilinear(
+    np.cross,
+    lambda g, b: CROSS(b, g),
+    lambda g, a: CROSS(g, a),
+    compute=_cross,
+    spec=_cross_spec,
+    samples=_cross_samples,
+    broadcasts=True,
+    doc="d(a x b) = da x b + a x db",
+    batch=on_last_axes(1, 1),
+    front=cross,
+)
+
+
 def _vectors(a: Any, axis: int, name: str) -> Any:
     """Return an array with the axis along which its vectors lie moved to the end."""
     ndim = len(shape_of(a))
@@ -334,9 +333,6 @@ def _in_space(a: Any) -> Any:
     """Return vectors of the plane as vectors of space."""
     shape = shape_of(a)
     return a if shape[-1] == 3 else PAD(a, widths=((0, 0),) * (len(shape) - 1) + ((0, 1),))
-
-
-CROSS.front = cross
 
 
 @composite(

@@ -21,7 +21,7 @@ from functad.primitives.arranging.pad import PAD
 from functad.primitives.arranging.reshape import Calls, same_spec
 from functad.primitives.batching import along_axis
 from functad.primitives.elementwise.conversion import astype
-from functad.primitives.entry import Primitive
+from functad.primitives.entry import ENTRIES, Primitive
 from functad.primitives.kinds import composite, linear
 from functad.primitives.operands import refuse_out, strong
 
@@ -81,6 +81,33 @@ def _transform_samples(array: Any) -> Calls:
     ]
 
 
+def _front(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the transform along one axis, with NumPy's signature."""
+    halves, doubles = function is np.fft.rfft, function is np.fft.irfft
+
+    def front(a: Any, n: Any = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
+        refuse_out(out, f"fft.{function.__name__}")
+        if halves and dtype_of(a).kind == "c":
+            raise TypeError("rfft takes real numbers; use np.fft.fft for complex ones")
+        if norm is None:
+            norm = "backward"
+        elif norm not in _OPPOSITE:
+            raise ValueError(f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".')
+        shape = shape_of(a)
+        axis = normalize_axis_index(axis, len(shape))
+        if n is None:
+            n = 2 * (shape[axis] - 1) if doubles else shape[axis]
+        n = int(n)
+        if doubles and dtype_of(a).kind == "f":  # its cotangent is complex, and the cast takes the real part
+            a = astype(a, np.result_type(dtype_of(a), np.complex64), copy=False)
+        if n < 1:
+            raise ValueError(f"Invalid number of FFT data points ({n}) specified.")
+        transform: Any = ENTRIES[function]
+        return transform(a, n=n, axis=axis, norm=norm)
+
+    return front
+
+
 FFT: Primitive = linear(
     np.fft.fft,
     lambda g, a_shape, n, axis, norm: _fitted(FFT(g, n=n, axis=axis, norm=norm), a_shape[axis], axis),
@@ -88,8 +115,9 @@ FFT: Primitive = linear(
     spec=_spec_along_one_axis("fft"),
     samples=_transform_samples,
     doc="linear; its matrix is symmetric, so the cotangent is transformed alike",
+    batch=along_axis,
+    front=_front(np.fft.fft),
 )
-FFT.batch = along_axis
 IFFT: Primitive = linear(
     np.fft.ifft,
     lambda g, a_shape, n, axis, norm: _fitted(IFFT(g, n=n, axis=axis, norm=norm), a_shape[axis], axis),
@@ -97,8 +125,9 @@ IFFT: Primitive = linear(
     spec=_spec_along_one_axis("ifft"),
     samples=_transform_samples,
     doc="linear; its matrix is symmetric, so the cotangent is transformed alike",
+    batch=along_axis,
+    front=_front(np.fft.ifft),
 )
-IFFT.batch = along_axis
 
 
 # Real numbers and the half of a Hermitian spectrum
@@ -134,8 +163,8 @@ WEIGHED: Primitive = linear(
     ],
     internal=True,
     doc="linear over the reals, and its own transpose",
+    batch=along_axis,
 )
-WEIGHED.batch = along_axis
 
 
 def _rfft_vjp(g: Any, a_shape: tuple[int, ...], n: int, axis: int, norm: str) -> Any:
@@ -161,8 +190,9 @@ RFFT: Primitive = linear(
     ],
     complex=False,
     doc="linear; the cotangent is transformed by irfft, its conjugate halved where a frequency stands for two",
+    batch=along_axis,
+    front=_front(np.fft.rfft),
 )
-RFFT.batch = along_axis
 
 
 def _irfft_vjp(g: Any, a_shape: tuple[int, ...], n: int, axis: int, norm: str) -> Any:
@@ -191,39 +221,12 @@ IRFFT: Primitive = linear(
     spec=_spec_along_one_axis("irfft"),
     samples=_hermitian_samples,
     doc="linear; the cotangent is transformed by rfft, its conjugate doubled where a frequency stands for two",
+    batch=along_axis,
+    front=_front(np.fft.irfft),
 )
-IRFFT.batch = along_axis
 
 
-def _front(primitive: Primitive) -> Callable[..., Any]:
-    """Return the transform along one axis, with NumPy's signature."""
-    halves, doubles = primitive is RFFT, primitive is IRFFT
-
-    def front(a: Any, n: Any = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
-        refuse_out(out, f"fft.{primitive.name}")
-        if halves and dtype_of(a).kind == "c":
-            raise TypeError("rfft takes real numbers; use np.fft.fft for complex ones")
-        if norm is None:
-            norm = "backward"
-        elif norm not in _OPPOSITE:
-            raise ValueError(f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".')
-        shape = shape_of(a)
-        axis = normalize_axis_index(axis, len(shape))
-        if n is None:
-            n = 2 * (shape[axis] - 1) if doubles else shape[axis]
-        n = int(n)
-        if doubles and dtype_of(a).kind == "f":  # its cotangent is complex, and the cast takes the real part
-            a = astype(a, np.result_type(dtype_of(a), np.complex64), copy=False)
-        if n < 1:
-            raise ValueError(f"Invalid number of FFT data points ({n}) specified.")
-        return primitive(a, n=n, axis=axis, norm=norm)
-
-    return front
-
-
-fft, ifft, rfft, irfft = _front(FFT), _front(IFFT), _front(RFFT), _front(IRFFT)
-for _primitive, _function in ((FFT, fft), (IFFT, ifft), (RFFT, rfft), (IRFFT, irfft)):
-    _primitive.front = _function
+fft, ifft, rfft, irfft = FFT.front, IFFT.front, RFFT.front, IRFFT.front
 
 
 def _swapped(norm: str | None) -> str:

@@ -188,6 +188,18 @@ def _roots_spec(p: Any) -> Any:
     )
 
 
+def _roots_front(p: Any) -> Any:
+    p = atleast(as_operand(p), 1)
+    if len(shape_of(p)) != 1:
+        raise ValueError("Input must be a rank-1 array.")
+    value = concrete(p, "np.roots") if is_traced(p) else p
+    first = np.flatnonzero(value)[:1]
+    if not len(first):
+        return np.array([])
+    p = p[int(first[0]) :]  # leading zeros make roots at infinity, which are not returned
+    return ROOTS(p) if len(p) > 1 else np.array([])
+
+
 ROOTS: Primitive = general(
     np.roots,
     _roots_vjp,
@@ -201,23 +213,9 @@ ROOTS: Primitive = general(
         ((array(2),), {}),
     ],
     doc="dr = -dp(r) / p'(r), for roots that occur once",
+    value_dependent=True,
+    front=_roots_front,
 )
-ROOTS.value_dependent = True
-
-
-def _roots_front(p: Any) -> Any:
-    p = atleast(as_operand(p), 1)
-    if len(shape_of(p)) != 1:
-        raise ValueError("Input must be a rank-1 array.")
-    value = concrete(p, "np.roots") if is_traced(p) else p
-    first = np.flatnonzero(value)[:1]
-    if not len(first):
-        return np.array([])
-    p = p[int(first[0]) :]  # leading zeros make roots at infinity, which are not returned
-    return ROOTS(p) if len(p) > 1 else np.array([])
-
-
-ROOTS.front = _roots_front
 
 
 # The fit to data

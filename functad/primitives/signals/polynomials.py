@@ -121,6 +121,23 @@ def _powers_spec(x: Any, *, n: int) -> ArraySpec:
     return ArraySpec((*own.shape, n), np.promote_types(own.dtype, int))
 
 
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+    """`np.vander`."""
+    x = as_operand(x)
+    if len(shape_of(x)) != 1:
+        raise ValueError("x must be a one-dimensional array or sequence.")
+    powers = VANDER(x, n=len(x) if N is None else operator.index(N))
+    return powers if increasing else laid_out(powers[:, ::-1], "C")
+
+
+def _powers_batch(
+    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> Any:
+    """NumPy takes one vector: the vectors of all examples are one."""
+    (x,), n = values, params["n"]
+    return primitive(x.reshape(-1), n=n).reshape((*shape_of(x), n))
+
+
 VANDER: Primitive = general(
     np.vander,
     _powers_vjp,
@@ -137,27 +154,6 @@ VANDER: Primitive = general(
         ((array(0), 2), {}),
     ],
     doc="d x^k = k x^(k - 1) dx in each column, at x = 0 too",
+    front=vander,
+    batch=_powers_batch,
 )
-
-
-def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
-    """`np.vander`."""
-    x = as_operand(x)
-    if len(shape_of(x)) != 1:
-        raise ValueError("x must be a one-dimensional array or sequence.")
-    powers = VANDER(x, n=len(x) if N is None else operator.index(N))
-    return powers if increasing else laid_out(powers[:, ::-1], "C")
-
-
-VANDER.front = vander
-
-
-def _powers_batch(
-    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
-) -> Any:
-    """NumPy takes one vector: the vectors of all examples are one."""
-    (x,), n = values, params["n"]
-    return primitive(x.reshape(-1), n=n).reshape((*shape_of(x), n))
-
-
-VANDER.batch = _powers_batch
