@@ -15,7 +15,8 @@ import numpy as np
 
 from functad.primitives import vocabulary
 from functad.primitives.batching import elementwise, loop, rule_of
-from functad.primitives.entry import ENTRIES, Composite, Entry, Primitive, Refused
+from functad.primitives.entry import ENTRIES, Composite, Entry, Primitive
+from functad.primitives.refused import Refused
 
 ORDER_CHECKED = 2
 """The order up to which `functad.testing.check_primitive` compares derivatives with numerical ones."""

@@ -30,7 +30,6 @@ import numpy as np
 from functad.errors import UnsupportedError
 from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of, spec_of, stand_in
 from functad.places import here
-from functad.primitives.names import shown_name
 from functad.primitives.plan import Plans
 
 Rule = Callable[..., Any]
@@ -432,29 +431,4 @@ class Composite(Entry):
         return self.front(*args, **kwargs)
 
 
-class Refused(Entry):
-    """A function that has no derivative, or no sense for a Tensor: calling it raises, and says what to write instead.
-
-    Attributes:
-        why: the reason.
-        instead: what to write instead.
-    """
-
-    status = "refused"
-
-    def __init__(self, function: Any, *, why: str, instead: str, samples: Samples, name: str | None = None) -> None:
-        super().__init__(function, front=self.__call__, doc=f"{why} {instead}", samples=samples, name=name)
-        self.why = why
-        self.instead = instead
-        ENTRIES[function] = self
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Refuse.
-
-        Raises:
-            UnsupportedError: always.
-        """
-        raise UnsupportedError(f"{shown_name(self.function)} of a Tensor, at {here()}: {self.why} {self.instead}")
-
-
-__all__ = ["ENTRIES", "INTERNAL", "ArraySpec", "Composite", "Entry", "Plan", "Primitive", "Refused", "Rule", "UnknownRule"]
+__all__ = ["ENTRIES", "INTERNAL", "ArraySpec", "Composite", "Entry", "Plan", "Primitive", "Rule", "UnknownRule"]

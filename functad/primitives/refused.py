@@ -6,11 +6,39 @@ from typing import Any
 
 import numpy as np
 
+from functad.errors import UnsupportedError
+from functad.places import here
 from functad.primitives.arranging.reshape import Calls
-from functad.primitives.entry import Refused, Samples
+from functad.primitives.entry import ENTRIES, Entry, Samples
+from functad.primitives.names import shown_name
 
 _NO_DATES = "its arguments are dates or booleans, and a Tensor has numbers in it."
 _WITHOUT_HISTORY = "a file has no derivative."
+
+
+class Refused(Entry):
+    """A function that has no derivative, or no sense for a Tensor: calling it raises, and says what to write instead.
+
+    Attributes:
+        why: the reason.
+        instead: what to write instead.
+    """
+
+    status = "refused"
+
+    def __init__(self, function: Any, *, why: str, instead: str, samples: Samples, name: str | None = None) -> None:
+        super().__init__(function, front=self.__call__, doc=f"{why} {instead}", samples=samples, name=name)
+        self.why = why
+        self.instead = instead
+        ENTRIES[function] = self
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Refuse.
+
+        Raises:
+            UnsupportedError: always.
+        """
+        raise UnsupportedError(f"{shown_name(self.function)} of a Tensor, at {here()}: {self.why} {self.instead}")
 
 
 def _one(array: Any) -> Calls:

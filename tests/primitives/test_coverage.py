@@ -10,7 +10,8 @@ import pytest
 import functad
 from functad.errors import AbstractValueError, UnsupportedError
 from functad.primitives.coverage_table import ORDER_CHECKED, Coverage, batching, dispatching_functions, page
-from functad.primitives.entry import ENTRIES, Primitive, Refused
+from functad.primitives.entry import ENTRIES, Primitive
+from functad.primitives.refused import Refused
 from functad.testing import calls, every_entry, primitive_checks
 
 ROOT = Path(__file__).parents[2]

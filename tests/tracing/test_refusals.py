@@ -30,8 +30,9 @@ import pytest
 import functad
 from functad import errors
 from functad.primitives.coverage_table import table_of_all
-from functad.primitives.entry import ENTRIES, Refused
+from functad.primitives.entry import ENTRIES
 from functad.primitives.names import shown_name
+from functad.primitives.refused import Refused
 
 LINE = re.escape(Path(__file__).name) + r":\d+"
 CURE = r"\b([Uu]se|[Cc]all|Save|[Ww]rite|Draw|Make|Return|Pickle|instead of|Arrays compare|Leave)\b"

@@ -15,7 +15,7 @@ import pytest
 
 import functad
 from functad.errors import ConversionError, InputError, OutputError, UnconnectedWarning
-from functad.primitives.entry import Refused
+from functad.primitives.refused import Refused
 from functad.testing import calls, every_entry
 from functad.testing.sample_calls import label
 
