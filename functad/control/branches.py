@@ -16,7 +16,6 @@ from functad.expressions.expressions import evaluate
 from functad.expressions.spec import dtype_of, spec_of
 from functad.places import here, name_of
 from functad.primitives.indexing.indexable import handed
-from functad.transforms import linearity
 from functad.transforms.calling.arguments import plain, shown
 from functad.transforms.calling.results import apart_in_tree, owned
 from functad.transforms.closed_lists import Closed, close_bodies
@@ -181,6 +180,7 @@ def _primitive(name: str) -> Control:
         push=push,
         batch=batch,
         doc="the derivative of the branch that is taken",
+        lists="branches",
     )
     return primitive
 
@@ -195,5 +195,3 @@ def _push_branch(branch: Flat, values: Sequence[Any], ts: Sequence[Any]) -> list
 
 COND = _primitive("cond")
 SWITCH = _primitive("switch")
-
-linearity.LOOKED_INTO[COND] = linearity.LOOKED_INTO[SWITCH] = linearity.in_branches

@@ -37,6 +37,7 @@ class Control(JointPrimitive):
         push: Callable[..., list[Any]],
         batch: Callable[..., Sequence[Any]],
         doc: str,
+        lists: str = "",
     ) -> None:
         """Make the primitive.
 
@@ -48,6 +49,7 @@ class Control(JointPrimitive):
             push: `push(ts, arrays, params)`, the tangents of the results for those of the arguments; `None` for zero.
             batch: `batch(values, batched, size, params)`, the results for all examples, from values that are not known.
             doc: one line.
+            lists: how it runs the lists among its parameters; empty if there are none.
         """
 
         def run(*arrays: Any, wrt: Any = None, back: Any = None, **params: Any) -> tuple[Any, ...]:
@@ -69,6 +71,7 @@ class Control(JointPrimitive):
             return tuple(batch(values, batched, size, params))
 
         super().__init__(compute, name=name, compute=run, pull=pull_all, push=push_all, spec=specs, doc=doc, batch=batch_all)
+        self.lists = lists
         self.selects = True  # a branch may not be taken, or a step frozen: zeros among its cotangents must stay zeros
 
     def __call__(self, *arrays: Any, **params: Any) -> Any:

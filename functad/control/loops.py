@@ -15,7 +15,6 @@ from functad.control.values import below, listing, unknown
 from functad.errors import ControlFlowError
 from functad.places import here, name_of
 from functad.primitives.batching import spread_out
-from functad.transforms import linearity
 from functad.transforms.calling.results import apart, guarded, owned, taken
 from functad.transforms.closed_lists import Closed, close_bodies
 from functad.transforms.leaves import pushed
@@ -233,6 +232,5 @@ WHILE = Control(
     push=_push,
     batch=_batch,
     doc="the derivatives of the steps, one after the other",
+    lists="loop",
 )
-
-linearity.LOOKED_INTO[WHILE] = linearity.in_turns

@@ -18,7 +18,6 @@ from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, is_inexact, sha
 from functad.places import here, name_of
 from functad.primitives.batching import spread_out
 from functad.primitives.indexing.indexable import handed
-from functad.transforms import linearity
 from functad.transforms.calling.arguments import plain
 from functad.transforms.calling.results import apart, owned, taken
 from functad.transforms.closed_lists import Closed, close_bodies
@@ -298,6 +297,5 @@ SCAN = _Scan(
     push=_push,
     batch=_batch,
     doc="the derivatives of the steps, one after the other",
+    lists="scan",
 )
-
-linearity.LOOKED_INTO[SCAN] = linearity.in_rows

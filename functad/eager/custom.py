@@ -25,7 +25,8 @@ from functad.errors import CustomGradientError
 from functad.expressions.spec import PLAIN, dtype_of, shape_of, stand_in
 from functad.places import here, name_of
 from functad.primitives.operands import innermost
-from functad.rules.call import OneCall, Rules, apply
+from functad.rules.call import OneCall, apply
+from functad.rules.rules import Rules
 from functad.settings import setting
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import ONLOOKER, Recorded, awake, idle
@@ -179,7 +180,6 @@ class _Call:
 
     def _batch(self, primitive: Any, size: int, values: Sequence[Any], batched: Sequence[bool], params: Any) -> Any:
         """Return the results for all examples of a batch, by a call whose rule is that of all of them."""
-        from functad.rules.batched import batched_rules  # noqa: PLC0415 - few programs use vmap
 
         def forward(*arrays: Any) -> tuple[tuple[Any, ...], Any]:
             outs, grad_fn = self._call([clone(a) if isinstance(a, Recorded) else a for a in arrays])
@@ -189,7 +189,7 @@ class _Call:
             return self._pulled(kept[0], tuple(gs), kept[1])
 
         rules = Rules(self.f, lambda *arrays: forward(*arrays)[0], forward, backward, name=primitive.name)
-        return apply(batched_rules(rules, size, tuple(batched)), values)
+        return apply(rules.of_batch(size, tuple(batched)), values)
 
     def _pulled(self, grad_fn: Callable[..., Any], g: Any, arrays: Sequence[Any]) -> list[Any]:
         """Return what a gradient function gives for a cotangent."""

@@ -298,6 +298,8 @@ class Primitive(Entry):
         linear_by: `linear_by(params)`, the positions of the arguments in which together it is linear, where that is not what
             its kind and rules look like; `None` where it is.
         owner: what a user has got of it, if it is that of a user.
+        lists: how it runs the lists among its parameters: `branches`, `scan` or `loop`; empty if it has none.
+        inner: the list of what it computes, an `Expressions` with an input for each array; `None` if it has none.
     """
 
     status = "primitive"
@@ -322,6 +324,8 @@ class Primitive(Entry):
     batch: Callable[..., Any] | None = None
     linear_by: Callable[[Any], Container[int]] | None = None
     owner: Any = None
+    lists: str = ""
+    inner: Any = None
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,20 +18,20 @@ from functad.errors import AbstractValueError, ConversionError, CustomRuleError,
 from functad.expressions.expressions import Constant
 from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of, spec_of, stand_in
 from functad.places import Named, here, name_of
+from functad.primitives.batching import loop
 from functad.primitives.entry import Plan, Primitive
 from functad.primitives.operands import zeros_for
 from functad.primitives.plan import Plans
+from functad.rules.rules import Rules
 from functad.tracing.constants import held
-from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import ABSTRACT, FORWARD, Recorded, Recorder, awake, escaped, new_input, record
-from functad.transforms.calling.arguments import traced
+from functad.tracing.traces.base import ABSTRACT, FORWARD, Recorded, Recorder, awake, escaped, record
+from functad.transforms.abstract import listed
 from functad.transforms.calling.results import apart, guarded
 from functad.transforms.leaves import pulled, replaced
 from functad.trees.functions import tree_map
 from functad.trees.structure import flatten
 
 _ndarray = np.ndarray
-Spec = Callable[..., tuple[ArraySpec, ...]]
 
 
 class _Forgetful(Plans):
@@ -49,15 +49,12 @@ class OneCall(Primitive):
 
     Args:
         function: whose call it is.
-        name: the name in printed lists.
         compute: `compute(*arrays)`, a tuple of results.
         pull: `pull(g, arrays)`, the cotangents of all arrays.
-        push: `push(ts, arrays)`, the tangents of the results; by default `pull` is transposed.
-        spec: shapes and dtypes of the results.
         batch: its batching rule.
-        always: `compute` sees to Tensors among the arrays itself.
-        value: computes the results of Tensors too, recorded operation by operation; `None` if that is not known.
     """
+
+    rules: Rules | None = None
 
     def __init__(
         self,
@@ -65,43 +62,24 @@ class OneCall(Primitive):
         compute: Callable[..., tuple[Any, ...]],
         pull: Callable[..., Any],
         *,
-        name: str | None = None,
-        push: Callable[..., Any] | None = None,
-        spec: Spec | None = None,
         batch: Callable[..., Any] | None = None,
-        always: bool = False,
-        value: Callable[..., tuple[Any, ...]] | None = None,
     ) -> None:
         # What all calls have in common stands in the class: Primitive would look at all its arguments again.
         self.function = function
-        self.name = name or str(getattr(function, "__name__", type(function).__name__))
+        self.name = str(getattr(function, "__name__", type(function).__name__))
         self.compute = compute
         # The names of their arguments say what is kept; those of methods begin with another.
         self.vjps = (lambda g, arrays: pull(g, arrays),)
-        self.jvps = None if push is None else (lambda ts, arrays: push(ts, arrays),)
-        self.always = always
-        self.value = value
-        if spec is not None:
-            self.spec = spec  # type: ignore[method-assign]
+        self.jvps = None
         if batch is not None:
             self.batch = batch
 
-    def __reduce__(self) -> Any:
-        call = getattr(self.compute, "__self__", None)
-        if not isinstance(call, _Call) or call.recorder is not None:
-            return super().__reduce__()
-        return _called_anew, (call.rules._replace(function=Named(name_of(call.rules.function))),)  # messages need no more
-
-    def __call__(self, *arrays: Any, **params: Any) -> Any:
-        """Compute on arrays; record if a Tensor is among them, unless that is the business of `compute`."""
-        return self.compute(*arrays) if self.always else super().__call__(*arrays, **params)
-
     def spec(self, *specs: Any, **params: Any) -> Any:
-        """Return the specs of the results by computing on arrays that take no memory."""
+        """Find the specs of the results by computing on arrays that take no memory."""
         return self.spec_by_stand_in(*specs, **params)
 
     def reverse_plan(self, active: tuple[int, ...]) -> Plan:
-        """Return the plan for the inputs at `active`, which is kept by the record alone."""
+        """Make the plan for the inputs at `active`, which is kept by the record alone."""
         plan: Plan = object.__new__(_OnePlan)
         plan.primitive, plan.active, plan.rules = self, active, self.vjps  # type: ignore[assignment]
         return plan
@@ -130,34 +108,6 @@ def _share_what_is_common() -> None:
 _share_what_is_common()
 
 
-class Rules(NamedTuple):
-    """How a function of arrays is computed and differentiated.
-
-    Attributes:
-        function: for messages.
-        value: `value(*arrays)`, a tuple of results.
-        forward: `forward(*arrays)`: the results, and what `backward` needs; by default `value`, and the arrays.
-        backward: `backward(kept, gs)`, a cotangent or `None` for each array; `None` if reverse mode transposes `push`.
-        push: `push(primals, tangents)`, the tangents of the results; `None` if forward mode transposes `backward`.
-        batch: `batch(size, values, batched)`, the results with the batch axis in front; `None` if it follows.
-        spec: `spec(*specs)`; `None` if it follows.
-        name: in printed lists.
-        loops: it cannot be computed on Tensors, so without a batch rule a batch is a loop.
-        foreign: the rules are functions of the user, who may overwrite the arrays that they say are needed, or give.
-    """
-
-    function: Any
-    value: Callable[..., tuple[Any, ...]]
-    forward: Callable[..., tuple[tuple[Any, ...], Any]] | None = None
-    backward: Callable[..., Sequence[Any]] | None = None
-    push: Callable[..., Sequence[Any]] | None = None
-    batch: Callable[..., Any] | None = None
-    spec: Spec | None = None
-    name: str = "call"
-    loops: bool = False
-    foreign: bool = False
-
-
 def apply(rules: Rules, arrays: Sequence[Any]) -> tuple[Any, ...]:
     """Return the results of a call, recorded if a Tensor that is followed is among the arrays."""
     given = tuple([awake(a) if isinstance(a, Recorded) else a for a in arrays])
@@ -170,7 +120,7 @@ def apply(rules: Rules, arrays: Sequence[Any]) -> tuple[Any, ...]:
     recorder = newest.recorder
     if recorder.closed:
         raise escaped(newest, rules.name)
-    primitive = _primitive_of(_Call(rules, given, None if recorder.mode is ABSTRACT else recorder, recorder.serial))
+    primitive = CallWithRules(rules, given, None if recorder.mode is ABSTRACT else recorder, recorder.serial)
     outs: tuple[Any, ...] = record(primitive, given, {})
     if recorder.mode is ABSTRACT:
         return outs
@@ -178,32 +128,14 @@ def apply(rules: Rules, arrays: Sequence[Any]) -> tuple[Any, ...]:
     return tuple([out if dtype_of(out).kind in "fc" else out.value if isinstance(out, Recorded) else out for out in outs])
 
 
-def _primitive_of(call: _Call) -> OneCall:
-    rules = call.rules
-    return OneCall(
-        rules.function,
-        call.compute,
-        call.pull,
-        name=rules.name,
-        push=None if rules.push is None else call.push,
-        spec=call.spec,
-        batch=None if rules.loops and rules.batch is None else call.batch,
-        always=True,
-        value=rules.value,
-    )
-
-
-def _called_anew(rules: Rules) -> OneCall:
-    """Return the primitive of an equation in an expression list that was pickled; each evaluation calls anew."""
-    return _primitive_of(_Call(rules, (), None, sys.maxsize))
-
-
-class _Call:
-    """One call: what is recorded, and the rules that the record will run.
+class CallWithRules(OneCall):
+    """The primitive of one call of a function with rules: what is recorded, and the rules that the record will run.
 
     Attributes:
+        inner: the list of what it computes, with an input for each array; `None` if it is not known, as in a concrete trace.
         recorder: the concrete trace that records it; `None` if each computation is a call of its own.
         serial: of the trace, abstract or concrete.
+        held: which arrays are the user's.
         positions: of the arrays that are Tensors of that trace.
         active: those of them that a derivative can flow to.
         given: the arrays that were computed with, one level below the trace.
@@ -211,11 +143,13 @@ class _Call:
         inputs, outputs: shape and dtype of each array and of each result.
     """
 
+    rules: Rules
+
     def __init__(self, rules: Rules, arrays: Sequence[Any], recorder: Recorder | None, serial: int) -> None:
-        self.rules = rules
+        self.function, self.name, self.rules, self.inner = rules.function, rules.name, rules, rules.inner
         self.recorder = recorder
         self.serial = serial
-        self.plain = [type(a) is _ndarray for a in arrays]
+        self.held = [type(a) is _ndarray for a in arrays]
         self.positions = [i for i, a in enumerate(arrays) if isinstance(a, Recorded) and a.recorder is recorder]
         self.active = [i for i in self.positions if dtype_of(arrays[i]).kind in "fc"]
         self.kept: Any = None
@@ -226,18 +160,43 @@ class _Call:
             # Tapes drop nothing on the way then: a rule may raise, and the gradient be asked for again.
             recorder.fallible = True  # type: ignore[attr-defined]
 
+    def __reduce__(self) -> Any:
+        if self.recorder is not None:
+            return super().__reduce__()
+        return _called_anew, (self.rules._replace(function=Named(name_of(self.function))),)  # messages need no more
+
+    # Properties, so that the rules, which refer to the call, are not kept by it: a cycle would outlive the record.
+    @property
+    def vjps(self) -> Any:  # type: ignore[override]
+        """The VJP rule; the names of its arguments say what is kept."""
+        return (lambda g, arrays: self.pull(g, arrays),)
+
+    @property
+    def jvps(self) -> Any:  # type: ignore[override]
+        """The JVP rule."""
+        return None if self.rules.push is None else (lambda ts, arrays: self.push(ts, arrays),)
+
+    @property
+    def batch(self) -> Any:  # type: ignore[override]
+        """The batching rule."""
+        return loop if self.rules.loops and self.rules.batch is None else self._batch
+
+    def __call__(self, *arrays: Any, **params: Any) -> Any:
+        """Compute on arrays; on Tensors that is a call of its own."""
+        return self.compute(*arrays)
+
     def compute(self, *values: Any) -> tuple[Any, ...]:
         """Return the results, and keep what the rule needs."""
         recorder, rules = self.recorder, self.rules
         if recorder is None:
             return apply(rules, values)
         self.recorder = None  # a list that is evaluated later calls anew
-        own = [held(v, recorder) if is_plain else v for v, is_plain in zip(values, self.plain, strict=True)]
+        own = [held(v, recorder) if of_user else v for v, of_user in zip(values, self.held, strict=True)]
         self.inputs = [(shape_of(v), dtype_of(v), v if type(v) not in PLAIN else None) for v in own]
         self.given = own
-        self.pushes = rules.push is not None and (recorder.mode is FORWARD or rules.backward is None)
+        self.by_push = rules.push is not None and (recorder.mode is FORWARD or rules.backward is None)
         outs, kept = self._run(own)
-        self.kept = self._held(kept, own, recorder) if rules.foreign else kept
+        self.kept = self._held(kept, own, recorder) if rules.by_user else kept
         refuse_followed((*outs, *flatten(self.kept)[0]), self.serial, rules.function)
         self.outputs = [(shape_of(out), dtype_of(out)) for out in outs]
         return outs
@@ -250,7 +209,7 @@ class _Call:
     def _run(self, arrays: Sequence[Any]) -> tuple[tuple[Any, ...], Any]:
         """Return the results, and what the rule needs."""
         rules = self.rules
-        if self.pushes or rules.forward is None:
+        if self.by_push or rules.forward is None:
             traced_below = any(isinstance(a, Recorded) for a in arrays)
             return (apply(rules, arrays) if traced_below else rules.value(*arrays)), arrays
         return rules.forward(*arrays)
@@ -259,7 +218,7 @@ class _Call:
         """Return what the rule needs; a tape that is differentiated in turn hands in Tensors, by which it is found anew."""
         if all(arrays[i] is self.given[i] for i in self.positions):
             return self.kept
-        return arrays if self.pushes else self._run(arrays)[1]
+        return arrays if self.by_push else self._run(arrays)[1]
 
     def pull(self, g: tuple[Any, ...], arrays: Sequence[Any]) -> list[Any]:
         """Return the cotangents of all arrays."""
@@ -270,7 +229,7 @@ class _Call:
             found = list(self._transposed(kept, gs) if with_rule is None else with_rule(kept, gs))
         except EscapedTensorError as error:
             raise closed_over(self.rules.function) from error
-        if self.rules.foreign:
+        if self.rules.by_user:
             found = apart(found)
         arrays_there = any(type(ct) is _ndarray for ct in found)
         owned = {id(_base(leaf)) for leaf in flatten((kept, gs))[0] if type(leaf) is _ndarray} if arrays_there else set()
@@ -306,7 +265,7 @@ class _Call:
             found = list(push(self._kept(arrays), [guarded(t) for t in given]))
         except EscapedTensorError as error:
             raise closed_over(self.rules.function) from error
-        if self.rules.foreign:
+        if self.rules.by_user:
             found = apart(found)
         return tuple(
             [
@@ -316,44 +275,42 @@ class _Call:
         )
 
     def spec(self, *specs: Any, **params: Any) -> tuple[ArraySpec, ...]:
-        """Return the specs of the results: by the rule given, by an abstract trace, or by computing on ones."""
-        rules = self.rules
+        """Find the specs of the results: by the rule given, by an abstract trace, or by computing on ones.
+
+        Raises:
+            CustomRuleError: the function closes over a Tensor of the trace.
+        """
+        rules, fixed = self.rules, [i for i, s in enumerate(specs) if not isinstance(s, ArraySpec)]
         if rules.spec is not None:
             return rules.spec(*map(spec_of, specs))
-        return specs_of(rules, specs, self.serial)
+        values = [specs[i] for i in fixed]
+        recorder = Recorder(ABSTRACT, "the shapes", rules.function)
+        try:
+            found, outs = listed(recorder, lambda *own: rules.value(*replaced(own, fixed, values)), specs, {})
+            self.inner = self.inner or found
+        except (AbstractValueError, ConversionError, UnsupportedError):
+            with np.errstate(all="ignore"):
+                outs = list(rules.value(*map(stand_in, specs)))
+        sources = [source for equation in recorder.equations if equation is not None for source in equation.inputs]
+        constants = [source.value for source in sources if isinstance(source, Constant)]
+        others = [out for out in outs if not (isinstance(out, Recorded) and out.recorder is recorder)]
+        refuse_followed((*constants, *others), self.serial, rules.function)
+        return tuple(map(spec_of, outs))
 
-    def batch(self, primitive: Any, size: int, values: Sequence[Any], batched: Sequence[bool], params: Any) -> Any:
-        """Return the results with the batch axis in front, by a call whose rules are those of all examples."""
-        from functad.rules.batched import batched_rules  # noqa: PLC0415 - it calls vmap
-
+    def _batch(self, primitive: Any, size: int, values: Sequence[Any], batched: Sequence[bool], params: Any) -> Any:
+        """Compute the results with the batch axis in front, by a call whose rules are those of all examples."""
         rules = self.rules
         if rules.batch is not None and rules.backward is rules.push is None:  # its derivatives are those of what the rule does
             outs = tuple(rules.batch(size, values, batched))
         else:
-            outs = apply(batched_rules(rules, size, tuple(batched)), values)
-        refuse_followed(outs, self.serial, self.rules.function)
+            outs = apply(rules.of_batch(size, tuple(batched)), values)
+        refuse_followed(outs, self.serial, self.function)
         return outs
 
 
-def specs_of(rules: Rules, specs: Sequence[Any], serial: int) -> tuple[ArraySpec, ...]:
-    """Return the specs of the results, found by an abstract trace of the function, or by computing on ones where it needs
-    values.
-
-    Raises:
-        CustomRuleError: it closes over a Tensor of the trace with this serial number.
-    """
-    recorder = Recorder(ABSTRACT, "the shapes", rules.function)
-    given = [new_input(Tensor, recorder, spec) if isinstance(spec, ArraySpec) else spec for spec in specs]
-    try:
-        outs = traced(recorder, rules.value, given, {})
-    except (AbstractValueError, ConversionError, UnsupportedError):
-        with np.errstate(all="ignore"):
-            outs = rules.value(*map(stand_in, specs))
-    sources = [source for equation in recorder.equations if equation is not None for source in equation.inputs]
-    constants = [source.value for source in sources if isinstance(source, Constant)]
-    others = [out for out in outs if not (isinstance(out, Recorded) and out.recorder is recorder)]
-    refuse_followed((*constants, *others), serial, rules.function)
-    return tuple(map(spec_of, outs))
+def _called_anew(rules: Rules) -> CallWithRules:
+    """Make the primitive of an equation in an expression list that was pickled; each evaluation calls anew."""
+    return CallWithRules(rules, (), None, sys.maxsize)
 
 
 def refuse_followed(values: Sequence[Any], serial: int, function: object) -> None:

@@ -15,7 +15,8 @@ from functad.places import Named, here, name_of
 from functad.primitives.entry import Primitive, names_read
 from functad.primitives.kinds import elementwise
 from functad.primitives.operands import absent, innermost
-from functad.rules.call import OneCall, Rules, apply
+from functad.rules.call import OneCall, apply
+from functad.rules.rules import Rules
 from functad.tracing.constants import held
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import ABSTRACT, OPEN, Recorded, Recorder, _lower, append
@@ -215,6 +216,7 @@ class Segment:
             backward=self.backward,
             push=self.push,
             name="checkpoint",
+            inner=self.expressions,
         )
 
     def value(self, *arrays: Any) -> tuple[Any, ...]:

@@ -20,7 +20,8 @@ import numpy as np
 from functad.errors import InputError, OutputError
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, shape_of, spec_of
 from functad.places import here, name_of
-from functad.rules.call import Rules, apply
+from functad.rules.call import apply
+from functad.rules.rules import Rules
 from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.following import explained
 from functad.transforms.calling.arguments import plain

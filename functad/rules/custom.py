@@ -21,8 +21,8 @@ from functad.importable import by_name, calling_module
 from functad.places import here, name_of, user_frame
 from functad.rules.call import apply
 from functad.rules.custom_arguments import Arguments
-from functad.rules.trials import Trials
-from functad.tracing.traces.base import Recorded
+from functad.rules.rule_checks import RuleChecks
+from functad.tracing.traces.base import Recorded, awake
 from functad.transforms.calling.decorators import decorator
 from functad.transforms.calling.selection import positions_of
 from functad.trees.structure import flatten
@@ -62,7 +62,7 @@ class CustomFunction(Generic[P, R]):
         self.bwd: Callable[..., Any] | None = None
         self.jvp: Callable[..., Any] | None = None
         self.batch: Callable[..., Any] | None = None
-        self.trials = Trials()
+        self.checks = RuleChecks()
         self.made_in = calling_module(user_frame(sys._getframe(1)))
         self.parameters: Mapping[str, inspect.Parameter] = {}
         if not isinstance(f, np.ufunc):  # whose other parameters say how it computes, not what
@@ -167,11 +167,14 @@ class CustomFunction(Generic[P, R]):
         return f"call {name}.defvjp(fwd, bwd)" if self.transform == "custom_vjp" else f"call {name}.defjvp(rule)"
 
     def _batched_only(self, call: Arguments) -> Any:
-        from functad.rules.batched import is_batch  # noqa: PLC0415 - it needs vmap
+        from functad.tracing.traces.batch import BatchRecorder  # noqa: PLC0415 - few programs use vmap
 
-        if not is_batch([call.leaves[i] for i in call.places]):
+        arrays = [call.leaves[i] for i in call.places]
+        recorders = [t.recorder for t in [awake(a) for a in arrays if isinstance(a, Recorded)] if isinstance(t, Recorded)]
+        newest = max(recorders, key=lambda recorder: recorder.serial, default=None)
+        if not isinstance(newest, BatchRecorder):
             return self.function(*call.bound, **call.keywords)
-        outs = apply(call.rules(), [call.leaves[i] for i in call.places])
+        outs = apply(call.rules(), arrays)
         return call.structure_of_result().unflatten(outs)
 
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

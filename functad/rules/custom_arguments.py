@@ -11,9 +11,9 @@ import numpy as np
 from functad.errors import CustomRuleError
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of
 from functad.places import here, name_of
-from functad.rules.call import Rules
 from functad.rules.results import cotangents_of, of_all_examples, tangents_of
-from functad.rules.trials import specs_of, try_linear, try_value
+from functad.rules.rule_checks import specs_of, try_linear, try_value
+from functad.rules.rules import Rules
 from functad.tracing.traces.base import Recorded
 from functad.transforms.calling.arguments import check_result, plain
 from functad.transforms.calling.results import guarded
@@ -91,7 +91,7 @@ class Arguments:
             push=None if custom.jvp is None else self.push,
             batch=None if custom.batch is None else self.batch,
             name=getattr(custom.function, "__name__", "custom"),
-            foreign=True,
+            by_user=True,
         )
 
     def _tree(self, arrays: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -128,7 +128,7 @@ class Arguments:
         outs = self._results(pair[0])
         if not any(isinstance(out, Recorded) for out in outs) or any(isinstance(a, Recorded) for a in arrays):
             # Otherwise the rule uses a Tensor that is no argument, and is about to be refused.
-            self.custom.trials.run("fwd", self.structure, arrays, functools.partial(self._try_value, "forward", outs))
+            self.custom.checks.run("fwd", self.structure, arrays, functools.partial(self._try_value, "forward", outs))
         return outs, (residuals, arrays)
 
     def _try_value(self, kind: str, outs: Sequence[Any], values: Sequence[Any]) -> None:
@@ -166,7 +166,7 @@ class Arguments:
     def push(self, arrays: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
         """Return the tangent of each leaf of the value."""
         outs, found = self._pushed(arrays, ts)
-        self.custom.trials.run("jvp", self.structure, arrays, functools.partial(self._try_push, outs, ts))
+        self.custom.checks.run("jvp", self.structure, arrays, functools.partial(self._try_push, outs, ts))
         return found
 
     def _pushed(self, arrays: Sequence[Any], ts: Sequence[Any]) -> tuple[list[Any], list[Any]]:

@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import CustomRuleError
+from functad.errors import AbstractValueError, ConversionError, CustomRuleError, LoopWarning, UnsupportedError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
-from functad.places import here
-from functad.rules.call import Rules, apply
+from functad.places import here, warn
+from functad.rules.call import apply
+from functad.rules.rules import Rules
 from functad.tracing.traces.base import ABSTRACT, Recorded
+from functad.transforms.leaves import replaced
 from functad.transforms.stop import stop_gradient
 
 _TINY = 1e-100
@@ -41,12 +43,16 @@ class Differences:
     order: int = 1
 
     def rules(self) -> Rules:
-        """Return the rules of a call."""
-        return self.base._replace(backward=self.backward, push=self.push)
+        """Give the rules of a call."""
+        return self.base._replace(forward=self.forward, backward=self.backward, push=self.push)
 
     def __call__(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """Return the values, recorded as one operation if there are Tensors among the arguments."""
         return apply(self.rules(), arrays)
+
+    def forward(self, *arrays: Any) -> tuple[tuple[Any, ...], Any]:
+        """Compute the values; the arguments are all that is needed of them."""
+        return self(arrays), arrays
 
     def _inner(self, arrays: Sequence[Any]) -> tuple[Differences, int]:
         """Return what the rule computes with, and the order of the derivative that it is part of."""
@@ -159,3 +165,56 @@ def _made_up(spec: Any) -> Any:
         return spec
     ones = np.ones(spec.shape, spec.dtype)
     return ones + np.eye(*spec.shape[-2:], dtype=spec.dtype) if spec.ndim > 1 else ones[()]
+
+
+@dataclass(frozen=True)
+class _Approximate(Differences):
+    """The differences by which a rule is differentiated; that it is so is said."""
+
+    def push(self, arrays: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+        """Return the tangents of the results."""
+        self._warn()
+        return super().push(arrays, ts)
+
+    def backward(self, arrays: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
+        """Return the cotangents of the arguments."""
+        self._warn()
+        return super().backward(arrays, gs)
+
+    def _warn(self) -> None:
+        warn(
+            LoopWarning(
+                f"{self.base.name} is no NumPy code, so its own derivative, for forward mode or second derivatives, is made of "
+                f"differences, one for each element, at {here()}. Write it in NumPy, or enter what it calls by primitive."
+            )
+        )
+
+
+def or_approximate(rule: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Make a VJP rule of one that may be no NumPy code: it is called with plain arrays where it does not take Tensors.
+
+    There it becomes an operation of its own: for a batch it is called for each example, in a list it is an equation, and its
+    own derivatives are differences.
+
+    Args:
+        rule: `rule(g, shape, *read)` returns a cotangent of a shape, which is that of `g` where it is `None`.
+        name: of the rule, in lists and messages.
+    """
+
+    def call(g: Any, shape: tuple[int, ...] | None, *read: Any) -> Any:
+        given = g, *read
+        places = [i for i, value in enumerate(given) if isinstance(value, Recorded)]
+        try:
+            return rule(*given)
+        except (ConversionError, AbstractValueError, UnsupportedError):
+            if not places or any(isinstance(part, Recorded) for value in read if type(value) is tuple for part in value):
+                raise
+        spec = ArraySpec(shape_of(g) if shape is None else shape, dtype_of(g))
+
+        def value(*arrays: Any) -> tuple[Any, ...]:
+            return (np.asarray(rule(*replaced(given, places, arrays))).astype(spec.dtype, casting="same_kind")[()],)
+
+        base = Rules(function=rule, value=value, spec=lambda *specs: (spec,), name=name, loops=True)
+        return _Approximate(base, "central", None)([given[i] for i in places])[0]
+
+    return call

@@ -19,10 +19,9 @@ from functad.places import here, user_frame
 from functad.primitives import vocabulary
 from functad.primitives.entry import Primitive
 from functad.primitives.operands import as_operand
-from functad.rules.call import Rules
-from functad.rules.foreign import or_foreign
-from functad.rules.numerical import Differences, as_spec, is_pair, tried
+from functad.rules.numerical import Differences, as_spec, is_pair, or_approximate, tried
 from functad.rules.results import of_all_examples
+from functad.rules.rules import Rules
 from functad.tracing.traces.base import Recorded
 from functad.transforms.calling.arguments import plain
 from functad.transforms.calling.results import guarded, owned
@@ -297,7 +296,7 @@ def _checked(rule: Callable[..., Any], name: str, own: str) -> Callable[..., Any
     signature = inspect.signature(rule)
     seen = f"{name}_shape"
     added = seen not in signature.parameters
-    anywhere = or_foreign(rule, f"rule of {own} for {name}")
+    anywhere = or_approximate(rule, f"rule of {own} for {name}")
 
     def checked(g: Any, *read: Any) -> Any:
         shape = read[-1] if added else read[list(signature.parameters).index(seen) - 1]
@@ -413,7 +412,7 @@ def _numerical(f: Any, names: tuple[str, ...], params: dict[str, Any], how: tupl
         return of_all_examples(outs, marks, size, [f"the batch rule of {shown} gave"] * len(outs))
 
     base = Rules(
-        function=f, value=value, batch=batched if batch is not None else None, spec=spec, name=shown, loops=True, foreign=True
+        function=f, value=value, batch=batched if batch is not None else None, spec=spec, name=shown, loops=True, by_user=True
     )
 
     def call(arrays: Sequence[Any]) -> Any:

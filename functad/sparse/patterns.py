@@ -12,123 +12,15 @@ import numpy as np
 from functad.errors import InputError, NonScalarError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.places import here, name_of
-from functad.primitives.entry import Primitive
 from functad.primitives.operands import innermost
-from functad.sparse.curvature import Events, multiplied
-from functad.sparse.dependence import Call, passed
-from functad.sparse.opened import by_rule, opened
+from functad.sparse.curvature import multiplied
 from functad.sparse.pattern import SparsityPattern
-from functad.sparse.sets import Array, Sets
-from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import REVERSE, Recorded, Recorder
-from functad.tracing.views import note_if_view
+from functad.sparse.trace import Dependence
+from functad.tracing.traces.base import Recorded
 from functad.transforms.abstract import trace
 from functad.transforms.calling.arguments import check_result, plain, split_aux, traced
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
 from functad.trees.structure import flatten
-
-
-class Place(int):
-    """The slot of a Tensor of a trace that follows dependence, and with it what the Tensor depends on.
-
-    It goes with the slot, so that it lives as long as a Tensor for that value does: a loop that writes an array element by
-    element would otherwise keep the sets of every state of the array.
-
-    Attributes:
-        sets: for each element the number of the set of inputs that it depends on.
-        events: for each element the number of the set of events that it was made of; `None` where there are none.
-    """
-
-    sets: Array
-    events: Array | None
-
-
-class Dependence(Recorder):
-    """A trace that follows which elements depend on which; it has no records, and evaluates as it goes.
-
-    Attributes:
-        sets: the table of sets of inputs.
-        happened: the events, if second derivatives are asked for.
-    """
-
-    def __init__(self, transform: str, function: object, *, second: bool) -> None:
-        super().__init__(REVERSE, transform, function)
-        self.eager = False  # so that everything goes through `record`, which calls `follow`
-        self.sets = Sets()
-        self.happened = Events() if second else None
-
-    def enter(self, value: Any, *, active: bool) -> Any:
-        """Return the Tensor of an input; each of its elements depends on itself, if it is one to differentiate by."""
-        shape = shape_of(value)
-        sets = self.sets.singletons(math.prod(shape)).reshape(shape) if active else np.zeros(shape, np.int64)
-        self.inputs += 1
-        return self._tensor(value, sets, None)
-
-    def made(self, value: Any) -> Any:
-        """Return a new array as a Tensor, into which others can be written."""
-        return self._tensor(value, np.zeros(shape_of(value), np.int64), None)
-
-    def entered(self, value: Any, sets: Array) -> Any:
-        """Return a Tensor of a value whose elements depend on what they are said to."""
-        return self._tensor(value, sets, None)
-
-    def united(self, leaves: Sequence[Any]) -> Any:
-        """Return a Tensor that stands for any of some values, which have one shape, and depends on what all of them do."""
-        spec, events = spec_of(leaves[0]), None
-        sets = np.zeros(spec.shape, np.int64)
-        for leaf in leaves:
-            if isinstance(leaf, Recorded) and leaf.recorder is self:
-                place: Any = leaf.slot
-                sets = self.sets.union(sets, place.sets)
-                if self.happened is not None and place.events is not None:
-                    events = place.events if events is None else self.happened.sets.union(events, place.events)
-        return self._tensor(ArraySpec(spec.shape, spec.dtype), sets, events)
-
-    def _another(self) -> Dependence:
-        return Dependence(self.transform, self.function, second=False)
-
-    def _tensor(self, value: Any, sets: Array, events: Array | None) -> Any:
-        tensor = Tensor()
-        tensor.value, tensor.recorder, tensor.slot = value, self, Place(len(self.equations))
-        tensor.slot.sets, tensor.slot.events = sets, events
-        tensor.code, tensor.instruction = None, 0
-        self.equations.append(None)
-        return tensor
-
-    def follow(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """Call a primitive one level lower, and pass the sets on; without a derivative the result is a constant."""
-        if primitive.joint:
-            results = opened(self, primitive, arrays, params)
-            if results is not NotImplemented:
-                return results
-        own = [isinstance(a, Recorded) and a.recorder is self for a in arrays]
-        values = [a.value if mine else a for a, mine in zip(arrays, own, strict=True)]
-        if any(isinstance(value, ArraySpec) for value in values):
-            out = primitive.spec(*[spec_of(v) if isinstance(v, Recorded) else v for v in values], **params)
-        elif any(isinstance(value, Recorded) for value in values):
-            out = primitive(*values, **params)
-        else:
-            out = primitive.compute(*values, **params)
-        active = [mine and (primitive.joint or primitive.differentiable(i)) for i, mine in enumerate(own)]
-        if out is NotImplemented or not any(active):
-            return out if not isinstance(out, ArraySpec) else self.made(out)
-        results = out if primitive.multiple else (out,)
-        places = [a.slot if counts else None for a, counts in zip(arrays, active, strict=True)]
-        call = Call(primitive, self.sets, [_sets(p) for p in places], values, params, [shape_of(r) for r in results])
-        found = by_rule(self, primitive, call.given, results, self._another) or passed(call)
-        events: list[Array | None] = [None] * len(found)
-        if self.happened is not None:
-            events = self.happened.passed(call, [None if p is None else p.events for p in places], found)
-        made = [self._tensor(*parts) for parts in zip(results, found, events, strict=True)]
-        if primitive.multiple:
-            return type(out)(*made) if hasattr(out, "_fields") else tuple(made)
-        if primitive.views:
-            note_if_view(arrays[0], made[0], values[0], out, primitive, params)
-        return made[0]
-
-
-def _sets(place: Any) -> Array | None:
-    return None if place is None else place.sets
 
 
 def _followed(

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from functad.errors import AbstractValueError, FunctadError, NotLinearError
+from functad.errors import AbstractValueError, NotLinearError
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import is_inexact
 from functad.places import here, line_of, name_of
 from functad.primitives.entry import Plan, Primitive
 from functad.tracing.traces.base import ABSTRACT, Recorded, Recorder
-from functad.transforms.abstract import listed, trace
+from functad.transforms.abstract import listed
 from functad.transforms.calling.promises import TRUSTED, is_additive
 from functad.transforms.leaves import replaced
 
@@ -108,16 +108,13 @@ def _through(expressions: Expressions, equation: Equation, given: list[State], s
     primitive, count = equation.primitive, len(equation.outputs)
     if all(state is FIXED for state in given):
         return [FIXED] * count
-    inside = LOOKED_INTO.get(primitive)
-    if inside is not None:
-        return inside(equation, given, slot)
+    if primitive.lists:
+        return _THROUGH[primitive.lists](equation, given, slot)
+    if primitive.inner is not None:
+        return _results_of(primitive.inner, given, slot)
     bend = next((state for state in given if isinstance(state, Bend)), None)
     if bend is not None:
         return [bend] * count
-    inner = _list_of(expressions, equation)
-    if inner is not None:
-        own = [state for state, source in zip(given, equation.inputs, strict=True) if not isinstance(source, Constant)]
-        return _results_of(inner, own, slot)
     moving = tuple([i for i, state in enumerate(given) if state is LINEAR])
     if primitive.samples is None and primitive.linear_by is None:  # the user's or a solver's: nothing is known of it
         passes = _is_additive(expressions, equation, moving)
@@ -145,21 +142,6 @@ def is_linear(plan: Plan) -> bool:
     return own.isdisjoint(plan.read)
 
 
-def _list_of(expressions: Expressions, equation: Equation) -> Expressions | None:
-    """Return the list of a function with rules of its own, or of a checkpoint; `None` if the equation holds none."""
-    primitive = equation.primitive
-    value = getattr(primitive, "value", None)
-    if value is None:
-        return None
-    fixed = [source.value if isinstance(source, Constant) else None for source in equation.inputs]
-    places = [i for i, source in enumerate(equation.inputs) if not isinstance(source, Constant)]
-    specs = tuple([expressions.specs[source] for source in equation.inputs if not isinstance(source, Constant)])
-    try:
-        return trace("linear_transpose", lambda *given: value(*replaced(fixed, places, given)), specs, {})
-    except (FunctadError, TypeError, ValueError):  # code that takes plain values alone
-        return None
-
-
 def _is_additive(expressions: Expressions, equation: Equation, moving: Sequence[int]) -> bool:
     """Try a function that cannot be looked into on random numbers."""
     fixed = [source for i, source in enumerate(equation.inputs) if i not in moving]
@@ -177,7 +159,7 @@ def _is_additive(expressions: Expressions, equation: Equation, moving: Sequence[
     return is_additive(compute, likes)
 
 
-def in_branches(equation: Equation, given: list[State], slot: int) -> Sequence[State]:
+def _in_branches(equation: Equation, given: list[State], slot: int) -> Sequence[State]:
     """Look into the branches of which one is chosen by the first input."""
     if given[0] is not FIXED:
         return [Bend(equation.primitive.name, slot)] * len(equation.outputs)
@@ -185,7 +167,7 @@ def in_branches(equation: Equation, given: list[State], slot: int) -> Sequence[S
     return [_joined(column) for column in zip(*found, strict=True)]
 
 
-def in_rows(equation: Equation, given: list[State], slot: int) -> Sequence[State]:
+def _in_rows(equation: Equation, given: list[State], slot: int) -> Sequence[State]:
     """Look into the body of a scan, as often as another carry turns out to depend on the arguments."""
     count = equation.params["carries"]
     carries = given[:count]
@@ -196,15 +178,14 @@ def in_rows(equation: Equation, given: list[State], slot: int) -> Sequence[State
             return [*carries, *found[count:]]
 
 
-def in_turns(equation: Equation, given: list[State], slot: int) -> Sequence[State]:
+def _in_turns(equation: Equation, given: list[State], slot: int) -> Sequence[State]:
     """Look into the body and the condition of a loop."""
-    carries = in_rows(equation, given, slot)
+    carries = _in_rows(equation, given, slot)
     test = _results_of(equation.params["cond"], [*carries, *given[len(carries) :]], slot)
     return carries if test[0] is FIXED else [Bend(equation.primitive.name, slot)] * len(carries)
 
 
-LOOKED_INTO: dict[Primitive, Callable[[Equation, list[State], int], Sequence[State]]] = {}
-"""How the primitives that hold lists are looked into; control flow fills it."""
+_THROUGH = {"branches": _in_branches, "scan": _in_rows, "loop": _in_turns}
 
 
 def _joined(states: Sequence[State]) -> State:

@@ -13,7 +13,7 @@ import functad
 from functad import ArraySpec, SparsityPattern, hessian_sparsity, jacobian_sparsity
 from functad.errors import AbstractValueError, FunctadError, InputError, NonScalarError, OutputError
 from functad.primitives.refused import Refused
-from functad.sparse.patterns import Dependence
+from functad.sparse.trace import Dependence
 from functad.testing import calls, draw_program, every_entry
 from functad.testing.sample_calls import label
 from functad.trees.structure import flatten

@@ -1,17 +1,16 @@
-"""The rules of a call on many examples at once: those of one example, mapped."""
+"""The rules of a function of arrays: how it is computed and differentiated, for one example and for many at once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.expressions.spec import PYTHON_SCALARS, shape_of
+from functad.expressions.expressions import Expressions
+from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, shape_of
 from functad.primitives.operands import zeros_for
-from functad.rules.call import Rules, apply
-from functad.tracing.traces.base import Recorded, awake
 from functad.transforms.calling.seeds import inexact
 from functad.transforms.leaves import replaced
 from functad.trees.structure import Structure, flatten
@@ -20,13 +19,47 @@ _FIXED = (*PYTHON_SCALARS, str, bytes, type, np.dtype)
 """Types of what a forward rule may keep beside arrays, and that is the same for all examples."""
 
 
-def is_batch(arrays: Sequence[Any]) -> bool:
-    """Say whether the newest trace among Tensors is that of `vmap`."""
-    from functad.tracing.traces.batch import BatchRecorder  # noqa: PLC0415 - few programs use vmap
+class Rules(NamedTuple):
+    """How a function of arrays is computed and differentiated.
 
-    tensors = [awake(a) for a in arrays if isinstance(a, Recorded)]
-    recorders = [t.recorder for t in tensors if isinstance(t, Recorded)]
-    return bool(recorders) and isinstance(max(recorders, key=lambda recorder: recorder.serial), BatchRecorder)
+    Attributes:
+        function: for messages.
+        value: `value(*arrays)`, a tuple of results.
+        forward: `forward(*arrays)`: the results, and what `backward` needs; there is one if there is a `backward`.
+        backward: `backward(kept, gs)`, a cotangent or `None` for each array; `None` if reverse mode transposes `push`.
+        push: `push(primals, tangents)`, the tangents of the results; `None` if forward mode transposes `backward`.
+        batch: `batch(size, values, batched)`, the results with the batch axis in front; `None` if it follows.
+        spec: `spec(*specs)`; `None` if it follows.
+        name: in printed lists.
+        loops: it cannot be computed on Tensors, so without a batch rule a batch is a loop.
+        by_user: the rules are functions of the user, who may overwrite the arrays that they say are needed, or give.
+        inner: the list that `value` evaluates, where the derivatives are those of the list.
+    """
+
+    function: Any
+    value: Callable[..., tuple[Any, ...]]
+    forward: Callable[..., tuple[tuple[Any, ...], Any]] | None = None
+    backward: Callable[..., Sequence[Any]] | None = None
+    push: Callable[..., Sequence[Any]] | None = None
+    batch: Callable[..., Any] | None = None
+    spec: Callable[..., tuple[ArraySpec, ...]] | None = None
+    name: str = "call"
+    loops: bool = False
+    by_user: bool = False
+    inner: Expressions | None = None
+
+    def of_batch(self, size: int, batched: tuple[bool, ...]) -> Rules:
+        """Give the rules of the function that computes `size` examples; arrays that are `batched` have that axis in front."""
+        every = _Every(self, size, batched)
+        return self._replace(
+            value=every.value,
+            forward=None if self.forward is None else every.forward,
+            backward=None if self.backward is None else every.backward,
+            push=None if self.push is None else every.push,
+            batch=None,
+            spec=None,
+            inner=None,
+        )
 
 
 _PART = object()
@@ -70,19 +103,6 @@ class _Kept:
         )
 
 
-def batched_rules(rules: Rules, size: int, batched: tuple[bool, ...]) -> Rules:
-    """Return the rules of the function that computes `size` examples; arrays that are `batched` have that axis in front."""
-    every = _Every(rules, size, batched)
-    return rules._replace(
-        value=every.value,
-        forward=None if rules.backward is None else every.forward,
-        backward=None if rules.backward is None else every.backward,
-        push=None if rules.push is None else every.push,
-        batch=None,
-        spec=None,
-    )
-
-
 class _Every:
     """The rules of one example, run on all of them."""
 
@@ -93,7 +113,7 @@ class _Every:
         self.axes = [0 if flag else None for flag in batched]
 
     def _map(self, one: Callable[..., Any], axes: Sequence[Any], *lists: Sequence[Any]) -> list[Any]:
-        """Return the results of `one(*lists)` for all examples, the batch axis in front; `axes` are those of the arrays."""
+        """Call `one(*lists)` for all examples, the batch axis in front; `axes` are those of the arrays."""
         from functad.transforms.vmap import vmap  # noqa: PLC0415 - the batch rule is where this is known to be loaded
 
         flat = [a for part in lists for a in part]
@@ -118,7 +138,8 @@ class _Every:
         found: list[Any] = []
 
         def one(own: Sequence[Any]) -> list[Any]:
-            outs, kept = _forward(rules, own)
+            assert rules.forward is not None
+            outs, kept = rules.forward(*own)
             leaves, structure = flatten(kept)
             places = {id(a): i for i, a in enumerate(own)}
             fixed = [_Given(places[id(leaf)]) if id(leaf) in places else _PART if _is_array(leaf) else leaf for leaf in leaves]
@@ -138,8 +159,9 @@ class _Every:
         dtypes = list(map(inexact, arrays))
 
         def one(given: Sequence[Any], parts: Sequence[Any], own: Sequence[Any]) -> list[Any]:
+            assert rules.forward is not None
             assert rules.backward is not None
-            of_one = _forward(rules, given)[1] if kept.leaves is None else kept.of_one(given, parts)
+            of_one = rules.forward(*given)[1] if kept.leaves is None else kept.of_one(given, parts)
             cts = rules.backward(of_one, own)
             like = next((ct for ct in cts if ct is not None), 0.0)
             rows = zip(cts, shapes, dtypes, strict=True)
@@ -159,10 +181,6 @@ class _Every:
             return list(rules.push(own, replaced([None] * len(own), places, parts)))
 
         return self._map(one, axes, arrays, [ts[i] for i in places])
-
-
-def _forward(rules: Rules, arrays: Sequence[Any]) -> tuple[tuple[Any, ...], Any]:
-    return (apply(rules, arrays), arrays) if rules.forward is None else rules.forward(*arrays)
 
 
 def _is_array(leaf: Any) -> bool:

@@ -22,7 +22,7 @@ _MOST = 256
 _TRUST = "functad.trust_rules() leaves this trial out."
 
 
-class Trials:
+class RuleChecks:
     """The kinds of arguments that the rules of a function have been tried with."""
 
     def __init__(self) -> None:
