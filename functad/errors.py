@@ -1,7 +1,6 @@
 """Every error functad raises by name: what happened, where in the user's code, why, and what to write instead.
 
-This is the catalogue: each class has a code, which ends its messages, a cause and a cure: see
-`help(functad.errors.InputError)`. The page on errors has an example of each.
+This is the catalogue: each class has a code, which ends its messages, a cause and a cure. The page on errors has examples.
 """
 
 from __future__ import annotations
@@ -286,6 +285,14 @@ class ImplicitError(FunctadError, ArithmeticError):
     )
 
 
+class MissingPackageError(FunctadError, ImportError):
+    """A package that functad can do without, but not what was called, is not installed."""
+
+    code = "missing-package"
+    cause = "functad itself needs NumPy alone; solvers of SciPy's, among other things, are called where it is installed."
+    cure = "Install the package, as the message says, or choose what does without it, such as solve='dense'."
+
+
 class CheckError(FunctadError, ValueError):
     """An expression list is not well formed."""
 
@@ -406,8 +413,7 @@ class MissingGradientWarning(_Coded, UserWarning):
     code = "variable-not-moved"
     cause = "A gradient given to apply_gradients is None: the loss does not depend on that variable by recorded operations."
     cure = (
-        "tape.explain(loss, variable) says where the path ends. Leave the variable out of the pairs if it is not meant to be "
-        "trained."
+        "tape.explain(loss, variable) says where the path ends. Leave the variable out of the pairs if it is not to be trained."
     )
 
 
@@ -440,11 +446,4 @@ def catalogue() -> dict[str, type[Any]]:
         >>> catalogue()["non-scalar"].__name__
         'NonScalarError'
     """
-    waiting: list[type[Any]] = [_Coded]
-    found: dict[str, type[Any]] = {}
-    while waiting:
-        cls = waiting.pop(0)
-        waiting += cls.__subclasses__()
-        if "code" in vars(cls) and cls is not _Coded:
-            found[cls.code] = cls
-    return found
+    return {cls.code: cls for cls in globals().values() if "code" in getattr(cls, "__dict__", ()) and cls is not _Coded}

@@ -1,4 +1,4 @@
-"""Objects by the names that modules have them under: how functions with rules, and operations, are pickled."""
+"""Objects by the names that modules have them under, which is how they are pickled, and modules of optional packages."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import operator
 import sys
 from importlib import import_module
 from typing import Any
+
+from functad.errors import MissingPackageError
+from functad.places import here
 
 
 def by_name(value: Any, *modules: str | None) -> tuple[Any, tuple[str, str]] | None:
@@ -35,3 +38,15 @@ def imported(module: str, name: str) -> Any:
 def calling_module(frame: Any) -> str | None:
     """Return the name of the module whose code a frame runs."""
     return None if frame is None else frame.f_globals.get("__name__")
+
+
+def optional(module: str, what: str, package: str = "SciPy", install: str = "'functad[scipy]'") -> Any:
+    """Return a module of a package that functad can do without.
+
+    Raises:
+        MissingPackageError: it is not installed; the message says what needs it.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingPackageError(f"{what}, at {here()}, needs {package}: pip install {install}.") from error

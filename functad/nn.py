@@ -16,6 +16,7 @@ from functad.eager.models.module import Module
 from functad.eager.models.readable import read
 from functad.eager.models.variable import Variable
 from functad.expressions.spec import dtype_of, shape_of
+from functad.importable import optional
 from functad.places import here, name_of
 from functad.primitives.elementwise.special import softmax_first
 from functad.primitives.operands import as_operand
@@ -162,17 +163,9 @@ def gelu(x: Any, approximate: bool = True) -> Any:
     if approximate:
         share = sigmoid(math.sqrt(8 / math.pi) * (near + 0.044715 * (near * near * near)))
     else:
-        share = 0.5 * _erfc()(near * -math.sqrt(0.5))
+        share = 0.5 * optional("scipy.special", "gelu(approximate=False)").erfc(near * -math.sqrt(0.5))
         share = share if dtype_of(share) == dtype_of(x) else share.astype(dtype_of(x))  # SciPy knows no half precision
     return _scalar(np.where(x < _FAR, near * share, x))
-
-
-def _erfc() -> Any:
-    try:
-        from scipy.special import erfc  # noqa: PLC0415 - SciPy is an extra
-    except ImportError as error:
-        raise ImportError(f"gelu(approximate=False), at {here()}, needs SciPy: pip install functad[scipy].") from error
-    return erfc
 
 
 def softmax(x: Any, axis: int = -1) -> Any:

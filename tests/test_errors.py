@@ -34,7 +34,8 @@ def sections() -> dict[str, str]:
 def skeleton(cls: type[Any]) -> str:
     """Return the text that the section of an error begins with."""
     builtin = next(base for base in cls.__mro__ if base.__module__ == "builtins")
-    paragraphs = [f"{HEADING}{cls.code}", f"`{cls.__name__}`, a `{builtin.__name__}`"]
+    article = "an" if builtin.__name__[0] in "AEI" else "a"
+    paragraphs = [f"{HEADING}{cls.code}", f"`{cls.__name__}`, {article} `{builtin.__name__}`"]
     paragraphs += [textwrap.fill(f"**Cause.** {cls.cause}", 130), textwrap.fill(f"**Cure.** {cls.cure}", 130)]
     return "\n\n".join(paragraphs)
 

@@ -3,8 +3,8 @@
 With `dy/dt = f(y, t, p)`, a change `s` of `y` follows the variational equation `ds/dt = f_y s + f_p dp`, and the cotangent `a`
 of `y` the adjoint one, `da/dt = -f_y^T a`, backward in time, with the jump `g_i` at each output time; that of `p` is the
 integral of `f_p^T a` (L. Pontryagin et al., "The Mathematical Theory of Optimal Processes", 1962; R. Chen et al., "Neural
-Ordinary Differential Equations", 2018). Both are differential equations again, and
-are solved by the primitive itself where they are to be differentiated in turn.
+Ordinary Differential Equations", 2018). Both are differential equations again: the variational one is solved by the primitive
+itself, with derivatives of any order; the adjoint one by a primitive that is differentiated once.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import ImplicitError, InputError
+from functad.errors import ImplicitError, InputError, UnsupportedError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, strong_spec
 from functad.implicit.linear_solve import LIVE, Leaves, packed, unpacked
+from functad.importable import optional
 from functad.places import here
 from functad.rules.solver_primitive import JointPrimitive
 from functad.tracing.traces.base import Recorded
 from functad.transforms.grad import pulled_back
-from functad.transforms.leaves import pull_leaves, push_leaves, pushed, replaced
+from functad.transforms.leaves import push_leaves, pushed, replaced
 from functad.transforms.walks.forward import with_zeros, zero_tangent
 
 IMPLICIT = ("Radau", "BDF", "LSODA")
@@ -135,11 +136,7 @@ class Problem:
         exact = {"jac": self.jacobian(ps)} if self.method in IMPLICIT else {}
         start = packed(ys, self.ys, False, self.name)
         times = None if dense else ts
-        try:
-            from scipy.integrate import solve_ivp  # noqa: PLC0415 - SciPy is an extra
-        except ImportError as error:
-            raise ImportError(f"odeint, at {here()}, needs SciPy: pip install functad[scipy].") from error
-        found = solve_ivp(
+        found = optional("scipy.integrate", "odeint").solve_ivp(
             self.vector_field(ps),
             (float(ts[0]), float(ts[-1])),
             start,
@@ -214,36 +211,33 @@ def _pull(gs: Any, out: Any, arrays: Leaves, problem: Problem) -> list[Any]:
     return list(ADJOINT(*gs, *out, *arrays, problem=problem))
 
 
-Step = Callable[..., tuple[list[Any], list[Any]]]
-"""Solves the adjoint equation over one interval, as `_backward` does."""
+States = Callable[[float, Any], list[Any]]
+"""The leaves of the state at a time, and moved by some amount."""
 
 
-def _swept(arrays: Leaves, problem: Problem, step: Step | None = None) -> list[Any]:
-    """Return the cotangents of what is `LIVE`, for those of a trajectory.
+def _swept(arrays: Leaves, problem: Problem, states: States, amount: Any) -> list[Any]:
+    """Return the cotangents of what is `LIVE`, for those of a trajectory: the adjoint equation, solved backward.
 
-    The state is set to what was found at each output time. Between these it is read from the forward solution, found again
-    with a continuous output; or, where third derivatives are wanted, it is solved backward together with the adjoint.
+    The state is not solved backward with it, for stiff equations have no stable way back.
 
     Args:
         arrays: the cotangents of the trajectory, its leaves, and what is `LIVE`.
         problem: the initial value problem.
-        step: goes from one output time to the one before; by default that which reads the forward solution of plain values.
+        states: the state between the output times, from the forward solution.
+        amount: given to `states`.
     """
     n, last = len(problem.ys), problem.count - 1
     gs, out, live = arrays[:n], arrays[n : 2 * n], arrays[2 * n :]
     ys, times, ps = problem.fill(live)
     active = [i for i, value in enumerate(problem.point[n + 1 :]) if value is LIVE and dtype_of(ps[i]).kind in "fc"]
     by_time = problem.point[n] is LIVE
-    if step is None:
-        step = _Interpolated(problem, ys, times, ps) if last else _backward
     adjoint = [g[last] for g in gs]
     sums: list[Any] = [zero_tangent(ps[i]) for i in active]
     by_times: list[Any] = []
     for i in range(last, 0, -1):
-        state = [y[i] for y in out]
         if by_time:
-            by_times.append(_paired([g[i] for g in gs], problem.f(*state, times[i], *ps)))
-        adjoint, more = step(problem, state, adjoint, times[i - 1 : i + 1][::-1], ps, active)
+            by_times.append(_paired([g[i] for g in gs], problem.f(*[y[i] for y in out], times[i], *ps)))
+        adjoint, more = _interval(problem, states, amount, adjoint, times[i - 1 : i + 1][::-1], ps, active)
         sums = [a + b for a, b in zip(sums, more, strict=True)]
         if i > 1:
             adjoint = [a + g[i - 1] for a, g in zip(adjoint, gs, strict=True)]
@@ -263,27 +257,16 @@ def _paired(gs: Leaves, slopes: Leaves) -> Any:
     return sum([np.sum(g * dy).real for g, dy in zip(gs, slopes, strict=True)])
 
 
-def _adjoint_of(problem: Problem, state: Leaves, adjoint: Leaves, t: Any, ps: Leaves, active: Sequence[int]) -> tuple[Any, Any]:
-    """Return `f`, and the derivatives of the adjoint and of the integrals for the active parameters."""
-    n = len(state)
-
-    def f(*given: Any) -> list[Any]:
-        return problem.f(*given[:n], t, *replaced(ps, active, given[n:]))
-
-    f.__qualname__ = problem.name  # messages are to name what the user wrote
-    slopes, pull = pulled_back("odeint", f, (*state, *[ps[i] for i in active]))
-    return slopes, [-ct for ct in pull(list(adjoint))]
-
-
-def _backward(
-    problem: Problem, state: Leaves, adjoint: Leaves, times: Any, ps: Leaves, active: Sequence[int]
+def _interval(
+    problem: Problem, states: States, amount: Any, adjoint: Leaves, times: Any, ps: Leaves, active: Sequence[int]
 ) -> tuple[list[Any], list[Any]]:
-    """Solve the adjoint equation over one interval, the state with it, by `odeint` itself.
+    """Solve the adjoint equation over one interval.
 
     Args:
         problem: the initial value problem.
-        state: the state at the end of the interval.
-        adjoint: its cotangent there.
+        states: the state by time and amount.
+        amount: given to `states`.
+        adjoint: the cotangent of the state at the end of the interval.
         times: the end of the interval, and its beginning.
         ps: the parameters.
         active: those by which the derivative is wanted.
@@ -291,41 +274,30 @@ def _backward(
     Returns:
         The cotangent of the state at the beginning, and the part of the interval in those of the parameters.
     """
-    n = len(state)
+    n, k = len(adjoint), len(active)
 
-    def f(*leaves: Any) -> list[Any]:
-        t, own = leaves[2 * n + len(active)], leaves[2 * n + len(active) + 1 :]
-        slopes, others = _adjoint_of(problem, leaves[:n], leaves[n : 2 * n], t, own, active)
-        return [*slopes, *others]
+    def slopes(*leaves: Any) -> list[Any]:
+        t, own, amount = leaves[n + k], leaves[n + k + 1 : -1], leaves[-1]
+
+        def f(*given: Any) -> list[Any]:
+            return problem.f(*given[:n], t, *replaced(own, active, given[n:]))
+
+        f.__qualname__ = problem.name  # messages are to name what the user wrote
+        pull = pulled_back("odeint", f, (*states(float(t), amount), *[own[i] for i in active]))[1]
+        return [-ct for ct in pull(list(leaves[:n]))]
 
     zeros = [zero_tangent(ps[i]) for i in active]
-    specs = (*problem.ys * 2, *[strong_spec(zero) for zero in zeros])
-    found = problem.beside(f, specs).trajectory([*state, *adjoint, *zeros], times, ps)
+    specs = (*problem.ys, *[strong_spec(zero) for zero in zeros])
+    found = problem.beside(slopes, specs).trajectory([*adjoint, *zeros], times, [*ps, amount])
     ends = [leaf[1] for leaf in found]
-    return ends[n : 2 * n], ends[2 * n :]
+    return ends[:n], ends[n:]
 
 
-class _Interpolated:
-    """The same with the state read from the forward solution, for plain values: stiff equations have no stable way back."""
-
-    def __init__(self, problem: Problem, ys: Leaves, times: Any, ps: Leaves) -> None:
-        self.state = problem.solved(ys, times, ps, dense=True).sol
-
-    def __call__(
-        self, problem: Problem, state: Leaves, adjoint: Leaves, times: Any, ps: Leaves, active: Sequence[int]
-    ) -> tuple[list[Any], list[Any]]:
-        n = len(adjoint)
-
-        def f(*leaves: Any) -> list[Any]:
-            t = leaves[n + len(active)]
-            here_and_now = unpacked(self.state(float(t)), problem.ys, False)
-            return _adjoint_of(problem, here_and_now, leaves[:n], t, ps, active)[1]  # type: ignore[no-any-return]
-
-        zeros = [zero_tangent(ps[i]) for i in active]
-        specs = (*problem.ys, *[strong_spec(zero) for zero in zeros])
-        found = problem.beside(f, specs).computed([*adjoint, *zeros], times, ())
-        ends = [leaf[1] for leaf in found]
-        return ends[:n], ends[n:]
+def _adjoint(arrays: Leaves, problem: Problem) -> list[Any]:
+    """Return the cotangents of plain values, with the state read from the forward solution."""
+    ys, times, ps = problem.fill(arrays[2 * len(problem.ys) :])
+    solution: Any = problem.solved(ys, times, ps, dense=True).sol if problem.count > 1 else None
+    return _swept(arrays, problem, lambda t, amount: unpacked(solution(t), problem.ys, False), 0.0)
 
 
 ODE = JointPrimitive(
@@ -340,75 +312,32 @@ ODE = JointPrimitive(
 """The trajectory of an initial value problem: its arguments are what of the point of the problem is `LIVE`."""
 
 
-class _Varied:
-    """The same where the problem is varied in some direction: from the forward solution, and that of the variational equation.
-
-    What the adjoint equation reads at a time is `y(t) + e s(t)`, with the change `s` of the state; `e` is differentiated by.
-
-    Attributes:
-        amount: `e`, which is zero, and a Tensor.
-    """
-
-    def __init__(self, problem: Problem, live: Leaves, ts: Leaves) -> None:
-        varied, starts, times, ps = _variational(problem, live, ts)
-        self.both = varied.solved(starts, times, ps, dense=True).sol
-        self.specs = varied.ys
-        self.amount: Any = 0.0
-
-    def __call__(
-        self, problem: Problem, state: Leaves, adjoint: Leaves, times: Any, ps: Leaves, active: Sequence[int]
-    ) -> tuple[list[Any], list[Any]]:
-        n, k = len(adjoint), len(active)
-
-        def f(*leaves: Any) -> list[Any]:
-            t, own, amount = leaves[n + k], leaves[n + k + 1 : -1], leaves[-1]
-            values = unpacked(self.both(float(t)), self.specs, False)
-            moved = [y + amount * s for y, s in zip(values[:n], values[n:], strict=True)]
-            return _adjoint_of(problem, moved, leaves[:n], t, own, active)[1]  # type: ignore[no-any-return]
-
-        zeros = [zero_tangent(ps[i]) for i in active]
-        specs = (*problem.ys, *[strong_spec(zero) for zero in zeros])
-        found = problem.beside(f, specs).trajectory([*adjoint, *zeros], times, [*ps, self.amount])
-        ends = [leaf[1] for leaf in found]
-        return ends[:n], ends[n:]
-
-
 def _varied(given: Leaves, problem: Problem, moving: Sequence[int]) -> list[Any]:
-    """Return the tangents of the cotangents that `_swept` gives, on plain values, with nothing solved backward but adjoints.
+    """Return the tangents of the cotangents that `_swept` gives for plain values.
+
+    What the adjoint equation reads at a time is `y(t) + e s(t)`, with the change `s` of the state from the forward solution of
+    the variational equation; `e`, which is zero, has the tangent one.
 
     Args:
         given: the tangents of the arguments of `_swept` at the positions `moving`, then these arguments.
         problem: the initial value problem.
         moving: positions.
     """
-    arrays = given[len(moving) :]
+    n, arrays = len(problem.ys), given[len(moving) :]
     ts = replaced([None] * len(arrays), moving, given[: len(moving)])
-    if problem.count == 1:
-        return push_leaves(lambda *own: _swept(own, problem, _backward), arrays, ts)
-    n = len(problem.ys)
-    step = _Varied(problem, arrays[2 * n :], ts[2 * n :])
+    varied, starts, times, ps = _variational(problem, arrays[2 * n :], ts[2 * n :])
+    both: Any = varied.solved(starts, times, ps, dense=True).sol if problem.count > 1 else None
 
-    def swept(*own: Any) -> list[Any]:
-        step.amount = own[-1]
-        return _swept(own[:-1], problem, step)
+    def states(t: float, amount: Any) -> list[Any]:
+        values = unpacked(both(t), varied.ys, False)
+        return [y + amount * s for y, s in zip(values[:n], values[n:], strict=True)]
 
-    return push_leaves(swept, [*arrays, np.float64(0.0)], [*ts, np.float64(1.0)])
-
-
-def _again(given: Leaves, problem: Problem, moving: Sequence[int]) -> list[Any]:
-    """Return what `_varied` does of what is differentiated in turn: the state is solved backward."""
-    arrays = given[len(moving) :]
-    ts = replaced([None] * len(arrays), moving, given[: len(moving)])
-    return push_leaves(lambda *own: _swept(own, problem, _backward), arrays, ts)
-
-
-def _is_real(problem: Problem, arrays: Leaves) -> bool:
-    return all(dtype_of(a).kind != "c" for a in arrays) and all(spec.dtype.kind != "c" for spec in problem.ys)
+    return push_leaves(
+        lambda *own: _swept(own[:-1], problem, states, own[-1]), [*arrays, np.float64(0.0)], [*ts, np.float64(1.0)]
+    )
 
 
 def _push_adjoint(ts: Leaves, out: Any, arrays: Leaves, problem: Problem) -> tuple[Any, ...]:
-    if not _is_real(problem, arrays):
-        return tuple(push_leaves(lambda *given: _swept(given, problem, _backward), arrays, ts))
     moving = tuple([i for i, t in enumerate(ts) if t is not None])
     return tuple(ADJOINT_VARIED(*[ts[i] for i in moving], *arrays, problem=problem, moving=moving))
 
@@ -417,8 +346,6 @@ def _pull_adjoint(gs: Any, out: Any, arrays: Leaves, problem: Problem) -> list[A
     """Differentiate `<g, J w>` for the cotangents `w`: by `g` that is `J w`, and by the rest, as Hessians are symmetric, the
     tangent of `J^T g` along `w`.
     """
-    if not _is_real(problem, arrays):
-        return pull_leaves(lambda *given: _swept(given, problem, _backward), arrays, list(gs))
     n = len(problem.ys)
     along = list(_push(gs, arrays[n : 2 * n], arrays[2 * n :], problem))
     moving = tuple(range(n, len(arrays)))
@@ -426,10 +353,17 @@ def _pull_adjoint(gs: Any, out: Any, arrays: Leaves, problem: Problem) -> list[A
     return [*along, *[np.zeros(shape_of(a)) for a in arrays[n : 2 * n]], *second]
 
 
+def _refuse_third(problem: Problem) -> Any:
+    raise UnsupportedError(
+        f"odeint of {problem.name}, at {here()}: its backward pass has no second derivative, which this third derivative "
+        f"of the solution asks for. Take grad of jvp of jvp, whose inner passes go forward."
+    )
+
+
 ADJOINT = JointPrimitive(
     Problem,
     name="odeint_adjoint",
-    compute=lambda *arrays, problem: tuple(_swept(arrays, problem)),
+    compute=lambda *arrays, problem: tuple(_adjoint(arrays, problem)),
     pull=_pull_adjoint,
     push=_push_adjoint,
     spec=lambda *specs, problem: tuple([strong_spec(spec) for spec in specs[2 * len(problem.ys) :]]),
@@ -441,8 +375,8 @@ ADJOINT_VARIED = JointPrimitive(
     Problem,
     name="odeint_adjoint_jvp",
     compute=lambda *arrays, problem, moving: tuple(_varied(arrays, problem, moving)),
-    pull=lambda gs, arrays, problem, moving: pull_leaves(lambda *own: _again(own, problem, moving), arrays, list(gs)),
-    push=lambda ts, arrays, problem, moving: tuple(push_leaves(lambda *own: _again(own, problem, moving), arrays, ts)),
+    pull=lambda gs, arrays, problem, moving: _refuse_third(problem),
+    push=lambda ts, arrays, problem, moving: _refuse_third(problem),
     spec=lambda *specs, problem, moving: tuple([strong_spec(spec) for spec in specs[len(moving) + 2 * len(problem.ys) :]]),
     doc="the tangents of the cotangents of an initial value problem",
 )

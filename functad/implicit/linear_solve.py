@@ -318,15 +318,15 @@ def custom_linear_solve(
         matvec: `matvec(x, *params)`, a linear function of a tree like `b`. It may use Tensors that are no arguments.
         b: the right-hand side, an array or a tree of arrays.
         solve: `solve(matvec, b, *params)`, called with plain values; `matvec` is here a function of `x` alone. A name chooses
-            one of functad's own solvers: `dense`, `cg`, `gmres`, `bicgstab`. Without it small systems are solved with their
-            matrix, and larger ones by `gmres`, or by `cg` if they are symmetric.
+            a solver: `dense`, `cg`, or SciPy's `gmres` or `bicgstab`. Without it systems of up to 256 unknowns are solved
+            with their matrix, and larger ones by `gmres`, or by `cg` if they are symmetric.
         transpose_solve: the same for the transposed system, which derivatives in reverse mode need, called with the product
-            with the transposed matrix. Without it that is `solve` if the system is symmetric, and otherwise a solver of
-            functad's own.
+            with the transposed matrix. Without it that is `solve` if the system is symmetric, and otherwise chosen
+            by size as above.
         symmetric: the matrix is symmetric (Hermitian, if complex).
         params: further arguments of `matvec`, `solve` and `transpose_solve`: arrays or trees, by which the solution may be
             differentiated.
-        options: keyword arguments of functad's own solver: `rtol`, `atol`, `maxiter`.
+        options: keyword arguments of a solver given by name: `rtol`, `atol`, `maxiter`, those of SciPy's.
 
     Returns:
         The solution, a tree like `b`.
@@ -335,6 +335,7 @@ def custom_linear_solve(
         NotLinearError: `matvec` is not linear in `x`.
         ImplicitError: the system is singular, or was not solved.
         InputError: `b` is no tree of floating-point arrays.
+        MissingPackageError: the solver is SciPy's, which is not installed.
 
     Example:
         >>> import numpy as np, functad

@@ -1,18 +1,20 @@
-"""Solvers of linear systems `A x = b` that are given the product `v -> A v` alone, over flat real vectors, in plain NumPy.
+"""Solvers of linear systems `A x = b` that are given the product `v -> A v` alone, over flat real vectors.
 
-They serve the derivatives of implicit functions. Sources: M. Hestenes and E. Stiefel, "Methods of conjugate gradients for
-solving linear systems" (1952); Y. Saad and M. Schultz, "GMRES" (1986); H. van der Vorst, "Bi-CGSTAB" (1992).
+They serve the derivatives of implicit functions: conjugate gradients in NumPy (M. Hestenes and E. Stiefel, "Methods of
+conjugate gradients for solving linear systems", 1952), and SciPy's solvers of systems that are not symmetric.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from functad.errors import ImplicitError
+from functad.importable import optional
 from functad.places import here
 
 Vector = Any
@@ -62,128 +64,48 @@ def conjugate_gradients(
         direction = residual + (square / before) * direction
     if np.sqrt(square) <= limit:
         return x
-    raise _stuck("cg", np.sqrt(square), limit, count, "It is for symmetric, definite systems.")
+    raise _stuck("cg", float(np.sqrt(square)), limit, "It is for symmetric, definite systems.")
 
 
-def gmres(
-    matvec: Product,
-    b: Vector,
-    *,
-    rtol: float = 1e-10,
-    atol: float = 0.0,
-    maxiter: int | None = None,
-    restart: int = 50,
-) -> Vector:
-    """Solve a system with any regular matrix: the smallest residual over the Krylov space, restarted.
+def by_scipy(name: str, matvec: Product, b: Vector, *, rtol: float = 1e-10, atol: float = 0.0, **options: Any) -> Vector:
+    """Solve a system by one of `scipy.sparse.linalg`'s solvers, and look at the residual of what it found.
+
+    Their recurrences drift from the residual itself, so a solution that is not good enough is corrected by further ones.
 
     Args:
+        name: of the solver: `gmres` or `bicgstab`.
         matvec: the product with the matrix.
         b: the right-hand side.
         rtol: the norm of the residual is to be at most `max(rtol * norm(b), atol)`.
         atol: see `rtol`.
-        maxiter: the largest number of products, by default ten for each unknown.
-        restart: the largest dimension of the space, whose basis is held in memory.
+        options: further keyword arguments of SciPy's solver.
 
     Returns:
         The solution.
 
     Raises:
         ImplicitError: it is not reached.
-
-    Example:
-        >>> A = np.array([[0.0, 1.0], [2.0, 3.0]])
-        >>> gmres(lambda v: A @ v, np.array([1.0, 2.0])).round(4)
-        array([-0.5,  1. ])
+        MissingPackageError: SciPy is not installed.
     """
-    x, limit, count = np.zeros_like(b), _limit(b, rtol, atol), _count(b, maxiter)
-    residual, spent = b, 0
-    while True:
+    linalg = optional("scipy.sparse.linalg", f"the linear solver {name!r} of an implicit derivative")
+    matrix = linalg.LinearOperator((b.size, b.size), matvec, dtype=b.dtype)
+    own = {"restart": 50} if name == "gmres" else {}
+    options = {**own, "maxiter": _count(b, None) // own.get("restart", 2), **options}
+    x, residual, limit = np.zeros_like(b), b, _limit(b, rtol, atol)
+    for _ in range(3):
         size = float(np.linalg.norm(residual))
-        if size <= limit:
-            return x
-        if spent >= count or not np.isfinite(size):
-            raise _stuck("gmres", size, limit, spent, "A larger restart, or a dense solve, may help.")
-        correction, products = _krylov(matvec, residual, limit, min(restart, b.size, count - spent))
-        x = x + correction
-        spent += products + 1
-        before, residual = residual, b - matvec(x)
-        if np.linalg.norm(residual) > 0.999999 * np.linalg.norm(before) and np.linalg.norm(residual) > limit:
-            raise _stuck("gmres", float(np.linalg.norm(residual)), limit, spent, "The system may be singular.")
-
-
-def _krylov(matvec: Product, residual: Vector, limit: float, size: int) -> tuple[Vector, int]:
-    """Return the correction in the Krylov space of a residual that makes it smallest, and the number of products made."""
-    beta = np.linalg.norm(residual)
-    basis = [residual / beta]
-    hessenberg = np.zeros((size + 1, size))
-    target = np.zeros(size + 1)
-    target[0] = beta
-    weights: Vector = np.zeros(0)
-    for k in range(size):
-        new = matvec(basis[k])
-        scale = np.linalg.norm(new)
-        for _ in range(2):  # once more, for what rounding left over
-            for i, vector in enumerate(basis):
-                part = vector @ new
-                hessenberg[i, k] += part
-                new = new - part * vector
-        hessenberg[k + 1, k] = np.linalg.norm(new)
-        block = hessenberg[: k + 2, : k + 1]
-        weights = np.linalg.lstsq(block, target[: k + 2], rcond=None)[0]
-        if hessenberg[k + 1, k] <= 1e-14 * scale or np.linalg.norm(block @ weights - target[: k + 2]) <= 0.5 * limit:
+        if size <= limit or not np.isfinite(size):
             break
-        basis.append(new / hessenberg[k + 1, k])
-    return np.stack(basis[: weights.size], axis=1) @ weights, weights.size
-
-
-def bicgstab(matvec: Product, b: Vector, *, rtol: float = 1e-10, atol: float = 0.0, maxiter: int | None = None) -> Vector:
-    """Solve a system with any regular matrix, in the memory of a few vectors.
-
-    Args:
-        matvec: the product with the matrix.
-        b: the right-hand side.
-        rtol: the norm of the residual is to be at most `max(rtol * norm(b), atol)`.
-        atol: see `rtol`.
-        maxiter: the largest number of products, by default ten for each unknown.
-
-    Returns:
-        The solution.
-
-    Raises:
-        ImplicitError: it is not reached.
-
-    Example:
-        >>> A = np.array([[2.0, 1.0], [0.0, 3.0]])
-        >>> bicgstab(lambda v: A @ v, np.array([1.0, 3.0])).round(4) + 0.0
-        array([0., 1.])
-    """
-    x, limit, count = np.zeros_like(b), _limit(b, rtol, atol), _count(b, maxiter)
-    residual = b.copy()
-    shadow, direction = residual.copy(), residual.copy()
-    rho = shadow @ residual
-    for spent in range(0, count, 2):
-        if np.linalg.norm(residual) <= limit:
-            residual = b - matvec(x)  # the recurrence drifts: what counts is the residual itself
-            if np.linalg.norm(residual) <= 2 * limit:
-                return x
-            shadow, direction = residual.copy(), residual.copy()
-            rho = shadow @ residual
-        image = matvec(direction)
-        along = shadow @ image
-        if along == 0 or rho == 0:
-            raise _stuck("bicgstab", float(np.linalg.norm(residual)), limit, spent, "It broke down; gmres does not.")
-        step = rho / along
-        half = residual - step * image
-        half_image = matvec(half)
-        square = half_image @ half_image
-        second = (half_image @ half) / square if square else 0.0
-        x = x + step * direction + second * half
-        residual = half - second * half_image
-        before, rho = rho, shadow @ residual
-        direction = residual + (rho / before) * (step / second) * (direction - second * image) if second else residual
-    if np.linalg.norm(b - matvec(x)) <= 2 * limit:
+        with np.errstate(all="ignore"):  # a breakdown shows in the residual
+            step, failed = getattr(linalg, name)(matrix, residual / size, rtol=limit / size, atol=0.0, **options)
+            x = x + size * step
+            residual = b - matvec(x)
+        if failed:
+            break
+    size = float(np.linalg.norm(residual))
+    if size <= 2 * limit:
         return x
-    raise _stuck("bicgstab", float(np.linalg.norm(residual)), limit, count, "gmres may reach it.")
+    raise _stuck(name, size, limit, "The system may be singular, or maxiter too small; a dense solve may help.")
 
 
 def check_regular(matrix: Vector) -> None:
@@ -212,12 +134,16 @@ def _count(b: Vector, maxiter: int | None) -> int:
     return max(10 * b.size, 100) if maxiter is None else maxiter
 
 
-def _stuck(name: str, size: float, limit: float, count: int, more: str) -> ImplicitError:
+def _stuck(name: str, size: float, limit: float, more: str) -> ImplicitError:
     return ImplicitError(
-        f"the linear solver {name} of an implicit derivative stopped after {count} products with a residual of {size:.1e}, "
-        f"where {limit:.1e} was asked for, at {here()}. {more}"
+        f"the linear solver {name} of an implicit derivative stopped with a residual of {size:.1e}, where {limit:.1e} was "
+        f"asked for, at {here()}. {more}"
     )
 
 
-SOLVERS: dict[str, Callable[..., Vector]] = {"cg": conjugate_gradients, "gmres": gmres, "bicgstab": bicgstab}
+SOLVERS: dict[str, Callable[..., Vector]] = {
+    "cg": conjugate_gradients,
+    "gmres": partial(by_scipy, "gmres"),
+    "bicgstab": partial(by_scipy, "bicgstab"),
+}
 """The iterative solvers by the names that users choose them by."""

@@ -58,10 +58,12 @@ def odeint(
         ImplicitError: the solver does not reach the last time.
         InputError: `t` is no vector of times in order, or an argument is not what it should be.
         StructureError: `f` does not return a tree like `y0`.
+        UnsupportedError: a third derivative, such as `grad` of `grad` of `grad`, differentiates the backward pass twice.
+        MissingPackageError: SciPy is not installed.
 
     Second derivatives solve forward for the state and its change, and backward for adjoints alone, so they hold for stiff
-    equations in every mixture of modes. From the third on the state is solved backward too, which is unstable for these, and
-    ends in an `ImplicitError`: take `grad` of `jvp` of `jvp` there. That goes for the second derivatives of complex states too.
+    equations in every mixture of modes. Higher ones are those whose backward pass is differentiated at most once: `grad` of
+    `jvp` of `jvp`, say.
 
     Example:
         >>> import numpy as np, functad

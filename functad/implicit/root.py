@@ -286,9 +286,9 @@ def custom_root(
     Args:
         residual: `residual(x, *params)`, as many numbers as there are in `x`; NumPy code. `x` and the parameters are arrays or
             trees of them. It may use Tensors of outer transforms that are no parameters; the solver needs their values, too.
-        solve: how the linear system is solved: `dense` (the matrix is built; the default up to 256 unknowns), `gmres` (the
-            default for more), `bicgstab`, `cg` (for symmetric, definite ones), or a function `(matvec, b)` of flat real
-            vectors, in which complex numbers are pairs.
+        solve: how the linear system is solved: `dense` (the matrix is built; the default up to 256 unknowns), SciPy's
+            `gmres` (the default for more) or `bicgstab`, `cg` (for symmetric, definite ones), or a function `(matvec, b)` of
+            flat real vectors, in which complex numbers are pairs.
         has_aux: the solver returns a pair `(x, aux)`, of which `aux` is handed through without a derivative.
         symmetric: `dF/dx` is symmetric and definite, so that `cg` can take the place of `gmres`.
         options: keyword arguments of the linear solver: `rtol`, `atol`, `maxiter`.

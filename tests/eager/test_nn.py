@@ -10,6 +10,7 @@ import pytest
 
 import functad
 from functad import nn
+from functad.errors import MissingPackageError
 from functad.testing import check_grads
 
 HUGE = (1e300, -1e300, -np.inf, 1e5, -1e5, 750.0, -750.0, 40.0, -40.0, 0.0)
@@ -149,7 +150,7 @@ def test_numbers_give_numbers(f):
 
 def test_exact_gelu_needs_scipy(monkeypatch):
     monkeypatch.setitem(sys.modules, "scipy.special", None)
-    with pytest.raises(ImportError, match=r"needs SciPy: pip install functad\[scipy\]"):
+    with pytest.raises(MissingPackageError, match=r"needs SciPy: pip install 'functad\[scipy\]'"):
         exact_gelu(1.0)
     assert abs(nn.gelu(1.0) - 0.841345) < 5e-4
 

@@ -1,12 +1,12 @@
 """`odeint`: against closed forms, a fixed-step Runge-Kutta method that is differentiated itself, and finite differences."""
 
-import builtins
+import sys
 
 import numpy as np
 import pytest
 
 import functad
-from functad.errors import ImplicitError, InputError, StructureError, UnsupportedError
+from functad.errors import ImplicitError, InputError, MissingPackageError, StructureError, UnsupportedError
 from functad.testing import check_grads
 
 T = np.array([0.0, 0.5, 1.5, 3.0])
@@ -252,6 +252,39 @@ def test_second_order_in_every_nesting():
     np.testing.assert_allclose(twice, expected @ direction, rtol=1e-6)
 
 
+def test_third_derivatives_are_those_whose_backward_pass_is_differentiated_once():
+    def end(k):
+        return functad.odeint(lambda y, t, k: -k * y**2, 1.0, T[:2], k, **TIGHT)[-1]
+
+    def slope(f):
+        return lambda k: functad.jvp(f, (k,), (1.0,))[1]
+
+    grad = functad.grad
+    expected = -6 * 0.5**3 / (1 + 0.5 * 0.7) ** 4
+    for third in (slope(slope(slope(end))), grad(slope(slope(end))), slope(grad(slope(end)))):
+        np.testing.assert_allclose(third(0.7), expected, rtol=1e-7)
+    for third in (grad(grad(grad(end))), slope(slope(grad(end))), slope(grad(grad(end))), grad(slope(grad(end)))):
+        with pytest.raises(UnsupportedError, match=r"odeint of .*<lambda>, at .*test_ode.py:.* third derivative"):
+            third(0.7)
+
+
+@pytest.mark.parametrize("f", [lambda y, t, w: 1j * w * y * (1 + 0.1 * t) - 0.2 * y**2, lambda y, t, w: 1j * w * np.conj(y)])
+def test_second_order_of_complex_states(f):
+    def loss(solve):
+        def value(p):
+            y = solve(f, p[0] + 1j * p[1], T[:2], p[2] + 1j * p[3])
+            return np.sum(np.abs(y - 0.3) ** 2) + np.sum(y.real**2 * y.imag)
+
+        return value
+
+    p = np.array([1.0, 0.5, 0.8, 0.1])
+    found, reference = loss(lambda *given: functad.odeint(*given, **TIGHT)), loss(runge_kutta)
+    expected = functad.hessian(reference)(p)
+    for outer in (functad.jacfwd, functad.jacrev):
+        for inner in (functad.jacfwd, functad.jacrev):
+            np.testing.assert_allclose(outer(inner(found))(p), expected, atol=1e-7)
+
+
 # Trees, captured Tensors, dtypes
 
 
@@ -440,13 +473,6 @@ def test_wrong_settings_raise():
 
 
 def test_absence_of_scipy_is_told(monkeypatch):
-    own = builtins.__import__
-
-    def missing(name, *args, **kwargs):
-        if name.startswith("scipy"):
-            raise ImportError(name)
-        return own(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(ImportError, match=r"functad\[scipy\]"):
+    monkeypatch.setitem(sys.modules, "scipy.integrate", None)
+    with pytest.raises(MissingPackageError, match=r"odeint, at .*functad\[scipy\]"):
         functad.odeint(decay, 1.0, T, 0.5)
