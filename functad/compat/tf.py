@@ -35,10 +35,9 @@ for _module in (
     "networks",
     "random_numbers",
     "reductions",
-    "segments",
+    "scattering",
     "shaping",
     "slices",
-    "special_functions",
     "tensors",
     "variables",
 ):

@@ -54,7 +54,6 @@ ROWS = [
     ("negative", (A,), {}, -A),
     ("real", (Z,), {}, A),
     ("reciprocal", (A,), {}, 1 / A),
-    ("rint", (A,), {}, np.rint(A)),
     ("round", (np.array([0.5, 1.5, 2.5]),), {}, np.array([0.0, 2.0, 2.0])),
     ("rsqrt", (P,), {}, 1 / np.sqrt(P)),
     ("sign", (A,), {}, np.sign(A)),
@@ -76,7 +75,6 @@ ROWS = [
     ("less_equal", (A, B), {}, A <= B),
     ("logical_and", (A > 0, B > 0), {}, (A > 0) & (B > 0)),
     ("logical_or", (A > 0, B > 0), {}, (A > 0) | (B > 0)),
-    ("math.logical_xor", (A > 0, B > 0), {}, (A > 0) ^ (B > 0)),
     ("math.mod", (A, B), {}, A % B),
     ("math.squared_difference", (A, B), {}, (A - B) ** 2),
     ("multiply", (A, B), {}, A * B),
@@ -87,8 +85,6 @@ ROWS = [
     ("minimum", (A, B), {}, np.minimum(A, B)),
     ("clip_by_value", (A, -1.0, 1.0), {}, np.clip(A, -1, 1)),
     ("math.divide_no_nan", (A, np.where(B < 0, 0, B)), {}, np.where(B < 0, 0, A / B)),
-    ("math.multiply_no_nan", (A, B), {}, A * B),
-    ("math.xlogy", (A, P), {}, A * np.log(P)),
     ("complex", (A, B), {}, Z),
     ("where", (A > 0, A, B), {}, np.where(A > 0, A, B)),
     ("where", (A > 0,), {}, np.argwhere(A > 0)),
@@ -124,7 +120,6 @@ ROWS = [
     ("reduce_logsumexp", (A,), {"keepdims": True}, lse(A, None).reshape(1, 1)),
     ("math.reduce_std", (A,), {"axis": 0}, A.std(0)),
     ("math.reduce_variance", (A,), {"axis": 1}, A.var(1)),
-    ("math.reduce_euclidean_norm", (A,), {"axis": 1}, np.sqrt((A * A).sum(1))),
     ("argmax", (A,), {}, A.argmax(0)),
     ("argmax", (A,), {"axis": 1, "output_type": tf.int32}, A.argmax(1).astype(np.int32)),
     ("argmin", (A, 1), {}, A.argmin(1)),
@@ -168,9 +163,6 @@ ROWS = [
     ("gather_nd", (A, [[1]]), {}, A[[1]]),
     ("gather_nd", (A, [[2], [0]]), {"batch_dims": 1}, A[[0, 1], [2, 0]]),
     ("boolean_mask", (A, [True, False, True]), {"axis": 1}, A[:, [0, 2]]),
-    ("searchsorted", ([1.0, 3.0], [2.0]), {}, np.array([1], np.int32)),
-    ("math.bincount", ([0, 2, 2],), {}, np.array([1, 0, 2], np.int32)),
-    ("math.bincount", ([0, 2, 2],), {"weights": V}, np.bincount([0, 2, 2], V)),
     ("matmul", (A, B), {"transpose_b": True}, A @ B.T),
     ("matmul", (Z, Z), {"adjoint_a": True}, Z.conj().T @ Z),
     ("linalg.matvec", (A, V), {}, A @ V),
@@ -182,12 +174,7 @@ ROWS = [
     ("linalg.diag", (V,), {}, np.diag(V)),
     ("linalg.diag_part", (Q,), {}, np.diag(Q)),
     ("linalg.eigh", (Q,), {}, None),
-    ("linalg.eigvalsh", (Q,), {}, np.linalg.eigvalsh(Q)),
-    ("linalg.logdet", (Q,), {}, np.log(np.linalg.det(Q))),
     ("linalg.matrix_transpose", (A,), {}, A.T),
-    ("linalg.adjoint", (Z,), {}, Z.conj().T),
-    ("linalg.pinv", (A,), {}, np.linalg.pinv(A)),
-    ("linalg.slogdet", (Q,), {}, [1.0, np.log(np.linalg.det(Q))]),
     ("linalg.trace", (Q,), {}, 6.5),
     ("linalg.inv", (Q,), {}, np.linalg.inv(Q)),
     ("linalg.solve", (Q, A.T), {}, np.linalg.solve(Q, A.T)),
@@ -199,7 +186,6 @@ ROWS = [
     ("norm", (A,), {}, np.sqrt(np.sum(A * A))),
     ("norm", (A,), {"axis": 1, "ord": 1}, np.abs(A).sum(1)),
     ("norm", (A,), {"axis": [0, 1]}, np.sqrt(np.sum(A * A))),
-    ("linalg.cross", (A[0], B[0]), {}, np.cross(A[0], B[0])),
     ("linalg.global_norm", ([A, V],), {}, np.sqrt(np.sum(A * A) + np.sum(V * V))),
     ("clip_by_global_norm", ([A, V], 1.0), {}, None),
     ("clip_by_norm", (V, 1.0), {}, V / np.linalg.norm(V)),
@@ -210,8 +196,6 @@ ROWS = [
     ("nn.sparse_softmax_cross_entropy_with_logits", ([2, 0], A), {}, lse(A, 1) - A[[0, 1], [2, 0]]),
     ("nn.sigmoid_cross_entropy_with_logits", (P, A), {}, np.log(1 + np.exp(A)) - A * P),
     ("nn.l2_loss", (A,), {}, np.sum(A * A) / 2),
-    ("nn.bias_add", (A, V), {}, A + V),
-    ("nn.moments", (A, [0]), {}, [A.mean(0), A.var(0)]),
     ("nn.embedding_lookup", (A, [1, 1]), {}, A[[1, 1]]),
     ("keras.activations.linear", (A,), {}, A),
     ("keras.losses.mean_squared_error", (A, B), {}, np.mean((A - B) ** 2, -1)),
@@ -248,7 +232,7 @@ def parts(out):
 
 def test_every_function_has_a_row():
     listed = {id(find(path)) for path, *_ in ROWS}
-    beside = Path(__file__).with_name("test_special_functions.py").read_text()
+    beside = Path(__file__).with_name("test_scattering.py").read_text()
     missing = [
         path
         for path, value in TABLE.items()
@@ -256,7 +240,6 @@ def test_every_function_has_a_row():
         and id(value) not in listed
         and path.rpartition(".")[2] not in NEEDS_NN
         and path.rpartition(".")[2] not in beside
-        and "segment_" not in path
         and not any(path == name or path.startswith(f"{name}.") for name in ELSEWHERE)
     ]
     assert not missing

@@ -400,10 +400,7 @@ def test_initializers():
     assert initializers.get("ones")([2], tf.float64).dtype == tf.float64
     assert initializers.Constant(3.0)([2]).tolist() == [3, 3]
     assert 0.03 < np.std(initializers.RandomNormal(stddev=0.05)([1000])) < 0.07
-    assert np.max(np.abs(initializers.TruncatedNormal(stddev=1.0)([1000]))) <= 2
-    assert 0.04 < np.max(initializers.RandomUniform()([1000])) < 0.05
     assert 0.9 < np.max(initializers.GlorotUniform()([2, 4, 100])) * np.sqrt(104 / 6) <= 1
-    assert 0.9 < np.max(initializers.HeUniform()([4, 100])) * np.sqrt(4 / 6) <= 1
     with pytest.raises(ValueError, match="no initializer 'zzz'"):
         initializers.get("zzz")
 
@@ -419,6 +416,5 @@ def test_names_without_effect():
     assert f(3) == 6
     assert tf.executing_eagerly()
     assert "shape=(2,)" in repr(tf.TensorSpec([2]))
-    assert tf.broadcast_static_shape((2, 1), (3,)) == (2, 3)
     with pytest.raises(AttributeError, match="only a scope"):
         tf.Graph().finalize()

@@ -37,8 +37,6 @@ UNARY: dict[str, Any] = {
     "math.conj conj": np.conj,
     "math.expm1 expm1": np.expm1,
     "math.reciprocal reciprocal": lambda x: 1 / x,
-    "math.softsign nn.softsign keras.activations.softsign": lambda x: x / (1 + np.abs(x)),
-    "math.rint rint": np.rint,
     "math.rsqrt rsqrt": lambda x: 1 / np.sqrt(x),
     "negative math.negative": np.negative,
     "real math.real": np.real,
@@ -65,10 +63,7 @@ BINARY: dict[str, Any] = {
     "logical_and math.logical_and": np.logical_and,
     "logical_or math.logical_or": np.logical_or,
     "math.floormod math.mod mod": np.remainder,
-    "math.logical_xor": np.logical_xor,
-    "math.nextafter": np.nextafter,
     "math.squared_difference": lambda x, y: np.square(x - y),
-    "scalar_mul math.scalar_mul": np.multiply,
     "multiply math.multiply": np.multiply,
     "not_equal math.not_equal": np.not_equal,
     "pow math.pow": np.power,
@@ -136,36 +131,6 @@ def divide_no_nan(x: Any, y: Any, name: str | None = None) -> Any:
     x, y = operands(x, y)
     safe = np.where(y == 0, as_tensor(1, dtype_of(y)), y)
     return np.where(y == 0, zeros_like(safe), x / safe)
-
-
-@operation("math.reciprocal_no_nan")
-def reciprocal_no_nan(x: Any, name: str | None = None) -> Any:
-    """Return reciprocals, and 0 where the number is 0."""
-    return divide_no_nan(1, x)
-
-
-@operation("math.polyval")
-def polyval(coeffs: Any, x: Any, name: str | None = None) -> Any:
-    """Return the value of a polynomial whose coefficients are in a list, that of the highest power first."""
-    coeffs, x = list(coeffs), as_tensor(x)
-    out = zeros_like(x)
-    for coefficient in operands(x, *coeffs)[1:]:
-        out = out * x + coefficient
-    return out
-
-
-@operation("math.multiply_no_nan")
-def multiply_no_nan(x: Any, y: Any, name: str | None = None) -> Any:
-    """Return products, and 0 where `y` is 0, even if `x` is infinite or NaN."""
-    x, y = operands(x, y)
-    return np.where(y == 0, zeros_like(x), x) * y
-
-
-@operation("math.xlogy")
-def xlogy(x: Any, y: Any, name: str | None = None) -> Any:
-    """Return `x log(y)`, and 0 where `x` is 0."""
-    x, y = operands(x, y)
-    return x * np.log(np.where(x == 0, as_tensor(1, dtype_of(y)), y))
 
 
 @operation("math.accumulate_n add_n math.add_n")

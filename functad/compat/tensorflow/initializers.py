@@ -10,7 +10,7 @@ import numpy as np
 
 from functad.compat.tensorflow.creation import fill, ones, shape_from, zeros
 from functad.compat.tensorflow.names import named
-from functad.compat.tensorflow.random_numbers import normal, truncated_normal, uniform
+from functad.compat.tensorflow.random_numbers import normal, uniform
 from functad.compat.tensorflow.tensors import as_tensor
 from functad.places import here
 
@@ -53,36 +53,15 @@ def random_normal(mean: float = 0.0, stddev: float = 0.05, seed: int | None = No
     return lambda shape, dtype=np.float32: normal(shape, mean, stddev, dtype, seed)
 
 
-@_entered("TruncatedNormal")
-def truncated(mean: float = 0.0, stddev: float = 0.05, seed: int | None = None) -> Initializer:
-    """Return an initializer that gives normally distributed numbers within two standard deviations."""
-    return lambda shape, dtype=np.float32: truncated_normal(shape, mean, stddev, dtype, seed)
-
-
-@_entered("RandomUniform")
-def random_uniform(minval: float = -0.05, maxval: float = 0.05, seed: int | None = None) -> Initializer:
-    """Return an initializer that gives evenly distributed numbers."""
-    return lambda shape, dtype=np.float32: uniform(shape, minval, maxval, dtype, seed)
-
-
 @_entered("GlorotUniform")
 def glorot_uniform(seed: int | None = None) -> Initializer:
     """Return an initializer that gives evenly distributed numbers up to `sqrt(6 / (inputs + outputs))`."""
-    return _scaled(lambda inputs, outputs: 6 / (inputs + outputs), uniform, seed)
 
-
-@_entered("HeUniform")
-def he_uniform(seed: int | None = None) -> Initializer:
-    """Return an initializer that gives evenly distributed numbers up to `sqrt(6 / inputs)`."""
-    return _scaled(lambda inputs, outputs: 6 / inputs, uniform, seed)
-
-
-def _scaled(square: Callable[[float, float], float], draw: Callable[..., Any], seed: int | None) -> Initializer:
     def initialize(shape: Any, dtype: Any = np.float32) -> Any:
         lengths = shape_from(shape)
         inputs, outputs = (lengths[-2] if len(lengths) > 1 else lengths[-1]), lengths[-1]
-        limit = math.sqrt(square(inputs, outputs))
-        return draw(shape, -limit, limit, dtype, seed)
+        limit = math.sqrt(6 / (inputs + outputs))
+        return uniform(shape, -limit, limit, dtype, seed)
 
     return initialize
 

@@ -5,7 +5,7 @@ Namespaces such as `tf.math` are made from the table. A name that is not in it r
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import sys
 from collections.abc import Callable
 from types import ModuleType
@@ -26,39 +26,88 @@ LATER: dict[str, tuple[str, str]] = {}
 """Names that are imported when they are asked for: path, module, and the name there."""
 
 SPELLINGS = {
+    "adjoint": "np.conj(x.mT)",
     "Assert": "assert np.all(condition)",
+    "batch_normalization": "(x - mean) / np.sqrt(variance + epsilon) * scale + offset",
     "bfloat16": "tf.float32, as NumPy has no bfloat16",
+    "bias_add": "x + bias",
+    "broadcast_static_shape": "np.broadcast_shapes(a, b)",
     "case": "Python's if and elif",
     "cholesky": "np.linalg.cholesky(x)",
     "compat": "functad.compat.tf",
+    "confusion_matrix": "np.add.at(table, (labels, predictions), 1)",
     "control_dependencies": "the lines one after the other",
+    "crelu": "np.concatenate([np.maximum(x, 0), np.maximum(-x, 0)], -1)",
+    "cumulative_logsumexp": "np.logaddexp.accumulate(x, axis)",
     "data": "a Python loop over arrays",
+    "expint": "scipy.special.expi(x)",
     "foldl": "functools.reduce(f, xs, first)",
+    "fresnel_cos": "scipy.special.fresnel(x)[1]",
+    "fresnel_sin": "scipy.special.fresnel(x)[0]",
     "group": "the lines one after the other",
+    "igamma": "scipy.special.gammainc(a, x)",
+    "igammac": "scipy.special.gammaincc(a, x)",
+    "in_top_k": "np.sum(x > own, -1) < k",
+    "invert_permutation": "np.argsort(x)",
     "io": "np.save and np.load",
+    "is_non_decreasing": "np.all(np.diff(x) >= 0)",
+    "is_strictly_increasing": "np.all(np.diff(x) > 0)",
+    "keras.initializers.HeUniform": "tf.random.uniform(shape, -a, a), with a = np.sqrt(6 / shape[0]),",
+    "keras.initializers.RandomUniform": "lambda shape, dtype: tf.random.uniform(shape, -0.05, 0.05, dtype)",
+    "keras.initializers.TruncatedNormal": "lambda shape, dtype: tf.random.truncated_normal(shape, 0.0, 0.05, dtype)",
     "keras.Input": "keras.Sequential without it: layers are built at their first call",
     "keras.layers.Dropout": "x * (rng.random(x.shape) < keep) / keep",
     "keras.metrics": "np.mean(np.argmax(logits, axis=-1) == labels) and the like",
     "keras.optimizers.schedules": "functad.optimizers.exponential_decay or another schedule",
+    "lbeta": "np.sum(scipy.special.gammaln(x), -1) - scipy.special.gammaln(np.sum(x, -1))",
+    "lgamma": "scipy.special.gammaln(x)",
     "linalg.expm": "scipy.linalg.expm(x), of constants",
+    "linalg.logdet": "np.linalg.slogdet(x)[1]",
     "linalg.lstsq": "np.linalg.lstsq(a, b)",
     "linalg.triangular_solve": "np.linalg.solve(np.tril(a), b)",
+    "log_poisson_loss": "np.exp(c) - c * z",
+    "log_sigmoid": "-functad.nn.softplus(-x)",
+    "math.special": "scipy.special",
+    "multiply_no_nan": "np.where(y == 0, 0, x) * y",
     "nn.avg_pool": "np.mean(np.lib.stride_tricks.sliding_window_view(x, window, axes), (-2, -1))",
     "nn.conv1d": "np.einsum over np.lib.stride_tricks.sliding_window_view(x, width, axis)",
     "nn.conv2d": "np.einsum over np.lib.stride_tricks.sliding_window_view(x, shape, axes)",
     "nn.max_pool": "np.max(np.lib.stride_tricks.sliding_window_view(x, window, axes), (-2, -1))",
+    "nn.moments": "np.mean(x, axes) and np.var(x, axes)",
     "no_op": "nothing",
     "numpy_function": "the NumPy function itself",
     "placeholder": "a parameter of a function",
+    "polygamma": "(-1) ** (n + 1) * scipy.special.gamma(n + 1) * scipy.special.zeta(n + 1, x)",
     "py_function": "the Python function itself",
-    "Session": "functad.graph()",
+    "reciprocal_no_nan": "tf.math.divide_no_nan(1, x)",
+    "reduce_euclidean_norm": "tf.norm(x, axis=axis)",
+    "relu6": "np.clip(x, 0, 6)",
     "saved_model": "functad.save(module, path)",
+    "scalar_mul": "number * x",
     "scan": "functad.scan",
-    "signal": "np.fft",
+    "segment_max": "np.maximum.reduceat(x, starts)",
+    "segment_mean": "np.add.reduceat(x, starts) / counts",
+    "segment_min": "np.minimum.reduceat(x, starts)",
+    "segment_prod": "np.multiply.reduceat(x, starts)",
+    "segment_sum": "np.add.reduceat(x, starts)",
+    "selu": "1.0507009873554805 * functad.nn.elu(x, 1.6732632423543772)",
     "sequence_mask": "np.arange(length) < np.expand_dims(lengths, -1)",
+    "Session": "functad.graph()",
+    "signal": "np.fft",
+    "softsign": "x / (1 + np.abs(x))",
     "switch_case": "branches[index]()",
     "train.Checkpoint": "functad.save(module, path) and functad.restore",
     "unique": "np.unique(x)",
+    "unsorted_segment_max": "np.maximum.at(whole, numbers, x)",
+    "unsorted_segment_mean": "tf.scatter_nd(np.expand_dims(numbers, -1), x, shape) / counts",
+    "unsorted_segment_min": "np.minimum.at(whole, numbers, x)",
+    "unsorted_segment_prod": "np.multiply.at(whole, numbers, x)",
+    "unsorted_segment_sqrt_n": "tf.scatter_nd(np.expand_dims(numbers, -1), x, shape) / np.sqrt(counts)",
+    "unsorted_segment_sum": "tf.scatter_nd(np.expand_dims(numbers, -1), x, shape)",
+    "weighted_cross_entropy_with_logits": "(1 - p) * x + (1 + (weight - 1) * p) * np.logaddexp(0, -x)",
+    "weighted_moments": "np.average(x, axes, weights)",
+    "xdivy": "np.where(x == 0, 0, x / np.where(x == 0, 1, y))",
+    "zero_fraction": "np.mean(x == 0)",
 }
 """What to write in place of names that are not in the table, where NumPy has no function of the same name."""
 
@@ -114,6 +163,9 @@ def _instead_of(path: str) -> str:
     for module, spelling in ((np.linalg, "np.linalg"), (np.fft, "np.fft"), (np, "np")):
         if callable(getattr(module, last, None)) and (module is np or spelling.rpartition(".")[2] in path):
             return f"NumPy functions act on Tensors: write {spelling}.{last}."
+    name = last.removeprefix("bessel_")
+    if importlib.util.find_spec("scipy") and hasattr(importlib.import_module("scipy.special"), name):
+        return f"SciPy's functions act on Tensors: write scipy.special.{name}."
     near = difflib.get_close_matches(last, [known.rpartition(".")[2] for known in (*TABLE, *LATER)], 1, cutoff=0.85)
     if near:  # below that names have little in common
         fitting = [known for known in (*TABLE, *LATER) if known.rpartition(".")[2] == near[0]]

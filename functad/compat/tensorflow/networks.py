@@ -10,7 +10,7 @@ import numpy as np
 import functad
 from functad.compat.tensorflow.creation import places_of
 from functad.compat.tensorflow.names import TABLE, enter, named
-from functad.compat.tensorflow.reductions import axes_of, log_sum_exp
+from functad.compat.tensorflow.reductions import log_sum_exp
 from functad.compat.tensorflow.shaping import gather
 from functad.compat.tensorflow.tensors import as_tensor, cast, operands, operation, returning_tensors
 from functad.expressions.spec import dtype_of, shape_of
@@ -51,33 +51,6 @@ def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> An
     """Return positive elements, and `alpha` times negative ones."""
     x = as_tensor(features)
     return np.where(x > 0, x, x * alpha)
-
-
-@operation("nn.relu6 keras.activations.relu6")
-def relu6(features: Any, name: str | None = None) -> Any:
-    """Return elements limited to 0 and 6."""
-    return np.clip(as_tensor(features), 0, 6)
-
-
-@operation("nn.crelu")
-def crelu(features: Any, axis: int = -1, name: str | None = None) -> Any:
-    """Return positive parts and, behind them along an axis, those of the negated elements."""
-    x = as_tensor(features)
-    relu = part_of_functad("nn").relu
-    return np.concatenate([relu(x), relu(-x)], axis=axis)
-
-
-@operation("nn.selu keras.activations.selu")
-def selu(features: Any, name: str | None = None) -> Any:
-    """Return the scaled exponential linear unit (Klambauer and others, Self-normalizing neural networks, 2017)."""
-    alpha, size = 1.6732632423543772, 1.0507009873554805
-    return part_of_functad("nn").elu(as_tensor(features), alpha) * size
-
-
-@operation("math.log_sigmoid")
-def log_sigmoid(x: Any, name: str | None = None) -> Any:
-    """Return the logarithm of the logistic function."""
-    return -part_of_functad("nn").softplus(-as_tensor(x))
 
 
 @operation("nn.silu nn.swish keras.activations.silu keras.activations.swish")
@@ -131,66 +104,10 @@ def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, na
     return np.logaddexp(0, x) - x * p
 
 
-@operation("nn.weighted_cross_entropy_with_logits")
-def weighted_cross_entropy_with_logits(labels: Any, logits: Any, pos_weight: Any, name: str | None = None) -> Any:
-    """Return the cross-entropy of probabilities with `sigmoid(logits)`, where what is positive counts `pos_weight` times."""
-    x, p, weight = operands(logits, labels, pos_weight)
-    return (1 - p) * x + (1 + (weight - 1) * p) * np.logaddexp(0, -x)
-
-
-@operation("nn.log_poisson_loss")
-def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = False, name: str | None = None) -> Any:
-    """Return what the logarithms of rates lose by counts that follow Poisson's law; `log(z!)` is left out unless asked for."""
-    c, z = operands(log_input, targets)
-    loss = np.exp(c) - c * z
-    if not compute_full_loss:
-        return loss
-    safe = np.where(z > 1, z, as_tensor(1, dtype_of(z)))
-    return loss + np.where(z > 1, z * np.log(safe) - z + np.log(2 * np.pi * safe) / 2, np.zeros_like(z))
-
-
-@operation("nn.batch_normalization")
-def batch_normalization(
-    x: Any, mean: Any, variance: Any, offset: Any, scale: Any, variance_epsilon: float, name: str | None = None
-) -> Any:
-    """Return `(x - mean) / sqrt(variance + variance_epsilon) * scale + offset`, where the last two may be `None`."""
-    x, m, v = operands(x, mean, variance)
-    out = (x - m) / np.sqrt(v + variance_epsilon)
-    out = out if scale is None else out * as_tensor(scale, dtype_of(x))
-    return out if offset is None else out + as_tensor(offset, dtype_of(x))
-
-
-@operation("nn.weighted_moments")
-def weighted_moments(
-    x: Any, axes: Any, frequency_weights: Any, keepdims: bool = False, name: str | None = None
-) -> tuple[Any, Any]:
-    """Return weighted mean and variance along some axes."""
-    x, w = operands(x, frequency_weights)
-    along, w = axes_of(axes), np.broadcast_to(w, shape_of(x))
-    total = np.sum(w, axis=along, keepdims=True)
-    mean = np.sum(w * x, axis=along, keepdims=True) / total
-    variance = np.sum(w * np.square(x - mean), axis=along, keepdims=True) / total
-    return (mean, variance) if keepdims else (np.squeeze(mean, along), np.squeeze(variance, along))
-
-
 @operation("nn.l2_loss")
 def l2_loss(t: Any, name: str | None = None) -> Any:
     """Return half the sum of squares."""
     return np.sum(np.square(as_tensor(t))) / 2
-
-
-@operation("nn.bias_add")
-def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | None = None) -> Any:
-    """Return a Tensor with a vector added along its last axis."""
-    x, b = operands(value, bias)
-    return x + b
-
-
-@operation("nn.moments")
-def moments(x: Any, axes: Any, shift: Any = None, keepdims: bool = False, name: str | None = None) -> tuple[Any, Any]:
-    """Return mean and variance along some axes."""
-    x, along = as_tensor(x), axes_of(axes)
-    return np.mean(x, axis=along, keepdims=keepdims), np.var(x, axis=along, keepdims=keepdims)
 
 
 @operation("nn.embedding_lookup")

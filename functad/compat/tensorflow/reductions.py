@@ -66,12 +66,6 @@ def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: bool = False
     return log_sum_exp(as_tensor(input_tensor), axes_of(axis), keepdims)
 
 
-@operation("math.reduce_euclidean_norm")
-def reduce_euclidean_norm(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
-    """Return the root of the sum of squares along some axes."""
-    return np.sqrt(np.sum(np.square(np.abs(as_tensor(input_tensor))), axis=axes_of(axis), keepdims=keepdims))
-
-
 @operation("argmax math.argmax")
 def argmax(input: Any, axis: Any = None, output_type: Any = np.int64, name: str | None = None) -> Any:
     """Return positions of the largest elements along an axis, the first if none is given."""
@@ -118,37 +112,6 @@ def cumprod(x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = Fals
     return _scan(np.cumprod, x, axis, exclusive, reverse, 1)
 
 
-@operation("math.cumulative_logsumexp")
-def cumulative_logsumexp(x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Any:
-    """Return the logarithms of the sums of exponentials of all elements up to each; options as for `cumsum`."""
-    x = as_tensor(x)
-    return _scan(np.logaddexp.accumulate, x, axis, exclusive, reverse, np.finfo(dtype_of(x)).min)
-
-
-@operation("math.zero_fraction nn.zero_fraction")
-def zero_fraction(value: Any, name: str | None = None) -> Any:
-    """Return which part of the elements is zero, a float32."""
-    return np.float32(np.mean(plain(value) == 0))
-
-
-@operation("math.is_non_decreasing")
-def is_non_decreasing(x: Any, name: str | None = None) -> Any:
-    """Say whether no element is less than the one before."""
-    return np.all(np.diff(plain(x).ravel()) >= 0)
-
-
-@operation("math.is_strictly_increasing")
-def is_strictly_increasing(x: Any, name: str | None = None) -> Any:
-    """Say whether each element is greater than the one before."""
-    return np.all(np.diff(plain(x).ravel()) > 0)
-
-
-@operation("math.invert_permutation")
-def invert_permutation(x: Any, name: str | None = None) -> Any:
-    """Return where each of the integers below n stands among n integers."""
-    return np.argsort(plain(x)).astype(plain(x).dtype)
-
-
 @operation("sort")
 def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: str | None = None) -> Any:
     """Return sorted elements along an axis."""
@@ -178,25 +141,3 @@ def top_k(input: Any, k: int = 1, sorted: bool = True, index_type: Any = np.int3
     x = as_tensor(input)
     places = plain(argsort(x, -1, "DESCENDING"))[..., :k]
     return TopKV2(np.take_along_axis(x, places, -1), places.astype(numpy_dtype(index_type)))
-
-
-@operation("math.in_top_k nn.in_top_k")
-def in_top_k(targets: Any, predictions: Any, k: int, name: str | None = None) -> Any:
-    """Say for each row of predictions whether that of the target class is among the k largest; equal ones all are."""
-    x, classes = plain(predictions), plain(targets)[:, None]
-    own = np.take_along_axis(x, classes, -1)
-    return (np.sum(x > own, axis=-1) < k) & np.all(np.isfinite(own), axis=-1)
-
-
-@operation("math.confusion_matrix")
-def confusion_matrix(
-    labels: Any, predictions: Any, num_classes: Any = None, weights: Any = None, dtype: Any = np.int32, name: str | None = None
-) -> Any:
-    """Return how often each class, by rows, was taken for each, by columns; or the sums of weights."""
-    truth, found = plain(labels), plain(predictions)
-    count = int(max(truth.max(initial=-1), found.max(initial=-1))) + 1 if num_classes is None else int(plain(num_classes))
-    kind = numpy_dtype(dtype)
-    sizes = np.ones(len(truth), kind) if weights is None else plain(weights).astype(kind)
-    table = np.zeros((count, count), kind)
-    np.add.at(table, (truth, found), sizes)
-    return table

@@ -9,10 +9,9 @@ import numpy as np
 
 from functad.compat.tensorflow.creation import places_of, plain, shape_from
 from functad.compat.tensorflow.dtypes import numpy_dtype
-from functad.compat.tensorflow.names import named
 from functad.compat.tensorflow.reductions import axes_of
 from functad.compat.tensorflow.tensors import as_tensor, operands, operation
-from functad.expressions.spec import dtype_of, shape_of
+from functad.expressions.spec import shape_of
 from functad.places import here
 from functad.tracing.traces.batch import lowest
 
@@ -120,12 +119,6 @@ def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Any:
     return np.broadcast_to(as_tensor(input), shape_from(shape))
 
 
-@named("broadcast_static_shape")
-def broadcast_static_shape(shape_x: Any, shape_y: Any) -> tuple[int, ...]:
-    """Return the shape that two shapes are broadcast to."""
-    return np.broadcast_shapes(tuple(shape_x), tuple(shape_y))
-
-
 @operation("shape")
 def shape(input: Any, out_type: Any = np.int32, name: str | None = None) -> Any:
     """Return the shape as a Tensor of integers."""
@@ -192,24 +185,3 @@ def boolean_mask(tensor: Any, mask: Any, axis: int | None = None, name: str = "b
     """Return the parts where a mask is true, along an axis or several from there on."""
     x = as_tensor(tensor)
     return x[(slice(None),) * (axis or 0) + (plain(mask).astype(bool),)]
-
-
-@operation("searchsorted")
-def searchsorted(
-    sorted_sequence: Any, values: Any, side: str = "left", out_type: Any = np.int32, name: str | None = None
-) -> Any:
-    """Return the positions at which values would keep a sequence sorted."""
-    keys, found = plain(sorted_sequence), plain(values)
-    return np.searchsorted(keys, found, side=side).astype(numpy_dtype(out_type))  # type: ignore[call-overload]
-
-
-@operation("math.bincount")
-def bincount(arr: Any, weights: Any = None, minlength: Any = None, dtype: Any = np.int32, name: str | None = None) -> Any:
-    """Return how often each integer is there, or the sums of its weights."""
-    count = 0 if minlength is None else int(plain(minlength))
-    if weights is None:
-        return np.bincount(plain(arr).ravel(), minlength=count).astype(numpy_dtype(dtype))
-    w = as_tensor(weights)
-    places = plain(arr).ravel()
-    chosen = places[:, None] == np.arange(max(count, int(places.max(initial=-1)) + 1))
-    return np.reshape(w, -1) @ chosen.astype(dtype_of(w))

@@ -1,0 +1,72 @@
+"""`tf.scatter_nd`, `tf.tensor_scatter_nd_update` and their kin, and `tf.map_fn`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functad.compat.tensorflow.creation import plain, shape_from
+from functad.compat.tensorflow.nests import flatten, map_structure, pack_sequence_as
+from functad.compat.tensorflow.tensors import as_tensor, operands, operation
+from functad.expressions.spec import dtype_of, shape_of
+from functad.places import here
+from functad.primitives.indexing.write import add, write
+
+
+def _index(indices: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """Return positions that are given by the last axis of an array as an index of NumPy's.
+
+    Raises:
+        IndexError: a position is outside.
+    """
+    places = plain(indices)
+    if not ((places >= 0) & (places < np.array(shape[: places.shape[-1]], int))).all():
+        raise IndexError(f"a position is outside of the shape {shape}, at {here()}.")
+    return tuple(np.moveaxis(places, -1, 0))
+
+
+@operation("scatter_nd")
+def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) -> Any:
+    """Return zeros with parts added at the positions given by the last axis of `indices`."""
+    whole, u = shape_from(shape), as_tensor(updates)
+    return add(np.zeros(whole, dtype_of(u)), u, path=(), index=_index(indices, whole))
+
+
+@operation("tensor_scatter_nd_add")
+def tensor_scatter_nd_add(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Any:
+    """Return a Tensor with parts added at some positions."""
+    x, u = operands(tensor, updates)
+    return add(x, u, path=(), index=_index(indices, shape_of(x)))
+
+
+@operation("tensor_scatter_nd_sub")
+def tensor_scatter_nd_sub(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Any:
+    """Return a Tensor with parts subtracted at some positions."""
+    x, u = operands(tensor, updates)
+    return add(x, -u, path=(), index=_index(indices, shape_of(x)))
+
+
+@operation("tensor_scatter_nd_update")
+def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Any:
+    """Return a Tensor with other parts at some positions; of those for one position, the last."""
+    x, u = operands(tensor, updates)
+    return write(x, u, path=(), index=_index(indices, shape_of(x)))
+
+
+@operation("map_fn vectorized_map")
+def map_fn(fn: Callable[[Any], Any], elems: Any, *args: Any, **kwargs: Any) -> Any:
+    """Return the results of a function of each part along the first axis, stacked; arguments and results may be nested.
+
+    Further arguments of TensorFlow's, such as `fn_output_signature`, change nothing.
+
+    Raises:
+        ValueError: there is no part, or the numbers of parts differ.
+    """
+    leaves = [as_tensor(leaf) for leaf in flatten(elems)]
+    counts = {shape_of(leaf)[0] for leaf in leaves}
+    if len(counts) != 1 or 0 in counts:
+        raise ValueError(f"map_fn of {sorted(counts)} parts, at {here()}: there must be as many, and one at least, of each.")
+    rows = [fn(pack_sequence_as(elems, [leaf[i] for leaf in leaves])) for i in range(counts.pop())]
+    return map_structure(lambda *parts: np.stack(operands(*parts)), *rows)
