@@ -41,13 +41,11 @@ def test_scattered_parts():
 
 
 def test_what_stands_for_segments():
-    numbers = np.array([2, 0, 2, 1])
-    check_slopes(
-        lambda x: tf.scatter_nd(np.expand_dims(numbers, -1), x, [3, 2]) ** 2, tf.constant(A := np.arange(8.0).reshape(4, 2))
-    )
-    expected = [A[numbers == i].sum(0) for i in range(3)]
-    assert np.array_equal(tf.scatter_nd(np.expand_dims(numbers, -1), A, [3, 2]).numpy(), expected)
-    check_slopes(lambda x: np.add.reduceat(x, [0, 1, 3]) ** 2, tf.constant(A))
+    numbers, rows = np.array([2, 0, 2, 1]), np.arange(8.0).reshape(4, 2)
+    check_slopes(lambda x: tf.scatter_nd(np.expand_dims(numbers, -1), x, [3, 2]) ** 2, tf.constant(rows))
+    expected = [rows[numbers == i].sum(0) for i in range(3)]
+    assert np.array_equal(tf.scatter_nd(np.expand_dims(numbers, -1), rows, [3, 2]).numpy(), expected)
+    check_slopes(lambda x: np.add.reduceat(x, [0, 1, 3]) ** 2, tf.constant(rows))
 
 
 @pytest.mark.parametrize("name", ["erf", "gammaln", "digamma", "i0e", "xlogy", "gammainc"])

@@ -8,6 +8,7 @@ import numpy as np
 
 from functad.compat.tensorflow.names import named
 from functad.places import here
+from functad.primitives.indexing.write import add
 
 
 @named("IndexedSlices")
@@ -40,8 +41,7 @@ class IndexedSlices:
         if self.dense_shape is None:
             raise ValueError(f"IndexedSlices without dense_shape cannot be made dense, at {here()}: give the shape.")
         shape = tuple(int(n) for n in self.dense_shape)
-        chosen = np.asarray(self.indices)[:, None] == np.arange(shape[0])
-        return np.tensordot(chosen.T.astype(self.values.dtype), self.values, 1)
+        return add(np.zeros(shape, self.values.dtype), self.values, path=(), index=np.asarray(self.indices))
 
     def __neg__(self) -> IndexedSlices:
         return IndexedSlices(-self.values, self.indices, self.dense_shape)
