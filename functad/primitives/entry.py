@@ -30,6 +30,7 @@ import numpy as np
 from functad.errors import UnsupportedError
 from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of, spec_of, stand_in
 from functad.places import here
+from functad.primitives.importing import reduced
 from functad.primitives.plan import Plans
 
 Rule = Callable[..., Any]
@@ -212,7 +213,7 @@ def _made_pick(body: str, derived: Mapping[str, Callable[..., Any]]) -> Callable
 
 @cache
 def _pick(body: str) -> Callable[[Any, Any, Any], Any]:
-    """Return what `_made_pick` makes, once for all rules that read alike: to make one takes 30 us, at every import."""
+    """Call `_made_pick` once for all rules that read alike: to make one takes 30 us, at every import."""
     return _made_pick(body, {})
 
 
@@ -279,8 +280,10 @@ class Primitive(Entry):
         gather: the cotangent of the first argument is added into the place it was read from.
         complex: whether complex arguments are accepted.
         broadcasts: arguments of different shapes are combined, so cotangents may have to be summed.
-        views: its result may share the memory of its only argument, and then follows NumPy's rules for views.
-        ordered: of arrays in C order it makes one in C order, as elementwise ones do in any case.
+        views: whether its result shares the memory of its only argument, and so follows NumPy's rules for views: `always`,
+            `read-only`, `by layout` if the axes allow it, or not, if empty; a function of the parameters may say which.
+        ordered: whether its result, if it is a new array, lies in C order: `always`, `first` if the first argument does, `all`
+            if all do, as for elementwise ones in any case; empty if that is not known; or a function of the parameters.
         writes: it replaces, or adds to, elements of its first argument.
         contracts: it is the product of matrices, the sums of whose cotangents may be taken before they are multiplied.
         selects: some elements of an argument do not reach the result, and get a cotangent of exactly zero.
@@ -310,8 +313,8 @@ class Primitive(Entry):
     gather: bool = False
     complex: bool = True
     broadcasts: bool = False
-    views: bool = False
-    ordered: bool = False
+    views: str | Callable[[Any], str] = ""
+    ordered: str | Callable[[Any], str] = ""
     writes: bool = False
     contracts: bool = False
     selects: bool = False
@@ -375,9 +378,7 @@ class Primitive(Entry):
         return self.compute(*arrays, **params)
 
     def __reduce__(self) -> Any:
-        from functad.primitives.importing import reduced  # noqa: PLC0415 - few programs pickle expression lists
-
-        return reduced(self)
+        return reduced(self, entered=ENTRIES.get(self.function) is self, internal=INTERNAL)
 
     def differentiable(self, position: int) -> bool:
         """Say whether the derivative with respect to an array argument can be other than zero."""

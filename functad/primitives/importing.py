@@ -1,43 +1,50 @@
-"""Primitives by what they can be found by: how the equations of expression lists are pickled and copied."""
+"""Primitives by what they can be found by: how the equations of expression lists are pickled and copied.
+
+Whoever unpickles one may not have imported the vocabulary yet, so that is imported when it is looked for.
+"""
 
 from __future__ import annotations
 
 import operator
 import pickle
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
 from functad.importable import by_name
-from functad.primitives import vocabulary
-from functad.primitives.entry import ENTRIES, INTERNAL, Primitive
 
 
-def reduced(primitive: Primitive) -> Any:
-    """Return what `__reduce__` returns of a primitive.
+def reduced(primitive: Any, *, entered: bool, internal: Sequence[Any]) -> Any:
+    """Say how a primitive is found again, as `__reduce__` does.
+
+    Args:
+        primitive: the primitive.
+        entered: the registry has it under its function.
+        internal: all internal primitives.
 
     Raises:
         pickle.PicklingError: it was made for one call, so that nothing else can find it.
     """
-    if ENTRIES.get(primitive.function) is primitive:
-        return vocabulary.find, (primitive.function,)
+    if entered:
+        return _entered, (primitive.function,)
     if primitive.owner is not None:
         return operator.attrgetter("entry"), (primitive.owner,)
     own = [module for module in sys.modules if module.startswith("functad.")]
     named = by_name(primitive, *own)
     if named is not None:
         return named
-    alike = _alike(primitive.name)
+    alike = [other for other in internal if other.name == primitive.name]
     if primitive in alike:
         return _internal, (primitive.compute.__module__, primitive.name, alike.index(primitive))
     raise pickle.PicklingError(f"Can't pickle {primitive!r}: it was made for one call, and no module holds it")
 
 
-def _internal(module: str, name: str, number: int) -> Primitive:
+def _entered(function: Any) -> Any:
+    return import_module("functad.primitives.vocabulary").find(function)
+
+
+def _internal(module: str, name: str, number: int) -> Any:
+    """Find one of the internal primitives of one name, which one module makes."""
     import_module(module)
-    return _alike(name)[number]
-
-
-def _alike(name: str) -> list[Primitive]:
-    """Return the internal primitives of one name, which one module makes."""
-    return [primitive for primitive in INTERNAL if primitive.name == name]
+    return [entry for entry in import_module("functad.primitives.entry").INTERNAL if entry.name == name][number]

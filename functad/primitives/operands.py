@@ -64,14 +64,14 @@ def known_array(value: Any) -> Any:
 
 
 def innermost(value: Any) -> Any:
-    """Return what a Tensor holds below all traces: an array or a number, or its spec if a trace is abstract."""
+    """Return the value of a Tensor below all traces: an array or a number, or its spec if a trace is abstract."""
     while is_traced(value):
         value = value.current()
     return value
 
 
 def concrete(value: Any, wanted: str) -> Any:
-    """Return what a Tensor holds below all traces.
+    """Return the value of a Tensor below all traces, which must be known.
 
     Args:
         value: a Tensor, or anything else, which is returned as it is.

@@ -1,24 +1,19 @@
 """What an abstract trace knows of how arrays lie in memory: which of them surely lie in C order, without gaps.
 
-Inputs do, unless it is known better, and what is computed of these element by element, or by primitives that are `ordered`.
+Inputs do, unless it is known better, and what is computed of these as the entry of the primitive says: see `ordered` there.
 A view of an array in C order lies as NumPy says. Of all else nothing is known, and so not whether `reshape` makes a view of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from functad.expressions.spec import ArraySpec
-from functad.primitives.arranging.broadcast import BROADCAST_TO
-from functad.primitives.arranging.reshape import RESHAPE
 from functad.primitives.batching import elementwise, rule_of
-from functad.primitives.elementwise.conversion import COPY
 from functad.primitives.entry import Primitive
-from functad.primitives.indexing.index_parts import is_basic
-from functad.primitives.indexing.read import GETITEM
 from functad.primitives.indexing.write import Step, part
 from functad.primitives.operands import is_traced
 from functad.tracing.views import is_ordered, memory_of, note_doubt, note_read_only, note_view, origin_of
@@ -81,14 +76,17 @@ def note_result(tensor: Any, primitive: Primitive, arrays: Sequence[Any], params
 
 def _gives_c_order(primitive: Primitive, arrays: Sequence[Any], params: dict[str, Any]) -> bool:
     """Say whether it is known that a new array lies in C order, by the operation that makes it and by its arguments."""
-    if primitive is RESHAPE:
-        return True
-    if primitive is COPY and params:
-        return params["order"] == "C" or (params["order"] != "F" and in_c_order(arrays[0]))
-    if "path" in params:  # a write
-        return in_c_order(arrays[0])
-    keeps = primitive.ordered or primitive.kind == "elementwise" or (primitive.batch or rule_of(primitive)) is elementwise
-    return keeps and all(in_c_order(a) or _axes_in_order(a) for a in arrays)
+    ordered = _said(primitive.ordered, params)
+    if not ordered and not primitive.ordered and (primitive.kind == "elementwise" or rule_of(primitive) is elementwise):
+        ordered = "all"
+    if ordered == "all":
+        return all(in_c_order(a) or _axes_in_order(a) for a in arrays)
+    return ordered == "always" or (ordered == "first" and in_c_order(arrays[0]))
+
+
+def _said(trait: str | Callable[[Any], str], params: dict[str, Any]) -> str:
+    """Return a trait of a primitive, for the parameters of one call."""
+    return trait if isinstance(trait, str) else trait(params)
 
 
 def _axes_in_order(a: Any) -> bool:
@@ -114,19 +112,20 @@ def _noted_as_view(base: Any, tensor: Any, primitive: Primitive, params: dict[st
     """
     root, path = origin_of(base)
     known = is_ordered(root)
-    number = not base.shape and not path and known and primitive is not BROADCAST_TO
-    if number or (primitive is GETITEM and not is_basic(params["index"])):
+    views = _said(primitive.views, params)
+    number = not base.shape and not path and known and views != "read-only"
+    if number or not views:
         return False  # of a number there are no views one could write to, and what reads places makes none
-    if primitive is RESHAPE and known and not path:
+    if views == "by layout" and known and not path:
         note_view(base, tensor, primitive, params)
         return True  # usually
     whole = np.empty(root.shape, root.dtype) if known else np.empty(base.shape, base.dtype)
     value = part(whole, (*(path if known else ()), Step(primitive, params)))
     if not issubclass(type(value), _ndarray) or not np.may_share_memory(value, whole):
         return False
-    if not known and primitive is RESHAPE and _merges(base.shape, value.shape):
+    if not known and views == "by layout" and _merges(base.shape, value.shape):
         note_doubt(base, tensor)
-    elif primitive is BROADCAST_TO:
+    elif views == "read-only":
         note_read_only(base, tensor, primitive, params)
     else:
         note_view(base, tensor, primitive, params)

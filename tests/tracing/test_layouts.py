@@ -79,6 +79,7 @@ MAKES: dict[str, Program] = {
     "pad with edges": lambda x: np.pad(x.T, ((1, 0), (0, 2)), "edge"),
     "pad of rows": lambda x: np.pad(x, 1, "reflect"),
     "astype in Fortran order": lambda x: x.astype(np.float32, order="F"),
+    "copy in Fortran order, in lower case": lambda x: np.copy(x, "f"),  # type: ignore[call-overload]
     "repeat": lambda x: np.repeat(x.T, 2, axis=1),
     "tile": lambda x: np.tile(x.T, (1, 2)),
     "triangle": lambda x: np.tril(x.T),

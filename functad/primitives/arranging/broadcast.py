@@ -113,7 +113,7 @@ BROADCAST_TO = linear(
     spec=_broadcast_to_spec,
     samples=_broadcast_to_samples,
     doc="linear; the cotangent is summed over the new axes",
-    views=True,
+    views="read-only",
     batch=_broadcast_to_batch,
     front=_broadcast_to_front,
 )

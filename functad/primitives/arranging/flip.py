@@ -44,7 +44,7 @@ FLIP: Primitive = linear(
         ((array(0, 2), 1), {}),
     ],
     doc="linear; the cotangent is flipped back",
-    views=True,
+    views="always",
     batch=along_axes,
     front=flip,
 )
@@ -132,6 +132,6 @@ ROLL = linear(
     ],
     doc="linear; the cotangent is rolled back",
     batch=along_axes,
-    ordered=True,
+    ordered="all",
     front=_roll_front,
 )

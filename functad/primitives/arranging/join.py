@@ -67,7 +67,7 @@ def _concatenate_samples(array: Any) -> Calls:
 
 
 def _operands(arrays: Iterable[Any], dtype: Any, casting: Any) -> list[Any]:
-    """Return what is to be joined as arrays and Tensors, cast to `dtype` if that is given."""
+    """Make arrays and Tensors of the operands of a join, cast to `dtype` if that is given."""
     found = [as_operand(a) if type(a) is list or type(a) is tuple else a for a in arrays]
     if dtype is not None:
         found = [(a if hasattr(a, "astype") else np.asarray(a)).astype(dtype, casting=casting) for a in found]
@@ -111,7 +111,7 @@ CONCATENATE = linear(
     doc="linear; each array gets its part of the cotangent",
     front=concatenate,
     batch=along_axis,
-    ordered=True,
+    ordered="all",
 )
 
 
@@ -168,7 +168,7 @@ STACK = linear(
     doc="linear; each array gets its part of the cotangent",
     front=stack,
     batch=along_axis,
-    ordered=True,
+    ordered="all",
 )
 
 
@@ -230,7 +230,7 @@ def _column_stack(tup: Iterable[Any]) -> Any:
 
 
 def _column(a: Any) -> Any:
-    """Return what has fewer than two axes as a column."""
+    """Make a column of an array with fewer than two axes."""
     shape = shape_of(a)
     return a if len(shape) > 1 else RESHAPE(a, shape=(math.prod(shape), 1))
 

@@ -116,7 +116,7 @@ PAD = linear(
     doc="linear in all modes but maximum, minimum and median; the cotangent of a padded element goes where it came from",
     front=pad,
     batch=_pad_batch,
-    ordered=True,
+    ordered="all",
 )
 
 

@@ -66,7 +66,7 @@ REPEAT = linear(
     ],
     doc="linear; the cotangents of the copies are added",
     batch=along_axis,
-    ordered=True,
+    ordered="all",
     front=repeat,
 )
 
@@ -122,7 +122,7 @@ TILE = linear(
     doc="linear; the cotangents of the copies are added",
     front=tile,
     batch=_tile_batch,
-    ordered=True,
+    ordered="all",
 )
 
 

@@ -65,7 +65,8 @@ RESHAPE = linear(
     compute=_reshape,
     samples=_reshape_samples,
     doc="linear; the cotangent is reshaped back",
-    views=True,
+    views="by layout",
+    ordered="always",
     batch=shaped("shape"),
     front=reshape,
 )
@@ -175,7 +176,7 @@ TRANSPOSE = linear(
     compute=_transpose,
     samples=_transpose_samples,
     doc="linear; the cotangent is transposed back",
-    views=True,
+    views="always",
     batch=_transpose_batch,
     front=transpose,
 )

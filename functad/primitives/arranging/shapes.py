@@ -70,7 +70,7 @@ def _size(a: Any, axis: Any = None) -> int:
 
 
 def _promoted(value: Any) -> Any:
-    """Return what stands for a Tensor where NumPy looks for dtypes: a Python number if that is what it holds."""
+    """Return a plain value of the dtype of a Tensor, for NumPy to look at: a Python number if the Tensor holds one."""
     if not is_traced(value):
         return value
     inner = innermost(value)

@@ -48,7 +48,7 @@ REAL = linear(
     spec=_part_spec,
     samples=_ONE,
     doc="d Re(x) = Re(dx)",
-    views=True,
+    views="always",
     batch=batching.elementwise,
 )
 IMAG = linear(
@@ -58,7 +58,7 @@ IMAG = linear(
     spec=_part_spec,
     samples=_ONE,
     doc="d Im(x) = Im(dx)",
-    views=True,
+    views="always",
     batch=batching.elementwise,
 )
 CONJUGATE = elementwise(np.conjugate, lambda g: g.conjugate(), doc="d conj(x) = conj(dx)")

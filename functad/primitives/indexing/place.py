@@ -116,6 +116,7 @@ def _entry(
         broadcasts=True,
         derived={"places": lambda a, v, *indices: tuple([i.copy() if type(i) is np.ndarray else i for i in indices])},
         batch=_batch,
+        ordered="first",
     )
 
 

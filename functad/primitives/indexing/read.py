@@ -38,7 +38,7 @@ def get_item(x: Any, index: Any) -> Any:
 
 
 def as_number(a: Any) -> Any:
-    """Return what has shape () as a number, as most functions of NumPy do; anything else as it is."""
+    """Return an array of shape () as a number, as most functions of NumPy do; anything else as it is."""
     return a if shape_of(a) else get_item(a, ())
 
 
@@ -115,7 +115,7 @@ GETITEM = linear(
     gather=True,
     internal=True,
     doc="d(x[i]) = dx[i]; the cotangents of an element that is read repeatedly add up",
-    views=True,
+    views=lambda params: "always" if is_basic(params["index"]) else "",
     pushes=(lambda t, index, a_shape, a_dtype: t[index],),
     batch=_getitem_batch,
 )
@@ -184,7 +184,7 @@ def gather(a: Any, index: Any) -> Any:
 
 
 def taken_apart(index: Any) -> tuple[Template, list[Any]]:
-    """Return what an index looks like, and the arrays in it, as integers.
+    """Split an index into its template and its arrays, as integers.
 
     Raises:
         UnsupportedError: there is a single boolean in it.
@@ -285,7 +285,7 @@ class BatchedIndex:
         self.moves = (tuple(range(1, 1 + count)), tuple(range(1 + first, 1 + first + count)))
 
     def to_front(self, out: Any) -> Any:
-        """Return what was read with the batch axis in front."""
+        """Move the batch axis of a result to the front."""
         return np.moveaxis(out, *self.moves)
 
     def back(self, piece: Any) -> Any:

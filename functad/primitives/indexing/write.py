@@ -77,7 +77,7 @@ def choosing(path: Path) -> Path:
 
 
 def as_cotangent(piece: Any, path: Path) -> Any:
-    """Return what was read from a cotangent through a path as the cotangent of what was written there.
+    """Turn a piece, read from a cotangent through a path, into the cotangent of the value that was written there.
 
     The cotangent of the imaginary part is minus that of the cotangent: `Re(g (x + i y)) = Re(g) x - Im(g) y`.
     """
@@ -227,7 +227,7 @@ def _add_vjp(g: Any, path: Path, index: Any, shapes: Any) -> tuple[Any, Any]:
 
 
 def squeezed(piece: Any, shape: tuple[int, ...]) -> Any:
-    """Return what was read with as many axes as what was written, which may have more of length 1 in front."""
+    """Give a cotangent as many axes as the value that was written, which may have more of length 1 in front."""
     own = shape_of(piece)
     return piece.reshape((1,) * (len(shape) - len(own)) + own) if len(shape) > len(own) else piece
 
@@ -267,7 +267,7 @@ class ForAll:
 
 
 def batched_write(size: int, a: Any, v: Any, v_batched: bool, path: Path, index: Any) -> tuple[Any, Path, Any]:
-    """Return what is to be written, through which views, and at which index, so that it is written for all examples at once.
+    """Return the value, the views and the index of a write that does for all examples at once what is given for one.
 
     Args:
         size: the number of examples.
@@ -312,6 +312,7 @@ WRITE: Primitive = linear(
     broadcasts=True,
     writes=True,
     batch=_batch,
+    ordered="first",
 )
 ADD_TO: Primitive = linear(
     add,
@@ -324,6 +325,7 @@ ADD_TO: Primitive = linear(
     broadcasts=True,
     writes=True,
     batch=_batch,
+    ordered="first",
 )
 
 

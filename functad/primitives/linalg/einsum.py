@@ -142,7 +142,7 @@ def _primitive(count: int) -> Primitive:
         samples=_canonical_samples(count),
         internal=True,
         doc="linear in each operand",
-        views=count == 1,  # transposes and diagonals
+        views="always" if count == 1 else "",  # transposes and diagonals
         batch=_einsum_batch,
     )
 

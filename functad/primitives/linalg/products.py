@@ -122,7 +122,7 @@ MATMUL = multilinear(
     contracts=True,
     pushes=(lambda t, b, a_shape: t @ b, lambda t, a, b_shape: a @ t),
     batch=_matmul_batch,
-    ordered=True,
+    ordered="all",
 )
 
 
@@ -208,7 +208,7 @@ DOT = multilinear(
     doc="d(a . b) = da . b + a . db",
     front=dot,
     batch=_dot_batch,
-    ordered=True,
+    ordered="all",
 )
 
 
@@ -269,7 +269,7 @@ OUTER: Primitive = multilinear(
     internal=True,
     doc="d(a b^T) = da b^T + a db^T",
     batch=_outer_batch,
-    ordered=True,
+    ordered="all",
 )
 
 

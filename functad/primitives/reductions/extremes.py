@@ -140,7 +140,7 @@ def _enter_extreme(function: Any, ufunc: np.ufunc, doc: str) -> Primitive:
         doc=doc,
         front=front,
         batch=along_axes,
-        ordered=True,
+        ordered="all",
         selects=True,
     )
     return entry

@@ -209,7 +209,7 @@ def quantile_of(
 
 
 def _between(rows: Any, below: Any, above: Any, weight: Any, *, exact: bool, weak: bool, skip_nan: bool) -> Any:
-    """Return what lies between the elements of two ranks; the nearer of them is the start, as in NumPy."""
+    """Interpolate between the elements of two ranks; the nearer of them is the start, as in NumPy."""
     if above is None or exact:
         return PICKED(rows, POSITIONS(rows, below, skip_nan=skip_nan))
     both = PICKED(rows, POSITIONS(rows, np.concatenate([below, above], -1), skip_nan=skip_nan))

@@ -91,7 +91,7 @@ CUMSUM: Primitive = linear(
     samples=_scan_samples,
     doc="linear; the cotangent is summed from the other end",
     batch=along_axis,
-    ordered=True,
+    ordered="all",
     front=cumsum,
 )
 
@@ -270,7 +270,7 @@ CUMPROD = general(
     samples=_cumprod_samples,
     doc="each factor's derivative is the product of the others; zeros are no exception",
     batch=along_axis,
-    ordered=True,
+    ordered="all",
     front=cumprod,
 )
 

@@ -166,13 +166,13 @@ VAR = general(
     samples=_var_samples,
     doc="d var(a) = 2 / (n - ddof) Re(sum(conj(a - mean(a)) da))",
     batch=along_axes,
-    ordered=True,
+    ordered="all",
     front=var,
 )
 
 
 def correction_of(ddof: Any, correction: Any) -> Any:
-    """Return what is subtracted from the number of elements: two keywords mean the same."""
+    """Return the correction of the number of elements: two keywords mean the same."""
     if correction is _NoValue:
         return ddof
     if ddof != 0:

@@ -206,7 +206,7 @@ SUM: Primitive = linear(
     doc="linear; the cotangent is broadcast",
     front=sum,
     batch=along_axes,
-    ordered=True,
+    ordered="all",
     pushes=(lambda t, a_shape, axis, keepdims: SUM(t, axis=axis, keepdims=keepdims),),
 )
 
@@ -264,7 +264,7 @@ MEAN: Primitive = linear(
     doc="linear; the cotangent is divided by the number of elements and broadcast",
     front=mean,
     batch=along_axes,
-    ordered=True,
+    ordered="all",
     pushes=(lambda t, a_shape, axis, keepdims: MEAN(t, axis=axis, keepdims=keepdims),),
 )
 
@@ -357,7 +357,7 @@ PROD = general(
     doc="each factor's derivative is the product of the others; zeros are no exception",
     front=prod,
     batch=along_axis,
-    ordered=True,
+    ordered="all",
 )
 
 

@@ -32,7 +32,7 @@ FORMULAS: dict[str, str] = {
 
 
 def cure(why: str = "makes a plain array of its argument first") -> str | None:
-    """Return what to write instead, if a function of SciPy is running now on the user's behalf.
+    """Return the advice for a message, if a function of SciPy is running now on the user's behalf.
 
     Args:
         why: what the function does, which a Tensor cannot do.

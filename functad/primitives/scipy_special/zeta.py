@@ -58,7 +58,7 @@ def riemann_slope(s: Any) -> Any:
 
 
 def _real_only(name: str) -> dict[str, Any]:
-    """Return what makes a ufunc refuse complex numbers: the number of terms of its sums would depend on them."""
+    """Return traits by which a ufunc refuses complex numbers: the number of terms of its sums would depend on them."""
     function: Any = find_ufunc(name)
 
     def compute(*arguments: Any) -> Any:

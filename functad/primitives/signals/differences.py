@@ -101,13 +101,13 @@ DIFF: Primitive = linear(
     samples=_diff_samples,
     doc="linear; minus the differences of the cotangent, with zeros at both ends",
     batch=along_axis,
-    ordered=True,
+    ordered="all",
     front=diff,
 )
 
 
 def _at_the_end(value: Any, shape: tuple[int, ...], axis: int) -> Any:
-    """Return what `diff` puts before or behind an array; a number stands for as many as there are rows."""
+    """Give `prepend` or `append` of `diff` the shape of a piece of the array; a number stands for as many as there are rows."""
     value = array_of(value)
     return value if shape_of(value) else np.broadcast_to(value, (*shape[:axis], 1, *shape[axis + 1 :]))
 
