@@ -64,7 +64,7 @@ def sorted_leaves(tree: Any) -> list[Any]:
 
 
 def matched(structure: Structure, tree: Any, path: str, like: str, *, none: bool = False) -> list[tuple[Any, str]]:
-    """Return what stands in a tree in the places of the leaves of a structure, each with the expression that reads it.
+    """Return the parts of a tree in the places of the leaves of a structure, each with the expression that reads it.
 
     Dicts of all kinds are matched by their keys, whatever the order.
 
@@ -121,7 +121,7 @@ def _is_leaf(part: Any) -> bool:
 
 
 def listed(tree: Any) -> list[Any]:
-    """Return what stands in a list of lists, one after the other."""
+    """Return the leaves of a list of lists, one after the other."""
     return [leaf for part in tree for leaf in (listed(part) if type(part) in (list, tuple) else [part])]
 
 

@@ -192,7 +192,7 @@ class _Call:
         return apply(rules.of_batch(size, tuple(batched)), values)
 
     def _pulled(self, grad_fn: Callable[..., Any], g: Any, arrays: Sequence[Any]) -> list[Any]:
-        """Return what a gradient function gives for a cotangent."""
+        """Pull a cotangent back through the gradient function of the user's."""
         assert self.result is not None
         gs = g if type(g) is tuple else (g,)
         dys = [conjugated(gs[place]) for place in sorted_places(self.result)]

@@ -114,7 +114,7 @@ class ScipyBundle:
 
 
 def scipy_bundle(f: Callable[..., Any], x0: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None) -> ScipyBundle:
-    """Return what SciPy's minimisers can be handed of a function: value, gradient, Hessian and its products, of flat arrays.
+    """Make SciPy's arguments from a function: value, gradient, Hessian and its products, of flat arrays.
 
     Args:
         f: a function of NumPy code that returns one real number.

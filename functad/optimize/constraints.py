@@ -61,7 +61,7 @@ def _of_dict(constraint: dict[str, Any], unknowns: Unknowns, derivatives: bool) 
 
 
 def _of_dict_with_curvature(constraint: dict[str, Any], unknowns: Unknowns) -> Any:
-    """Return what SciPy would make of the dict, which has no place for a Hessian."""
+    """Return SciPy's constraint for a dict, which has no place for a Hessian."""
     args = tuple(constraint.get("args", ()))
     residuals = _residuals(constraint["fun"], args, unknowns, derivatives=True)
     high = 0.0 if constraint["type"].lower() == "eq" else np.inf

@@ -170,7 +170,7 @@ class Residuals:
         self._jac: Array | None = None
 
     def flat(self, x: Any) -> Any:
-        """Return what the function gives as a flat array: a Tensor if `x` is one."""
+        """Return the value of the function as a flat array: a Tensor if `x` is one."""
         return ravel(self._raw(x))[0]
 
     def _pulled(self, x: Any) -> Any:

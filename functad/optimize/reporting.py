@@ -64,7 +64,7 @@ class Reporter(AbstractContextManager["Reporter"]):
                 raise StopIteration
 
     def with_state(self) -> Callable[..., None]:
-        """Return what SciPy is handed for methods that give their state; it goes by the name of the parameter."""
+        """Return the callback for methods that give their state; SciPy goes by the name of the parameter."""
 
         def callback(intermediate_result: Any) -> None:
             self.report(intermediate_result)
@@ -72,7 +72,7 @@ class Reporter(AbstractContextManager["Reporter"]):
         return callback
 
     def with_unknowns(self) -> Callable[..., None]:
-        """Return what SciPy is handed for methods that give the unknowns alone."""
+        """Return the callback for methods that give the unknowns alone."""
 
         def callback(xk: Any) -> None:
             self.report(xk)

@@ -411,7 +411,7 @@ def _value_of(variable: VariableLike) -> Any:
 
 
 def _putting_back(variable: VariableLike) -> partial[Any]:
-    """Return what gives a variable the value again that it has now."""
+    """Return a function that gives a variable the value again that it has now."""
     if isinstance(variable, Variable):
         return partial(setattr, variable, "_value", variable.held)
     return partial(variable.assign, variable.numpy())

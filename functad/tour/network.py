@@ -51,7 +51,7 @@ def loss(params: Mapping[str, Any], images: Floats, labels: Labels) -> Any:
 
 
 def loss_and_gradient_by_hand(params: Params, images: Floats, labels: Labels) -> tuple[Any, Params]:
-    """Return what `functad.value_and_grad(loss)` returns, as one would write it without functad."""
+    """Return loss and gradient, as one would write `functad.value_and_grad(loss)` without functad."""
     count = np.arange(len(labels))
     hidden = np.maximum(images @ params["W1"] + params["b1"], 0.0)
     scores = hidden @ params["W2"] + params["b2"]

@@ -364,7 +364,7 @@ def _describe(structure: Structure) -> str:
 
 
 def _described_data(data: Any) -> str:
-    """Return what a message says of the data that two objects of one class may differ in: static fields, or anything else."""
+    """Describe, for a message, the data that two objects of one class may differ in: static fields, or anything else."""
     if hasattr(data, "static"):
         return f" with {', '.join(f'{name}={value!r}' for name, value in data.static)}" if data.static else ""
     return "" if data is None else f" with {data!r}"

@@ -47,7 +47,7 @@ def enable_eager_execution(*args: Any, **kwargs: Any) -> None:
 
 @named("cond")
 def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any], name: str | None = None) -> Any:
-    """Return what one of two functions returns; the other is not called."""
+    """Call one of two functions and return its result; the other is not called."""
     return true_fn() if bool(as_tensor(pred).numpy()) else false_fn()
 
 

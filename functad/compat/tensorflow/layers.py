@@ -96,11 +96,11 @@ class Layer(Weights, _Module):  # type: ignore[misc]  # what is imported late ha
         """Make the Variables; called once, with the shape of the first input."""
 
     def call(self, inputs: Any) -> Any:
-        """Return what the layer computes."""
+        """Return the output of the layer."""
         return inputs
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Return what the layer computes; the first call makes its Variables."""
+        """Return the output of the layer; the first call makes its Variables."""
         inputs = _input(inputs, self._layer_dtype)
         if not self.built:
             self.build(shape_of(inputs))

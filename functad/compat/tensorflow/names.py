@@ -136,7 +136,7 @@ def later(module: str, names: str) -> None:
 
 
 def find(path: str) -> Any:
-    """Return what a name stands for.
+    """Look up a name of TensorFlow.
 
     Raises:
         AttributeError: there is no such name; the message says what to write instead.

@@ -114,7 +114,7 @@ def _same_type(one: Any, other: Any) -> bool:
 
 @named("nest.map_structure")
 def map_structure(func: Callable[..., Any], *structure: Any, check_types: bool = True, expand_composites: bool = False) -> Any:
-    """Return what a function makes of the leaves that stand in the same places of some structures.
+    """Apply a function to the leaves that stand in the same places of some structures.
 
     Raises:
         TypeError: the function cannot be called, or types of containers differ.

@@ -18,7 +18,7 @@ from functad.places import here
 
 
 def part_of_functad(name: str) -> Any:
-    """Return what is imported when it is first asked for: `functad.nn`."""
+    """Return a part of functad that is imported when it is first asked for, as `functad.nn`."""
     return getattr(functad, name)
 
 

@@ -79,7 +79,7 @@ def argmin(input: Any, axis: Any = None, output_type: Any = np.int64, name: str 
 
 
 def plain_of(x: Any) -> Any:
-    """Return what positions are looked up in: they have no derivative."""
+    """Return a Tensor without derivative, for looking up positions."""
     return functad.stop_gradient(as_tensor(x))
 
 

@@ -97,7 +97,7 @@ def operation(paths: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def as_tensor(value: Any, dtype: Any = None) -> Any:
-    """Return what TensorFlow would convert a value to: the same object if it is a Tensor of the dtype.
+    """Convert a value to a Tensor as TensorFlow does; a Tensor of the dtype stays the same object.
 
     Raises:
         TypeError: it holds no numbers.

@@ -152,7 +152,7 @@ def _by_position(indices: Any, updates: Any) -> IndexedSlices:
 
 
 def _plain(value: Any) -> Any:
-    """Return what is assigned: numbers and nested lists as arrays of TensorFlow's default dtypes."""
+    """Return a value to be assigned: numbers and nested lists as arrays of TensorFlow's default dtypes."""
     return as_tensor(value) if isinstance(value, (list, tuple, IndexedSlices)) else read(value)
 
 

@@ -139,7 +139,7 @@ def _whole_array(entry: IO[bytes]) -> Any:
 
 
 def _read(archive: zipfile.ZipFile, name: str, reader: Callable[[IO[bytes]], _Read]) -> _Read:
-    """Return what a reader finds in an entry.
+    """Read an entry.
 
     NumPy reads a header by `ast.literal_eval`, which raises SystemError in Python 3.11 and 3.12 when another thread parses at
     the same moment, because they count the depth of both in one place (CPython's issue 106905). The entry is then read again.

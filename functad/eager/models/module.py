@@ -218,7 +218,7 @@ class NameScope:
 
 
 def walk(root: Any) -> Iterator[tuple[str, Any]]:
-    """Return what a module, or a container of modules and Variables, holds: pairs of attribute path and object.
+    """Return the parts of a module, or of a container of modules and Variables, as pairs of attribute path and object.
 
     Objects are Variables, modules (the root too, with an empty path), and those with a method `__functad_state__`. The steps of
     a path are names of attributes, indices and keys, as in `layers/0/kernel`.
@@ -251,7 +251,7 @@ def _is_kept(found: Any) -> bool:
 
 
 def _children(path: str, found: Any) -> list[tuple[str, Any]]:
-    """Return what a module or a container holds, the first one last; nothing for anything else."""
+    """Return the parts of a module or a container, the first one last; nothing for anything else."""
     steps: Iterable[tuple[Any, Any]]
     if isinstance(found, Module):
         steps = sorted(vars(found).items(), key=itemgetter(0))

@@ -204,7 +204,7 @@ class Variable(Readable):
         return self.__functad_read__().numpy() if ACTIVE.get() else self.copied()
 
     def copied(self) -> Any:
-        """Return what `numpy` does, of which no tape takes note."""
+        """Return the present value as `numpy` does; no tape takes note of that."""
         return self.__functad_read__().numpy() if id(self) in GIVEN.get() else np.copy(self._value)[()]
 
     def assign(self, value: Any, *, read_value: bool = True) -> Variable | None:

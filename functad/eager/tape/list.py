@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def expressions(tape: GradientTape, target: Any, sources: Any) -> Expressions:
-    """Return what a tape recorded on the way from sources to a target, as an expression list.
+    """Return the operations that a tape recorded on the way from sources to a target, as an expression list.
 
     Args:
         tape: one that was made with `lists=True`.

@@ -199,7 +199,7 @@ class EagerRecorder(Recorder):
         return value
 
     def wake(self, tensor: Recorded) -> Any:
-        """Return what a Tensor stands for while the recorder sleeps: another one in a list of this thread, or its value."""
+        """Return the value of a Tensor while the recorder sleeps, or the Tensor that stands for it in a list of this thread."""
         for recorder in reversed(ACTIVE.get()):
             entry = recorder.aliases.get(id(tensor)) if recorder.aliases else None
             if entry is not None and entry[0]() is tensor:
@@ -226,7 +226,7 @@ class EagerRecorder(Recorder):
         return held is None or (held[0] in BOOLEAN and what not in BOOLEAN)
 
     def underived(self, primitive: Any, arrays: Sequence[Any], params: dict[str, Any], out: Any) -> Any:
-        """Return what a call gives that no derivative flows through: floats as a Tensor; masks and positions as they are.
+        """Return the result of a call without derivative: floats as a Tensor; masks and positions as they are.
 
         Where the derivative is zero and not absent, as that of the sign is to be, the call is recorded.
         """

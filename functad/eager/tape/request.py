@@ -61,7 +61,7 @@ def sources_of(tree: Any, what: str, *, plain: bool = False) -> list[tuple[Any, 
 
 
 def leaves_of(tree: Any, what: str, *, plain: bool = False) -> tuple[list[tuple[Any, str]], Structure]:
-    """Return what `sources_of` does, and the structure."""
+    """Return the leaves, as `sources_of` does, and the structure."""
     if isinstance(tree, Recorded):
         return [(tree, what)], LEAF
     if tree is None:
@@ -77,7 +77,7 @@ def leaves_of(tree: Any, what: str, *, plain: bool = False) -> tuple[list[tuple[
 
 
 def _cure(leaf: Any, what: str) -> str:
-    """Return what to write in place of something that is no Tensor."""
+    """Return the advice for something that is no Tensor."""
     if hasattr(leaf, "trainable_variables"):
         return f"a tape follows its Variables. Write {type(leaf).__name__.lower()}.trainable_variables."
     if what in _RESULTS:
