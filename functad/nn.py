@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from functad.eager.models.module import Module
-from functad.eager.models.readable import read
+from functad.eager.models.tensor_like import read
 from functad.eager.models.variable import Variable
 from functad.expressions.spec import dtype_of, shape_of
 from functad.importable import optional

@@ -20,7 +20,7 @@ from functad.compat.tensorflow.tensors import as_tensor, tensors_of
 from functad.compat.tensorflow.variables import Variable
 from functad.eager.containers import mapped
 from functad.eager.gradient_functions import Params, _Parameters
-from functad.eager.models.readable import Readable
+from functad.eager.models.tensor_like import TensorLike
 from functad.expressions.spec import PYTHON_SCALARS
 from functad.places import here
 from functad.tracing.traces.base import Recorded
@@ -49,7 +49,7 @@ def _converted(argument: Any) -> Any:
     """Return an argument that is differentiated as TensorFlow makes Tensors: Python floats become float32."""
     if isinstance(argument, (list, tuple)) and all(type(leaf) in PYTHON_SCALARS for leaf in flatten(argument)[0]):
         return as_tensor(argument)
-    return mapped(lambda leaf: leaf if isinstance(leaf, (Recorded, Readable)) else as_tensor(leaf), argument)
+    return mapped(lambda leaf: leaf if isinstance(leaf, (Recorded, TensorLike)) else as_tensor(leaf), argument)
 
 
 def _results(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -58,7 +58,7 @@ def _results(f: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(f)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         value = f(*args, **kwargs)
-        return mapped(lambda leaf: leaf if isinstance(leaf, (Recorded, Readable)) else as_tensor(leaf), value)
+        return mapped(lambda leaf: leaf if isinstance(leaf, (Recorded, TensorLike)) else as_tensor(leaf), value)
 
     return wrapper
 

@@ -16,7 +16,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from functad.eager.containers import alike, flatten, in_places, is_list, listed, mapped, matched, sorted_leaves, sorted_places
-from functad.eager.models.readable import Readable, read
+from functad.eager.models.tensor_like import TensorLike, read
 from functad.eager.models.variable import GIVEN, Variable, reading, standing_in
 from functad.eager.tape.recorder import ACTIVE
 from functad.eager.tape.request import as_numbers, conjugated
@@ -80,7 +80,7 @@ def custom_gradient(f: Callable[P, Any]) -> Callable[P, Any]:
 
 def _bound(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments with Tensors that were given by name in their places, so that they have gradients too."""
-    if not any(isinstance(leaf, (Recorded, Readable)) for leaf in flatten(kwargs)[0]):
+    if not any(isinstance(leaf, (Recorded, TensorLike)) for leaf in flatten(kwargs)[0]):
         return args, kwargs
     bound = inspect.signature(f).bind(*args, **kwargs)
     return bound.args, bound.kwargs
@@ -99,7 +99,7 @@ class _Call:
         self.f = f
         self.kwargs = kwargs
         self.leaves, self.structure = flatten(args)
-        self.places = [i for i, leaf in enumerate(self.leaves) if isinstance(leaf, (Recorded, Readable))]
+        self.places = [i for i, leaf in enumerate(self.leaves) if isinstance(leaf, (Recorded, TensorLike))]
         self.variables: list[Variable] = []
         self.result: Structure | None = None
         self.known: tuple[Any, Any] | None = None
@@ -308,7 +308,7 @@ def recompute_grad(f: Callable[P, R]) -> Callable[P, R]:
             with GradientTape(watch_accessed_variables=False) as tape:
                 y, watched = run(tape, variables)
             leaves = sorted_leaves(y)
-            targets = [(leaf, dy) for leaf, dy in zip(leaves, dys, strict=True) if isinstance(leaf, (Recorded, Readable))]
+            targets = [(leaf, dy) for leaf, dy in zip(leaves, dys, strict=True) if isinstance(leaf, (Recorded, TensorLike))]
             asked = [*watched.values(), *variables]
             found = tape.gradient([t for t, _ in targets], asked, [dy for _, dy in targets], "zero")
             by_source = dict(zip(watched, found, strict=False))

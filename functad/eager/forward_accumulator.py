@@ -7,10 +7,10 @@ from typing import Any, Self
 import numpy as np
 
 from functad.eager import containers
-from functad.eager.models.readable import read
+from functad.eager.models.tensor_like import read
 from functad.eager.models.variable import Variable
 from functad.eager.tape import request as requests
-from functad.eager.tape.nesting import refuse_within
+from functad.eager.tape.inner_traces import refuse_within
 from functad.eager.tape.recorder import EagerRecorder, Stamp, lift_given
 from functad.eager.tape.request import UnconnectedGradients
 from functad.errors import StructureError, TapeStateError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast, overl
 import numpy as np
 
 from functad.eager import containers
-from functad.eager.models.readable import Readable, read
+from functad.eager.models.tensor_like import TensorLike, read
 from functad.eager.tape.recorder import constant
 from functad.eager.tape.request import checked_conj
 from functad.eager.tape.tape import GradientTape
@@ -333,4 +333,4 @@ def _as_tensors(value: Any, f: Callable[..., Any]) -> Any:
 
 
 def _tensor(leaf: Any) -> Any:
-    return read(leaf) if isinstance(leaf, Readable) else idle(Tensor, constant(leaf).value)
+    return read(leaf) if isinstance(leaf, TensorLike) else idle(Tensor, constant(leaf).value)

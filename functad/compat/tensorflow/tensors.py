@@ -13,7 +13,7 @@ from functad.compat.tensorflow.dtypes import TensorShape, numpy_dtype
 from functad.compat.tensorflow.names import named
 from functad.compat.tensorflow.slices import IndexedSlices
 from functad.eager.containers import mapped
-from functad.eager.models.readable import Readable, read
+from functad.eager.models.tensor_like import TensorLike, read
 from functad.expressions.spec import dtype_of
 from functad.places import here
 from functad.primitives.elementwise.conversion import COPY
@@ -125,7 +125,7 @@ def as_tensor(value: Any, dtype: Any = None) -> Any:
 def _holds_tensor(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return any(map(_holds_tensor, value))
-    return isinstance(value, (Recorded, Readable))
+    return isinstance(value, (Recorded, TensorLike))
 
 
 def _common_dtype(values: Iterable[Any]) -> Any:
@@ -135,7 +135,7 @@ def _common_dtype(values: Iterable[Any]) -> Any:
             found = _common_dtype(value)
             if found is not None:
                 return found
-        elif isinstance(value, (Recorded, Readable)):
+        elif isinstance(value, (Recorded, TensorLike)):
             return dtype_of(read(value))
     return None
 
@@ -159,7 +159,7 @@ def operands(*values: Any) -> list[Any]:
     if all(isinstance(value, Recorded) for value in values):
         return list(values)
     dtype = _common_dtype(values)
-    return [as_tensor(v, None if dtype is None or isinstance(v, (Recorded, Readable)) else _taken(v, dtype)) for v in values]
+    return [as_tensor(v, None if dtype is None or isinstance(v, (Recorded, TensorLike)) else _taken(v, dtype)) for v in values]
 
 
 def _taken(value: Any, dtype: Any) -> Any:
@@ -201,7 +201,7 @@ def identity(input: Any, name: str | None = None) -> Any:
 @named("is_tensor")
 def is_tensor(x: Any) -> bool:
     """Say whether something is a Tensor or a Variable."""
-    return isinstance(x, (Recorded, Readable, IndexedSlices))
+    return isinstance(x, (Recorded, TensorLike, IndexedSlices))
 
 
 named("Tensor")(functad.Tensor)  # `isinstance(x, tf.Tensor)` holds for every Tensor

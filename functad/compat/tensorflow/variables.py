@@ -12,7 +12,7 @@ from functad.compat.tensorflow.dtypes import TensorShape, numpy_dtype
 from functad.compat.tensorflow.names import named
 from functad.compat.tensorflow.slices import IndexedSlices
 from functad.compat.tensorflow.tensors import Tensor, as_tensor, tensor_of
-from functad.eager.models.readable import Readable, read
+from functad.eager.models.tensor_like import TensorLike, read
 
 
 @named("Variable")
@@ -51,7 +51,7 @@ class Variable(functad.Variable):
         aggregation: Any = None,
         shape: Any = None,
     ) -> None:
-        given = initial_value() if callable(initial_value) and not isinstance(initial_value, Readable) else initial_value
+        given = initial_value() if callable(initial_value) and not isinstance(initial_value, TensorLike) else initial_value
         value = None if given is None else as_tensor(given, None if dtype is None else numpy_dtype(dtype))
         super().__init__(value, trainable, f"{name or 'Variable'}:0")
         self.constraint = constraint

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from functad.eager.models.module import Module, walk
-from functad.eager.models.readable import read, refuse_foreign_rules
+from functad.eager.models.module import Module, parts_of
+from functad.eager.models.tensor_like import read, refuse_foreign_rules
 from functad.eager.models.variable import Variable, standing_in
 from functad.errors import StateError
 from functad.expressions.spec import shape_of
@@ -34,7 +34,7 @@ def values_of(module: Any, trainable: bool | None = None) -> dict[str, Any]:
         {'bias': (1,), 'kernel': (2, 1)}
     """
     wanted = (True, False) if trainable is None else (trainable,)
-    return {path: v.copied() for path, v in walk(module) if isinstance(v, Variable) and v.trainable in wanted}
+    return {path: v.copied() for path, v in parts_of(module) if isinstance(v, Variable) and v.trainable in wanted}
 
 
 def functional_call(module: Any, values: Mapping[str, Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -81,7 +81,7 @@ def functional_call(module: Any, values: Mapping[str, Any], /, *args: Any, **kwa
             f"functional_call with values that are a {type(values).__name__}, at {here()}: the second argument must be a dict "
             f"by the paths of Variables, as functad.values_of(module) returns it."
         )
-    found = {path: variable for path, variable in walk(owner) if isinstance(variable, Variable)}
+    found = {path: variable for path, variable in parts_of(owner) if isinstance(variable, Variable)}
     wrong = [f"{path!r} is no Variable of it" for path in values if path not in found]
     given = [(found[path], _own(value, found[path])) for path, value in values.items() if path in found]
     wrong += [

@@ -123,7 +123,7 @@ class Module:
     @property
     def variables(self) -> tuple[Variable, ...]:
         """The Variables in the module and its modules, its own first, by the names of the attributes."""
-        return tuple(found for _, found in walk(self) if isinstance(found, Variable))
+        return tuple(found for _, found in parts_of(self) if isinstance(found, Variable))
 
     @property
     def trainable_variables(self) -> tuple[Variable, ...]:
@@ -138,7 +138,7 @@ class Module:
     @property
     def submodules(self) -> tuple[Module, ...]:
         """The modules in the module and in these, in the order in which they are walked."""
-        return tuple(found for _, found in walk(self) if isinstance(found, Module) and found is not self)
+        return tuple(found for _, found in parts_of(self) if isinstance(found, Module) and found is not self)
 
     @property
     def trainable(self) -> bool:
@@ -168,7 +168,7 @@ class Module:
             _freeze(value, frozen=True)
 
     def __repr__(self) -> str:
-        found = [(path, v) for path, v in walk(self) if isinstance(v, Variable)]
+        found = [(path, v) for path, v in parts_of(self) if isinstance(v, Variable)]
         kind = type(self).__name__
         if not found:
             return f"{kind} without Variables"
@@ -193,7 +193,7 @@ def _counted(count: int, what: str) -> str:
 
 
 def _freeze(root: Any, frozen: bool) -> None:
-    for _, found in walk(root):
+    for _, found in parts_of(root):
         if isinstance(found, Variable):
             found.freeze(frozen)
         elif isinstance(found, Module):
@@ -217,7 +217,7 @@ class NameScope:
         self._open.pop().__exit__(None, None, None)
 
 
-def walk(root: Any) -> Iterator[tuple[str, Any]]:
+def parts_of(root: Any) -> Iterator[tuple[str, Any]]:
     """Return the parts of a module, or of a container of modules and Variables, as pairs of attribute path and object.
 
     Objects are Variables, modules (the root too, with an empty path), and those with a method `__functad_state__`. The steps of

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad.eager.models.array_files import Entry, check_name, opened, write_arrays
-from functad.eager.models.module import walk
+from functad.eager.models.module import parts_of
 from functad.eager.models.variable import Variable
 from functad.errors import StateError
 from functad.expressions.spec import dtype_of, shape_of
@@ -68,7 +68,7 @@ _BUILD = "Layers that take their shape from the first call have to be called onc
 
 
 def _entries(module: Any) -> Iterator[tuple[str, Any]]:
-    for path, found in walk(module):
+    for path, found in parts_of(module):
         if isinstance(found, Variable):
             yield path, found.copied()
         elif _has_state(found):
@@ -109,7 +109,7 @@ def restore(module: Any, path: str | os.PathLike[str] | Mapping[str, Any]) -> No
         given: Any = nullcontext({key: _given(np.asarray(value)) for key, value in path.items()})
     else:
         given = opened(Path(path))
-    found = list(walk(module))
+    found = list(parts_of(module))
     variables = {key: variable for key, variable in found if isinstance(variable, Variable)}
     with given as entries:
         wrong: list[str] = []

@@ -11,7 +11,7 @@ from weakref import ref
 
 import numpy as np
 
-from functad.eager.models.readable import Readable, read, refuse_foreign_rules
+from functad.eager.models.tensor_like import TensorLike, read, refuse_foreign_rules
 from functad.eager.tape.recorder import ACTIVE, Stamp, note_assigned
 from functad.errors import AbstractValueError, AssignmentError, InputError, UnconnectedWarning
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
@@ -68,7 +68,7 @@ def reading() -> Iterator[list[Any]]:
         yield found
 
 
-class Variable(Readable):
+class Variable(TensorLike):
     """A value that changes by assignment; tapes and the implicit gradient functions differentiate by it.
 
     Wherever it is used it stands for a Tensor of its present value. What was computed from it before an assignment keeps the
@@ -100,7 +100,7 @@ class Variable(Readable):
     _cut: Any = None
 
     def __init__(self, initial: Any, trainable: bool | None = None, name: str | None = None, dtype: Any = None) -> None:
-        value = initial() if callable(initial) and not isinstance(initial, Readable) else initial
+        value = initial() if callable(initial) and not isinstance(initial, TensorLike) else initial
         if value is None:
             raise ValueError(f"a Variable needs an initial value, at {here()}: Variable(np.zeros(shape)).")
         value = read(value)
@@ -340,7 +340,7 @@ for _name, _symbol in (
     setattr(Variable, f"__i{_name}__", _refuse_in_place(_symbol, _method))
 
 
-class VariablePart(Readable):
+class VariablePart(TensorLike):
     """`v[i]`: the elements as a Tensor, and what assigns to them."""
 
     __slots__ = ("_index", "_tensor", "_variable")

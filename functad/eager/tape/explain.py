@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from functad.eager.models.readable import read
+from functad.eager.models.tensor_like import read
 from functad.eager.models.variable import Variable
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import line_of

@@ -26,9 +26,9 @@ from weakref import WeakSet, ref
 
 import numpy as np
 
-from functad.eager.models.readable import refuse_foreign_rules
+from functad.eager.models.tensor_like import refuse_foreign_rules
 from functad.eager.tape.equations import TapeEquations
-from functad.eager.tape.nesting import has_value, refuse_within
+from functad.eager.tape.inner_traces import has_value, refuse_within
 from functad.eager.tape.pruning import STEP, Schedule, still_there
 from functad.expressions.spec import is_float_array
 from functad.places import here, user_frame

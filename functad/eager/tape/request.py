@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from functad.eager import containers
-from functad.eager.models.readable import Readable, read, refuse_foreign_rules
+from functad.eager.models.tensor_like import TensorLike, read, refuse_foreign_rules
 from functad.eager.tape.explain import explain_missing
-from functad.eager.tape.nesting import refuse_within
+from functad.eager.tape.inner_traces import refuse_within
 from functad.errors import InputError, NoPathError, SourceError, StructureError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.places import here
@@ -71,7 +71,7 @@ def leaves_of(tree: Any, what: str, *, plain: bool = False) -> tuple[list[tuple[
     pairs = list(zip(leaves, structure.paths(what), strict=True))
     for leaf, path in pairs:
         allowed = _is_plain(leaf, "biufc" if plain else "biu") if plain or what in _RESULTS else False
-        if not isinstance(leaf, (Recorded, Readable)) and not allowed:
+        if not isinstance(leaf, (Recorded, TensorLike)) and not allowed:
             raise SourceError(f"{path} is a {type(leaf).__name__}, at {here()}: {_cure(leaf, what)}")
     return pairs, structure
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.eager.models.readable import read
+from functad.eager.models.tensor_like import read
 from functad.eager.models.variable import Variable
 from functad.eager.tape.pruning import still_there
 from functad.eager.tape.recorder import EagerRecorder
@@ -17,7 +17,7 @@ from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.batch import lowest
 
 
-class Portion:
+class TapeSlice:
     """The part of a list, which several tapes share, that one of them may ask for."""
 
     _recorder: EagerRecorder | None

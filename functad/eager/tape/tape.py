@@ -9,7 +9,7 @@ from weakref import ref
 
 import numpy as np
 
-from functad.eager.models.readable import read
+from functad.eager.models.tensor_like import read
 from functad.eager.models.variable import Variable
 from functad.eager.tape import request as requests
 from functad.eager.tape.explain import explain_missing
@@ -17,7 +17,7 @@ from functad.eager.tape.jacobian import BatchJacobianRequest, JacobianRequest
 from functad.eager.tape.list import expressions
 from functad.eager.tape.recorder import ACTIVE, EagerRecorder, Stamp, lift_given, shared_recorder
 from functad.eager.tape.request import UnconnectedGradients
-from functad.eager.tape.slice import Portion
+from functad.eager.tape.slice import TapeSlice
 from functad.eager.tape.walk import cotangents_at, raised
 from functad.errors import InputError, SourceError, TapeError, TapeStateError
 from functad.expressions.spec import dtype_of
@@ -28,7 +28,7 @@ _NEVER_ENTERED = "this tape was never entered, so nothing is recorded: compute i
 _SPENT = "this tape has given its gradient already, and what it recorded is gone: GradientTape(persistent=True) keeps it"
 
 
-class GradientTape(Portion):
+class GradientTape(TapeSlice):
     """Record what is done to watched Tensors and to Variables, and give derivatives of the results.
 
     A derivative is `None` where no recorded path leads from the source to the target; `explain` says why. Non-scalar targets,

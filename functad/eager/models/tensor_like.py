@@ -72,7 +72,7 @@ def _operator(name: str) -> Callable[..., Any]:
 _PLAIN_KINDS = frozenset({np.ndarray, np.float64, float, int, Tensor})
 
 
-class Readable:
+class TensorLike:
     """Operators, NumPy's protocols and the attributes of arrays, all of them of the Tensor that is read."""
 
     __slots__ = ("__weakref__",)
@@ -151,4 +151,4 @@ _PLAIN = ["neg", "pos", "abs", "invert", "round", "contains", "lt", "le", "gt", 
 _BINARY = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "divmod", "and", "or", "xor", "lshift", "rshift"]
 
 for _name in (*_PLAIN, *_BINARY, *("r" + _name for _name in _BINARY)):
-    setattr(Readable, f"__{_name}__", _operator(f"__{_name}__"))
+    setattr(TensorLike, f"__{_name}__", _operator(f"__{_name}__"))
