@@ -266,9 +266,8 @@ class Examination:
 
     def check_arguments(self) -> None:
         """The arguments are as they were."""
-        for i, (x, before) in enumerate(zip(self.inputs, self.before, strict=True)):
-            if not np.array_equal(x, before):
-                raise DisagreementError(f"x{i} was {before!r} and is {x!r}")
+        check_unchanged(self.inputs, self.before)
+        for i, x in enumerate(self.inputs):
             if isinstance(x, np.ndarray) and x.flags.writeable != self.writeable[i]:
                 raise DisagreementError(f"x{i} is writeable: {x.flags.writeable}")
 
@@ -312,6 +311,13 @@ def like(x: Any, values: Any) -> Any:
     made = copy_alike(x)
     made[...] = values
     return made
+
+
+def check_unchanged(inputs: Sequence[Any], before: Sequence[Any]) -> None:
+    """Raise unless the inputs hold what they held before."""
+    for i, (x, copy) in enumerate(zip(inputs, before, strict=True)):
+        if not np.array_equal(x, copy):
+            raise DisagreementError(f"x{i} was {copy!r} and is {x!r}")
 
 
 def compare(found: Sequence[Any], expected: Sequence[Any], tolerance: float) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.testing.programs.text import Impossible
+from functad.testing.programs.text import Impossible, listed
 
 Choose = Callable[[int], int]
 """`choose(n)` returns one of `0 ... n - 1`: all that is random in a program goes through it."""
@@ -64,6 +64,10 @@ class Draft:
         if not options:
             raise Impossible
         return options[self.choose(len(options))]
+
+    def way(self, table: str) -> str:
+        """Return one of the expressions of a table, as `listed` reads it."""
+        return str(self.one(listed(table)))
 
     def operand(self, where: Callable[[Any], bool] = lambda value: True) -> str:
         """Return the name of a value that fulfils a condition: most often the newest."""

@@ -6,6 +6,7 @@ import numpy as np
 
 from functad.primitives.entry import ENTRIES
 from functad.testing.programs.drafts import Draft, broadcasts, line
+from functad.testing.programs.text import listed
 
 # Elementwise
 
@@ -110,17 +111,10 @@ def transposed(d: Draft) -> str:
     for i in range(ndim - 1, 0, -1):
         j = d.choose(i + 1)
         order[i], order[j] = order[j], order[i]
-    return str(
-        d.one(
-            [
-                f"{a}.T",
-                f"np.transpose({a}, {tuple(order)})",
-                f"np.swapaxes({a}, {d.axis(ndim)}, {d.axis(ndim)})",
-                f"np.moveaxis({a}, {d.axis(ndim)}, {d.axis(ndim)})",
-                f"np.matrix_transpose({a})",
-            ]
-        )
-    )
+    return d.way(f"""
+        {a}.T; np.transpose({a}, {tuple(order)}); np.swapaxes({a}, {d.axis(ndim)}, {d.axis(ndim)})
+        np.moveaxis({a}, {d.axis(ndim)}, {d.axis(ndim)}); np.matrix_transpose({a})
+    """)
 
 
 @line("shaping")
@@ -128,21 +122,15 @@ def stretched(d: Draft) -> str:
     """Axes added, removed, broadcast or repeated."""
     a = d.array(0)
     ndim = np.ndim(d.space[a])
-    ways = [f"np.expand_dims({a}, 0)", f"np.atleast_2d({a})", f"np.tile({a}, 2)", f"np.squeeze({a})", f"np.ravel({a})"]
-    ways += [
-        f"np.broadcast_to({a}, {(2, *np.shape(d.space[a]))})",
-        f"{a}.flatten()",
-        f"np.repeat({a}, 2)",
-        f"{a} + np.zeros(2)[:, None]",
-    ]
+    ways = listed(f"""
+        np.expand_dims({a}, 0); np.atleast_2d({a}); np.tile({a}, 2); np.squeeze({a}); np.ravel({a})
+        np.broadcast_to({a}, {(2, *np.shape(d.space[a]))}); {a}.flatten(); np.repeat({a}, 2); {a} + np.zeros(2)[:, None]
+    """)
     if ndim:
         axis = d.axis(ndim)
-        ways += [
-            f"np.repeat({a}, 2, axis={axis})",
-            f"np.flip({a}, {axis})",
-            f"np.roll({a}, 1, axis={axis})",
-            f"np.roll({a}, -2)",
-        ]
+        ways += listed(f"""
+            np.repeat({a}, 2, axis={axis}); np.flip({a}, {axis}); np.roll({a}, 1, axis={axis}); np.roll({a}, -2)
+        """)
         ways += [f"np.pad({a}, 1, mode={mode!r})" for mode in ("constant", "edge", "wrap", "reflect")]
         ways += [f"np.tril({a})", f"np.triu({a}, 1)", f"np.delete({a}, 0, axis={axis})", f"np.insert({a}, 1, 0.5, axis={axis})"]
     return str(d.one(ways))
@@ -174,13 +162,10 @@ def gathered(d: Draft) -> str:
     picks = [d.choose(length) - d.choose(2) * length for _ in range(1 + d.choose(4))]
     axis = d.axis(value.ndim)
     along = value.shape[axis]
-    ways = [
-        f"{a}[{picks}]",
-        f"{a}[..., {[d.choose(value.shape[-1]), 0]}]",
-        f"np.take({a}, {[d.choose(along), -1]}, axis={axis})",
-        f"{a}[np.array({picks})[:, None], ...]",
-        f"np.take({a}, {picks}, mode='wrap')",
-    ]
+    ways = listed(f"""
+        {a}[{picks}]; {a}[..., {[d.choose(value.shape[-1]), 0]}]; np.take({a}, {[d.choose(along), -1]}, axis={axis})
+        {a}[np.array({picks})[:, None], ...]; np.take({a}, {picks}, mode='wrap')
+    """)
     if not d.ties(a):
         ways += [
             f"np.take_along_axis({a}, np.argsort({a}, axis={axis}), axis={axis})",
@@ -196,16 +181,9 @@ def masked(d: Draft) -> str:
     """Indexing by a mask of the values."""
     a = d.array()
     d.value_dependent = True
-    return str(
-        d.one(
-            [
-                f"{a}[{a} > 0]",
-                f"{a}[np.nonzero({a} < 0.5)]",
-                f"np.extract({a} > -0.5, {a})",
-                f"np.compress([True], {a}, axis=0)",
-            ]
-        )
-    )
+    return d.way(f"""
+        {a}[{a} > 0]; {a}[np.nonzero({a} < 0.5)]; np.extract({a} > -0.5, {a}); np.compress([True], {a}, axis=0)
+    """)
 
 
 # Choosing
@@ -216,18 +194,12 @@ def chosen(d: Draft) -> str:
     """A choice by value."""
     a = d.operand()
     b = d.operand(lambda value: broadcasts(value, d.space[a]))
-    ways = [
-        f"np.where({a} > 0.1, {a}, {b})",
-        f"np.where({a} > 0, np.sqrt({a}), {b})",
-        f"np.where({a} != 0, np.sin({a}) / {a}, 1.0)",
-        f"np.maximum({a}, {b})",
-        f"np.clip({a}, -0.70037, 0.90037)",
-        f"np.minimum({a}, 0.3)",
-        f"np.select([{a} > 1, {a} > 0], [{b}, {a} * 2], 0.5)",
-        f"np.where({a} > 0.1, np.log(np.where({a} > 0.1, {a}, 1.0)), {b})",
-        f"np.clip({a}, {b} - 1, {b} + 1)",
-    ]
-    return str(d.one(ways))
+    return d.way(f"""
+        np.where({a} > 0.1, {a}, {b}); np.where({a} > 0, np.sqrt({a}), {b}); np.where({a} != 0, np.sin({a}) / {a}, 1.0)
+        np.maximum({a}, {b}); np.clip({a}, -0.70037, 0.90037); np.minimum({a}, 0.3)
+        np.select([{a} > 1, {a} > 0], [{b}, {a} * 2], 0.5); np.where({a} > 0.1, np.log(np.where({a} > 0.1, {a}, 1.0)), {b})
+        np.clip({a}, {b} - 1, {b} + 1)
+    """)
 
 
 # Joining
@@ -240,20 +212,12 @@ def joined(d: Draft) -> str:
     ndim, shape = np.ndim(d.space[a]), np.shape(d.space[a])
     b = d.operand(lambda value: np.shape(value) == shape)
     axis = d.axis(ndim)
-    ways = [
-        f"np.concatenate([{a}, {b}], axis={axis})",
-        f"np.stack([{a}, {b}, {a}], axis={axis})",
-        f"np.vstack([{a}, {b}])",
-        f"np.hstack(({a}, {b}))",
-        f"np.append({a}, {b})",
-        f"np.block([{a}, {b}])",
-        f"np.array_split({a}, 2, axis={axis})",
-        f"np.column_stack([{a}, {b}])",
-        f"np.dstack([{a}, {b}])",
-        f"np.concatenate([{a}, np.zeros({shape})], axis={axis})",
-        f"np.meshgrid({a}.ravel(), {b}.ravel()[:2])",
-    ]
-    return str(d.one(ways))
+    return d.way(f"""
+        np.concatenate([{a}, {b}], axis={axis}); np.stack([{a}, {b}, {a}], axis={axis}); np.vstack([{a}, {b}])
+        np.hstack(({a}, {b})); np.append({a}, {b}); np.block([{a}, {b}]); np.array_split({a}, 2, axis={axis})
+        np.column_stack([{a}, {b}]); np.dstack([{a}, {b}]); np.concatenate([{a}, np.zeros({shape})], axis={axis})
+        np.meshgrid({a}.ravel(), {b}.ravel()[:2])
+    """)
 
 
 # Products
@@ -268,13 +232,10 @@ def product(d: Draft) -> str:
     if ndim == 1:
         name = d.one(["dot", "inner", "outer", "vdot", "kron", "convolve", "correlate", "matmul"])
         return f"np.{name}({a}, {b})"
-    ways = [f"{a} @ np.swapaxes({b}, -1, -2)", f"np.matmul(np.swapaxes({a}, -2, -1), {b})", f"np.inner({a}, {b})"]
-    ways += [
-        f"np.tensordot({a}, {b}, {ndim})",
-        f"np.tensordot({a}, {b}, ([0], [0]))",
-        f"{a} @ np.ones({shape[-1]})",
-        f"np.vdot({a}, {b})",
-    ]
+    ways = listed(f"""
+        {a} @ np.swapaxes({b}, -1, -2); np.matmul(np.swapaxes({a}, -2, -1), {b}); np.inner({a}, {b})
+        np.tensordot({a}, {b}, {ndim}); np.tensordot({a}, {b}, ([0], [0])); {a} @ np.ones({shape[-1]}); np.vdot({a}, {b})
+    """)
     ways += [f"np.dot({a}, {b}.T)"] if ndim == 2 else [f"{a} @ np.swapaxes({b}[0], -1, -2)", f"np.linalg.vecdot({a}, {b})"]
     return str(d.one(ways))
 
@@ -308,16 +269,11 @@ def matrix(d: Draft) -> str:
     inner = d.within(a, -1.5, 1.5)
     square = f"np.matmul(np.swapaxes({inner}, -1, -2), {inner}) / 4 + np.diag(np.arange(1.0, {n + 1}))"
     ways = [f"np.linalg.{name}({square})" for name in ("inv", "det", "eigvalsh", "cholesky", "slogdet", "pinv")]
-    ways += [
-        f"np.linalg.solve({square}, np.swapaxes({a}, -1, -2)[..., :1])",
-        f"np.linalg.matrix_power({square}, {d.one([2, 3, -1])})",
-    ]
-    ways += [
-        f"np.linalg.eigh({square})[0]",
-        f"np.linalg.svd({square}, compute_uv=False)",
-        f"np.trace({square}, axis1=-2, axis2=-1)",
-    ]
-    ways += [f"np.linalg.qr({square})", f"np.linalg.norm({square}, axis=(-2, -1))"]
+    ways += listed(f"""
+        np.linalg.solve({square}, np.swapaxes({a}, -1, -2)[..., :1]); np.linalg.matrix_power({square}, {d.one([2, 3, -1])})
+        np.linalg.eigh({square})[0]; np.linalg.svd({square}, compute_uv=False); np.trace({square}, axis1=-2, axis2=-1)
+        np.linalg.qr({square}); np.linalg.norm({square}, axis=(-2, -1))
+    """)
     ways += [f"np.linalg.cond({square})"] if np.linalg.cond in ENTRIES else []
     return str(d.one(ways))
 

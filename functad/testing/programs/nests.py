@@ -16,8 +16,9 @@ from functad.testing.programs.checks import (
     Finding,
     NothingToCompare,
     as_list,
+    check_unchanged,
     checked,
-    dtype_of,
+    compare,
     like,
     plain,
 )
@@ -236,18 +237,13 @@ class NestExamination:
 
     def check_arguments(self) -> None:
         """The arguments are as they were."""
-        for i, (x, before) in enumerate(zip(self.inputs, self.before, strict=True)):
-            if not np.array_equal(x, before):
-                raise DisagreementError(f"x{i} was {before!r} and is {x!r}")
+        check_unchanged(self.inputs, self.before)
 
 
 def _agree(found: Sequence[Any], expected: Sequence[Any]) -> None:
     """Compare arrays; NaN in both is no comparison."""
-    if len(found) != len(expected):
-        raise DisagreementError(f"{len(found)} results, not {len(expected)}")
+    compare(found, expected, np.inf)
     for i, (a, b) in enumerate(zip(found, expected, strict=True)):
-        if np.shape(a) != np.shape(b) or dtype_of(a) != dtype_of(b):
-            raise DisagreementError(f"result {i} is {dtype_of(a)}{np.shape(a)}, not {dtype_of(b)}{np.shape(b)}")
         known = np.isfinite(b)
         size = 1.0 + float(np.max(np.abs(b), initial=0.0, where=known))
         if not np.all((np.abs(a - b) <= 1e-7 * size) | ~known):

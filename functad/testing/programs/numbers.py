@@ -5,65 +5,38 @@ from __future__ import annotations
 import numpy as np
 
 from functad.testing.programs.drafts import Draft, broadcasts, line, statement
-from functad.testing.programs.text import Impossible
+from functad.testing.programs.text import Impossible, listed
 
-NUMBERS = (
-    "2.0",
-    "0.5",
-    "3",
-    "True",
-    "np.float64(0.5)",
-    "np.float32(1.5)",
-    "np.int64(2)",
-    "np.array(0.5)",
-    "1j",
-    "np.bool_(True)",
-)
+NUMBERS = listed("""
+    2.0; 0.5; 3; True; np.float64(0.5); np.float32(1.5); np.int64(2); np.array(0.5); 1j; np.bool_(True)
+""")
 """Constants of all types."""
 
-# fmt: off
-UNARY = (
-    "abs", "absolute", "negative", "positive", "square", "sqrt", "exp", "sin", "floor", "sign", "squeeze", "transpose",
-    "ravel", "real", "imag", "conj", "isfinite", "atleast_1d", "sum", "mean", "max", "min", "prod", "cumsum", "copy",
-    "nan_to_num", "ndim", "size", "real_if_close", "angle", "fabs", "reciprocal", "std", "var", "median", "any", "all",
-    "round", "zeros_like", "ones_like", "argmax", "sort", "diff", "flip", "expm1", "log1p", "cbrt", "signbit", "trunc",
-    "rint", "degrees", "spacing", "isnan", "i0", "sinc", "ptp",
-)
-# fmt: on
-# fmt: off
-BINARY = (
-    "add", "subtract", "multiply", "divide", "power", "maximum", "minimum", "fmax", "hypot", "arctan2", "copysign",
-    "logaddexp", "heaviside", "fmod", "float_power", "dot", "inner", "outer", "vdot", "matmul", "logical_and", "greater",
-    "less", "equal", "not_equal", "remainder", "true_divide", "floor_divide", "kron", "isclose", "allclose", "nextafter",
-)
-# fmt: on
+UNARY = listed("""
+    abs; absolute; negative; positive; square; sqrt; exp; sin; floor; sign; squeeze; transpose; ravel; real; imag; conj
+    isfinite; atleast_1d; sum; mean; max; min; prod; cumsum; copy; nan_to_num; ndim; size; real_if_close; angle; fabs
+    reciprocal; std; var; median; any; all; round; zeros_like; ones_like; argmax; sort; diff; flip; expm1; log1p; cbrt
+    signbit; trunc; rint; degrees; spacing; isnan; i0; sinc; ptp
+""")
+BINARY = listed("""
+    add; subtract; multiply; divide; power; maximum; minimum; fmax; hypot; arctan2; copysign; logaddexp; heaviside; fmod
+    float_power; dot; inner; outer; vdot; matmul; logical_and; greater; less; equal; not_equal; remainder; true_divide
+    floor_divide; kron; isclose; allclose; nextafter
+""")
 STEEP = ("sqrt", "cbrt", "power", "float_power", "**")
 """What is infinitely steep at 0: where that meets a slope of 0 by two ways, reverse mode has the difference of infinities."""
 
 ORDERING = ("sort", "median")
 """What has no derivative where elements are equal."""
 
-TESTS = (
-    "isinstance({0}, float)",
-    "isinstance({0}, np.ndarray)",
-    "isinstance({0}, np.floating)",
-    "isinstance({0}, np.generic)",
-    "isinstance({0}, (int, float))",
-    "isinstance({0}, __import__('numbers').Number)",
-    "isinstance({0}, __import__('numbers').Real)",
-    "np.isscalar({0})",
-    "np.ndim({0}) == 0",
-    "hasattr({0}, '__len__')",
-    "np.isrealobj({0})",
-    "np.result_type({0}, np.float32) == np.float32",
-    "isinstance({0}, np.float64)",
-    "callable({0})",
-    "isinstance({0}, __import__('collections').abc.Sequence)",
-    "isinstance({0}, bool)",
-    "np.issubdtype(np.asarray({0}, like={0}).dtype, np.float32)",
-    "{0} > 0.1",
-    "bool(np.all({0} > 0.1))",
-)
+TESTS = listed("""
+    isinstance({0}, float); isinstance({0}, np.ndarray); isinstance({0}, np.floating); isinstance({0}, np.generic)
+    isinstance({0}, (int, float)); isinstance({0}, __import__('numbers').Number)
+    isinstance({0}, __import__('numbers').Real); np.isscalar({0}); np.ndim({0}) == 0; hasattr({0}, '__len__')
+    np.isrealobj({0}); np.result_type({0}, np.float32) == np.float32; isinstance({0}, np.float64); callable({0})
+    isinstance({0}, __import__('collections').abc.Sequence); isinstance({0}, bool)
+    np.issubdtype(np.asarray({0}, like={0}).dtype, np.float32); {0} > 0.1; bool(np.all({0} > 0.1))
+""")
 """What a program may take a branch by."""
 
 
@@ -117,36 +90,14 @@ def converted(d: Draft) -> str:
     """A value in another type."""
     a = d.operand()
     b = d.operand(lambda value: broadcasts(value, d.space[a]))
-    ways = [
-        f"{a}.astype(np.float32)",
-        f"{a} * np.ones(2, np.float32)",
-        f"{a}[()]",
-        f"np.float32(2) * {a}",
-        f"round({a}, 1) + {a}",
-    ]
-    ways += [f"np.stack([{a}, {b}])", f"np.result_type({a}, {b}).type(0.5) * {a}", f"np.array([0.5, 1.5], {a}.dtype) * {a}"]
-    ways += [
-        f"sum([{a}, {b}])",
-        f"max({a}, {b})",
-        f"pow({a}, 2)",
-        f"abs({a})",
-        f"-{a}",
-        f"divmod({a}, 1)[1]",
-        f"{a}.item() * {b}",
-    ]
-    ways += [f"np.full(2, 0.5) * {a}", f"np.linspace({a}, 1.0, 3)", f"np.concatenate([np.ravel({a}), np.ravel({b})])"]
-    ways += [
-        f"np.where({a} > 0, {a}, {d.one(NUMBERS)})",
-        f"np.clip({a}, {d.one(NUMBERS[:3])}, None)",
-        f"np.interp({a}, [0, 1], [2, 3])",
-    ]
-    ways += [
-        f"np.full_like({a}, 0.5) + {b}",
-        f"np.asarray({a}, like={a})",
-        f"np.float64(0.5) ** {a}",
-        f"{a}.real",
-        f"{a}.imag + {b}",
-    ]
+    ways = listed(f"""
+        {a}.astype(np.float32); {a} * np.ones(2, np.float32); {a}[()]; np.float32(2) * {a}; round({a}, 1) + {a}
+        np.stack([{a}, {b}]); np.result_type({a}, {b}).type(0.5) * {a}; np.array([0.5, 1.5], {a}.dtype) * {a}
+        sum([{a}, {b}]); max({a}, {b}); pow({a}, 2); abs({a}); -{a}; divmod({a}, 1)[1]; {a}.item() * {b}
+        np.full(2, 0.5) * {a}; np.linspace({a}, 1.0, 3); np.concatenate([np.ravel({a}), np.ravel({b})])
+        np.where({a} > 0, {a}, {d.one(NUMBERS)}); np.clip({a}, {d.one(NUMBERS[:3])}, None); np.interp({a}, [0, 1], [2, 3])
+        np.full_like({a}, 0.5) + {b}; np.asarray({a}, like={a}); np.float64(0.5) ** {a}; {a}.real; {a}.imag + {b}
+    """)
     text = str(d.one(ways))
     d.value_dependent |= text.startswith("max(") or ".item()" in text
     return text
@@ -168,27 +119,12 @@ def counted(d: Draft) -> str:
     m = d.one(d.masks[::-1])
     a = d.operand(lambda value: broadcasts(value, d.space[m]))
     other = d.one([name for name in d.masks if broadcasts(d.space[name], d.space[m])])
-    ways = [f"np.where({m}, {a}, {a} ** 2)", f"np.where(~{m}, {a}, 0.5)", f"np.where({m} & {other}, {a}, -{a})", f"{a} * {m}"]
-    ways += [
-        f"({m} + {other}) * {a}",
-        f"np.where({m} ^ {other}, 1.0, {a})",
-        f"np.where(np.logical_not({m}), {a}, 2)",
-        f"{m} * 0.5 + {a}",
-    ]
-    ways += [
-        f"np.sum({m}) * {a}",
-        f"np.mean({m}) * {a}",
-        f"{a} ** {m}",
-        f"np.select([{m}, {other}], [{a}, 2.0], 0)",
-        f"np.add({m}, {a})",
-    ]
-    ways += [
-        f"np.add({m}, {other}) * {a}",
-        f"({m} | {other}).astype(float) * {a}",
-        f"({m} == {other}) * {a}",
-        f"{a}[{m}]",
-        f"-({m} * {a})",
-    ]
+    ways = listed(f"""
+        np.where({m}, {a}, {a} ** 2); np.where(~{m}, {a}, 0.5); np.where({m} & {other}, {a}, -{a}); {a} * {m}
+        ({m} + {other}) * {a}; np.where({m} ^ {other}, 1.0, {a}); np.where(np.logical_not({m}), {a}, 2); {m} * 0.5 + {a}
+        np.sum({m}) * {a}; np.mean({m}) * {a}; {a} ** {m}; np.select([{m}, {other}], [{a}, 2.0], 0); np.add({m}, {a})
+        np.add({m}, {other}) * {a}; ({m} | {other}).astype(float) * {a}; ({m} == {other}) * {a}; {a}[{m}]; -({m} * {a})
+    """)
     text = str(d.one(ways))
     d.value_dependent |= text.endswith("]")
     return text
@@ -199,22 +135,11 @@ def compared(d: Draft) -> None:
     """A truth value, or several."""
     a = d.operand()
     b = d.one(["0.1", "1", "0", d.operand(lambda value: broadcasts(value, d.space[a]))])
-    ways = [
-        f"{a} < {b}",
-        f"{b} >= {a}",
-        f"np.abs({a}) < {b}",
-        f"np.greater({a}, {b})",
-        f"np.isfinite({a})",
-        f"{a} != {b}",
-        f"{a} == {a}",
-    ]
-    ways += [
-        f"({a} < {b}) & ({a} > -1)",
-        f"~({a} < {b})",
-        f"np.logical_or({a} < {b}, {a} > 1)",
-        f"np.subtract({a}, 1) < 0",
-        f"np.isclose({a}, {b})",
-    ]
+    ways = listed(f"""
+        {a} < {b}; {b} >= {a}; np.abs({a}) < {b}; np.greater({a}, {b}); np.isfinite({a}); {a} != {b}; {a} == {a}
+        ({a} < {b}) & ({a} > -1); ~({a} < {b}); np.logical_or({a} < {b}, {a} > 1); np.subtract({a}, 1) < 0
+        np.isclose({a}, {b})
+    """)
     text = d.one(ways)
     value = d.value(text)
     if not isinstance(value, (bool, np.bool_, np.ndarray)):

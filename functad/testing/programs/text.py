@@ -12,6 +12,16 @@ class Impossible(Exception):  # noqa: N818 - it is no error: another line is dra
     """What was drawn does not fit the values at hand."""
 
 
+def listed(table: str) -> list[str]:
+    """Return the entries of a table: several in a line, between semicolons.
+
+    Example:
+        >>> listed("np.sin(x); abs(x)")
+        ['np.sin(x)', 'abs(x)']
+    """
+    return [text.strip() for text in re.split(r"[;\n]", table) if text.strip()]
+
+
 def literal(value: Any) -> str:
     """Return the source text of an argument of a call.
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from functad.testing.programs.drafts import FAMILIES, Draft, line, statement
-from functad.testing.programs.text import Impossible
+from functad.testing.programs.text import Impossible, listed
 
 ORDERS = ("C", "F", "A", "K")
 
@@ -36,29 +36,15 @@ def _arranged(d: Draft, b: str, value: Any) -> list[str]:
     order = tuple(np.random.default_rng(d.choose(100)).permutation(value.ndim).tolist())
     return [
         *[f"{b}[{_parts(d, value.shape)}]" for _ in range(6)],
-        f"{b}.T",
-        f"np.swapaxes({b}, {axis}, {other})",
-        f"np.moveaxis({b}, {axis}, {other})",
-        f"np.rollaxis({b}, {axis})",
-        f"{b}.transpose{order}",
-        f"np.permute_dims({b}, {order})",
-        f"{b}.mT",
-        f"np.flip({b}, {axis})",
-        f"np.rot90({b})",
-        f"np.expand_dims({b}, {axis})",
-        f"np.squeeze({b})",
-        f"{b}[None].squeeze(0)",
-        f"np.atleast_{1 + d.choose(3)}d({b})",
-        f"np.broadcast_to({b}, {(2, *value.shape)})",
-        f"np.broadcast_arrays({b}, np.zeros((2, {value.shape[-1]})))[0]",
-        f"np.array_split({b}, 2, axis={axis})[0]",
-        f"np.unstack({b}, axis={axis})[-1]",
-        f"list({b})[0]",
-        f"np.diagonal({b})",
-        f"{b}.diagonal(1)",
-        f"np.einsum('...ij->...ji', {b})",
-        f"np.einsum('...ii->...i', {b})",
-        f"np.lib.stride_tricks.sliding_window_view({b}, 2, axis={axis})",
+        *listed(f"""
+            {b}.T; np.swapaxes({b}, {axis}, {other}); np.moveaxis({b}, {axis}, {other}); np.rollaxis({b}, {axis})
+            {b}.transpose{order}; np.permute_dims({b}, {order}); {b}.mT; np.flip({b}, {axis}); np.rot90({b})
+            np.expand_dims({b}, {axis}); np.squeeze({b}); {b}[None].squeeze(0); np.atleast_{1 + d.choose(3)}d({b})
+            np.broadcast_to({b}, {(2, *value.shape)}); np.broadcast_arrays({b}, np.zeros((2, {value.shape[-1]})))[0]
+            np.array_split({b}, 2, axis={axis})[0]; np.unstack({b}, axis={axis})[-1]; list({b})[0]; np.diagonal({b})
+            {b}.diagonal(1); np.einsum('...ij->...ji', {b}); np.einsum('...ii->...i', {b})
+            np.lib.stride_tricks.sliding_window_view({b}, 2, axis={axis})
+        """),
     ]
 
 
@@ -66,30 +52,16 @@ def _ordered(d: Draft, b: str, value: Any) -> list[str]:
     """Return what depends on the order of memory: views where it fits, copies where it does not."""
     shape, k = _shape(d, value.size), d.one(ORDERS)
     o = "A" if k == "K" else k
-    return [
-        f"{b}.reshape({shape}, order={o!r})",
-        f"np.reshape({b}, {shape}, order={o!r})",
-        f"{b}.ravel({k!r})",
-        f"np.ravel({b}, {k!r})",
-        f"{b}.flatten({k!r})",
-        f"{b}.copy({k!r})",
-        f"np.copy({b}, order={k!r})",
-        f"np.array({b}, order={k!r}, like={b})",
-        f"np.array({b}, copy=None, order={k!r}, like={b})",
-        f"np.asarray({b}, order={k!r}, like={b})",
-        f"np.asarray({b}, like={b})",
-        f"np.asanyarray({b}, order={k!r}, like={b})",
-        f"np.ascontiguousarray({b}, like={b})",
-        f"np.asfortranarray({b}, like={b})",
-        f"np.require({b}, requirements={d.one(ORDERS[:2])!r}, like={b})",
-        f"{b}.astype(float, order={k!r}, copy=False)",
-        f"{b}.astype(float, copy=False)",
-        f"{b}.astype(float, order={k!r})",
-        f"np.astype({b}, float, copy=False)",
-        f"np.zeros_like({b}, order={k!r}) + {b}",
-        f"np.full_like({b}, 0.5, order={k!r})",
-        f"np.array({b}.T, order={k!r}, like={b}).reshape(-1, order={o!r})",
-    ]
+    return listed(f"""
+        {b}.reshape({shape}, order={o!r}); np.reshape({b}, {shape}, order={o!r}); {b}.ravel({k!r}); np.ravel({b}, {k!r})
+        {b}.flatten({k!r}); {b}.copy({k!r}); np.copy({b}, order={k!r}); np.array({b}, order={k!r}, like={b})
+        np.array({b}, copy=None, order={k!r}, like={b}); np.asarray({b}, order={k!r}, like={b}); np.asarray({b}, like={b})
+        np.asanyarray({b}, order={k!r}, like={b}); np.ascontiguousarray({b}, like={b}); np.asfortranarray({b}, like={b})
+        np.require({b}, requirements={d.one(ORDERS[:2])!r}, like={b}); {b}.astype(float, order={k!r}, copy=False)
+        {b}.astype(float, copy=False); {b}.astype(float, order={k!r}); np.astype({b}, float, copy=False)
+        np.zeros_like({b}, order={k!r}) + {b}; np.full_like({b}, 0.5, order={k!r})
+        np.array({b}.T, order={k!r}, like={b}).reshape(-1, order={o!r})
+    """)
 
 
 def _same(d: Draft, b: str, value: Any) -> list[str]:
@@ -97,14 +69,9 @@ def _same(d: Draft, b: str, value: Any) -> list[str]:
     calls = [f"np.{name}({b})" for name in ("real", "conj", "conjugate", "real_if_close", "atleast_1d", "nan_to_num")]
     return [
         *calls,
-        f"{b}.real",
-        f"{b}.conj()",
-        f"{b}.conjugate()",
-        f"{b}.view()",
-        f"+{b}",
-        f"{b}.imag",
-        f"{b}[...]",
-        f"{b}[()]",
+        *listed(f"""
+            {b}.real; {b}.conj(); {b}.conjugate(); {b}.view(); +{b}; {b}.imag; {b}[...]; {b}[()]
+        """),
     ]
 
 
@@ -202,33 +169,16 @@ def overwritten(d: Draft) -> None:
     a = d.operand(lambda other: fits(other, value.shape))
     shape = np.shape(d.value(text))
     same = d.operand(lambda other: np.shape(other) == shape)
-    ways = [
-        f"{text}.fill({d.number()})",
-        f"np.multiply({same}, 0.5, out={text})",
-        f"np.sin({same}, out={text})",
-        f"np.add({same}, {same}, out={text})",
-        f"np.add({a}, 1.0, out={b}, where={b} > 0)",
-        f"np.put({text}, [0, -1], {d.number()})",
-        f"{text}.put([0], 0.25)",
-        f"np.place({b}, {b} > 0.3, [0.1])",
-        f"np.putmask({text}, {same} > 0.3, 0.2)",
-        f"np.copyto({text}, {same})",
-        f"np.copyto({b}, {a}, where={b} < 0.5)",
-        f"np.add.at({text}, [0, 0], {d.number()})",
-        f"np.multiply.at({text}, {n - 1}, 0.5)",
-        f"{text}.sort(axis={last})",
-        f"np.nan_to_num({text}, copy=False)",
-        f"np.cumsum({a}, axis={last}, out={b})",
-        f"np.clip({same}, -0.5, 0.5, out={text})",
-        f"np.fill_diagonal({text}, 0.5)",
-        f"np.put_along_axis({text}, np.zeros({(1,) * value.ndim}, int), 0.5, axis={last})",
-        f"{b}[0], {b}[-1] = {b}[-1].copy(), {b}[0].copy()",
-        f"{b}[1:] += {b}[:-1]",
-        f"{b}[:] = {b}[::-1]",
-        f"{b} += {b}.T",
-        f"for n in range(1, {n}): {b}[n] += 0.5 * {b}[n - 1]",
-        f"for row in {text}: row *= 0.5",
-        f"{text}[...] *= {d.number()}",
-        f"{text}.real[...] = 0.5",
-    ]
+    ways = listed(f"""
+        {text}.fill({d.number()}); np.multiply({same}, 0.5, out={text}); np.sin({same}, out={text})
+        np.add({same}, {same}, out={text}); np.add({a}, 1.0, out={b}, where={b} > 0); np.put({text}, [0, -1], {d.number()})
+        {text}.put([0], 0.25); np.place({b}, {b} > 0.3, [0.1]); np.putmask({text}, {same} > 0.3, 0.2)
+        np.copyto({text}, {same}); np.copyto({b}, {a}, where={b} < 0.5); np.add.at({text}, [0, 0], {d.number()})
+        np.multiply.at({text}, {n - 1}, 0.5); {text}.sort(axis={last}); np.nan_to_num({text}, copy=False)
+        np.cumsum({a}, axis={last}, out={b}); np.clip({same}, -0.5, 0.5, out={text}); np.fill_diagonal({text}, 0.5)
+        np.put_along_axis({text}, np.zeros({(1,) * value.ndim}, int), 0.5, axis={last})
+        {b}[0], {b}[-1] = {b}[-1].copy(), {b}[0].copy(); {b}[1:] += {b}[:-1]; {b}[:] = {b}[::-1]; {b} += {b}.T
+        for n in range(1, {n}): {b}[n] += 0.5 * {b}[n - 1]; for row in {text}: row *= 0.5; {text}[...] *= {d.number()}
+        {text}.real[...] = 0.5
+    """)
     d.run(d.one(ways), "views")

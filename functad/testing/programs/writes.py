@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from functad.testing.programs.drafts import Draft, statement
-from functad.testing.programs.text import Impossible
+from functad.testing.programs.text import Impossible, listed
 
 
 @statement("mutation")
@@ -84,13 +84,11 @@ def by_function(d: Draft) -> None:
     value = d.space[b]
     length = value.shape[0]
     picks = [d.choose(length) for _ in range(1 + d.choose(3))]
-    ways = [
-        f"np.add.at({b}, {picks}, {_value_for(d, f'{b}[{picks}]')})",
-        f"np.copyto({b}, {_value_for(d, b)})",
-        f"np.copyto({b}, {_value_for(d, b)}, where={b} > 0)",
-        f"np.put_along_axis({b}, np.argmax({b}, axis=0, keepdims=True), 0.5, axis=0)",
-        f"np.subtract.at({b}, {picks}, 0.25)",
-    ]
+    ways = listed(f"""
+        np.add.at({b}, {picks}, {_value_for(d, f"{b}[{picks}]")}); np.copyto({b}, {_value_for(d, b)})
+        np.copyto({b}, {_value_for(d, b)}, where={b} > 0)
+        np.put_along_axis({b}, np.argmax({b}, axis=0, keepdims=True), 0.5, axis=0); np.subtract.at({b}, {picks}, 0.25)
+    """)
     if value.ndim > 1 and len(set(value.shape)) == 1:
         ways.append(f"np.fill_diagonal({b}, {d.number()})")
     d.run(d.one(ways), "mutation")
