@@ -19,7 +19,7 @@ from functad.primitives.indexing.indexable import handed
 from functad.transforms.calling.arguments import plain, shown
 from functad.transforms.calling.results import apart_in_tree, owned
 from functad.transforms.closed_lists import Closed, close_bodies
-from functad.transforms.leaves import Flat, pull_leaves, pushed
+from functad.transforms.leaves import LeafFunction, pull_leaves, pushed
 from functad.trees.structure import flatten
 
 
@@ -185,11 +185,11 @@ def _primitive(name: str) -> Control:
     return primitive
 
 
-def _pull_branch(branch: Flat, wrt: Sequence[int], values: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
+def _pull_branch(branch: LeafFunction, wrt: Sequence[int], values: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
     return pull_leaves(branch, values, gs, wrt)
 
 
-def _push_branch(branch: Flat, values: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+def _push_branch(branch: LeafFunction, values: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
     return pushed(branch, values, ts)[1]
 
 

@@ -15,13 +15,13 @@ import numpy as np
 from functad.control.values import below, unknown
 from functad.expressions.spec import ArraySpec, dtype_of, is_inexact, shape_of, strong_spec
 from functad.primitives.operands import absent
-from functad.rules.solver_primitive import JointPrimitive
+from functad.rules.solver_primitive import SolverPrimitive
 from functad.tracing.traces.base import REVERSE, Recorded, record
-from functad.transforms.leaves import Flat, pull_leaves, pushed, replaced
+from functad.transforms.leaves import LeafFunction, pull_leaves, pushed, replaced
 from functad.transforms.vmap import vmap
 
 
-class Control(JointPrimitive):
+class Control(SolverPrimitive):
     """A primitive that holds expression lists: `cond`, a loop, or the derivative of one.
 
     In a reverse trace the parameter `wrt` says by which of its arrays it is differentiated; no list ever shows it.
@@ -90,7 +90,7 @@ class Control(JointPrimitive):
         return record(self, arrays, {**params, "wrt": wrt})
 
 
-def deferred(name: str, run: Flat, specs: Sequence[ArraySpec], shown: dict[str, Any]) -> Control:
+def deferred(name: str, run: LeafFunction, specs: Sequence[ArraySpec], shown: dict[str, Any]) -> Control:
     """Return a primitive that computes a flat function when values are known, and can be differentiated to any order.
 
     For what no list of equations can say, since the number of values to keep between the steps is not known.
@@ -132,7 +132,7 @@ def deferred(name: str, run: Flat, specs: Sequence[ArraySpec], shown: dict[str, 
 
 
 def pull_later(
-    name: str, run: Flat, gs: Any, arrays: Sequence[Any], out: Any, wrt: Sequence[int], shown: dict[str, Any]
+    name: str, run: LeafFunction, gs: Any, arrays: Sequence[Any], out: Any, wrt: Sequence[int], shown: dict[str, Any]
 ) -> list[Any]:
     """Return the cotangents of the arguments at positions `wrt` of a flat function that is run again when values are known.
 
@@ -154,7 +154,7 @@ def pull_later(
     return list(primitive(*arrays, *[g for g, o in zip(gs, out, strict=True) if is_inexact(o)], **shown))
 
 
-def over_examples(f: Flat, batched: Sequence[bool], size: int) -> Flat:
+def over_examples(f: LeafFunction, batched: Sequence[bool], size: int) -> LeafFunction:
     """Return a flat function for all examples of a batch; `batched` says which arguments have the batch axis in front."""
     return vmap(lambda *leaves: list(f(*leaves)), in_axes=tuple([0 if own else None for own in batched]), axis_size=size)
 

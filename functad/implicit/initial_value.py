@@ -20,7 +20,7 @@ from functad.expressions.spec import ArraySpec, dtype_of, shape_of, strong_spec
 from functad.implicit.linear_solve import LIVE, Leaves, packed, unpacked
 from functad.importable import optional
 from functad.places import here
-from functad.rules.solver_primitive import JointPrimitive
+from functad.rules.solver_primitive import SolverPrimitive
 from functad.tracing.traces.base import Recorded
 from functad.transforms.grad import pulled_back
 from functad.transforms.leaves import push_leaves, pushed, replaced
@@ -300,7 +300,7 @@ def _adjoint(arrays: Leaves, problem: Problem) -> list[Any]:
     return _swept(arrays, problem, lambda t, amount: unpacked(solution(t), problem.ys, False), 0.0)
 
 
-ODE = JointPrimitive(
+ODE = SolverPrimitive(
     Problem,
     name="odeint",
     compute=lambda *arrays, problem: problem.computed(*problem.fill(arrays)),
@@ -360,7 +360,7 @@ def _refuse_third(problem: Problem) -> Any:
     )
 
 
-ADJOINT = JointPrimitive(
+ADJOINT = SolverPrimitive(
     Problem,
     name="odeint_adjoint",
     compute=lambda *arrays, problem: tuple(_adjoint(arrays, problem)),
@@ -371,7 +371,7 @@ ADJOINT = JointPrimitive(
 )
 """The adjoint of a trajectory: its arguments are the cotangents of the trajectory, its leaves, and what is `LIVE`."""
 
-ADJOINT_VARIED = JointPrimitive(
+ADJOINT_VARIED = SolverPrimitive(
     Problem,
     name="odeint_adjoint_jvp",
     compute=lambda *arrays, problem, moving: tuple(_varied(arrays, problem, moving)),

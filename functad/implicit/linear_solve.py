@@ -20,7 +20,7 @@ from functad.places import here, name_of
 from functad.primitives.batching import one_by_one
 from functad.primitives.entry import Primitive
 from functad.primitives.operands import innermost
-from functad.rules.solver_primitive import JointPrimitive
+from functad.rules.solver_primitive import SolverPrimitive
 from functad.tracing.traces.base import Recorded
 from functad.transforms.calling.arguments import plain
 from functad.transforms.calling.promises import TRUSTED
@@ -245,7 +245,7 @@ def _batch(primitive: Primitive, size: int, values: Leaves, batched: Sequence[bo
     return tuple([np.stack(column) for column in zip(*found, strict=True)])
 
 
-LINEAR_SOLVE = JointPrimitive(
+LINEAR_SOLVE = SolverPrimitive(
     System,
     name="linear_solve",
     compute=_compute,

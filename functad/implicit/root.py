@@ -21,7 +21,7 @@ from functad.implicit.equation import Equation
 from functad.implicit.linear_solve import Leaves, Method, Solve, System, inexact, known
 from functad.places import here, name_of, warn
 from functad.primitives.operands import innermost
-from functad.rules.solver_primitive import JointPrimitive
+from functad.rules.solver_primitive import SolverPrimitive
 from functad.tracing.traces.base import Recorded
 from functad.transforms.calling.arguments import plain
 from functad.transforms.calling.results import owned
@@ -198,7 +198,7 @@ def _system(call: Call | Solved, residuals: Leaves, f: Callable[..., list[Any]],
     return System(name_of(call.equation.residual), f, call.specs, rs, call.equation.method, cache=cache)
 
 
-class _Root(JointPrimitive):
+class _Root(SolverPrimitive):
     """The primitive of a solver. Where all values are known the solver is run, and what it found is recorded."""
 
     def __call__(self, *arrays: Any, solver: Call | Solved) -> Any:

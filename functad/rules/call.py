@@ -202,7 +202,7 @@ class CallWithRules(OneCall):
         return outs
 
     def _held(self, kept: Any, own: Sequence[Any], recorder: Recorder) -> Any:
-        """Return what the rule needs, with arrays of the user held, except what was given to the rule."""
+        """Hold the arrays of the user among what the rule needs, except those that were given to the rule."""
         known = set(map(id, own))
         return tree_map(lambda a: held(a, recorder) if type(a) is _ndarray and id(a) not in known else a, kept)
 
@@ -215,7 +215,7 @@ class CallWithRules(OneCall):
         return rules.forward(*arrays)
 
     def _kept(self, arrays: Sequence[Any]) -> Any:
-        """Return what the rule needs; a tape that is differentiated in turn hands in Tensors, by which it is found anew."""
+        """Look up what the rule needs; a tape that is differentiated in turn hands in Tensors, by which it is found anew."""
         if all(arrays[i] is self.given[i] for i in self.positions):
             return self.kept
         return arrays if self.by_push else self._run(arrays)[1]

@@ -119,7 +119,7 @@ def checkpoint(f: Callable[P, R], policy: Policy = None) -> Callable[P, R]:
 
 
 def _keeps(policy: Policy) -> Keeps:
-    """Return what says of an operation whether its result is to be kept."""
+    """Make the function that says of an operation whether its result is to be kept."""
     if policy is None:
         return lambda equation: False
     if policy == "contractions":

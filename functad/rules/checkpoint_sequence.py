@@ -190,7 +190,7 @@ class _Steps:
         return state
 
     def spec(self, *specs: Any) -> tuple[ArraySpec, ...]:
-        """Return what is known of the last state: what is known of the first."""
+        """Give the specs of the last state, which are those of the first."""
         return tuple([spec_of(s) for s in specs[: self.count]])
 
     def value(self, *arrays: Any) -> tuple[Any, ...]:

@@ -100,7 +100,7 @@ class CustomFunction(Generic[P, R]):
                 dtypes, that comes from the tangent `t` of this argument; `None` stands for zero.
         """
 
-        def joint(*given: Any) -> tuple[Any, Any]:
+        def rule(*given: Any) -> tuple[Any, Any]:
             *nondiff, primals, tangents = given
             args = self._merged(nondiff, primals)
             out: Any = self(*args)  # type: ignore[call-arg]
@@ -109,13 +109,13 @@ class CustomFunction(Generic[P, R]):
                     f"defjvps of {name_of(self.function)} got {len(jvps)} rules for {len(primals)} arguments, at {here()}: "
                     f"give one for each, None for zero."
                 )
-            parts = [rule(t, out, *args) for rule, t in zip(jvps, tangents, strict=True) if rule is not None]
+            parts = [one(t, out, *args) for one, t in zip(jvps, tangents, strict=True) if one is not None]
             leaves = [flatten(part)[0] for part in parts]
             zero, structure = flatten(out)
             sums = [sum(column[1:], column[0]) for column in zip(*leaves, strict=True)]
             return out, structure.unflatten(sums or [np.zeros(shape_of(leaf)) for leaf in zero])
 
-        self.jvp = joint
+        self.jvp = rule
 
     def defbatch(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """Give the rule of `vmap`; also a decorator.

@@ -43,7 +43,7 @@ class Arguments:
         self.result: Structure | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what is the same for all arrays that the call is made for."""
+        """Leave out the arrays: a list that is pickled is evaluated with others."""
         leaves = replaced(self.leaves, self.places, [None] * len(self.places))
         bound, keywords = self.structure.unflatten(leaves)
         return {**vars(self), "leaves": leaves, "bound": bound, "keywords": keywords}

@@ -35,12 +35,14 @@ class Differences:
         method: `central` or `complex-step`.
         step: of first derivatives, relative to numbers of size 1; by default it follows from the precision.
         order: of the derivative that is being computed.
+        warns: say that a derivative is made of differences, where the user has not asked for them.
     """
 
     base: Rules
     method: str
     step: float | None
     order: int = 1
+    warns: bool = False
 
     def rules(self) -> Rules:
         """Give the rules of a call."""
@@ -54,13 +56,24 @@ class Differences:
         """Compute the values; the arguments are all that is needed of them."""
         return self(arrays), arrays
 
+    def _warn(self) -> None:
+        if self.warns:
+            warn(
+                LoopWarning(
+                    f"{self.base.name} is no NumPy code, so its own derivative, for forward mode or second derivatives, is "
+                    f"made of differences, one for each element, at {here()}. Write it in NumPy, or enter what it calls by "
+                    f"primitive."
+                )
+            )
+
     def _inner(self, arrays: Sequence[Any]) -> tuple[Differences, int]:
-        """Return what the rule computes with, and the order of the derivative that it is part of."""
+        """Prepare the function that a rule computes with, and the order of the derivative that it is part of."""
         order = max(self.order, 1 + max(map(_depth, arrays)))
         return replace(self, order=order), order
 
     def push(self, arrays: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
         """Return the tangents of the results: one difference for each argument, in the direction of its tangent."""
+        self._warn()
         totals: list[Any] = []
         for i, t in enumerate(ts):
             if t is None or dtype_of(arrays[i]).kind not in "fc":
@@ -75,6 +88,7 @@ class Differences:
 
     def backward(self, arrays: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
         """Return the cotangents of the arguments: a difference for each of their elements, two for each complex one."""
+        self._warn()
         result: list[Any] = []
         for i, a in enumerate(arrays):
             if dtype_of(a).kind not in "fc":
@@ -135,7 +149,7 @@ def _depth(value: Any) -> int:
 
 
 def as_spec(found: Any) -> ArraySpec:
-    """Return what a shape rule of the user's gave, a spec or a pair `(shape, dtype)`, as a spec."""
+    """Make a spec of what a shape rule of the user's gave, a spec or a pair `(shape, dtype)`."""
     return ArraySpec(tuple(found[0]), np.dtype(found[1])) if is_pair(found) else spec_of(found)
 
 
@@ -167,29 +181,6 @@ def _made_up(spec: Any) -> Any:
     return ones + np.eye(*spec.shape[-2:], dtype=spec.dtype) if spec.ndim > 1 else ones[()]
 
 
-@dataclass(frozen=True)
-class _Approximate(Differences):
-    """The differences by which a rule is differentiated; that it is so is said."""
-
-    def push(self, arrays: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
-        """Return the tangents of the results."""
-        self._warn()
-        return super().push(arrays, ts)
-
-    def backward(self, arrays: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
-        """Return the cotangents of the arguments."""
-        self._warn()
-        return super().backward(arrays, gs)
-
-    def _warn(self) -> None:
-        warn(
-            LoopWarning(
-                f"{self.base.name} is no NumPy code, so its own derivative, for forward mode or second derivatives, is made of "
-                f"differences, one for each element, at {here()}. Write it in NumPy, or enter what it calls by primitive."
-            )
-        )
-
-
 def or_approximate(rule: Callable[..., Any], name: str) -> Callable[..., Any]:
     """Make a VJP rule of one that may be no NumPy code: it is called with plain arrays where it does not take Tensors.
 
@@ -215,6 +206,6 @@ def or_approximate(rule: Callable[..., Any], name: str) -> Callable[..., Any]:
             return (np.asarray(rule(*replaced(given, places, arrays))).astype(spec.dtype, casting="same_kind")[()],)
 
         base = Rules(function=rule, value=value, spec=lambda *specs: (spec,), name=name, loops=True)
-        return _Approximate(base, "central", None)([given[i] for i in places])[0]
+        return Differences(base, "central", None, warns=True)([given[i] for i in places])[0]
 
     return call

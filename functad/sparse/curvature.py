@@ -61,7 +61,7 @@ PIECEWISE_LINEAR = frozenset(
 
 
 def interactions(call: Call, out: Array) -> Pairs | None:
-    """Return what a call of a primitive pairs; `None` if it is linear.
+    """Find the pairs of a call of a primitive; `None` if it is linear.
 
     Args:
         call: the call, with the sets of the arguments.

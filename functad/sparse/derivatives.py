@@ -289,16 +289,38 @@ def sparse_jacobian_function(
     coloring: str | Coloring = "auto",
     check: bool = False,
 ) -> Any:
-    """Return what `sparse_jacobian` does, under the name of the transform that the user called."""
-    f = selection.function
+    """Make the function of `sparse_jacobian`, under the name of the transform that the user called."""
     check_choice(mode, MODES, "mode")
     pattern, color = _given(sparsity, coloring, lambda found, ordering: color_jacobian(found, mode, ordering))
+    found = functools.partial(jacobian_pattern, selection, has_aux=has_aux) if pattern is None else lambda *call: pattern
+    return _function(selection, selection.function, found, color, has_aux=has_aux, check=check)
+
+
+def _function(
+    selection: Selection,
+    f: Callable[..., Any],
+    pattern: Callable[..., SparsityPattern],
+    color: Callable[[SparsityPattern], Coloring],
+    *,
+    has_aux: bool,
+    check: bool,
+) -> Any:
+    """Make the function that returns a sparse derivative.
+
+    Args:
+        selection: by what the user differentiates.
+        f: the function whose Jacobian is computed.
+        pattern: `pattern(args, kwargs)`, where that can be other than zero.
+        color: colours a pattern.
+        has_aux: `f` returns a pair.
+        check: compare a product.
+    """
     kept = _Kept(color)
 
     def plan(*args: Any, **kwargs: Any) -> SparsePlan:
-        return kept.of(pattern or jacobian_pattern(selection, args, kwargs, has_aux=has_aux))
+        return kept.of(pattern(args, kwargs))
 
-    @functools.wraps(f)
+    @functools.wraps(selection.function)
     def entries(*args: Any, **kwargs: Any) -> Any:
         found, colors = plan(*args, **kwargs)
         products = _Products(selection, f, args, kwargs, has_aux=has_aux)
@@ -376,28 +398,10 @@ def sparse_hessian_function(
     coloring: str | Coloring = "auto",
     check: bool = False,
 ) -> Any:
-    """Return what `sparse_hessian` does, under the name of the transform that the user called."""
-    f = selection.function
+    """Make the function of `sparse_hessian`, under the name of the transform that the user called."""
     pattern, color = _given(sparsity, coloring, color_hessian)
-    kept = _Kept(color)
-    gradient = gradient_function(selection, has_aux)
-
-    def plan(*args: Any, **kwargs: Any) -> SparsePlan:
-        return kept.of(pattern or hessian_pattern(selection, args, kwargs, has_aux=has_aux))
-
-    @functools.wraps(f)
-    def entries(*args: Any, **kwargs: Any) -> Any:
-        found, colors = plan(*args, **kwargs)
-        products = _Products(selection, gradient, args, kwargs, has_aux=has_aux)
-        _check_shape(found, products.shape(forward=True), products.selection)
-        values = values_of(found, colors, products.compressed(colors.columns, colors.forward, forward=True), None)
-        if check:
-            compare(found, values, products, forward=True)
-        matrix = found.with_values(values)
-        return (matrix, products.aux) if has_aux else matrix
-
-    entries.plan = plan  # type: ignore[attr-defined]
-    return entries
+    found = functools.partial(hessian_pattern, selection, has_aux=has_aux) if pattern is None else lambda *call: pattern
+    return _function(selection, gradient_function(selection, has_aux), found, color, has_aux=has_aux, check=check)
 
 
 def _check_shape(pattern: SparsityPattern, shape: tuple[int, int], selection: Selection) -> None:
@@ -406,6 +410,3 @@ def _check_shape(pattern: SparsityPattern, shape: tuple[int, int], selection: Se
             f"{selection.transform} of {name_of(selection.function)}, called at {here()}: the pattern that was given has shape "
             f"{pattern.shape}, but the matrix has shape {shape}."
         )
-
-
-__all__ = ["SparseFunction", "SparsePlan", "sparse_hessian", "sparse_jacobian"]

@@ -33,16 +33,16 @@ def _followed(
     trees: dict[int | str, Any] = {}
     trees.update(enumerate(args))
     trees.update(kwargs)
-    flat = {key: flatten(tree) for key, tree in trees.items()}
-    leaves = {key: [innermost(plain(leaf)) for leaf in flat[key][0]] for key in trees}
+    flattened = {key: flatten(tree) for key, tree in trees.items()}
+    leaves = {key: [innermost(plain(leaf)) for leaf in flattened[key][0]] for key in trees}
     for key in keys:
         root = f"args[{key}]" if isinstance(key, int) else f"kwargs[{key!r}]"
-        for leaf, path in zip(leaves[key], flat[key][1].paths(root), strict=True):
+        for leaf, path in zip(leaves[key], flattened[key][1].paths(root), strict=True):
             _check_input(leaf, path, transform, f)
     abstract = any(isinstance(leaf, ArraySpec) for values in leaves.values() for leaf in values)
     call: Callable[..., Any] = _without_aux(selection) if has_aux else f
     if abstract:  # the list has no branches left, so that it can be followed without values
-        given = {key: flat[key][1].unflatten(leaves[key]) for key in trees}
+        given = {key: flattened[key][1].unflatten(leaves[key]) for key in trees}
         own = tuple([given[i] for i in range(len(args))])
         call = trace(transform, call, own, {key: given[key] for key in kwargs})
         leaves = {key: [spec_of(leaf) for leaf in values] for key, values in leaves.items()}
@@ -50,7 +50,7 @@ def _followed(
     for key in trees:
         if key not in keys:
             made[key] = [recorder.enter(leaf, active=False) for leaf in leaves[key]] if abstract else leaves[key]
-    entered = {key: flat[key][1].unflatten(made[key]) for key in trees}
+    entered = {key: flattened[key][1].unflatten(made[key]) for key in trees}
     out = traced(recorder, call, [entered[i] for i in range(len(args))], {key: entered[key] for key in kwargs})
     results, structure = flatten(out)
     for result, path in zip(results, structure.paths("result"), strict=True):
@@ -122,7 +122,7 @@ def jacobian_sparsity(
 
 
 def jacobian_pattern(selection: Selection, args: Sequence[Any], kwargs: dict[str, Any], *, has_aux: bool) -> SparsityPattern:
-    """Return what `jacobian_sparsity` does, under the name of another transform."""
+    """Find the pattern of `jacobian_sparsity`, under the name of another transform."""
     recorder, results = _followed(selection, args, kwargs, has_aux=has_aux, second=False)
     own = [isinstance(leaf, Recorded) and leaf.recorder is recorder for leaf in results]
     parts = [
@@ -175,7 +175,7 @@ def hessian_sparsity(
 
 
 def hessian_pattern(selection: Selection, args: Sequence[Any], kwargs: dict[str, Any], *, has_aux: bool) -> SparsityPattern:
-    """Return what `hessian_sparsity` does, under the name of another transform."""
+    """Find the pattern of `hessian_sparsity`, under the name of another transform."""
     recorder, results = _followed(selection, args, kwargs, has_aux=has_aux, second=True)
     if len(results) != 1 or shape_of(results[0]) != ():
         what = f"{len(results)} arrays" if len(results) != 1 else f"{spec_of(results[0])}"

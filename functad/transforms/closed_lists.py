@@ -30,7 +30,7 @@ from functad.tracing.traces import base as recording
 from functad.tracing.traces.base import ABSTRACT, REVERSE, Recorded, Recorder, awake
 from functad.tracing.views import clone, note_if_view
 from functad.transforms.abstract import listed, trace
-from functad.transforms.leaves import Flat
+from functad.transforms.leaves import LeafFunction
 from functad.trees.structure import Structure, flatten
 
 
@@ -138,7 +138,7 @@ class Noting(Recorder):
         return self._made(COPY, (self._source(value),), {}, np.copy(own) if own is not value else own)
 
 
-def closed_at(transform: str, function: object, f: Flat, values: Sequence[Any]) -> Closed:
+def closed_at(transform: str, function: object, f: LeafFunction, values: Sequence[Any]) -> Closed:
     """Record `f(*values)`, which returns a list of leaves, as a closed list.
 
     Args:
@@ -157,7 +157,7 @@ def closed_at(transform: str, function: object, f: Flat, values: Sequence[Any]) 
     return Closed(lists[0], captured, found)
 
 
-def closed_anywhere(transform: str, function: object, f: Flat, specs: Sequence[ArraySpec]) -> Closed:
+def closed_anywhere(transform: str, function: object, f: LeafFunction, specs: Sequence[ArraySpec]) -> Closed:
     """Record `f`, which returns a list of leaves, without values, as a closed list that holds for all of them.
 
     Raises:

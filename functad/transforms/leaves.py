@@ -18,7 +18,7 @@ from functad.transforms.jvp import jvp
 from functad.transforms.walks.forward import push_through, with_zeros
 from functad.transforms.walks.reverse import pull_through, seeded
 
-Flat = Callable[..., Sequence[Any]]
+LeafFunction = Callable[..., Sequence[Any]]
 """A function from leaves to leaves."""
 
 
@@ -31,7 +31,7 @@ def replaced(values: Sequence[Any], places: Sequence[int], given: Sequence[Any])
 
 
 def pulled(
-    f: Flat,
+    f: LeafFunction,
     primals: Sequence[Any],
     gs: Sequence[Any],
     wrt: Sequence[int] | None = None,
@@ -60,7 +60,7 @@ def pulled(
 
 
 def pulled_with_results(
-    f: Flat,
+    f: LeafFunction,
     primals: Sequence[Any],
     wrt: Sequence[int],
     gs: Sequence[Any],
@@ -91,12 +91,12 @@ def _is_zero(g: Any) -> bool:
     return is_absent(g) and not g.reshape(-1)[:1].any()
 
 
-def pull_leaves(f: Flat, leaves: Sequence[Any], gs: Sequence[Any], wrt: Sequence[int] | None = None) -> list[Any]:
-    """Return what `pulled` does, with zeros for what has no derivative."""
+def pull_leaves(f: LeafFunction, leaves: Sequence[Any], gs: Sequence[Any], wrt: Sequence[int] | None = None) -> list[Any]:
+    """Pull back as `pulled` does, with zeros for what has no derivative."""
     return with_zeros(pulled(f, leaves, gs, wrt), leaves if wrt is None else [leaves[i] for i in wrt])
 
 
-def pushed(f: Flat, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+def pushed(f: LeafFunction, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Return the results of a function and their tangents, `None` for what can have none; `None` stands for zero."""
     moving = [i for i, t in enumerate(tangents) if t is not None and is_inexact(primals[i])]
 
@@ -107,7 +107,7 @@ def pushed(f: Flat, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[li
     return values, [t if is_inexact(value) else None for value, t in zip(values, found, strict=True)]
 
 
-def push_leaves(f: Flat, leaves: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+def push_leaves(f: LeafFunction, leaves: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
     """Return the tangents of what `f` makes of leaves, given those of the leaves, `None` for zero."""
     values, found = pushed(f, leaves, ts)
     return with_zeros(found, values)
@@ -127,7 +127,7 @@ class Linearized:
         recorder: the trace.
     """
 
-    def __init__(self, f: Flat, leaves: Sequence[Any], transform: str = "linearize", function: object = None) -> None:
+    def __init__(self, f: LeafFunction, leaves: Sequence[Any], transform: str = "linearize", function: object = None) -> None:
         self.recorder = recorder = Recorder(FORWARD, transform, function or f)
         recorder.lasting = True  # what the user overwrites between two directions does not change them
         self._outs = list(traced(recorder, f, [new_input(Tensor, recorder, leaf) for leaf in leaves], {}))

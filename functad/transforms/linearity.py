@@ -88,7 +88,7 @@ def linear_list(transform: str, function: Callable[..., Any], f: Callable[..., A
 
 
 def _results_of(expressions: Expressions, inputs: Sequence[State], slot: int | None) -> list[State]:
-    """Return what the results of a list are.
+    """Find the states of the results of a list.
 
     Args:
         expressions: the list.
@@ -104,7 +104,7 @@ def _results_of(expressions: Expressions, inputs: Sequence[State], slot: int | N
 
 
 def _through(expressions: Expressions, equation: Equation, given: list[State], slot: int) -> Sequence[State]:
-    """Return what the results of an equation are."""
+    """Find the states of the results of an equation."""
     primitive, count = equation.primitive, len(equation.outputs)
     if all(state is FIXED for state in given):
         return [FIXED] * count
@@ -189,6 +189,6 @@ _THROUGH = {"branches": _in_branches, "scan": _in_rows, "loop": _in_turns}
 
 
 def _joined(states: Sequence[State]) -> State:
-    """Return what a value is that may be any of several."""
+    """Join the states of a value that may be any of several."""
     bend = next((state for state in states if isinstance(state, Bend)), None)
     return bend or (LINEAR if LINEAR in states else FIXED)

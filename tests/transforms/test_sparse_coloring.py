@@ -116,6 +116,13 @@ def test_arrowheads_take_both_directions():
         assert color_hessian(pattern).colors == width + 1
 
 
+def test_dense_rows_and_columns_beside_a_band_take_both_directions():
+    dense = band(60, 2)
+    dense[[0, -1]] = dense[:, [0, -1]] = True
+    colors = [color_jacobian(SparsityPattern.of(dense), mode).colors for mode in ("column", "row", "bidirectional", "auto")]
+    assert colors == [60, 60, 9, 9]
+
+
 def test_fewer_rows_than_columns_go_backwards():
     pattern = SparsityPattern.of(np.repeat(np.eye(3, dtype=bool), 5, 1))
     coloring = color_jacobian(pattern)
