@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from functad.eager.models.tensor_like import read
 from functad.eager.models.variable import Variable
+from functad.eager.tape.slice import TapeSlice
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import line_of
 from functad.primitives.elementwise.comparisons import BOOLEAN
 from functad.tracing.traces.batch import lowest
 
-if TYPE_CHECKING:
-    from functad.eager.tape.tape import GradientTape
 
-
-def explain_missing(tape: GradientTape, targets: Sequence[Any], source: Any) -> str:
+def explain_missing(tape: TapeSlice, targets: Sequence[Any], source: Any) -> str:
     """Return why there is no gradient of the targets by a source, in a sentence or two; or that there is one."""
     dtype = dtype_of(source)
     if dtype.kind not in "fc":
@@ -52,7 +50,7 @@ def _may_cut(primitive: Any) -> bool:
     return bool(getattr(primitive, "may_cut", False))
 
 
-def _not_followed(tape: GradientTape, source: Any) -> str:
+def _not_followed(tape: TapeSlice, source: Any) -> str:
     if isinstance(source, Variable):
         if not source.trainable:
             return "the Variable is not trainable, so the tape did not follow it: tape.watch(v) inside the `with` block."
@@ -74,7 +72,7 @@ def _not_followed(tape: GradientTape, source: Any) -> str:
     )
 
 
-def _made_outside(tape: GradientTape, own: Sequence[int]) -> str:
+def _made_outside(tape: TapeSlice, own: Sequence[int]) -> str:
     used = tape.depend_on(set(own))
     return (
         "the target was not made by anything that the tape recorded: it was computed outside the `with` block, before the "
@@ -82,7 +80,7 @@ def _made_outside(tape: GradientTape, own: Sequence[int]) -> str:
     )
 
 
-def _late(tape: GradientTape, source: Any, own: Sequence[int]) -> str:
+def _late(tape: TapeSlice, source: Any, own: Sequence[int]) -> str:
     """Return that the source was watched when the tape had recorded something already, which may have used it, if so."""
     before = sum(index < min(own) for index in set(tape.makers().values()))
     watched = id(source) in tape._explicit or any(weak() is source for weak in tape._watched)
@@ -94,7 +92,7 @@ def _late(tape: GradientTape, source: Any, own: Sequence[int]) -> str:
     )
 
 
-def _cuts(tape: GradientTape, used: set[int]) -> str:
+def _cuts(tape: TapeSlice, used: set[int]) -> str:
     """Return where values that depend on the source left the tape."""
     left = [place for slot, place in tape.recorder.left.items() if slot in used] if tape.recorder is not None else []
     if not left:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from functad.eager.tape.request import Like, checked_conj, finished, gradients_of, leaves_of, zero_wanted
+from functad.eager.tape.slice import TapeSlice
 from functad.errors import AbstractValueError, LoopWarning, SourceError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here, warn
@@ -22,9 +23,6 @@ from functad.tracing.traces.batch import lowest
 from functad.transforms.calling.seeds import chunks, identity_rows, in_batch, joined, size_of, widest
 from functad.transforms.walks.forward import unfit
 from functad.transforms.walks.reverse import pull_back
-
-if TYPE_CHECKING:
-    from functad.eager.tape.tape import GradientTape
 
 
 def check_chunk_size(number: Any) -> None:
@@ -51,7 +49,7 @@ class _Rows:
 
     def __init__(
         self,
-        tape: GradientTape,
+        tape: TapeSlice,
         method: str,
         target: tuple[Any, str],
         sources: Sequence[Any],
@@ -172,7 +170,7 @@ class JacobianRequest:
         self.target = targets[0]
         self.sources, self.structure = leaves_of(sources, "sources")
 
-    def answer(self, tape: GradientTape) -> Any:
+    def answer(self, tape: TapeSlice) -> Any:
         """Return the Jacobians in the structure of the sources."""
         target = self.target[0]
         shape, size = shape_of(target), math.prod(shape_of(target))
@@ -210,7 +208,7 @@ class BatchJacobianRequest:
                 f"two axes, the first ones equally long."
             )
 
-    def answer(self, tape: GradientTape) -> Any:
+    def answer(self, tape: TapeSlice) -> Any:
         """Return the Jacobians of the rows."""
         target, source = self.target[0], self.source
         batch, *rest = shape_of(target)

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from functad.eager.models.tensor_like import read
 from functad.eager.models.variable import Variable
 from functad.eager.tape import request as requests
 from functad.eager.tape.equations import TapeEquations, as_constant
+from functad.eager.tape.slice import TapeSlice
 from functad.errors import TapeError
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.places import here
 from functad.trees.structure import LEAF, flatten
 
-if TYPE_CHECKING:
-    from functad.eager.tape.tape import GradientTape
 
-
-def expressions(tape: GradientTape, target: Any, sources: Any) -> Expressions:
+def expressions(tape: TapeSlice, target: Any, sources: Any) -> Expressions:
     """Return the operations that a tape recorded on the way from sources to a target, as an expression list.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from functad.eager import containers
 from functad.eager.models.tensor_like import TensorLike, read, refuse_foreign_rules
 from functad.eager.tape.explain import explain_missing
 from functad.eager.tape.inner_traces import refuse_within
+from functad.eager.tape.slice import TapeSlice
 from functad.errors import InputError, NoPathError, SourceError, StructureError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.places import here
@@ -20,9 +21,6 @@ from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import Recorded, idle
 from functad.transforms.walks.row_slices import RowSlices
 from functad.trees.structure import LEAF, Structure
-
-if TYPE_CHECKING:
-    from functad.eager.tape.tape import GradientTape
 
 
 class UnconnectedGradients(Enum):
@@ -218,7 +216,7 @@ class Request:
         self.sources, self.structure = leaves_of(sources, "sources")
         self.seeds = seeds_for(self.targets, structure, seeds)
 
-    def answer(self, tape: GradientTape) -> Any:
+    def answer(self, tape: TapeSlice) -> Any:
         """Return the gradients in the structure of the sources."""
         sources = [source for source, _ in self.sources]
         found = gradients_of(
@@ -235,7 +233,7 @@ class Request:
 
 
 def gradients_of(
-    tape: GradientTape,
+    tape: TapeSlice,
     targets: Sequence[tuple[Any, str]],
     seeds: Sequence[Any],
     sources: Sequence[Any],
@@ -256,7 +254,7 @@ def gradients_of(
 
 
 def _gradients_of(
-    tape: GradientTape,
+    tape: TapeSlice,
     targets: Sequence[tuple[Any, str]],
     seeds: Sequence[Any],
     sources: Sequence[Any],

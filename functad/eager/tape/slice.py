@@ -10,24 +10,44 @@ import numpy as np
 from functad.eager.models.tensor_like import read
 from functad.eager.models.variable import Variable
 from functad.eager.tape.pruning import still_there
-from functad.eager.tape.recorder import EagerRecorder
-from functad.eager.tape.walk import reached
+from functad.eager.tape.recorder import ACTIVE, EagerRecorder
+from functad.eager.tape.walk import cotangents_at, raised, reached
 from functad.expressions.expressions import Constant
 from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.batch import lowest
 
+_NEVER_ENTERED = "this tape was never entered, so nothing is recorded: compute inside `with tape:`"
+_SPENT = "this tape has given its gradient already, and what it recorded is gone: GradientTape(persistent=True) keeps it"
+
 
 class TapeSlice:
-    """The part of a list, which several tapes share, that one of them may ask for."""
+    """The part of a list, which several tapes share, that one of them may ask for, and the sources that it watches.
 
-    _recorder: EagerRecorder | None
-    _recording: bool
+    Attributes:
+        lists: whole calls are kept, so that it can be listed.
+    """
+
+    lists = False
+    _recorder: EagerRecorder | None = None
+    _recording = False
+    _spent = False
+    _persistent = False
+    _consumed = False
+    _watch_accessed = True
 
     def _clear(self) -> None:
+        self._variables: dict[int, Variable] = {}
+        self._explicit: set[int] = set()
+        self._watched: list[Any] = []
         self._stretches: list[list[int]] = []
         self._slots: set[int] = set()
         self._marks = bytearray()
         self._seen = 0
+
+    @property
+    def recorder(self) -> EagerRecorder | None:
+        """The list that the tape writes into."""
+        return self._recorder
 
     def _start(self) -> None:
         """Open a stretch."""
@@ -40,6 +60,10 @@ class TapeSlice:
         except BaseException:  # an interrupt
             self._stop()
             raise
+
+    def _absent(self) -> str:
+        """Return why there is nothing that could be asked for."""
+        return _SPENT if self._spent else _NEVER_ENTERED
 
     def _stop(self) -> None:
         """End the stretch that is open."""
@@ -92,6 +116,22 @@ class TapeSlice:
         slot = recorder.slot_of(read(source))
         return [] if slot is None else [slot]
 
+    def wants(self, variable: Variable) -> bool:
+        """Say whether the tape follows a Variable that is read now, and remember that it was read."""
+        if id(variable) in self._explicit or (self._watch_accessed and variable.trainable):
+            self._variables[id(variable)] = variable
+            return True
+        return False
+
+    def sources(self) -> list[Any]:
+        """Return the values of the Tensors that are watched, as long as they live."""
+        alive = [weak() for weak in self._watched]
+        return [np.asarray(lowest(tensor)) for tensor in alive if tensor is not None]
+
+    def watched_variables(self) -> tuple[Variable, ...]:
+        """Return the Variables that the tape has followed, in the order in which they were created."""
+        return tuple(sorted(self._variables.values(), key=lambda variable: variable.number))
+
     def follow(self, slot: int) -> None:
         """Take note of a slot that the tape watches."""
         self._slots.add(slot)
@@ -102,6 +142,32 @@ class TapeSlice:
         self._slots = set(still_there(self._slots, places))
         self._marks = bytearray([self._marks[slot] for slot in places if slot < len(self._marks)])
         self._seen = starts[self._seen]
+        self._watched = [weak for weak in self._watched if weak() is not None]
+
+    def pull(self, seeds: dict[int, Any], wanted: set[int], cuts: set[int], *, last: bool, sparse: bool) -> dict[int, Any]:
+        """Return the cotangents of some slots that this tape connects, given those of others."""
+        recorder = self._recorder
+        assert recorder is not None
+        records = bool(recorder.recording) and recorder in ACTIVE.get()
+        consume = last and not (records or recorder.shared or recorder.fallible or self._persistent)
+        self._consumed = self._consumed or consume
+        equations = recorder.equations
+        if recorder.shared:
+            self._mark()
+            equations = [None if e is None or not self._owns(i) else e for i, e in enumerate(equations)]
+        if records:
+            equations = [None if e is None else raised(recorder, i, e) for i, e in enumerate(equations)]
+        flow: Any = None
+        found: dict[int, Any]
+        if recorder.debugs:
+            found, flow = recorder.watch.cotangents_at(self, equations, seeds, wanted, cuts)
+        else:
+            found = cotangents_at(recorder, equations, seeds, wanted, cuts, consume=consume, sparse=sparse)
+        if recorder.shared:
+            found = {slot: g for slot, g in found.items() if self._marks[slot] or slot in seeds}
+        if flow is not None:
+            recorder.watch.check_gradients(flow, found)
+        return found
 
     def records(self) -> list[Any]:
         """Return the records that the tape holds."""

@@ -7,25 +7,18 @@ from contextlib import contextmanager
 from typing import Any, Self
 from weakref import ref
 
-import numpy as np
-
 from functad.eager.models.tensor_like import read
 from functad.eager.models.variable import Variable
 from functad.eager.tape import request as requests
 from functad.eager.tape.explain import explain_missing
 from functad.eager.tape.jacobian import BatchJacobianRequest, JacobianRequest
 from functad.eager.tape.list import expressions
-from functad.eager.tape.recorder import ACTIVE, EagerRecorder, Stamp, lift_given, shared_recorder
+from functad.eager.tape.recorder import EagerRecorder, Stamp, lift_given, shared_recorder
 from functad.eager.tape.request import UnconnectedGradients
 from functad.eager.tape.slice import TapeSlice
-from functad.eager.tape.walk import cotangents_at, raised
 from functad.errors import InputError, SourceError, TapeError, TapeStateError
 from functad.expressions.spec import dtype_of
 from functad.places import here, warn
-from functad.tracing.traces.batch import lowest
-
-_NEVER_ENTERED = "this tape was never entered, so nothing is recorded: compute inside `with tape:`"
-_SPENT = "this tape has given its gradient already, and what it recorded is gone: GradientTape(persistent=True) keeps it"
 
 
 class GradientTape(TapeSlice):
@@ -51,23 +44,13 @@ class GradientTape(TapeSlice):
     """
 
     _warned = False
-    _consumed = False
 
     def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True, *, lists: bool = False) -> None:
         self._persistent = persistent
         self.lists = lists
         self._watch_accessed = watch_accessed_variables
-        self._recorder: EagerRecorder | None = None
-        self._recording = False
-        self._spent = False
         self._paused = False
         self._clear()
-
-    def _clear(self) -> None:
-        super()._clear()
-        self._variables: dict[int, Variable] = {}
-        self._explicit: set[int] = set()
-        self._watched: list[Any] = []
 
     # Life cycle
 
@@ -96,13 +79,6 @@ class GradientTape(TapeSlice):
             self._release()
 
     # Watching
-
-    def wants(self, variable: Variable) -> bool:
-        """Say whether the tape follows a Variable that is read now, and remember that it was read."""
-        if id(variable) in self._explicit or (self._watch_accessed and variable.trainable):
-            self._variables[id(variable)] = variable
-            return True
-        return False
 
     def watch(self, tensor: Any) -> None:
         """Follow a Tensor or Variable, or all of a nested structure, from here on.
@@ -142,20 +118,6 @@ class GradientTape(TapeSlice):
                 self._recorder.watched.add(slot)
                 self.follow(slot)
                 self._watched.append(ref(leaf))
-
-    def sources(self) -> list[Any]:
-        """Return the values of the Tensors that are watched, as long as they live."""
-        alive = [weak() for weak in self._watched]
-        return [np.asarray(lowest(tensor)) for tensor in alive if tensor is not None]
-
-    def renumber(self, places: dict[int, int], starts: Sequence[int]) -> None:
-        """Take note of new numbers of slots."""
-        super().renumber(places, starts)
-        self._watched = [weak for weak in self._watched if weak() is not None]
-
-    def watched_variables(self) -> tuple[Variable, ...]:
-        """Return the Variables that the tape has followed, in the order in which they were created."""
-        return tuple(sorted(self._variables.values(), key=lambda variable: variable.number))
 
     @contextmanager
     def stop_recording(self) -> Iterator[None]:
@@ -339,31 +301,6 @@ class GradientTape(TapeSlice):
             self._release()
             self._spent = True
 
-    def pull(self, seeds: dict[int, Any], wanted: set[int], cuts: set[int], *, last: bool, sparse: bool) -> dict[int, Any]:
-        """Return the cotangents of some slots that this tape connects, given those of others."""
-        recorder = self._recorder
-        assert recorder is not None
-        records = bool(recorder.recording) and recorder in ACTIVE.get()
-        consume = last and not (records or recorder.shared or recorder.fallible or self._persistent)
-        self._consumed = self._consumed or consume
-        equations = recorder.equations
-        if recorder.shared:
-            self._mark()
-            equations = [None if e is None or not self._owns(i) else e for i, e in enumerate(equations)]
-        if records:
-            equations = [None if e is None else raised(recorder, i, e) for i, e in enumerate(equations)]
-        flow: Any = None
-        found: dict[int, Any]
-        if recorder.debugs:
-            found, flow = recorder.watch.cotangents_at(self, equations, seeds, wanted, cuts)
-        else:
-            found = cotangents_at(recorder, equations, seeds, wanted, cuts, consume=consume, sparse=sparse)
-        if recorder.shared:
-            found = {slot: g for slot, g in found.items() if self._marks[slot] or slot in seeds}
-        if flow is not None:
-            recorder.watch.check_gradients(flow, found)
-        return found
-
     def run(self, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Return `f(*args, **kwargs)`; what counts of it will be asked of this tape, so `debug_nans` is to wait for that."""
         assert self._recorder is not None
@@ -371,11 +308,6 @@ class GradientTape(TapeSlice):
         return f(*args, **kwargs) if watch is None else watch.run(f, args, kwargs)
 
     expressions = expressions
-
-    @property
-    def recorder(self) -> EagerRecorder | None:
-        """The list that the tape writes into."""
-        return self._recorder
 
     def explain(self, target: Any, source: Any) -> str:
         """Return why the gradient of a target by a source is `None`, and what to do; or that there is a recorded path.
@@ -412,7 +344,3 @@ class GradientTape(TapeSlice):
         if self._recorder is None:
             return "spent" if self._spent else "not entered"
         return "recording" if self._recording else "stopped" if self._paused else "left"
-
-    def _absent(self) -> str:
-        """Return why there is nothing that could be asked for."""
-        return _SPENT if self._spent else _NEVER_ENTERED
