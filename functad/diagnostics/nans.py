@@ -41,7 +41,7 @@ def debug_nans(infinities: bool = False) -> Iterator[None]:
         Traceback (most recent call last):
         functad.errors.NotFiniteError: The derivative, in grad of <lambda>, called at ..., is nan. It was born in the ...
     """
-    from functad.diagnostics.watching import called, watcher  # noqa: PLC0415 - few programs look for NaN, and all import functad
+    from functad.diagnostics.nan_watch import called, watcher  # noqa: PLC0415 - few programs look for NaN, and all import functad
 
     with setting(WATCHER, watcher(infinities=infinities)), setting(CALLED, called):
         yield

@@ -18,6 +18,7 @@ from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.places import here, warn
 from functad.tracing.traces.base import FORWARD
 from functad.transforms.walks.forward import push_forward
+from functad.transforms.walks.observed import Observer
 
 
 class ForwardAccumulator:
@@ -57,7 +58,7 @@ class ForwardAccumulator:
         self._inputs: dict[int, Any] = {}
         self._pushed: list[Any] = []
         self._recording = False
-        self._flow: Any = None
+        self._arrivals: Any = None
 
     def __enter__(self) -> Self:
         if self._recording:
@@ -111,13 +112,11 @@ class ForwardAccumulator:
         """Bring the tangents up to date."""
         recorder = self._recorder
         assert recorder is not None
-        if recorder.watch is not None:
-            self._pushed, self._flow = recorder.watch.push(self, self._inputs)
-            return
-        for slot in sorted(slot for slot in self._inputs if slot >= len(self._pushed)):
-            push_forward(recorder.equations[:slot], self._pushed, ())
-            self._pushed.append(self._inputs[slot])
-        push_forward(recorder.equations, self._pushed, range(len(recorder.equations)))
+        if recorder.watch is None:
+            _push_from(recorder.equations, self._pushed, self._inputs)
+        else:
+            self._pushed, self._arrivals = [], recorder.watch.observed_by(self, self._inputs)
+            self._arrivals.through(_push_from, recorder.equations, self._pushed, self._inputs)
 
     def jvp(self, primals: Any, unconnected_gradients: Any = UnconnectedGradients.NONE) -> Any:
         """Return the tangents of what was computed from the primals.
@@ -150,8 +149,16 @@ class ForwardAccumulator:
         if recorder is None or slot is None or slot >= len(self._pushed):
             return None
         if recorder.watch is not None:
-            recorder.watch.check_tangent(self, self._flow, slot)
+            recorder.watch.check_tangent(self, self._arrivals, slot, self._pushed[slot])
         return self._pushed[slot]
+
+
+def _push_from(equations: list[Any], pushed: list[Any], inputs: dict[int, Any], observer: Observer | None = None) -> None:
+    """Push tangents through all records; those of the inputs, which stand anywhere, join on the way."""
+    for slot in sorted(slot for slot in inputs if slot >= len(pushed)):
+        push_forward(equations[:slot], pushed, (), observer=observer)
+        pushed.append(inputs[slot])
+    push_forward(equations, pushed, range(len(equations)), observer=observer)
 
 
 def tensor_slot(recorder: EagerRecorder, tensor: Any) -> int:

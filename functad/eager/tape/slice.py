@@ -157,16 +157,16 @@ class TapeSlice:
             equations = [None if e is None or not self._owns(i) else e for i, e in enumerate(equations)]
         if records:
             equations = [None if e is None else raised(recorder, i, e) for i, e in enumerate(equations)]
-        flow: Any = None
+        arrivals: Any = None
         found: dict[int, Any]
         if recorder.debugs:
-            found, flow = recorder.watch.cotangents_at(self, equations, seeds, wanted, cuts)
+            found, arrivals = recorder.watch.cotangents_at(self, equations, seeds, wanted, cuts)
         else:
             found = cotangents_at(recorder, equations, seeds, wanted, cuts, consume=consume, sparse=sparse)
         if recorder.shared:
             found = {slot: g for slot, g in found.items() if self._marks[slot] or slot in seeds}
-        if flow is not None:
-            recorder.watch.check_gradients(flow, found)
+        if arrivals is not None:
+            recorder.watch.check_gradients(arrivals, found)
         return found
 
     def records(self) -> list[Any]:

@@ -13,6 +13,7 @@ from typing import Any
 from functad.eager.tape.recorder import EagerRecorder
 from functad.primitives.entry import KEEP_GATHER, KEEP_NOTHING, KEEP_ONE, names_read
 from functad.transforms.walks.cotangents import RowSum, Scattered
+from functad.transforms.walks.observed import Observer
 from functad.transforms.walks.reverse import guard_outer, pull_back, walk_back
 from functad.transforms.walks.row_slices import RowSlices
 
@@ -26,6 +27,7 @@ def cotangents_at(
     *,
     consume: bool,
     sparse: bool,
+    observer: Observer | None = None,
 ) -> dict[int, Any]:
     """Return the cotangents of some slots, given those of others.
 
@@ -37,6 +39,7 @@ def cotangents_at(
         cuts: slots that count as constants: nothing flows on from there.
         consume: records are dropped as the walk passes.
         sparse: the cotangent of an input of which only rows were read is given as `RowSlices`.
+        observer: sees the records that are passed.
     """
     if not seeds:
         return {}
@@ -53,14 +56,14 @@ def cotangents_at(
     for slot in sorted((slot for slot in (wanted - inputs) | cuts if slot < top), reverse=True):
         stop = _group_end(equations, slot + 1)
         if stop < len(cotangents):
-            rest = pull_back(equations, cotangents, stop, consume=consume, guard=guard)
+            rest = pull_back(equations, cotangents, stop, consume=consume, guard=guard, observer=observer)
             found |= _those_at(cotangents, inputs, stop)
             cotangents, guard = rest, True
         if cotangents[slot] is not None:
             found[slot] = cotangents[slot]
         if slot in cuts:
             cotangents[slot] = None
-    guard = walk_back(equations, cotangents, 0, consume=consume, guard=guard)
+    guard = walk_back(equations, cotangents, 0, consume=consume, guard=guard, observer=observer)
     found |= _those_at(cotangents, inputs, 0)
     if guard:
         guard_outer([g.values if type(g) is RowSlices else g for g in found.values()])

@@ -1,28 +1,25 @@
 """`debug_nans` for tapes and forward accumulators: where a NaN was born that reached what they were asked for.
 
-A recorder made under `debug_nans` has a `TapeWatch`: what `functad.diagnostics.watching` does for transforms, for a list that
+A recorder made under `debug_nans` has a `TapeWatch`: what `functad.diagnostics.nan_watch` does for transforms, for a list that
 may be asked again and again, by any of its slots. While another tape records, or a watched function runs, nothing is looked at:
 what does not reach the result of that one is no error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 from weakref import ref
 
-from functad.diagnostics.flow import Flow
-from functad.diagnostics.notes import Notes, Offence
-from functad.diagnostics.watching import Watch
+from functad.diagnostics.nan_arrivals import CotangentArrivals, TangentArrivals
+from functad.diagnostics.nan_watch import Watch
+from functad.diagnostics.operation_log import Offence, OperationLog
 from functad.eager.tape.recorder import ACTIVE, EagerRecorder
+from functad.eager.tape.walk import cotangents_at
 from functad.places import here
-from functad.transforms.walks.cotangents import Scattered
-from functad.transforms.walks.degenerate import doubts_in, settle
-from functad.transforms.walks.reverse import guard_outer
-from functad.transforms.walks.silence import in_silence
 
 
-class _TapeNotes(Notes):
+class _TapeLog(OperationLog):
     """What a watch keeps of a tape."""
 
     followed = "anything that the tape follows"
@@ -56,7 +53,7 @@ class TapeWatch(Watch):
 
     def __init__(self, recorder: EagerRecorder, *, offence: Offence) -> None:
         super().__init__(recorder, offence=offence)
-        self.notes = _TapeNotes(recorder)
+        self.log = _TapeLog(recorder)
 
     def silent(self) -> bool:
         """Say whether somebody else will look at results: another tape, or a transform."""
@@ -66,7 +63,7 @@ class TapeWatch(Watch):
 
     def cotangents_at(
         self, tape: Any, equations: list[Any], seeds: dict[int, Any], wanted: set[int], cuts: set[int]
-    ) -> tuple[dict[int, Any], Flow | None]:
+    ) -> tuple[dict[int, Any], CotangentArrivals | None]:
         """Return the cotangents of some slots as `walks.cotangents_at` does, and what they came by.
 
         Raises:
@@ -76,54 +73,29 @@ class TapeWatch(Watch):
             return {}, None
         self.asking = ref(tape)
         self.check_values(list(seeds))
-        flow = self._flow("cotangent", [seeds.get(slot) for slot in range(len(equations))])
-        return self._pull_to(flow, equations, wanted, cuts), flow
+        arrivals = CotangentArrivals(self.log, seeds, quiet=self.silent())
+        found = arrivals.through(cotangents_at, self.recorder, equations, seeds, wanted, cuts, consume=False, sparse=False)
+        return found, arrivals
 
-    @in_silence
-    def _pull_to(self, flow: Flow, equations: list[Any], wanted: set[int], cuts: set[int]) -> dict[int, Any]:
-        found: dict[int, Any] = {}
-        guard = self.recorder.guard
-        for index in range(len(equations) - 1, -1, -1):
-            equation = equations[index]
-            if equation is None:
-                continue
-            first = index + 1 - len(equation[3][1]) if equation[0].primitive.multiple else index
-            for slot in range(first, index + 1):
-                if slot in wanted or slot in cuts:
-                    _hand_out(flow, slot, found, cuts)
-                    guard = True
-            if self._pull(flow, index, equation, guard):
-                guard = guard or equation[0].selects
-        left = {slot: flow.take(slot) for slot in wanted if slot not in found and slot < len(equations)}
-        found |= {slot: g for slot, g in left.items() if g is not None}
-        if guard:
-            guard_outer(list(found.values()))
-        return found
-
-    def check_gradients(self, flow: Flow | None, found: dict[int, Any]) -> None:
+    def check_gradients(self, arrivals: CotangentArrivals | None, found: dict[int, Any]) -> None:
         """Raise if a cotangent that was asked for is not as it should be.
 
         Raises:
             NotFiniteError: it is not.
         """
-        if flow is None:
+        if arrivals is None:
             return
         for slot, g in found.items():
             variable = variable_at(self.recorder, slot)
             name = "The gradient" if variable is None else f"The gradient by the Variable {variable!r}"
-            self._check_derivatives(flow, [g], [slot], name)
+            self.check_derivatives(arrivals, [g], [slot], name)
 
-    def push(self, accumulator: Any, inputs: dict[int, Any]) -> tuple[list[Any], Flow]:
-        """Return the tangents of all slots, given those of some, and what they came by."""
+    def observed_by(self, accumulator: Any, inputs: dict[int, Any]) -> TangentArrivals:
+        """Return an observer of the walk from some slots, whose tangents are given, for an accumulator."""
         self.asking = ref(accumulator)
-        equations = self.recorder.equations
-        slots: Sequence[int] = range(len(equations))
-        flow = self._pushed([inputs.get(slot) for slot in slots], slots)
-        if doubts := doubts_in(equations, flow.ways):
-            settle(equations, doubts, slots)
-        return flow.ways, flow
+        return TangentArrivals(self.log, inputs, quiet=self.silent())
 
-    def check_tangent(self, accumulator: Any, flow: Flow, slot: int) -> None:
+    def check_tangent(self, accumulator: Any, arrivals: TangentArrivals, slot: int, t: Any) -> None:
         """Raise if a value whose tangent is asked for, or the tangent, is not as it should be.
 
         Raises:
@@ -131,20 +103,8 @@ class TapeWatch(Watch):
         """
         self.asking = ref(accumulator)
         self.check_values([slot])
-        if flow.ways[slot] is not None and not self.silent():
-            self._check_derivatives(flow, [flow.ways[slot]], [slot], "The tangent")
+        if t is not None and not self.silent():
+            self.check_derivatives(arrivals, [t], [slot], "The tangent")
 
     def _asked(self) -> str:
         return f"asked of {self.recorder.transform} at {here()}"
-
-
-def _hand_out(flow: Flow, slot: int, found: dict[int, Any], cuts: set[int]) -> None:
-    """Take a copy of the cotangent of a slot, all of which has arrived; nothing flows on from one that is cut."""
-    g = flow.ways[slot]
-    if type(g) is Scattered:
-        g = flow.ways[slot] = g.total()
-    flow.owned[slot] = False  # so that it is not written into
-    if g is not None:
-        found[slot] = g
-    if slot in cuts:
-        flow.ways[slot] = None

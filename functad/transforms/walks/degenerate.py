@@ -19,18 +19,8 @@ from functad.expressions.spec import dtype_of, shape_of
 from functad.primitives.operands import absent
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import REVERSE, Recorded, Recorder, new_input
-from functad.transforms.walks.forward import lost_in, lowered, push_all
+from functad.transforms.walks.forward import lowered, push_all
 from functad.transforms.walks.reverse import pull_back, pull_record
-
-
-def doubts_in(equations: Sequence[Any], tangents: Sequence[Any]) -> list[tuple[int, tuple[bool, ...]]]:
-    """Return the records that have lost something of given tangents, as `push_all` does."""
-    found = []
-    for index, equation in enumerate(equations):
-        if equation is not None and equation[0].primitive.lost is not None and tangents[equation[1]] is not None:
-            lost = lost_in(equation, [tangents[equation[1]]])
-            found.extend([(index, lost)] if lost else [])
-    return found
 
 
 def settle(equations: Sequence[Any], doubts: Sequence[tuple[int, tuple[bool, ...]]], outputs: Collection[int]) -> None:

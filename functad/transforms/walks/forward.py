@@ -15,6 +15,7 @@ from functad.primitives.operands import innermost, is_traced, zeros_for
 from functad.primitives.safe import has_nan
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import REVERSE, Recorded, Recorder, new_input
+from functad.transforms.walks.observed import Observer, observed_forward
 from functad.transforms.walks.reverse import pull_back, pull_record, seeded
 from functad.transforms.walks.silence import in_silence
 from functad.trees.structure import flatten
@@ -26,7 +27,13 @@ _LARGE = 1 << 14
 
 
 def push_forward(
-    equations: Sequence[Any], tangents: list[Any], outputs: Collection[int] = (), *, quick: bool = False, frees: bool = False
+    equations: Sequence[Any],
+    tangents: list[Any],
+    outputs: Collection[int] = (),
+    *,
+    quick: bool = False,
+    frees: bool = False,
+    observer: Observer | None = None,
 ) -> list[Any]:
     """Return the tangents of all slots, given those of the inputs, which have the first slots; `None` stands for zero.
 
@@ -40,12 +47,13 @@ def push_forward(
             zero, shows as NaN in the outputs then, and if there is one, all is done again: looking for it at each product is a
             third of the time of small programs.
         frees: give up each tangent that is not an output once its last reader has had it, so that few large arrays are alive.
+        observer: sees the records that are passed, once: it goes without `quick`.
 
     Raises:
         DegenerateError: the tangent of a slot of `outputs` cannot be found from those of equal eigenvalues and their vectors.
     """
     given = list(tangents) if quick else None
-    doubts = push_all(equations, tangents, outputs, quick=quick, frees=frees)
+    doubts = push_all(equations, tangents, outputs, quick=quick, frees=frees, observer=observer)
     if given is not None and _are_nan([tangents[slot] for slot in outputs]):
         tangents[:] = given
         doubts = push_all(equations, tangents, outputs, frees=frees)
@@ -56,6 +64,13 @@ def push_forward(
     return tangents
 
 
+def push_alone(record: Any, ts: Sequence[Any]) -> list[Any]:
+    """Return the tangents that one record makes of those of its inputs; `None` stands for zero."""
+    plan, _, saved, rest = record
+    m, count = len(ts), len(rest[0]) if plan.primitive.multiple else 1
+    return push_forward([*[None] * (m + count - 1), (plan, 0 if m == 1 else tuple(range(m)), saved, rest)], list(ts))[m:]
+
+
 @in_silence
 def _are_nan(ts: Sequence[Any]) -> bool:
     """Say whether there is a NaN among tangents; of large numbers the search overflows, which is nobody's business."""
@@ -64,14 +79,22 @@ def _are_nan(ts: Sequence[Any]) -> bool:
 
 @in_silence
 def push_all(
-    equations: Sequence[Any], tangents: list[Any], outputs: Collection[int], *, quick: bool = False, frees: bool = False
+    equations: Sequence[Any],
+    tangents: list[Any],
+    outputs: Collection[int],
+    *,
+    quick: bool = False,
+    frees: bool = False,
+    observer: Observer | None = None,
 ) -> list[tuple[int, tuple[bool, ...]]]:
     """Push tangents through all records, and return which have lost something, with what their `Primitive.lost` says."""
     kept = dict.fromkeys(outputs, len(equations))
     last = last_readers(equations) | kept if frees else {}
     written = False
     doubts = []
-    remaining = itertools.islice(equations, len(tangents), None)
+    remaining: Iterator[Any] = itertools.islice(equations, len(tangents), None)
+    if observer is not None:
+        remaining = observed_forward(remaining, tangents, observer)
     while (equation := next(remaining, _END) if last else _push_run(remaining, tangents, quick)) is not _END:
         index = len(tangents)
         tangents.append(None)
@@ -305,10 +328,10 @@ def push_through(recorder: Recorder, tangents: Sequence[Any], outs: Sequence[Any
         quick: as for `push_forward`.
     """
     slots = [out.slot if isinstance(out, Recorded) and out.recorder is recorder else None for out in outs]
+    own = [slot for slot in slots if slot is not None]
     if recorder.watch is not None:
-        pushed = recorder.watch.push_forward(list(tangents), outs)
+        pushed = recorder.watch.push_forward(list(tangents), own)
     else:
-        own = [slot for slot in slots if slot is not None]
         frees = any(type(t) is np.ndarray and t.nbytes > _LARGE for t in tangents)
         pushed = push_forward(recorder.equations, list(tangents), own, quick=quick, frees=frees)
     return [None if slot is None else pushed[slot] for slot in slots]

@@ -9,7 +9,7 @@ Sums and products are written out in the loop: with a call of their rules, a cha
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import is_not
 from sys import _getframe
 from typing import Any
@@ -39,6 +39,7 @@ from functad.primitives.safe import mended, product
 from functad.tracing.allocation import Allocation
 from functad.tracing.traces.base import OPEN, Recorded, Recorder, awake
 from functad.transforms.walks.cotangents import Scattered, accumulate, add_piece
+from functad.transforms.walks.observed import Observer, observed_back
 from functad.transforms.walks.silence import in_silence
 
 _ndarray = np.ndarray
@@ -47,7 +48,15 @@ _LARGE = 1 << 16
 _NO_SPECS = _NOTHING = itertools.repeat(None)
 
 
-def pull_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consume: bool, guard: bool = False) -> list[Any]:
+def pull_back(
+    equations: list[Any],
+    cotangents: list[Any],
+    inputs: int,
+    *,
+    consume: bool,
+    guard: bool = False,
+    observer: Observer | None = None,
+) -> list[Any]:
     """Return the cotangents of the inputs; `None` for an input that nothing depends on.
 
     Args:
@@ -59,15 +68,24 @@ def pull_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consu
             infinity. The walk sets it where it passes a selection, such as `np.where` or indexing, and from there on knows
             which slots are `dense`: reached also by a way without selection, on which zeros would be coincidence. To guard
             these as well would take 5 % of the time of a Gaussian mixture.
+        observer: sees the records that are passed; they are not to be dropped.
     """
-    guard = walk_back(equations, cotangents, inputs, consume=consume, guard=guard)
+    guard = walk_back(equations, cotangents, inputs, consume=consume, guard=guard, observer=observer)
     found = [g.total() if type(g) is Scattered else g for g in cotangents[:inputs]]
     if guard:
         guard_outer(found)
     return found
 
 
-def walk_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consume: bool, guard: bool) -> bool:
+def walk_back(
+    equations: list[Any],
+    cotangents: list[Any],
+    inputs: int,
+    *,
+    consume: bool,
+    guard: bool,
+    observer: Observer | None = None,
+) -> bool:
     """Pull cotangents back as `pull_back` does, and leave those that no record takes where they are.
 
     Returns:
@@ -79,10 +97,10 @@ def walk_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consu
         Allocation.look(equations)
     batch = OPEN.get()
     if batch is None or not batch.batches or batch.place is not None:
-        return _walk(equations, cotangents, inputs, consume, guard)
+        return _walk(equations, cotangents, inputs, consume, guard, observer)
     try:
         batch.place = place_of(user_frame(_getframe(1)))
-        return _walk(equations, cotangents, inputs, consume, guard)
+        return _walk(equations, cotangents, inputs, consume, guard, observer)
     finally:
         batch.place = None
 
@@ -123,13 +141,18 @@ def guard_outer(found: list[Any]) -> None:
 
 
 @in_silence
-def _walk(equations: list[Any], cotangents: list[Any], inputs: int, consume: bool, guard: bool) -> bool:
+def _walk(
+    equations: list[Any], cotangents: list[Any], inputs: int, consume: bool, guard: bool, observer: Observer | None
+) -> bool:
     """Pull back through all records; return whether a selection was passed."""
     owned = bytearray(len(cotangents))
     dense = bytearray(len(cotangents)) if guard else owned
     careful = by_array = False  # as long as nothing is guarded
     scattered = False  # some cotangents may be in pieces
-    for index in range(len(cotangents) - 1, inputs - 1, -1):
+    order: Iterable[int] = range(len(cotangents) - 1, inputs - 1, -1)
+    if observer is not None:
+        order = observed_back(order, equations, cotangents, observer)
+    for index in order:
         g = cotangents[index]
         equation = equations[index]
         if consume:
@@ -349,6 +372,20 @@ def pull_record(plan: Plan, g: Any, saved: Any) -> list[Any]:
     if plan.keep == KEEP_ONE:
         return [plan.single(g, saved)]
     return [plan.single(g) if plan.keep == KEEP_NOTHING else plan.single(g, *saved)]
+
+
+def pull_alone(record: Any, gs: Sequence[Any], *, guard: bool) -> list[Any]:
+    """Return what one record adds to the cotangent of each of its inputs.
+
+    Args:
+        record: it.
+        gs: the cotangents of its results; `None` for zero.
+        guard: as for `pull_back`.
+    """
+    plan, _, saved, specs = record
+    m = len(plan.active)
+    records = [*[None] * (m + len(gs) - 1), (plan, 0 if m == 1 else tuple(range(m)), saved, specs)]
+    return pull_back(records, [*[None] * m, *gs], m, consume=False, guard=guard)
 
 
 def _total(part: Any, shape: tuple[int, ...], dtype: Any) -> Any:

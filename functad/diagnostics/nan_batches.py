@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from functad.diagnostics.notes import Note, Notes, Offence
-from functad.diagnostics.origins import count_offending, origin_of_value
-from functad.diagnostics.watching import Watch, is_inside
+from functad.diagnostics.nan_origins import count_offending, origin_of_value
+from functad.diagnostics.nan_watch import Watch, is_inside
+from functad.diagnostics.operation_log import Offence, Operation, OperationLog
 from functad.expressions.spec import ArraySpec
 from functad.primitives.operands import innermost
 from functad.tracing.traces.base import WATCHER, Recorded
@@ -57,7 +57,7 @@ class BatchWatch(Watch):
             NotFiniteError: it is not.
         """
         for leaf in leaves:
-            if not isinstance(leaf, Recorded) or leaf.recorder is not self.recorder or leaf.slot not in self.notes:
+            if not isinstance(leaf, Recorded) or leaf.recorder is not self.recorder or leaf.slot not in self.log:
                 continue
             array = leaf.value.array
             if isinstance(array, Recorded) and array.recorder.watch is not None:
@@ -68,7 +68,7 @@ class BatchWatch(Watch):
                 bad = np.flatnonzero(mask.reshape(len(mask), -1).any(axis=1))
                 i = int(bad[0])
                 several = f" (and in {len(bad) - 1} more of {len(mask)} examples)" if len(bad) > 1 else ""
-                origin = origin_of_value(_of_example(self.notes, i), leaf.slot, mask[i], self.offence)
+                origin = origin_of_value(_of_example(self.log, i), leaf.slot, mask[i], self.offence)
                 what = f"{count_offending(examples[i], self.offence)}{several}"
                 raise self.error(f"{self.value_name} of example {self.first + i}", what, origin)
 
@@ -88,16 +88,17 @@ def watch_batch(recorder: BatchRecorder, inputs: Sequence[Recorded], first: int)
             recorder.watch.number(tensor)
 
 
-def _of_example(notes: Notes, i: int) -> Notes:
+def _of_example(log: OperationLog, i: int) -> OperationLog:
     """Return what was kept of all examples, as it was for one of them."""
-    found = Notes()
-    found.bases = {slot: _example(value, i) for slot, value in notes.bases.items()}
-    made: dict[int, Note] = {}
-    for slot, (note, k) in notes.items():
-        if id(note) not in made:
-            values = [v if own is None else _example(v, i) for v, own in zip(note.values, note.slots, strict=True)]
-            made[id(note)] = replace(note, values=tuple(values), out=tuple([_example(value, i) for value in note.out]))
-        found[slot] = made[id(note)], k
+    found = OperationLog()
+    found.bases = {slot: _example(value, i) for slot, value in log.bases.items()}
+    made: dict[int, Operation] = {}
+    for slot, (operation, k) in log.items():
+        if id(operation) not in made:
+            values = [v if own is None else _example(v, i) for v, own in zip(operation.values, operation.slots, strict=True)]
+            out = [_example(value, i) for value in operation.out]
+            made[id(operation)] = replace(operation, values=tuple(values), out=tuple(out))
+        found[slot] = made[id(operation)], k
     return found
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from functad.diagnostics.flow import Arrival, Flow
-from functad.diagnostics.notes import INFINITE, NAN, NOT_FINITE, Note, Notes, Offence
+from functad.diagnostics.nan_arrivals import Arrival, Arrivals
+from functad.diagnostics.operation_log import INFINITE, NAN, NOT_FINITE, Offence, Operation, OperationLog
 from functad.expressions.spec import spec_of
 from functad.primitives.operands import innermost
 
@@ -63,93 +63,89 @@ def culprit(call: Call, given: Sequence[Any], mask: Any, offence: Offence) -> tu
     return None
 
 
-def origin_of_value(notes: Notes, slot: int, mask: Any, offence: Offence) -> str:
+def origin_of_value(log: OperationLog, slot: int, mask: Any, offence: Offence) -> str:
     """Return the rest of a sentence that says where the bad elements of the value of a slot were born."""
-    while slot in notes:
-        note, k = notes[slot]
+    while slot in log:
+        operation, k = log[slot]
 
-        def call(values: Sequence[Any], note: Note = note, k: int = k) -> Any:
-            out = note.primitive.compute(*values, **note.params)
-            return out[k] if note.primitive.multiple else out
+        def call(values: Sequence[Any], operation: Operation = operation, k: int = k) -> Any:
+            out = operation.primitive.compute(*values, **operation.params)
+            return out[k] if operation.primitive.multiple else out
 
-        found = notes.source(note, mask, offence) if note.moves else culprit(call, note.values, mask, offence)
+        found = log.source(operation, mask, offence) if operation.moves else culprit(call, operation.values, mask, offence)
         if found is None:
-            if note.moves:
-                note = replace(note, values=(notes.value(note.slots[0]), *note.values[1:]), out=(notes.value(slot),))
-            text = f"was born in {note.place()}: {_described(note, mask, k)}."
-            return text + (_infinite_cause(notes, note, slot) or _CURE)
+            if operation.moves:
+                values = (log.value(operation.slots[0]), *operation.values[1:])
+                operation = replace(operation, values=values, out=(log.value(slot),))
+            text = f"was born in {operation.place()}: {_described(operation, mask, k)}."
+            return text + (_infinite_cause(log, operation, slot) or _CURE)
         i, mask = found
-        parent = note.slots[i]
+        parent = operation.slots[i]
         if parent is None:
-            name = note.primitive.names[i] if i < len(note.primitive.names) else f"argument {i}"
+            name = operation.primitive.names[i] if i < len(operation.primitive.names) else f"argument {i}"
             return (
-                f"was given to {note.place()} as a constant, one that does not depend on {notes.followed}: "
-                f"{shown(name, note.values[i], mask)}. Look where that was computed."
+                f"was given to {operation.place()} as a constant, one that does not depend on {log.followed}: "
+                f"{shown(name, operation.values[i], mask)}. Look where that was computed."
             )
         slot = parent
-    return f"is in {notes.name_of(slot)} already."
+    return f"is in {log.name_of(slot)} already."
 
 
 _CURE = " Keep its arguments away from there, as in np.where(mask, x, 1.0) before the operation."
 
 
-def _infinite_cause(notes: Notes, note: Note, slot: int) -> str:
+def _infinite_cause(log: OperationLog, operation: Operation, slot: int) -> str:
     """Return a sentence on where an argument of an operation became infinite or NaN, if one did."""
-    for value, parent in zip(note.values, note.slots, strict=True):
-        if parent is not None and parent in notes and parent != slot and NOT_FINITE.found(value):
+    for value, parent in zip(operation.values, operation.slots, strict=True):
+        if parent is not None and parent in log and parent != slot and NOT_FINITE.found(value):
             kind = NAN if NAN.found(value) else INFINITE
-            return f" The {_kind(value)} among its arguments {origin_of_value(notes, parent, kind.mask(value), kind)}"
+            return f" The {_kind(value)} among its arguments {origin_of_value(log, parent, kind.mask(value), kind)}"
     return ""
 
 
-def origin_of_derivative(flow: Flow, slot: int, mask: Any, offence: Offence) -> str:
+def origin_of_derivative(arrivals: Arrivals, slot: int, mask: Any, offence: Offence) -> str:
     """Return the rest of a sentence that says where the bad elements of the cotangent or tangent of a slot were born."""
-    while (found := flow.behind(slot, mask, offence)) is not None:
+    what = arrivals.what
+    while (found := arrivals.behind(slot, mask, offence)) is not None:
         arrival, mask = found
         if arrival is None:
-            return f"was handed in with the {flow.what} that {flow.notes.asked} was given."
-
-        def call(given: Sequence[Any], arrival: Arrival = arrival) -> Any:
-            return arrival.call(*given)[arrival.position]
-
-        given = [innermost(g) for g in arrival.given]
-        at_fault = culprit(call, given, mask, offence)
+            return f"was handed in with the {what} that {arrivals.log.asked} was given."
+        given = list(map(innermost, arrival.given))
+        at_fault = culprit(arrival.call, given, mask, offence)
         if at_fault is None:
-            return _born_in_derivative(flow, arrival, mask)
+            return _born_in_derivative(arrivals, arrival, given, mask)
         i, mask = at_fault
         slot = arrival.sources[i]
-    if offence is NAN and flow.behind(slot, mask, INFINITE) is not None:
-        return f"is a sum of infinities of both signs, of which one {origin_of_derivative(flow, slot, mask, INFINITE)}"
+    if offence is NAN and arrivals.behind(slot, mask, INFINITE) is not None:
+        return f"is a sum of infinities of both signs, of which one {origin_of_derivative(arrivals, slot, mask, INFINITE)}"
     return "is a sum of numbers that are too large."
 
 
-def _born_in_derivative(flow: Flow, arrival: Arrival, mask: Any) -> str:
-    note = arrival.note
-    if note is None:
+def _born_in_derivative(arrivals: Arrivals, arrival: Arrival, given: Sequence[Any], mask: Any) -> str:
+    operation = arrival.operation
+    if operation is None:
         return "was born in the derivative of an operation that is not known."
-    given = ", ".join([shown(f"its {flow.what}", innermost(g)) for g in arrival.given if g is not None])
-    k = next((k for k, value in enumerate(note.out) if NOT_FINITE.found(value)), 0)
-    elements = mask if np.shape(mask) == np.shape(note.out[k]) else None
-    text = f"was born in the derivative of {note.place()}: {_described(note, elements, k)}; {given}."
-    for g, source in zip(arrival.given, arrival.sources, strict=True):
-        value = innermost(g)
-        if INFINITE.found(value):
-            return (
-                f"{text} The infinity of its {flow.what} {origin_of_derivative(flow, source, INFINITE.mask(value), INFINITE)}"
-            )
-    return text + (_infinite_cause(flow.notes, note, -1) or _CURE)
+    values = ", ".join([shown(f"its {arrivals.what}", g) for g in given if g is not None])
+    k = next((k for k, value in enumerate(operation.out) if NOT_FINITE.found(value)), 0)
+    elements = mask if np.shape(mask) == np.shape(operation.out[k]) else None
+    text = f"was born in the derivative of {operation.place()}: {_described(operation, elements, k)}; {values}."
+    for g, source in zip(given, arrival.sources, strict=True):
+        if INFINITE.found(g):
+            origin = origin_of_derivative(arrivals, source, INFINITE.mask(g), INFINITE)
+            return f"{text} The infinity of its {arrivals.what} {origin}"
+    return text + (_infinite_cause(arrivals.log, operation, -1) or _CURE)
 
 
 # Words
 
 
-def _described(note: Note, mask: Any, k: int = 0) -> str:
+def _described(operation: Operation, mask: Any, k: int = 0) -> str:
     """Return arguments and result, at the first bad element of the result `k` if the operation is elementwise."""
-    names = note.primitive.names or tuple([f"argument {i}" for i in range(len(note.values))])
-    mask = mask if note.primitive.kind == "elementwise" else None
-    parts = [shown(name, value, mask) for name, value in zip(names, note.values, strict=False)]
-    parts += [f"{key} = {value!r}" for key, value in note.params.items()]
-    return f"{', '.join(parts)}; {shown('the result', note.out[k], mask)}"
+    names = operation.primitive.names or tuple([f"argument {i}" for i in range(len(operation.values))])
+    mask = mask if operation.primitive.kind == "elementwise" else None
+    parts = [shown(name, value, mask) for name, value in zip(names, operation.values, strict=False)]
+    parts += [f"{key} = {value!r}" for key, value in operation.params.items()]
+    return f"{', '.join(parts)}; {shown('the result', operation.out[k], mask)}"
 
 
 def count_offending(value: Any, offence: Offence) -> str:
