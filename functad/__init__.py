@@ -53,8 +53,7 @@ if _TYPE_CHECKING:
     from functad.sparse.derivatives import sparse_hessian, sparse_jacobian
     from functad.sparse.pattern import SparsityPattern
     from functad.sparse.patterns import hessian_sparsity, jacobian_sparsity
-    from functad.transforms.calling.promises import trust_rules
-    from functad.transforms.calling.trust import trust_constants
+    from functad.transforms.calling.trust import trust_constants, trust_rules
     from functad.transforms.elementwise_grad import elementwise_grad
     from functad.transforms.jacobian import jacfwd, jacobian, jacrev, value_and_jacobian
     from functad.transforms.linear import linear_transpose, linearize
@@ -143,7 +142,7 @@ _LATER = {
     "taylor": "functad.transforms.taylor",
     "testing": "functad.testing",
     "trust_constants": "functad.transforms.calling.trust",
-    "trust_rules": "functad.transforms.calling.promises",
+    "trust_rules": "functad.transforms.calling.trust",
     "UnconnectedGradients": "functad.eager.tape.request",
     "value_and_gradients_function": "functad.eager.gradient_functions",
     "value_and_jacobian": "functad.transforms.jacobian",

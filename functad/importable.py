@@ -12,7 +12,7 @@ from functad.places import here
 
 
 def by_name(value: Any, *modules: str | None) -> tuple[Any, tuple[str, str]] | None:
-    """Return what `__reduce__` returns of an object that a module holds: how it is imported; `None` if none of them does.
+    """Return the result of `__reduce__` for an object that a module holds, which imports it; `None` if no module holds it.
 
     Args:
         value: the object.
@@ -31,7 +31,7 @@ def by_name(value: Any, *modules: str | None) -> tuple[Any, tuple[str, str]] | N
 
 
 def imported(module: str, name: str) -> Any:
-    """Return what a module has under a name, which may lead through classes: `C.f`."""
+    """Return the object of a name in a module; the name may lead through classes: `C.f`."""
     return operator.attrgetter(name)(import_module(module))
 
 

@@ -158,7 +158,7 @@ def carry_of(transform: str, function: Callable[..., Any]) -> Agreement:
 
 
 def number(value: Any, kinds: str, wanted: str, cure: str) -> Any:
-    """Return what decides the flow, if it is one number.
+    """Return a predicate, an index or a bound, which must be one number.
 
     Args:
         value: a predicate, an index or a bound.

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from functad.control.abstract_values import below, unknown
 from functad.control.agreement import BOOLS, Agreement, number
 from functad.control.equation import Control, is_batched, over_examples, selected
-from functad.control.values import below, unknown
 from functad.errors import ControlFlowError
 from functad.expressions.expressions import evaluate
 from functad.expressions.spec import dtype_of, spec_of
 from functad.places import here, name_of
 from functad.primitives.indexing.indexable import handed
 from functad.transforms.calling.arguments import plain, shown
-from functad.transforms.calling.results import apart_in_tree, owned
+from functad.transforms.calling.results import owned, unaliased_tree
 from functad.transforms.closed_lists import Closed, close_bodies
 from functad.transforms.leaves import LeafFunction, pull_leaves, pushed
 from functad.trees.structure import flatten
@@ -89,7 +89,7 @@ def _among(primitive: Control, index: Any, branches: Sequence[Callable[..., Any]
     if unknown(index):
         return _listed(primitive, index, branches, operands)
     if not is_batched(index):
-        return apart_in_tree(branches[_within(below(index), branches)](*_handed(operands)))
+        return unaliased_tree(branches[_within(below(index), branches)](*_handed(operands)))
     agreement = _agreement(primitive, branches)
     with np.errstate(all="ignore"):  # what is not selected need not make sense
         results = [agreement.fit(branch(*_handed(operands))) for branch in branches]

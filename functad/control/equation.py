@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.control.values import below, unknown
+from functad.control.abstract_values import below, unknown
 from functad.expressions.spec import ArraySpec, dtype_of, is_inexact, shape_of, strong_spec
 from functad.primitives.operands import absent
 from functad.rules.solver_primitive import SolverPrimitive

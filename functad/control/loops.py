@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from functad.control.abstract_values import below, listing, unknown
 from functad.control.agreement import BOOLS, Agreement, carry_of, number
 from functad.control.equation import Control, any_example, is_batched, part, pull_later, selected
 from functad.control.scan import scan, zero_tangents
-from functad.control.values import below, listing, unknown
 from functad.errors import ControlFlowError
 from functad.places import here, name_of
 from functad.primitives.batching import spread_out
-from functad.transforms.calling.results import apart, guarded, owned, taken
+from functad.transforms.calling.results import guarded, owned, taken, unaliased
 from functad.transforms.closed_lists import Closed, close_bodies
 from functad.transforms.leaves import pushed
 from functad.transforms.vmap import vmap
@@ -67,7 +67,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
             ) from error
 
     def step(leaves: list[Any]) -> list[Any]:
-        return apart(carry.fit(body_fun(carry.hand(taken(leaves)))))
+        return unaliased(carry.fit(body_fun(carry.hand(taken(leaves)))))
 
     leaves, finished = _run(test, step, [owned(leaf) for leaf in leaves])
     # A trace without values came in with what the functions use from outside.
@@ -108,7 +108,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     if not listing(leaves):
         leaves = [owned(leaf) for leaf in leaves]
         for i in range(first, last):
-            leaves = apart(carry.fit(body_fun(i, carry.hand(taken(leaves)))))
+            leaves = unaliased(carry.fit(body_fun(i, carry.hand(taken(leaves)))))
             if i == first and any(map(unknown, leaves)):  # a trace without values came in with what the body uses
                 return fori_loop(first + 1, last, body_fun, carry.build(leaves))
         return carry.build(leaves)
@@ -121,7 +121,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
 
 
 def _counted(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any) -> Any:
-    """Return what a loop gives whose number of steps is not known, or differs from example to example."""
+    """Run a loop whose number of steps is not known, or differs from example to example, as a `while_loop`."""
     carry = carry_of("fori_loop", body_fun)
 
     def step(state: Any) -> Any:

@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
+from functad.control.abstract_values import listing, unknown
 from functad.control.agreement import Agreement, carry_of
 from functad.control.equation import Control, over_examples, part
-from functad.control.split import Split
-from functad.control.values import listing, unknown
+from functad.control.step_derivative import StepDerivative
 from functad.errors import ControlFlowError
 from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, is_inexact, shape_of, spec_of
 from functad.places import here, name_of
 from functad.primitives.batching import spread_out
 from functad.primitives.indexing.indexable import handed
 from functad.transforms.calling.arguments import plain
-from functad.transforms.calling.results import apart, owned, taken
+from functad.transforms.calling.results import owned, taken, unaliased
 from functad.transforms.closed_lists import Closed, close_bodies
 from functad.transforms.leaves import pushed
 from functad.transforms.walks.forward import zero_tangent
@@ -60,7 +60,7 @@ def scan(
 def over_rows(
     transform: str, f: Callable[..., Any], step_of: Callable[[Any, Any], Any], init: Any, xs: Any, length: Any, reverse: bool
 ) -> tuple[Any, Any]:
-    """Return what `scan` and `map` do: `f` is the function of the user, `step_of` takes a carry too."""
+    """Scan over the rows of `xs`, for `scan` and `map`: `f` is the function of the user, `step_of` takes a carry too."""
     given, structure = flatten(xs)
     rows = [plain(leaf) for leaf in given]
 
@@ -85,7 +85,7 @@ def over_rows(
     def known(own: list[Any], row: Any) -> Any:
         after, ys = step(carry.hand(taken(own)), structure.unflatten(handed(row)))
         ys = [owned(leaf) for leaf in ys]
-        return apart(after), ys
+        return unaliased(after), ys
 
     if length and not listing([*leaves, *rows]):
         leaves, results = _run(known, leaves, rows, length, reverse)
@@ -183,7 +183,7 @@ def _listed(
 
 
 def record_scan(step: Callable[[Any, Any], Any], init: Any, xs: Any, length: int, reverse: bool) -> tuple[Any, Any]:
-    """Return what `scan` does, recorded as one equation: for rules, which run where values are not known."""
+    """Record a scan as one equation, also where values are known: for rules, which are traced without them."""
     rows, structure = flatten(xs)
     carry = carry_of("scan", step)
     leaves: Sequence[Any] = carry.start(init)
@@ -251,7 +251,7 @@ def _batch(values: Sequence[Any], batched: Sequence[bool], size: int, params: An
 
 def _pull(gs: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
     """Go back over the rows, with what the steps kept."""
-    split: Split = params["back"]
+    split: StepDerivative = params["back"]
     carries, rows, length = params["carries"], params["rows"], params["length"]
     xs, outer = arrays[carries : carries + rows], arrays[carries + rows :]
     count = len(out) - split.stacked
@@ -284,7 +284,7 @@ class _Scan(Control):
     def call_for_reverse(self, arrays: tuple[Any, ...], params: dict[str, Any], wrt: tuple[int, ...]) -> Any:
         if not wrt:
             return super().call_for_reverse(arrays, params, wrt)
-        split = Split(params["body"], params["carries"], params["rows"], wrt)
+        split = StepDerivative(params["body"], params["carries"], params["rows"], wrt)
         found = super().call_for_reverse(arrays, {**params, "body": split.forward, "back": split}, wrt)
         return found[: len(found) - split.stacked]
 

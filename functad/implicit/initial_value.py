@@ -124,7 +124,7 @@ class Problem:
         return matrix
 
     def solved(self, ys: Leaves, ts: Any, ps: Leaves, *, dense: bool = False) -> Any:
-        """Return what `solve_ivp` returns for plain values.
+        """Solve the problem for plain values by `solve_ivp`, and return its result.
 
         Raises:
             InputError: the output times do not increase or decrease.

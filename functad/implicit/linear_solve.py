@@ -23,8 +23,8 @@ from functad.primitives.operands import innermost
 from functad.rules.solver_primitive import SolverPrimitive
 from functad.tracing.traces.base import Recorded
 from functad.transforms.calling.arguments import plain
-from functad.transforms.calling.promises import TRUSTED
 from functad.transforms.calling.results import owned
+from functad.transforms.calling.trust import TRUSTED
 from functad.transforms.closed_lists import Closed, close
 from functad.transforms.grad import vjp
 from functad.transforms.leaves import Linearized, pull_leaves, push_leaves

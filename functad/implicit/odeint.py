@@ -133,7 +133,7 @@ def _captures(f: Callable[..., Any], flat: Callable[..., list[Any]], leaves: Lea
 
 
 def _slope(slope: Any, spec: ArraySpec, f: Callable[..., Any]) -> Any:
-    """Return what the right-hand side gave for a leaf of the state, with its dtype."""
+    """Return the derivative of a leaf of the state by time, cast to the leaf's dtype."""
     slope = as_operand(slope)
     own = spec_of(slope)
     if own.shape != spec.shape:

@@ -87,7 +87,7 @@ class Call:
         return self.arguments.unflatten(replaced(self.leaves, self.places, live))
 
     def f(self, *leaves: Any, structure: Structure | None = None) -> list[Any]:
-        """Return what the residual is for leaves of the unknown and live leaves of the arguments."""
+        """Evaluate the residual at leaves of the unknown and live leaves of the arguments."""
         structure = structure or self.structure
         count = structure.leaves
         leaves = tuple([owned(leaf) for leaf in leaves])  # the residual may write into its arguments

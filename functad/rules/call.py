@@ -26,7 +26,7 @@ from functad.rules.rules import Rules
 from functad.tracing.constants import held
 from functad.tracing.traces.base import ABSTRACT, FORWARD, Recorded, Recorder, awake, escaped, record
 from functad.transforms.abstract import listed
-from functad.transforms.calling.results import apart, guarded
+from functad.transforms.calling.results import guarded, unaliased
 from functad.transforms.leaves import pulled, replaced
 from functad.trees.functions import tree_map
 from functad.trees.structure import flatten
@@ -230,7 +230,7 @@ class CallWithRules(OneCall):
         except EscapedTensorError as error:
             raise closed_over(self.rules.function) from error
         if self.rules.by_user:
-            found = apart(found)
+            found = unaliased(found)
         arrays_there = any(type(ct) is _ndarray for ct in found)
         owned = {id(_base(leaf)) for leaf in flatten((kept, gs))[0] if type(leaf) is _ndarray} if arrays_there else set()
         return [self._full(ct, i, owned) for i, ct in enumerate(found)]
@@ -266,7 +266,7 @@ class CallWithRules(OneCall):
         except EscapedTensorError as error:
             raise closed_over(self.rules.function) from error
         if self.rules.by_user:
-            found = apart(found)
+            found = unaliased(found)
         return tuple(
             [
                 np.zeros(shape, dtype if dtype.kind in "fc" else float)[()] if t is None else t

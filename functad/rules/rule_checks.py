@@ -13,7 +13,8 @@ from functad.places import here
 from functad.rules.results import rule_name
 from functad.tracing.traces.base import Recorded, awake
 from functad.transforms.abstract import trace
-from functad.transforms.calling.promises import TRUSTED, agree, is_additive
+from functad.transforms.calling.additivity import agree, is_additive
+from functad.transforms.calling.trust import TRUSTED
 from functad.trees.structure import Structure, difference, flatten
 
 _MOST = 256

@@ -107,7 +107,7 @@ def drawn(profile: str, seed: int) -> Program:
 
 
 def examined(program: Program, checks: Sequence[str] = ()) -> list[Finding]:
-    """Return what the checks of a program find; nothing if NumPy alone does not run it.
+    """Run the checks of a program and return their findings; none if NumPy alone does not run it.
 
     Args:
         program: a program, or a nest of transforms around one.
@@ -199,12 +199,12 @@ ENDS = {
 
 
 def way(finding: Finding) -> tuple[str, str, str]:
-    """Return what findings have in common that are counted together."""
+    """Return the key under which findings are counted."""
     return finding.check, finding.outcome, finding.what
 
 
 def alike(finding: Finding) -> tuple[str, ...]:
-    """Return what failures have in common of which one is shown: bare exceptions also the place where they were raised."""
+    """Return the key of failures of which one is shown: for bare exceptions with the place where they were raised."""
     return (*way(finding), finding.detail.rpartition(", in ")[2] if finding.outcome == "bare" else "")
 
 

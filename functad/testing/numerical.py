@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from functad.expressions.spec import dtype_of, shape_of
+from functad.transforms.calling.additivity import random_like as random_numbers
 
 Function = Callable[..., Sequence[Any]]
 
@@ -32,12 +33,8 @@ def random_like(value: Any, generator: np.random.Generator) -> Any:
         >>> random_like(np.zeros(3, np.float32), np.random.default_rng(0)).dtype
         dtype('float32')
     """
-    shape, dtype = shape_of(value), dtype_of(value)
-    drawn = np.asarray(generator.standard_normal(shape))
-    if dtype.kind == "c":
-        drawn = drawn + 1j * generator.standard_normal(shape)
-    drawn = drawn.astype(dtype)
-    return drawn if isinstance(value, np.ndarray) else drawn[()]
+    drawn = random_numbers(value, generator)
+    return np.asarray(drawn) if isinstance(value, np.ndarray) else drawn
 
 
 def pairing(left: Sequence[Any], right: Sequence[Any]) -> float:

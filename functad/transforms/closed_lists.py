@@ -115,7 +115,7 @@ class Noting(Recorder):
         return made
 
     def _source(self, a: Any) -> int | Constant:
-        """Return what stands for an argument in an equation."""
+        """Return an argument as an input of an equation: a slot or a constant."""
         if isinstance(a, Recorded):
             return a.slot if a.recorder is self else Constant(clone(a))
         return Constant(self.hold(a) if type(a) is np.ndarray else a)
@@ -189,7 +189,7 @@ def close(*lists: Expressions) -> tuple[list[Expressions], list[Any]]:
 
 
 def _place(source: Constant) -> tuple[int, int, int]:
-    """Return what is the same for Tensors that stand for the same value; those of batches have no slots."""
+    """Return a key of the value that a Tensor stands for; the Tensors of batches have no slots."""
     tensor = source.value
     return tensor.recorder.serial, tensor.slot, id(tensor.value)
 
@@ -224,7 +224,7 @@ def _part(
     names: Sequence[str],
     placed: Callable[[Any], Any],
 ) -> Expressions:
-    """Return what `extract` does; `placed` gives for a source the one that stands in its place."""
+    """Extract a list as `extract` does, with each source replaced by `placed(source)`."""
     given = set(inputs)
     ends = list(map(placed, outputs))
     needed = {source for source in ends if type(source) is not Constant} - given

@@ -54,23 +54,13 @@ def value_and_grad(
     `g[i] = d f(x) / d x[i]`.
 
     Args:
-        f: a function of NumPy code that returns one real number; without it a decorator is returned.
-        argnums: position, or positions, of the arguments to differentiate: arrays of any shape, numbers, or trees of them.
-        argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
-        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
-        holomorphic: arguments and value are complex, and the complex derivative is meant.
-        allow_int: integers among the selected arguments, and as the value, are let through; the gradient is zeros.
-        warn_unconnected: give an `UnconnectedWarning` for each input on which the value does not depend by a differentiable
-            path, with the reason; only then `f` is run a second time, to find it.
+        f, argnums, argnames, has_aux, holomorphic, allow_int, warn_unconnected: as for `grad`.
 
     Returns:
-        A function with the signature of `f` that returns `(value, gradient)`, or `((value, aux), gradient)`. The gradient has
-        the structure, shapes and dtypes of the argument; it is a tuple if `argnums` is a sequence, a dict if `argnames` is
-        one. For a complex argument it is `du/dx - i du/dy`.
+        A function with the signature of `f` that returns `(value, gradient)`, or `((value, aux), gradient)`.
 
     Raises:
-        NonScalarError: `f` returned something else than one real number: an array, an integer or a truth value.
-        InputError: an argument cannot be differentiated.
+        NonScalarError, InputError: as for `grad`.
 
     Example:
         >>> import numpy as np
@@ -135,7 +125,7 @@ def gradient_function(
     *,
     with_value: bool = False,
 ) -> Callable[..., Any]:
-    """Return what `grad` does, or `value_and_grad`, under the name of the transform that the user called."""
+    """Return a function that gives the gradient, or value and gradient, for a transform with the name that the user called."""
     transform, f = selection.transform, selection.function
 
     @functools.wraps(f)
@@ -246,7 +236,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, warn_unconn
 def pulled_back(
     transform: str, f: Callable[..., Any], primals: tuple[Any, ...], *, has_aux: bool = False, warn_unconnected: bool = False
 ) -> Any:
-    """Return what `vjp` does, under the name of the transform that the user called."""
+    """Evaluate a function and return its value and pullback, for a transform with the name that the user called."""
     selection = Selection(transform, f, tuple(range(len(primals))), None)
     recorder = Recorder(REVERSE, transform, f)
     recorder.lasting = True
@@ -266,7 +256,7 @@ def pulled_back(
 
 
 def copied_argument(leaf: Any) -> Any:
-    """Return what stands for an argument: the user cannot reach it by writing into the original, between the calls."""
+    """Return a copy of an argument, so that what the user writes into the original does not reach the pullback."""
     return copy_alike(leaf) if type(leaf) is np.ndarray else copied(leaf)
 
 

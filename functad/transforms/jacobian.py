@@ -99,25 +99,14 @@ def jacrev(
     It is `jacobian` with `mode="reverse"`: it costs a backward pass for each element of the result.
 
     Args:
-        f: a function of NumPy code that returns an array, or a tree of arrays; without it a decorator is returned.
-        argnums: position, or positions, of the arguments to differentiate: arrays of any shape, numbers, or trees of them.
-        argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
-        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
-        holomorphic: arguments and values are complex, and the complex derivative is meant.
-        allow_int: integers among the selected arguments and in the result are let through; their derivative is zeros.
-        warn_unconnected: give an `UnconnectedWarning` for each input on which the value does not depend by a differentiable
-            path, with the reason; `f` is run a second time, to find it.
+        f, argnums, argnames, has_aux, holomorphic, allow_int, warn_unconnected: as for `jacobian`.
         chunk_size: so many rows, at most, are computed at a time; by default as many as take some 100 MB.
 
     Returns:
-        A function with the signature of `f`. For an array result and an array argument it returns an array of shape
-        `value.shape + argument.shape`; in general the structure of the result, at each leaf of which is that of the argument.
-        It has the dtype of the argument; for complex results of real arguments the complex one of that precision.
-        With `has_aux` it returns `(jacobian, aux)`.
+        A function like that of `jacobian`.
 
     Raises:
-        InputError: an argument cannot be differentiated; or arguments and results are complex, and not `holomorphic`.
-        OutputError: `f` returned something that is no tree of real or complex arrays.
+        InputError, OutputError: as for `jacobian`.
 
     Example:
         >>> import numpy as np
@@ -144,25 +133,14 @@ def jacfwd(
     It is `jacobian` with `mode="forward"`: it costs a forward pass for each element of the arguments.
 
     Args:
-        f: a function of NumPy code that returns an array, or a tree of arrays; without it a decorator is returned.
-        argnums: position, or positions, of the arguments to differentiate: arrays of any shape, numbers, or trees of them.
-        argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
-        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
-        holomorphic: arguments and values are complex, and the complex derivative is meant.
-        allow_int: integers among the selected arguments and in the result are let through; their derivative is zeros.
-        warn_unconnected: give an `UnconnectedWarning` for each input on which the value does not depend by a differentiable
-            path, with the reason; `f` is run a second time, to find it.
+        f, argnums, argnames, has_aux, holomorphic, allow_int, warn_unconnected: as for `jacobian`.
         chunk_size: so many columns, at most, are computed at a time; by default as many as take some 100 MB.
 
     Returns:
-        A function with the signature of `f`. For an array result and an array argument it returns an array of shape
-        `value.shape + argument.shape`; in general the structure of the result, at each leaf of which is that of the argument.
-        It has the dtype of the argument; for complex results of real arguments the complex one of that precision.
-        With `has_aux` it returns `(jacobian, aux)`.
+        A function like that of `jacobian`.
 
     Raises:
-        InputError: an argument cannot be differentiated; or arguments and results are complex, and not `holomorphic`.
-        OutputError: `f` returned something that is no tree of real or complex arrays.
+        InputError, OutputError: as for `jacobian`.
 
     Example:
         >>> import numpy as np
@@ -190,26 +168,13 @@ def value_and_jacobian(
     `J[i, j] = d f(x)[i] / d x[j]`, as `jacobian` gives it.
 
     Args:
-        f: a function of NumPy code that returns an array, or a tree of arrays; without it a decorator is returned.
-        argnums: position, or positions, of the arguments to differentiate: arrays of any shape, numbers, or trees of them.
-        argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
-        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
-        holomorphic: arguments and values are complex, and the complex derivative is meant.
-        allow_int: integers among the selected arguments and in the result are let through; their derivative is zeros.
-        warn_unconnected: give an `UnconnectedWarning` for each input on which the value does not depend by a differentiable
-            path, with the reason; `f` is run a second time, to find it.
-        mode: `"reverse"` computes rows, `"forward"` columns, `"auto"` what there are fewer of.
-        chunk_size: so many rows or columns, at most, are computed at a time; by default as many as take some 100 MB.
+        f, argnums, argnames, has_aux, holomorphic, allow_int, warn_unconnected, mode, chunk_size: as for `jacobian`.
 
     Returns:
-        A function with the signature of `f` that returns `(value, jacobian)`, or `((value, aux), jacobian)`. For an array value
-        and an array argument the Jacobian has shape `value.shape + argument.shape`; in general it has the structure of the
-        value, at each leaf of which is that of the argument. Its dtype is that of the argument; for complex values of real
-        arguments the complex one of that precision.
+        A function with the signature of `f` that returns `(value, jacobian)`, or `((value, aux), jacobian)`.
 
     Raises:
-        InputError: an argument cannot be differentiated; or arguments and results are complex, and not `holomorphic`.
-        OutputError: `f` returned something that is no tree of real or complex arrays.
+        InputError, OutputError: as for `jacobian`.
 
     Example:
         >>> import numpy as np
@@ -237,7 +202,7 @@ class Options(NamedTuple):
 def jacobian_function(
     transform: str, f: Callable[..., Any], options: Options, *, with_value: bool = False
 ) -> Callable[..., Any]:
-    """Return what `jacobian` does, or `value_and_jacobian`, under the name of the transform that the user called."""
+    """Return a function that gives the Jacobian, or value and Jacobian, for a transform with the name that the user called."""
     selection = Selection(transform, f, options.argnums, options.argnames)
     has_aux = options.has_aux
     if options.mode not in ("auto", "forward", "reverse"):
@@ -347,7 +312,7 @@ class _Trace:
         return [self._block(value, [columns[i] for columns in found]) for i, value in enumerate(self.pull.values)]
 
     def _block(self, value: Any, found: list[Any]) -> list[Any]:
-        """Return what belongs to one leaf of the result: an array for each leaf of the arguments."""
+        """Return the blocks of the Jacobian for one leaf of the result: an array for each leaf of the arguments."""
         waiting = iter(found)
         blocks = []
         for i, primal in enumerate(self.inputs.primals):

@@ -47,7 +47,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
 def pushed_along(
     transform: str, f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *, has_aux: bool = False
 ) -> Any:
-    """Return what `jvp` does, under the name of the transform that the user called."""
+    """Evaluate a function and its tangent, for a transform with the name that the user called."""
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
         raise InputError(
             f"{transform} of {name_of(f)}, called at {here()}: primals and tangents are the tuples of all arguments; "

@@ -15,10 +15,10 @@ from functad.primitives.operands import innermost, zeros_for
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import REVERSE, Recorder, new_input
 from functad.transforms.calling.arguments import by_argument, check_like, enter, lower, split_aux, traced, undifferentiable
-from functad.transforms.calling.promises import TRUSTED
 from functad.transforms.calling.results import own_results
 from functad.transforms.calling.seeds import inexact
 from functad.transforms.calling.selection import Selection
+from functad.transforms.calling.trust import TRUSTED
 from functad.transforms.closed_lists import extract
 from functad.transforms.grad import Pullback, copied, copied_argument
 from functad.transforms.linearity import linear_list

@@ -16,7 +16,8 @@ from functad.places import here, line_of, name_of
 from functad.primitives.entry import Plan, Primitive
 from functad.tracing.traces.base import ABSTRACT, Recorded, Recorder
 from functad.transforms.abstract import listed
-from functad.transforms.calling.promises import TRUSTED, is_additive
+from functad.transforms.calling.additivity import is_additive
+from functad.transforms.calling.trust import TRUSTED
 from functad.transforms.leaves import replaced
 
 FIXED, LINEAR = "fixed", "linear"
@@ -92,7 +93,7 @@ def _results_of(expressions: Expressions, inputs: Sequence[State], slot: int | N
 
     Args:
         expressions: the list.
-        inputs: what its inputs are.
+        inputs: the same of its inputs.
         slot: where, in the outermost list, the equation stands that holds this list; `None` if it is the outermost.
     """
     known: dict[int, State] = dict(enumerate(inputs))

@@ -51,10 +51,7 @@ def hessian(
 
     Args:
         f: a function of NumPy code that returns one number; without it a decorator is returned.
-        argnums: position, or positions, of the arguments to differentiate: arrays of any shape, numbers, or trees of them.
-        argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
-        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
-        holomorphic: arguments and value are complex, and the complex derivative is meant.
+        argnums, argnames, has_aux, holomorphic: as for `grad`.
         chunk_size: so many columns, at most, are computed at a time; by default as many as take some 100 MB.
 
     Returns:
@@ -91,21 +88,14 @@ def value_grad_and_hessian(
     `g[i] = d f(x) / d x[i]` and `H[i, j] = d^2 f(x) / d x[i] d x[j]`, as `grad` and `hessian` give them.
 
     Args:
-        f: a function of NumPy code that returns one number; without it a decorator is returned.
-        argnums: position, or positions, of the arguments to differentiate: arrays of any shape, numbers, or trees of them.
-        argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
-        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
-        holomorphic: arguments and value are complex, and the complex derivative is meant.
-        chunk_size: so many columns of the Hessian, at most, are computed at a time; by default as many as take some 100 MB.
+        f, argnums, argnames, has_aux, holomorphic, chunk_size: as for `hessian`.
 
     Returns:
-        A function with the signature of `f` that returns `(value, gradient, hessian)`, or `((value, aux), gradient, hessian)`.
-        For an array argument these have the shapes `()`, `argument.shape` and `argument.shape + argument.shape`, and its dtype;
-        in general the structure of the arguments takes the place of each shape.
+        A function with the signature of `f` that returns `(value, gradient, hessian)`, or `((value, aux), gradient, hessian)`,
+        each as that of `grad` and `hessian`.
 
     Raises:
-        NonScalarError: `f` returned something else than one real number.
-        InputError: an argument cannot be differentiated.
+        NonScalarError, InputError: as for `grad`.
 
     Example:
         >>> import numpy as np
@@ -227,9 +217,7 @@ def hessian_diagonal(
 
     Args:
         f: a function of NumPy code that returns one number; without it a decorator is returned.
-        argnums: position, or positions, of the arguments to differentiate: arrays of any shape, numbers, or trees of them.
-        argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
-        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
+        argnums, argnames, has_aux: as for `grad`.
         chunk_size: so many products, at most, are computed at a time; by default as many as take some 100 MB.
 
     Returns:
@@ -268,9 +256,7 @@ def laplacian(
 
     Args:
         f: a function of NumPy code that returns one number; without it a decorator is returned.
-        argnums: position, or positions, of the arguments to differentiate: arrays of any shape, numbers, or trees of them.
-        argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
-        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
+        argnums, argnames, has_aux: as for `grad`.
         chunk_size: so many elements, at most, are taken at a time; by default as many as take some 100 MB.
 
     Returns:
@@ -303,9 +289,7 @@ def divergence(
     Args:
         f: a function of NumPy code whose result has structure and shapes of the selected argument; without it a decorator is
             returned.
-        argnums: position, or positions, of the arguments to differentiate: arrays of any shape, numbers, or trees of them.
-        argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
-        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
+        argnums, argnames, has_aux: as for `grad`.
         chunk_size: so many columns, at most, are computed at a time; by default as many as take some 100 MB.
 
     Returns:

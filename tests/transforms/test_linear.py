@@ -8,7 +8,7 @@ import pytest
 import functad
 from functad.primitives.entry import Primitive
 from functad.testing.sample_calls import calls, every_entry, is_public
-from functad.transforms.calling.promises import is_additive
+from functad.transforms.calling.additivity import is_additive
 from functad.transforms.linearity import is_linear_in
 
 RNG = np.random.default_rng(5)

@@ -258,7 +258,7 @@ class Examination:
         compare(as_list(listed(*others)), expected, 1e-11 + self.loose)
 
     def elsewhere(self, *inputs: Any, program: Program | None = None) -> list[Any]:
-        """Return what the program, or another, gives for other inputs, where it gives anything."""
+        """Run the program, or another, on other inputs, if it runs there."""
         try:
             return as_list((program or self.program)(*inputs))
         except (ValueError, TypeError, IndexError, ArithmeticError, AttributeError) as different:

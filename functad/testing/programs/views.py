@@ -49,7 +49,7 @@ def _arranged(d: Draft, b: str, value: Any) -> list[str]:
 
 
 def _ordered(d: Draft, b: str, value: Any) -> list[str]:
-    """Return what depends on the order of memory: views where it fits, copies where it does not."""
+    """Return expressions whose memory depends on an order: views where it fits, copies where it does not."""
     shape, k = _shape(d, value.size), d.one(ORDERS)
     o = "A" if k == "K" else k
     return listed(f"""
@@ -65,7 +65,7 @@ def _ordered(d: Draft, b: str, value: Any) -> list[str]:
 
 
 def _same(d: Draft, b: str, value: Any) -> list[str]:
-    """Return what is the array itself, or the same memory."""
+    """Return expressions for the array itself, or for the same memory."""
     calls = [f"np.{name}({b})" for name in ("real", "conj", "conjugate", "real_if_close", "atleast_1d", "nan_to_num")]
     return [
         *calls,

@@ -121,7 +121,7 @@ def _enter_tree(
 
 
 def held_primal(leaf: Any, recorder: Recorder) -> Any:
-    """Return what stands for a leaf of an argument while the function runs."""
+    """Return the value that a leaf of an argument is traced with."""
     if isinstance(leaf, Recorded):
         return clone(leaf)
     return held_input(leaf, recorder) if issubclass(type(leaf), _ndarray) and not recorder.lasting else leaf
@@ -214,7 +214,7 @@ def _settled(out: Any) -> Any:
 
 
 def plain(leaf: Any) -> Any:
-    """Return what an argument or result stands for: Variables are read, Tensors of tapes that do not record are values."""
+    """Return the value of an argument or result: Variables are read, Tensors of tapes that do not record are unwrapped."""
     if type(leaf) in PLAIN:
         return leaf
     if type(leaf) is IndexableArray:
@@ -258,7 +258,7 @@ def split_aux(out: Any, has_aux: bool, selection: Selection) -> tuple[Any, Any]:
 
 
 def own_aux(aux: Any, recorder: Recorder, primals: Sequence[Any], results: Sequence[Any] = ()) -> Any:
-    """Return what a function handed through, in memory that neither the caller nor the function has, nor other results."""
+    """Return the auxiliary result in memory that neither the caller nor the function shares, nor other results."""
     given, structure = flatten(aux)
     known = [*primals, *results, *foreign_to(recorder, given)]
     return structure.unflatten(own_results(flatten(lower(aux, recorder))[0], known))
@@ -377,7 +377,7 @@ def _apart(leaves: list[Any]) -> bool:
 
 
 def by_argument(inputs: Inputs, leaves: list[Any]) -> list[Any]:
-    """Return what belongs to the leaves of the selected arguments as one tree for each argument."""
+    """Return leaves, one for each leaf of the selected arguments, as one tree for each argument."""
     if len(inputs.structures) == 1 and inputs.structures[0].kind is None:
         return leaves
     remaining = iter(leaves)

@@ -58,7 +58,7 @@ def owned(leaf: Any) -> Any:
     return clone(leaf) if isinstance(leaf, Recorded) else leaf
 
 
-def apart(leaves: list[Any]) -> list[Any]:
+def unaliased(leaves: list[Any]) -> list[Any]:
     """Return the leaves that a step of the user gave, with copies of those that somebody else may write into or look at.
 
     An array or Tensor stays what it is if nothing but the list holds it, as is usual. So a loop that fills an array in place
@@ -82,13 +82,13 @@ def _is_viewed(tensor: Any) -> bool:
     return memory is not None and any(view() is not None for view in memory.views)
 
 
-def apart_in_tree(tree: Any) -> Any:
-    """Return the tree that a function of the user gave, with copies of those leaves that `apart` copies."""
+def unaliased_tree(tree: Any) -> Any:
+    """Return the tree that a function of the user gave, with copies of those leaves that `unaliased` copies."""
     if type(tree) in PLAIN and type(tree) is not _ndarray:
         return tree
     leaves, structure = flatten(tree)
     del tree  # which holds the leaves too
-    return structure.unflatten(apart(leaves))
+    return structure.unflatten(unaliased(leaves))
 
 
 def taken(leaves: list[Any]) -> list[Any]:

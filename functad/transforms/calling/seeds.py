@@ -64,7 +64,7 @@ def identity_rows(value: Any, part: slice) -> Any:
 
 
 def in_batch(transform: str, function: object, seeds: Any, walk: Callable[[Any], Sequence[Any]]) -> list[Any]:
-    """Return what a walk gives for each seed, stacked along a new first axis; `None` where it gives nothing.
+    """Run a walk for a batch of seeds, and stack its results along a new first axis; `None` where it gives nothing.
 
     Args:
         transform: names the transform for messages.
@@ -100,7 +100,7 @@ def of_identity(
     width: int,
     factor: complex = 1,
 ) -> list[Any]:
-    """Return what a walk gives for each row of the identity matrix, stacked; nothing if there are no rows.
+    """Run a walk for the rows of the identity matrix, and stack its results; nothing if there are no rows.
 
     Args:
         recorder: the trace that is walked through.

@@ -1,4 +1,4 @@
-"""What control flow asks of the values that it is given: whether they are known, and what they are below all traces."""
+"""Whether control flow is given values or specs alone: by that it runs, or becomes an equation of a list."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from functad.tracing.traces.batch import Batched
 
 
 def below(value: Any) -> Any:
-    """Return what a value is below all traces: an array, that of all examples if it is batched, or a spec if none is known."""
+    """Return the innermost value of a Tensor: an array, that of all examples of a batch, or a spec in an abstract trace."""
     value = innermost(value)
     while isinstance(value, Batched):
         value = innermost(value.array)

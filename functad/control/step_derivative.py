@@ -1,4 +1,4 @@
-"""The step of a scan, split into what its derivative needs of it and what it makes of cotangents.
+"""The derivative of a step of a scan: a list that runs forward with the step, and one that pulls cotangents back.
 
 The backward pass of a step is traced once, together with the step. What of it does not depend on a cotangent is computed on the
 way forward, and what the rest reads of that is stacked, one row for each step. Rows of the inputs are read again instead, and
@@ -20,7 +20,7 @@ from functad.transforms.walks.forward import with_zeros
 SHARED, FORWARD, BACKWARD = range(3)
 
 
-class Split:
+class StepDerivative:
     """How a step is differentiated.
 
     Attributes:
