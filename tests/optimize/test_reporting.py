@@ -128,8 +128,8 @@ def test_missing_packages_are_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "tqdm", None)
     with pytest.raises(ImportError, match="progress=True, at .*, needs tqdm: pip install tqdm"):
         minimize(f, START, progress=True)
-    monkeypatch.setitem(sys.modules, "scipy", None)
-    with pytest.raises(ImportError, match=r"functad\.optimize needs SciPy: pip install 'functad\[scipy\]'"):
+    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
+    with pytest.raises(ImportError, match=r"functad\.optimize, at .*, needs SciPy: pip install 'functad\[scipy\]'"):
         extras.scipy_optimize()
     with pytest.raises(ImportError, match="needs SciPy"):
         minimize(f, START)
