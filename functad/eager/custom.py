@@ -15,10 +15,10 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from functad.eager.active import ACTIVE
 from functad.eager.containers import alike, flatten, in_places, is_list, listed, mapped, matched, sorted_leaves, sorted_places
 from functad.eager.models.tensor_like import TensorLike, read
 from functad.eager.models.variable import GIVEN, Variable, reading, standing_in
-from functad.eager.tape.recorder import ACTIVE
 from functad.eager.tape.request import as_numbers, conjugated
 from functad.eager.tape.tape import GradientTape
 from functad.errors import CustomGradientError

@@ -7,12 +7,14 @@ from typing import Any, Self
 import numpy as np
 
 from functad.eager import containers
+from functad.eager.active import Stamp
 from functad.eager.models.tensor_like import read
 from functad.eager.models.variable import Variable
 from functad.eager.tape import request as requests
 from functad.eager.tape.inner_traces import refuse_within
-from functad.eager.tape.recorder import EagerRecorder, Stamp, lift_given
+from functad.eager.tape.recorder import EagerRecorder, lift_given
 from functad.eager.tape.request import UnconnectedGradients
+from functad.eager.tape.slice import watch_if_debugging
 from functad.errors import StructureError, TapeStateError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.places import here, warn
@@ -67,6 +69,7 @@ class ForwardAccumulator:
             self._recorder = EagerRecorder("a ForwardAccumulator", FORWARD)
         try:
             self._recording = True
+            watch_if_debugging(self._recorder)
             self._recorder.start(self)
             for primal, t in zip(self._primals, self._tangents, strict=True):
                 if t is not None and not isinstance(primal, Variable):

@@ -7,11 +7,12 @@ from contextlib import AbstractContextManager
 from typing import Any, Self
 
 from functad.eager import containers
+from functad.eager.active import ACTIVE
 from functad.eager.models.tensor_like import read
 from functad.eager.models.variable import Variable
 from functad.eager.tape import request as requests
 from functad.eager.tape.inner_traces import has_value, refuse_outside
-from functad.eager.tape.recorder import ACTIVE, EagerRecorder, lift, shared_recorder
+from functad.eager.tape.recorder import EagerRecorder, lift, shared_recorder
 from functad.eager.tape.request import UnconnectedGradients
 from functad.eager.tape.tape import GradientTape
 from functad.errors import SourceError, TapeError

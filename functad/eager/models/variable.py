@@ -11,8 +11,8 @@ from weakref import ref
 
 import numpy as np
 
+from functad.eager.active import ACTIVE, Stamp
 from functad.eager.models.tensor_like import TensorLike, read, refuse_foreign_rules
-from functad.eager.tape.recorder import ACTIVE, Stamp, note_assigned
 from functad.errors import AbstractValueError, AssignmentError, InputError, UnconnectedWarning
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here, name_of, warn
@@ -120,7 +120,7 @@ class Variable(TensorLike):
         self.number = next(_created)
         self._value: Any
         self._spec = (array.shape, array.dtype)
-        note_assigned(value, "Variable()")
+        _note_assigned(value, "Variable()")
         self._set(array, _followers(value))
 
     @property
@@ -281,7 +281,7 @@ class Variable(TensorLike):
             whole: the shape of the array of which the value holds some rows.
         """
         self._refuse_given(method)
-        note_assigned(value, method)
+        _note_assigned(value, method)
         refuse_foreign_rules(value, call := f"{method} to the Variable {self.name!r}")
         plain = np.array(_plain(value, call))
         shape, dtype = shape_of(plain) if whole is None else whole, dtype_of(plain)
@@ -364,7 +364,7 @@ class VariablePart(TensorLike):
         array = np.array(self._variable.held)
         call = f"assign to a part of the Variable {self._variable.name!r}"
         index, value = _plain(self._index, call), read(value)
-        note_assigned(value, "assign")
+        _note_assigned(value, "assign")
         refuse_foreign_rules(value, call)
         part = np.asarray(_plain(value, call))
         _check_cast(part.dtype, self._variable, call)
@@ -389,6 +389,13 @@ class VariablePart(TensorLike):
     def assign_sub(self, delta: Any) -> Variable:
         """Subtract from these elements of the Variable; return the Variable."""
         return self._assign(delta, lambda old, new: old - new)
+
+
+def _note_assigned(value: Any, method: str) -> None:
+    """Let the recorders that a Tensor belongs to remember that its value is assigned to a Variable."""
+    while isinstance(value, Recorded):
+        value.recorder.assigned(value, method)
+        value = value.value
 
 
 def _followers(value: Any) -> Any:

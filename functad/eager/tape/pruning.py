@@ -14,14 +14,11 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable
 from time import perf_counter, thread_time
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from functad.tracing.traces.base import Recorded
-
-if TYPE_CHECKING:
-    from functad.eager.tape.recorder import EagerRecorder
 
 STEP = 32
 """After so many records the clock is looked at: 0.01 us an operation."""
@@ -31,6 +28,25 @@ SHARE = 20.0
 
 MANY = 1 << 17
 """When so many records more than twice those that were kept are there, it is done in any case: more would take longer."""
+
+
+class PrunedRecorder(Protocol):
+    """A recorder of tapes, as far as it knows of slots: see `functad.eager.tape.recorder`."""
+
+    equations: list[Any]
+    aliases: dict[int, Any]
+    moved: dict[int, Any]
+    left: dict[int, Any]
+    listed: Any
+    members: Any
+    debugs: bool
+    limit: float
+
+    def inherit(self, slot: int, where: Any) -> None:
+        """Remember for a slot where what was made of it left the trace."""
+
+    def renumber(self, places: dict[int, int]) -> None:
+        """Take note of the new numbers of slots."""
 
 
 class Schedule:
@@ -47,7 +63,7 @@ class Schedule:
         self.time = perf_counter() + SHARE * 0.0015
         self.length = MANY
 
-    def prune(self, recorder: EagerRecorder) -> None:
+    def prune(self, recorder: PrunedRecorder) -> None:
         """Drop what nobody can ask for, if it is time; let the recorder come again after some records."""
         now, before = perf_counter(), len(recorder.equations)
         # Frozen objects are hidden from the collector's functions. With a watch everything is to be kept.
@@ -60,7 +76,7 @@ class Schedule:
         recorder.limit = len(recorder.equations) + STEP
 
 
-def _prune(recorder: EagerRecorder) -> None:
+def _prune(recorder: PrunedRecorder) -> None:
     """Drop the records that no living Tensor needs, and move the others up."""
     for known in (recorder.aliases, recorder.moved):
         for key in [key for key, (weak, _) in known.items() if weak() is None]:
@@ -88,7 +104,7 @@ def _prune(recorder: EagerRecorder) -> None:
     del dropped  # what their rules hold may run the user's code when it dies: only now that all is in order
 
 
-def _mark_needed(needed: bytearray, recorder: EagerRecorder) -> None:
+def _mark_needed(needed: bytearray, recorder: PrunedRecorder) -> None:
     """Mark, beside marked slots, those that they depend on, and all results of one operation if one is marked.
 
     Where a value of a record that is dropped left the tape is remembered for what it was made of.

@@ -13,20 +13,20 @@ Which recorders are awake is a matter of the thread and the coroutine: `ACTIVE`.
 
 from __future__ import annotations
 
-import itertools
 import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from math import inf
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakSet, ref
 
 import numpy as np
 
+from functad.eager.active import ACTIVE, Stamp
 from functad.eager.models.tensor_like import refuse_foreign_rules
+from functad.eager.models.variable import Variable
 from functad.eager.tape.equations import TapeEquations
 from functad.eager.tape.inner_traces import has_value, refuse_within
 from functad.eager.tape.pruning import STEP, Schedule, still_there
@@ -41,14 +41,7 @@ from functad.tracing.views import clone, refresh
 from functad.tracing.writing import woken
 from functad.transforms.calling.arguments import plain
 
-if TYPE_CHECKING:
-    from functad.eager.models.variable import Variable
-
-ACTIVE: ContextVar[tuple[EagerRecorder, ...]] = ContextVar("active", default=())
-"""The recorders that record now, in this thread or coroutine, by their serial numbers."""
-
 _active = ACTIVE.get
-_stamps = itertools.count(1)
 _lifting = Lock()
 """Held while a Tensor is put into a list: two threads may be about to do that with one Tensor."""
 
@@ -61,17 +54,6 @@ def _renew_lock() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_lock)
-
-
-class Stamp:
-    """A number that changes whenever a tape starts, stops, or watches something: what variables remember is then read anew."""
-
-    current = 0
-
-    @classmethod
-    def renew(cls) -> None:
-        """Change the number."""
-        cls.current = next(_stamps)
 
 
 class EagerRecorder(Recorder):
@@ -89,7 +71,7 @@ class EagerRecorder(Recorder):
         stale: views of what was written to since they were read, by identity, if they are still there.
         scope: the `graph` that records everything in the list, if there is one.
         left: by slot, what took the value of a Tensor from the trace first, and where: `tape.explain` tells.
-        debugs: it was made under `debug_nans`, and has a watch.
+        debugs: it was made under `debug_nans`, and has a watch from when a tape starts.
         listed: the equations that were recorded while a tape with `lists=True` did.
         short: operators may take their short way, which tells nobody what they do.
         limit: at this number of records it is time to think of those that nobody can ask for.
@@ -122,13 +104,8 @@ class EagerRecorder(Recorder):
         self.stale: dict[int, Any] = {}
         self.shared = False
         self.scope: Any = None
-        watcher = WATCHER.get()
-        if watcher is not None:
-            from functad.eager.tape.watched import TapeWatch  # noqa: PLC0415 - few programs look for NaN
-
-            self.watch = TapeWatch(self, offence=watcher(self).offence)
-        self.debugs = watcher is not None
-        self.short = mode is REVERSE and watcher is None
+        self.debugs = WATCHER.get() is not None
+        self.short = mode is REVERSE and not self.debugs
         self.listed = TapeEquations()
         self.limit: float = STEP if mode is REVERSE else inf
         self.schedule = Schedule()
@@ -216,6 +193,8 @@ class EagerRecorder(Recorder):
             if frame is not None:
                 self.left[tensor.slot] = what, frame.f_code, frame.f_lasti
 
+    assigned = note
+
     def inherit(self, slot: int, where: tuple[str, Any, int]) -> None:
         """Remember for a slot where what was made of it left the trace."""
         if self._tells_more(slot, where[0]):
@@ -298,21 +277,11 @@ class EagerRecorder(Recorder):
         return tensor
 
 
-def note_assigned(value: Any, method: str) -> None:
-    """Let the recorders that a Tensor belongs to remember that its value is assigned to a Variable."""
-    while isinstance(value, Recorded):
-        if isinstance(value.recorder, EagerRecorder):
-            value.recorder.note(value, method)
-        elif value.recorder.follow is not None:  # that of `explain`, whose Tensors note it themselves
-            value._note(method)  # type: ignore[attr-defined]
-        value = value.value
-
-
 def shared_recorder(transform: str) -> EagerRecorder:
     """Return the recorder that a tape opened now writes into: that of the tapes open already, if nothing lies between."""
     active, running = ACTIVE.get(), OPEN.get()
     if active:
-        newest = active[-1]
+        newest: EagerRecorder = active[-1]
         alike = newest.debugs == (WATCHER.get() is not None)  # of what was recorded before `debug_nans` too little is known
         if alike and newest.mode is REVERSE and (running is None or running.closed or running.serial < newest.serial):
             return newest

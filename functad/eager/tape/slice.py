@@ -7,17 +7,27 @@ from typing import Any
 
 import numpy as np
 
+from functad.eager.active import ACTIVE
 from functad.eager.models.tensor_like import read
 from functad.eager.models.variable import Variable
 from functad.eager.tape.pruning import still_there
-from functad.eager.tape.recorder import ACTIVE, EagerRecorder
+from functad.eager.tape.recorder import EagerRecorder
 from functad.eager.tape.walk import cotangents_at, raised, reached
 from functad.expressions.expressions import Constant
-from functad.tracing.traces.base import Recorded
+from functad.tracing.traces.base import WATCHER, Recorded
 from functad.tracing.traces.batch import lowest
 
 _NEVER_ENTERED = "this tape was never entered, so nothing is recorded: compute inside `with tape:`"
 _SPENT = "this tape has given its gradient already, and what it recorded is gone: GradientTape(persistent=True) keeps it"
+
+
+def watch_if_debugging(recorder: EagerRecorder) -> None:
+    """Give a recorder that was made under `debug_nans` its watch."""
+    watcher = WATCHER.get()
+    if recorder.debugs and recorder.watch is None and watcher is not None:
+        from functad.eager.tape.watched import TapeWatch  # noqa: PLC0415 - few programs look for NaN
+
+        recorder.watch = TapeWatch(recorder, offence=watcher(recorder).offence)
 
 
 class TapeSlice:
@@ -56,6 +66,7 @@ class TapeSlice:
         self._stretches.append([len(recorder.equations), -1])
         self._recording = True
         try:
+            watch_if_debugging(recorder)
             recorder.start(self)
         except BaseException:  # an interrupt
             self._stop()

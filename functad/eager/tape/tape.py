@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from typing import Any, Self
 from weakref import ref
 
+from functad.eager.active import Stamp
 from functad.eager.models.tensor_like import read
 from functad.eager.models.variable import Variable
 from functad.eager.tape import request as requests
 from functad.eager.tape.explain import explain_missing
 from functad.eager.tape.jacobian import BatchJacobianRequest, JacobianRequest
 from functad.eager.tape.list import expressions
-from functad.eager.tape.recorder import EagerRecorder, Stamp, lift_given, shared_recorder
+from functad.eager.tape.recorder import EagerRecorder, lift_given, shared_recorder
 from functad.eager.tape.request import UnconnectedGradients
 from functad.eager.tape.slice import TapeSlice
 from functad.errors import InputError, SourceError, TapeError, TapeStateError

@@ -14,7 +14,8 @@ from weakref import ref
 from functad.diagnostics.nan_arrivals import CotangentArrivals, TangentArrivals
 from functad.diagnostics.nan_watch import Watch
 from functad.diagnostics.operation_log import Offence, OperationLog
-from functad.eager.tape.recorder import ACTIVE, EagerRecorder
+from functad.eager.active import ACTIVE
+from functad.eager.tape.recorder import EagerRecorder
 from functad.eager.tape.walk import cotangents_at
 from functad.places import here
 

@@ -117,6 +117,9 @@ class Recorder:
         """Say whether a Tensor must stay what it is, because a derivative by it may be asked for."""
         return False
 
+    def assigned(self, tensor: Recorded, what: str) -> None:
+        """Take note that the value of a Tensor is assigned to a Variable."""
+
     def leave(self, tensor: Recorded) -> Any:
         """Return the plain value of a Tensor that leaves a tape, if no other trace follows it; otherwise a Tensor."""
         return awake(tensor)

@@ -106,6 +106,10 @@ class Follower(Recorder):
             note_if_view(arrays[0], result, values[0], out, primitive, params)
         return result
 
+    def assigned(self, tensor: Any, what: str) -> None:
+        """Note that the value of a Tensor is assigned to a Variable."""
+        tensor._note(what)
+
     def compare(self, name: str, text: str, parents: tuple[int, ...], out: Any) -> None:
         """Note an operation if it is a comparison for equality that holds."""
         if name in _EQUALITIES and np.all(innermost(out)):
