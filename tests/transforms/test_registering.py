@@ -142,8 +142,11 @@ def test_ufunc_is_entered_as_itself():
     ufunc = special.tklmbda
     f = functad.primitive(ufunc, lambda g, y, out: g / (out ** (y - 1) + (1 - out) ** (y - 1)), None, kind="elementwise")
     try:
-        check_grads(lambda x: ufunc(x, 0.5) ** 2, [np.array([0.5, -0.3])], order=2)
-        check_grads(lambda x: f(x, 0.5), [0.4], order=2)
+        # SciPy finds the value by bisection, so the last digits are noise, and the steps of differences must be large.
+        for g, x in ((lambda x: ufunc(x, 0.5) ** 2, 0.5), (lambda x: f(x, 0.5), 0.4)):
+            for h in (g, functad.grad(g)):
+                np.testing.assert_allclose(functad.grad(h)(x), (h(x + 1e-4) - h(x - 1e-4)) / 2e-4, rtol=1e-6)
+                np.testing.assert_allclose(functad.jvp(h, (x,), (1.0,))[1], functad.grad(h)(x), rtol=1e-12)
         assert [e.primitive.name for e in functad.make_expressions(f)(0.4, 0.5).check().equations] == ["tklmbda"]
         with pytest.raises(errors.InputError, match="tklmbda has derivative rules already"):
             functad.primitive(ufunc, lambda g: g, None)
