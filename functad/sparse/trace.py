@@ -65,15 +65,11 @@ class Dependence(Recorder):
         shape = shape_of(value)
         sets = self.sets.singletons(math.prod(shape)).reshape(shape) if active else np.zeros(shape, np.int64)
         self.inputs += 1
-        return self._tensor(value, sets, None)
+        return self.tensor(value, sets)
 
     def made(self, value: Any) -> Any:
         """Make a Tensor of a new array, into which others can be written."""
-        return self._tensor(value, np.zeros(shape_of(value), np.int64), None)
-
-    def entered(self, value: Any, sets: Array) -> Any:
-        """Make a Tensor of a value whose elements depend on what they are said to."""
-        return self._tensor(value, sets, None)
+        return self.tensor(value, np.zeros(shape_of(value), np.int64))
 
     def united(self, leaves: Sequence[Any]) -> Any:
         """Make a Tensor that stands for any of some values, which have one shape, and depends on what all of them do."""
@@ -85,9 +81,10 @@ class Dependence(Recorder):
                 sets = self.sets.union(sets, place.sets)
                 if self.happened is not None and place.events is not None:
                     events = place.events if events is None else self.happened.sets.union(events, place.events)
-        return self._tensor(ArraySpec(spec.shape, spec.dtype), sets, events)
+        return self.tensor(ArraySpec(spec.shape, spec.dtype), sets, events)
 
-    def _tensor(self, value: Any, sets: Array, events: Array | None) -> Any:
+    def tensor(self, value: Any, sets: Array, events: Array | None = None) -> Any:
+        """Make a Tensor of a value whose elements depend on what they are said to."""
         tensor = Tensor()
         tensor.value, tensor.recorder, tensor.slot = value, self, Place(len(self.equations))
         tensor.slot.sets, tensor.slot.events = sets, events
@@ -121,7 +118,7 @@ class Dependence(Recorder):
         events: list[Array | None] = [None] * len(found)
         if self.happened is not None:
             events = self.happened.passed(call, [None if p is None else p.events for p in places], found)
-        made = [self._tensor(*parts) for parts in zip(results, found, events, strict=True)]
+        made = [self.tensor(*parts) for parts in zip(results, found, events, strict=True)]
         if primitive.multiple:
             return type(out)(*made) if hasattr(out, "_fields") else tuple(made)
         if primitive.views:
@@ -206,7 +203,7 @@ def _pushed(
     recorder: Dependence, primitive: Any, arrays: Sequence[Any], given: Sequence[Array | None], outs: Sequence[Any]
 ) -> list[Array]:
     ts = [
-        recorder.entered(np.ones(sets.shape, dtype_of(a))[()], sets)
+        recorder.tensor(np.ones(sets.shape, dtype_of(a))[()], sets)
         for a, sets in zip(arrays, given, strict=True)
         if sets is not None
     ]

@@ -524,3 +524,16 @@ def test_functions_without_a_signature_can_have_rules():
 def test_positions_that_are_none(transform, wrong):
     with pytest.raises(errors.InputError, match=rf"^{transform.__name__} of sin, at .*nondiff_argnums is .*it is the position"):
         transform(np.sin, nondiff_argnums=wrong)
+
+
+def test_equations_of_calls_carry_the_list_of_what_they_compute():
+    simulated = functad.numerical_primitive(lambda x: np.sin(np.asarray(x)), name="simulated")
+    calls = {"f": lambda x: hundredfold()(x, W), "checkpoint": functad.checkpoint(lambda x: np.sin(x) * W)}
+    for f in calls.values():
+        (equation,) = functad.make_expressions(f)(X).equations
+        inner = equation.primitive.inner.check()
+        assert [e.primitive.name for e in inner.equations] == ["sin", "multiply"]
+        assert len(inner.inputs) == len(equation.inputs)
+        np.testing.assert_array_equal(inner(*[X, W][: len(inner.inputs)])[0], np.sin(X) * W)
+    (equation,) = functad.make_expressions(simulated)(X).equations
+    assert equation.primitive.inner is None
