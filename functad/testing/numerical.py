@@ -77,6 +77,27 @@ def _difference(function: Function, primals: Sequence[Any], direction: Sequence[
     return [(a - b) / (2 * step) for a, b in zip(ahead, behind, strict=True)]
 
 
+def numerical_jacobian(function: Callable[[Any], Any], x: Any) -> Any:
+    """Return the Jacobian of a function of one real array by central differences: `J[..., j] = d f(x) / d x[j]`.
+
+    Args:
+        function: takes and returns an array or a number.
+        x: the point.
+
+    Returns:
+        An array of shape `value.shape + x.shape`.
+
+    Example:
+        >>> numerical_jacobian(lambda x: x[0] * x, np.array([2.0, 3.0])).round(6)
+        array([[4., 0.],
+               [3., 2.]])
+    """
+    x = np.asarray(x, np.float64)
+    directions = np.eye(x.size).reshape(x.size, *x.shape)
+    columns = [central_difference(lambda y: [function(y)], [x[()]], [v[()]])[0] for v in directions]
+    return np.stack(columns, -1).reshape((*np.shape(columns[0]), *x.shape))[()]
+
+
 def complex_step(function: Function, primals: Sequence[Any], direction: Sequence[Any]) -> list[Any] | None:
     """Return `Im f(x + i h v) / h`, which is exact to rounding where a real function has a complex continuation.
 

@@ -5,6 +5,7 @@ import pytest
 
 import functad
 from functad.compat import tf, tfe
+from functad.testing.numerical import numerical_jacobian
 
 
 def test_linear_regression_with_a_tape():
@@ -52,13 +53,12 @@ def test_a_step_of_maml_learns_from_the_second_derivative():
         def inner(t):
             return np.mean((np.tanh(x.numpy() * t[0] + t[1]) - y.numpy()) ** 2)
 
-        step = 1e-5
-        slope = np.array([(inner(values + step * e) - inner(values - step * e)) / (2 * step) for e in np.eye(2)])
+        slope = numerical_jacobian(inner, values)
         fast = values - 0.5 * slope
         return np.mean((np.tanh((x.numpy() + 0.1) * fast[0] + fast[1]) - y.numpy()) ** 2)
 
     at = theta.numpy()
-    expected = [(meta(at + 1e-4 * e) - meta(at - 1e-4 * e)) / 2e-4 for e in np.eye(2)]
+    expected = numerical_jacobian(meta, at)
     np.testing.assert_allclose(meta_gradient().numpy(), expected, rtol=1e-5)
 
 
@@ -73,7 +73,7 @@ def hessian_of_rosenbrock(x):
         f = lambda z: np.sum(100.0 * (z[1:] - z[:-1] ** 2) ** 2 + (1 - z[:-1]) ** 2)  # noqa: E731
         return np.array([f(x + 1e-30j * e).imag / 1e-30 for e in np.eye(x.size)])
 
-    return np.array([(gradient(x + 1e-5 * e) - gradient(x - 1e-5 * e)) / 2e-5 for e in np.eye(x.size)])
+    return numerical_jacobian(gradient, x)
 
 
 def test_product_of_a_hessian_with_a_vector_by_nested_tapes():

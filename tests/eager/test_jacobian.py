@@ -5,17 +5,7 @@ import pytest
 
 import functad
 from functad.eager.tape.tape import GradientTape
-
-
-def by_differences(f, x):
-    """Return the Jacobian of a function of an array, by central differences."""
-    x = np.asarray(x, float)
-    columns = []
-    for index in np.ndindex(x.shape):
-        step = np.zeros_like(x)
-        step[index] = 1e-5
-        columns.append((f(x + step) - f(x - step)) / 2e-5)
-    return np.stack(columns, axis=-1).reshape(*np.shape(f(x)), *x.shape)
+from functad.testing.numerical import numerical_jacobian
 
 
 def recorded(f, *values, **options):
@@ -36,8 +26,8 @@ def test_shape_is_that_of_the_target_and_of_the_source(rng):
     tape, y, (x, z) = recorded(f, a, b)
     found = tape.jacobian(y, {"a": x, "b": [z]})
     assert found["a"].shape == (2, 4, 2, 3)
-    assert np.allclose(found["a"].numpy(), by_differences(lambda a: f(a, b), a), atol=1e-8)
-    assert np.allclose(found["b"][0].numpy(), by_differences(lambda b: f(a, b), b), atol=1e-8)
+    assert np.allclose(found["a"].numpy(), numerical_jacobian(lambda a: f(a, b), a), atol=1e-8)
+    assert np.allclose(found["b"][0].numpy(), numerical_jacobian(lambda b: f(a, b), b), atol=1e-8)
 
 
 def test_scalars():
@@ -91,7 +81,7 @@ def test_jacobian_inside_another_tape_is_differentiable():
             inner.watch(q)
             y = np.sum(q) * q**2
         j = inner.jacobian(y, q)
-    expected = by_differences(lambda q: by_differences(lambda r: np.sum(r) * r**2, q), [1.0, 2.0])
+    expected = numerical_jacobian(lambda q: numerical_jacobian(lambda r: np.sum(r) * r**2, q), [1.0, 2.0])
     assert np.allclose(outer.jacobian(j, q).numpy(), expected, atol=1e-4)
 
 
@@ -138,7 +128,7 @@ def test_rows_have_their_own_jacobians(rng):
     found = tape.batch_jacobian(y, x)
     assert found.shape == (4, 2, 3)
     for i in range(4):
-        assert np.allclose(found.numpy()[i], by_differences(lambda row: f(row[None])[0], values[i]), atol=1e-8)
+        assert np.allclose(found.numpy()[i], numerical_jacobian(lambda row: f(row[None])[0], values[i]), atol=1e-8)
 
 
 def test_rows_of_a_variable_and_of_several_axes(rng):
@@ -147,7 +137,7 @@ def test_rows_of_a_variable_and_of_several_axes(rng):
         y = (v @ v)[:, 0]
     found = tape.batch_jacobian(y, v)
     assert found.shape == (3, 2, 2, 2)
-    assert np.allclose(found.numpy()[1], by_differences(lambda a: (a @ a)[0], v.numpy()[1]), atol=1e-8)
+    assert np.allclose(found.numpy()[1], numerical_jacobian(lambda a: (a @ a)[0], v.numpy()[1]), atol=1e-8)
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,10 @@ import functad
 from functad.errors import OutputError, StructureError
 from functad.optimize import scipy_bundle
 from functad.optimize.derivatives import Linearised, Objective, Residuals
+from functad.testing.numerical import numerical_jacobian
 from tests.optimize.problems import Counted, logistic_problem, rosenbrock
 
 X = np.array([0.3, -0.7, 1.2, 0.4])
-
-
-def derivative(f, x):
-    """Central differences, of relative error 1e-9 here."""
-    columns = [(f(x + 1e-5 * e) - f(x - 1e-5 * e)) / 2e-5 for e in np.eye(len(x))]
-    return np.stack(columns, axis=-1)
 
 
 def mixed(p):
@@ -32,8 +27,8 @@ def test_every_derivative_of_a_tree():
     bundle = scipy_bundle(mixed, TREE)
     assert bundle.x0.tolist() == X[[1, 2, 3, 0]].tolist()
     x, p = bundle.x0 + 0.1, np.array([0.5, -1.0, 2.0, 0.3])
-    np.testing.assert_allclose(bundle.jac(x), derivative(bundle.fun, x), rtol=1e-7)
-    hessian = derivative(bundle.jac, x)
+    np.testing.assert_allclose(bundle.jac(x), numerical_jacobian(bundle.fun, x), rtol=1e-7)
+    hessian = numerical_jacobian(bundle.jac, x)
     np.testing.assert_allclose(bundle.hess(x), hessian, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(bundle.hessp(x, p), hessian @ p, rtol=1e-6)
     value, gradient = bundle.value_and_grad(x)
@@ -146,7 +141,7 @@ def test_jacobian_of_residuals(f):
         m = len(residuals.fun(x))
         matrix = residuals.jac(x)
         assert matrix.shape == (m, 4)
-        np.testing.assert_allclose(matrix, derivative(residuals.fun, x).reshape(m, 4), rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(matrix, numerical_jacobian(residuals.fun, x).reshape(m, 4), rtol=1e-6, atol=1e-9)
         g, t = np.arange(1.0, m + 1), np.array([0.5, -1.0, 2.0, 0.3])
         np.testing.assert_allclose(residuals.forward(x)(t), matrix @ t, rtol=1e-10, atol=1e-12)
         np.testing.assert_allclose(residuals.backward(x)(g), matrix.T @ g, rtol=1e-10, atol=1e-12)
@@ -189,7 +184,7 @@ def test_under_debug_nans():
     with functad.debug_nans():
         bundle = scipy_bundle(mixed, TREE)
         for _ in range(2):
-            np.testing.assert_allclose(bundle.hessp(X, X), derivative(bundle.jac, X) @ X, rtol=1e-6)
+            np.testing.assert_allclose(bundle.hessp(X, X), numerical_jacobian(bundle.jac, X) @ X, rtol=1e-6)
         bad = Objective(lambda x: np.sum(np.log(x)), rosenbrock, "test")
         with np.errstate(invalid="ignore"), pytest.raises(functad.errors.NotFiniteError, match="log"):
             bad.fun(np.array([-1.0, 1.0]))

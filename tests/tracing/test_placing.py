@@ -10,6 +10,7 @@ import pytest
 import functad
 import functad.numpy as fnp
 from functad.errors import AbstractValueError
+from functad.testing.numerical import numerical_jacobian
 
 X = np.array([[0.7, -1.2, 1.9], [0.4, 1.1, -0.8]])
 PLACES = [(0, 2), (1, 0), (-1, 1)]
@@ -80,16 +81,6 @@ PROGRAMS = [one_place, among_slices, several_places, added, views, separated, in
 each_program = pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
 
 
-def differences(f: Any, x: Any) -> Any:
-    """Return the Jacobian by central differences."""
-    columns = []
-    for place in np.ndindex(x.shape):
-        step = np.zeros(x.shape)
-        step[place] = 1e-6
-        columns.append((f(x + step) - f(x - step)) / 2e-6)
-    return np.stack(columns, axis=-1).reshape((*columns[0].shape, *x.shape))
-
-
 @each_program
 def test_values(f: Any) -> None:
     """One list holds for all places, and each example of a batch has its own."""
@@ -111,7 +102,7 @@ def test_first_derivatives(f: Any) -> None:
     rows = [functad.vmap(d(f), in_axes=(None, 0, 0))(X, i, j) for d in (functad.jacrev, functad.jacfwd)]
     for k, (a, b) in enumerate(PLACES):
         a, b = np.intp(a), np.intp(b)
-        expected = differences(lambda x, a=a, b=b: f(x, a, b), X)
+        expected = numerical_jacobian(lambda x, a=a, b=b: f(x, a, b), X)
         for d in (functad.jacrev, functad.jacfwd):
             np.testing.assert_allclose(d(recorded)(X, a, b), expected, rtol=1e-7, atol=1e-7)
             inside = functad.make_expressions(d(f))(X, 0, 0)
@@ -132,7 +123,7 @@ def test_second_derivatives(f: Any) -> None:
     found = functad.vmap(functad.hessian(total), in_axes=(None, 0, 0))(X, i, j)
     for k, (a, b) in enumerate(PLACES):
         gradient = functad.grad(lambda x, a=a, b=b: total(x, np.intp(a), np.intp(b)))
-        expected = differences(gradient, X)
+        expected = numerical_jacobian(gradient, X)
         np.testing.assert_allclose(found[k], expected, rtol=1e-6, atol=1e-6)
         for outer in (functad.jacrev, functad.jacfwd):
             for inner in (functad.jacrev, functad.jacfwd):
@@ -176,12 +167,12 @@ def test_in_loops(f: Any) -> None:
     recorded = functad.make_expressions(f)(x)
     assert len(recorded.equations) <= 6  # the loop is one of them
     np.testing.assert_allclose(recorded(x), f(x), rtol=1e-14)
-    expected = differences(f, x)
+    expected = numerical_jacobian(f, x)
     for d in (functad.jacrev, functad.jacfwd):
         np.testing.assert_allclose(d(recorded)(x), expected, rtol=1e-7, atol=1e-7)
         np.testing.assert_allclose(functad.make_expressions(d(f))(x)(x), expected, rtol=1e-7, atol=1e-7)
     total = lambda x: np.sum(recorded(x) ** 2)  # noqa: E731
-    np.testing.assert_allclose(functad.hessian(total)(x), differences(functad.grad(total), x), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(functad.hessian(total)(x), numerical_jacobian(functad.grad(total), x), rtol=1e-6, atol=1e-6)
     rows = np.stack([x, 0.5 * x])
     np.testing.assert_allclose(functad.vmap(recorded)(rows), [f(row) for row in rows], rtol=1e-14)
     np.testing.assert_allclose(functad.vmap(functad.jacrev(recorded))(rows)[0], expected, rtol=1e-7, atol=1e-7)
@@ -204,7 +195,7 @@ def test_a_number_where_a_mask_is_true() -> None:
     np.testing.assert_array_equal(functad.make_expressions(f)(X)(X), f(X))
     found = functad.vmap(functad.jacrev(f))(rows)
     for k, row in enumerate(rows):
-        np.testing.assert_allclose(found[k], differences(f, row), rtol=1e-7, atol=1e-7)
+        np.testing.assert_allclose(found[k], numerical_jacobian(f, row), rtol=1e-7, atol=1e-7)
 
 
 def test_as_many_numbers_as_a_mask_is_true_at_are_refused() -> None:

@@ -7,19 +7,10 @@ import pytest
 
 import functad
 from functad.testing import check_grads
+from functad.testing.numerical import numerical_jacobian
 
 RNG = np.random.default_rng(7)
 A = RNG.normal(size=(5, 3))
-
-
-def differences(f, x, step=1e-6):
-    """Return the Jacobian by central differences."""
-    columns = []
-    for index in np.ndindex(x.shape):
-        delta = np.zeros(x.shape)
-        delta[index] = step
-        columns.append((f(x + delta) - f(x - delta)) / (2 * step))
-    return np.stack(columns, -1).reshape(*np.shape(f(x)), *x.shape)
 
 
 FUNCTIONS = {
@@ -48,7 +39,7 @@ def _cumulated(x):
 def test_modes_agree_with_differences(name, mode, chunk_size):
     f, x = FUNCTIONS[name]
     found = functad.jacobian(f, mode=mode, chunk_size=chunk_size)(x)
-    np.testing.assert_allclose(found, differences(f, x), rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(found, numerical_jacobian(f, x), rtol=1e-6, atol=1e-8)
     assert found.flags.writeable
 
 
@@ -106,7 +97,7 @@ def test_complex_results_of_real_arguments(mode):
     x = np.array([0.3, -0.2])
     found = functad.jacobian(f, mode=mode)(x)
     assert found.dtype == np.complex128
-    np.testing.assert_allclose(found, differences(f, x), rtol=1e-7)
+    np.testing.assert_allclose(found, numerical_jacobian(f, x), rtol=1e-7)
     assert functad.jacobian(lambda x: x * np.complex64(1j), mode=mode)(np.float32(1.0)).dtype == np.complex64
 
 

@@ -5,6 +5,7 @@ import pytest
 
 import functad
 from functad.testing import check_grads
+from functad.testing.numerical import numerical_jacobian
 
 RNG = np.random.default_rng(3)
 B = RNG.normal(size=(4, 4))
@@ -17,13 +18,7 @@ def f(x):
 X = RNG.normal(size=4)
 
 
-def by_differences(f, x, step=1e-5):
-    """Return the Hessian by differences of gradients, which other tests check."""
-    g = functad.grad(f)
-    return np.stack([(g(x + step * e) - g(x - step * e)) / (2 * step) for e in np.eye(len(x))])
-
-
-HESSIAN = by_differences(f, X)
+HESSIAN = numerical_jacobian(functad.grad(f), X)
 
 
 def test_hessian():
@@ -90,7 +85,7 @@ def test_gauss_newton_product():
     t = RNG.normal(size=4)
     jacobian = functad.jacobian(model)(X)
     np.testing.assert_allclose(functad.gauss_newton_product(model, (X,), (t,)), jacobian.T @ (jacobian @ t))
-    inner = by_differences(loss, model(X))
+    inner = numerical_jacobian(functad.grad(loss), model(X))
     found = functad.gauss_newton_product(model, (X,), (t,), loss)
     np.testing.assert_allclose(found, jacobian.T @ (inner @ (jacobian @ t)), rtol=1e-7)
     by_a, by_b = functad.gauss_newton_product(lambda a, b: a * b, (X, 2.0), (t, 1.0))
