@@ -126,7 +126,7 @@ def test_least_squares_of_older_scipy_has_no_callback(monkeypatch):
 
 def test_missing_packages_are_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "tqdm", None)
-    with pytest.raises(ImportError, match="progress=True, at .*, needs tqdm: pip install tqdm"):
+    with pytest.raises(ImportError, match=r"progress=True, at .*, needs tqdm: pip install tqdm"):
         minimize(f, START, progress=True)
     monkeypatch.setitem(sys.modules, "scipy.optimize", None)
     with pytest.raises(ImportError, match=r"functad\.optimize, at .*, needs SciPy: pip install 'functad\[scipy\]'"):
