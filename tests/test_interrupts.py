@@ -21,7 +21,7 @@ from functad.diagnostics import (
 PACKAGE = str(Path(functad.__file__).parent)
 x = np.array([1.0, 2.0, 3.0])
 
-LOCKS = "lift", "prune"
+LOCKS = "watch_tensor", "prune"
 """These take a lock by `with`, which is one instruction and no line of Python; tracing would stop between."""
 
 

@@ -12,7 +12,7 @@ from functad.eager.models.tensor_like import read
 from functad.eager.models.variable import Variable
 from functad.eager.tape import request as requests
 from functad.eager.tape.inner_traces import refuse_within
-from functad.eager.tape.recorder import EagerRecorder, lift_given
+from functad.eager.tape.recorder import EagerRecorder, watch_given
 from functad.eager.tape.request import UnconnectedGradients
 from functad.eager.tape.slice import watch_if_debugging
 from functad.errors import StructureError, TapeStateError
@@ -74,7 +74,7 @@ class ForwardAccumulator:
             for primal, t in zip(self._primals, self._tangents, strict=True):
                 if t is not None and not isinstance(primal, Variable):
                     tensor = read(primal)
-                    lift_given(tensor, self._recorder)
+                    watch_given(tensor, self._recorder)
                     self._inputs[tensor_slot(self._recorder, tensor)] = t
         except BaseException:  # an interrupt
             self._stop()

@@ -12,7 +12,7 @@ from functad.eager.models.tensor_like import read
 from functad.eager.models.variable import Variable
 from functad.eager.tape import request as requests
 from functad.eager.tape.inner_traces import has_value, refuse_outside
-from functad.eager.tape.recorder import EagerRecorder, lift, shared_recorder
+from functad.eager.tape.recorder import EagerRecorder, shared_recorder, watch_tensor
 from functad.eager.tape.request import UnconnectedGradients
 from functad.eager.tape.tape import GradientTape
 from functad.errors import SourceError, TapeError
@@ -108,7 +108,7 @@ class graph(GradientTape):  # noqa: N801 - it is used as a function: `with funct
             outer(tensors)
         for tensor in tensors:
             if dtype_of(tensor).kind in "fc" and has_value(tensor, self._recorder):
-                lift(tensor, self._recorder)
+                watch_tensor(tensor, self._recorder)
         return not any(tensor.recorder.sleeps for tensor in tensors)
 
 

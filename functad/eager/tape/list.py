@@ -57,7 +57,7 @@ def expressions(tape: TapeSlice, target: Any, sources: Any) -> Expressions:
     requests.sources_of(sources, "sources")
     arguments = tuple(sources) if type(sources) in (list, tuple) else (sources,)
     inputs, taken = flatten((arguments, {}))
-    with recorder.still():
+    with recorder.without_pruning():
         listing = _Listing(recorder.listed, tape.makers())
         for source in inputs:
             listing.enter(tape.slots_of(source), spec_of(read(source)))

@@ -4,7 +4,7 @@ Tapes that are open at the same time write into one list: an operation is record
 of the list are its own. So what `gradient` computes while another tape records is in the list too, whichever was opened first.
 A tape that is opened while an inner transform runs its function has a recorder of its own, one level further in.
 
-A Tensor is in the list of at most one recorder of a level. `lift` puts one there that was not: watching is that. When no tape
+A Tensor is in the list of at most one recorder of a level. `watch_tensor` puts one there that was not. When no tape
 records any more the recorder sleeps, and its Tensors are constants to everything that is done with them.
 
 Which recorders are awake is a matter of the thread and the coroutine: `ACTIVE`. It is asked at each operation, which takes
@@ -42,14 +42,14 @@ from functad.tracing.writing import woken
 from functad.transforms.calling.arguments import plain
 
 _active = ACTIVE.get
-_lifting = Lock()
+_watching = Lock()
 """Held while a Tensor is put into a list: two threads may be about to do that with one Tensor."""
 
 
 def _renew_lock() -> None:
     """Make a new lock in a process that was forked, in which a thread that held the old one does not run."""
-    global _lifting  # noqa: PLW0603 - there is one in a process
-    _lifting = Lock()
+    global _watching  # noqa: PLW0603 - there is one in a process
+    _watching = Lock()
 
 
 if hasattr(os, "register_at_fork"):
@@ -65,7 +65,7 @@ class EagerRecorder(Recorder):
         variables: by identity, the variables that were read, and the slots of what was read.
         aliases: by identity, Tensors that another thread or coroutine follows, and what stands for them in this list.
         moved: Tensors of the list that were put into the list of another recorder, and their slots.
-        watched: slots of Tensors that were put into the list by `lift`.
+        watched: slots of Tensors that were put into the list by `watch_tensor`.
         shared: there has been more than one tape.
         fallible: there are rules of the user's in the list, which may raise; a walk then drops nothing as it passes.
         stale: views of what was written to since they were read, by identity, if they are still there.
@@ -134,13 +134,13 @@ class EagerRecorder(Recorder):
 
         That is at the start of an operation, when nothing holds on to slots.
         """
-        if not _lifting.locked():  # this thread may be lifting a Tensor
-            with _lifting:
+        if not _watching.locked():  # this thread may be watching a Tensor
+            with _watching:
                 self.schedule.prune(self)
         return self.short
 
     @contextmanager
-    def still(self) -> Iterator[None]:
+    def without_pruning(self) -> Iterator[None]:
         """Return a context in which slots stay what they are."""
         limit, self.limit = self.limit, inf
         try:
@@ -248,7 +248,7 @@ class EagerRecorder(Recorder):
         wanting = [tape for tape in self.tapes if tape not in besides and tape.wants(variable)]
         if not wanting:
             return
-        lift(tensor, self)
+        watch_tensor(tensor, self)
         slot = self.slot_of(tensor)
         assert slot is not None
         self.variables.setdefault(id(variable), (variable, []))[1].append(slot)
@@ -288,22 +288,22 @@ def shared_recorder(transform: str) -> EagerRecorder:
     return EagerRecorder(transform)
 
 
-def lift(tensor: Any, recorder: EagerRecorder) -> None:
+def watch_tensor(tensor: Any, recorder: EagerRecorder) -> None:
     """Put a Tensor into the list of a recorder, as an input, if it is not there: the object stays the same."""
-    with _lifting:
-        _lift(tensor, recorder)
+    with _watching:
+        _watch(tensor, recorder)
 
 
-def lift_given(tensor: Any, recorder: EagerRecorder) -> None:
+def watch_given(tensor: Any, recorder: EagerRecorder) -> None:
     """Put a Tensor that is to be followed into the list of a recorder; a `graph` that is open follows it from now on too."""
     if tensor.recorder.sleeps:
         woken([tensor])
     if not has_value(tensor, recorder):
         refuse_within(tensor, recorder, "watch()")
-    lift(tensor, recorder)
+    watch_tensor(tensor, recorder)
 
 
-def _lift(tensor: Any, recorder: EagerRecorder) -> None:
+def _watch(tensor: Any, recorder: EagerRecorder) -> None:
     if tensor.recorder is STALE:
         refresh(tensor)
     home = tensor.recorder
@@ -313,18 +313,18 @@ def _lift(tensor: Any, recorder: EagerRecorder) -> None:
         value = awake(tensor)
         if home is not IDLE and home.recording:  # another thread or coroutine follows it now, and must not be disturbed
             alias = clone(value) if isinstance(value, Recorded) else idle(Tensor, value)
-            _lift(alias, recorder)
+            _watch(alias, recorder)
             recorder.aliases[id(tensor)] = ref(tensor), alias
             return
         if home is not IDLE:
             home.moved[id(tensor)] = ref(tensor), tensor.slot
         if isinstance(value, Recorded):
             tensor.value, tensor.recorder, tensor.slot = value.value, value.recorder, value.slot
-            _lift(tensor, recorder)
+            _watch(tensor, recorder)
             return
     elif home.serial > recorder.serial:
         inner = clone(tensor.value) if isinstance(tensor.value, Recorded) else idle(Tensor, tensor.value)
-        _lift(inner, recorder)
+        _watch(inner, recorder)
         tensor.value = inner
         return
     else:
@@ -344,7 +344,7 @@ def _in_scope(tensor: Any) -> Any:
     for recorder in ACTIVE.get():
         if recorder.scope is not None and tensor.recorder is not recorder and has_value(tensor, recorder):
             tensor = clone(tensor)
-            lift(tensor, recorder)
+            watch_tensor(tensor, recorder)
     return tensor
 
 

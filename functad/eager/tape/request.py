@@ -249,7 +249,7 @@ def gradients_of(
     TensorFlow's: the conjugates of these. With `sparse`, those of inputs of which only rows were read are `RowSlices`.
     """
     assert tape.recorder is not None
-    with tape.recorder.still():
+    with tape.recorder.without_pruning():
         return _gradients_of(tape, targets, seeds, sources, cuts, last=last, conj=conj, sparse=sparse)
 
 

@@ -14,7 +14,7 @@ from functad.eager.tape import request as requests
 from functad.eager.tape.explain import explain_missing
 from functad.eager.tape.jacobian import BatchJacobianRequest, JacobianRequest
 from functad.eager.tape.list import expressions
-from functad.eager.tape.recorder import EagerRecorder, lift_given, shared_recorder
+from functad.eager.tape.recorder import EagerRecorder, shared_recorder, watch_given
 from functad.eager.tape.request import UnconnectedGradients
 from functad.eager.tape.slice import TapeSlice
 from functad.errors import InputError, SourceError, TapeError, TapeStateError
@@ -113,7 +113,7 @@ class GradientTape(TapeSlice):
                 leaf = read(leaf)
                 if self._recorder.shared:
                     self._mark()  # what was done before does not count
-                lift_given(leaf, self._recorder)
+                watch_given(leaf, self._recorder)
                 slot = self._recorder.slot_of(leaf)
                 assert slot is not None
                 self._recorder.watched.add(slot)
