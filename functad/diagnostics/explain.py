@@ -6,20 +6,20 @@ to the result, and where the derivative ends, is read from that; whether a gradi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from functad.errors import UnconnectedWarning
+from functad.expressions.records import inputs_of
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here, name_of, warn
 from functad.primitives.operands import innermost
-from functad.primitives.safe import mended
 from functad.tracing.traces.following import Followed, Follower, Step
 from functad.transforms.calling.arguments import check_result, split_aux, traced, undifferentiable
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
-from functad.transforms.walks.reverse import fit, pull_back, pull_record
+from functad.transforms.walks.reverse import pull_alone, pull_back
 from functad.trees.structure import flatten
 
 
@@ -162,8 +162,9 @@ class _Analysis:
         self.used = _backward([leaf.slot for leaf in results], steps, lambda step: step.parents)
         self.connected = _backward([leaf.slot for leaf in alive], steps, lambda step: step.active)
         seeds = _seeds(alive, len(follower.equations))
-        self.gradients = pull_back(follower.equations, list(seeds), follower.inputs, consume=False, guard=True)
-        self.vanished = _vanishing(follower, seeds)
+        zeros = _Zeros()
+        self.gradients = pull_back(follower.equations, seeds, follower.inputs, consume=False, guard=True, observer=zeros)
+        self.vanished = zeros.places
 
     def finding(self, path: str, slot: int) -> Finding:
         """Return what there is to say of an input."""
@@ -231,36 +232,24 @@ def _seeds(results: list[Any], count: int) -> list[Any]:
     return seeds
 
 
-def _vanishing(follower: Follower, seeds: list[Any]) -> list[tuple[int, int]]:
-    """Return where a cotangent other than zero became exactly zero: the operation's slot and that of its argument."""
-    cotangents = list(seeds)
-    places = []
-    with np.errstate(all="ignore"):
-        for index in range(len(cotangents) - 1, follower.inputs - 1, -1):
-            equation = follower.equations[index]
-            if equation is None:
-                continue
-            plan, slots, saved, specs = equation
-            g = cotangents[index]
-            if plan.primitive.multiple:
-                specs, outputs = specs
-                parts = cotangents[index + 1 - len(outputs) : index + 1]
-                if all(part is None for part in parts):
-                    continue
-                pairs = zip(parts, outputs, strict=True)
-                g = tuple([np.zeros(shape, dtype) if part is None else part for part, (shape, dtype) in pairs])
-            elif g is None:
-                continue
-            one = len(plan.active) == 1
-            limits = [specs] if one else specs or [None] * len(plan.active)
-            for slot, ct, spec in zip([slots] if one else slots, pull_record(plan, g, saved), limits, strict=True):
-                ct = mended(ct, g) if plan.elementwise else ct
-                ct = ct if spec is None or ct is None else fit(ct, spec)
-                if _is_zero(ct):
-                    places.append((index, slot))
-                else:
-                    cotangents[slot] = ct if cotangents[slot] is None else cotangents[slot] + ct
-    return places
+class _Zeros:
+    """An observer of a backward walk, which notes where a cotangent other than zero becomes exactly zero.
+
+    Attributes:
+        places: the slot of the operation, and that of its argument.
+    """
+
+    def __init__(self) -> None:
+        self.places: list[tuple[int, int]] = []
+
+    def before(self, index: int, record: Any, given: Sequence[Any]) -> None:
+        """Look at what the operation makes of a cotangent."""
+        if not all(map(_is_zero, given)):
+            found = zip(inputs_of(record), pull_alone(record, given, guard=True), strict=True)
+            self.places += [(index, slot) for slot, ct in found if _is_zero(ct)]
+
+    def after(self, index: int, record: Any, found: Sequence[Any]) -> None:
+        """See a record that was passed."""
 
 
 def _is_zero(ct: Any) -> bool:
