@@ -243,30 +243,20 @@ class Segment:
         return pushed(Closed(self.expressions), arrays, ts)[1]
 
     def _again(self, known: dict[Any, Any], *tensors: Any) -> list[Any]:
-        """Record the operations once more; values that are known, or that no rule reads, are not computed."""
-        values: dict[Any, Any] = dict(enumerate(tensors))
-        for e, computed in zip(self.expressions.equations, self._computed(set(known)), strict=True):
-            given = [s.value if isinstance(s, Constant) else values[s] for s in e.inputs]
-            if computed:
-                out = e.primitive(*given, **e.params)
-                outs = out if e.primitive.multiple else (out,)
-            else:
-                outs = self._recorded(e, given, known)
-            values.update(zip(e.outputs, outs, strict=True))
-        return [values[slot] for slot in self.expressions.outputs]
+        """Record the operations once more; values that are known, or that no rule reads, are not computed.
 
-    def _recorded(self, e: Equation, given: Sequence[Any], known: dict[int, Any]) -> Sequence[Any]:
-        """Record an operation, in the trace that is running, without computing it."""
-        recorder = OPEN.get()
-        assert recorder is not None
+        Such operations are replaced in the list, which is evaluated like any other: an observer sees what a walk does, and
+        could not do otherwise.
+        """
         specs = self.expressions.specs
-        outs = tuple([known[slot] if slot in known else absent(specs[slot].shape, specs[slot].dtype) for slot in e.outputs])
-        lowered, active, _ = _lower(recorder, e.primitive, tuple(given))
-        if not active:
-            return outs
-        out = outs if e.primitive.multiple else outs[0]
-        made = append(Tensor, recorder, e.primitive, tuple(given), lowered, active, dict(e.params), out)
-        return made if e.primitive.multiple else (made,)
+        steps = []
+        for e, computed in zip(self.expressions.equations, self._computed(set(known)), strict=True):
+            if not computed:
+                outs = [known[s] if s in known else absent(specs[s].shape, specs[s].dtype) for s in e.outputs]
+                uncomputed: Any = _Uncomputed(e.primitive, tuple(outs) if e.primitive.multiple else outs[0])
+                e = Equation(uncomputed, e.inputs, e.params, e.outputs)
+            steps.append(e)
+        return evaluate(self.expressions.replace(equations=tuple(steps)), tensors)
 
     def _computed(self, known: set[int]) -> list[bool]:
         """Say for each operation whether it must be computed: whether a rule or operation reads a value that is not known."""
@@ -281,6 +271,23 @@ class Segment:
                 if not isinstance(source, Constant) and (computed or positions is None or i in positions):
                     needed.add(source)
         return result[::-1]
+
+
+class _Uncomputed:
+    """What stands for a primitive whose result is known, or is not needed: called, it is recorded and not computed."""
+
+    def __init__(self, primitive: Primitive, out: Any) -> None:
+        self.primitive = primitive
+        self.multiple = primitive.multiple
+        self.out = out
+
+    def __call__(self, *given: Any, **params: Any) -> Any:
+        recorder = OPEN.get()
+        assert recorder is not None
+        lowered, active, _ = _lower(recorder, self.primitive, given)
+        if not active:
+            return self.out
+        return append(Tensor, recorder, self.primitive, given, lowered, active, params, self.out)
 
 
 def _read_by(e: Equation) -> tuple[Any, bool]:
