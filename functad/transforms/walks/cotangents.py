@@ -84,10 +84,21 @@ class RowSum:
         return np.copy(other) if type(other) is _ndarray else other
 
 
-def accumulate(cotangents: list[Any], owned: bytearray, slot: int, ct: Any) -> None:
-    """Add a cotangent to the one that a slot already has, in place if the walk owns that buffer."""
+def accumulate(cotangents: list[Any], owned: bytearray, slot: int, ct: Any, fresh: bool = False) -> None:
+    """Give a slot a cotangent, or add it to the one that it already has, in place if the walk owns that buffer.
+
+    Args:
+        cotangents: by slot.
+        owned: by slot, whether the cotangent is a buffer of the walk's own.
+        slot: the slot.
+        ct: the cotangent.
+        fresh: if it is an array, nobody else holds it.
+    """
     held = cotangents[slot]
-    if type(held) is Scattered:
+    if held is None:
+        cotangents[slot] = ct
+        owned[slot] = fresh and type(ct) is _ndarray
+    elif type(held) is Scattered:
         if owned[slot] and type(ct) is _ndarray:
             held.whole += ct
             return

@@ -10,38 +10,65 @@ No outer trace sees any of this, but an abstract one: there values are not known
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import dtype_of, shape_of
-from functad.primitives.operands import absent
+from functad.expressions.records import inputs_of
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of
+from functad.primitives.operands import absent, innermost, is_traced
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import REVERSE, Recorded, Recorder, new_input
-from functad.transforms.walks.forward import lowered, push_all
 from functad.transforms.walks.reverse import pull_back, pull_record
+from functad.trees.structure import flatten
 
 
-def settle(equations: Sequence[Any], doubts: Sequence[tuple[int, tuple[bool, ...]]], outputs: Collection[int]) -> None:
+def loss_at(equation: Any, ts: Sequence[Any]) -> tuple[bool, ...]:
+    """Ask `Primitive.lost` of a record with one input; where values are not known, everything may be lost."""
+    plan, _, saved, (specs, _) = equation
+    multiple = plan.primitive.multiple
+    t, read = lowered(ts[0]), lowered(saved[0] if multiple else saved)
+    if any(map(is_traced, flatten((t, read))[0])):
+        return (True,) * (len(specs) if multiple else 1)
+    found: tuple[bool, ...] = plan.primitive.lost(t, *read)
+    return found
+
+
+def lowered(saved: Any) -> Any:
+    """Put the values below all traces in place of the Tensors that a record keeps, where they are known."""
+    if isinstance(saved, tuple):
+        parts = [lowered(part) for part in saved]
+        return type(saved)(*parts) if hasattr(saved, "_fields") else tuple(parts)
+    value = innermost(saved)
+    return saved if isinstance(value, ArraySpec) else value
+
+
+def check_losses(
+    equations: Sequence[Any],
+    losses: Sequence[tuple[int, tuple[bool, ...]]],
+    outputs: Collection[int],
+    push: Callable[[Sequence[Any], list[Any], Collection[int]], Any],
+) -> None:
     """Raise if what a record has lost matters to a result.
 
     Args:
         equations: the records of a forward trace.
-        doubts: the slots of such records, and of which of their results the cotangents are to be looked at.
+        losses: the indices of such records, and of which of their results the cotangents are to be looked at.
         outputs: the slots of the results.
+        push: pushes tangents through all records.
 
     Raises:
         DegenerateError: it does.
     """
     plain = [None if e is None else (e[0], e[1], lowered(e[2]), e[3]) for e in equations]
-    for index, lost in doubts:
+    for index, lost in losses:
         plan, slot, saved, (specs, _) = plain[index]  # type: ignore[misc]
-        if any(e is not None and e[0].primitive in plan.primitive.looked_at_by and _first(e[1]) == slot for e in plain):
+        if any(e is not None and e[0].primitive in plan.primitive.looked_at_by and inputs_of(e)[0] == slot for e in plain):
             continue
         multiple = plan.primitive.multiple
         specs = specs if multiple else (specs,)
-        for cotangents in _cotangents(plain, index, specs, outputs):
+        for cotangents in _cotangents(plain, index, specs, outputs, push):
             seen = [ct if look else None for ct, look in zip(cotangents, lost, strict=True)]
             if all(ct is None for ct in seen):
                 seen = cotangents
@@ -50,16 +77,12 @@ def settle(equations: Sequence[Any], doubts: Sequence[tuple[int, tuple[bool, ...
                 pull_record(plan.primitive.reverse_plan((0,)), g if multiple else g[0], saved)
 
 
-def _first(slots: int | Sequence[int]) -> int:
-    return slots if isinstance(slots, int) else slots[0]
-
-
-def _cotangents(equations: Sequence[Any], index: int, specs: Any, outputs: Collection[int]) -> Any:
+def _cotangents(equations: Sequence[Any], index: int, specs: Any, outputs: Collection[int], push: Callable[..., Any]) -> Any:
     """Yield for each result the cotangents of what one record made, pulled back from a weighted sum of its elements."""
     recorder = Recorder(REVERSE, "jvp", equations[index][0].primitive)
     made = [new_input(Tensor, recorder, np.zeros(shape, dtype)) for shape, dtype in specs]
     tangents = [*[None] * (index + 1 - len(made)), *made]
-    push_all(equations, tangents, outputs)
+    push(equations, tangents, outputs)
     recorder.close()
     weights = np.random.default_rng(0)
     for slot in dict.fromkeys(outputs):

@@ -8,17 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import PLAIN, PYTHON_SCALARS, ArraySpec, dtype_of, shape_of
+from functad.expressions.records import inputs_of, last_readers
+from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, shape_of
 from functad.primitives.entry import KEEP_NOTHING, KEEP_ONE, MAPS, PASSES, PRODUCTS, SCALES, SUMS, Plan
 from functad.primitives.indexing.write import ADD_TO, is_alone, put
-from functad.primitives.operands import innermost, is_traced, zeros_for
+from functad.primitives.operands import innermost, zeros_for
 from functad.primitives.safe import has_nan
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import REVERSE, Recorded, Recorder, new_input
+from functad.transforms.walks.degenerate import check_losses, loss_at
 from functad.transforms.walks.observed import Observer, observed_forward
 from functad.transforms.walks.reverse import pull_back, pull_record, seeded
 from functad.transforms.walks.silence import in_silence
-from functad.trees.structure import flatten
 
 _END: Any = object()
 
@@ -53,14 +54,12 @@ def push_forward(
         DegenerateError: the tangent of a slot of `outputs` cannot be found from those of equal eigenvalues and their vectors.
     """
     given = list(tangents) if quick else None
-    doubts = push_all(equations, tangents, outputs, quick=quick, frees=frees, observer=observer)
+    losses = push_all(equations, tangents, outputs, quick=quick, frees=frees, observer=observer)
     if given is not None and _are_nan([tangents[slot] for slot in outputs]):
         tangents[:] = given
-        doubts = push_all(equations, tangents, outputs, frees=frees)
-    if doubts and outputs:
-        from functad.transforms.walks.degenerate import settle  # noqa: PLC0415 - few programs meet equal eigenvalues
-
-        settle(equations, doubts, outputs)
+        losses = push_all(equations, tangents, outputs, frees=frees)
+    if losses and outputs:
+        check_losses(equations, losses, outputs, push_all)
     return tangents
 
 
@@ -87,11 +86,10 @@ def push_all(
     frees: bool = False,
     observer: Observer | None = None,
 ) -> list[tuple[int, tuple[bool, ...]]]:
-    """Push tangents through all records, and return which have lost something, with what their `Primitive.lost` says."""
-    kept = dict.fromkeys(outputs, len(equations))
-    last = last_readers(equations) | kept if frees else {}
+    """Push tangents through all records; return the indices of those that lose something, and what they lose."""
+    last = last_readers(equations, outputs) if frees else {}
     written = False
-    doubts = []
+    losses = []
     remaining: Iterator[Any] = itertools.islice(equations, len(tangents), None)
     if observer is not None:
         remaining = observed_forward(remaining, tangents, observer)
@@ -102,23 +100,18 @@ def push_all(
             continue
         if equation[0].primitive.writes:
             written = True
-            last = last or last_readers(equations) | kept
+            last = last or last_readers(equations, outputs)
             if push_write(equation, index, tangents, last):
                 continue
         if lost := _push(equation, index, tangents, quick):
-            doubts.append((index, lost))
+            losses.append((index, lost))
         if written and equation[0].primitive.views and type(tangents[index]) is np.ndarray:
             tangents[index] = tangents[index].copy()  # what it views can then be written to
         if frees:
-            _free(equation[1], index, tangents, last)
-    return doubts
-
-
-def _free(slots: int | Sequence[int], index: int, tangents: list[Any], last: dict[int, int]) -> None:
-    """Give up the tangents that a record was the last to read."""
-    for slot in (slots,) if isinstance(slots, int) else slots:
-        if last[slot] == index:
-            tangents[slot] = None
+            for slot in inputs_of(equation):
+                if last[slot] == index:
+                    tangents[slot] = None
+    return losses
 
 
 def _push_run(remaining: Iterator[Any], tangents: list[Any], quick: bool) -> Any:
@@ -167,15 +160,13 @@ def _push_run(remaining: Iterator[Any], tangents: list[Any], quick: bool) -> Any
 
 
 def _push(equation: Any, index: int, tangents: list[Any], quick: bool) -> tuple[bool, ...] | None:
-    plan, slots, saved, rest = equation
+    plan, _, saved, rest = equation
     if rest is None or rest[1] is None:
         t = _push_short(equation, tangents, quick)
         tangents[index] = t if t is None or rest is None else fit(t, rest[0])
         return None
     specs, transposed = rest
-    if len(plan.active) == 1:
-        slots = (slots,)
-    ts = [tangents[slot] for slot in slots]
+    ts = [tangents[slot] for slot in inputs_of(equation)]
     if all(t is None for t in ts):
         return None
     out = push_transposed(plan, ts, saved, specs) if transposed else push_rules(plan, ts, saved)
@@ -184,7 +175,7 @@ def _push(equation: Any, index: int, tangents: list[Any], quick: bool) -> tuple[
         tangents[first : index + 1] = [fit(t, spec) for t, spec in zip(out, specs, strict=True)]
     else:
         tangents[index] = fit(out, specs)
-    return lost_in(equation, ts) if plan.primitive.lost is not None else None
+    return loss_at(equation, ts) if plan.primitive.lost is not None else None
 
 
 def _push_short(equation: Any, tangents: list[Any], quick: bool) -> Any:
@@ -209,47 +200,18 @@ def _push_short(equation: Any, tangents: list[Any], quick: bool) -> Any:
     return other if t is None else t + other
 
 
-def lost_in(equation: Any, ts: Sequence[Any]) -> tuple[bool, ...]:
-    """Return what `Primitive.lost` says of a record with one input; where values are not known, that everything may be lost."""
-    plan, _, saved, (specs, _) = equation
-    multiple = plan.primitive.multiple
-    t, read = lowered(ts[0]), lowered(saved[0] if multiple else saved)
-    if any(map(is_traced, flatten((t, read))[0])):
-        return (True,) * (len(specs) if multiple else 1)
-    found: tuple[bool, ...] = plan.primitive.lost(t, *read)
-    return found
-
-
-def lowered(saved: Any) -> Any:
-    """Return what a record keeps with the values below all traces in place of Tensors, where they are known."""
-    if isinstance(saved, tuple):
-        parts = [lowered(part) for part in saved]
-        return type(saved)(*parts) if hasattr(saved, "_fields") else tuple(parts)
-    value = innermost(saved)
-    return saved if isinstance(value, ArraySpec) else value
-
-
-def last_readers(equations: Sequence[Any]) -> dict[int, int]:
-    """Return for each slot the last record that reads it."""
-    last: dict[int, int] = {}
-    for index, equation in enumerate(equations):
-        if equation is not None:
-            for slot in (equation[1],) if isinstance(equation[1], int) else equation[1]:
-                last[slot] = index
-    return last
-
-
 def push_write(equation: Any, index: int, tangents: list[Any], last: dict[int, int]) -> bool:
     """Push through a write in place, if nothing else needs the tangent of what was written to; say whether that was so.
 
     A loop that fills an array then costs time linear in its length.
     """
-    plan, slots, (_, params), _ = equation
-    slot = slots if isinstance(slots, int) else slots[0]
+    plan, _, (_, params), _ = equation
+    slots = inputs_of(equation)
+    slot = slots[0]
     held = type(tangents[slot]) is np.ndarray and tangents[slot].base is None and is_alone(tangents, slot)
     if not held or plan.active[0] != 0 or last[slot] != index:
         return False
-    t = tangents[slots[1]] if len(plan.active) == 2 else None
+    t = tangents[slots[1]] if len(slots) == 2 else None
     if isinstance(t, Recorded):
         return False
     adds = plan.primitive is ADD_TO

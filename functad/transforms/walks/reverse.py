@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.expressions.records import inputs_of
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, shape_of
 from functad.places import place_of, user_frame
 from functad.primitives.arranging.broadcast import unbroadcast
@@ -106,7 +107,7 @@ def walk_back(
 
 
 def pull_through(recorder: Recorder, cotangents: list[Any], *, consume: bool, guard: bool) -> list[Any]:
-    """Return what `pull_back` does for the records of a trace, looked at on the way if the trace is watched."""
+    """Pull back as `pull_back` does, through the records of a trace, looked at on the way if the trace is watched."""
     if recorder.watch is not None:
         found: list[Any] = recorder.watch.pull_back(cotangents, guard=guard)
         return found
@@ -198,16 +199,8 @@ def _walk(
                 elif step == PAIRS:
                     (rule, other_rule), (read, others) = plan.rules, saved
                     ct, other = rule(g, *read), other_rule(g, *others)
-                if cotangents[first] is None:
-                    cotangents[first] = ct
-                    owned[first] = plan.fresh and type(ct) is _ndarray
-                else:
-                    accumulate(cotangents, owned, first, ct)
-                if cotangents[second] is None:
-                    cotangents[second] = other
-                    owned[second] = plan.fresh and type(other) is _ndarray
-                else:
-                    accumulate(cotangents, owned, second, other)
+                accumulate(cotangents, owned, first, ct, plan.fresh)
+                accumulate(cotangents, owned, second, other, plan.fresh)
                 continue
         elif (single := plan.single) is None:
             if plan.separate:
@@ -218,12 +211,7 @@ def _walk(
                         ct = rule(g, *args)
                         if careful and (type(ct) is not _float64 or ct != ct):  # a number is looked at here, without a call
                             ct = _pull_fitted(plan, rule, g, args, spec, careful)
-                    if cotangents[slot] is None:
-                        cotangents[slot] = ct
-                        if plan.fresh and type(ct) is _ndarray:
-                            owned[slot] = True
-                    else:
-                        accumulate(cotangents, owned, slot, ct)
+                    accumulate(cotangents, owned, slot, ct, plan.fresh)
             elif plan.primitive.writes:
                 pull_write(equation, index, g, cotangents, owned)
             elif plan.contracts:
@@ -244,18 +232,13 @@ def _walk(
             if fitted:
                 args = (saved,) if keep == KEEP_ONE else () if keep == KEEP_NOTHING else saved
                 ct = _pull_fitted(plan, single, g, args, specs, careful)
-        if cotangents[slots] is None:
-            cotangents[slots] = ct
-            if plan.fresh and type(ct) is _ndarray:
-                owned[slots] = True
-        else:
-            accumulate(cotangents, owned, slots, ct)
+        accumulate(cotangents, owned, slots, ct, plan.fresh)
     return guard
 
 
 def _pull_several(equation: Any, index: int, g: Any, cotangents: list[Any], owned: bytearray) -> None:
     """Pull back through a record with a joint rule or several results."""
-    plan, slots, saved, specs = equation
+    plan, _, saved, specs = equation
     if plan.primitive.multiple:
         specs, outputs = specs
         first = index + 1 - len(outputs)
@@ -265,16 +248,13 @@ def _pull_several(equation: Any, index: int, g: Any, cotangents: list[Any], owne
             return
         g = tuple([_total(part, shape, dtype) for part, (shape, dtype) in zip(parts, outputs, strict=True)])
     if len(plan.active) == 1:
-        slots, specs = (slots,), (specs,)
-    for slot, ct, spec in zip(slots, pull_record(plan, g, saved), specs or _NO_SPECS, strict=False):
+        specs = (specs,)
+    for slot, ct, spec in zip(inputs_of(equation), pull_record(plan, g, saved), specs or _NO_SPECS, strict=False):
         if ct is None:  # a rule of the user's says that there is no path
             continue
         if spec is not None:
             ct = fit(ct, spec)
-        if cotangents[slot] is None:
-            cotangents[slot] = ct
-        else:
-            accumulate(cotangents, owned, slot, ct)
+        accumulate(cotangents, owned, slot, ct)
 
 
 def _pull_product(equation: Any, index: int, g: Any, cotangents: list[Any], owned: bytearray, equations: list[Any]) -> None:
@@ -299,10 +279,7 @@ def _pull_product(equation: Any, index: int, g: Any, cotangents: list[Any], owne
         ct = rule(g, *args)
         if spec is not None:
             ct = fit(ct, spec)
-        if cotangents[slot] is None:
-            cotangents[slot] = ct
-        else:
-            accumulate(cotangents, owned, slot, ct)
+        accumulate(cotangents, owned, slot, ct)
 
 
 def pull_write(equation: Any, index: int, g: Any, cotangents: list[Any], owned: bytearray) -> None:
@@ -310,7 +287,7 @@ def pull_write(equation: Any, index: int, g: Any, cotangents: list[Any], owned: 
 
     So a loop that writes one element at a time costs time linear in its length, where the rule makes an array for each.
     """
-    plan, slots, (path, where, shapes), specs = equation
+    plan, _, (path, where, shapes), specs = equation
     adds = plan.primitive is ADD_TO
     number = shape_of(g) == ()
     plain = awake(g)  # a seed may be a constant Tensor, into which nothing can be written
@@ -331,16 +308,15 @@ def pull_write(equation: Any, index: int, g: Any, cotangents: list[Any], owned: 
                 put(buffer, path, where, 0, adds=False)
             else:
                 view[where] = 0
-    targets = (slots,) if len(plan.active) == 1 else slots
+    targets = inputs_of(equation)
     for position, slot, spec in zip(
         plan.active, targets, (specs,) if len(targets) == 1 else specs or (None, None), strict=True
     ):
         ct = buffer if position == 0 else piece if spec is None else fit(piece, spec)
-        if cotangents[slot] is None:
-            cotangents[slot] = ct
-            owned[slot] = type(ct) is _ndarray or (position == 0 and not number and isinstance(ct, Recorded))
-        else:
-            accumulate(cotangents, owned, slot, ct)
+        first = cotangents[slot] is None
+        accumulate(cotangents, owned, slot, ct, fresh=True)
+        if first and position == 0 and not number and isinstance(ct, Recorded):
+            owned[slot] = True  # a Tensor in which the walk may go on writing
 
 
 def _sums_over(equation: Any, axis: int) -> bool:
@@ -355,7 +331,7 @@ def _sums_over(equation: Any, axis: int) -> bool:
 
 
 def pull_record(plan: Plan, g: Any, saved: Any) -> list[Any]:
-    """Return what the rules of one record give for a cotangent, one for each differentiated input."""
+    """Return the cotangents of the differentiated inputs of one record, not yet fitted to these."""
     if plan.joint:
         around = OPEN.get()
         if around is None or around.place is None:
