@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from functad.expressions.expressions import Constant, Expressions
+from functad.expressions.expressions import Equation, Expressions
+from functad.expressions.records import inputs_of, mark_needed, mark_reached, marks_at
 from functad.expressions.spec import is_inexact, strong_spec
 from functad.transforms.abstract import trace
 from functad.transforms.closed_lists import Closed, extract
@@ -46,7 +47,7 @@ class StepDerivative:
 
         whole = trace("scan", both, (list(specs), gs), {})
         count = len(specs)
-        levels = _levels(whole, range(carries + rows, count), range(count, len(whole.inputs)))
+        levels = _levels(whole, range(carries + rows), range(count, len(whole.inputs)))
         cotangents = whole.outputs[len(results) :]
         kept = _read_backward(whole, levels, cotangents)
         self.rows = [slot - carries for slot in kept if carries <= slot < carries + rows]
@@ -61,27 +62,20 @@ class StepDerivative:
         self.backward = extract(whole, given, cotangents, names)
 
 
-def _levels(whole: Expressions, shared: range, cotangents: range) -> dict[int, int]:
+def _levels(whole: Expressions, moving: range, cotangents: range) -> list[int]:
     """Return for each slot whether it depends on a cotangent, else on a carry or row, else on what all steps share alone."""
-    levels = dict.fromkeys(range(len(whole.inputs)), FORWARD)
-    levels.update(dict.fromkeys(shared, SHARED))
-    levels.update(dict.fromkeys(cotangents, BACKWARD))
-    for equation in whole.equations:
-        level = max([levels[s] for s in equation.inputs if not isinstance(s, Constant)], default=SHARED)
-        levels.update(dict.fromkeys(equation.outputs, level))
-    return levels
+    back, forward = (mark_reached(marks_at(slots, len(whole.specs)), whole.equations) for slots in (cotangents, moving))
+    return [BACKWARD if b else FORWARD if f else SHARED for b, f in zip(back, forward, strict=True)]
 
 
-def _read_backward(whole: Expressions, levels: dict[int, int], cotangents: Sequence[Any]) -> list[int]:
-    """Return the slots computed on the way forward that the way back reads."""
-    back = _needed(whole, levels, cotangents)
-    return sorted({s for s in back if levels[s] == FORWARD})
+def _read_backward(whole: Expressions, levels: Sequence[int], cotangents: Sequence[Any]) -> list[int]:
+    """Return the slots computed on the way forward that the way back reads.
 
+    The way back are the equations that depend on cotangents or on what is shared alone, and lead to `cotangents`.
+    """
 
-def _needed(whole: Expressions, levels: dict[int, int], cotangents: Sequence[Any]) -> set[int]:
-    """Return the slots that are read on the way to the cotangents, by equations that depend on cotangents or what is shared."""
-    needed = {s for s in cotangents if not isinstance(s, Constant)}
-    for equation in reversed(whole.equations):
-        if not needed.isdisjoint(equation.outputs) and levels[equation.outputs[0]] != FORWARD:
-            needed |= {s for s in equation.inputs if not isinstance(s, Constant)}
-    return needed
+    def reads(equation: Equation, index: int) -> Sequence[int]:
+        return () if levels[equation.outputs[0]] == FORWARD else inputs_of(equation)
+
+    needed = mark_needed(marks_at(cotangents, len(whole.specs)), whole.equations, reads)
+    return [slot for slot, level in enumerate(levels) if needed[slot] and level == FORWARD]

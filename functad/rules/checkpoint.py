@@ -10,6 +10,7 @@ import numpy as np
 
 from functad.errors import InputError, UnsupportedError
 from functad.expressions.expressions import Constant, Equation, Expressions, evaluate
+from functad.expressions.records import inputs_of, mark_needed, marks_at
 from functad.expressions.spec import spec_of
 from functad.places import Named, here, name_of
 from functad.primitives.entry import Primitive, names_read
@@ -260,17 +261,15 @@ class Segment:
 
     def _computed(self, known: set[int]) -> list[bool]:
         """Say for each operation whether it must be computed: whether a rule or operation reads a value that is not known."""
-        needed: set[int] = set()
-        result = []
-        for e in reversed(self.expressions.equations):
+        equations, read = self.expressions.equations, []
+        unknown = [not known.issuperset(e.outputs) for e in equations]
+        for e, missing in zip(equations, unknown, strict=True):
             positions, reads_out = _read_by(e)
-            unknown = not known.issuperset(e.outputs)
-            computed = unknown and (reads_out or not needed.isdisjoint(e.outputs))
-            result.append(computed)
-            for i, source in enumerate(e.inputs):
-                if not isinstance(source, Constant) and (computed or positions is None or i in positions):
-                    needed.add(source)
-        return result[::-1]
+            read += [source for i, source in enumerate(e.inputs) if positions is None or i in positions]
+            read += e.outputs if missing and reads_out else ()
+        needed = marks_at(read, len(self.expressions.specs))
+        mark_needed(needed, equations, lambda e, index: inputs_of(e) if unknown[index] else ())
+        return [missing and any(needed[slot] for slot in e.outputs) for e, missing in zip(equations, unknown, strict=True)]
 
 
 class _Uncomputed:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import AbstractValueError, ConversionError, FunctadError, UnsupportedError
+from functad.expressions.records import inputs_of, results_of
 from functad.places import assigning, here, instruction_of, line_of, running, user_frame
 from functad.primitives.entry import ENTRIES
 from functad.primitives.names import is_scipys, shown_name
@@ -219,11 +220,10 @@ def depends_on_inputs(tensor: Any) -> bool:
         last = slot
         while last < len(equations) and equations[last] is None:  # the record of several results stands at the last of them
             last += 1
-        if last == len(equations) or last in seen or (last > slot and not equations[last][0].primitive.multiple):
+        if last == len(equations) or last in seen or slot not in results_of(equations[last], last):
             continue  # what was made to be written into
         seen.add(last)
-        slots = equations[last][1]
-        waiting.extend((slots,) if type(slots) is int else slots)
+        waiting.extend(inputs_of(equations[last]))
     return False
 
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from functad.errors import UnsupportedError
 from functad.expressions.expressions import Constant, Equation, Expressions, evaluator
+from functad.expressions.records import mark_needed, marks_at
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.places import here, name_of
 from functad.primitives.elementwise.conversion import COPY
@@ -225,27 +226,24 @@ def _part(
     placed: Callable[[Any], Any],
 ) -> Expressions:
     """Extract a list as `extract` does, with each source replaced by `placed(source)`."""
-    given = set(inputs)
-    ends = list(map(placed, outputs))
-    needed = {source for source in ends if type(source) is not Constant} - given
-    kept = []
-    for equation in reversed(equations):
-        if not needed.isdisjoint(equation.outputs):
-            sources = list(map(placed, equation.inputs))
-            kept.append((equation, sources))
-            needed.update([source for source in sources if type(source) is not Constant and source not in given])
-    number = {slot: i for i, slot in enumerate(inputs)}
-    for equation, _ in reversed(kept):
-        for slot in equation.outputs:
-            number[slot] = len(number)
+    given, ends = set(inputs), list(map(placed, outputs))
+    sources = [tuple(map(placed, equation.inputs)) for equation in equations]
+
+    def computed(sources: Sequence[Any]) -> list[int]:
+        return [source for source in sources if type(source) is int and source not in given]
+
+    needed = marks_at(computed(ends), len(specs))
+    mark_needed(needed, equations, lambda equation, index: computed(sources[index]))
+    kept = [(e, ins) for e, ins in zip(equations, sources, strict=True) if any(needed[slot] for slot in e.outputs)]
+    number = {slot: i for i, slot in enumerate([*inputs, *[slot for e, _ in kept for slot in e.outputs]])}
 
     def moved(sources: Sequence[Any]) -> tuple[Any, ...]:
         return tuple([source if type(source) is Constant else number[source] for source in sources])
 
     if all(map(operator.eq, number, number.values())):  # nothing was dropped or captured, as is usual
-        own = [e for e, _ in reversed(kept)]
+        own = [e for e, _ in kept]
     else:
-        own = [Equation(e.primitive, moved(sources), e.params, moved(e.outputs)) for e, sources in reversed(kept)]
+        own = [Equation(e.primitive, moved(sources), e.params, moved(e.outputs)) for e, sources in kept]
     (_, ins), (outs, _) = _structures(len(names)), _structures(len(ends))
     return Expressions(tuple(names), tuple(own), moved(ends), tuple([specs[slot] for slot in number]), ins, outs)
 

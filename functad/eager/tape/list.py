@@ -12,6 +12,7 @@ from functad.eager.tape.equations import TapeEquations, as_constant
 from functad.eager.tape.slice import TapeSlice
 from functad.errors import TapeError
 from functad.expressions.expressions import Constant, Equation, Expressions
+from functad.expressions.records import inputs_of
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.places import here
 from functad.trees.structure import LEAF, flatten
@@ -114,7 +115,7 @@ class _Listing:
             last = entry[0].outputs[-1]
             if last not in found:
                 found[last] = entry
-                waiting += [source for source in entry[0].inputs if type(source) is int]
+                waiting += inputs_of(entry[0])
         for last in sorted(found):
             equation, specs = found[last]
             inputs = tuple([self.place(source) for source in equation.inputs])

@@ -12,12 +12,13 @@ for less than 30 ms is never looked at.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from time import perf_counter, thread_time
 from typing import Any, Protocol
 
 import numpy as np
 
+from functad.expressions.records import inputs_of, mark_needed, marks_at, results_of
 from functad.tracing.traces.base import Recorded
 
 STEP = 32
@@ -83,12 +84,8 @@ def _prune(recorder: PrunedRecorder) -> None:
             del known[key]
     tensors = [t for t in gc.get_referrers(recorder) if issubclass(type(t), Recorded) and t.recorder is recorder]
     equations = recorder.equations
-    needed = bytearray(len(equations))
-    for tensor in tensors:
-        needed[tensor.slot] = 1
-    for _, slot in recorder.moved.values():
-        needed[slot] = 1
-    _mark_needed(needed, recorder)
+    held = [*[tensor.slot for tensor in tensors], *[slot for _, slot in recorder.moved.values()]]
+    needed = _needed(marks_at(held, len(equations)), recorder)
     if all(needed):
         return
     kept = np.flatnonzero(np.frombuffer(needed, np.uint8)).tolist()
@@ -104,34 +101,30 @@ def _prune(recorder: PrunedRecorder) -> None:
     del dropped  # what their rules hold may run the user's code when it dies: only now that all is in order
 
 
-def _mark_needed(needed: bytearray, recorder: PrunedRecorder) -> None:
+def _needed(marks: bytearray, recorder: PrunedRecorder) -> bytearray:
     """Mark, beside marked slots, those that they depend on, and all results of one operation if one is marked.
 
     Where a value of a record that is dropped left the tape is remembered for what it was made of.
     """
     equations, left, listed = recorder.equations, recorder.left, recorder.listed
+
+    def reads(record: Any, index: int) -> Sequence[int]:
+        entry = listed.get(index)
+        if type(entry) is not tuple:
+            return inputs_of(record)
+        return [*inputs_of(record), *inputs_of(entry[0])]  # of which some may have no derivative
+
+    mark_needed(marks, equations, reads)
     for index in range(len(equations) - 1, -1, -1):
         record = equations[index]
-        if record is None:
-            continue
-        plan, slots, _, specs = record
-        if plan.primitive.multiple:
-            first = index + 1 - len(specs[1])
-            if any(needed[first : index + 1]):
-                needed[first : index + 1] = b"\x01" * (index + 1 - first)
-        if needed[index]:
-            if type(slots) is int:
-                needed[slots] = 1
-            else:
-                for slot in slots:
-                    needed[slot] = 1
-            entry = listed.get(index)
-            for source in entry[0].inputs if type(entry) is tuple else ():  # of its inputs some may have no derivative
-                if type(source) is int:
-                    needed[source] = 1
-        elif index in left:
-            for slot in (slots,) if type(slots) is int else slots:
-                recorder.inherit(slot, left[index])
+        if record is not None:
+            results = results_of(record, index)
+            if len(results) > 1 and any(marks[slot] for slot in results):
+                marks[results[0] : index + 1] = b"\x01" * len(results)
+            elif index in left and not marks[index]:
+                for slot in inputs_of(record):
+                    recorder.inherit(slot, left[index])
+    return marks
 
 
 def _moved(record: Any, places: dict[int, int]) -> Any:

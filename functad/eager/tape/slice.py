@@ -12,8 +12,9 @@ from functad.eager.models.tensor_like import read
 from functad.eager.models.variable import Variable
 from functad.eager.tape.pruning import still_there
 from functad.eager.tape.recorder import EagerRecorder
-from functad.eager.tape.walk import cotangents_at, raised, reached
+from functad.eager.tape.walk import cotangents_at, raised
 from functad.expressions.expressions import Constant
+from functad.expressions.records import mark_reached, marks_at, results_of
 from functad.tracing.traces.base import WATCHER, Recorded
 from functad.tracing.traces.batch import lowest
 
@@ -110,7 +111,7 @@ class TapeSlice:
             self._marks[slot] = 1
         for start, stop in self._stretches:
             end = count if stop < 0 else stop
-            reached(self._marks, recorder.equations, max(start, self._seen), end)
+            mark_reached(self._marks, recorder.equations, max(start, self._seen), end)
         self._seen = count
 
     def _owns(self, slot: int) -> bool:
@@ -212,10 +213,7 @@ class TapeSlice:
         if self._recorder is None:
             return set(slots)
         equations = [None if e is None or past(e[0].primitive) else e for e in self._recorder.equations]
-        marks = bytearray(len(equations))
-        for slot in slots:
-            marks[slot] = 1
-        reached(marks, equations, 0, len(equations))
+        marks = mark_reached(marks_at(slots, len(equations)), equations)
         return {slot for slot, mark in enumerate(marks) if mark}
 
     def makers(self) -> dict[int, int]:
@@ -226,8 +224,7 @@ class TapeSlice:
             for index in range(start, len(equations) if stop < 0 else stop):
                 record = equations[index]
                 if record is not None:
-                    count = len(record[3][1]) if record[0].primitive.multiple else 1
-                    found |= dict.fromkeys(range(index + 1 - count, index + 1), index)
+                    found |= dict.fromkeys(results_of(record, index), index)
         return found
 
 

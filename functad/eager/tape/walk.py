@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from functad.eager.tape.recorder import EagerRecorder
+from functad.expressions.records import inputs_of, results_of
 from functad.primitives.entry import KEEP_GATHER, KEEP_NOTHING, KEEP_ONE, names_read
 from functad.transforms.walks.cotangents import RowSum, Scattered
 from functad.transforms.walks.observed import Observer
@@ -87,9 +88,7 @@ def _group_end(equations: Sequence[Any], stop: int) -> int:
     index = stop - 1
     while index < len(equations) and equations[index] is None:
         index += 1
-    if index < len(equations) and equations[index][0].primitive.multiple and index + 1 - len(equations[index][3][1]) < stop:
-        return index + 1
-    return stop
+    return index + 1 if index < len(equations) and results_of(equations[index], index)[0] < stop else stop
 
 
 def raised(recorder: EagerRecorder, index: int, record: Any) -> Any:
@@ -97,13 +96,12 @@ def raised(recorder: EagerRecorder, index: int, record: Any) -> Any:
     plan, slots, saved, specs = record
     if plan.keep in (KEEP_NOTHING, KEEP_GATHER) or plan.primitive.writes:
         return record
-    by_position = dict(zip(plan.active, (slots,) if isinstance(slots, int) else slots, strict=True))
-    first = index + 1 - len(specs[1]) if plan.primitive.multiple else index
+    by_position = dict(zip(plan.active, inputs_of(record), strict=True))
 
     def out_raised(value: Any) -> Any:
         if not plan.primitive.multiple:
             return recorder.tensor_at(index, value)
-        results = [recorder.tensor_at(first + i, part) for i, part in enumerate(value)]
+        results = [recorder.tensor_at(slot, part) for slot, part in zip(results_of(record, index), value, strict=True)]
         return type(value)(*results) if hasattr(value, "_fields") else tuple(results)
 
     def arrays_raised(values: Any, start: int) -> Any:
@@ -124,16 +122,3 @@ def raised(recorder: EagerRecorder, index: int, record: Any) -> Any:
     if plan.joint or plan.single is not None:
         return plan, slots, tuple(map(one, wants[0], saved)), specs
     return plan, slots, tuple([tuple(map(one, names, part)) for names, part in zip(wants, saved, strict=True)]), specs
-
-
-def reached(marks: bytearray, equations: Sequence[Any], start: int, stop: int) -> None:
-    """Mark the slots that depend on marked ones, from `start` on."""
-    for index in range(start, stop):
-        record = equations[index]
-        if record is None:
-            continue
-        slots = record[1]
-        if marks[slots] if type(slots) is int else any(marks[slot] for slot in slots):
-            count = len(record[3][1]) if record[0].primitive.multiple else 1
-            for slot in range(index + 1 - count, index + 1):
-                marks[slot] = 1
