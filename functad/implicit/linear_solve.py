@@ -15,7 +15,7 @@ import numpy as np
 
 from functad.errors import ImplicitError, InputError, NotLinearError, UnsupportedError
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of, strong_spec
-from functad.implicit.linear_solvers import SMALL, SOLVERS, check_regular
+from functad.implicit.linear_solvers import OPTIONS, SMALL, SOLVERS, check_regular
 from functad.places import here, name_of
 from functad.primitives.batching import one_by_one
 from functad.primitives.entry import Primitive
@@ -57,6 +57,12 @@ class Method:
     def __post_init__(self) -> None:
         if isinstance(self.solve, str) and self.solve not in (*SOLVERS, "dense"):
             raise InputError(f"solve={self.solve!r}, at {here()}: choose one of 'dense', {', '.join(map(repr, SOLVERS))}.")
+        unknown = [name for name in self.options if isinstance(self.solve, str) and name not in OPTIONS.get(self.solve, ())]
+        if unknown:
+            raise InputError(
+                f"solve={self.solve!r} with the option {unknown[0]!r}, at {here()}: it takes "
+                f"{', '.join(OPTIONS.get(self.solve, ())) or 'none'}."  # type: ignore[arg-type]
+            )
 
 
 LIVE = object()

@@ -147,3 +147,7 @@ SOLVERS: dict[str, Callable[..., Vector]] = {
     "bicgstab": partial(by_scipy, "bicgstab"),
 }
 """The iterative solvers by the names that users choose them by."""
+
+OPTIONS = {"cg": ("rtol", "atol", "maxiter"), "gmres": ("rtol", "atol", "maxiter", "restart", "M")}
+OPTIONS["bicgstab"] = (*OPTIONS["cg"], "M")
+"""The keyword arguments that each takes."""

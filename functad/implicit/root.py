@@ -333,11 +333,7 @@ def custom_fixed_point(
 
     Args:
         T: `T(x, *params)`, a tree like `x`.
-        solve: as for `custom_root`.
-        has_aux: likewise.
-        options: likewise.
-        check: likewise.
-        tolerance: likewise.
+        solve, has_aux, options, check, tolerance: as for `custom_root`.
 
     Returns:
         A decorator of solvers, `solver(init, *params)`, as that of `custom_root`.
@@ -380,10 +376,7 @@ def argmin(
     Args:
         objective: `objective(x, *params)`, one number.
         solve: as for `custom_root`; large systems are solved by `cg`, for at a minimum `H` is positive.
-        has_aux: as for `custom_root`.
-        options: likewise.
-        check: likewise.
-        tolerance: likewise.
+        has_aux, options, check, tolerance: as for `custom_root`.
 
     Returns:
         A decorator of solvers, `solver(init, *params)`, as that of `custom_root`.

@@ -31,9 +31,7 @@ def elementwise_grad(
 
     Args:
         f: a function of NumPy code that returns one array; without it a decorator is returned.
-        argnums: position, or positions, of the arguments to differentiate: arrays of any shape, numbers, or trees of them.
-        argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
-        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
+        argnums, argnames, has_aux: as for `grad`.
 
     Returns:
         A function with the signature of `f` that returns an array with shape and dtype of the argument, or `(array, aux)`.

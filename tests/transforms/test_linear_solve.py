@@ -241,6 +241,9 @@ def test_user_solvers_of_wrong_shape_raise():
 def test_unknown_solvers_raise():
     with pytest.raises(InputError, match="'gmres'"):
         functad.custom_linear_solve(lambda x: 2 * x, np.ones(2), solve="lu")
+    for solve, taken in (("cg", "rtol, atol, maxiter"), ("gmres", "rtol, atol, maxiter, restart, M"), ("dense", "none")):
+        with pytest.raises(InputError, match=f"solve='{solve}' with the option 'tol', at .*: it takes {taken}"):
+            functad.custom_linear_solve(lambda x: 2 * x, np.ones(2), solve, options={"tol": 1e-3})
     with pytest.raises(InputError, match="transpose_solve"):
         functad.custom_linear_solve(lambda x: 2 * x, np.ones(2), transpose_solve=lambda m, b: b / 2)
 
