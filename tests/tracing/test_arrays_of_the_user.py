@@ -115,14 +115,14 @@ def test_no_flags_are_changed_not_even_while_the_function_runs(layout: str, rows
 
 OWN_FLAGS = {
     "tracing/operators.py": 1,  # numbers as arrays
-    "tracing/recorder.py": 1,  # what `functad.constant` made, and what was computed from it
+    "tracing/traces/base.py": 1,  # what `functad.constant` made, and what was computed from it
     "tracing/views.py": 1,  # a copy of a view
-    "transforms/results.py": 1,  # a new view, for the rules of the user
-    "transforms/sparsity.py": 1,
-    "primitives/broadcasting.py": 1,
-    "primitives/conversion.py": 1,  # a copy
-    "primitives/reductions.py": 1,
-    "eager/variable.py": 1,
+    "transforms/calling/results.py": 1,  # a new view, for the rules of the user
+    "sparse/pattern.py": 1,
+    "primitives/arranging/broadcast.py": 1,
+    "primitives/elementwise/conversion.py": 1,  # a copy
+    "primitives/reductions/sums.py": 1,
+    "eager/models/variable.py": 1,
 }
 """Where flags of arrays are set that functad itself has just made."""
 
