@@ -7,16 +7,16 @@ to the result, and where the derivative ends, is read from that; whether a gradi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from functad.errors import UnconnectedWarning
-from functad.expressions.records import inputs_of
+from functad.expressions.records import inputs_of, mark_needed, mark_reached, marks_at
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here, name_of, warn
 from functad.primitives.operands import innermost
-from functad.tracing.traces.following import Followed, Follower, Step
+from functad.tracing.traces.following import Followed, Follower
 from functad.transforms.calling.arguments import check_result, split_aux, traced, undifferentiable
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
 from functad.transforms.walks.reverse import pull_alone, pull_back
@@ -159,8 +159,10 @@ class _Analysis:
         self.follower = follower
         steps = follower.steps
         alive = [leaf for leaf in results if leaf.alive]
-        self.used = _backward([leaf.slot for leaf in results], steps, lambda step: step.parents)
-        self.connected = _backward([leaf.slot for leaf in alive], steps, lambda step: step.active)
+        self.links = [_Link(step.parents, (slot,)) for slot, step in enumerate(steps)]
+        self.derivatives = [_Link(step.active, (slot,)) for slot, step in enumerate(steps)]
+        self.used = _marked(mark_needed(marks_at([leaf.slot for leaf in results], len(steps)), self.links))
+        self.connected = _marked(mark_needed(marks_at([leaf.slot for leaf in alive], len(steps)), self.derivatives))
         seeds = _seeds(alive, len(follower.equations))
         zeros = _Zeros()
         self.gradients = pull_back(follower.equations, seeds, follower.inputs, consume=False, guard=True, observer=zeros)
@@ -169,13 +171,13 @@ class _Analysis:
     def finding(self, path: str, slot: int) -> Finding:
         """Return what there is to say of an input."""
         steps = self.follower.steps
-        reached = _forward(slot, steps, lambda step: step.active)
+        reached = _marked(mark_reached(marks_at([slot], len(steps)), self.derivatives))
         cuts = [
             f"cut by {step.text}"
             for s, step in enumerate(steps)
             if s in self.used and not reached.isdisjoint(set(step.parents) - set(step.active))
         ]
-        depending = _forward(slot, steps, lambda step: step.parents)
+        depending = _marked(mark_reached(marks_at([slot], len(steps)), self.links))
         compared = [
             f"but it equals what {text} compares it with: a value kept from an earlier call has no derivative"
             for text, slots in self.follower.equal
@@ -204,22 +206,15 @@ class _Analysis:
         return Finding(path, "missing", False, (f"the result does not depend on {last[-1]}",))
 
 
-def _backward(slots: Iterable[int], steps: list[Step], edges: Callable[[Step], tuple[int, ...]]) -> set[int]:
-    """Return the slots that some slots depend on, themselves included."""
-    found = set(slots)
-    for slot in range(len(steps) - 1, -1, -1):
-        if slot in found:
-            found.update(edges(steps[slot]))
-    return found
+class _Link(NamedTuple):
+    """An operation as a record: the slots that it reads, and that of its result."""
+
+    inputs: tuple[int, ...]
+    outputs: tuple[int]
 
 
-def _forward(start: int, steps: list[Step], edges: Callable[[Step], tuple[int, ...]]) -> set[int]:
-    """Return the slots that depend on one, itself included."""
-    found = {start}
-    for slot in range(start + 1, len(steps)):
-        if not found.isdisjoint(edges(steps[slot])):
-            found.add(slot)
-    return found
+def _marked(marks: bytearray) -> set[int]:
+    return {slot for slot, mark in enumerate(marks) if mark}
 
 
 def _seeds(results: list[Any], count: int) -> list[Any]:

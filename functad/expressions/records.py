@@ -1,7 +1,7 @@
 """Questions about a list of records: what a record reads and makes, which is the last to read a value, what depends on what.
 
-A record is an `Equation`, or in a concrete trace a tuple `(plan, slots, saved, specs)`; `None` stands at the other slots of a
-trace: those of inputs, and all but the last of the slots of several results.
+A record is an `Equation`, or in a concrete trace a tuple `(plan, slots, saved, specs)`; anything else that has `inputs` and
+`outputs` may be one. `None` stands at the other slots of a trace: those of inputs, and all but the last of several results.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.records import inputs_of, last_readers
+from functad.expressions.records import inputs_of, last_readers, results_of
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, shape_of
 from functad.primitives.entry import KEEP_NOTHING, KEEP_ONE, MAPS, PASSES, PRODUCTS, SCALES, SUMS, Plan
 from functad.primitives.indexing.write import ADD_TO, is_alone, put
@@ -171,8 +171,8 @@ def _push(equation: Any, index: int, tangents: list[Any], quick: bool) -> tuple[
         return None
     out = push_transposed(plan, ts, saved, specs) if transposed else push_rules(plan, ts, saved)
     if plan.primitive.multiple:
-        first = index + 1 - len(specs)
-        tangents[first : index + 1] = [fit(t, spec) for t, spec in zip(out, specs, strict=True)]
+        for slot, t, spec in zip(results_of(equation, index), out, specs, strict=True):
+            tangents[slot] = fit(t, spec)
     else:
         tangents[index] = fit(out, specs)
     return loss_at(equation, ts) if plan.primitive.lost is not None else None

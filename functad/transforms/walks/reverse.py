@@ -351,7 +351,7 @@ def pull_record(plan: Plan, g: Any, saved: Any) -> list[Any]:
 
 
 def pull_alone(record: Any, gs: Sequence[Any], *, guard: bool) -> list[Any]:
-    """Return what one record adds to the cotangent of each of its inputs.
+    """Return the cotangents that one record gives its inputs, from those of its results.
 
     Args:
         record: it.
