@@ -256,3 +256,11 @@ def broadcasts(x: Any, y: Any) -> bool:
         return math.prod(shape) <= max(LARGEST_SIZE, np.size(x), np.size(y))
     except ValueError:
         return False
+
+
+def fits(value: Any, shape: tuple[int, ...]) -> bool:
+    """Say whether a value can be written into a place of a shape."""
+    try:
+        return np.broadcast_shapes(np.shape(value), shape) == shape
+    except ValueError:
+        return False

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.testing.programs.drafts import FAMILIES, Draft, line, statement
+from functad.testing.programs.drafts import FAMILIES, Draft, fits, line, statement
 from functad.testing.programs.text import Impossible, listed
 
 ORDERS = ("C", "F", "A", "K")
@@ -149,14 +149,6 @@ def assigned(d: Draft) -> None:
     if ".flat[" in place and any(np.may_share_memory(d.value(value), d.space[b]) for b in d.buffers):
         raise Impossible  # NumPy writes one element after the other there, and reads what it has written
     d.run(f"{place} {sign} {d.one([value, f'np.sin({value})', f'{value} * 0.5'])}", "views")
-
-
-def fits(value: Any, shape: tuple[int, ...]) -> bool:
-    """Say whether a value can be written into a place of a shape."""
-    try:
-        return np.broadcast_shapes(np.shape(value), shape) == shape
-    except ValueError:
-        return False
 
 
 @statement("views", 2)

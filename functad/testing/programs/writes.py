@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from functad.testing.programs.drafts import Draft, statement
+from functad.testing.programs.drafts import Draft, fits, statement
 from functad.testing.programs.text import Impossible, listed
 
 
@@ -39,16 +39,9 @@ def _bind(d: Draft, text: str) -> None:
 def _value_for(d: Draft, target: str) -> str:
     """Return a value that can be written into a place: a number, or something that broadcasts to it."""
     shape = np.shape(d.value(target))
-    fitting = [name for name in reversed(d.names) if _fits(np.shape(d.space[name]), shape)]
+    fitting = [name for name in reversed(d.names) if fits(d.space[name], shape)]
     name = d.one([*fitting, "0.5"]) if fitting else "0.5"
     return str(d.one([name, f"np.sin({name})", f"({name} * 0.5)"]))
-
-
-def _fits(shape: tuple[int, ...], into: tuple[int, ...]) -> bool:
-    try:
-        return np.broadcast_shapes(shape, into) == into
-    except ValueError:
-        return False
 
 
 @statement("mutation", 2)
