@@ -169,7 +169,7 @@ class _Analysis:
         self.vanished = zeros.places
 
     def finding(self, path: str, slot: int) -> Finding:
-        """Return what there is to say of an input."""
+        """Say how an input is connected with the results, and why."""
         steps = self.follower.steps
         reached = _marked(mark_reached(marks_at([slot], len(steps)), self.derivatives))
         cuts = [

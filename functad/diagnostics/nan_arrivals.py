@@ -76,7 +76,7 @@ class Arrivals:
         self._around = DERIVATIVE_OF.get()
 
     def through(self, walk: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        """Return what a walk gives that is observed."""
+        """Run a walk with this as its observer."""
         with setting(DERIVATIVE_OF, self._around):
             return walk(*args, **options, observer=self)
 
@@ -103,9 +103,9 @@ class Arrivals:
         return slot in self._found or slot in self._handed_in
 
     def behind(self, slot: int, mask: Any, offence: Offence) -> tuple[Arrival | None, Any] | None:
-        """Return what brought bad elements to a slot, and which of its elements they are, past all reading and writing.
+        """Find the arrival of bad elements at a slot, past all reading and writing, and which elements they are there.
 
-        That is `None` if they were handed in. There is nothing where they are sums of what is not bad.
+        The arrival is `None` if they were handed in. Nothing is found where they are sums of what is not bad.
         """
         masks = {slot: mask}
         heap = [self._sign * slot]  # each slot comes after those that lead to it
@@ -160,7 +160,7 @@ class CotangentArrivals(Arrivals):
                 self._arrive(slot, lambda mask: [(index, mask if adds else mask & ~places(shapes[0], path, where))])
 
     def _arrival(self, index: int, record: Any, given: Sequence[Any], position: int) -> Arrival | None:
-        """Return what a record has added to the cotangent of an input, if that is not finite.
+        """Find what a record has added to the cotangent of an input, if that is not finite.
 
         The walk guards zeros where it must, which it alone knows; what was bad before may have another cause.
         """

@@ -3,6 +3,10 @@
 While it is on, each recorder of a concrete trace has a `Watch`, which keeps what the records leave out: the arguments of each
 operation and the line it stands on. The walks over its records are observed. Nothing is looked at before a transform has its
 result: what does not reach it is no error.
+
+A trace of `vmap` has no records, but its watch sees what is computed in it. If an example of a result is bad, all that was kept
+is looked at as it was for this example. Derivatives taken inside are operations on batches like others, and the watches of
+their traces say whose derivatives these compute.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import functools
 import sys
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 from weakref import ref
@@ -22,15 +27,15 @@ from functad.diagnostics.nan_origins import count_offending, origin_of_derivativ
 from functad.diagnostics.operation_log import DERIVATIVE_OF, NAN, NOT_FINITE, Offence, Operation, OperationLog, moves_elements
 from functad.errors import NotFiniteError
 from functad.expressions.expressions import Expressions, evaluate
-from functad.expressions.spec import dtype_of, spec_of
+from functad.expressions.spec import ArraySpec, dtype_of, spec_of
 from functad.places import here, is_own, line_of, name_of, user_frame
 from functad.primitives import vocabulary
 from functad.primitives.entry import ENTRIES, Composite, Primitive
 from functad.primitives.operands import innermost
 from functad.settings import setting
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import REVERSE, Recorded, Recorder, new_input
-from functad.tracing.traces.batch import Batched
+from functad.tracing.traces.base import REVERSE, WATCHER, Recorded, Recorder, new_input
+from functad.tracing.traces.batch import Batched, BatchRecorder
 from functad.transforms.calling.arguments import traced
 from functad.transforms.walks.forward import push_forward
 from functad.transforms.walks.reverse import pull_back
@@ -48,12 +53,12 @@ def is_inside() -> bool:
 
 
 def watcher(*, infinities: bool) -> Callable[[Recorder], Watch]:
-    """Return what makes the watch of a recorder."""
+    """Make the function that gives a recorder its watch."""
     return functools.partial(Watch, offence=NOT_FINITE if infinities else NAN)
 
 
 def called(expressions: Expressions, leaves: Sequence[Any]) -> list[Any]:
-    """Return what an expression list gives that the user called, after a look at it."""
+    """Evaluate an expression list that the user calls, and look at its results."""
     if is_inside() or any(isinstance(leaf, Recorded) for leaf in leaves):
         return evaluate(expressions, leaves)  # the trace around will look
     recorder = Recorder(REVERSE, "a call", expressions)
@@ -177,7 +182,7 @@ class Watch:
         return NotFiniteError(f"{what}, {self._asked()}, is {found}. It {origin}")
 
     def _asked(self) -> str:
-        """Return what gave the result, and where it was called."""
+        """Name the call that gave the result."""
         return f"in {self.recorder.transform} of {name_of(self.recorder.function)}, called at {here()}"
 
 
@@ -212,3 +217,89 @@ def _called(primitive: Primitive) -> str:
         name = _fronts().get(frame.f_code, name)
         frame = frame.f_back
     return primitive.name if name is None or name == primitive.name else f"{name} (by {primitive.name})"
+
+
+class BatchWatch(Watch):
+    """What is known of the trace of a batch.
+
+    Attributes:
+        first: which example of the call the first one here is.
+        count: the number of slots given out.
+    """
+
+    def __init__(self, recorder: BatchRecorder, *, offence: Offence, first: int = 0) -> None:
+        super().__init__(recorder, offence=offence)
+        self.first = first
+        self.count = 0
+
+    def number(self, tensor: Recorded) -> None:
+        """Give a Tensor of the trace a slot of its own."""
+        tensor.slot = self.count
+        self.count += 1
+
+    def plain(self, value: Any) -> Any:
+        """Return the array of all examples, without Tensors."""
+        return innermost(value.array if isinstance(value, Batched) else value)
+
+    def note(self, primitive: Any, arrays: Sequence[Any], values: Sequence[Any], params: dict[str, Any], result: Any) -> None:
+        """Keep what is known of an operation that has just been computed for all examples."""
+        for tensor in result if primitive.multiple else (result,):
+            self.number(tensor)
+        super().note(primitive, arrays, values, params, result)
+
+    def check_results(self, leaves: Sequence[Any]) -> None:
+        """Raise if an example of a result is not as it should be, unless a watched trace around this one will look at it.
+
+        Raises:
+            NotFiniteError: it is not.
+        """
+        for leaf in leaves:
+            if not isinstance(leaf, Recorded) or leaf.recorder is not self.recorder or leaf.slot not in self.log:
+                continue
+            array = leaf.value.array
+            if isinstance(array, Recorded) and array.recorder.watch is not None:
+                continue
+            examples = innermost(array)
+            mask = self.offence.mask(examples)
+            if np.any(mask):
+                bad = np.flatnonzero(mask.reshape(len(mask), -1).any(axis=1))
+                i = int(bad[0])
+                several = f" (and in {len(bad) - 1} more of {len(mask)} examples)" if len(bad) > 1 else ""
+                origin = origin_of_value(_of_example(self.log, i), leaf.slot, mask[i], self.offence)
+                what = f"{count_offending(examples[i], self.offence)}{several}"
+                raise self.error(f"{self.value_name} of example {self.first + i}", what, origin)
+
+
+def watch_batch(recorder: BatchRecorder, inputs: Sequence[Recorded], first: int) -> None:
+    """Give the trace of a batch a watch, if `debug_nans` is on and no watched transform around will look at the results.
+
+    Args:
+        recorder: the trace.
+        inputs: its inputs.
+        first: which example of the call the first one here is.
+    """
+    watcher = WATCHER.get()
+    if watcher is not None and not is_inside():
+        recorder.watch = BatchWatch(recorder, offence=watcher(recorder).offence, first=first)
+        for tensor in inputs:
+            recorder.watch.number(tensor)
+
+
+def _of_example(log: OperationLog, i: int) -> OperationLog:
+    """Take one example of what was kept of all."""
+    found = OperationLog()
+    found.bases = {slot: _example(value, i) for slot, value in log.bases.items()}
+    made: dict[int, Operation] = {}
+    for slot, (operation, k) in log.items():
+        if id(operation) not in made:
+            values = [v if own is None else _example(v, i) for v, own in zip(operation.values, operation.slots, strict=True)]
+            out = [_example(value, i) for value in operation.out]
+            made[id(operation)] = replace(operation, values=tuple(values), out=tuple(out))
+        found[slot] = made[id(operation)], k
+    return found
+
+
+def _example(value: Any, i: int) -> Any:
+    if isinstance(value, ArraySpec):
+        return ArraySpec(value.shape[1:], value.dtype)
+    return None if value is None else value[i]

@@ -72,7 +72,7 @@ class Operation:
         return self.slots[0] is not None and moves_elements(self.primitive)
 
     def place(self) -> str:
-        """Return what the operation is and where it stands."""
+        """Name the operation and its line."""
         if self.belongs_to is None:
             return f"{self.name} at {self.line}"
         return f"{self.name}, in the derivative of {self.belongs_to.place()}"
@@ -103,7 +103,7 @@ class OperationLog(dict[int, tuple[Operation, int]]):
         return self[slot][0] if slot in self else None
 
     def name_of(self, slot: int) -> str:
-        """Return what a slot is that no operation made."""
+        """Name a slot that no operation made."""
         return f"input {slot} of the function"
 
     def value(self, slot: int | None) -> Any:
@@ -167,7 +167,7 @@ def places(shape: tuple[int, ...], path: Path, index: Any, chosen: Any = True) -
 
 
 def before_writing(mask: Any, path: Path, index: Any, shape: tuple[int, ...], *, adds: bool) -> tuple[Any, Any]:
-    """Return what a mask of an array after a write selects in the array before, and in what was written, of some shape."""
+    """Select what a mask of an array after a write does, in the array before, and in what was written, of some shape."""
     piece = np.asarray(part(mask, choosing(path))[index])
     piece = np.broadcast_to(piece, np.broadcast_shapes(piece.shape, shape))
     extra = piece.ndim - len(shape)

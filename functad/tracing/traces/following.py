@@ -195,7 +195,7 @@ class Followed(Tensor):
             self.value[_plain_index(index)] = value
 
     def __getattr__(self, name: str) -> Any:
-        """Return what only arrays have, if this stands for one."""
+        """Look up what only arrays have, if this stands for one."""
         if name.startswith("__") or self.alive:
             raise AttributeError(f"'Tensor' object has no attribute {name!r}")
         return getattr(self._concrete(f".{name}"), name)
