@@ -1,0 +1,69 @@
+"""Whoever observes a walk sees each record that something comes to once, in the order of the walk, and changes nothing."""
+
+import numpy as np
+
+from functad.tracing.tensor import Tensor
+from functad.tracing.traces.base import FORWARD, REVERSE, Recorder, new_input
+from functad.transforms.walks.forward import push_forward
+from functad.transforms.walks.reverse import pull_back
+
+X = np.array([0.5, 1.0, 2.0])
+
+
+class Passed:
+    def __init__(self):
+        self.names = []
+        self.open = None
+
+    def before(self, index, record, given):
+        assert self.open is None
+        assert any(g is not None for g in given)
+        self.open = index
+
+    def after(self, index, record, found):
+        assert self.open == index
+        self.open = None
+        self.names.append(record[0].primitive.name)
+
+
+def f(x):
+    np.cos(x)  # nothing comes to it from the result
+    y = np.where(x > 0.7, np.sin(x) * x, x[0])
+    return np.sum(y)
+
+
+def traced(mode):
+    recorder = Recorder(mode, "a test", f)
+    out = f(new_input(Tensor, recorder, X))
+    return recorder.equations, out.slot
+
+
+def pulled(observer):
+    equations, slot = traced(REVERSE)
+    cotangents = [None] * (slot + 1)
+    cotangents[slot] = 1.0
+    return pull_back(equations, cotangents, 1, consume=False, observer=observer)
+
+
+def pushed(observer):
+    equations, slot = traced(FORWARD)
+    return push_forward(equations, [np.ones(3)], (slot,), observer=observer)[slot]
+
+
+def test_backward():
+    passed = Passed()
+    assert np.array_equal(pulled(passed)[0], pulled(None)[0])
+    assert passed.names == ["sum", "where", "getitem", "multiply", "sin"]
+
+
+def test_forward():
+    passed = Passed()
+    assert np.array_equal(pushed(passed), pushed(None))
+    assert passed.names == ["cos", "sin", "multiply", "getitem", "where", "sum"]
+
+
+def test_where_nothing_is_passed():
+    passed = Passed()
+    equations, slot = traced(REVERSE)
+    assert pull_back(equations, [None] * (slot + 1), 1, consume=False, observer=passed) == [None]
+    assert passed.names == []
