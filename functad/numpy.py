@@ -37,9 +37,7 @@ from functad.primitives.arranging.reshape import atleast
 from functad.primitives.elementwise.conversion import astype
 from functad.primitives.operands import as_operand, is_traced
 from functad.tracing.constants import apart_from
-from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import OPEN
-from functad.tracing.writing import buffer
 from functad.trees.structure import flatten
 
 
@@ -60,7 +58,7 @@ def _enter(function: Callable[..., Any]) -> Callable[..., Any]:
         out = entry.front(*args, **kwargs) if traced else function(*args, **kwargs)
         if recorder is None or is_traced(out) or dtype_of(out).kind not in "fc":
             return out
-        return buffer(Tensor, recorder, apart_from(flatten((args, kwargs))[0], out))
+        return recorder.buffer(apart_from(flatten((args, kwargs))[0], out))
 
     made.__doc__ = f"`numpy.{function.__name__}`; inside a trace it makes a Tensor, into which others can be written."
     return made

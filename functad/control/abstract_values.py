@@ -7,7 +7,8 @@ from typing import Any
 
 from functad.expressions.spec import ArraySpec
 from functad.primitives.operands import innermost
-from functad.tracing.traces.base import ABSTRACT, OPEN, Recorded, Recorder
+from functad.tracing.traces.abstract import AbstractRecorder
+from functad.tracing.traces.base import OPEN, Recorded
 from functad.tracing.traces.batch import Batched
 
 
@@ -27,4 +28,4 @@ def unknown(value: Any) -> bool:
 def listing(leaves: Sequence[Any]) -> bool:
     """Say whether control flow on these values is to become an equation of an expression list."""
     running = OPEN.get()
-    return any(map(unknown, leaves)) or (type(running) is Recorder and running.mode is ABSTRACT)
+    return any(map(unknown, leaves)) or type(running) is AbstractRecorder

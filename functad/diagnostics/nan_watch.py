@@ -34,8 +34,9 @@ from functad.primitives.entry import ENTRIES, Composite, Primitive
 from functad.primitives.operands import innermost
 from functad.settings import setting
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import REVERSE, WATCHER, Recorded, Recorder, new_input
+from functad.tracing.traces.base import WATCHER, Recorded, Recorder, new_input
 from functad.tracing.traces.batch import Batched, BatchRecorder
+from functad.tracing.traces.concrete import ReverseRecorder
 from functad.transforms.calling.arguments import traced
 from functad.transforms.walks.forward import push_forward
 from functad.transforms.walks.reverse import pull_back
@@ -61,7 +62,7 @@ def called(expressions: Expressions, leaves: Sequence[Any]) -> list[Any]:
     """Evaluate an expression list that the user calls, and look at its results."""
     if is_inside() or any(isinstance(leaf, Recorded) for leaf in leaves):
         return evaluate(expressions, leaves)  # the trace around will look
-    recorder = Recorder(REVERSE, "a call", expressions)
+    recorder = ReverseRecorder("a call", expressions)
     tensors = [new_input(Tensor, recorder, leaf) if dtype_of(leaf).kind in "fc" else leaf for leaf in leaves]
     outs = traced(recorder, functools.partial(evaluate, expressions), (tensors,), {})
     own = [isinstance(out, Recorded) and out.recorder is recorder for out in outs]

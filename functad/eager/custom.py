@@ -29,7 +29,8 @@ from functad.rules.call import OneCall, apply
 from functad.rules.rules import Rules
 from functad.settings import setting
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import ONLOOKER, Recorded, awake, idle
+from functad.tracing.traces.base import ONLOOKER, Recorded, awake
+from functad.tracing.traces.idle import idle
 from functad.tracing.views import clone
 from functad.transforms.calling.decorators import derivative, remake
 from functad.transforms.leaves import replaced

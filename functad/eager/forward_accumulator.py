@@ -12,13 +12,12 @@ from functad.eager.models.tensor_like import read
 from functad.eager.models.variable import Variable
 from functad.eager.tape import request as requests
 from functad.eager.tape.inner_traces import refuse_within
-from functad.eager.tape.recorder import EagerRecorder, watch_given
+from functad.eager.tape.recorder import AccumulatorRecorder, watch_given
 from functad.eager.tape.request import UnconnectedGradients
 from functad.eager.tape.slice import watch_if_debugging
 from functad.errors import StructureError, TapeStateError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.places import here, warn
-from functad.tracing.traces.base import FORWARD
 from functad.transforms.walks.forward import push_forward
 from functad.transforms.walks.observed import Observer
 
@@ -56,7 +55,7 @@ class ForwardAccumulator:
             raise ValueError(f"a primal is there twice, at {here()}: give it once, with the sum of its tangents.")
         self._tangents = [_tangent(t, primal, path) for (t, path), primal in zip(given, self._primals, strict=True)]
         self._values = [primal.held if isinstance(primal, Variable) else None for primal in self._primals]
-        self._recorder: EagerRecorder | None = None
+        self._recorder: AccumulatorRecorder | None = None
         self._inputs: dict[int, Any] = {}
         self._pushed: list[Any] = []
         self._recording = False
@@ -66,7 +65,7 @@ class ForwardAccumulator:
         if self._recording:
             raise TapeStateError(f"the accumulator is recording already, at {here()}: make another one.")
         if self._recorder is None:
-            self._recorder = EagerRecorder("a ForwardAccumulator", FORWARD)
+            self._recorder = AccumulatorRecorder("a ForwardAccumulator")
         try:
             self._recording = True
             watch_if_debugging(self._recorder)
@@ -164,7 +163,7 @@ def _push_from(equations: list[Any], pushed: list[Any], inputs: dict[int, Any], 
     push_forward(equations, pushed, range(len(equations)), observer=observer)
 
 
-def tensor_slot(recorder: EagerRecorder, tensor: Any) -> int:
+def tensor_slot(recorder: AccumulatorRecorder, tensor: Any) -> int:
     """Return the slot of a Tensor that is in the list of a recorder."""
     slot = recorder.slot_of(tensor)
     assert slot is not None

@@ -18,7 +18,8 @@ from functad.expressions.spec import PYTHON_SCALARS, dtype_of
 from functad.places import here, name_of
 from functad.primitives.elementwise.conversion import COPY
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import Recorded, idle
+from functad.tracing.traces.base import Recorded
+from functad.tracing.traces.idle import idle
 from functad.transforms.calling.arguments import plain
 from functad.transforms.calling.decorators import decorator, derivative
 from functad.trees.structure import flatten

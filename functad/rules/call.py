@@ -24,6 +24,7 @@ from functad.primitives.operands import zeros_for
 from functad.primitives.plan import Plans
 from functad.rules.rules import Rules
 from functad.tracing.constants import held
+from functad.tracing.traces.abstract import AbstractRecorder
 from functad.tracing.traces.base import ABSTRACT, FORWARD, Recorded, Recorder, awake, escaped, record
 from functad.transforms.abstract import listed
 from functad.transforms.calling.results import guarded, unaliased
@@ -284,7 +285,7 @@ class CallWithRules(OneCall):
         if rules.spec is not None:
             return rules.spec(*map(spec_of, specs))
         values = [specs[i] for i in fixed]
-        recorder = Recorder(ABSTRACT, "the shapes", rules.function)
+        recorder = AbstractRecorder("the shapes", rules.function)
         try:
             found, outs = listed(recorder, lambda *own: rules.value(*replaced(own, fixed, values)), specs, {})
             self.inner = self.inner or found

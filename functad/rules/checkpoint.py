@@ -19,8 +19,8 @@ from functad.primitives.operands import absent, innermost
 from functad.rules.call import OneCall, apply
 from functad.rules.rules import Rules
 from functad.tracing.constants import held
-from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import ABSTRACT, OPEN, Recorded, Recorder, _lower, append
+from functad.tracing.traces.abstract import AbstractRecorder
+from functad.tracing.traces.base import OPEN, Recorded, Recorder
 from functad.tracing.traces.following import explained
 from functad.transforms.abstract import listed
 from functad.transforms.calling.arguments import plain
@@ -168,7 +168,7 @@ def _segment(
         expressions, results = listed(noting, of_leaves, tuple(map(noting.value_of, given)), {})
         known = noting.kept
     except NoValueError:
-        recorder = Recorder(ABSTRACT, "checkpoint", f)
+        recorder = AbstractRecorder("checkpoint", f)
         expressions, results = listed(recorder, of_leaves, tuple([spec_of(innermost(t)) for t in given]), {})
         known = dict.fromkeys([slot for e in expressions.equations for slot in kept_by(e)])
     own = [isinstance(leaf, Recorded) and leaf.recorder is recorder for leaf in results]
@@ -281,12 +281,11 @@ class _Uncomputed:
         self.out = out
 
     def __call__(self, *given: Any, **params: Any) -> Any:
-        recorder = OPEN.get()
-        assert recorder is not None
-        lowered, active, _ = _lower(recorder, self.primitive, given)
+        recorder: Any = OPEN.get()
+        lowered, active, _ = recorder.lowered(self.primitive, given)
         if not active:
             return self.out
-        return append(Tensor, recorder, self.primitive, given, lowered, active, params, self.out)
+        return recorder.append(self.primitive, given, lowered, active, params, self.out)
 
 
 def _read_by(e: Equation) -> tuple[Any, bool]:

@@ -25,7 +25,8 @@ from functad.sparse.coloring import (
 from functad.sparse.pattern import SparsityPattern
 from functad.sparse.patterns import hessian_pattern, jacobian_pattern
 from functad.sparse.sets import Array
-from functad.tracing.traces.base import FORWARD, REVERSE, Recorder
+from functad.tracing.traces.base import Recorder
+from functad.tracing.traces.concrete import ConcreteRecorder, ForwardRecorder, ReverseRecorder
 from functad.transforms.calling.arguments import check_result, check_slope, enter, own_aux, plain, split_aux, traced
 from functad.transforms.calling.decorators import decorator
 from functad.transforms.calling.seeds import chunks, in_batch, inexact, joined, size_of
@@ -103,8 +104,8 @@ class _Products:
         trees = [args[key] if isinstance(key, int) else kwargs[key] for key in selection.keys(args, kwargs)]
         self.leaves = [plain(leaf) for tree in trees for leaf in flatten(tree)[0]]
 
-    def _trace(self, mode: str) -> tuple[Recorder, Any, Any]:
-        recorder = Recorder(mode, self.selection.transform, self.f)
+    def _trace(self, kind: type[ConcreteRecorder]) -> tuple[Recorder, Any, Any]:
+        recorder = kind(self.selection.transform, self.f)
         inputs = enter(recorder, self.selection, self.args, self.kwargs)
         out, aux = split_aux(traced(recorder, self.f, inputs.args, inputs.kwargs), self.has_aux, self.selection)
         self.aux = own_aux(aux, recorder, inputs.primals) if self.has_aux else None
@@ -122,13 +123,13 @@ class _Products:
     @cached_property
     def _pushed(self) -> tuple[Recorder, list[Any]]:
         """The forward trace, and the leaves of the result."""
-        recorder, _, out = self._trace(FORWARD)
+        recorder, _, out = self._trace(ForwardRecorder)
         return recorder, flatten(out)[0]
 
     @cached_property
     def _pulled(self) -> Pullback:
         """The reverse trace."""
-        recorder, inputs, out = self._trace(REVERSE)
+        recorder, inputs, out = self._trace(ReverseRecorder)
         return Pullback(recorder, inputs, out, self.selection)
 
     def _forward(self, seeds: list[Any]) -> list[Any]:

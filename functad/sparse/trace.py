@@ -23,7 +23,7 @@ from functad.sparse.curvature import Events
 from functad.sparse.dependence import Call, passed
 from functad.sparse.sets import Array, Sets
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import REVERSE, Recorded, Recorder
+from functad.tracing.traces.base import REVERSE, Recorded, Recorder, alike, bare
 from functad.tracing.views import note_if_view
 from functad.transforms.closed_lists import Closed
 
@@ -54,9 +54,10 @@ class Dependence(Recorder):
         happened: the events, if second derivatives are asked for.
     """
 
+    mode = REVERSE
+
     def __init__(self, transform: str, function: object, *, second: bool) -> None:
-        super().__init__(REVERSE, transform, function)
-        self.eager = False  # so that everything goes through `record`, which calls `follow`
+        super().__init__(transform, function)
         self.sets = Sets()
         self.happened = Events() if second else None
 
@@ -67,7 +68,7 @@ class Dependence(Recorder):
         self.inputs += 1
         return self.tensor(value, sets)
 
-    def made(self, value: Any) -> Any:
+    def buffer(self, value: Any) -> Any:
         """Make a Tensor of a new array, into which others can be written."""
         return self.tensor(value, np.zeros(shape_of(value), np.int64))
 
@@ -85,14 +86,12 @@ class Dependence(Recorder):
 
     def tensor(self, value: Any, sets: Array, events: Array | None = None) -> Any:
         """Make a Tensor of a value whose elements depend on what they are said to."""
-        tensor = Tensor()
-        tensor.value, tensor.recorder, tensor.slot = value, self, Place(len(self.equations))
-        tensor.slot.sets, tensor.slot.events = sets, events
-        tensor.code, tensor.instruction = None, 0
+        place = Place(len(self.equations))
+        place.sets, place.events = sets, events
         self.equations.append(None)
-        return tensor
+        return bare(Tensor, self, value, place)
 
-    def follow(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Call a primitive one level lower, and pass the sets on; without a derivative the result is a constant."""
         if primitive.lists:
             results = _THROUGH[primitive.lists](self, arrays, params)
@@ -110,7 +109,7 @@ class Dependence(Recorder):
             out = primitive.compute(*values, **params)
         active = [mine and (primitive.joint or primitive.differentiable(i)) for i, mine in enumerate(own)]
         if out is NotImplemented or not any(active):
-            return out if not isinstance(out, ArraySpec) else self.made(out)
+            return out if not isinstance(out, ArraySpec) else self.buffer(out)
         results = out if primitive.multiple else (out,)
         places = [a.slot if counts else None for a, counts in zip(arrays, active, strict=True)]
         call = Call(primitive, self.sets, [_sets(p) for p in places], values, params, [shape_of(r) for r in results])
@@ -120,7 +119,7 @@ class Dependence(Recorder):
             events = self.happened.passed(call, [None if p is None else p.events for p in places], found)
         made = [self.tensor(*parts) for parts in zip(results, found, events, strict=True)]
         if primitive.multiple:
-            return type(out)(*made) if hasattr(out, "_fields") else tuple(made)
+            return alike(out, made)
         if primitive.views:
             note_if_view(arrays[0], made[0], values[0], out, primitive, params)
         return made[0]

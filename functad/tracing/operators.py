@@ -23,7 +23,8 @@ from functad.primitives.operands import as_operand, innermost, refuse_foreign, s
 from functad.tracing.constants import SMALL, held
 from functad.tracing.conversions import unhashable
 from functad.tracing.fitting import specs_beside, specs_for
-from functad.tracing.traces.base import IDLE, ONLOOKER, Recorded, idle, record
+from functad.tracing.traces.base import ONLOOKER, Recorded, record
+from functad.tracing.traces.idle import IDLE, idle
 
 _getframe = sys._getframe
 _float64 = np.float64

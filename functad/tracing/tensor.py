@@ -34,7 +34,8 @@ from functad.tracing.memory import ArrayMemory
 from functad.tracing.methods import ArrayMethods
 from functad.tracing.operators import BINARY, SHORT, UNARY, Operators, binary, unary
 from functad.tracing.reading import Reading
-from functad.tracing.traces.base import ABSTRACT, Recorded, Recorder, awake, escaped, idle, record
+from functad.tracing.traces.base import ABSTRACT, Recorded, awake, escaped, record
+from functad.tracing.traces.idle import idle
 from functad.tracing.type_tests import TensorType, TypeTests
 from functad.tracing.views import doubt, note_read_only, refresh
 from functad.tracing.writing import Writing, buffer_after, buffer_like, by_name, into, overwrite, put_through, write
@@ -194,22 +195,20 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         self.current()
         if self.recorder.closed:
             raise escaped(self, wanted)
-        if self.recorder.sleeps:
-            value = awake(self)
+        value = awake(self)
+        if value is not self:
             return value._concrete(wanted) if isinstance(value, Tensor) else value
-        if self.recorder.mode is ABSTRACT:
-            raise self.recorder.unknown(self, wanted)
-        return self.value
+        return self.recorder.concrete_value(self, wanted)
 
     def _plain(self, wanted: str) -> Any:
         """Return the value if no trace follows the Tensor; otherwise a plain value would lose the derivative."""
         if self.value is None:
             refresh(self)
-        value = awake(self) if self.recorder.sleeps else self
+        value = awake(self)
         if not isinstance(value, Tensor):
             return value
         below = value._concrete(wanted)
-        if type(value.recorder) is Recorder and not conversions.depends_on_inputs(value):
+        if value.recorder.is_constant(value):
             return below._plain(wanted) if isinstance(below, Tensor) else below
         raise conversions.refusal(wanted)
 
@@ -221,7 +220,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         """
         if self.value is None:
             refresh(self)
-        value = self.recorder.leave(self) if self.recorder.reassigns else self
+        value = self.recorder.leave(self)
         return np.copy(value)[()] if not isinstance(value, Tensor) else value._plain("numpy()")
 
     def __float__(self) -> float:

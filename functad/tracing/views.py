@@ -2,7 +2,7 @@
 
 A Tensor whose value shares the memory of another's knows its `origin`: the root that owns the memory, and the path of views
 from there. The root keeps weak references to its views. A write goes to the root and makes all views stale; a stale one has no
-value, and belongs to the recorder `STALE`, which no short way accepts, so that reading it comes by `record` and is done anew.
+value, and belongs to `STALE`, whose `process` reads it anew.
 Nothing is paid by operations that make no view.
 
 An abstract trace has no values, and so no memory to ask. It knows of some arrays that they lie in C order; of a view of one of
@@ -12,6 +12,7 @@ of each other: when something is written to the one, the other is refused from t
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 from weakref import ref
 
@@ -24,9 +25,34 @@ from functad.primitives.elementwise.conversion import copy_alike
 from functad.primitives.entry import Composite, Primitive
 from functad.primitives.indexing.write import Path, Step, part
 from functad.primitives.operands import innermost, is_traced
+from functad.tracing.traces.base import Recorded, Recorder, awake, record
 
 _ndarray = np.ndarray
 _new_step = tuple.__new__  # half the time of a call of the named tuple
+
+
+class StaleRecorder(Recorder):
+    """What views belong to that are to be read anew before they are used."""
+
+    def __init__(self) -> None:
+        super().__init__("a write", None)
+        self.rank = inf
+
+    def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """Read the stale views among the arrays anew, and record the call."""
+        for a in arrays:
+            if isinstance(a, Recorded) and a.recorder is self:
+                refresh(a)
+        return record(primitive, arrays, params)
+
+    def wake(self, tensor: Recorded) -> Any:
+        """Read a view anew, and return what it stands for."""
+        refresh(tensor)
+        return awake(tensor)
+
+
+STALE = StaleRecorder()
+"""The recorder of all stale views."""
 
 
 class Memory:
@@ -152,8 +178,8 @@ def enter(root: Any, path: Path, view: Any) -> None:
         view.value.setflags(write=part.flags.writeable)
 
 
-def make_stale(root: Any, stale: Any) -> None:
-    """Take the values of all views of a root that is about to be written to; they belong to the recorder `stale` then."""
+def make_stale(root: Any) -> None:
+    """Take the values of all views of a root that is about to be written to; they belong to `STALE` then."""
     memory: Memory | None = getattr(root, "memory", None)
     if memory is None or not memory.views:
         return
@@ -162,7 +188,7 @@ def make_stale(root: Any, stale: Any) -> None:
         view = weak()
         if view is not None:
             view.value = None
-            view.recorder = stale
+            view.recorder = STALE
             if noted is not None:
                 noted[id(view)] = weak
     memory.views.clear()
@@ -174,7 +200,7 @@ def in_doubt(tensor: Any) -> bool:
     return memory is not None and memory.doubted is not None
 
 
-def settle(root: Any, stale: Any) -> None:
+def settle(root: Any) -> None:
     """Refuse from now on all that may share the memory of a root, or not, which is about to be written to."""
     memory: Memory | None = getattr(root, "memory", None)
     if memory is None or memory.doubted is None:
@@ -182,8 +208,8 @@ def settle(root: Any, stale: Any) -> None:
     for weak in memory.doubted:
         other = weak()
         if other is not None and other is not root:
-            make_stale(other, stale)
-            other.value, other.recorder = None, stale
+            make_stale(other)
+            other.value, other.recorder = None, STALE
             other.memory.doubted = None
     memory.doubted = None
 

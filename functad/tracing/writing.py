@@ -15,15 +15,15 @@ import numpy as np
 from functad.errors import AssignmentError, ConversionError, UnsupportedError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here
-from functad.primitives.elementwise.conversion import COPY, copy_alike
+from functad.primitives.elementwise.conversion import copy_alike
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.index_parts import holds_tensors, plain_index
 from functad.primitives.indexing.read import taken_apart
-from functad.primitives.indexing.write import ADD_TO, WRITE, Path, is_alone, put
+from functad.primitives.indexing.write import ADD_TO, WRITE, Path
 from functad.primitives.operands import as_operand, innermost
 from functad.tracing.layouts import in_c_order, lie_alike
-from functad.tracing.traces.base import ABSTRACT, ONLOOKER, STALE, Recorded, Recorder, append, awake, escaped, record
-from functad.tracing.views import clone, in_doubt, make_stale, memory_of, origin_of, refresh, settle
+from functad.tracing.traces.base import ABSTRACT, ONLOOKER, Recorded, Recorder, awake, escaped, record
+from functad.tracing.views import STALE, clone, make_stale, memory_of, origin_of, refresh, settle
 
 _ndarray = np.ndarray
 
@@ -47,7 +47,7 @@ def write(tensor: Any, index: Any, v: Any, *, adds: bool = False) -> None:
     root, path = origin_of(tensor)
     if root.recorder.closed:
         raise escaped(root, "assignment")
-    if root.recorder.sleeps or root.recorder.keeps(root):
+    if root.recorder.keeps(root):
         raise UnsupportedError(
             f"a Tensor that no tape records, or that a tape watches, cannot be assigned to, at {here()}. Assign to a copy "
             f"inside the tape (t = t.copy()), make a new array (np.where, np.concatenate), or use a Variable: v[i].assign(...)."
@@ -102,7 +102,7 @@ def _unlock(root: Any) -> None:
         tensor = tensor.value
     value = tensor.value
     if type(value) is _ndarray and not value.flags.writeable and tensor.slot < tensor.recorder.inputs:
-        make_stale(root, STALE)
+        make_stale(root)
         own = copy_alike(value)
         tensor.value = own if own.flags.writeable else np.copy(value)
 
@@ -126,46 +126,14 @@ def _check(tensor: Any, root: Any, v: Any) -> None:
 def _write(root: Any, path: Path, index: Any, v: Any, primitive: Primitive) -> None:
     if isinstance(v, Recorded) and v.recorder.serial > root.recorder.serial:
         _promote(root, v.recorder)
-    recorder = root.recorder
-    recorder.written = True
-    params = {"path": path, "index": index}
-    if recorder.follow is not None:
-        new = recorder.follow(primitive, (root, v), params)
-    elif recorder.mode is ABSTRACT:
-        new = recorder.overwritten(type(root), primitive, root, v, params)
-    else:
-        own = isinstance(v, Recorded) and v.recorder is recorder
-        given = v.value if own else v
-        make_stale(root, STALE)
-        if recorder.calls is not None:
-            recorder.calls.keep(root)
-        if recorder.watch is not None:
-            recorder.watch.keep(root)
-        out = _written(root, path, index, given, primitive)
-        new = append(type(root), recorder, primitive, (root, v), (out, given), (0, 1) if own else (0,), params, out)
-        if recorder.calls is not None:
-            recorder.calls.note(primitive, (root, v), params, new)
-        if recorder.watch is not None:
-            recorder.watch.note(primitive, (root, v), (out, given), params, new)
-    adopt(root, new)
-
-
-def _written(root: Any, path: Path, index: Any, v: Any, primitive: Primitive) -> Any:
-    """Return the value of a root after a write, in place if nothing else holds it."""
-    cell, root.value = [root.value], None
-    alone = is_alone(cell, 0)
-    value = root.value = cell[0]
-    if alone and (not in_doubt(value) if isinstance(value, Recorded) else type(v) is not type(root) and value.base is None):
-        put(value, path, index, v, adds=primitive is ADD_TO)
-        return value
-    memory_of(root).copied += 1
-    return primitive(value, v, path=path, index=index)
+    root.recorder.written = True
+    adopt(root, root.recorder.write(primitive, root, v, {"path": path, "index": index}))
 
 
 def adopt(tensor: Any, new: Any) -> None:
     """Let a Tensor stand for the value of another that was just made."""
-    make_stale(tensor, STALE)
-    settle(tensor, STALE)
+    make_stale(tensor)
+    settle(tensor)
     tensor.value, tensor.recorder, tensor.slot = new.value, new.recorder, new.slot
     tensor.code, tensor.instruction = new.code, new.instruction
 
@@ -173,22 +141,9 @@ def adopt(tensor: Any, new: Any) -> None:
 def _promote(root: Any, recorder: Recorder) -> None:
     """Bring a Tensor into the trace of an inner transform, whose Tensor is about to be written into it: as a constant."""
     ordered = in_c_order(root)
-    adopt(root, buffer(type(root), recorder, clone(root)))
+    adopt(root, recorder.buffer(clone(root)))
     if not ordered:
         memory_of(root).ordered = False
-
-
-def buffer(cls: type[Recorded], recorder: Recorder, value: Any) -> Any:
-    """Return a constant as a Tensor of a trace, so that Tensors can be written into it."""
-    if recorder.mode is ABSTRACT:
-        return recorder.abstract(cls, COPY, (value,), {})
-    if recorder.follow is not None:
-        return recorder.made(value)  # type: ignore[attr-defined]
-    tensor = cls()
-    tensor.value, tensor.recorder, tensor.slot = value, recorder, len(recorder.equations)
-    tensor.code, tensor.instruction = None, 0
-    recorder.equations.append(None)
-    return tensor
 
 
 def buffer_after(model: Any, value: Any) -> Any:
@@ -210,7 +165,7 @@ def buffer_like(tensor: Any, value: Any) -> Any:
         refresh(tensor)
     if value.dtype.kind not in "fc" or tensor.recorder.closed or (tensor.recorder.sleeps and not woken([tensor])):
         return value
-    return buffer(type(tensor), tensor.recorder, value)
+    return tensor.recorder.buffer(value)
 
 
 def woken(sleeping: list[Recorded]) -> bool:

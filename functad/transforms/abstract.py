@@ -13,7 +13,8 @@ from functad.expressions.spec import ArraySpec, spec_of
 from functad.places import here, name_of
 from functad.tracing.layouts import in_c_order
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import ABSTRACT, Recorded, Recorder, new_input
+from functad.tracing.traces.abstract import AbstractRecorder
+from functad.tracing.traces.base import Recorded, new_input
 from functad.tracing.views import memory_of
 from functad.transforms.calling.arguments import check_result, traced
 from functad.transforms.calling.decorators import derivative
@@ -81,11 +82,11 @@ def eval_shape(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 def trace(transform: str, f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Expressions:
     """Return the list of a function, traced without values; Tensors of other traces stand in it as constants."""
-    return listed(Recorder(ABSTRACT, transform, f), f, args, kwargs)[0]
+    return listed(AbstractRecorder(transform, f), f, args, kwargs)[0]
 
 
 def listed(
-    recorder: Recorder, f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    recorder: AbstractRecorder | Any, f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Expressions, list[Any]]:
     """Return the list of a function, and the leaves of its result, traced by a recorder that keeps equations.
 
@@ -95,13 +96,14 @@ def listed(
     """
     transform, function = recorder.transform, recorder.function
     leaves, structure = flatten((args, kwargs))
-    shows = recorder.mode is ABSTRACT  # to look up the names of parameters takes longer than to record some operations
+    # To look up the names of parameters takes longer than to record some operations.
+    shows = isinstance(recorder, AbstractRecorder)
     names = _input_names(f, structure, len(args)) if shows else [f"args[{i}]" for i in range(len(leaves))]
     tensors = []
     for leaf, name in zip(leaves, names, strict=True):
         spec = _spec_of_input(leaf, name, transform, function)
         if shows:
-            tensors.append(new_input(Tensor, recorder, spec))
+            tensors.append(recorder.enter(spec))
             if not in_c_order(leaf):
                 memory_of(tensors[-1]).ordered = False
         else:

@@ -27,8 +27,8 @@ from functad.primitives.entry import Primitive
 from functad.primitives.operands import innermost
 from functad.tracing.constants import with_arrays
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces import base as recording
-from functad.tracing.traces.base import ABSTRACT, REVERSE, Recorded, Recorder, awake
+from functad.tracing.traces.abstract import AbstractRecorder
+from functad.tracing.traces.base import REVERSE, Recorded, Recorder, append_record, append_results, awake
 from functad.tracing.views import clone, note_if_view
 from functad.transforms.abstract import listed, trace
 from functad.transforms.leaves import LeafFunction
@@ -74,6 +74,8 @@ class Noting(Recorder):
         kept: by slot, these values.
     """
 
+    mode = REVERSE
+
     def __init__(
         self,
         transform: str,
@@ -81,9 +83,8 @@ class Noting(Recorder):
         hold: Callable[[Any], Any] = np.copy,
         choose: Callable[[Equation], Sequence[int]] = lambda equation: (),
     ) -> None:
-        super().__init__(REVERSE, transform, function)
-        self.eager = False  # so that everything goes through `record`, which calls `follow`
-        self.watch = None
+        super().__init__(transform, function)
+        self.specs: list[ArraySpec] = []
         self.hold = hold
         self.choose = choose
         self.kept: dict[int, Any] = {}
@@ -102,7 +103,7 @@ class Noting(Recorder):
             )
         return value
 
-    def follow(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Compute a call of a primitive, and note the equation if a derivative can flow through it."""
         given = [awake(a) if isinstance(a, Recorded) else a for a in arrays]
         values = [self.value_of(a) if isinstance(a, Recorded) else a for a in given]
@@ -129,11 +130,9 @@ class Noting(Recorder):
         self.specs.extend(map(spec_of, results))
         values = dict(zip(equation.outputs, results, strict=True))
         self.kept |= {slot: values.get(slot, results[0]) for slot in self.choose(equation)}
-        if primitive.multiple:
-            return recording._results(Tensor, self, out, equation)
-        return recording.append_record(Tensor, self, out, equation)
+        return (append_results if primitive.multiple else append_record)(Tensor, self, out, equation)
 
-    def made(self, value: Any) -> Any:
+    def buffer(self, value: Any) -> Any:
         """Return a new array as a Tensor, into which others can be written."""
         own = self.value_of(value) if isinstance(value, Recorded) else value
         return self._made(COPY, (self._source(value),), {}, np.copy(own) if own is not value else own)
@@ -164,7 +163,7 @@ def closed_anywhere(transform: str, function: object, f: LeafFunction, specs: Se
     Raises:
         AbstractValueError: `f` asks for a value.
     """
-    lists, captured = close(listed(Recorder(ABSTRACT, transform, function), f, tuple(specs), {})[0])
+    lists, captured = close(listed(AbstractRecorder(transform, function), f, tuple(specs), {})[0])
     return Closed(lists[0], captured)
 
 

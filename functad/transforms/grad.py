@@ -12,7 +12,8 @@ from functad.errors import NonScalarError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
 from functad.places import here, name_of
 from functad.primitives.elementwise.conversion import copy_alike
-from functad.tracing.traces.base import REVERSE, Recorded, Recorder
+from functad.tracing.traces.base import Recorded, Recorder
+from functad.tracing.traces.concrete import ReverseRecorder
 from functad.tracing.views import clone
 from functad.transforms.calling.arguments import (
     OBJECTS,
@@ -130,7 +131,7 @@ def gradient_function(
 
     @functools.wraps(f)
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        recorder = Recorder(REVERSE, transform, f)
+        recorder = ReverseRecorder(transform, f)
         inputs = enter(recorder, selection, args, kwargs, holomorphic=holomorphic, allow_int=allow_int)
         out, aux = traced(recorder, f, inputs.args, inputs.kwargs), None
         if has_aux:
@@ -238,7 +239,7 @@ def pulled_back(
 ) -> Any:
     """Evaluate a function and return its value and pullback, for a transform with the name that the user called."""
     selection = Selection(transform, f, tuple(range(len(primals))), None)
-    recorder = Recorder(REVERSE, transform, f)
+    recorder = ReverseRecorder(transform, f)
     recorder.lasting = True
     inputs = enter(recorder, selection, tuple([tree_map(copied_argument, primal) for primal in primals]), {})
     out, aux = split_aux(traced(recorder, f, inputs.args, {}), has_aux, selection)

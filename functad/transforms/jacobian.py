@@ -19,7 +19,8 @@ from functad.diagnostics.explain import warn_of_unconnected
 from functad.errors import InputError
 from functad.expressions.spec import dtype_of, shape_of, spec_of
 from functad.places import here, name_of
-from functad.tracing.traces.base import FORWARD, REVERSE, Recorder
+from functad.tracing.traces.base import FORWARD, Recorder
+from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
 from functad.transforms.calling.arguments import Inputs, by_argument, check_slope, enter, own_aux, split_aux, traced
 from functad.transforms.calling.decorators import derivative, with_value
 from functad.transforms.calling.results import foreign_to, own_results
@@ -241,7 +242,7 @@ class _Trace:
         f, mode = selection.function, options.mode
         self.selection = selection
         self.chunk_size = options.chunk_size
-        self.recorder = Recorder(FORWARD if mode == "forward" else REVERSE, selection.transform, f)
+        self.recorder = (ForwardRecorder if mode == "forward" else ReverseRecorder)(selection.transform, f)
         holomorphic, allow_int = options.holomorphic, options.allow_int
         self.inputs: Inputs = enter(self.recorder, selection, args, kwargs, holomorphic=holomorphic, allow_int=allow_int)
         out = traced(self.recorder, f, self.inputs.args, self.inputs.kwargs)

@@ -11,7 +11,7 @@ from functad.errors import InputError, StructureError
 from functad.expressions.spec import PLAIN
 from functad.places import here, name_of
 from functad.tracing.constants import held_input
-from functad.tracing.traces.base import FORWARD, Recorder
+from functad.tracing.traces.concrete import ForwardRecorder
 from functad.transforms.calling.arguments import check_like, check_result, enter, lower, split_aux, traced
 from functad.transforms.calling.results import foreign_to, own_results
 from functad.transforms.calling.selection import Selection
@@ -58,7 +58,7 @@ def pushed_along(
             f"{transform} of {name_of(f)}, called at {here()}: {len(primals)} primals but {len(tangents)} tangents."
         )
     selection = Selection(transform, f, tuple(range(len(primals))), None)
-    recorder = Recorder(FORWARD, transform, f)
+    recorder = ForwardRecorder(transform, f)
     inputs = enter(recorder, selection, tuple(primals), {})
     given: list[Any] = []
     for i, (structure, tangent) in enumerate(zip(inputs.structures, tangents, strict=True)):
@@ -69,7 +69,7 @@ def pushed_along(
     leaves, structure = flatten(out)
     for leaf, path in zip(leaves, structure.paths("result"), strict=True):
         check_result(leaf, path, transform, f)
-    quick = recorder.plain and PLAIN.issuperset(map(type, inputs.primals)) and PLAIN.issuperset(map(type, given))
+    quick = not recorder.nested and PLAIN.issuperset(map(type, inputs.primals)) and PLAIN.issuperset(map(type, given))
     found = push_through(recorder, given, leaves, quick=quick)
     values = [lower(leaf, recorder) for leaf in leaves]
     zeros = with_zeros(found, values)

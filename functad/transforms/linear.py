@@ -13,7 +13,8 @@ from functad.expressions.spec import ArraySpec, shape_of, spec_of
 from functad.places import here, name_of
 from functad.primitives.operands import innermost, zeros_for
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import REVERSE, Recorder, new_input
+from functad.tracing.traces.base import new_input
+from functad.tracing.traces.concrete import ReverseRecorder
 from functad.transforms.calling.arguments import by_argument, check_like, enter, lower, split_aux, traced, undifferentiable
 from functad.transforms.calling.results import own_results
 from functad.transforms.calling.seeds import inexact
@@ -35,7 +36,7 @@ class Pushforward:
     """
 
     def __init__(self, pull: Pullback) -> None:
-        recorder = Recorder(REVERSE, pull.recorder.transform, pull.recorder.function)
+        recorder = ReverseRecorder(pull.recorder.transform, pull.recorder.function)
         self.zeros = [zeros_for(shape_of(v), inexact(v), innermost(v)) for v in pull.values]
         seeds = [new_input(Tensor, recorder, zero) for zero in self.zeros]
         self.found = pull.leaves(seeds)
@@ -137,7 +138,7 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> An
         (array([ 2., 40.]),)
     """
     selection = Selection("linearize", f, tuple(range(len(primals))), None)
-    recorder = Recorder(REVERSE, "linearize", f)
+    recorder = ReverseRecorder("linearize", f)
     recorder.lasting = True
     inputs = enter(recorder, selection, tuple([tree_map(copied_argument, primal) for primal in primals]), {})
     out, aux = split_aux(traced(recorder, f, inputs.args, {}), has_aux, selection)
@@ -168,9 +169,9 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[[Any], tu
     """
     selection = Selection("linear_transpose", f, tuple(range(len(primals))), None)
     at_zero = tuple([tree_map(_zeros, primal) for primal in primals])
-    enter(Recorder(REVERSE, "linear_transpose", f), selection, at_zero, {})  # refuses what cannot be differentiated
+    enter(ReverseRecorder("linear_transpose", f), selection, at_zero, {})  # refuses what cannot be differentiated
     expressions = _linear_list(f, at_zero)
-    recorder = Recorder(REVERSE, "linear_transpose", f)
+    recorder = ReverseRecorder("linear_transpose", f)
     recorder.lasting = True
     inputs = enter(recorder, selection, at_zero, {})
     with np.errstate(all="ignore"):  # what is dropped on the way may be infinite at zero

@@ -14,7 +14,8 @@ from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import is_inexact
 from functad.places import here, line_of, name_of
 from functad.primitives.entry import Plan, Primitive
-from functad.tracing.traces.base import ABSTRACT, Recorded, Recorder
+from functad.tracing.traces.abstract import AbstractRecorder
+from functad.tracing.traces.base import Recorded
 from functad.transforms.abstract import listed
 from functad.transforms.calling.additivity import is_additive
 from functad.transforms.calling.trust import TRUSTED
@@ -40,16 +41,16 @@ class Bend:
 State = str | Bend
 
 
-class Placed(Recorder):
+class Placed(AbstractRecorder):
     """An abstract trace that knows on which line of the user's code each value was made."""
 
     def __init__(self, transform: str, function: object) -> None:
-        super().__init__(ABSTRACT, transform, function)
+        super().__init__(transform, function)
         self.places: dict[int, Any] = {}
 
-    def abstract(self, cls: type[Recorded], primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Record a call, and its line."""
-        made = super().abstract(cls, primitive, arrays, params)
+        made = super().process(primitive, arrays, params)
         for tensor in made if primitive.multiple else (made,):
             self.places[tensor.slot] = tensor.code, tensor.instruction
         return made

@@ -15,7 +15,8 @@ import numpy as np
 from functad.errors import InputError
 from functad.expressions.spec import shape_of, spec_of
 from functad.places import here, name_of
-from functad.tracing.traces.base import FORWARD, Recorded, Recorder
+from functad.tracing.traces.base import Recorded, Recorder
+from functad.tracing.traces.concrete import ForwardRecorder
 from functad.transforms.calling.arguments import (
     Inputs,
     by_argument,
@@ -329,7 +330,7 @@ def _diagonal_function(
     check_chunk_size(selection.transform, selection.function, chunk_size)
 
     def diagonals(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any]:
-        recorder = Recorder(FORWARD, selection.transform, selection.function)
+        recorder = ForwardRecorder(selection.transform, selection.function)
         inputs = enter(recorder, selection, args, kwargs)
         out, aux = split_aux(traced(recorder, field, inputs.args, inputs.kwargs), has_aux, selection)
         found = _diagonals(selection, recorder, inputs, _check_field(selection, inputs, out), chunk_size)

@@ -25,7 +25,7 @@ from functad.primitives.entry import Plan, Primitive
 from functad.primitives.kinds import forward_plan
 from functad.primitives.safe import PRODUCT, QUOTIENT
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import FORWARD, Recorded, Recorder
+from functad.tracing.traces.base import FORWARD, Recorded, Recorder, alike, bare
 from functad.tracing.views import clone, note_if_view
 from functad.transforms.calling.arguments import (
     check_like,
@@ -59,21 +59,19 @@ class SeriesRecorder(Recorder):
         series: by slot, the coefficients from order 1 on.
     """
 
+    mode = FORWARD
+
     def __init__(self, transform: str, function: object, order: int) -> None:
-        super().__init__(FORWARD, transform, function)
-        self.eager = False  # so that everything goes through `record`, which calls `follow`
+        super().__init__(transform, function)
         self.order = order
         self.series: list[Coefficients] = []
 
     def tensor(self, value: Any, coefficients: Coefficients) -> Tensor:
         """Return the Tensor of a power series."""
-        tensor = Tensor()
-        tensor.value, tensor.recorder, tensor.slot = value, self, len(self.series)
-        tensor.code, tensor.instruction = None, 0
         self.series.append(coefficients)
-        return tensor
+        return bare(Tensor, self, value, len(self.series) - 1)  # type: ignore[no-any-return]
 
-    def made(self, value: Any) -> Tensor:
+    def buffer(self, value: Any) -> Tensor:
         """Return a new array as a Tensor, into which others can be written."""
         return self.tensor(value, [None] * self.order)
 
@@ -83,7 +81,7 @@ class SeriesRecorder(Recorder):
             return self.series[value.slot][:order]
         return [None] * order
 
-    def follow(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Compute a call on power series."""
         own = [isinstance(a, Recorded) and a.recorder is self for a in arrays]
         values = [a.value if mine else clone(a) if isinstance(a, Recorded) else a for a, mine in zip(arrays, own, strict=True)]
@@ -96,7 +94,7 @@ class SeriesRecorder(Recorder):
         if primitive.multiple:
             columns = list(zip(*call.coefficients(order), strict=True)) or [()] * len(out)
             results = [self.tensor(value, list(column)) for value, column in zip(out, columns, strict=True)]
-            return type(out)(*results) if hasattr(out, "_fields") else tuple(results)
+            return alike(out, results)
         made = self.tensor(out, call.coefficients(order))
         if primitive.views:
             note_if_view(arrays[0], made, values[0], out, primitive, params)

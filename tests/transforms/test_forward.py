@@ -8,7 +8,8 @@ import pytest
 import functad
 from functad import errors
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import FORWARD, Recorder, new_input
+from functad.tracing.traces.base import new_input
+from functad.tracing.traces.concrete import ForwardRecorder
 from functad.transforms.walks.forward import push_forward
 
 
@@ -131,7 +132,7 @@ def _mixture(x, y):
 
 @pytest.mark.parametrize("along", [(DX, None), (None, DX), (DX, DY[0])])
 def test_quick_and_careful_tangents_agree_with_differences_where_some_are_zero(along):
-    recorder = Recorder(FORWARD, "jvp", _mixture)
+    recorder = ForwardRecorder("jvp", _mixture)
     inputs = [new_input(Tensor, recorder, value) for value in (X, Y[1])]
     slot = _mixture(*inputs).slot
     dx, dy = [np.zeros(3) if t is None else t for t in along]

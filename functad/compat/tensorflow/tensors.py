@@ -17,7 +17,8 @@ from functad.eager.models.tensor_like import TensorLike, read
 from functad.expressions.spec import dtype_of
 from functad.places import here
 from functad.primitives.elementwise.conversion import COPY
-from functad.tracing.traces.base import Recorded, idle
+from functad.tracing.traces.base import Recorded
+from functad.tracing.traces.idle import idle
 
 _PYTHON = {float: np.dtype(np.float32), int: np.dtype(np.int32), bool: np.dtype(np.bool_), complex: np.dtype(np.complex128)}
 _INT32 = np.iinfo(np.int32)

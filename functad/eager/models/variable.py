@@ -19,8 +19,11 @@ from functad.places import here, name_of, warn
 from functad.primitives.elementwise.conversion import COPY
 from functad.settings import setting
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import Recorded, awake, idle
+from functad.tracing.traces.abstract import AbstractRecorder
+from functad.tracing.traces.base import Recorded, awake
 from functad.tracing.traces.batch import Batched
+from functad.tracing.traces.concrete import ConcreteRecorder
+from functad.tracing.traces.idle import idle
 from functad.tracing.views import clone
 from functad.transforms.walks.row_slices import RowSlices
 
@@ -403,7 +406,7 @@ def _followers(value: Any) -> Any:
     found = []
     while isinstance(value, Recorded):
         recorder = value.recorder
-        if recorder.follow is None and not (recorder.closed or recorder.sleeps):
+        if isinstance(recorder, (ConcreteRecorder, AbstractRecorder)) and not (recorder.closed or recorder.sleeps):
             found.append(ref(recorder))
         value = value.value
     return (found, here()) if found else None

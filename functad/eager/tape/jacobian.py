@@ -18,8 +18,9 @@ from functad.errors import AbstractValueError, LoopWarning, SourceError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here, warn
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import REVERSE, WATCHER, Recorded, Recorder, awake, new_input
+from functad.tracing.traces.base import WATCHER, Recorded, awake, new_input
 from functad.tracing.traces.batch import lowest
+from functad.tracing.traces.concrete import ReverseRecorder
 from functad.transforms.calling.seeds import chunks, identity_rows, in_batch, joined, size_of, widest
 from functad.transforms.walks.forward import unfit
 from functad.transforms.walks.reverse import pull_back
@@ -122,7 +123,7 @@ class _Rows:
         A walk is linear in its seed, so one is recorded and pulled back itself, as `functad.transforms.linear` does.
         """
         target = self.target[0]
-        recorder = Recorder(REVERSE, self.method, self.tape)
+        recorder = ReverseRecorder(self.method, self.tape)
         seed = new_input(Tensor, recorder, np.zeros(shape_of(target), dtype_of(target))[()])
         walked = gradients_of(self.tape, [self.target], [seed], self.sources, last=True, conj=self.conj)
         recorder.close()
@@ -262,7 +263,7 @@ def _not_zero(found: Any, ndim: int) -> Any:
     """
     held = lowest(found)
     if isinstance(held, ArraySpec):
-        raise found.recorder.unknown(found, "batch_jacobian(check=True)")
+        found.recorder.concrete_value(found, "batch_jacobian(check=True)")
     outer = np.ndim(held) - ndim
     return (np.asarray(held) != 0).any(axis=(*range(outer), *range(outer + 2, np.ndim(held))))
 

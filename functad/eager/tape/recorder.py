@@ -34,10 +34,13 @@ from functad.expressions.spec import is_float_array
 from functad.places import here, user_frame
 from functad.primitives.elementwise.comparisons import BOOLEAN
 from functad.primitives.elementwise.conversion import copy_alike
+from functad.primitives.entry import Primitive
 from functad.tracing.constants import apart_from
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import IDLE, OPEN, REVERSE, STALE, WATCHER, Recorded, Recorder, _serials, awake, idle
-from functad.tracing.views import clone, refresh
+from functad.tracing.traces.base import OPEN, REVERSE, WATCHER, Recorded, _serials, awake
+from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
+from functad.tracing.traces.idle import IDLE, idle, process_constants
+from functad.tracing.views import STALE, clone, refresh
 from functad.tracing.writing import woken
 from functad.transforms.calling.arguments import plain
 
@@ -56,7 +59,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_lock)
 
 
-class EagerRecorder(Recorder):
+class EagerRecorder(ReverseRecorder):
     """A list that tapes, or a forward accumulator, write into.
 
     Attributes:
@@ -80,18 +83,15 @@ class EagerRecorder(Recorder):
 
     lasting = True
     reassigns = True
-    follow = None
     fallible = False
 
-    def __init__(self, transform: str, mode: str = REVERSE) -> None:
+    def __init__(self, transform: str) -> None:
         self.serial = next(_serials)
-        self.mode = mode
         self.closed = False
         self.seals = {}
         self.equations: list[Any] = []
         self.inputs = 0
-        self.calls = None
-        self.specs = []
+        self.calls: TapeEquations | None = None
         self.transform = transform
         self.function = None
         self.members: WeakSet[Any] = WeakSet()
@@ -105,9 +105,9 @@ class EagerRecorder(Recorder):
         self.shared = False
         self.scope: Any = None
         self.debugs = WATCHER.get() is not None
-        self.short = mode is REVERSE and not self.debugs
+        self.short = not self.debugs
         self.listed = TapeEquations()
-        self.limit: float = STEP if mode is REVERSE else inf
+        self.limit: float = STEP
         self.schedule = Schedule()
 
     @property
@@ -127,6 +127,42 @@ class EagerRecorder(Recorder):
             return True
         if len(self.equations) >= self.limit:
             self.prune()
+        return False
+
+    @property
+    def rank(self) -> float:  # type: ignore[override]
+        """Infinite while no tape records in this thread or coroutine: then its Tensors are constants to every other trace."""
+        return inf if self.sleeps else self.serial
+
+    def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """Compute a call one level lower, and record it if a tape records."""
+        if self.sleeps:
+            return process_constants(primitive, arrays, params)
+        return super().process(primitive, arrays, params)
+
+    def append(
+        self,
+        primitive: Primitive,
+        arrays: tuple[Any, ...],
+        values: Sequence[Any],
+        active: tuple[int, ...],
+        params: dict[str, Any],
+        out: Any,
+    ) -> Any:
+        """Append the record of a call whose result is known, and return the Tensor for it."""
+        made = super().append(primitive, arrays, values, active, params, out)
+        if self.calls is not None:
+            self.calls.note(primitive, arrays, params, made)
+        return made
+
+    def write(self, primitive: Primitive, root: Any, v: Any, params: dict[str, Any]) -> Any:
+        """Write into a value, in place if nothing else holds it, and record that."""
+        if self.calls is not None:
+            self.calls.keep(root)
+        return super().write(primitive, root, v, params)
+
+    def is_constant(self, tensor: Recorded) -> bool:
+        """Say that a tape may have watched any Tensor."""
         return False
 
     def prune(self) -> bool:
@@ -164,19 +200,19 @@ class EagerRecorder(Recorder):
         self.variables = {key: entry for key, entry in read.items() if entry[1]}
 
     def keeps(self, tensor: Recorded) -> bool:
-        """Say whether a Tensor is watched, so that it must stay what it is."""
-        return tensor.slot in self.watched
+        """Say whether a Tensor is watched or a constant now, so that it must stay what it is."""
+        return self.sleeps or tensor.slot in self.watched
 
     def leave(self, tensor: Recorded) -> Any:
         """Return the value of a Tensor one level lower, and note the line where the user asked for it."""
         self.note(tensor, "numpy()")
         value = tensor.value if self in ACTIVE.get() else awake(tensor)
-        while isinstance(value, Recorded) and value.recorder.reassigns:
-            value = value.recorder.leave(value)
-        return value
+        return value.recorder.leave(value) if isinstance(value, Recorded) else value
 
     def wake(self, tensor: Recorded) -> Any:
         """Return the value of a Tensor while the recorder sleeps, or the Tensor that stands for it in a list of this thread."""
+        if not self.sleeps:
+            return tensor
         for recorder in reversed(ACTIVE.get()):
             entry = recorder.aliases.get(id(tensor)) if recorder.aliases else None
             if entry is not None and entry[0]() is tensor:
@@ -241,7 +277,7 @@ class EagerRecorder(Recorder):
     def _choose_way(self) -> None:
         """Let all operations be told of as long as a tape that can be listed records."""
         self.calls = self.listed if any(tape.lists for tape in self.tapes) else None
-        self.short = self.calls is None and self.mode is REVERSE and not self.debugs
+        self.short = self.calls is None and not self.debugs
 
     def take(self, variable: Variable, tensor: Any, besides: Sequence[Any] = ()) -> None:
         """Put the Tensor that is read from a variable now into the list, if a tape, besides some, follows the variable."""
@@ -275,6 +311,19 @@ class EagerRecorder(Recorder):
         tensor.value, tensor.recorder, tensor.slot = value, self, slot
         tensor.code, tensor.instruction = None, 0
         return tensor
+
+
+class AccumulatorRecorder(ForwardRecorder, EagerRecorder):
+    """The list that a forward accumulator writes into; it is pushed through once, and short."""
+
+    def __init__(self, transform: str) -> None:
+        EagerRecorder.__init__(self, transform)
+        self.limit = inf
+
+    @property
+    def eager(self) -> bool:  # type: ignore[override]
+        """Operators take the long way."""
+        return False
 
 
 def shared_recorder(transform: str) -> EagerRecorder:

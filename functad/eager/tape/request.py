@@ -18,7 +18,8 @@ from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.places import here
 from functad.primitives.arranging.broadcast import BROADCAST_TO
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import Recorded, idle
+from functad.tracing.traces.base import Recorded
+from functad.tracing.traces.idle import idle
 from functad.transforms.walks.row_slices import RowSlices
 from functad.trees.structure import LEAF, Structure
 

@@ -21,7 +21,8 @@ from functad.primitives.indexing.write import ADD_TO, batched_write, is_alone, p
 from functad.tracing.conversions import asked, batch_cure
 from functad.tracing.layouts import examples_in_c_order, note_result
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import ABSTRACT, STALE, Recorded, Recorder, _getframe
+from functad.tracing.traces.abstract import AbstractRecorder
+from functad.tracing.traces.base import Recorded, _getframe, alike, bare
 from functad.tracing.views import clone, in_doubt, make_stale, memory_of, origin_of
 
 
@@ -64,7 +65,7 @@ def lowest(value: Any) -> Any:
     return value
 
 
-class BatchRecorder(Recorder):
+class BatchRecorder(AbstractRecorder):
     """The trace of one batch.
 
     Attributes:
@@ -74,14 +75,12 @@ class BatchRecorder(Recorder):
     batches = True
 
     def __init__(self, transform: str, function: object, size: int) -> None:
-        super().__init__(ABSTRACT, transform, function)
+        super().__init__(transform, function)
         self.size = size
 
     def batch(self, array: Any) -> Tensor:
         """Return the Tensor that stands for each example of an array with the batch axis in front."""
-        tensor = Tensor()
-        tensor.value, tensor.recorder, tensor.slot = Batched(array), self, 0
-        tensor.code, tensor.instruction = None, 0
+        tensor: Tensor = bare(Tensor, self, Batched(array), 0)
         if not (type(array) is np.ndarray and array.flags.c_contiguous) and not examples_in_c_order(array):
             memory_of(tensor).ordered = False
         return tensor
@@ -92,7 +91,7 @@ class BatchRecorder(Recorder):
             return value.value.array
         return None
 
-    def abstract(self, cls: type[Recorded], primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Compute a call for all examples."""
         if (primitive.batch or rule_of(primitive)) is elementwise and len(arrays) < 3 and not params:
             made = self._operated(primitive, arrays)
@@ -112,13 +111,13 @@ class BatchRecorder(Recorder):
         else:  # an array that the user is going to write batched Tensors into
             out = np.broadcast_to(primitive(*values, **params), (self.size, *shape_of(values[0])))
         if primitive.multiple:
-            results = [self._made(cls, value) for value in out]
+            results = [self._made(value) for value in out]
             for result in results:
                 note_result(result, primitive, arrays, params)
             if self.watch is not None:
                 self._note(primitive, arrays, params, results)
-            return type(out)(*results) if hasattr(out, "_fields") else tuple(results)
-        tensor = self._made(cls, out)
+            return alike(out, results)
+        tensor = self._made(out)
         if self.watch is not None:
             self._note(primitive, arrays, params, tensor)
         if primitive.views or out.ndim > 2:  # what has one axis has one order
@@ -140,13 +139,13 @@ class BatchRecorder(Recorder):
         a = x.value.array
         if type(a) is not _ndarray or self.watch is not None:
             return None
-        tensor = self._made(type(x), primitive.compute(a))
+        tensor = self._made(primitive.compute(a))
         if a.ndim > 2:
             note_result(tensor, primitive, arrays, {})
         return tensor
 
     def operate(self, primitive: Primitive, x: Recorded, other: Any, flipped: bool) -> Any:
-        """Compute an elementwise operation of a Tensor and something else, in half the time that `abstract` takes.
+        """Compute an elementwise operation of a Tensor and something else, in half the time that `process` takes.
 
         Returns:
             The Tensor for the result; `None` if it is not as simple as that. `flipped` says that `x` is the second operand.
@@ -167,16 +166,16 @@ class BatchRecorder(Recorder):
             return None
         if self.closed or self.watch is not None or (primitive.batch or rule_of(primitive)) is not elementwise:
             return None
-        tensor = self._made(type(x), primitive.compute(y, a) if flipped else primitive.compute(a, y))
+        tensor = self._made(primitive.compute(y, a) if flipped else primitive.compute(a, y))
         if a.ndim > 2:
             note_result(tensor, primitive, (other, x) if flipped else (x, other), {})
         return tensor
 
-    def overwritten(self, cls: type[Recorded], primitive: Primitive, root: Recorded, v: Any, params: dict[str, Any]) -> Any:
+    def write(self, primitive: Primitive, root: Any, v: Any, params: dict[str, Any]) -> Any:
         """Write for all examples: in place while nothing else holds the array, so that a loop of writes takes linear time."""
         own = isinstance(v, Recorded) and v.recorder is self
         given = v.value.array if own else clone(v) if isinstance(v, Recorded) else v
-        make_stale(root, STALE)
+        make_stale(root)
         if self.watch is not None:
             self.watch.keep(root)
         cell, root.value = [root.value.array], None
@@ -194,7 +193,7 @@ class BatchRecorder(Recorder):
         else:
             memory_of(root).copied += 1
             array = batch_call(primitive, self.size, (array, given), (True, own), params)
-        made = self._made(cls, array)
+        made = self._made(array)
         if self.watch is not None:
             self._note(primitive, (root, v), params, made)
         return made
@@ -204,8 +203,8 @@ class BatchRecorder(Recorder):
         values = [a.value if isinstance(a, Recorded) and a.recorder is self else a for a in arrays]
         self.watch.note(primitive, arrays, values, params, made)
 
-    def _made(self, cls: type[Recorded], array: Any) -> Any:
-        tensor = cls()
+    def _made(self, array: Any) -> Any:
+        tensor = Tensor()
         tensor.value = value = _new_spec(Batched)
         _set_array(value, array)
         tensor.recorder = self
@@ -214,9 +213,13 @@ class BatchRecorder(Recorder):
         tensor.code, tensor.instruction = self.place or place_of(user_frame(_getframe(4)))
         return tensor
 
-    def unknown(self, tensor: Recorded, wanted: str) -> AbstractValueError:
-        """Return the error for the value of a Tensor that stands for all examples."""
-        return AbstractValueError(
+    def concrete_value(self, tensor: Recorded, wanted: str) -> Any:
+        """Refuse: there is a value for each example.
+
+        Raises:
+            AbstractValueError: always.
+        """
+        raise AbstractValueError(
             f"{asked(wanted)} of a Tensor that stands for {self.size} examples in {self.transform} of "
             f"{name_of(self.function)}, at {here()}: it has a value for each of them. {batch_cure(wanted)}"
         )

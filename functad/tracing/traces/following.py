@@ -22,9 +22,9 @@ from functad.primitives.entry import INTERNAL, Primitive
 from functad.primitives.names import shown_name
 from functad.primitives.operands import innermost
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces import base as recording
-from functad.tracing.traces.base import REVERSE, STALE, Recorded, Recorder, new_input
-from functad.tracing.views import note_if_view, refresh
+from functad.tracing.traces.base import REVERSE, Recorded, Recorder, append_record, append_results, bare, new_input
+from functad.tracing.traces.concrete import reverse_record
+from functad.tracing.views import STALE, note_if_view, refresh
 from functad.trees.structure import flatten
 
 _NUMBERS = (bool, int, float, complex)
@@ -66,11 +66,10 @@ class Follower(Recorder):
             its line, and the slots of what was compared.
     """
 
-    __slots__ = ("equal", "steps", "uses")
+    mode = REVERSE
 
     def __init__(self, function: object) -> None:
-        super().__init__(REVERSE, "explain", function)
-        self.eager = False  # so that everything goes through `record`, which calls `follow`
+        super().__init__("explain", function)
         self.steps: list[Step] = []
         self.uses: list[tuple[int, str, bool]] = []
         self.equal: list[tuple[str, tuple[int, ...]]] = []
@@ -81,7 +80,7 @@ class Follower(Recorder):
         self.steps.append(Step("input", (), (slot,)))
         return new_input(Followed, self, value)
 
-    def follow(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Record a call of a primitive; without a derivative, the result is a Tensor that stands for a constant."""
         values = [a.value if isinstance(a, Recorded) and a.recorder is self else a for a in arrays]
         nested = any(isinstance(value, Recorded) for value in values)
@@ -96,7 +95,8 @@ class Follower(Recorder):
         self.compare(name, text, parents, out)
         if active:
             step = Step(text, parents, tuple([arrays[i].slot for i in active]))
-            result = recording.append(Followed, self, primitive, arrays, values, active, params, out)
+            equation = reverse_record(self, primitive, arrays, values, active, params, out)
+            result = (append_results if primitive.multiple else append_record)(Followed, self, out, equation)
             self.steps.extend([step] * (len(self.equations) - len(self.steps)))
         else:
             counts = isinstance(primitive.function, np.ufunc) or primitive in INTERNAL
@@ -115,7 +115,7 @@ class Follower(Recorder):
         if name in _EQUALITIES and np.all(innermost(out)):
             self.equal.append((text, parents))
 
-    def made(self, value: Any) -> Any:
+    def buffer(self, value: Any) -> Any:
         """Return a new array as a Tensor, into which others can be written."""
         return self.constant(value, Step(f"a new array at {here()}", (), ()))
 
@@ -133,12 +133,9 @@ class Follower(Recorder):
         is_array = issubclass(type(out), (np.ndarray, np.generic, Recorded)) and dtype_of(out).kind in "biufc"
         if not is_array and not (numbers and issubclass(type(out), _NUMBERS)):
             return out
-        tensor = Followed()
-        tensor.value, tensor.recorder, tensor.slot = out, self, len(self.equations)
-        tensor.code, tensor.instruction = None, 0
         self.equations.append(None)
         self.steps.append(step)
-        return tensor
+        return bare(Followed, self, out, len(self.equations) - 1)
 
 
 class Followed(Tensor):
@@ -228,7 +225,7 @@ def explained(leaves: Iterable[Any]) -> bool:
     """Say whether `explain` follows one of some values: it is to see what a function does, not one operation in its place."""
     for leaf in leaves:
         while isinstance(leaf, Recorded):
-            if leaf.recorder.follow is not None:
+            if isinstance(leaf.recorder, Follower):
                 return True
             leaf = leaf.current()  # type: ignore[attr-defined]
             leaf = getattr(leaf, "array", leaf)  # of one that stands for a batch

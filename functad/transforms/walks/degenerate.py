@@ -19,7 +19,8 @@ from functad.expressions.records import inputs_of
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.primitives.operands import absent, innermost, is_traced
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import REVERSE, Recorded, Recorder, new_input
+from functad.tracing.traces.base import Recorded, new_input
+from functad.tracing.traces.concrete import ReverseRecorder
 from functad.transforms.walks.reverse import pull_back, pull_record
 from functad.trees.structure import flatten
 
@@ -79,7 +80,7 @@ def check_losses(
 
 def _cotangents(equations: Sequence[Any], index: int, specs: Any, outputs: Collection[int], push: Callable[..., Any]) -> Any:
     """Yield for each result the cotangents of what one record made, pulled back from a weighted sum of its elements."""
-    recorder = Recorder(REVERSE, "jvp", equations[index][0].primitive)
+    recorder = ReverseRecorder("jvp", equations[index][0].primitive)
     made = [new_input(Tensor, recorder, np.zeros(shape, dtype)) for shape, dtype in specs]
     tangents = [*[None] * (index + 1 - len(made)), *made]
     push(equations, tangents, outputs)

@@ -15,7 +15,8 @@ from functad.primitives.indexing.write import ADD_TO, is_alone, put
 from functad.primitives.operands import innermost, zeros_for
 from functad.primitives.safe import has_nan
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import REVERSE, Recorded, Recorder, new_input
+from functad.tracing.traces.base import Recorded, Recorder, new_input
+from functad.tracing.traces.concrete import ReverseRecorder
 from functad.transforms.walks.degenerate import check_losses, loss_at
 from functad.transforms.walks.observed import Observer, observed_forward
 from functad.transforms.walks.reverse import pull_back, pull_record, seeded
@@ -243,7 +244,7 @@ def push_rules(plan: Plan, ts: Sequence[Any], saved: Any) -> Any:
 def push_transposed(plan: Plan, ts: Sequence[Any], saved: Any, specs: Any) -> Any:
     """Return the JVP as the transpose of the VJP, which is linear in its cotangent: `J t = (g -> g^T J)^T t`."""
     multiple = plan.primitive.multiple
-    recorder = Recorder(REVERSE, "jvp", plan.primitive)
+    recorder = ReverseRecorder("jvp", plan.primitive)
     like = innermost(next(t for t in ts if t is not None))
     zeros = [zeros_for(shape, dtype, like) for shape, dtype in (specs if multiple else (specs,))]
     gs = [new_input(Tensor, recorder, zero) for zero in zeros]

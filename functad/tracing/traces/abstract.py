@@ -1,0 +1,85 @@
+"""Traces without values: of a Tensor only shape and dtype are known, and the list holds whole equations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functad.errors import AbstractValueError
+from functad.expressions.expressions import Constant, Equation
+from functad.expressions.spec import ArraySpec, spec_of
+from functad.places import here
+from functad.primitives.elementwise.conversion import COPY
+from functad.primitives.entry import Primitive
+from functad.tracing.constants import with_arrays
+from functad.tracing.conversions import abstract_cure, asked
+from functad.tracing.layouts import note_result
+from functad.tracing.tensor import Tensor
+from functad.tracing.traces.base import ABSTRACT, Recorded, Recorder, append_record, append_results, new_input
+from functad.tracing.views import clone
+
+_ndarray = np.ndarray
+
+
+class AbstractRecorder(Recorder):
+    """A trace without values; shape rules give the results.
+
+    Attributes:
+        specs: the spec of each slot.
+    """
+
+    mode = ABSTRACT
+
+    def __init__(self, transform: str, function: object) -> None:
+        super().__init__(transform, function)
+        self.specs: list[ArraySpec] = []
+
+    def enter(self, spec: ArraySpec) -> Any:
+        """Add an input and return its Tensor."""
+        self.specs.append(spec)
+        return new_input(Tensor, self, spec)
+
+    def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """Record a call: every input is kept, and the shape rule gives the result."""
+        known: list[Any] = []
+        inputs: list[int | Constant] = []
+        for a in arrays:
+            if isinstance(a, Recorded) and a.recorder is self:
+                known.append(a.value)
+                inputs.append(a.slot)
+            else:
+                known.append(spec_of(a) if isinstance(a, Recorded) else a)
+                inputs.append(
+                    Constant(a.copy("K") if issubclass(type(a), _ndarray) else clone(a) if isinstance(a, Recorded) else a)
+                )
+        out = primitive.spec(*known, **params)
+        results = out if primitive.multiple else (out,)
+        first = len(self.equations)
+        kept = {name: with_arrays(value, np.copy) for name, value in params.items()}
+        equation = Equation(primitive, tuple(inputs), kept, tuple(range(first, first + len(results))))
+        self.specs.extend(results)
+        if primitive.multiple:
+            made = append_results(Tensor, self, out, equation)
+            for tensor in made:
+                note_result(tensor, primitive, arrays, params)
+            return made
+        tensor = append_record(Tensor, self, out, equation)
+        if primitive.views or len(out.shape) > 1:  # what has one axis has one order
+            note_result(tensor, primitive, arrays, params)
+        return tensor
+
+    def buffer(self, value: Any) -> Any:
+        """Record a constant as a copy, so that Tensors can be written into it."""
+        return self.process(COPY, (value,), {})
+
+    def concrete_value(self, tensor: Recorded, wanted: str) -> Any:
+        """Refuse: there are no values.
+
+        Raises:
+            AbstractValueError: always.
+        """
+        raise AbstractValueError(
+            f"{asked(wanted)} of a Tensor of which only {spec_of(tensor)} is known, at {here()}: an abstract trace "
+            f"has no values. {abstract_cure(wanted)}"
+        )
