@@ -70,9 +70,18 @@ class Control(SolverPrimitive):
         def batch_all(primitive: Any, size: int, values: Any, batched: Any, params: Any) -> tuple[Any, ...]:
             return tuple(batch(values, batched, size, params))
 
-        super().__init__(compute, name=name, compute=run, pull=pull_all, push=push_all, spec=specs, doc=doc, batch=batch_all)
-        self.lists = lists
-        self.selects = True  # a branch may not be taken, or a step frozen: zeros among its cotangents must stay zeros
+        super().__init__(
+            compute,
+            name=name,
+            compute=run,
+            pull=pull_all,
+            push=push_all,
+            spec=specs,
+            doc=doc,
+            batch=batch_all,
+            lists=lists,
+            selects=True,  # a branch may not be taken, or a step frozen: zeros among its cotangents must stay zeros
+        )
 
     def __call__(self, *arrays: Any, **params: Any) -> Any:
         """Run the lists where values are known; stand as one equation where they are not."""

@@ -260,9 +260,9 @@ LINEAR_SOLVE = SolverPrimitive(
     spec=lambda *specs, system: system.sides[1],
     doc="the solution of J u = b, where J is the Jacobian of a function",
     batch=_batch,
+    linear_by=lambda params: range(len(params["system"].sides[0])),
 )
 """`u = J^-1 b`: its arguments are the leaves of `b`, and what of the point of its system is `LIVE`."""
-LINEAR_SOLVE.linear_by = lambda params: range(len(params["system"].sides[0]))
 
 
 def _size(specs: Sequence[ArraySpec]) -> int:

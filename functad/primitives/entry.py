@@ -67,6 +67,14 @@ class Entry:
     """
 
     status = "entry"
+    function: Any
+    front: Callable[..., Any]
+    name: str
+    doc: str
+    samples: Samples | None
+    value_dependent: bool
+    in_place: bool
+    creates: bool
 
     def __init__(
         self,
@@ -80,14 +88,11 @@ class Entry:
         in_place: bool = False,
         creates: bool = False,
     ) -> None:
-        self.function = function
-        self.front = front
-        self.name: str = name or function.__name__
-        self.doc = doc
-        self.samples = samples
-        self.value_dependent = value_dependent
-        self.in_place = in_place
-        self.creates = creates
+        vars(self).update(function=function, front=front, name=name or function.__name__, doc=doc, samples=samples)
+        vars(self).update(value_dependent=value_dependent, in_place=in_place, creates=creates)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{self!r} is whole: its {name} is an argument of the call that makes it")
 
     def __repr__(self) -> str:
         return f"<{self.status} {self.name}>"
@@ -306,6 +311,13 @@ class Primitive(Entry):
     """
 
     status = "primitive"
+    kind: str
+    names: tuple[str, ...]
+    compute: Callable[..., Any]
+    vjps: tuple[Rule | UnknownRule | None, ...]
+    partial: bool
+    reverse_plans: Plans
+    forward_plans: Plans
     jvps: tuple[Rule | UnknownRule | None, ...] | None = None
     joint: bool = False
     spec: Callable[..., Any]
@@ -353,16 +365,10 @@ class Primitive(Entry):
         super().__init__(
             function, front=front or self.__call__, doc=doc, samples=samples, name=name, value_dependent=value_dependent
         )
-        self.kind = kind
-        self.names = tuple(names)
-        self.compute = compute
-        self.vjps = vjps
-        self.partial = any(isinstance(rule, UnknownRule) for rule in vjps)
-        self.reverse_plans, self.forward_plans = Plans(), Plans()
-        self.spec = self.spec_by_stand_in
+        partial = any(isinstance(rule, UnknownRule) for rule in vjps)
+        vars(self).update(kind=kind, names=tuple(names), compute=compute, vjps=vjps, partial=partial)
+        vars(self).update(reverse_plans=Plans(), forward_plans=Plans(), spec=self.spec_by_stand_in)
         vars(self).update({trait: value for trait, value in traits.items() if value is not None})
-        if self.gather:
-            self.selects = True
         if internal:
             INTERNAL.append(self)
         elif registered:
@@ -423,12 +429,13 @@ class Composite(Entry):
     """A function written out in terms of primitives; its derivatives follow."""
 
     status = "composite"
+    complex: bool
 
     def __init__(
         self, function: Any, body: Callable[..., Any], *, doc: str, samples: Samples, complex: bool = True, **given: Any
     ) -> None:
         super().__init__(function, front=body, doc=doc, samples=samples, **given)
-        self.complex = complex
+        vars(self).update(complex=complex)
         ENTRIES[function] = self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

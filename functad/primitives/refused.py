@@ -25,11 +25,12 @@ class Refused(Entry):
     """
 
     status = "refused"
+    why: str
+    instead: str
 
     def __init__(self, function: Any, *, why: str, instead: str, samples: Samples, name: str | None = None) -> None:
         super().__init__(function, front=self.__call__, doc=f"{why} {instead}", samples=samples, name=name)
-        self.why = why
-        self.instead = instead
+        vars(self).update(why=why, instead=instead)
         ENTRIES[function] = self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

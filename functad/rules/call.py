@@ -56,6 +56,7 @@ class OneCall(Primitive):
     """
 
     rules: Rules | None = None
+    __setattr__ = object.__setattr__  # type: ignore[assignment] # the entry of one call carries what is known of that call
 
     def __init__(
         self,

@@ -47,8 +47,8 @@ _NAME = elementwise(
     samples=lambda array: [((array(3),), {"name": "h"})],
     spec=lambda x, *, name: x,
     internal=True,
+    name="checkpoint_name",
 )
-_NAME.name = "checkpoint_name"
 
 
 def checkpoint_name(x: Any, name: str) -> Any:

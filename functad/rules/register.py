@@ -172,6 +172,7 @@ def primitive(
     if kind == "general" and not joint:
         rules = tuple([None if r is None else _checked(r, n, own) for r, n in zip(rules, named, strict=True)])
     compute = f if isinstance(f, np.ufunc) else _on_copies(_caller(f, named))
+    made = RegisteredFunction(f, named, lambda arrays, params: entry(*arrays, **params), own)
     entry = Primitive(
         f,
         kind=kind,
@@ -188,11 +189,9 @@ def primitive(
         broadcasts=kind == "elementwise",
         complex=complex,
         registered=isinstance(f, np.ufunc),
+        batch=None if batch is None else _batch(batch),
+        owner=made,
     )
-    if batch is not None:
-        entry.batch = _batch(batch)  # type: ignore[attr-defined, unused-ignore]
-    made = RegisteredFunction(f, named, lambda arrays, params: entry(*arrays, **params), own)
-    entry.owner = made
     made.entry = entry
     return made
 

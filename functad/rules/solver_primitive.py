@@ -33,6 +33,7 @@ class SolverPrimitive(Primitive):
         spec: Callable[..., Any],
         doc: str,
         batch: Batch = one_by_one,
+        **traits: Any,
     ) -> None:
         super().__init__(
             function,
@@ -47,9 +48,10 @@ class SolverPrimitive(Primitive):
             doc=doc,
             samples=None,
             registered=False,
+            forward_plans=_ForwardPlans(self, push),
+            batch=batch,
+            **traits,
         )
-        self.forward_plans = _ForwardPlans(self, push)
-        self.batch = batch
 
 
 class _ForwardPlans(Plans):

@@ -22,8 +22,8 @@ _STOP = constant(
     spec=lambda x: x,
     internal=True,
     doc="the value; the derivative is cut",
+    batch=elementwise,
 )
-_STOP.batch = elementwise
 
 
 def stop_gradient(x: Any) -> Any:

@@ -279,9 +279,9 @@ def test_a_wrong_rule_is_found(function, monkeypatch):
     entry = ENTRIES[function]
     rules = tuple(None if rule is None else _scaled(rule) for rule in entry.vjps)
     known = list(entry.reverse_plans)
-    monkeypatch.setattr(entry, "vjps", rules)
-    monkeypatch.setattr(entry, "reverse_plans", {})
-    monkeypatch.setattr(entry, "forward_plans", {})
+    monkeypatch.setitem(vars(entry), "vjps", rules)
+    monkeypatch.setitem(vars(entry), "reverse_plans", {})
+    monkeypatch.setitem(vars(entry), "forward_plans", {})
     monkeypatch.delitem(entry.__dict__, "unary_plan", raising=False)
     for active in known:  # some short ways look them up without making them
         entry.reverse_plan(active)

@@ -113,6 +113,7 @@ GETITEM = linear(
     samples=_getitem_samples,
     name="getitem",
     gather=True,
+    selects=True,
     internal=True,
     doc="d(x[i]) = dx[i]; the cotangents of an element that is read repeatedly add up",
     views=lambda params: "always" if is_basic(params["index"]) else "",

@@ -1,0 +1,32 @@
+"""An entry is whole when it is made: nothing is put onto it later, and it says what it does not know."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from functad.primitives.entry import ENTRIES, Entry
+from functad.primitives.kinds import linear
+from functad.testing import every_entry
+
+
+@pytest.mark.parametrize("kind", sorted({type(entry) for entry in every_entry()}, key=lambda kind: kind.__name__))
+def test_entries_refuse_assignment(kind: type[Entry]) -> None:
+    entry = next(entry for entry in every_entry() if type(entry) is kind)
+    before = dict(vars(entry))
+    for name in ("front", "batch", "views", "selects", "something_else"):
+        with pytest.raises(AttributeError, match=f"{name} is an argument of the call that makes it"):
+            setattr(entry, name, None)
+    assert vars(entry) == before
+
+
+def test_caches_of_an_entry_are_filled() -> None:
+    entry: Any = ENTRIES[np.sin]
+    assert entry.unary_plan is entry.reverse_plan((0,)) is entry.reverse_plans[(0,)]
+
+
+def test_unknown_traits_are_refused() -> None:
+    with pytest.raises(TypeError, match="a primitive has no viewz"):
+        linear(np.sin, lambda g: g, doc="", samples=None, viewz="always")
