@@ -55,6 +55,7 @@ class Dependence(Recorder):
     """
 
     mode = REVERSE
+    sees_inside = True
 
     def __init__(self, transform: str, function: object, *, second: bool) -> None:
         super().__init__(transform, function)

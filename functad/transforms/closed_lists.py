@@ -75,6 +75,7 @@ class Noting(Recorder):
     """
 
     mode = REVERSE
+    sees_inside = True
 
     def __init__(
         self,

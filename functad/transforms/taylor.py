@@ -60,6 +60,7 @@ class SeriesRecorder(Recorder):
     """
 
     mode = FORWARD
+    sees_inside = True
 
     def __init__(self, transform: str, function: object, order: int) -> None:
         super().__init__(transform, function)

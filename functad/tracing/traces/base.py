@@ -65,6 +65,9 @@ class Recorder:
     batches: ClassVar[bool] = False
     """It is that of a batch, and has a short way for elementwise operations."""
 
+    sees_inside: ClassVar[bool] = False
+    """It is to see what a function with rules of its own does, and not one operation in its place."""
+
     place: tuple[CodeType | None, int] | None = None
     """In the trace of a batch, during a backward walk: the user's line that asked for it, and so made what the walk makes."""
 

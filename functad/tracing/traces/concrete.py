@@ -9,8 +9,8 @@ work for the cycle collector.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -42,6 +42,9 @@ _ndarray = np.ndarray
 
 class ConcreteRecorder(Recorder):
     """A trace on values: an operation is computed one level lower, and recorded if a derivative flows through it."""
+
+    record_of: ClassVar[Callable[..., tuple[Any, ...]]]
+    """Returns the record of a call."""
 
     def __init__(self, transform: str, function: object) -> None:
         Recorder.__init__(self, transform, function)
@@ -142,7 +145,8 @@ class ConcreteRecorder(Recorder):
             params: its parameters.
             out: the result, one level lower.
         """
-        raise NotImplementedError
+        equation = self.record_of(self, primitive, arrays, values, active, params, out)
+        return (append_results if primitive.multiple else append_record)(Tensor, self, out, equation)
 
     def underived(self, primitive: Primitive, arrays: Sequence[Any], params: dict[str, Any], out: Any) -> Any:
         """Return what a call gives that no derivative flows through: its value."""
@@ -171,25 +175,6 @@ class ConcreteRecorder(Recorder):
         return not depends_on_inputs(tensor)
 
 
-class ReverseRecorder(ConcreteRecorder):
-    """A trace that cotangents are pulled back through."""
-
-    mode = REVERSE
-
-    def append(
-        self,
-        primitive: Primitive,
-        arrays: tuple[Any, ...],
-        values: Sequence[Any],
-        active: tuple[int, ...],
-        params: dict[str, Any],
-        out: Any,
-    ) -> Any:
-        """Append the record of a call whose result is known, and return the Tensor for it."""
-        equation = reverse_record(self, primitive, arrays, values, active, params, out)
-        return (append_results if primitive.multiple else append_record)(Tensor, self, out, equation)
-
-
 def reverse_record(
     recorder: Recorder,
     primitive: Primitive,
@@ -210,6 +195,35 @@ def reverse_record(
     return plan, slots, saved, specs
 
 
+def forward_record(
+    recorder: Any,
+    primitive: Primitive,
+    arrays: tuple[Any, ...],
+    values: Sequence[Any],
+    active: tuple[int, ...],
+    params: dict[str, Any],
+    out: Any,
+) -> tuple[Any, ...]:
+    """Return the record of a call that tangents are pushed through; the arguments are those of `append`."""
+    slots = arrays[active[0]].slot if len(active) == 1 else tuple([arrays[i].slot for i in active])
+    forward = forward_plan(primitive, active)
+    plan = forward or primitive.reverse_plan(active)
+    values, params = held_call(arrays, values, params, plan, recorder)
+    saved = plan.pick(values, out, params)
+    results = out if primitive.multiple else (out,)
+    if not PLAIN.issuperset(map(type, results)):
+        recorder.nested = True
+    shapes = tuple([(shape_of(value), dtype_of(value)) for value in results])
+    return plan, slots, saved, (shapes if primitive.multiple else shapes[0], forward is None)
+
+
+class ReverseRecorder(ConcreteRecorder):
+    """A trace that cotangents are pulled back through."""
+
+    mode = REVERSE
+    record_of = staticmethod(reverse_record)
+
+
 class ForwardRecorder(ConcreteRecorder):
     """A trace that tangents are pushed through.
 
@@ -218,34 +232,13 @@ class ForwardRecorder(ConcreteRecorder):
     """
 
     mode = FORWARD
+    record_of = staticmethod(forward_record)
     nested = False
 
     def unary_plan(self, primitive: Primitive) -> Plan | None:
         """The plan of a call of one array whose tangent `Plan.pushes` finds; `None` if there is none."""
         plan = primitive.unary_plan
         return plan if plan is not None and plan.pushes is not None else None
-
-    def append(
-        self,
-        primitive: Primitive,
-        arrays: tuple[Any, ...],
-        values: Sequence[Any],
-        active: tuple[int, ...],
-        params: dict[str, Any],
-        out: Any,
-    ) -> Any:
-        """Append the record of a call whose result is known, and return the Tensor for it."""
-        slots = arrays[active[0]].slot if len(active) == 1 else tuple([arrays[i].slot for i in active])
-        forward = forward_plan(primitive, active)
-        plan = forward or primitive.reverse_plan(active)
-        values, params = held_call(arrays, values, params, plan, self)
-        saved = plan.pick(values, out, params)
-        results = out if primitive.multiple else (out,)
-        if not PLAIN.issuperset(map(type, results)):
-            self.nested = True
-        shapes = tuple([(shape_of(value), dtype_of(value)) for value in results])
-        equation = plan, slots, saved, (shapes if primitive.multiple else shapes[0], forward is None)
-        return (append_results if primitive.multiple else append_record)(Tensor, self, out, equation)
 
 
 def _written(primitive: Primitive, root: Any, v: Any, path: Any, index: Any) -> Any:

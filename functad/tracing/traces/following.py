@@ -67,6 +67,7 @@ class Follower(Recorder):
     """
 
     mode = REVERSE
+    sees_inside = True
 
     def __init__(self, function: object) -> None:
         super().__init__("explain", function)
@@ -222,10 +223,10 @@ class Followed(Tensor):
 
 
 def explained(leaves: Iterable[Any]) -> bool:
-    """Say whether `explain` follows one of some values: it is to see what a function does, not one operation in its place."""
+    """Say whether a trace that `sees_inside` of functions, as that of `explain` does, follows one of some values."""
     for leaf in leaves:
         while isinstance(leaf, Recorded):
-            if isinstance(leaf.recorder, Follower):
+            if leaf.recorder.sees_inside:
                 return True
             leaf = leaf.current()  # type: ignore[attr-defined]
             leaf = getattr(leaf, "array", leaf)  # of one that stands for a batch
