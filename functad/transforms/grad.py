@@ -55,7 +55,8 @@ def value_and_grad(
     `g[i] = d f(x) / d x[i]`.
 
     Args:
-        f, argnums, argnames, has_aux, holomorphic, allow_int, warn_unconnected: as for `grad`.
+        f: the function; without it a decorator is returned.
+        argnums, argnames, has_aux, holomorphic, allow_int, warn_unconnected: as for `grad`.
 
     Returns:
         A function with the signature of `f` that returns `(value, gradient)`, or `((value, aux), gradient)`.

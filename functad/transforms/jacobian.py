@@ -100,7 +100,8 @@ def jacrev(
     It is `jacobian` with `mode="reverse"`: it costs a backward pass for each element of the result.
 
     Args:
-        f, argnums, argnames, has_aux, holomorphic, allow_int, warn_unconnected: as for `jacobian`.
+        f: the function; without it a decorator is returned.
+        argnums, argnames, has_aux, holomorphic, allow_int, warn_unconnected: as for `jacobian`.
         chunk_size: so many rows, at most, are computed at a time; by default as many as take some 100 MB.
 
     Returns:
@@ -134,7 +135,8 @@ def jacfwd(
     It is `jacobian` with `mode="forward"`: it costs a forward pass for each element of the arguments.
 
     Args:
-        f, argnums, argnames, has_aux, holomorphic, allow_int, warn_unconnected: as for `jacobian`.
+        f: the function; without it a decorator is returned.
+        argnums, argnames, has_aux, holomorphic, allow_int, warn_unconnected: as for `jacobian`.
         chunk_size: so many columns, at most, are computed at a time; by default as many as take some 100 MB.
 
     Returns:
@@ -169,7 +171,8 @@ def value_and_jacobian(
     `J[i, j] = d f(x)[i] / d x[j]`, as `jacobian` gives it.
 
     Args:
-        f, argnums, argnames, has_aux, holomorphic, allow_int, warn_unconnected, mode, chunk_size: as for `jacobian`.
+        f: the function; without it a decorator is returned.
+        argnums, argnames, has_aux, holomorphic, allow_int, warn_unconnected, mode, chunk_size: as for `jacobian`.
 
     Returns:
         A function with the signature of `f` that returns `(value, jacobian)`, or `((value, aux), jacobian)`.

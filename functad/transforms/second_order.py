@@ -89,7 +89,8 @@ def value_grad_and_hessian(
     `g[i] = d f(x) / d x[i]` and `H[i, j] = d^2 f(x) / d x[i] d x[j]`, as `grad` and `hessian` give them.
 
     Args:
-        f, argnums, argnames, has_aux, holomorphic, chunk_size: as for `hessian`.
+        f: the function; without it a decorator is returned.
+        argnums, argnames, has_aux, holomorphic, chunk_size: as for `hessian`.
 
     Returns:
         A function with the signature of `f` that returns `(value, gradient, hessian)`, or `((value, aux), gradient, hessian)`,
