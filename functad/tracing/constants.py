@@ -44,7 +44,7 @@ TRUST: ContextVar[bool] = ContextVar("trust", default=False)
 
 
 def held(a: Any, recorder: Any) -> Any:
-    """Return what a record keeps of an array that belongs to the user."""
+    """Return a copy of a small array of the user for a record to keep; of a large one the array itself, sealed."""
     if a.nbytes <= SMALL or recorder.lasting:
         return a if a.base is None and not a.flags.writeable else a.copy("K")
     _seal(a, recorder, constant=True)
@@ -52,7 +52,7 @@ def held(a: Any, recorder: Any) -> Any:
 
 
 def held_input(a: Any, recorder: Any) -> Any:
-    """Return what stands for an array that is differentiated, while the function runs."""
+    """Return the array that stands for a differentiated one while the function runs: a copy, or the array itself, sealed."""
     if a.nbytes <= _COPIED and a.flags.forc and type(a) is _ndarray:
         own = a.copy("K")
         if not TRUST.get():
@@ -172,7 +172,7 @@ def _sums(a: Any) -> list[bytes]:
 
 
 def _memory(a: Any) -> Any:
-    """Return what an array holds as one without gaps: its own memory as it lies there if it has none, else a copy."""
+    """Return the elements of an array as an array without gaps: its own memory as it lies there if it has none, else a copy."""
     a = a if type(a) is _ndarray else a.view(_ndarray)
     flags = a.flags
     if flags.forc:

@@ -104,12 +104,12 @@ _CONTROL = {
 
 
 def asked(wanted: str) -> str:
-    """Return what is asked of a Tensor as a message names it: `bool()` for `bool`; sentences as they are."""
+    """Name in a message the value that is asked of a Tensor: `bool()` for `bool`; sentences as they are."""
     return wanted if wanted[0].isupper() or wanted.endswith("()") else f"{wanted}()"
 
 
 def abstract_cure(wanted: str) -> str:
-    """Return what to write where a value is asked for that an abstract trace does not have."""
+    """Return the cure where a value is asked for that an abstract trace does not have."""
     return _CONTROL.get(wanted.removesuffix("()"), _CONTROL["bool"])
 
 
@@ -120,7 +120,7 @@ _BATCHED = {
 
 
 def batch_cure(wanted: str) -> str:
-    """Return what to write where a value is asked for of which each example of a batch has its own."""
+    """Return the cure where a value is asked for of which each example of a batch has its own."""
     if wanted in _BATCHED:
         return _BATCHED[wanted]
     if wanted.startswith("np."):
@@ -304,7 +304,7 @@ def _caller() -> FrameType | None:
 
 
 def instead_of(function: Any) -> str:
-    """Return what to write instead of a function that has no entry."""
+    """Return the cure for a function that has no entry."""
     import difflib  # noqa: PLC0415 - only an error needs it, and it is slow to import
 
     from functad.primitives.scipy_special.python_functions import FORMULAS  # noqa: PLC0415 - likewise

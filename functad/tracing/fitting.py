@@ -17,7 +17,7 @@ _FLOAT64 = np.dtype(np.float64)
 
 
 def specs_for(mode: str, primitive: Primitive, values: Sequence[Any], active: tuple[int, ...], out: Any) -> Any:
-    """Return what a record that a short way makes says of shapes and dtypes: what derivatives must be brought to.
+    """Return the shapes and dtypes to which derivatives must be brought, for a record that a short way makes.
 
     In a forward trace that is the spec of the result, and `None` where other records say whether the VJP is to be transposed:
     the tangent is found by `Plan.pushes`.
@@ -28,7 +28,7 @@ def specs_for(mode: str, primitive: Primitive, values: Sequence[Any], active: tu
 
 
 def specs_beside(mode: str, primitive: Primitive, values: Sequence[Any], active: tuple[int, ...], out: Any) -> Any:
-    """Return what `specs_for` does for an elementwise primitive: in 40 % of the time where arrays are of one dtype."""
+    """As `specs_for`, for an elementwise primitive: in 40 % of the time where arrays are of one dtype."""
     if mode == "reverse" and type(out) is _ndarray:
         shape, dtype = out.shape, out.dtype
         first = values[active[0]]

@@ -43,7 +43,7 @@ Method = Callable[..., Any]
 
 
 def _front(function: Any) -> Method:
-    """Return what is called in place of a NumPy function.
+    """Return the function that is called in place of a NumPy function.
 
     Raises:
         UnsupportedError: the function has no entry.

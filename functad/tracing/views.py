@@ -77,7 +77,7 @@ class Memory:
 
 
 def memory_of(root: Any) -> Memory:
-    """Return what a root knows of its memory."""
+    """Return the notes of a root on its memory; they are made if there are none yet."""
     memory: Memory | None = getattr(root, "memory", None)
     if memory is None:
         memory = root.memory = Memory()

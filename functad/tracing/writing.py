@@ -147,7 +147,7 @@ def _promote(root: Any, recorder: Recorder) -> None:
 
 
 def buffer_after(model: Any, value: Any) -> Any:
-    """Return what `np.zeros_like` and others made after the model of a Tensor, as `buffer_like`: it lies as the model does."""
+    """Make a buffer of what `np.zeros_like` and others made after the model of a Tensor: it lies as the model does."""
     if model.recorder is STALE:
         refresh(model)
     unknown = value.ndim > 1 and isinstance(innermost(model), ArraySpec) and not in_c_order(model)

@@ -95,7 +95,7 @@ class Recorder:
         self.function = function
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """Return what a call of a primitive gives in this trace; at least one of the arrays is a Tensor of it."""
+        """Compute and record a call of a primitive in this trace; at least one of the arrays is a Tensor of it."""
         raise NotImplementedError
 
     def assigned(self, tensor: Recorded, what: str) -> None:
@@ -116,7 +116,7 @@ class Recorder:
         self.seals = {}
 
     def wake(self, tensor: Recorded) -> Any:
-        """Return what a Tensor stands for in the traces that record now: itself, in all traces that are awake."""
+        """Resolve a Tensor to its value in the traces that record now: to itself, in all traces that are awake."""
         return tensor
 
     def leave(self, tensor: Recorded) -> Any:
@@ -223,7 +223,7 @@ def record(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]
 
 
 def awake(value: Any) -> Any:
-    """Return what a Tensor stands for in the traces that record now: a Tensor of one of them, or a plain value."""
+    """Resolve a Tensor to its value in the traces that record now: a Tensor of one of them, or a plain value."""
     while isinstance(value, Recorded) and (woken := value.recorder.wake(value)) is not value:
         value = woken
     return value

@@ -55,7 +55,7 @@ _new_spec = object.__new__  # one is made for each operation, in half the time o
 
 
 def lowest(value: Any) -> Any:
-    """Return what a Tensor holds below all traces: of one that stands for a batch, the array of all examples, with the axes of
+    """Fetch the value of a Tensor below all traces: of one that stands for a batch, the array of all examples, with the axes of
     all batches in front; of an abstract one, its spec.
     """
     while isinstance(value, Tensor):

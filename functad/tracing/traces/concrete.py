@@ -149,7 +149,7 @@ class ConcreteRecorder(Recorder):
         return (append_results if primitive.multiple else append_record)(Tensor, self, out, equation)
 
     def underived(self, primitive: Primitive, arrays: Sequence[Any], params: dict[str, Any], out: Any) -> Any:
-        """Return what a call gives that no derivative flows through: its value."""
+        """Give the result of a call through which no derivative flows: its value."""
         return out
 
     def write(self, primitive: Primitive, root: Any, v: Any, params: dict[str, Any]) -> Any:
