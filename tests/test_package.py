@@ -1,6 +1,8 @@
 """The package as a whole: what it imports, how fast, in which direction, and what its public names promise."""
 
 import ast
+import collections
+import graphlib
 import inspect
 import os
 import re
@@ -57,6 +59,7 @@ LAYERS = (
     "functad.__main__",
 )
 LONGEST_FILE = 450
+LARGEST_FOLDER = 24
 IMPORT_BUDGET = 0.030
 NUMPY_IMPORT = 0.1
 VAGUE = {"core", "utils", "util", "misc", "helpers", "helper", "common"}
@@ -163,6 +166,30 @@ def test_imports_point_one_way(path):
     own = layer(dotted(path))
     wrong = [f"line {line}: {LAYERS[own]} imports {name}" for line, name in imports(path) if layer(name) > own]
     assert not wrong
+
+
+def test_no_modules_import_one_another_in_a_circle():
+    """Imports for types alone and those inside functions count too."""
+    known = set(map(dotted, SOURCES))
+    graph = {dotted(path): {name for _, name in imports(path) if name in known} - {dotted(path), "functad"} for path in SOURCES}
+    list(graphlib.TopologicalSorter(graph).static_order())  # raises CycleError, which names the circle
+
+
+def test_folders_are_not_crowded():
+    counts = collections.Counter(path.parent for path in SOURCES)
+    assert [folder for folder, count in counts.items() if count > LARGEST_FOLDER] == []
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=dotted)
+def test_docstrings_say_what_is_done(path):
+    """`Return what ...` leaves the thing without a name."""
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    vague = [
+        node.name
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, kinds) and (ast.get_docstring(node) or "").startswith("Return what")
+    ]
+    assert not vague
 
 
 def test_backends_are_imported_by_jit_alone():
