@@ -3,7 +3,7 @@
 A kink is told from a bend by its scale: one-sided differences of a smooth function differ by the step times its second
 derivative, so twice as much for twice the step; at a kink they differ by the same for every step. A kink near the point, or a
 function that varies within the step, shows in central differences that depend on the step; then smaller steps are tried.
-Steps of two sizes must agree: stairs that are climbed by many steps at a time look like a slope.
+Stairs that are climbed by many steps at a time look like a slope, but not with steps of another size.
 """
 
 from __future__ import annotations
@@ -45,13 +45,16 @@ class Measured:
     smooth: Any
 
 
-def measure(function: Function, primals: Sequence[Any], direction: Sequence[Any], *, real_bytes: int = 8) -> list[Measured]:
+def measure(
+    function: Function, primals: Sequence[Any], direction: Sequence[Any], *, real_bytes: int = 8, twice: bool = False
+) -> list[Measured]:
     """Return the derivative of each result of a function in a direction.
 
     Args:
         function: takes arrays, returns a sequence of inexact arrays.
         primals: the point, in double precision.
         direction: an array like each of the primals, with elements of size 1.
+        twice: trust only what steps of two sizes agree on, and no third contradicts.
         real_bytes: of the real numbers with which `function` computes, if it rounds in between: 8 or 4.
 
     Example:
@@ -67,12 +70,13 @@ def measure(function: Function, primals: Sequence[Any], direction: Sequence[Any]
         sizes = [y.dtype.itemsize // (2 if y.dtype.kind == "c" else 1) for y in here]
         real_bytes = 4 if min([real_bytes, *sizes]) <= 4 else 8
         steps = STEPS[real_bytes]
-        best = [_differences(function, primals, direction, here, step, real_bytes) for step in steps[:2]]
-        for step in steps[2:]:
-            if all(bool(np.all(m.smooth)) for column in best[-2:] for m in column):
+        first = 2 if twice else 1
+        best = [_differences(function, primals, direction, here, step, real_bytes) for step in steps[:first]]
+        for step in steps[first:]:
+            if all(bool(np.all(m.smooth)) for column in best[-first:] for m in column):
                 break
             best.append(_differences(function, primals, direction, here, step, real_bytes))
-        found = [_best(column) for column in zip(*best, strict=True)]
+        found = [_best(column, twice) for column in zip(*best, strict=True)]
         return found if real_bytes == 4 else _sharpened(function, primals, direction, found)
 
 
@@ -107,8 +111,8 @@ def _measured(ahead: Any, behind: Any, far_ahead: Any, far_behind: Any, here: An
     return Measured(derivative, uncertainty, known & ~kinked & (uncertainty <= allowed))
 
 
-def _best(tries: Sequence[Measured]) -> Measured:
-    """Return, element by element, the most certain of several measurements, where two can be trusted, and those agree."""
+def _best(tries: Sequence[Measured], twice: bool) -> Measured:
+    """Return, element by element, the most certain of several measurements, or only where two can be trusted and none contradicts."""
     best, agree, disagree = tries[0], *np.zeros((2, *tries[0].smooth.shape), bool)
     for other in tries[1:]:
         apart = np.abs(other.derivative - best.derivative) > best.uncertainty + other.uncertainty
@@ -120,7 +124,7 @@ def _best(tries: Sequence[Measured]) -> Measured:
             np.where(better, other.uncertainty, best.uncertainty),
             best.smooth | other.smooth,
         )
-    return replace(best, smooth=agree & ~disagree)
+    return replace(best, smooth=agree & ~disagree if twice else best.smooth)
 
 
 def _sharpened(function: Function, primals: Sequence[Any], direction: Sequence[Any], found: list[Measured]) -> list[Measured]:

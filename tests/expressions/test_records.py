@@ -8,7 +8,8 @@ import pytest
 import functad
 from functad.expressions.records import inputs_of, last_readers, mark_needed, mark_reached, marks_at, results_of
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import FORWARD, REVERSE, Recorder, new_input
+from functad.tracing.traces.base import FORWARD, REVERSE, new_input
+from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
 
 
 def several(x, y):
@@ -19,7 +20,7 @@ def several(x, y):
 
 
 def recorded(mode):
-    recorder = Recorder(mode, "test", several)
+    recorder = {REVERSE: ReverseRecorder, FORWARD: ForwardRecorder}[mode]("test", several)
     several(*[new_input(Tensor, recorder, a) for a in (np.diag([1.0, 2.0]), np.array([3.0, 4.0]))])
     return recorder.equations
 

@@ -341,7 +341,7 @@ def test_filling_a_number_does_nothing_as_in_numpy():
     def f(x):
         y = x * 3.0
         y.fill(5.0)
-        np.unstack(x[None] * y, axis=-1)[-1].fill(-1.0)
+        (x[None] * y)[-1].fill(-1.0)
         return y * x
 
     assert f(np.float64(2.0)) == 12.0

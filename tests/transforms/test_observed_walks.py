@@ -3,7 +3,8 @@
 import numpy as np
 
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import FORWARD, REVERSE, Recorder, new_input
+from functad.tracing.traces.base import FORWARD, REVERSE, new_input
+from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
 from functad.transforms.walks.forward import push_forward
 from functad.transforms.walks.reverse import pull_back
 
@@ -33,7 +34,7 @@ def f(x):
 
 
 def traced(mode):
-    recorder = Recorder(mode, "a test", f)
+    recorder = {REVERSE: ReverseRecorder, FORWARD: ForwardRecorder}[mode]("a test", f)
     out = f(new_input(Tensor, recorder, X))
     return recorder.equations, out.slot
 

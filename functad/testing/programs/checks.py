@@ -122,6 +122,7 @@ class Examination:
                 self.inputs,
                 self.direction,
                 real_bytes=4 if self.single else 8,
+                twice=True,
             )
         except (ValueError, TypeError, IndexError, ArithmeticError, AttributeError) as different:
             raise NothingToCompare from different  # nearby the program takes another way
