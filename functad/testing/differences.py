@@ -112,7 +112,7 @@ def _measured(ahead: Any, behind: Any, far_ahead: Any, far_behind: Any, here: An
 
 
 def _best(tries: Sequence[Measured], twice: bool) -> Measured:
-    """Return, element by element, the most certain of several measurements, or only where two can be trusted and none contradicts."""
+    """Return, element by element, the most certain of several measurements; `twice`, only where two agree and none differs."""
     best, agree, disagree = tries[0], *np.zeros((2, *tries[0].smooth.shape), bool)
     for other in tries[1:]:
         apart = np.abs(other.derivative - best.derivative) > best.uncertainty + other.uncertainty
