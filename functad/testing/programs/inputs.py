@@ -76,5 +76,5 @@ def _special(draft: Draft, value: Any, *, layouts: bool) -> str:
 def _large(draft: Draft, number: int) -> str:
     """Return the text of an input of a thousand elements or ten: memory is treated otherwise from some size on."""
     shape = draft.one([(9000,), (1100,), (90, 100), (40, 30), (8192,), (1024,), (3, 400), (2, 50, 90)])
-    text = f"np.sin(np.arange({math.prod(shape)}.0) + {number}).reshape({shape})"
+    text = f"np.sin(np.arange({math.prod(shape)}.0) + {number + 0.5}).reshape({shape})"
     return str(draft.one((*LAYOUTS[:4], LAYOUTS[0]))).format(text, shape)
