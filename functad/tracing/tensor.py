@@ -28,7 +28,7 @@ from functad.primitives.operands import (
     strong,
 )
 from functad.primitives.ufunc_methods import METHODS, call_with_keywords
-from functad.tracing import conversions, reducing  # noqa: F401 # the second enters short ways
+from functad.tracing import conversions, joining, reducing  # noqa: F401 # the last two enter short ways
 from functad.tracing.layouts import lies_in_c_order
 from functad.tracing.memory import ArrayMemory
 from functad.tracing.methods import ArrayMethods
