@@ -60,7 +60,7 @@ LAYERS = (
 )
 LONGEST_FILE = 450
 LARGEST_FOLDER = 24
-IMPORT_BUDGET = 0.040  # 0.030 is aimed at; it takes 0.028 to 0.038, as the machine has it, since there are rooms
+IMPORT_BUDGET = 0.030
 NUMPY_IMPORT = 0.1
 VAGUE = {"core", "utils", "util", "misc", "helpers", "helper", "common"}
 
@@ -153,8 +153,12 @@ between = time.perf_counter()
 import functad
 print(between - start, time.perf_counter() - between)
 """
-    rounds = [[float(part) for part in run(code, PYTHONPYCACHEPREFIX=str(tmp_path)).split()] for _ in range(12)]
-    numpy_alone, functad_more = map(min, zip(*rounds, strict=True))
+    rounds: list[list[float]] = []
+    while len(rounds) < 60:  # other work only ever adds to the least time, so the quietest of many rounds is looked for
+        rounds.append([float(part) for part in run(code, PYTHONPYCACHEPREFIX=str(tmp_path)).split()])
+        numpy_alone, functad_more = map(min, zip(*rounds, strict=True))
+        if len(rounds) >= 12 and functad_more <= IMPORT_BUDGET * max(1.0, numpy_alone / NUMPY_IMPORT):
+            break
     assert functad_more <= IMPORT_BUDGET * max(1.0, numpy_alone / NUMPY_IMPORT)
 
 
