@@ -7,9 +7,7 @@ user runs until the derivative is done. Where something does, as between the cal
 That holds of every array: operands, indices, masks, and what else stands among the parameters of an operation.
 
 The function may know its inputs by another name, and write into them. NumPy would go on with the new values, and the trace
-cannot: so that raises. Small inputs are compared with the copies that stand for them, larger ones are summed. The largest are
-the weights of networks, of which two sums take a fifth of the time of a gradient: of those, blocks that are spread over the
-whole array are compared, which tells whatever is done to an array as a whole.
+cannot: so that raises whatever the size. Small inputs are compared with the copies that stand for them, large ones are summed.
 
 An array that owns its memory and is read-only is taken at its word, if it is a constant, and neither copied nor summed. What
 was changed and changed back before the function returned is not seen, nor what exchanges only such words as stand in one sum.
@@ -37,12 +35,6 @@ SMALL = 1 << 13
 
 _COPIED = 1 << 16
 """So large may be the inputs that are copied and compared, which takes 7 us."""
-
-_LARGEST = 1 << 18
-"""Inputs of more bytes are looked at in places."""
-
-_BLOCK, _PLACES = 1 << 12, 32
-"""The bytes of such a place, and how many there are at least."""
 
 _PRIMES = (1021, 1019, 1013, 1009, 997)
 _ROWS = 37
@@ -133,14 +125,10 @@ def with_arrays(value: Any, keep: Callable[[Any], Any]) -> Any:
 
 def _seal(a: Any, recorder: Any, *, constant: bool) -> None:
     """Remember what a large array holds, and the user's line that runs now if it is a constant."""
-    known = recorder.seals.get(id(a))
-    if (known is not None and not (constant and type(known[1]) is bytes)) or TRUST.get():
-        return
-    if a.dtype.kind not in "biufc" or (constant and _is_at_its_word(a)):
+    if id(a) in recorder.seals or TRUST.get() or a.dtype.kind not in "biufc" or (constant and _is_at_its_word(a)):
         return
     frame = user_frame(_getframe(2)) if constant else None
-    kept = _sums(a) if constant or a.nbytes <= _LARGEST else _blocks(a)
-    recorder.seals[id(a)] = a, kept, None if frame is None else (frame.f_code, frame.f_lasti)
+    recorder.seals[id(a)] = a, _sums(a), None if frame is None else (frame.f_code, frame.f_lasti)
 
 
 def _is_at_its_word(a: Any) -> bool:
@@ -157,8 +145,8 @@ def _is_at_its_word(a: Any) -> bool:
 def broken_seal(recorder: Any) -> tuple[Any, tuple[CodeType, int] | None] | None:
     """Return an array that was overwritten after it was sealed, if there is one, and the line that used it first."""
     for a, kept, place in recorder.seals.values():
-        now = a.tobytes() if type(kept) is _ndarray else _blocks(a) if type(kept) is bytes else _sums(a)
-        if now != (kept.tobytes() if type(kept) is _ndarray else kept):
+        same = a.tobytes() == kept.tobytes() if type(kept) is _ndarray else _sums(a) == kept
+        if not same:
             return a, place
     return None
 
@@ -181,14 +169,6 @@ def _sums(a: Any) -> list[bytes]:
             found.append(_add_reduce(_ndarray(shape, _WORD, memory, start), 1).tobytes())
             start += 8 * shape[0] * shape[1] * columns
     return [*found, _ndarray((memory.nbytes - start,), _BYTE, memory, start).tobytes()]
-
-
-def _blocks(a: Any) -> bytes:
-    """Return blocks of what an array holds, from the first to the last, at equal distances."""
-    memory = _memory(a)
-    blocks = _ndarray((memory.nbytes // _BLOCK, _BLOCK), _BYTE, memory)
-    last = _ndarray((_BLOCK,), _BYTE, memory, memory.nbytes - _BLOCK)
-    return blocks[:: len(blocks) // _PLACES].tobytes() + last.tobytes()
 
 
 def _memory(a: Any) -> Any:

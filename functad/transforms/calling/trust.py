@@ -18,10 +18,9 @@ def trust_constants(trust: bool = True) -> Iterator[None]:
     """Let functad take your word that no function overwrites the arrays it was given, or the large ones that it uses.
 
     Outside, inputs and large constants are read once more when the function has returned, and `ConstantError` is raised if they
-    are not what they were when they were given, or first used; of inputs above 256 KiB, blocks at equal distances are read.
-    That takes up to a tenth of a gradient. Under this context manager they are not looked at, and a gradient is wrong without a
-    word if one of them was overwritten. Small arrays are copied all the same, and so are large ones where something stays open
-    after the function has returned.
+    are not what they were when they were given, or first used. That takes up to a fifth of a gradient. Under this context
+    manager they are not looked at, and a gradient is wrong without a word if one of them was overwritten. Small arrays are
+    copied all the same, and so are large ones where something stays open after the function has returned.
 
     It acts where functions are run: call `grad(f)(x)` inside, or decorate a function that does. Each thread and coroutine has
     its own setting. A constant that owns its memory and is read-only, by `a.flags.writeable = False`, is trusted without it.
