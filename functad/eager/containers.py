@@ -6,40 +6,27 @@ know an order too, are sorted by their keys.
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from functad.errors import InputError, StructureError
 from functad.places import here
-from functad.trees.structure import LEAF, LEAF_KINDS, Structure, _describe, _ordered, _split, _steps, difference
-
-_MAPPINGS = (dict, OrderedDict, defaultdict)
-
-
-def flatten(tree: Any) -> tuple[list[Any], Structure]:
-    """Return the leaves of a tree and its structure, with the keys of dicts in the order of the tree."""
-    leaves: list[Any] = []
-    return leaves, _flatten(tree, leaves)
-
-
-def _flatten(tree: Any, leaves: list[Any]) -> Structure:
-    parts = None if tree is None or type(tree) in LEAF_KINDS else _split(tree)
-    if parts is None:
-        if tree is None:
-            return Structure(type(None), None, (), 0)
-        leaves.append(tree)
-        return LEAF
-    kind, data, children = parts
-    if kind in _MAPPINGS:
-        data, children = (tuple(tree), data[1]), list(tree.values())
-    structures = tuple([_flatten(child, leaves) for child in children])
-    return Structure(kind, data, structures, sum([s.leaves for s in structures]))
+from functad.trees.structure import (
+    LEAF_KINDS,
+    MAPPINGS,
+    Structure,
+    _describe,
+    _ordered,
+    _split,
+    _steps,
+    difference,
+    flatten_as_inserted,
+)
 
 
 def mapped(function: Callable[[Any], Any], tree: Any) -> Any:
     """Return the tree whose leaves are `function` of those of a tree; its dicts keep the order of their keys."""
-    leaves, structure = flatten(tree)
+    leaves, structure = flatten_as_inserted(tree)
     return structure.unflatten([function(leaf) for leaf in leaves])
 
 
@@ -51,7 +38,7 @@ def sorted_places(structure: Structure, start: int = 0) -> list[int]:
     for child in structure.children:
         places.append(sorted_places(child, start))
         start += child.leaves
-    if structure.kind in _MAPPINGS:
+    if structure.kind in MAPPINGS:
         by_key = dict(zip(structure.data[0], places, strict=True))
         places = [by_key[key] for key in _ordered(by_key)]
     return [place for part in places for place in part]
@@ -59,7 +46,7 @@ def sorted_places(structure: Structure, start: int = 0) -> list[int]:
 
 def sorted_leaves(tree: Any) -> list[Any]:
     """Return the leaves of a tree one after the other, as TensorFlow takes them."""
-    leaves, structure = flatten(tree)
+    leaves, structure = flatten_as_inserted(tree)
     return [leaves[place] for place in sorted_places(structure)]
 
 
@@ -90,13 +77,13 @@ def matched(structure: Structure, tree: Any, path: str, like: str, *, none: bool
 def _children(structure: Structure, tree: Any, path: str, like: str) -> Sequence[Any]:
     """Return the parts of a container in the places of those of a structure."""
     kind, data = structure.kind, structure.data
-    if kind in _MAPPINGS and isinstance(tree, Mapping):
+    if kind in MAPPINGS and isinstance(tree, Mapping):
         wrong = [f"{key!r} is missing" for key in data[0] if key not in tree]
         wrong += [f"{key!r} is none of them" for key in tree if key not in data[0]]
         if wrong:
             raise StructureError(f"{path} must have the keys of {like}, at {here()}: {', '.join(wrong)}.")
         return [tree[key] for key in data[0]]
-    found = flatten(tree)[1]
+    found = flatten_as_inserted(tree)[1]
     if found.kind is not kind:
         raise InputError(f"{path} must be {_describe(structure)}, as {like}, not {_describe(found)}, at {here()}.")
     if found.data != data:
@@ -107,8 +94,8 @@ def _children(structure: Structure, tree: Any, path: str, like: str) -> Sequence
 
 def alike(structure: Structure, tree: Any) -> bool:
     """Say whether a tree is a container of the kind of a structure, or a leaf where that is one."""
-    kind = flatten(tree)[1].kind
-    return kind is structure.kind or (kind in _MAPPINGS and structure.kind in _MAPPINGS)
+    kind = flatten_as_inserted(tree)[1].kind
+    return kind is structure.kind or (kind in MAPPINGS and structure.kind in MAPPINGS)
 
 
 def is_list(tree: Any) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from functad.eager.active import ACTIVE
-from functad.eager.containers import alike, flatten, in_places, is_list, listed, mapped, matched, sorted_leaves, sorted_places
+from functad.eager.containers import alike, in_places, is_list, listed, mapped, matched, sorted_leaves, sorted_places
 from functad.eager.models.tensor_like import TensorLike, read
 from functad.eager.models.variable import GIVEN, Variable, reading, standing_in
 from functad.eager.tape.request import as_numbers, conjugated
@@ -34,7 +34,7 @@ from functad.tracing.traces.idle import idle
 from functad.tracing.views import clone
 from functad.transforms.calling.decorators import derivative, remake
 from functad.transforms.leaves import replaced
-from functad.trees.structure import Structure
+from functad.trees.structure import Structure, flatten_as_inserted
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -81,7 +81,7 @@ def custom_gradient(f: Callable[P, Any]) -> Callable[P, Any]:
 
 def _bound(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments with Tensors that were given by name in their places, so that they have gradients too."""
-    if not any(isinstance(leaf, (Recorded, TensorLike)) for leaf in flatten(kwargs)[0]):
+    if not any(isinstance(leaf, (Recorded, TensorLike)) for leaf in flatten_as_inserted(kwargs)[0]):
         return args, kwargs
     bound = inspect.signature(f).bind(*args, **kwargs)
     return bound.args, bound.kwargs
@@ -99,7 +99,7 @@ class _Call:
     def __init__(self, f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.f = f
         self.kwargs = kwargs
-        self.leaves, self.structure = flatten(args)
+        self.leaves, self.structure = flatten_as_inserted(args)
         self.places = [i for i, leaf in enumerate(self.leaves) if isinstance(leaf, (Recorded, TensorLike))]
         self.variables: list[Variable] = []
         self.result: Structure | None = None
@@ -155,7 +155,7 @@ class _Call:
         pair = self.f(*self.structure.unflatten(replaced(self.leaves, self.places, arguments)), **self.kwargs)
         if not isinstance(pair, tuple) or len(pair) != 2 or not callable(pair[1]):
             raise TypeError(f"{name_of(self.f)}, called at {here()}, must return a pair: its value, and the gradient function.")
-        outs, self.result = flatten(pair[0])
+        outs, self.result = flatten_as_inserted(pair[0])
         if not outs:
             raise TypeError(
                 f"{name_of(self.f)}, called at {here()}, must return Tensors or numbers as its value, not {pair[0]!r}."

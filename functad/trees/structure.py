@@ -25,6 +25,7 @@ C = TypeVar("C")
 _REGISTERED: dict[type, Registration] = {}
 _FIELDS: dict[type, tuple[tuple[str, ...], tuple[str, ...]]] = {}  # of dataclasses met so far: to look them up takes 3 us
 
+MAPPINGS = (dict, OrderedDict, defaultdict)
 LEAF_KINDS: set[type] = {np.ndarray, np.float64, np.float32, float, int, complex, bool, str}
 """Types known to be no containers, which saves 1.5 us for each leaf."""
 
@@ -240,7 +241,13 @@ def flatten(tree: Any) -> tuple[list[Any], Structure]:
     return leaves, _flatten(tree, leaves)
 
 
-def _flatten(tree: Any, leaves: list[Any]) -> Structure:
+def flatten_as_inserted(tree: Any) -> tuple[list[Any], Structure]:
+    """Return the leaves of a tree and its structure, where the keys of dicts stand as they were inserted, not sorted."""
+    leaves: list[Any] = []
+    return leaves, _flatten(tree, leaves, as_inserted=True)
+
+
+def _flatten(tree: Any, leaves: list[Any], as_inserted: bool = False) -> Structure:
     kind = type(tree)
     if kind in LEAF_KINDS:
         leaves.append(tree)
@@ -259,7 +266,9 @@ def _flatten(tree: Any, leaves: list[Any]) -> Structure:
         leaves.append(tree)
         return LEAF
     kind, data, children = parts
-    structures = tuple([_flatten(child, leaves) for child in children])
+    if as_inserted and kind in MAPPINGS:
+        data, children = (tuple(tree), data[1]), list(tree.values())
+    structures = tuple([_flatten(child, leaves, as_inserted) for child in children])
     return Structure(kind, data, structures, sum([s.leaves for s in structures]))
 
 
@@ -326,7 +335,7 @@ def _build(structure: Structure, leaves: Any) -> Any:
 
 def _steps(structure: Structure) -> list[str]:
     kind = structure.kind
-    if kind in (dict, OrderedDict, defaultdict):
+    if kind in MAPPINGS:
         return [f"[{key!r}]" for key in structure.data[0]]
     if kind in _REGISTERED:
         steps = _REGISTERED[kind].steps
@@ -354,7 +363,7 @@ def _describe(structure: Structure) -> str:
         return "a leaf"
     if structure.kind is type(None):
         return "None"
-    if structure.kind in (dict, OrderedDict, defaultdict):
+    if structure.kind in MAPPINGS:
         return f"a {structure.kind.__name__} with keys {list(structure.data[0])}"
     if structure.kind in (list, tuple):
         return f"a {structure.kind.__name__} of {len(structure.children)}"

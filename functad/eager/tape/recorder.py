@@ -276,7 +276,7 @@ class EagerRecorder(ReverseRecorder):
 
     def _choose_way(self) -> None:
         """Let all operations be told of as long as a tape that can be listed records."""
-        self.calls = self.listed if any(tape.lists for tape in self.tapes) else None
+        self.calls = self.listed if True in [tape.lists for tape in self.tapes] else None
         self.short = self.calls is None and not self.debugs
 
     def take(self, variable: Variable, tensor: Any, besides: Sequence[Any] = ()) -> None:

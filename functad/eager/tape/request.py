@@ -21,7 +21,7 @@ from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.idle import idle
 from functad.transforms.walks.row_slices import RowSlices
-from functad.trees.structure import LEAF, Structure
+from functad.trees.structure import LEAF, Structure, flatten_as_inserted
 
 
 class UnconnectedGradients(Enum):
@@ -65,7 +65,7 @@ def leaves_of(tree: Any, what: str, *, plain: bool = False) -> tuple[list[tuple[
         return [(tree, what)], LEAF
     if tree is None:
         raise SourceError(f"{what} is None, at {here()}: a Tensor or Variable is needed.")
-    leaves, structure = containers.flatten(tree)
+    leaves, structure = flatten_as_inserted(tree)
     _refuse_none(structure, what)
     pairs = list(zip(leaves, structure.paths(what), strict=True))
     for leaf, path in pairs:
@@ -99,7 +99,8 @@ def _refuse_none(structure: Structure, path: str) -> None:
     if structure.kind is type(None):
         raise SourceError(f"there is None in {path}, at {here()}: a Tensor or Variable is needed there.")
     for child in structure.children:
-        _refuse_none(child, path)
+        if child is not LEAF:
+            _refuse_none(child, path)
 
 
 def zero_wanted(option: Any) -> bool:

@@ -122,7 +122,7 @@ class TapeSlice:
         """Return the slots that belong to a source: several for a Variable that was assigned to."""
         recorder = self._recorder
         assert recorder is not None
-        if isinstance(source, Variable):
+        if issubclass(type(source), Variable):  # `isinstance` asks a Tensor for the type of its value
             # Some may be what `functional_call` gave the Variable while another tape was open.
             return [slot for slot in recorder.variables.get(id(source), (source, ()))[1] if slot in self._slots]
         slot = recorder.slot_of(read(source))

@@ -104,7 +104,7 @@ class GradientTape(TapeSlice):
                     f"derivatives. Make it floats: functad.constant(value, dtype=float)."
                 )
         for leaf, _ in leaves:
-            if isinstance(leaf, Variable):
+            if issubclass(type(leaf), Variable):  # `isinstance` asks a Tensor for the type of its value
                 self._explicit.add(id(leaf))
                 self._variables[id(leaf)] = leaf
                 Stamp.renew()
