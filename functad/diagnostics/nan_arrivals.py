@@ -21,8 +21,8 @@ from functad.diagnostics.operation_log import (
     places,
 )
 from functad.expressions.records import inputs_of, results_of
-from functad.primitives.entry import KEEP_GATHER
 from functad.primitives.operands import innermost
+from functad.primitives.plan import KEEP_GATHER
 from functad.settings import setting
 from functad.transforms.walks.cotangents import Scattered
 from functad.transforms.walks.forward import push_alone

@@ -20,8 +20,9 @@ import numpy as np
 
 from functad.expressions.spec import ArraySpec, dtype_of, spec_of
 from functad.primitives import batching
-from functad.primitives.entry import Composite, Plan, Primitive, Rule, Samples, UnknownRule, names_read
+from functad.primitives.entry import Composite, Primitive, Rule, Samples, UnknownRule, names_read
 from functad.primitives.operands import zeros_for
+from functad.primitives.plan import Plan
 
 Compute = Callable[..., Any]
 

@@ -124,6 +124,7 @@ PRODUCT = elementwise(
     spec=ufunc_spec(np.multiply, keeps_weak=True),
     doc="d(x y) = y dx + x dy, where an exact zero wins over infinity and NaN",
     internal=True,
+    curvature="product",
 )
 
 QUOTIENT = elementwise(
@@ -135,6 +136,7 @@ QUOTIENT = elementwise(
     domain=((-2.0, 2.0), (0.5, 2.0)),
     doc="d(x / y) = dx / y - x / y^2 dy, where a numerator of exactly zero wins",
     internal=True,
+    curvature="quotient",
 )
 
 
@@ -158,4 +160,5 @@ MENDED = elementwise(
     doc="dx, and zero where x was poisoned",
     batch=_mended_batch,
     linear_by=lambda params: (0, 1),  # where x is finite it is x
+    curvature="none",
 )

@@ -19,9 +19,9 @@ from functad.expressions.expressions import Constant
 from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of, spec_of, stand_in
 from functad.places import Named, here, name_of
 from functad.primitives.batching import loop
-from functad.primitives.entry import Plan, Primitive
+from functad.primitives.entry import Primitive
 from functad.primitives.operands import zeros_for
-from functad.primitives.plan import Plans
+from functad.primitives.plan import Plan, Plans
 from functad.rules.rules import Rules
 from functad.tracing.constants import held
 from functad.tracing.traces.abstract import AbstractRecorder

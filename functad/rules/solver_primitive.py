@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from functad.primitives.batching import Batch, one_by_one
-from functad.primitives.entry import Plan, Primitive, Rule, names_read
-from functad.primitives.plan import Plans
+from functad.primitives.entry import Primitive, Rule, names_read
+from functad.primitives.plan import Plan, Plans
 
 
 class SolverPrimitive(Primitive):

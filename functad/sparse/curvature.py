@@ -3,7 +3,8 @@
 Each element that an operation computes by a nonlinear formula is an *event*: a list of pairs of sets, each member of the first
 interacting with each of the second. `sin(x)` pairs the set of `x` with itself, `x * y` that of `x` with that of `y`, and a sum
 pairs nothing, so that separable sums stay separate. Beside the inputs, an element also has the set of the events that it was
-made of; those that the result depends on count, and no others.
+made of; those that the result depends on count, and no others. A primitive says by its `curvature` what it pairs: `none` where
+its derivatives are constant between kinks.
 
 Source: A. Walther, Computing sparse Hessians with automatic differentiation, ACM TOMS 34 (2008), nonlinear interaction domains;
 with the events, what does not reach the result is left out.
@@ -18,18 +19,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad.expressions.spec import dtype_of
-from functad.primitives import safe
-from functad.primitives.elementwise import arithmetic, bounds, complex_numbers, special
-from functad.primitives.entry import ENTRIES
-from functad.primitives.indexing import choose as selection
-from functad.primitives.indexing import place as placing
-from functad.primitives.indexing import read as indexing
-from functad.primitives.indexing import sort as ordering
-from functad.primitives.reductions import extremes
-from functad.primitives.reductions import skipping_nan as nan_functions
-from functad.primitives.reductions import sums as reductions
-from functad.primitives.signals import convolve as signals
-from functad.primitives.signals import differences as calculus
 from functad.sparse.dependence import AHEAD, BEHIND, Call, aligned, convolution_pairs, laid_out, passed, terms_of
 from functad.sparse.sets import Array, Sets, distinct, runs
 
@@ -45,21 +34,6 @@ class Pairs(NamedTuple):
     second: Array
 
 
-PIECEWISE_LINEAR = frozenset(
-    {
-        arithmetic.ADD, arithmetic.SUBTRACT, arithmetic.NEGATIVE, arithmetic.POSITIVE, arithmetic.FABS, arithmetic.REMAINDER,
-        arithmetic.FMOD, complex_numbers.CONJUGATE, extremes.MAX, extremes.MIN, indexing.ADD_PIECE, indexing.GATHER,
-        nan_functions.NANMAX, nan_functions.NANMIN, ordering.PICKED, ordering.PLACED, ordering.REORDERED, ordering.RESTORED,
-        placing.PLACE, placing.PLACE_ADD,
-        bounds.AT_LEAST, bounds.AT_MOST, bounds.CLIP, bounds.FMAX, bounds.FMIN, bounds.MAXIMUM, bounds.MINIMUM,
-        safe.MENDED, selection.CHOOSE, selection.DROPPED, selection.KEPT, selection.WHERE, signals.UNWRAP,
-        special.COPYSIGN, special.LDEXP, special.MODF_FRACTION,
-        *[ENTRIES[function] for function in (np.deg2rad, np.radians, np.rad2deg, np.degrees)],
-    }
-)  # fmt: skip
-"""What adds no second derivative, beside the primitives of the kind `linear`: their derivatives are constant between kinks."""
-
-
 def interactions(call: Call, out: Array) -> Pairs | None:
     """Find the pairs of a call of a primitive; `None` if it is linear.
 
@@ -69,21 +43,22 @@ def interactions(call: Call, out: Array) -> Pairs | None:
     """
     primitive = call.primitive
     active = [i for i, sets in enumerate(call.given) if sets is not None]
-    if primitive.kind == "linear" or primitive in PIECEWISE_LINEAR:
-        return None
-    if primitive is arithmetic.ABSOLUTE and dtype_of(call.values[0]).kind != "c":
-        return None
     if primitive.kind == "multilinear":
         return _of_product(call, out, active)
-    if primitive is reductions.PROD:
-        return _of_factors(call, out)
-    if primitive in (arithmetic.MULTIPLY, safe.PRODUCT):
-        return _pairs(call.given[0], call.given[1], out.shape) if len(active) == 2 else None
-    if primitive in (arithmetic.DIVIDE, safe.QUOTIENT):
-        if active == [0]:
+    match primitive.curvature or ("none" if primitive.kind == "linear" else ""):
+        case "none":
             return None
-        own = _pairs(call.given[1], call.given[1], out.shape)
-        return own if len(active) == 1 else _joined([own, _pairs(call.given[0], call.given[1], out.shape)])
+        case "none of reals" if dtype_of(call.values[0]).kind != "c":
+            return None
+        case "factors":
+            return _of_factors(call, out)
+        case "product":
+            return _pairs(call.given[0], call.given[1], out.shape) if len(active) == 2 else None
+        case "quotient":
+            if active == [0]:
+                return None
+            own = _pairs(call.given[1], call.given[1], out.shape)
+            return own if len(active) == 1 else _joined([own, _pairs(call.given[0], call.given[1], out.shape)])
     return _pairs(out, out, out.shape)
 
 
@@ -116,10 +91,10 @@ def _of_product(call: Call, out: Array, active: list[int]) -> Pairs | None:
     """Each element of one operand is paired with those of the others that it is multiplied with."""
     if len(active) < 2:
         return None
-    if call.primitive is signals.CONVOLVE:
+    if call.primitive.dependence == "convolution":
         place, i, j = convolution_pairs(call)
         return _kept(Pairs(place, call.of(0)[i], call.of(1)[j]))
-    if call.primitive is calculus.CROSS:
+    if call.primitive.dependence == "cross":
         a, b = call.of(0), call.of(1)
         if a.shape[-1] != 3 or b.shape[-1] != 3:
             return _pairs(out, out, out.shape)

@@ -1,8 +1,8 @@
 """How sets pass through a primitive: from those of the elements of its arguments to those of the elements of its results.
 
-A rule follows from the kind of the primitive, or stands here by its name. None looks at a value, so what it gives holds for all
-values of the same shapes: a coefficient that happens to be zero counts, and so does each choice of `np.where` or `np.max`. What
-has no rule depends on everything that its arguments depend on.
+A primitive names its rule as its `dependence`, or the rule follows from its kind. None looks at a value, so what it gives holds
+for all values of the same shapes: a coefficient that happens to be zero counts, and so does each choice of `np.where` or
+`np.max`. What has no rule depends on everything that its arguments depend on.
 """
 
 from __future__ import annotations
@@ -15,32 +15,13 @@ from typing import Any
 import numpy as np
 
 from functad.expressions.spec import ArraySpec, shape_of
-from functad.primitives.arranging import broadcast as broadcasting
-from functad.primitives.arranging import diagonals
-from functad.primitives.arranging import flip as flipping
-from functad.primitives.arranging import join as joining
-from functad.primitives.arranging import pad as padding
-from functad.primitives.arranging import repeat as repeating
-from functad.primitives.arranging import reshape as shaping
-from functad.primitives.elementwise import complex_numbers, conversion
+from functad.primitives.elementwise.complex_numbers import IMAG, REAL
 from functad.primitives.entry import Primitive
-from functad.primitives.indexing import choose as selection
-from functad.primitives.indexing import place as placing
-from functad.primitives.indexing import read as indexing
-from functad.primitives.indexing import sort as ordering
-from functad.primitives.indexing import write as writing
-from functad.primitives.linalg import decompositions as linalg_decompositions
-from functad.primitives.linalg import determinants, einsum, singular_values, sparse_products
-from functad.primitives.linalg import eigen as linalg_eigen
-from functad.primitives.linalg import products as contractions
-from functad.primitives.linalg import solve as linalg
+from functad.primitives.indexing.place import PLACE, PLACE_ADD
+from functad.primitives.indexing.read import fill
+from functad.primitives.indexing.write import ADD_TO
+from functad.primitives.indexing.write import part as part_at
 from functad.primitives.operands import innermost
-from functad.primitives.reductions import extremes, norms, scans, statistics
-from functad.primitives.reductions import skipping_nan as nan_functions
-from functad.primitives.reductions import sums as reductions
-from functad.primitives.signals import convolve as signals
-from functad.primitives.signals import differences as calculus
-from functad.primitives.signals import fourier, polynomials
 from functad.sparse.sets import Array, Sets, distinct
 
 Shape = tuple[int, ...]
@@ -78,11 +59,7 @@ Rule = Callable[[Call], Any]
 def passed(call: Call) -> list[Array]:
     """Return the numbers of the sets of the elements of each result."""
     primitive = call.primitive
-    rule = RULES.get(primitive)
-    if rule is None and primitive.kind == "elementwise":
-        rule = _elementwise
-    elif rule is None and primitive.function is np.einsum:
-        rule = contracted
+    rule = RULES.get(primitive.dependence or primitive.kind)
     found = NotImplemented if rule is None else rule(call)
     if found is NotImplemented:
         found = _everything(call)
@@ -203,15 +180,15 @@ def _diff(call: Call) -> Array:
 def terms_of(call: Call) -> tuple[list[list[int]], list[int]]:
     """Return the axes of each operand of a product, and those of its result, as integers that name them."""
     primitive, ndims = call.primitive, [len(shape_of(value)) for value in call.values]
-    if primitive.function is np.einsum:
+    if primitive.dependence == "einsum":
         inputs, _, result = call.params["subscripts"].partition("->")
         return [list(map(ord, term)) for term in inputs.split(",")], list(map(ord, result))
     summed, batch = -1, list(range(len(call.shapes[0])))
-    if primitive is contractions.OUTER:
+    if primitive.dependence == "outer":
         return [[0], [1]], [0, 1]
-    if primitive is contractions.SUM_OF_PRODUCTS:
+    if primitive.dependence == "sum of products":
         return [[*batch[len(batch) - n + 1 :], summed] for n in ndims], batch
-    if primitive is contractions.DOT:
+    if primitive.dependence == "dot":
         if not min(ndims):
             return [batch[: ndims[0]], batch[: ndims[1]]], batch
         rows = batch[: ndims[0] - 1]
@@ -307,7 +284,7 @@ def _add_piece(call: Call) -> Any:
     if any(isinstance(value, ArraySpec) for value in call.values[1:]):
         return NotImplemented
     places = _places(call.shapes[0])
-    index = indexing.fill(call.params["template"], tuple(call.values[1:]))
+    index = fill(call.params["template"], tuple(call.values[1:]))
     return _added(call, [places[index]], [call.of(0)])
 
 
@@ -323,17 +300,17 @@ def _sparse_product(call: Call) -> Array:
 def _write(call: Call) -> Array:
     """Replace sets, or unite them where something is added, or where only the real or imaginary part is written."""
     path, shape = call.params["path"], call.shapes[0]
-    if call.primitive in (placing.PLACE, placing.PLACE_ADD):
+    if call.primitive in (PLACE, PLACE_ADD):
         if any(innermost(value) is not value or isinstance(value, ArraySpec) for value in call.values[2:]):
             return call.sets.union(call.of(0), call.sets.union_all(call.of(1)))  # it may be any place
-        index = indexing.fill(call.params["template"], tuple(call.values[2:]))
+        index = fill(call.params["template"], tuple(call.values[2:]))
     else:
         index = call.params["index"]
-    parts = [step for step in path if step.primitive not in (complex_numbers.REAL, complex_numbers.IMAG)]
-    places = writing.part(_places(shape), tuple(parts))[index]
+    parts = [step for step in path if step.primitive not in (REAL, IMAG)]
+    places = part_at(_places(shape), tuple(parts))[index]
     a, v = call.of(0), call.of(1)
     v = v.reshape(v.shape[max(0, v.ndim - np.ndim(places)) :])  # more axes, of length 1 in front, than it is written to
-    if len(parts) < len(path) or call.primitive in (writing.ADD_TO, placing.PLACE_ADD):
+    if len(parts) < len(path) or call.primitive in (ADD_TO, PLACE_ADD):
         return _added(call, [_places(shape), np.asarray(places)], [a, v])
     out = a.flatten()
     out[places] = v
@@ -368,63 +345,28 @@ def _chosen(call: Call) -> Array:
     return total
 
 
-MOVED = (
-    shaping.RESHAPE, shaping.TRANSPOSE, conversion.COPY, indexing.GETITEM, indexing.GATHER, flipping.FLIP, flipping.ROLL,
-    joining.CONCATENATE, joining.STACK, padding.PAD, repeating.REPEAT, repeating.TILE, broadcasting.BROADCAST_TO,
-    diagonals.TRIL, diagonals.TRIU, einsum.SPREAD,
-)  # fmt: skip
-"""What moves elements about, and may put zeros beside them."""
-
-SAME = (complex_numbers.REAL, complex_numbers.IMAG, conversion.ASTYPE, fourier.WEIGHED)
-"""What gives an element for an element."""
-
-PRODUCTS = (contractions.MATMUL, contractions.DOT, contractions.OUTER, contractions.SUM_OF_PRODUCTS)
-"""Products of two operands, beside `einsum`, which has an entry for each number of operands."""
-
-_REDUCTIONS = (
-    reductions.SUM, reductions.MEAN, reductions.PROD, extremes.MAX, extremes.MIN, nan_functions.NANMAX, nan_functions.NANMIN,
-    statistics.VAR, norms.EUCLIDEAN,
-)  # fmt: skip
-_MATRIX = (
-    linalg.INV, determinants.DET, determinants.SLOGDET, determinants.COFACTORS, linalg_decompositions.CHOLESKY,
-    linalg_decompositions.QR, linalg_eigen.EIGH, linalg_eigen.EIGVALSH, linalg_eigen.EIG, singular_values.SVD,
-    singular_values.SVDVALS,
-)  # fmt: skip
-
-RULES: dict[Primitive, Rule] = {
-    **dict.fromkeys(MOVED, _moved),
-    **dict.fromkeys(SAME, _same),
-    **dict.fromkeys(PRODUCTS, contracted),
-    **dict.fromkeys(_REDUCTIONS, _reduction),
-    **dict.fromkeys(_MATRIX, _matrix),
-    statistics.CENTRED: _throughout,
-    fourier.FFT: _throughout,
-    fourier.IFFT: _throughout,
-    fourier.RFFT: _throughout,
-    fourier.IRFFT: _throughout,
-    ordering.REORDERED: _throughout,
-    ordering.RESTORED: _throughout,
-    ordering.PICKED: _throughout_last,
-    ordering.PLACED: _throughout_last,
-    scans.CUMSUM: _scan,
-    scans.CUMPROD: _scan,
-    scans.EXCLUSIVE: _exclusive_scan,
-    scans.RECURRENCE: _exclusive_scan,
-    calculus.DIFF: _diff,
-    calculus.CROSS: _cross,
-    signals.CONVOLVE: _convolve,
-    signals.UNWRAP: _elementwise,
-    indexing.SCATTER: _scatter,
-    indexing.ADD_PIECE: _add_piece,
-    writing.WRITE: _write,
-    writing.ADD_TO: _write,
-    placing.PLACE: _write,
-    placing.PLACE_ADD: _write,
-    sparse_products.SPARSE_MATMUL: _sparse_product,
-    linalg.LOWER_HALF: _lower,
-    linalg.SOLVE: _solve,
-    polynomials.VANDER: _vander,
-    selection.CHOOSE: _chosen,
+RULES: dict[str, Rule] = {
+    "elementwise": _elementwise,
+    "moved": _moved,  # elements are moved about, and zeros may be put beside them
+    "same": _same,
+    "reduction": _reduction,
+    "axes": _throughout,
+    "last axis": _throughout_last,
+    "new last axis": _vander,
+    "scan": _scan,
+    "exclusive scan": _exclusive_scan,
+    "differences": _diff,
+    **dict.fromkeys(("matmul", "dot", "outer", "sum of products", "einsum"), contracted),
+    "sparse product": _sparse_product,
+    "cross": _cross,
+    "convolution": _convolve,
+    "scatter": _scatter,
+    "piece": _add_piece,
+    "write": _write,
+    "chosen": _chosen,
+    "lower": _lower,
+    "matrix": _matrix,
+    "solve": _solve,
 }
-"""The rules of the primitives whose kind does not say enough. Positions that were sorted by value may be others elsewhere, so
-what goes by them depends on the whole axis."""
+"""The rules by the name that a primitive gives as its `dependence`. Positions that were sorted by value may be others
+elsewhere, so what goes by them depends on the whole axis."""

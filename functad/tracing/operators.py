@@ -17,9 +17,10 @@ import numpy as np
 from functad.errors import UnsupportedError
 from functad.places import here
 from functad.primitives.elementwise import arithmetic, bounds, comparisons
-from functad.primitives.entry import KEEP_NOTHING, Plan, Primitive, names_read
+from functad.primitives.entry import Primitive, names_read
 from functad.primitives.linalg import products as contractions
 from functad.primitives.operands import as_operand, innermost, refuse_foreign, strong
+from functad.primitives.plan import KEEP_NOTHING, Plan
 from functad.tracing.constants import SMALL, held
 from functad.tracing.conversions import unhashable
 from functad.tracing.fitting import specs_beside, specs_for

@@ -13,7 +13,8 @@ from functad.errors import AbstractValueError, NotLinearError
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import is_inexact
 from functad.places import here, line_of, name_of
-from functad.primitives.entry import Plan, Primitive
+from functad.primitives.entry import Primitive
+from functad.primitives.plan import Plan
 from functad.tracing.traces.abstract import AbstractRecorder
 from functad.tracing.traces.base import Recorded
 from functad.transforms.abstract import listed

@@ -21,8 +21,9 @@ from functad.errors import InputError, StructureError
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import here, name_of
 from functad.primitives.elementwise.arithmetic import DIVIDE, MULTIPLY
-from functad.primitives.entry import Plan, Primitive
+from functad.primitives.entry import Primitive
 from functad.primitives.kinds import forward_plan
+from functad.primitives.plan import Plan
 from functad.primitives.safe import PRODUCT, QUOTIENT
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import FORWARD, Recorded, Recorder, alike, bare

@@ -12,7 +12,8 @@ from typing import Any
 
 from functad.eager.tape.recorder import EagerRecorder
 from functad.expressions.records import inputs_of, results_of
-from functad.primitives.entry import KEEP_GATHER, KEEP_NOTHING, KEEP_ONE, names_read
+from functad.primitives.entry import names_read
+from functad.primitives.plan import KEEP_GATHER, KEEP_NOTHING, KEEP_ONE
 from functad.transforms.walks.cotangents import RowSum, Scattered
 from functad.transforms.walks.observed import Observer
 from functad.transforms.walks.reverse import guard_outer, pull_back, walk_back

@@ -116,6 +116,7 @@ BROADCAST_TO = linear(
     views="read-only",
     batch=_broadcast_to_batch,
     front=_broadcast_to_front,
+    dependence="moved",
 )
 
 

@@ -148,6 +148,7 @@ def _enter_triangle(function: Any, doc: str) -> Primitive:
         front=front,
         batch=elementwise,
         selects=True,
+        dependence="moved",
     )
     return entry
 

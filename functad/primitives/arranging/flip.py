@@ -47,6 +47,7 @@ FLIP: Primitive = linear(
     views="always",
     batch=along_axes,
     front=flip,
+    dependence="moved",
 )
 
 
@@ -134,4 +135,5 @@ ROLL = linear(
     batch=along_axes,
     ordered="all",
     front=_roll_front,
+    dependence="moved",
 )

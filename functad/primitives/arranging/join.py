@@ -112,6 +112,7 @@ CONCATENATE = linear(
     front=concatenate,
     batch=along_axis,
     ordered="all",
+    dependence="moved",
 )
 
 
@@ -169,6 +170,7 @@ STACK = linear(
     front=stack,
     batch=along_axis,
     ordered="all",
+    dependence="moved",
 )
 
 

@@ -117,6 +117,7 @@ PAD = linear(
     front=pad,
     batch=_pad_batch,
     ordered="all",
+    dependence="moved",
 )
 
 

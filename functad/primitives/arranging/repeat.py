@@ -68,6 +68,7 @@ REPEAT = linear(
     batch=along_axis,
     ordered="all",
     front=repeat,
+    dependence="moved",
 )
 
 
@@ -123,6 +124,7 @@ TILE = linear(
     front=tile,
     batch=_tile_batch,
     ordered="all",
+    dependence="moved",
 )
 
 

@@ -69,6 +69,7 @@ RESHAPE = linear(
     ordered="always",
     batch=shaped("shape"),
     front=reshape,
+    dependence="moved",
 )
 
 
@@ -179,6 +180,7 @@ TRANSPOSE = linear(
     views="always",
     batch=_transpose_batch,
     front=transpose,
+    dependence="moved",
 )
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from functad.primitives.entry import PASSES, PRODUCTS, SCALES, SUMS
 from functad.primitives.kinds import elementwise
+from functad.primitives.plan import PASSES, PRODUCTS, SCALES, SUMS
 from functad.primitives.safe import product, quotient
 
 _AWAY_FROM_ZERO = (0.5, 2.0)
@@ -39,8 +39,10 @@ def unchanged(g: Any) -> Any:
     return g
 
 
-ADD = elementwise(np.add, unchanged, unchanged, operator=operator.add, doc="d(x + y) = dx + dy", steps=(PASSES, SUMS))
-SUBTRACT = elementwise(np.subtract, unchanged, lambda g: -g, operator=operator.sub, doc="d(x - y) = dx - dy")
+ADD = elementwise(
+    np.add, unchanged, unchanged, operator=operator.add, doc="d(x + y) = dx + dy", steps=(PASSES, SUMS), curvature="none"
+)
+SUBTRACT = elementwise(np.subtract, unchanged, lambda g: -g, operator=operator.sub, doc="d(x - y) = dx - dy", curvature="none")
 _TIMES = (lambda g, y: g * y, lambda g, x: g * x)
 MULTIPLY = elementwise(
     np.multiply,
@@ -51,6 +53,7 @@ MULTIPLY = elementwise(
     doc="d(x y) = y dx + x dy",
     pushes=_TIMES,  # `jvp` looks for NaN in its results, and takes `jvps` if there is one
     steps=(SCALES, PRODUCTS),
+    curvature="product",
 )
 DIVIDE = elementwise(
     np.divide,
@@ -59,9 +62,10 @@ DIVIDE = elementwise(
     operator=_divide,
     domain=((-2.0, 2.0), _AWAY_FROM_ZERO),
     doc="d(x / y) = dx / y - x / y^2 dy; zero where the cotangent is exactly zero",
+    curvature="quotient",
 )
-NEGATIVE = elementwise(np.negative, lambda g: -g, operator=operator.neg, doc="d(-x) = -dx")
-POSITIVE = elementwise(np.positive, lambda g: g, operator=operator.pos, doc="d(+x) = dx")
+NEGATIVE = elementwise(np.negative, lambda g: -g, operator=operator.neg, doc="d(-x) = -dx", curvature="none")
+POSITIVE = elementwise(np.positive, lambda g: g, operator=operator.pos, doc="d(+x) = dx", curvature="none")
 
 
 def _power_base(g: Any, x: Any, y: Any) -> Any:
@@ -112,6 +116,7 @@ REMAINDER = elementwise(
     complex=False,
     doc="d(x mod y) = dx - floor(x / y) dy",
     linear_by=lambda params: (),
+    curvature="none",
 )
 FMOD = elementwise(
     np.fmod,
@@ -121,11 +126,13 @@ FMOD = elementwise(
     complex=False,
     doc="d fmod(x, y) = dx - trunc(x / y) dy",
     linear_by=lambda params: (),
+    curvature="none",
 )
 ABSOLUTE = elementwise(
     np.absolute,
     lambda g, x: g * np.sign(x).conjugate(),
     operator=abs,
     doc="d|x| = Re(conj(x) dx) / |x|; 0 at x = 0",
+    curvature="none of reals",
 )
-FABS = elementwise(np.fabs, lambda g, x: g * np.sign(x), complex=False, doc="d|x| = sign(x) dx; 0 at x = 0")
+FABS = elementwise(np.fabs, lambda g, x: g * np.sign(x), complex=False, doc="d|x| = sign(x) dx; 0 at x = 0", curvature="none")

@@ -83,6 +83,7 @@ def _enter_extremum(function: np.ufunc, x_lost: Any, y_lost: Any, doc: str) -> P
         derived={"x_lost": x_lost, "y_lost": y_lost, "ties": _ties},
         doc=doc,
         selects=True,
+        curvature="none",
     )
 
 
@@ -141,6 +142,7 @@ def _enter_bound(function: Any, extremum: np.ufunc, lost: Any, doc: str) -> Prim
         internal=True,
         doc=doc,
         selects=True,
+        curvature="none",
     )
 
 
@@ -216,6 +218,7 @@ CLIP = elementwise(
     doc="passes between the bounds and at them; a bound that is returned gets the derivative",
     front=clip,
     selects=True,
+    curvature="none",
 )
 
 

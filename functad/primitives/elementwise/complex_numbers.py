@@ -50,6 +50,7 @@ REAL = linear(
     doc="d Re(x) = Re(dx)",
     views="always",
     batch=batching.elementwise,
+    dependence="same",
 )
 IMAG = linear(
     np.imag,
@@ -60,8 +61,9 @@ IMAG = linear(
     doc="d Im(x) = Im(dx)",
     views="always",
     batch=batching.elementwise,
+    dependence="same",
 )
-CONJUGATE = elementwise(np.conjugate, lambda g: g.conjugate(), doc="d conj(x) = conj(dx)")
+CONJUGATE = elementwise(np.conjugate, lambda g: g.conjugate(), doc="d conj(x) = conj(dx)", curvature="none")
 
 
 def complex_sign(x: Any) -> Any:

@@ -49,6 +49,7 @@ ASTYPE = linear(
     internal=True,
     doc="linear between floating and complex dtypes; the cotangent is cast back",
     batch=elementwise,
+    dependence="same",
 )
 
 ASTYPE_INTEGER = Primitive(
@@ -168,4 +169,5 @@ COPY = linear(
     batch=elementwise,
     front=_copy_front,
     ordered=lambda params: {"C": "always", "F": ""}.get(str(params.get("order")).upper(), "all"),
+    dependence="moved",
 )

@@ -111,6 +111,7 @@ COPYSIGN = elementwise(
     None,
     complex=False,
     doc="d copysign(x, y) = sign(x) sign(y) dx; 0 at x = 0",
+    curvature="none",
 )
 
 
@@ -119,7 +120,15 @@ def _ldexp_samples(array: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
     return [((array(3), exponents), {}), ((array(2, 1), exponents), {}), ((array(), 2), {}), ((array(0), 1), {})]
 
 
-LDEXP = elementwise(np.ldexp, lambda g, y: np.ldexp(g, y), None, samples=_ldexp_samples, complex=False, doc="d(x 2^y) = 2^y dx")
+LDEXP = elementwise(
+    np.ldexp,
+    lambda g, y: np.ldexp(g, y),
+    None,
+    samples=_ldexp_samples,
+    complex=False,
+    doc="d(x 2^y) = 2^y dx",
+    curvature="none",
+)
 
 
 def _frexp_exponent(x: Any) -> Any:
@@ -163,6 +172,7 @@ MODF_FRACTION = elementwise(
     internal=True,
     doc="d(x - trunc(x)) = dx",
     linear_by=lambda params: (),  # in pieces alone
+    curvature="none",
 )
 
 
@@ -197,9 +207,9 @@ def floor_and_remainder(x: Any, y: Any, /) -> tuple[Any, Any]:
 
 _DEGREE = math.pi / 180
 for _to_radians in (np.deg2rad, np.radians):
-    elementwise(_to_radians, lambda g: g * _DEGREE, complex=False, doc="radians(dx)")
+    elementwise(_to_radians, lambda g: g * _DEGREE, complex=False, doc="radians(dx)", curvature="none")
 for _to_degrees in (np.rad2deg, np.degrees):
-    elementwise(_to_degrees, lambda g: g / _DEGREE, complex=False, doc="degrees(dx)")
+    elementwise(_to_degrees, lambda g: g / _DEGREE, complex=False, doc="degrees(dx)", curvature="none")
 
 
 def sinc_derivative(x: Any, order: int) -> Any:

@@ -113,6 +113,7 @@ def _enter_mask(function: Any, compute: Any, doc: str) -> Primitive:
         internal=True,
         doc=doc,
         selects=True,
+        curvature="none",
     )
 
 
@@ -139,6 +140,7 @@ WHERE = elementwise(
     doc="d where(c, x, y) = where(c, dx, dy); what is not chosen gets zero",
     front=where,
     selects=True,
+    curvature="none",
 )
 
 
@@ -218,6 +220,8 @@ CHOOSE = general(
     front=_choose,
     broadcasts=True,
     selects=True,
+    curvature="none",
+    dependence="chosen",
 )
 
 

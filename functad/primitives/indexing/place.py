@@ -117,6 +117,8 @@ def _entry(
         derived={"places": lambda a, v, *indices: tuple([i.copy() if type(i) is np.ndarray else i for i in indices])},
         batch=_batch,
         ordered="first",
+        dependence="write",
+        curvature="none",
     )
 
 

@@ -119,6 +119,7 @@ GETITEM = linear(
     views=lambda params: "always" if is_basic(params["index"]) else "",
     pushes=(lambda t, index, a_shape, a_dtype: t[index],),
     batch=_getitem_batch,
+    dependence="moved",
 )
 
 
@@ -169,6 +170,7 @@ SCATTER = linear(
     internal=True,
     doc="zeros to which pieces are added; the transpose of reading by index",
     batch=_scatter_batch,
+    dependence="scatter",
 )
 
 
@@ -314,6 +316,8 @@ GATHER: Primitive = general(
     internal=True,
     doc="as getitem, with arrays of integers as arguments",
     batch=_gather_batch,
+    curvature="none",
+    dependence="moved",
 )
 
 
@@ -337,4 +341,6 @@ ADD_PIECE: Primitive = general(
     internal=True,
     doc="the transpose of gather",
     batch=_add_piece_batch,
+    curvature="none",
+    dependence="piece",
 )

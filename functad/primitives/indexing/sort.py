@@ -79,6 +79,8 @@ REORDERED: Primitive = general(
     internal=True,
     doc="linear; the cotangent is put back in the order of the argument",
     batch=along_axis,
+    curvature="none",
+    dependence="axes",
 )
 
 RESTORED: Primitive = general(
@@ -92,6 +94,8 @@ RESTORED: Primitive = general(
     internal=True,
     doc="linear; the transpose of reading in another order",
     batch=along_axis,
+    curvature="none",
+    dependence="axes",
 )
 
 
@@ -151,6 +155,8 @@ PICKED: Primitive = general(
     doc="linear; the cotangents of an element that is read repeatedly add up",
     batch=stacked,
     selects=True,
+    curvature="none",
+    dependence="last axis",
 )
 
 PLACED: Primitive = general(
@@ -168,6 +174,8 @@ PLACED: Primitive = general(
     internal=True,
     doc="linear; the transpose of reading some elements of each row",
     batch=stacked,
+    curvature="none",
+    dependence="last axis",
 )
 
 

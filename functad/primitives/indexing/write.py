@@ -313,6 +313,7 @@ WRITE: Primitive = linear(
     writes=True,
     batch=_batch,
     ordered="first",
+    dependence="write",
 )
 ADD_TO: Primitive = linear(
     add,
@@ -326,6 +327,7 @@ ADD_TO: Primitive = linear(
     writes=True,
     batch=_batch,
     ordered="first",
+    dependence="write",
 )
 
 

@@ -75,6 +75,7 @@ CHOLESKY = general(
     ],
     doc="dl = l P(l^-1 da l^-H), P: lower triangle, half the diagonal; the triangle that is not read has derivative 0",
     batch=stacked, front=cholesky,
+    dependence="matrix",
 )  # fmt: skip
 
 
@@ -159,6 +160,7 @@ QR = general(
     ],
     doc="dr = (x - w) r, dq = da r^-1 - q (x - w), x = q^H da r^-1, w = P(x) - P(x)^H, P: lower triangle, half the diagonal",
     batch=stacked, front=qr,
+    dependence="matrix",
 )  # fmt: skip
 
 

@@ -194,6 +194,7 @@ COFACTORS: Primitive = general(
     internal=True,
     doc="of c = det(a) a^-T: dc = sum(a^-T da) c - a^-T da^T c, for singular matrices too",
     batch=stacked,
+    dependence="matrix",
 )
 
 
@@ -216,6 +217,7 @@ DET: Primitive = general(
     doc="d det(a) = sum(cofactors da), for singular matrices too",
     front=lambda a: DET(matrix(a, "det", square=True)),
     batch=stacked,
+    dependence="matrix",
 )
 
 _SlogdetResult: Any = type(np.linalg.slogdet(np.ones((1, 1))))
@@ -257,4 +259,5 @@ SLOGDET: Primitive = general(
     doc="d log|det(a)| = Re(tr(a^-1 da)); d sign = i sign Im(tr(a^-1 da))",
     front=lambda a: SLOGDET(matrix(a, "slogdet", square=True)),
     batch=stacked,
+    dependence="matrix",
 )

@@ -20,7 +20,7 @@ from functad.errors import DegenerateError
 from functad.expressions.spec import ArraySpec, dtype_of, spec_of
 from functad.places import here
 from functad.primitives.batching import stacked
-from functad.primitives.entry import Plan, names_read
+from functad.primitives.entry import names_read
 from functad.primitives.kinds import composite, constant, general
 from functad.primitives.linalg.decompositions import real_samples, spread
 from functad.primitives.linalg.degenerate import (
@@ -52,6 +52,7 @@ from functad.primitives.linalg.solve import (
     same_inexact,
 )
 from functad.primitives.operands import concrete, is_absent, is_traced
+from functad.primitives.plan import Plan
 
 # Hermitian matrices. The primitives take a whole Hermitian matrix, completed from the triangle that is read.
 
@@ -131,6 +132,7 @@ EIGH = general(
     batch=stacked,
     front=eigh,
     lost=lambda t, a, out: _lost(out, lambda v: adjoint(v) @ t @ v),
+    dependence="matrix",
 )
 
 
@@ -240,6 +242,7 @@ EIGVALSH = general(
     front=eigvalsh,
     lost=_eigvalsh_lost,
     looked_at_by=(COTANGENT, EIGH),
+    dependence="matrix",
 )
 
 
@@ -391,6 +394,7 @@ EIG = general(
     front=eig,
     lost=lambda t, a, out: _lost(out, lambda v: np.linalg.solve(v, t @ v)),
     value_dependent=not _ALWAYS_COMPLEX,
+    dependence="matrix",
 )
 
 

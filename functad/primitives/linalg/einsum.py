@@ -144,6 +144,7 @@ def _primitive(count: int) -> Primitive:
         doc="linear in each operand",
         views="always" if count == 1 else "",  # transposes and diagonals
         batch=_einsum_batch,
+        dependence="einsum",
     )
 
 
@@ -199,6 +200,7 @@ SPREAD = linear(
     internal=True,
     doc="lays an array on a diagonal of zeros; the transpose of reading the diagonal",
     batch=_spread_batch,
+    dependence="moved",
 )
 
 

@@ -123,6 +123,7 @@ MATMUL = multilinear(
     pushes=(lambda t, b, a_shape: t @ b, lambda t, a, b_shape: a @ t),
     batch=_matmul_batch,
     ordered="all",
+    dependence="matmul",
 )
 
 
@@ -209,6 +210,7 @@ DOT = multilinear(
     front=dot,
     batch=_dot_batch,
     ordered="all",
+    dependence="dot",
 )
 
 
@@ -270,6 +272,7 @@ OUTER: Primitive = multilinear(
     doc="d(a b^T) = da b^T + a db^T",
     batch=_outer_batch,
     ordered="all",
+    dependence="outer",
 )
 
 
@@ -374,6 +377,7 @@ SUM_OF_PRODUCTS = multilinear(
     internal=True,
     doc="d(sum a b) = sum(da b) + sum(a db)",
     batch=elementwise,
+    dependence="sum of products",
 )
 
 

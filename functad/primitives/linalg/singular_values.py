@@ -175,6 +175,7 @@ SVD = general(
     batch=stacked,
     front=svd,
     lost=_svd_lost,
+    dependence="matrix",
 )
 
 
@@ -344,6 +345,7 @@ SVDVALS = general(
     front=svdvals,
     lost=_svdvals_lost,
     looked_at_by=(COTANGENT, SVD),
+    dependence="matrix",
 )
 together(COTANGENT, _cotangent_jvp)
 

@@ -112,6 +112,7 @@ LOWER_HALF: Primitive = linear(
     internal=True,
     doc="linear, and its own transpose",
     batch=stacked,
+    dependence="lower",
 )
 
 
@@ -175,6 +176,7 @@ SOLVE: Primitive = general(
     linear_by=lambda params: (1,),
     batch=on_last_axes(2, 2),
     front=solve,
+    dependence="solve",
 )
 
 
@@ -192,6 +194,7 @@ INV: Primitive = general(
     doc="d a^-1 = -a^-1 da a^-1",
     front=lambda a: INV(matrix(a, "inv", square=True)),
     batch=stacked,
+    dependence="matrix",
 )
 
 

@@ -153,4 +153,5 @@ SPARSE_MATMUL: Primitive = linear(
     internal=True,
     doc="d(A @ x) = A @ dx, for a constant sparse matrix",
     batch=_batch,
+    dependence="sparse product",
 )

@@ -142,6 +142,8 @@ def _enter_extreme(function: Any, ufunc: np.ufunc, doc: str) -> Primitive:
         batch=along_axes,
         ordered="all",
         selects=True,
+        dependence="reduction",
+        curvature="none",
     )
     return entry
 

@@ -64,6 +64,7 @@ EUCLIDEAN = general(
     internal=True,
     doc="d|x| = Re(sum(conj(x) dx)) / |x|; 0 where |x| = 0",
     batch=along_axes,
+    dependence="reduction",
 )  # fmt: skip
 
 

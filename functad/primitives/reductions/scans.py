@@ -93,6 +93,7 @@ CUMSUM: Primitive = linear(
     batch=along_axis,
     ordered="all",
     front=cumsum,
+    dependence="scan",
 )
 
 
@@ -137,6 +138,7 @@ EXCLUSIVE = general(
     internal=True,
     doc="de[i] = a[i-1] de[i-1] + e[i-1] da[i-1], a recurrence",
     batch=along_axis,
+    dependence="exclusive scan",
 )
 
 
@@ -218,6 +220,7 @@ RECURRENCE: Primitive = general(
     doc="dy[i] = a[i-1] dy[i-1] + y[i-1] da[i-1] + db[i-1], a recurrence again",
     batch=along_axis,
     linear_by=lambda params: (1,),
+    dependence="exclusive scan",
 )
 
 
@@ -272,6 +275,7 @@ CUMPROD = general(
     batch=along_axis,
     ordered="all",
     front=cumprod,
+    dependence="scan",
 )
 
 

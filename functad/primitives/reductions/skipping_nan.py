@@ -325,6 +325,8 @@ def _enter_extreme(function: Any, ufunc: np.ufunc, like: Primitive, worst: float
         front=front,
         batch=along_axes,
         selects=True,
+        dependence="reduction",
+        curvature="none",
     )
     return entry
 

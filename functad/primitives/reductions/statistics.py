@@ -67,6 +67,7 @@ CENTRED: Primitive = linear(
     internal=True,
     doc="linear, and its own transpose",
     batch=along_axes,
+    dependence="axes",
 )
 
 
@@ -168,6 +169,7 @@ VAR = general(
     batch=along_axes,
     ordered="all",
     front=var,
+    dependence="reduction",
 )
 
 

@@ -208,6 +208,7 @@ SUM: Primitive = linear(
     batch=along_axes,
     ordered="all",
     pushes=(lambda t, a_shape, axis, keepdims: SUM(t, axis=axis, keepdims=keepdims),),
+    dependence="reduction",
 )
 
 
@@ -266,6 +267,7 @@ MEAN: Primitive = linear(
     batch=along_axes,
     ordered="all",
     pushes=(lambda t, a_shape, axis, keepdims: MEAN(t, axis=axis, keepdims=keepdims),),
+    dependence="reduction",
 )
 
 
@@ -358,6 +360,8 @@ PROD = general(
     front=prod,
     batch=along_axis,
     ordered="all",
+    curvature="factors",
+    dependence="reduction",
 )
 
 

@@ -108,6 +108,7 @@ CONVOLVE: Primitive = multilinear(
     doc="bilinear; the cotangents are convolutions with the other argument backwards",
     batch=stacked,
     front=_convolve_front,
+    dependence="convolution",
 )
 
 
@@ -268,4 +269,6 @@ UNWRAP = general(
     front=_unwrap_front,
     linear_by=lambda params: (),
     batch=_unwrap_batch,
+    curvature="none",
+    dependence="elementwise",
 )

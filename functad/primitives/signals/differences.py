@@ -103,6 +103,7 @@ DIFF: Primitive = linear(
     batch=along_axis,
     ordered="all",
     front=diff,
+    dependence="differences",
 )
 
 
@@ -317,6 +318,7 @@ CROSS: Primitive = multilinear(
     doc="d(a x b) = da x b + a x db",
     batch=on_last_axes(1, 1),
     front=cross,
+    dependence="cross",
 )
 
 

@@ -117,6 +117,7 @@ FFT: Primitive = linear(
     doc="linear; its matrix is symmetric, so the cotangent is transformed alike",
     batch=along_axis,
     front=_front(np.fft.fft),
+    dependence="axes",
 )
 IFFT: Primitive = linear(
     np.fft.ifft,
@@ -127,6 +128,7 @@ IFFT: Primitive = linear(
     doc="linear; its matrix is symmetric, so the cotangent is transformed alike",
     batch=along_axis,
     front=_front(np.fft.ifft),
+    dependence="axes",
 )
 
 
@@ -164,6 +166,7 @@ WEIGHED: Primitive = linear(
     internal=True,
     doc="linear over the reals, and its own transpose",
     batch=along_axis,
+    dependence="same",
 )
 
 
@@ -192,6 +195,7 @@ RFFT: Primitive = linear(
     doc="linear; the cotangent is transformed by irfft, its conjugate halved where a frequency stands for two",
     batch=along_axis,
     front=_front(np.fft.rfft),
+    dependence="axes",
 )
 
 
@@ -223,6 +227,7 @@ IRFFT: Primitive = linear(
     doc="linear; the cotangent is transformed by rfft, its conjugate doubled where a frequency stands for two",
     batch=along_axis,
     front=_front(np.fft.irfft),
+    dependence="axes",
 )
 
 

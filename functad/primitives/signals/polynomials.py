@@ -156,4 +156,5 @@ VANDER: Primitive = general(
     doc="d x^k = k x^(k - 1) dx in each column, at x = 0 too",
     front=vander,
     batch=_powers_batch,
+    dependence="new last axis",
 )

@@ -16,9 +16,10 @@ import numpy as np
 
 from functad.expressions.spec import PLAIN, dtype_of, shape_of
 from functad.places import user_frame
-from functad.primitives.entry import KEEP_NOTHING, Plan, Primitive
+from functad.primitives.entry import Primitive
 from functad.primitives.indexing.write import ADD_TO, is_alone, put
 from functad.primitives.kinds import forward_plan
+from functad.primitives.plan import KEEP_NOTHING, Plan
 from functad.tracing.constants import held_call, held_params
 from functad.tracing.conversions import depends_on_inputs
 from functad.tracing.fitting import reverse_specs, specs_for

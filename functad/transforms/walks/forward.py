@@ -10,9 +10,9 @@ import numpy as np
 
 from functad.expressions.records import inputs_of, last_readers, results_of
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, shape_of
-from functad.primitives.entry import KEEP_NOTHING, KEEP_ONE, MAPS, PASSES, PRODUCTS, SCALES, SUMS, Plan
 from functad.primitives.indexing.write import ADD_TO, is_alone, put
 from functad.primitives.operands import innermost, zeros_for
+from functad.primitives.plan import KEEP_NOTHING, KEEP_ONE, MAPS, PASSES, PRODUCTS, SCALES, SUMS, Plan
 from functad.primitives.safe import has_nan
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import Recorded, Recorder, new_input

@@ -21,7 +21,9 @@ from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, shape_
 from functad.places import place_of, user_frame
 from functad.primitives.arranging.broadcast import unbroadcast
 from functad.primitives.elementwise.arithmetic import MULTIPLY
-from functad.primitives.entry import (
+from functad.primitives.indexing.write import ADD_TO, as_cotangent, part, put, written
+from functad.primitives.operands import absent
+from functad.primitives.plan import (
     KEEP_GATHER,
     KEEP_NOTHING,
     KEEP_ONE,
@@ -34,8 +36,6 @@ from functad.primitives.entry import (
     SUMS,
     Plan,
 )
-from functad.primitives.indexing.write import ADD_TO, as_cotangent, part, put, written
-from functad.primitives.operands import absent
 from functad.primitives.safe import mended, product
 from functad.tracing.allocation import Allocation
 from functad.tracing.traces.base import OPEN, Recorded, Recorder, awake
