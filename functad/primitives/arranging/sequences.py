@@ -103,6 +103,7 @@ LINSPACE = linear(
     broadcasts=True,
     batch=_linspace_batch,
     front=linspace,
+    selects=True,  # the start, if there is but one number
 )
 
 

@@ -117,6 +117,7 @@ REMAINDER = elementwise(
     doc="d(x mod y) = dx - floor(x / y) dy",
     linear_by=lambda params: (),
     curvature="none",
+    selects=True,
 )
 FMOD = elementwise(
     np.fmod,
@@ -127,6 +128,7 @@ FMOD = elementwise(
     doc="d fmod(x, y) = dx - trunc(x / y) dy",
     linear_by=lambda params: (),
     curvature="none",
+    selects=True,
 )
 ABSOLUTE = elementwise(
     np.absolute,

@@ -133,6 +133,7 @@ HEAVISIDE = elementwise(
     np.heaviside, None, lambda g, x: g * (x == 0), complex=False, samples=_heaviside_samples,
     doc="d heaviside(x, h) = dh where x is 0, else 0: the step of x is cut",
     linear_by=lambda params: (),
+    selects=True,
 )  # fmt: skip
 NEXTAFTER = elementwise(
     np.nextafter, lambda g: g, None, complex=False, domain=((-2.0, 2.0), (2.5, 3.0)),

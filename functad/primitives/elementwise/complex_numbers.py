@@ -62,6 +62,7 @@ IMAG = linear(
     views="always",
     batch=batching.elementwise,
     dependence="same",
+    selects=True,
 )
 CONJUGATE = elementwise(np.conjugate, lambda g: g.conjugate(), doc="d conj(x) = conj(dx)", curvature="none")
 

@@ -100,7 +100,14 @@ def _add_samples(array: Any) -> Calls:
 
 
 def _entry(
-    function: Callable[..., Any], compute: Callable[..., Any], a_rule: Any, v_rule: Any, jvps: Any, samples: Any, doc: str
+    function: Callable[..., Any],
+    compute: Callable[..., Any],
+    a_rule: Any,
+    v_rule: Any,
+    jvps: Any,
+    samples: Any,
+    doc: str,
+    **traits: Any,
 ) -> Primitive:
     return general(
         function,
@@ -119,6 +126,7 @@ def _entry(
         ordered="first",
         dependence="write",
         curvature="none",
+        **traits,
     )
 
 
@@ -152,6 +160,7 @@ PLACE: Primitive = _entry(
     ),
     _place_samples,
     "linear in both arrays; the cotangent of what was replaced is zero",
+    selects=True,
 )
 PLACE_ADD: Primitive = _entry(
     place_add,

@@ -318,6 +318,7 @@ GATHER: Primitive = general(
     batch=_gather_batch,
     curvature="none",
     dependence="moved",
+    selects=True,
 )
 
 

@@ -314,6 +314,7 @@ WRITE: Primitive = linear(
     batch=_batch,
     ordered="first",
     dependence="write",
+    selects=True,
 )
 ADD_TO: Primitive = linear(
     add,

@@ -76,6 +76,7 @@ CHOLESKY = general(
     doc="dl = l P(l^-1 da l^-H), P: lower triangle, half the diagonal; the triangle that is not read has derivative 0",
     batch=stacked, front=cholesky,
     dependence="matrix",
+    selects=True,
 )  # fmt: skip
 
 

@@ -205,6 +205,7 @@ TURNING = general(
     internal=True,
     doc="linear in k",
     batch=stacked,
+    selects=True,
 )
 
 
@@ -301,6 +302,7 @@ FIXED = general(
     internal=True,
     doc="the identity of v",
     batch=stacked,
+    selects=True,
 )
 
 

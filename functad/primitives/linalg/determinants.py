@@ -168,6 +168,7 @@ COFACTOR_BENDS: Primitive = general(
     internal=True,
     doc="the fourth derivative of det; not for singular matrices",
     batch=stacked,
+    selects=True,
 )
 
 COFACTOR_SLOPES: Primitive = general(
@@ -181,6 +182,7 @@ COFACTOR_SLOPES: Primitive = general(
     internal=True,
     doc="the third derivative of det, for singular matrices too",
     batch=stacked,
+    selects=True,
 )
 
 
@@ -195,6 +197,7 @@ COFACTORS: Primitive = general(
     doc="of c = det(a) a^-T: dc = sum(a^-T da) c - a^-T da^T c, for singular matrices too",
     batch=stacked,
     dependence="matrix",
+    selects=True,
 )
 
 

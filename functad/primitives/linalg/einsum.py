@@ -92,7 +92,7 @@ def _pull(g: Any, subscripts: str, optimize: Any, position: int, shape: Shape, o
     contraction, given, full, diagonal = _recipe(subscripts, position, shape)
     if contraction:
         path = optimize if isinstance(optimize, (bool, str)) else "greedy"
-        g = _primitive(1 + len(others))(g, *others, subscripts=contraction, optimize=path)
+        g = _contract((g, *others), contraction, path)
     if g.shape != full:
         lengths = iter(g.shape)
         g = np.broadcast_to(g.reshape(tuple([next(lengths) if present else 1 for present in given])), full)
@@ -111,15 +111,14 @@ def _rule(position: int, names: list[str]) -> Rule:
     return pull
 
 
-def _canonical_samples(count: int) -> Samples:
+def _canonical_samples(count: int, diagonal: bool) -> Samples:
     def samples(array: Any) -> Calls:
-        if count == 1:
-            calls = [
-                ((array(2, 3),), "ab->ba"),
-                ((array(3, 2, 3),), "aba->ab"),
-                ((array(2, 3),), "ab->b"),
-                ((array(2, 2),), "aa->"),
-            ]
+        if diagonal:
+            others = [array(3) for _ in range(count - 1)]
+            calls = [((array(3, 2, 3), *others), "aba" + ",a" * (count - 1) + "->ab"), ((array(2, 2),), "aa->")]
+            calls = calls[: 1 + (count == 1)]
+        elif count == 1:
+            calls = [((array(2, 3),), "ab->ba"), ((array(2, 3),), "ab->b")]
         else:
             calls = [((array(2, 3), *[array(3) for _ in range(count - 1)]), "ab" + ",b" * (count - 1) + "->a")]
         return [(arrays, {"subscripts": subscripts, "optimize": False}) for arrays, subscripts in calls]
@@ -128,8 +127,8 @@ def _canonical_samples(count: int) -> Samples:
 
 
 @cache
-def _primitive(count: int) -> Primitive:
-    """Return the primitive for a number of operands."""
+def _primitive(count: int, diagonal: bool) -> Primitive:
+    """Return the primitive for a number of operands; `diagonal` is the one that reads but a diagonal of some of them."""
     names = [f"a{i}" for i in range(count)]
     return Primitive(
         np.einsum,
@@ -139,11 +138,12 @@ def _primitive(count: int) -> Primitive:
         compute=_einsum,
         vjps=tuple([_rule(i, names) for i in range(count)]),
         spec=_einsum_spec,
-        samples=_canonical_samples(count),
+        samples=_canonical_samples(count, diagonal),
         internal=True,
         doc="linear in each operand",
         views="always" if count == 1 else "",  # transposes and diagonals
         batch=_einsum_batch,
+        selects=diagonal,
         dependence="einsum",
     )
 
@@ -163,7 +163,17 @@ def _einsum_batch(
 
 
 for _count in (1, 2, 3):
-    _primitive(_count)
+    _primitive(_count, False)
+_primitive(1, True)
+
+
+@lru_cache(maxsize=4096)
+def _reads_diagonal(subscripts: str) -> bool:
+    return any(len(set(term)) < len(term) for term in _terms(subscripts)[0])
+
+
+def _contract(arrays: Sequence[Any], subscripts: str, optimize: Any) -> Any:
+    return _primitive(len(arrays), _reads_diagonal(subscripts))(*arrays, subscripts=subscripts, optimize=optimize)
 
 
 def spread(x: Any, *, subscripts: str, shape: Shape) -> Any:
@@ -193,7 +203,7 @@ def _spread_batch(
 
 SPREAD = linear(
     spread,
-    lambda g, subscripts: _primitive(1)(g, subscripts=subscripts, optimize=False),
+    lambda g, subscripts: _contract((g,), subscripts, False),
     compute=_spread,
     spec=_spread_spec,
     samples=lambda array: [((array(3, 2),), {"subscripts": "aba->ab", "shape": (3, 2, 3)})],
@@ -294,7 +304,7 @@ def einsum(
                 raise TypeError(f"einsum cannot cast {a.dtype} to {np.dtype(dtype)} by the rule {casting!r}")
         arrays = [a.astype(dtype) for a in arrays]
     subscripts = explicit_subscripts(subscripts, tuple([a.ndim for a in arrays]))
-    return _primitive(len(arrays))(*arrays, subscripts=subscripts, optimize=_hashable(optimize))
+    return _contract(arrays, subscripts, _hashable(optimize))
 
 
 @query(

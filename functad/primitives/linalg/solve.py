@@ -113,6 +113,7 @@ LOWER_HALF: Primitive = linear(
     doc="linear, and its own transpose",
     batch=stacked,
     dependence="lower",
+    selects=True,
 )
 
 

@@ -139,6 +139,7 @@ EXCLUSIVE = general(
     doc="de[i] = a[i-1] de[i-1] + e[i-1] da[i-1], a recurrence",
     batch=along_axis,
     dependence="exclusive scan",
+    selects=True,
 )
 
 
@@ -221,6 +222,7 @@ RECURRENCE: Primitive = general(
     batch=along_axis,
     linear_by=lambda params: (1,),
     dependence="exclusive scan",
+    selects=True,
 )
 
 

@@ -25,8 +25,15 @@ def _of_degree(name: str, derivative: Any, doc: str, *, complex: bool = True) ->
         return product(g, product(n != 0, derivative(n, x)))
 
     special_function(
-        name, unknown(name, "n"), rule, arguments=[_DEGREES, _INSIDE], names=("n", "x"), complex=complex, doc=doc
-    )  # fmt: skip
+        name,
+        unknown(name, "n"),
+        rule,
+        arguments=[_DEGREES, _INSIDE],
+        names=("n", "x"),
+        complex=complex,
+        doc=doc,
+        selects=True,
+    )
 
 
 _of_degree("eval_legendre", lambda n, x: (n + 1) / 2 * special.eval_jacobi(n - 1, 1.0, 1.0, x), "P_n' = (n+1)/2 P^(1,1)_(n-1)")
@@ -67,6 +74,7 @@ def _with_parameters(name: str, parameters: str, derivative: Any, doc: str) -> N
         names=("n", "a", "b", "x") if several else ("n", "a", "x"),
         complex=True,
         doc=doc,
+        selects=True,
     )
 
 

@@ -72,6 +72,7 @@ SMIRNOV_SLOPE: Primitive = Primitive(
     complex=False,
     broadcasts=True,
     internal=True,
+    selects=True,
 )
 
 special_function(

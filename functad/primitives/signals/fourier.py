@@ -118,6 +118,7 @@ FFT: Primitive = linear(
     batch=along_axis,
     front=_front(np.fft.fft),
     dependence="axes",
+    selects=True,
 )
 IFFT: Primitive = linear(
     np.fft.ifft,
@@ -129,6 +130,7 @@ IFFT: Primitive = linear(
     batch=along_axis,
     front=_front(np.fft.ifft),
     dependence="axes",
+    selects=True,
 )
 
 
@@ -196,6 +198,7 @@ RFFT: Primitive = linear(
     batch=along_axis,
     front=_front(np.fft.rfft),
     dependence="axes",
+    selects=True,
 )
 
 
@@ -228,6 +231,7 @@ IRFFT: Primitive = linear(
     batch=along_axis,
     front=_front(np.fft.irfft),
     dependence="axes",
+    selects=True,
 )
 
 

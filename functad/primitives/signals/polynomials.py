@@ -157,4 +157,5 @@ VANDER: Primitive = general(
     front=vander,
     batch=_powers_batch,
     dependence="new last axis",
+    selects=True,
 )
