@@ -24,6 +24,7 @@ from functad.eager.models.tensor_like import TensorLike
 from functad.expressions.spec import PYTHON_SCALARS
 from functad.places import here
 from functad.tracing.traces.base import Recorded
+from functad.transforms.calling.decorators import decorator
 from functad.trees.structure import flatten
 
 __all__ = [
@@ -45,67 +46,24 @@ executing_eagerly = tf.executing_eagerly
 enable_eager_execution = tf.enable_eager_execution
 
 
+def _as_tensors(tree: Any) -> Any:
+    return mapped(lambda leaf: leaf if isinstance(leaf, (Recorded, TensorLike)) else as_tensor(leaf), tree)
+
+
 def _converted(argument: Any) -> Any:
     """Return an argument that is differentiated as TensorFlow makes Tensors: Python floats become float32."""
     if isinstance(argument, (list, tuple)) and all(type(leaf) in PYTHON_SCALARS for leaf in flatten(argument)[0]):
         return as_tensor(argument)
-    return mapped(lambda leaf: leaf if isinstance(leaf, (Recorded, TensorLike)) else as_tensor(leaf), argument)
+    return _as_tensors(argument)
 
 
 def _results(f: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function whose Python numbers come out as TensorFlow makes Tensors."""
-
-    @functools.wraps(f)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        value = f(*args, **kwargs)
-        return mapped(lambda leaf: leaf if isinstance(leaf, (Recorded, TensorLike)) else as_tensor(leaf), value)
-
-    return wrapper
+    return functools.wraps(f)(lambda *args, **kwargs: _as_tensors(f(*args, **kwargs)))
 
 
-def _by_arguments(transform: Callable[..., Any], f: Callable[..., Any], params: Params, **options: Any) -> Callable[..., Any]:
-    chosen, both = _Parameters(f, params), transform(_results(f), params, **options)
-
-    @functools.wraps(f)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        given = list(args)
-        for position in set(chosen.positions(len(args), list(kwargs))):
-            given[position] = _converted(args[position])
-        return both(*given, **kwargs)
-
-    return wrapper
-
-
-def gradients_function(f: Callable[..., Any] | None = None, params: Params = None) -> Callable[..., Any]:
-    """Return a function that gives the gradients of `f` by its arguments, as `functad.gradients_function` does.
-
-    Example:
-        >>> import functad.compat.tfe as tfe
-        >>> tfe.gradients_function(lambda x: x * x)(3.0)[0].numpy()
-        np.float32(6.0)
-    """
-    if f is None:
-        return functools.partial(gradients_function, params=params)
-    inner = _by_arguments(functad.gradients_function, f, params)
-    return functools.wraps(f)(lambda *args, **kwargs: tensors_of(inner(*args, **kwargs)))
-
-
-def value_and_gradients_function(f: Callable[..., Any] | None = None, params: Params = None) -> Callable[..., Any]:
-    """Return a function that gives the value of `f` and its gradients by its arguments.
-
-    Example:
-        >>> import functad.compat.tfe as tfe
-        >>> value, (g,) = tfe.value_and_gradients_function(lambda x: x * x)(3.0)
-        >>> value.numpy(), g.numpy()
-        (np.float32(9.0), np.float32(6.0))
-    """
-    if f is None:
-        return functools.partial(value_and_gradients_function, params=params)
-    inner = _by_arguments(functad.value_and_gradients_function, f, params)
-    return functools.wraps(f)(lambda *args, **kwargs: tensors_of(inner(*args, **kwargs)))
-
-
-def make_vjp(f: Callable[..., Any] | None = None, params: Params = None, persistent: bool = True) -> Callable[..., Any]:
+@decorator
+def make_vjp(f: Callable[..., Any], params: Params = None, persistent: bool = True) -> Callable[..., Any]:
     """Return a function that gives the value of `f` and the function from its cotangent to those of the arguments.
 
     Example:
@@ -114,16 +72,50 @@ def make_vjp(f: Callable[..., Any] | None = None, params: Params = None, persist
         >>> vjp()[0].numpy()
         np.float32(6.0)
     """
-    if f is None:
-        return functools.partial(make_vjp, params=params, persistent=persistent)
-    inner = _by_arguments(functad.make_vjp, f, params, persistent=persistent)
+    chosen, inner = _Parameters(f, params), functad.make_vjp(_results(f), params, persistent)
 
     @functools.wraps(f)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        value, vjp = inner(*args, **kwargs)
+        given = list(args)
+        for position in set(chosen.positions(len(args), list(kwargs))):
+            given[position] = _converted(args[position])
+        value, vjp = inner(*given, **kwargs)
         return tensors_of(value), lambda dy=None: tensors_of(vjp(dy))
 
     return wrapper
+
+
+@decorator
+def value_and_gradients_function(f: Callable[..., Any], params: Params = None) -> Callable[..., Any]:
+    """Return a function that gives the value of `f` and its gradients by its arguments.
+
+    Example:
+        >>> import functad.compat.tfe as tfe
+        >>> value, (g,) = tfe.value_and_gradients_function(lambda x: x * x)(3.0)
+        >>> value.numpy(), g.numpy()
+        (np.float32(9.0), np.float32(6.0))
+    """
+    both = make_vjp(f, params, persistent=False)
+
+    @functools.wraps(f)
+    def wrapper(*args: Any, dy: Any = None, **kwargs: Any) -> Any:
+        value, vjp = both(*args, **kwargs)
+        return value, vjp(dy)
+
+    return wrapper
+
+
+@decorator
+def gradients_function(f: Callable[..., Any], params: Params = None) -> Callable[..., Any]:
+    """Return a function that gives the gradients of `f` by its arguments, as `functad.gradients_function` does.
+
+    Example:
+        >>> import functad.compat.tfe as tfe
+        >>> tfe.gradients_function(lambda x: x * x)(3.0)[0].numpy()
+        np.float32(6.0)
+    """
+    both = value_and_gradients_function(f, params)
+    return functools.wraps(f)(lambda *args, **kwargs: both(*args, **kwargs)[1])
 
 
 def implicit_gradients(f: Callable[..., Any]) -> Callable[..., Any]:

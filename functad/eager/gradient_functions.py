@@ -53,18 +53,14 @@ def gradients_function(f: Callable[..., Any], params: Params = None, *, conj: bo
 
     Args:
         f: a function of Tensors; its results are summed. Without it a decorator is returned.
-        params: names, or positions, of the parameters to differentiate by; if left out, all positional ones that a call gives,
-            except `self` and `cls`.
-        conj: for complex arguments, the conjugates of what `functad.grad` gives, as TensorFlow has it; `False` for the latter.
+        params, conj: as for `make_vjp`.
 
     Returns:
         A function with the arguments of `f`, and the keyword `dy`: a seed in the structure of the result. Arguments that are
         differentiated are made Tensors; others reach `f` as they are. What the result does not depend on has gradient `None`.
 
     Raises:
-        TypeError: something in `params` is neither a name nor a position.
-        ValueError: `params` mixes names and positions, or names no parameter; `f` returned `None`; a call gives keywords only.
-        IndexError: a call does not give an argument that is to be differentiated.
+        TypeError, ValueError, IndexError: as `make_vjp`.
 
     Example:
         >>> f = lambda x, y: x * x * x * y - x * y * y
@@ -88,9 +84,7 @@ def value_and_gradients_function(
 
     Args:
         f: a function of Tensors; its results are summed. Without it a decorator is returned.
-        params: names, or positions, of the parameters to differentiate by; if left out, all positional ones that a call gives,
-            except `self` and `cls`.
-        conj: for complex arguments, the conjugates of what `functad.grad` gives, as TensorFlow has it; `False` for the latter.
+        params, conj: as for `make_vjp`.
 
     Returns:
         A function with the arguments of `f`, and the keyword `dy`: a seed in the structure of the result. It returns
@@ -98,21 +92,18 @@ def value_and_gradients_function(
         result does not depend on it.
 
     Raises:
-        TypeError: something in `params` is neither a name nor a position.
-        ValueError: `params` mixes names and positions, or names no parameter; `f` returned `None`; a call gives keywords only.
-        IndexError: a call does not give an argument that is to be differentiated.
+        TypeError, ValueError, IndexError: as `make_vjp`.
 
     Example:
         >>> value, (g,) = value_and_gradients_function(lambda x: x * x)(3.0)
         >>> float(value), float(g)
         (9.0, 6.0)
     """
-    chosen = _Parameters(f, params)
-    checked_conj(conj)
+    both = make_vjp(f, params, persistent=False, conj=conj)
 
     @functools.wraps(f)
     def value_and_gradients(*args: Any, dy: Any = None, **kwargs: Any) -> tuple[Any, list[Any]]:
-        value, vjp = _run(f, chosen, args, kwargs, persistent=False, conj=conj)
+        value, vjp = both(*args, **kwargs)
         return value, vjp(dy)
 
     return value_and_gradients
@@ -148,7 +139,20 @@ def make_vjp(f: Callable[..., Any], params: Params = None, persistent: bool = Tr
 
     @functools.wraps(f)
     def value_and_vjp(*args: Any, **kwargs: Any) -> tuple[Any, Callable[..., list[Any]]]:
-        return _run(f, chosen, args, kwargs, persistent=persistent, conj=conj)
+        positions = chosen.positions(len(args), list(kwargs))
+        given = list(args)
+        tape = GradientTape(persistent=persistent, watch_accessed_variables=False)
+        with tape:
+            for position in dict.fromkeys(positions):
+                given[position] = containers.mapped(_own_tensor, _arrays(args[position]))
+                tape.watch([leaf for leaf in flatten(given[position])[0] if dtype_of(leaf).kind in "fc"])
+            value = _as_tensors(tape.run(f, given, kwargs), f)
+
+        def vjp(dy: Any = None) -> list[Any]:
+            sources = [given[position] for position in positions]
+            return tape.gradient(value, sources, output_gradients=dy, conj=conj) if sources else []
+
+        return value, vjp
 
     return value_and_vjp
 
@@ -284,27 +288,6 @@ class _Parameters:
                 )
             result.append(place % count)
         return result
-
-
-def _run(
-    f: Callable[..., Any], chosen: _Parameters, args: tuple[Any, ...], kwargs: dict[str, Any], *, persistent: bool, conj: bool
-) -> tuple[Any, Callable[..., list[Any]]]:
-    """Return the value of `f`, and the function from a seed to the gradients by the chosen arguments."""
-    positions = chosen.positions(len(args), list(kwargs))
-    given = list(args)
-    tape = GradientTape(persistent=persistent, watch_accessed_variables=False)
-    with tape:
-        for position in dict.fromkeys(positions):
-            given[position] = containers.mapped(_own_tensor, _arrays(args[position]))
-            inexact = [leaf for leaf in flatten(given[position])[0] if dtype_of(leaf).kind in "fc"]
-            tape.watch(inexact)
-        value = _as_tensors(tape.run(f, given, kwargs), f)
-
-    def vjp(dy: Any = None) -> list[Any]:
-        sources = [given[position] for position in positions]
-        return tape.gradient(value, sources, output_gradients=dy, conj=conj) if sources else []
-
-    return value, vjp
 
 
 def _arrays(argument: Any) -> Any:

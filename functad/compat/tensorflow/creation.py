@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from functad.compat.tensorflow.dtypes import numpy_dtype
-from functad.compat.tensorflow.tensors import as_tensor, operands, operation
+from functad.compat.tensorflow.tensors import as_tensor, enter_calls, operands, operation
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.primitives.operands import innermost
 from functad.tracing.traces.base import awake
@@ -29,36 +29,21 @@ def shape_from(value: Any) -> tuple[int, ...]:
     return tuple(int(n) for n in np.atleast_1d(plain(value)))
 
 
-@operation("zeros")
-def zeros(shape: Any, dtype: Any = np.float32, name: str | None = None) -> Any:
-    """Return zeros, float32 if nothing else is said."""
-    return np.zeros(shape_from(shape), numpy_dtype(dtype))
-
-
-@operation("ones")
-def ones(shape: Any, dtype: Any = np.float32, name: str | None = None) -> Any:
-    """Return ones, float32 if nothing else is said."""
-    return np.ones(shape_from(shape), numpy_dtype(dtype))
-
-
-@operation("zeros_like")
-def zeros_like(input: Any, dtype: Any = None, name: str | None = None) -> Any:
-    """Return zeros of the shape of another Tensor; no derivative leads to that."""
+def _shape_and_dtype(input: Any, dtype: Any) -> tuple[Any, Any]:
+    """Return what `zeros_like` and `ones_like` need: they are constants, and no derivative leads to their argument."""
     x = as_tensor(input)
-    return np.zeros(shape_of(x), dtype_of(x) if dtype is None else numpy_dtype(dtype))
+    return shape_of(x), dtype_of(x) if dtype is None else numpy_dtype(dtype)
 
 
-@operation("ones_like")
-def ones_like(input: Any, dtype: Any = None, name: str | None = None) -> Any:
-    """Return ones of the shape of another Tensor; no derivative leads to that."""
-    x = as_tensor(input)
-    return np.ones(shape_of(x), dtype_of(x) if dtype is None else numpy_dtype(dtype))
-
-
-@operation("fill")
-def fill(dims: Any, value: Any, name: str | None = None) -> Any:
-    """Return one number, repeated to a shape."""
-    return np.broadcast_to(as_tensor(value), shape_from(dims))
+enter_calls(
+    {
+        "zeros": (np.zeros, lambda shape, dtype=np.float32, name=None: (shape_from(shape), numpy_dtype(dtype))),
+        "ones": (np.ones, lambda shape, dtype=np.float32, name=None: (shape_from(shape), numpy_dtype(dtype))),
+        "zeros_like": (np.zeros, lambda input, dtype=None, name=None: _shape_and_dtype(input, dtype)),
+        "ones_like": (np.ones, lambda input, dtype=None, name=None: _shape_and_dtype(input, dtype)),
+        "fill": (np.broadcast_to, lambda dims, value, name=None: (as_tensor(value), shape_from(dims))),
+    }
+)
 
 
 _WIDTHS = [np.dtype(name) for name in ("bool", "u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8")]
@@ -111,5 +96,4 @@ def one_hot(
 @operation("meshgrid")
 def meshgrid(*args: Any, indexing: str = "xy", name: str | None = None) -> list[Any]:
     """Return coordinates on a grid."""
-    kind: Any = indexing
-    return list(np.meshgrid(*operands(*args), indexing=kind))
+    return list(np.meshgrid(*operands(*args), indexing=indexing))  # type: ignore[call-overload]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import operator
 from typing import Any
 
 import numpy as np
 
 import functad
-from functad.compat.tensorflow.creation import zeros_like
-from functad.compat.tensorflow.names import enter
-from functad.compat.tensorflow.tensors import as_tensor, operands, operation, returning_tensors
+from functad.compat.tensorflow.tensors import as_tensor, enter_calls, operands, operation
 from functad.expressions.spec import dtype_of
 
 UNARY: dict[str, Any] = {
@@ -41,6 +40,7 @@ UNARY: dict[str, Any] = {
     "negative math.negative": np.negative,
     "real math.real": np.real,
     "round math.round": np.rint,
+    "sign math.sign": lambda x: np.where(True, np.sign(x), x),  # the branch not taken makes the derivative 0, and not `None`
     "sin math.sin": np.sin,
     "sinh math.sinh": np.sinh,
     "sqrt math.sqrt": np.sqrt,
@@ -64,6 +64,8 @@ BINARY: dict[str, Any] = {
     "logical_or math.logical_or": np.logical_or,
     "math.floormod math.mod mod": np.remainder,
     "math.squared_difference": lambda x, y: np.square(x - y),
+    "maximum math.maximum": lambda x, y: np.where((x >= y) | (x != x), x, y),  # of equal ones the derivative goes to x
+    "minimum math.minimum": lambda x, y: np.where((x <= y) | (x != x), x, y),
     "multiply math.multiply": np.multiply,
     "not_equal math.not_equal": np.not_equal,
     "pow math.pow": np.power,
@@ -72,57 +74,21 @@ BINARY: dict[str, Any] = {
 """Functions of two Tensors."""
 
 
-def _of_one(function: Callable[[Any], Any], path: str) -> Callable[..., Any]:
-    def apply(x: Any, name: str | None = None) -> Any:
-        return function(as_tensor(x))
-
-    return _called(apply, path)
-
-
-def _of_two(function: Callable[[Any, Any], Any], path: str) -> Callable[..., Any]:
-    def apply(x: Any, y: Any, name: str | None = None) -> Any:
-        return function(*operands(x, y))
-
-    return _called(apply, path)
-
-
-def _called(apply: Callable[..., Any], path: str) -> Callable[..., Any]:
-    apply.__name__ = apply.__qualname__ = path.partition(" ")[0]
-    apply.__doc__ = f"TensorFlow's `tf.{apply.__name__}`, element by element."
-    return returning_tensors(apply)
-
-
-for _paths, _function in UNARY.items():
-    enter(_paths, _of_one(_function, _paths))
-for _paths, _function in BINARY.items():
-    enter(_paths, _of_two(_function, _paths))
-
-
-@operation("sign math.sign")
-def sign(x: Any, name: str | None = None) -> Any:
-    """Return -1, 0 or 1; the derivative is zero, and not `None` as for rounding."""
-    x = as_tensor(x)
-    return np.where(True, np.sign(x), x)  # the branch not taken has a path, and derivative zero
-
-
-@operation("maximum math.maximum")
-def maximum(x: Any, y: Any, name: str | None = None) -> Any:
-    """Return the larger elements; where both are equal, the derivative goes to `x`."""
-    x, y = operands(x, y)
-    return np.where((x >= y) | (x != x), x, y)
-
-
-@operation("minimum math.minimum")
-def minimum(x: Any, y: Any, name: str | None = None) -> Any:
-    """Return the smaller elements; where both are equal, the derivative goes to `x`."""
-    x, y = operands(x, y)
-    return np.where((x <= y) | (x != x), x, y)
-
-
-@operation("clip_by_value")
-def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Any:
-    """Return elements limited to an interval, at whose ends the derivative passes."""
-    return np.clip(*operands(t, clip_value_min, clip_value_max))
+enter_calls({paths: (function, lambda x, name=None: (as_tensor(x),)) for paths, function in UNARY.items()})
+enter_calls({paths: (function, lambda x, y, name=None: operands(x, y)) for paths, function in BINARY.items()})
+enter_calls(
+    {
+        "clip_by_value": (
+            np.clip,
+            lambda t, clip_value_min, clip_value_max, name=None: operands(t, clip_value_min, clip_value_max),
+        ),
+        "math.add_n add_n math.accumulate_n": (
+            lambda *tensors: functools.reduce(operator.add, tensors),
+            lambda inputs, name=None: operands(*inputs),
+        ),
+        "stop_gradient": (functad.stop_gradient, lambda input, name=None: (as_tensor(input),)),
+    }
+)
 
 
 @operation("math.divide_no_nan")
@@ -130,16 +96,7 @@ def divide_no_nan(x: Any, y: Any, name: str | None = None) -> Any:
     """Return quotients, and 0 where the denominator is 0."""
     x, y = operands(x, y)
     safe = np.where(y == 0, as_tensor(1, dtype_of(y)), y)
-    return np.where(y == 0, zeros_like(safe), x / safe)
-
-
-@operation("math.accumulate_n add_n math.add_n")
-def add_n(inputs: Any, name: str | None = None) -> Any:
-    """Return the sum of Tensors in a list."""
-    first, *others = operands(*inputs)
-    for other in others:
-        first = first + other
-    return first
+    return np.where(y == 0, np.zeros_like(safe), x / safe)
 
 
 @operation("complex dtypes.complex")
@@ -157,9 +114,3 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
         return np.argwhere(condition.numpy())
     x, y = operands(x, y)
     return np.where(condition, x, y)
-
-
-@operation("stop_gradient")
-def stop_gradient(input: Any, name: str | None = None) -> Any:
-    """Return the value as a constant; a list is stacked."""
-    return functad.stop_gradient(as_tensor(input))

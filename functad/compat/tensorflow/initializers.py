@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from functad.compat.tensorflow.creation import fill, ones, shape_from, zeros
-from functad.compat.tensorflow.names import named
+from functad.compat.tensorflow.creation import shape_from
+from functad.compat.tensorflow.names import TABLE, named
 from functad.compat.tensorflow.random_numbers import normal, uniform
 from functad.compat.tensorflow.tensors import as_tensor
 from functad.places import here
@@ -32,19 +32,19 @@ def _entered(name: str) -> Callable[[Callable[..., Initializer]], Callable[..., 
 @_entered("Zeros")
 def zeros_initializer() -> Initializer:
     """Return an initializer that gives zeros."""
-    return lambda shape, dtype=np.float32: zeros(shape, dtype)
+    return TABLE["zeros"]  # type: ignore[no-any-return]
 
 
 @_entered("Ones")
 def ones_initializer() -> Initializer:
     """Return an initializer that gives ones."""
-    return lambda shape, dtype=np.float32: ones(shape, dtype)
+    return TABLE["ones"]  # type: ignore[no-any-return]
 
 
 @_entered("Constant")
 def constant_initializer(value: Any = 0.0) -> Initializer:
     """Return an initializer that repeats one number."""
-    return lambda shape, dtype=np.float32: fill(shape, as_tensor(value, dtype))
+    return lambda shape, dtype=np.float32: TABLE["fill"](shape, as_tensor(value, dtype))
 
 
 @_entered("RandomNormal")

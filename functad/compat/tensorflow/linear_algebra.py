@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from functad.compat.tensorflow.creation import plain
-from functad.compat.tensorflow.names import enter
 from functad.compat.tensorflow.reductions import axes_of
-from functad.compat.tensorflow.tensors import as_tensor, operands, operation, returning_tensors
+from functad.compat.tensorflow.tensors import as_tensor, enter_calls, operands, operation
 from functad.expressions.spec import shape_of
 
 
@@ -39,25 +38,6 @@ def matvec(a: Any, b: Any, transpose_a: bool = False, adjoint_a: bool = False, n
     return np.squeeze(np.matmul(_turned(a, transpose_a, adjoint_a), np.expand_dims(b, -1)), -1)
 
 
-@operation("tensordot linalg.tensordot")
-def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Any:
-    """Return the product summed over some axes."""
-    a, b = operands(a, b)
-    given = plain(axes)
-    return np.tensordot(a, b, int(given) if given.ndim == 0 else given.tolist())
-
-
-@operation("einsum linalg.einsum")
-def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Any:
-    """Return the sum of products that an equation such as `"ij,jk->ik"` describes."""
-    return np.einsum(equation, *operands(*inputs))
-
-
-def _slogdet(x: Any) -> tuple[Any, Any]:
-    found = np.linalg.slogdet(x)
-    return found[0], found[1]
-
-
 OF_ONE: dict[str, Any] = {
     "linalg.cholesky": np.linalg.cholesky,
     "linalg.det": np.linalg.det,
@@ -68,24 +48,18 @@ OF_ONE: dict[str, Any] = {
 }
 """Functions of one matrix, or a batch of them."""
 
-
-def _of_one(function: Any, path: str) -> Any:
-    def apply(input: Any, name: str | None = None) -> Any:
-        return function(as_tensor(input))
-
-    apply.__name__ = apply.__qualname__ = path.rpartition(".")[2]
-    apply.__doc__ = f"TensorFlow's `tf.{path}`, of a matrix or a batch of them."
-    return returning_tensors(apply)
-
-
-for _path, _function in OF_ONE.items():
-    enter(_path, _of_one(_function, _path))
-
-
-@operation("linalg.inv")
-def inv(input: Any, adjoint: bool = False, name: str | None = None) -> Any:
-    """Return inverses."""
-    return _turned(np.linalg.inv(as_tensor(input)), False, adjoint)
+enter_calls({path: (function, lambda input, name=None: (as_tensor(input),)) for path, function in OF_ONE.items()})
+enter_calls(
+    {
+        "einsum linalg.einsum": (np.einsum, lambda equation, *inputs, **kwargs: (equation, *operands(*inputs))),
+        "linalg.inv": (np.linalg.inv, lambda input, adjoint=False, name=None: (_turned(as_tensor(input), False, adjoint),)),
+        "linalg.qr": (
+            lambda x, full: tuple(np.linalg.qr(x, mode="complete" if full else "reduced")),
+            lambda input, full_matrices=False, name=None: (as_tensor(input), full_matrices),
+        ),
+        "tensordot linalg.tensordot": (np.tensordot, lambda a, b, axes, name=None: (*operands(a, b), plain(axes).tolist())),
+    }
+)
 
 
 @operation("linalg.solve")
@@ -119,12 +93,6 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
         return np.linalg.svd(x, compute_uv=False)
     u, s, vh = np.linalg.svd(x, full_matrices=full_matrices)
     return s, u, np.conj(vh.mT)
-
-
-@operation("linalg.qr")
-def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> Any:
-    """Return `q, r`."""
-    return tuple(np.linalg.qr(as_tensor(input), mode="complete" if full_matrices else "reduced"))
 
 
 @operation("norm linalg.norm")

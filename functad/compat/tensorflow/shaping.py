@@ -10,16 +10,30 @@ import numpy as np
 from functad.compat.tensorflow.creation import places_of, plain, shape_from
 from functad.compat.tensorflow.dtypes import numpy_dtype
 from functad.compat.tensorflow.reductions import axes_of
-from functad.compat.tensorflow.tensors import as_tensor, operands, operation
+from functad.compat.tensorflow.tensors import as_tensor, enter_calls, operands, operation
 from functad.expressions.spec import shape_of
 from functad.places import here
 from functad.tracing.traces.batch import lowest
 
 
-@operation("reshape")
-def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
-    """Return the elements in another shape, where -1 stands for what is left."""
-    return np.reshape(as_tensor(tensor), shape_from(shape))
+def _listed(values: Any) -> list[Any]:
+    return operands(*(values if isinstance(values, (list, tuple)) else [values]))
+
+
+enter_calls(
+    {
+        "broadcast_to": (np.broadcast_to, lambda input, shape, name=None: (as_tensor(input), shape_from(shape))),
+        "concat": (np.concatenate, lambda values, axis, name=None: (_listed(values), int(plain(axis)))),
+        "expand_dims": (np.expand_dims, lambda input, axis, name=None: (as_tensor(input), int(plain(axis)))),
+        "repeat": (np.repeat, lambda input, repeats, axis=None, name=None: (as_tensor(input), plain(repeats), axis)),
+        "reshape": (np.reshape, lambda tensor, shape, name=None: (as_tensor(tensor), shape_from(shape))),
+        "reverse": (np.flip, lambda tensor, axis, name=None: (as_tensor(tensor), axes_of(axis))),
+        "roll": (np.roll, lambda input, shift, axis, name=None: (as_tensor(input), axes_of(shift), axes_of(axis))),
+        "squeeze": (np.squeeze, lambda input, axis=None, name=None: (as_tensor(input), axes_of(axis))),
+        "stack": (np.stack, lambda values, axis=0, name=None: (_listed(values), axis)),
+        "tile": (np.tile, lambda input, multiples, name=None: (as_tensor(input), shape_from(multiples))),
+    }
+)
 
 
 @operation("transpose")
@@ -27,22 +41,6 @@ def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: str | Non
     """Return the axes in another order: reversed if none is given."""
     out = np.transpose(as_tensor(a), None if perm is None else shape_from(perm))
     return np.conj(out) if conjugate else out
-
-
-@operation("concat")
-def concat(values: Any, axis: Any, name: str | None = None) -> Any:
-    """Return Tensors joined along an axis."""
-    return np.concatenate(operands(*_listed(values)), axis=int(plain(axis)))
-
-
-@operation("stack")
-def stack(values: Any, axis: int = 0, name: str | None = None) -> Any:
-    """Return Tensors joined along a new axis."""
-    return np.stack(operands(*_listed(values)), axis=axis)
-
-
-def _listed(values: Any) -> list[Any]:
-    return list(values) if isinstance(values, (list, tuple)) else [values]
 
 
 @operation("unstack")
@@ -69,54 +67,12 @@ def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = 
     return list(np.split(x, np.cumsum(lengths)[:-1].tolist(), axis=place))
 
 
-@operation("squeeze")
-def squeeze(input: Any, axis: Any = None, name: str | None = None) -> Any:
-    """Return a Tensor without axes of length one: the given ones, or all."""
-    return np.squeeze(as_tensor(input), axes_of(axis))
-
-
-@operation("expand_dims")
-def expand_dims(input: Any, axis: Any, name: str | None = None) -> Any:
-    """Return a Tensor with a new axis of length one."""
-    return np.expand_dims(as_tensor(input), int(plain(axis)))
-
-
-@operation("tile")
-def tile(input: Any, multiples: Any, name: str | None = None) -> Any:
-    """Return a Tensor repeated along each axis."""
-    return np.tile(as_tensor(input), shape_from(multiples))
-
-
-@operation("repeat")
-def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None = None) -> Any:
-    """Return each element, or part along an axis, several times."""
-    return np.repeat(as_tensor(input), plain(repeats), axis)
-
-
 @operation("pad")
 def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: Any = 0, name: str | None = None) -> Any:
     """Return a Tensor with margins: constant, or mirrored without (`REFLECT`) or with (`SYMMETRIC`) the edge."""
     x, widths, kind = as_tensor(tensor), plain(paddings).tolist(), mode.lower()
     options: dict[str, Any] = {"constant_values": constant_values} if kind == "constant" else {"mode": kind}
     return np.pad(x, widths, **options)
-
-
-@operation("reverse")
-def reverse(tensor: Any, axis: Any, name: str | None = None) -> Any:
-    """Return a Tensor with some axes reversed."""
-    return np.flip(as_tensor(tensor), axes_of(axis))
-
-
-@operation("roll")
-def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Any:
-    """Return a Tensor shifted around along some axes."""
-    return np.roll(as_tensor(input), axes_of(shift), axes_of(axis))
-
-
-@operation("broadcast_to")
-def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Any:
-    """Return a Tensor repeated to a shape."""
-    return np.broadcast_to(as_tensor(input), shape_from(shape))
 
 
 @operation("shape")

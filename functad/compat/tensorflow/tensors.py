@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 import functad
 from functad.compat.tensorflow.dtypes import TensorShape, numpy_dtype
-from functad.compat.tensorflow.names import named
+from functad.compat.tensorflow.names import enter, named
 from functad.compat.tensorflow.slices import IndexedSlices
 from functad.eager.containers import mapped
 from functad.eager.models.tensor_like import TensorLike, read
@@ -95,6 +95,28 @@ def operation(paths: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         return named(paths)(returning_tensors(function))
 
     return decorate
+
+
+def enter_calls(rows: Mapping[str, tuple[Callable[..., Any], Callable[..., Iterable[Any]]]]) -> None:
+    """Enter functions, most of them NumPy's, under TensorFlow's names.
+
+    Args:
+        rows: by names, a function, and what makes its arguments of TensorFlow's; the latter has TensorFlow's signature.
+    """
+    for paths, (function, arguments) in rows.items():
+        enter(paths, _call(function, arguments, paths.partition(" ")[0]))
+
+
+def _call(function: Callable[..., Any], arguments: Callable[..., Iterable[Any]], name: str) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return tensors_of(function(*arguments(*args, **kwargs)))
+
+    functools.update_wrapper(call, arguments)
+    own, module = function.__name__, getattr(function, "__module__", "numpy").replace("numpy", "np")
+    by = "" if own == "<lambda>" else f", by `{module}.{own}`"
+    call.__doc__ = f"TensorFlow's `tf.{name}`{by}."
+    call.__name__ = call.__qualname__ = arguments.__qualname__ = name.rpartition(".")[2]  # for messages about arguments
+    return call
 
 
 def as_tensor(value: Any, dtype: Any = None) -> Any:
