@@ -29,7 +29,7 @@ from functad.rules.call import OneCall, apply
 from functad.rules.rules import Rules
 from functad.settings import setting
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import ONLOOKER, Recorded, awake
+from functad.tracing.traces.base import ONLOOKER, Recorded, resolve
 from functad.tracing.traces.idle import idle
 from functad.tracing.views import clone
 from functad.transforms.calling.decorators import derivative, remake
@@ -110,8 +110,8 @@ class _Call:
         arguments = [read(self.leaves[i]) for i in self.places]
         for i in self.places:
             self.leaves[i] = None  # the record, which holds this call, is not to keep Tensors alive
-        if any(isinstance(awake(a), Recorded) for a in arguments) or ACTIVE.get():
-            self._evaluate([stand_in(innermost(awake(a))) for a in arguments])
+        if any(isinstance(resolve(a), Recorded) for a in arguments) or ACTIVE.get():
+            self._evaluate([stand_in(innermost(resolve(a))) for a in arguments])
             arguments += [read(variable) for variable in self.variables]
             for recorder in ACTIVE.get():
                 recorder.fallible = True
@@ -128,7 +128,7 @@ class _Call:
 
     def _evaluate(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """Run the function on plain values, while nothing records, and keep its rule."""
-        lowered = [(given.variable, innermost(awake(given._value))) for given in GIVEN.get().values()]
+        lowered = [(given.variable, innermost(resolve(given._value))) for given in GIVEN.get().values()]
         with _unrecorded(self.f), standing_in(lowered), reading() as found:
             outs, grad_fn = self._call([idle(Tensor, np.copy(a)[()]) if type(a) in PLAIN else a for a in arrays])
         own = [leaf for leaf in self.leaves if isinstance(leaf, Variable)]
@@ -141,7 +141,7 @@ class _Call:
             )
         values = []
         for out in outs:
-            value = awake(out)
+            value = resolve(out)
             if isinstance(value, Recorded):
                 raise CustomGradientError(
                     f"{name_of(self.f)}, called at {here()}, uses a Tensor that is followed and is no argument: the gradient "
@@ -184,7 +184,7 @@ class _Call:
 
         def forward(*arrays: Any) -> tuple[tuple[Any, ...], Any]:
             outs, grad_fn = self._call([clone(a) if isinstance(a, Recorded) else a for a in arrays])
-            return tuple(map(awake, outs)), (grad_fn, arrays)
+            return tuple(map(resolve, outs)), (grad_fn, arrays)
 
         def backward(kept: Any, gs: Sequence[Any]) -> list[Any]:
             return self._pulled(kept[0], tuple(gs), kept[1])
@@ -238,7 +238,7 @@ class _Call:
 
     def _fitting(self, ct: Any, array: Any) -> Any:
         shape = shape_of(array)
-        ct = awake(as_numbers(ct, f"what the gradient function of {name_of(self.f)} returned"))
+        ct = resolve(as_numbers(ct, f"what the gradient function of {name_of(self.f)} returned"))
         if shape_of(ct) != shape:
             raise CustomGradientError(
                 f"the gradient function of {name_of(self.f)} returned a gradient of shape {shape_of(ct)} for an argument of "

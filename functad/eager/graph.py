@@ -72,7 +72,7 @@ class graph(GradientTape):  # noqa: N801 - it is used as a function: `with funct
             if self._recorder.scope is not None:  # of an outer graph, which must be found from what is made in it
                 self._recorder = EagerRecorder("graph")
             self._recorder.scope = self
-        outer, onlooker = ONLOOKER.get(), setting(ONLOOKER, self._wake)
+        outer, onlooker = ONLOOKER.get(), setting(ONLOOKER, self._record_constants)
         try:
             super().__enter__()
             onlooker.__enter__()
@@ -99,7 +99,7 @@ class graph(GradientTape):  # noqa: N801 - it is used as a function: `with funct
         self._seen = len(self._recorder.equations)
         self._marks = bytearray(b"\x01") * self._seen
 
-    def _wake(self, tensors: Sequence[Recorded]) -> bool:
+    def _record_constants(self, tensors: Sequence[Recorded]) -> bool:
         """Put Tensors that are constants so far into the list."""
         if not self._recording or self._recorder is None or self._recorder not in ACTIVE.get():
             return False
@@ -109,7 +109,7 @@ class graph(GradientTape):  # noqa: N801 - it is used as a function: `with funct
         for tensor in tensors:
             if dtype_of(tensor).kind in "fc" and has_value(tensor, self._recorder):
                 watch_tensor(tensor, self._recorder)
-        return not any(tensor.recorder.sleeps for tensor in tensors)
+        return not any(tensor.recorder.inactive for tensor in tensors)
 
 
 def gradients(

@@ -25,7 +25,7 @@ from functad.primitives.plan import Plan, Plans
 from functad.rules.rules import Rules
 from functad.tracing.constants import held
 from functad.tracing.traces.abstract import AbstractRecorder
-from functad.tracing.traces.base import ABSTRACT, FORWARD, Recorded, Recorder, awake, escaped, record
+from functad.tracing.traces.base import ABSTRACT, FORWARD, Recorded, Recorder, escaped, record, resolve
 from functad.transforms.abstract import listed
 from functad.transforms.calling.results import guarded, unaliased
 from functad.transforms.leaves import pulled, replaced
@@ -112,7 +112,7 @@ _share_what_is_common()
 
 def apply(rules: Rules, arrays: Sequence[Any]) -> tuple[Any, ...]:
     """Return the results of a call, recorded if a Tensor that is followed is among the arrays."""
-    given = tuple([awake(a) if isinstance(a, Recorded) else a for a in arrays])
+    given = tuple([resolve(a) if isinstance(a, Recorded) else a for a in arrays])
     newest: Recorded | None = None
     for a in given:
         if isinstance(a, Recorded) and (newest is None or a.recorder.serial > newest.recorder.serial):
@@ -324,7 +324,7 @@ def refuse_followed(values: Sequence[Any], serial: int, function: object) -> Non
         CustomRuleError: there is one.
     """
     for value in values:
-        value = awake(value) if isinstance(value, Recorded) else value
+        value = resolve(value) if isinstance(value, Recorded) else value
         if isinstance(value, Recorded) and value.recorder.serial >= serial:
             raise closed_over(function)
 

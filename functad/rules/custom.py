@@ -22,7 +22,7 @@ from functad.places import here, name_of, user_frame
 from functad.rules.call import apply
 from functad.rules.custom_arguments import Arguments
 from functad.rules.rule_checks import RuleChecks
-from functad.tracing.traces.base import Recorded, awake
+from functad.tracing.traces.base import Recorded, resolve
 from functad.transforms.calling.decorators import decorator
 from functad.transforms.calling.selection import positions_of
 from functad.trees.structure import flatten
@@ -170,7 +170,7 @@ class CustomFunction(Generic[P, R]):
         from functad.tracing.traces.batch import BatchRecorder  # noqa: PLC0415 - few programs use vmap
 
         arrays = [call.leaves[i] for i in call.places]
-        recorders = [t.recorder for t in [awake(a) for a in arrays if isinstance(a, Recorded)] if isinstance(t, Recorded)]
+        recorders = [t.recorder for t in [resolve(a) for a in arrays if isinstance(a, Recorded)] if isinstance(t, Recorded)]
         newest = max(recorders, key=lambda recorder: recorder.serial, default=None)
         if not isinstance(newest, BatchRecorder):
             return self.function(*call.bound, **call.keywords)

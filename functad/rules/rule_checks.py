@@ -11,7 +11,7 @@ from functad.errors import CustomRuleError, FunctadError
 from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of, spec_of
 from functad.places import here
 from functad.rules.results import rule_name
-from functad.tracing.traces.base import Recorded, awake
+from functad.tracing.traces.base import Recorded, resolve
 from functad.transforms.abstract import trace
 from functad.transforms.calling.additivity import agree, is_additive
 from functad.transforms.calling.trust import TRUSTED
@@ -57,9 +57,9 @@ def example_of(value: Any) -> Any:
         return value
     from functad.tracing.traces.batch import Batched  # noqa: PLC0415 - few programs use vmap
 
-    value = awake(value)
+    value = resolve(value)
     while isinstance(value, Recorded):
-        value = awake(value.value)
+        value = resolve(value.value)
         if isinstance(value, Batched):
             value = value.array[0] if shape_of(value.array)[0] else ArraySpec(value.shape, value.dtype)
     return value

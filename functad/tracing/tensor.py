@@ -34,7 +34,7 @@ from functad.tracing.memory import ArrayMemory
 from functad.tracing.methods import ArrayMethods
 from functad.tracing.operators import BINARY, SHORT, UNARY, Operators, binary, unary
 from functad.tracing.reading import Reading
-from functad.tracing.traces.base import ABSTRACT, Recorded, awake, escaped, record
+from functad.tracing.traces.base import ABSTRACT, Recorded, escaped, record, resolve
 from functad.tracing.traces.idle import idle
 from functad.tracing.type_tests import TensorType, TypeTests
 from functad.tracing.views import doubt, note_read_only, refresh
@@ -196,7 +196,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         self.current()
         if self.recorder.closed:
             raise escaped(self, wanted)
-        value = awake(self)
+        value = resolve(self)
         if value is not self:
             return value._concrete(wanted) if isinstance(value, Tensor) else value
         return self.recorder.concrete_value(self, wanted)
@@ -205,7 +205,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         """Return the value if no trace follows the Tensor; otherwise a plain value would lose the derivative."""
         if self.value is None:
             refresh(self)
-        value = awake(self)
+        value = resolve(self)
         if not isinstance(value, Tensor):
             return value
         below = value._concrete(wanted)
@@ -221,7 +221,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         """
         if self.value is None:
             refresh(self)
-        value = self.recorder.leave(self)
+        value = self.recorder.value_outside(self)
         return np.copy(value)[()] if not isinstance(value, Tensor) else value._plain("numpy()")
 
     def __float__(self) -> float:
@@ -280,7 +280,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if conversions.testing():
             return np.asarray(self._concrete("array"), dtype)
-        if conversions.multiplying_sparse() and isinstance(awake(self), Tensor):
+        if conversions.multiplying_sparse() and isinstance(resolve(self), Tensor):
             return np.empty((), object)  # by which SciPy knows that the product is the business of the other operand
         return np.array(self._plain("Conversion to an array"), dtype, copy=copy)
 

@@ -25,7 +25,7 @@ from functad.primitives.elementwise.conversion import copy_alike
 from functad.primitives.entry import Composite, Primitive
 from functad.primitives.indexing.write import Path, Step, part
 from functad.primitives.operands import innermost, is_traced
-from functad.tracing.traces.base import Recorded, Recorder, awake, record
+from functad.tracing.traces.base import Recorded, Recorder, record, resolve
 
 _ndarray = np.ndarray
 _new_step = tuple.__new__  # half the time of a call of the named tuple
@@ -45,10 +45,10 @@ class StaleRecorder(Recorder):
                 refresh(a)
         return record(primitive, arrays, params)
 
-    def wake(self, tensor: Recorded) -> Any:
+    def resolve(self, tensor: Recorded) -> Any:
         """Read a view anew, and return what it stands for."""
         refresh(tensor)
-        return awake(tensor)
+        return resolve(tensor)
 
 
 STALE = StaleRecorder()

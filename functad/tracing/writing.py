@@ -22,7 +22,7 @@ from functad.primitives.indexing.read import taken_apart
 from functad.primitives.indexing.write import ADD_TO, WRITE, Path
 from functad.primitives.operands import as_operand, innermost
 from functad.tracing.layouts import in_c_order, lie_alike
-from functad.tracing.traces.base import ABSTRACT, ONLOOKER, Recorded, Recorder, awake, escaped, record
+from functad.tracing.traces.base import ABSTRACT, ONLOOKER, Recorded, Recorder, escaped, record, resolve
 from functad.tracing.views import STALE, clone, make_stale, memory_of, origin_of, refresh, settle
 
 _ndarray = np.ndarray
@@ -39,7 +39,7 @@ def write(tensor: Any, index: Any, v: Any, *, adds: bool = False) -> None:
         refresh(tensor)
     v = _operand(v)
     if isinstance(index, Recorded):
-        index = awake(index)
+        index = resolve(index)
         if isinstance(index, Recorded) and dtype_of(index).kind == "b" and not adds and _fits_each(tensor, index, v):
             mask = index.reshape(shape_of(index) + (1,) * (len(shape_of(tensor)) - len(shape_of(index))))  # type: ignore[attr-defined]
             index, v = Ellipsis, np.where(mask, v, tensor)
@@ -79,8 +79,8 @@ def _operand(v: Any) -> Any:
     if isinstance(v, Recorded):
         if v.recorder is STALE:
             refresh(v)
-        if v.recorder.sleeps:
-            woken([v])
+        if v.recorder.inactive:
+            recorded_now([v])
         return v
     return v if isinstance(v, (np.generic, int, float, complex)) else np.array(v)  # a copy, which the user cannot overwrite
 
@@ -163,15 +163,15 @@ def buffer_like(tensor: Any, value: Any) -> Any:
     """Return a constant as a Tensor of the trace that another one belongs to; integers and booleans as they are."""
     if tensor.recorder is STALE:
         refresh(tensor)
-    if value.dtype.kind not in "fc" or tensor.recorder.closed or (tensor.recorder.sleeps and not woken([tensor])):
+    if value.dtype.kind not in "fc" or tensor.recorder.closed or (tensor.recorder.inactive and not recorded_now([tensor])):
         return value
     return tensor.recorder.buffer(value)
 
 
-def woken(sleeping: list[Recorded]) -> bool:
-    """Tell who looks on which Tensors of sleeping recorders are about to be used, and say whether they are awake now."""
+def recorded_now(inactive: list[Recorded]) -> bool:
+    """Tell who looks on which Tensors of inactive recorders are about to be used, and say whether they are recorded now."""
     onlooker = ONLOOKER.get()
-    return onlooker is not None and onlooker(sleeping)
+    return onlooker is not None and onlooker(inactive)
 
 
 _SCANS = frozenset({"accumulate", "cumprod", "cumsum", "nancumprod", "nancumsum"})

@@ -28,7 +28,7 @@ from functad.primitives.operands import innermost
 from functad.tracing.constants import with_arrays
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.abstract import AbstractRecorder
-from functad.tracing.traces.base import REVERSE, Recorded, Recorder, append_record, append_results, awake
+from functad.tracing.traces.base import REVERSE, Recorded, Recorder, append_record, append_results, resolve
 from functad.tracing.views import clone, note_if_view
 from functad.transforms.abstract import listed, trace
 from functad.transforms.leaves import LeafFunction
@@ -106,7 +106,7 @@ class Noting(Recorder):
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Compute a call of a primitive, and note the equation if a derivative can flow through it."""
-        given = [awake(a) if isinstance(a, Recorded) else a for a in arrays]
+        given = [resolve(a) if isinstance(a, Recorded) else a for a in arrays]
         values = [self.value_of(a) if isinstance(a, Recorded) else a for a in given]
         out = primitive.compute(*values, **params)
         alive = any(isinstance(a, Recorded) and (primitive.joint or primitive.differentiable(i)) for i, a in enumerate(given))

@@ -10,7 +10,7 @@ from functad.compat.tensorflow.dtypes import numpy_dtype
 from functad.compat.tensorflow.tensors import as_tensor, enter_calls, operands, operation
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.primitives.operands import innermost
-from functad.tracing.traces.base import awake
+from functad.tracing.traces.base import resolve
 
 
 def plain(value: Any) -> Any:
@@ -21,7 +21,7 @@ def plain(value: Any) -> Any:
 def places_of(value: Any) -> Any:
     """Return positions as a plain array; under `vmap`, or where values are not known, as the Tensor that stands for them."""
     tensor = as_tensor(value)
-    return tensor if isinstance(innermost(awake(tensor)), ArraySpec) else np.asarray(tensor.numpy())
+    return tensor if isinstance(innermost(resolve(tensor)), ArraySpec) else np.asarray(tensor.numpy())
 
 
 def shape_from(value: Any) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from functad.errors import StateError
 from functad.expressions.spec import shape_of
 from functad.places import here, name_of
 from functad.primitives.operands import as_operand
-from functad.tracing.traces.base import Recorded, awake
+from functad.tracing.traces.base import Recorded, resolve
 
 
 def values_of(module: Any, trainable: bool | None = None) -> dict[str, Any]:
@@ -114,5 +114,5 @@ def _own(value: Any, variable: Variable) -> Any:
     if issubclass(type(value), (bool, int, float, complex)) and not issubclass(type(value), np.generic):
         return np.asarray(value, variable.dtype)[()]
     refuse_foreign_rules(value, "functional_call with a value")
-    plain = awake(read(as_operand(value)))
+    plain = resolve(read(as_operand(value)))
     return plain if isinstance(plain, Recorded) else np.array(plain)[()]

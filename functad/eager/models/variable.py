@@ -20,7 +20,7 @@ from functad.primitives.elementwise.conversion import COPY
 from functad.settings import setting
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.abstract import AbstractRecorder
-from functad.tracing.traces.base import Recorded, awake
+from functad.tracing.traces.base import Recorded, resolve
 from functad.tracing.traces.batch import Batched
 from functad.tracing.traces.concrete import ConcreteRecorder
 from functad.tracing.traces.idle import idle
@@ -190,7 +190,7 @@ class Variable(TensorLike):
     def _warn_of_cut(self) -> None:
         """Warn if the value was assigned from one that is followed still: by this Variable nothing flows back to that."""
         followers, place = self._cut
-        following = [r.transform for weak in followers if (r := weak()) is not None and not (r.closed or r.sleeps)]
+        following = [r.transform for weak in followers if (r := weak()) is not None and not (r.closed or r.inactive)]
         if following:
             warn(
                 UnconnectedWarning(
@@ -406,7 +406,7 @@ def _followers(value: Any) -> Any:
     found = []
     while isinstance(value, Recorded):
         recorder = value.recorder
-        if isinstance(recorder, (ConcreteRecorder, AbstractRecorder)) and not (recorder.closed or recorder.sleeps):
+        if isinstance(recorder, (ConcreteRecorder, AbstractRecorder)) and not (recorder.closed or recorder.inactive):
             found.append(ref(recorder))
         value = value.value
     return (found, here()) if found else None
@@ -431,7 +431,7 @@ def _plain(value: Any, call: str) -> Any:
     Raises:
         AbstractValueError: it has none: it stands for all examples of a batch, or is abstract.
     """
-    value = awake(value)
+    value = resolve(value)
     while isinstance(value, Recorded):
         recorder, value = value.recorder, value.current()  # type: ignore[attr-defined]
         if isinstance(value, Batched):

@@ -6,7 +6,7 @@ from typing import Any
 
 from functad.errors import SourceError
 from functad.places import here, name_of
-from functad.tracing.traces.base import ABSTRACT, Recorded, Recorder, awake
+from functad.tracing.traces.base import ABSTRACT, Recorded, Recorder, resolve
 
 
 def _within(value: Any, recorder: Recorder) -> Recorder | None:
@@ -14,11 +14,11 @@ def _within(value: Any, recorder: Recorder) -> Recorder | None:
 
     It is newer than the list of the tape, which sees what the transform does and not what the function does.
     """
-    value = awake(value)
+    value = resolve(value)
     while isinstance(value, Recorded) and value.recorder.serial > recorder.serial:
         if not (value.recorder.closed or value.recorder.reassigns):
             return value.recorder
-        value = awake(value.value)
+        value = resolve(value.value)
     return None
 
 
@@ -39,11 +39,11 @@ def refuse_within(value: Any, recorder: Recorder, call: str) -> None:
 
 def has_value(tensor: Recorded, recorder: Recorder) -> bool:
     """Say whether a Tensor has a value at the level of a recorder: not if it is one of a newer trace that knows no values."""
-    value: Any = awake(tensor)
+    value: Any = resolve(tensor)
     while isinstance(value, Recorded) and value.recorder.serial > recorder.serial:
         if value.recorder.mode is ABSTRACT:
             return False
-        value = awake(value.value)
+        value = resolve(value.value)
     return True
 
 
@@ -53,7 +53,7 @@ def refuse_outside(value: Any, recorder: Recorder) -> None:
     Raises:
         SourceError: it is one.
     """
-    value = awake(value)
+    value = resolve(value)
     if isinstance(value, Recorded) and not value.recorder.reassigns:
         refuse_within(value, recorder, "gradients()")
         outer = value.recorder

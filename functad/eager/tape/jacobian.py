@@ -18,7 +18,7 @@ from functad.errors import AbstractValueError, LoopWarning, SourceError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here, warn
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import WATCHER, Recorded, awake, new_input
+from functad.tracing.traces.base import WATCHER, Recorded, new_input, resolve
 from functad.tracing.traces.batch import lowest
 from functad.tracing.traces.concrete import ReverseRecorder
 from functad.transforms.calling.seeds import chunks, identity_rows, in_batch, joined, size_of, widest
@@ -103,7 +103,7 @@ class _Rows:
                 self._stacked(column, [1] * len(rows), source)
                 for column, source in zip(_columns(rows), self.sources, strict=True)
             ]
-        return [None if part is None else awake(part) for part in found]
+        return [None if part is None else resolve(part) for part in found]
 
     def all(self, seeds_at: Callable[[slice], Any], count: int, *, last: bool = True) -> list[Any]:
         """Return, for each source, what all seeds are pulled back to: `(count, *source.shape)`; `None` without a path."""
@@ -142,7 +142,7 @@ class _Rows:
             parts = list(chunks(size_of(source), self.chunk_size, self.width))
             found = [in_batch(self.method, self.tape, identity_rows(source, part), walk)[0] for part in parts]
             joint = self._stacked(found, [part.stop - part.start for part in parts], target)
-            result.append(None if joint is None else np.moveaxis(awake(joint), 0, -1))
+            result.append(None if joint is None else np.moveaxis(resolve(joint), 0, -1))
         return result
 
     def _stacked(self, parts: Sequence[Any], lengths: Sequence[int], source: Any) -> Any:

@@ -1,13 +1,13 @@
-"""The recorder of tapes: one that may sleep, and that several tapes share.
+"""The recorder of tapes: one that may be inactive, and that several tapes share.
 
 Tapes that are open at the same time write into one list: an operation is recorded once, and each tape knows which stretches
 of the list are its own. So what `gradient` computes while another tape records is in the list too, whichever was opened first.
 A tape that is opened while an inner transform runs its function has a recorder of its own, one level further in.
 
 A Tensor is in the list of at most one recorder of a level. `watch_tensor` puts one there that was not. When no tape
-records any more the recorder sleeps, and its Tensors are constants to everything that is done with them.
+records any more the recorder is inactive, and its Tensors are constants to everything that is done with them.
 
-Which recorders are awake is a matter of the thread and the coroutine: `ACTIVE`. It is asked at each operation, which takes
+Which recorders are active is a matter of the thread and the coroutine: `ACTIVE`. It is asked at each operation, which takes
 0.15 us, so that a thread which was handed a watched Tensor does not write into the list of another.
 """
 
@@ -37,11 +37,11 @@ from functad.primitives.elementwise.conversion import copy_alike
 from functad.primitives.entry import Primitive
 from functad.tracing.constants import apart_from
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import OPEN, REVERSE, WATCHER, Recorded, _serials, awake
+from functad.tracing.traces.base import OPEN, REVERSE, WATCHER, Recorded, _serials, resolve
 from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
 from functad.tracing.traces.idle import IDLE, idle, process_constants
 from functad.tracing.views import STALE, clone, refresh
-from functad.tracing.writing import woken
+from functad.tracing.writing import recorded_now
 from functad.transforms.calling.arguments import plain
 
 _active = ACTIVE.get
@@ -117,11 +117,11 @@ class EagerRecorder(ReverseRecorder):
 
     @property
     def eager(self) -> bool:  # type: ignore[override]
-        """Awake, and nothing else is to be told, so that operators may take their short way."""
+        """Active, and nothing else is to be told, so that operators may take their short way."""
         return self in _active() and (self.short if len(self.equations) < self.limit else self.prune())
 
     @property
-    def sleeps(self) -> bool:  # type: ignore[override]
+    def inactive(self) -> bool:  # type: ignore[override]
         """No tape records in this thread or coroutine."""
         if self not in _active():
             return True
@@ -132,11 +132,11 @@ class EagerRecorder(ReverseRecorder):
     @property
     def rank(self) -> float:  # type: ignore[override]
         """Infinite while no tape records in this thread or coroutine: then its Tensors are constants to every other trace."""
-        return inf if self.sleeps else self.serial
+        return inf if self.inactive else self.serial
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Compute a call one level lower, and record it if a tape records."""
-        if self.sleeps:
+        if self.inactive:
             return process_constants(primitive, arrays, params)
         return super().process(primitive, arrays, params)
 
@@ -201,17 +201,17 @@ class EagerRecorder(ReverseRecorder):
 
     def keeps(self, tensor: Recorded) -> bool:
         """Say whether a Tensor is watched or a constant now, so that it must stay what it is."""
-        return self.sleeps or tensor.slot in self.watched
+        return self.inactive or tensor.slot in self.watched
 
-    def leave(self, tensor: Recorded) -> Any:
+    def value_outside(self, tensor: Recorded) -> Any:
         """Return the value of a Tensor one level lower, and note the line where the user asked for it."""
         self.note(tensor, "numpy()")
-        value = tensor.value if self in ACTIVE.get() else awake(tensor)
-        return value.recorder.leave(value) if isinstance(value, Recorded) else value
+        value = tensor.value if self in ACTIVE.get() else resolve(tensor)
+        return value.recorder.value_outside(value) if isinstance(value, Recorded) else value
 
-    def wake(self, tensor: Recorded) -> Any:
-        """Return the value of a Tensor while the recorder sleeps, or the Tensor that stands for it in a list of this thread."""
-        if not self.sleeps:
+    def resolve(self, tensor: Recorded) -> Any:
+        """Return the value of a Tensor while this is inactive, or the Tensor that stands for it in a list of this thread."""
+        if not self.inactive:
             return tensor
         for recorder in reversed(ACTIVE.get()):
             entry = recorder.aliases.get(id(tensor)) if recorder.aliases else None
@@ -345,8 +345,8 @@ def watch_tensor(tensor: Any, recorder: EagerRecorder) -> None:
 
 def watch_given(tensor: Any, recorder: EagerRecorder) -> None:
     """Put a Tensor that is to be followed into the list of a recorder; a `graph` that is open follows it from now on too."""
-    if tensor.recorder.sleeps:
-        woken([tensor])
+    if tensor.recorder.inactive:
+        recorded_now([tensor])
     if not has_value(tensor, recorder):
         refuse_within(tensor, recorder, "watch()")
     watch_tensor(tensor, recorder)
@@ -358,8 +358,8 @@ def _watch(tensor: Any, recorder: EagerRecorder) -> None:
     home = tensor.recorder
     if home is recorder:
         return
-    if home.sleeps:
-        value = awake(tensor)
+    if home.inactive:
+        value = resolve(tensor)
         if home is not IDLE and home.recording:  # another thread or coroutine follows it now, and must not be disturbed
             alias = clone(value) if isinstance(value, Recorded) else idle(Tensor, value)
             _watch(alias, recorder)

@@ -31,7 +31,7 @@ WATCHER: ContextVar[Callable[[Recorder], Any] | None] = ContextVar("watcher", de
 """Makes what follows the records of a concrete trace while they are made: `debug_nans` sets it."""
 
 ONLOOKER: ContextVar[Callable[[Sequence[Recorded]], bool] | None] = ContextVar("onlooker", default=None)
-"""Is told which Tensors of sleeping recorders an operation takes, and says whether they are awake now: `graph` wakes them."""
+"""Is told which Tensors of inactive recorders an operation takes, and says whether they are recorded now: by a `graph`."""
 
 
 OPEN: ContextVar[Recorder | None] = ContextVar("open", default=None)
@@ -71,7 +71,7 @@ class Recorder:
     place: tuple[CodeType | None, int] | None = None
     """In the trace of a batch, during a backward walk: the user's line that asked for it, and so made what the walk makes."""
 
-    sleeps = False
+    inactive = False
     """No trace follows its Tensors now, and they are constants."""
 
     reassigns: ClassVar[bool] = False
@@ -115,11 +115,11 @@ class Recorder:
         self.eager = False
         self.seals = {}
 
-    def wake(self, tensor: Recorded) -> Any:
-        """Resolve a Tensor to its value in the traces that record now: to itself, in all traces that are awake."""
+    def resolve(self, tensor: Recorded) -> Any:
+        """Resolve a Tensor to its value in the traces that record now: to itself, in all traces that are active."""
         return tensor
 
-    def leave(self, tensor: Recorded) -> Any:
+    def value_outside(self, tensor: Recorded) -> Any:
         """Return the plain value of a Tensor that leaves the trace by `numpy()`, or itself where that loses a derivative."""
         return tensor
 
@@ -222,10 +222,10 @@ def record(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]
     return newest.recorder.process(primitive, arrays, params)
 
 
-def awake(value: Any) -> Any:
+def resolve(value: Any) -> Any:
     """Resolve a Tensor to its value in the traces that record now: a Tensor of one of them, or a plain value."""
-    while isinstance(value, Recorded) and (woken := value.recorder.wake(value)) is not value:
-        value = woken
+    while isinstance(value, Recorded) and (resolved := value.recorder.resolve(value)) is not value:
+        value = resolved
     return value
 
 

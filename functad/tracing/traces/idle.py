@@ -10,13 +10,13 @@ import numpy as np
 from functad.expressions.spec import is_float_array
 from functad.primitives.entry import Primitive
 from functad.tracing.constants import apart_from
-from functad.tracing.traces.base import ONLOOKER, Recorded, Recorder, alike, awake, bare, record
+from functad.tracing.traces.base import ONLOOKER, Recorded, Recorder, alike, bare, record, resolve
 
 
 class IdleRecorder(Recorder):
     """What Tensors in no trace belong to: they are constants to every trace."""
 
-    sleeps = True
+    inactive = True
     reassigns = True
 
     def __init__(self) -> None:
@@ -27,13 +27,13 @@ class IdleRecorder(Recorder):
         """Let constants take part in a call, as `process_constants`."""
         return process_constants(primitive, arrays, params)
 
-    def wake(self, tensor: Recorded) -> Any:
+    def resolve(self, tensor: Recorded) -> Any:
         """Return the value."""
         return tensor.value
 
-    def leave(self, tensor: Recorded) -> Any:
+    def value_outside(self, tensor: Recorded) -> Any:
         """Return the value."""
-        return awake(tensor)
+        return resolve(tensor)
 
     def keeps(self, tensor: Recorded) -> bool:
         """Say that a Tensor stays what it is."""
@@ -53,12 +53,12 @@ def idle(cls: type[Recorded], value: Any) -> Any:
 
 def process_constants(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """Process a call that Tensors which no trace follows take part in, as constants; the result is a Tensor all the same."""
-    sleeping = [a for a in arrays if isinstance(a, Recorded) and a.recorder.sleeps]
+    inactive = [a for a in arrays if isinstance(a, Recorded) and a.recorder.inactive]
     onlooker = ONLOOKER.get()
-    if onlooker is not None and onlooker(sleeping):
+    if onlooker is not None and onlooker(inactive):
         return record(primitive, arrays, params)
-    cls = type(sleeping[0])
-    values = tuple(map(awake, arrays))
+    cls = type(inactive[0])
+    values = tuple(map(resolve, arrays))
     out = primitive(*values, **params)
     if out is NotImplemented or any(isinstance(value, Recorded) for value in values):
         return out

@@ -15,7 +15,7 @@ from functad.primitives.operands import foreign_rules, zeros_for
 from functad.tracing.constants import broken_seal, held_input
 from functad.tracing.conversions import length_refusal
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import ONLOOKER, OPEN, Recorded, Recorder, awake, new_input
+from functad.tracing.traces.base import ONLOOKER, OPEN, Recorded, Recorder, new_input, resolve
 from functad.tracing.views import clone
 from functad.transforms.calling.results import foreign_to, own_results
 from functad.transforms.calling.selection import Selection
@@ -220,13 +220,13 @@ def plain(leaf: Any) -> Any:
     if type(leaf) is IndexableArray:
         return as_plain(leaf)
     read = getattr(type(leaf), "__functad_read__", None)
-    return awake(shown(leaf if read is None else read(leaf)))
+    return resolve(shown(leaf if read is None else read(leaf)))
 
 
 def shown(value: Any) -> Any:
     """Return an argument after a `graph` has seen it, which follows what transforms do to constants too."""
     onlooker = ONLOOKER.get()
-    if onlooker is not None and isinstance(value, Recorded) and value.recorder.sleeps:
+    if onlooker is not None and isinstance(value, Recorded) and value.recorder.inactive:
         onlooker([value])
     return value
 

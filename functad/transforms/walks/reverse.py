@@ -38,7 +38,7 @@ from functad.primitives.plan import (
 )
 from functad.primitives.safe import mended, product
 from functad.tracing.allocation import Allocation
-from functad.tracing.traces.base import OPEN, Recorded, Recorder, awake
+from functad.tracing.traces.base import OPEN, Recorded, Recorder, resolve
 from functad.transforms.walks.cotangents import Scattered, accumulate, add_piece
 from functad.transforms.walks.observed import Observer, observed_back
 from functad.transforms.walks.silence import in_silence
@@ -290,7 +290,7 @@ def pull_write(equation: Any, index: int, g: Any, cotangents: list[Any], owned: 
     plan, _, (path, where, shapes), specs = equation
     adds = plan.primitive is ADD_TO
     number = shape_of(g) == ()
-    plain = awake(g)  # a seed may be a constant Tensor, into which nothing can be written
+    plain = resolve(g)  # a seed may be a constant Tensor, into which nothing can be written
     buffer = plain if number or (plain is g and owned[index]) else plain.copy()
     view = buffer if number else part(buffer, path)
     copied = path and not isinstance(buffer, Recorded) and not np.may_share_memory(view, buffer)
