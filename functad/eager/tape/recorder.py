@@ -37,7 +37,7 @@ from functad.primitives.elementwise.conversion import copy_alike
 from functad.primitives.entry import Primitive
 from functad.tracing.constants import apart_from
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import OPEN, REVERSE, WATCHER, Recorded, _serials, resolve
+from functad.tracing.traces.base import OPEN, REVERSE, WATCHER, Recorded, Recorder, resolve
 from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
 from functad.tracing.traces.idle import IDLE, idle, process_constants
 from functad.tracing.views import STALE, clone, refresh
@@ -86,14 +86,8 @@ class EagerRecorder(ReverseRecorder):
     fallible = False
 
     def __init__(self, transform: str) -> None:
-        self.serial = next(_serials)
-        self.closed = False
-        self.seals = {}
-        self.equations: list[Any] = []
-        self.inputs = 0
+        Recorder.__init__(self, transform, None)
         self.calls: TapeEquations | None = None
-        self.transform = transform
-        self.function = None
         self.members: WeakSet[Any] = WeakSet()
         self.recording: list[ref[Any]] = []
         self.variables: dict[int, tuple[Variable, list[int]]] = {}
@@ -130,9 +124,13 @@ class EagerRecorder(ReverseRecorder):
         return False
 
     @property
-    def rank(self) -> float:  # type: ignore[override]
+    def rank(self) -> float:
         """Infinite while no tape records in this thread or coroutine: then its Tensors are constants to every other trace."""
         return inf if self.inactive else self.serial
+
+    @rank.setter
+    def rank(self, serial: float) -> None:
+        """Take no note of the lasting rank that the base class gives."""
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Compute a call one level lower, and record it if a tape records."""
