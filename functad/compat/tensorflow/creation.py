@@ -30,7 +30,7 @@ def shape_from(value: Any) -> tuple[int, ...]:
 
 
 def _shape_and_dtype(input: Any, dtype: Any) -> tuple[Any, Any]:
-    """Return what `zeros_like` and `ones_like` need: they are constants, and no derivative leads to their argument."""
+    """Return shape and dtype of a Tensor like another one, to which no derivative leads from there."""
     x = as_tensor(input)
     return shape_of(x), dtype_of(x) if dtype is None else numpy_dtype(dtype)
 
