@@ -16,7 +16,7 @@ from functad.control.abstract_values import below, unknown
 from functad.expressions.spec import ArraySpec, dtype_of, is_inexact, shape_of, strong_spec
 from functad.primitives.operands import absent
 from functad.rules.solver_primitive import SolverPrimitive
-from functad.tracing.traces.base import REVERSE, Recorded, record
+from functad.tracing.traces.base import Recorded, record
 from functad.transforms.leaves import LeafFunction, pull_leaves, pushed, replaced
 from functad.transforms.vmap import vmap
 
@@ -89,7 +89,7 @@ class Control(SolverPrimitive):
             return self.compute(*arrays, **params)
         params = {key: value for key, value in params.items() if key not in ("wrt", "back")}
         newest = max((a for a in arrays if isinstance(a, Recorded)), key=lambda a: a.recorder.serial).recorder
-        if newest.mode is not REVERSE:
+        if not newest.pulls:
             return record(self, arrays, params)
         own = [i for i, a in enumerate(arrays) if isinstance(a, Recorded) and a.recorder is newest]
         return self.call_for_reverse(arrays, params, tuple([i for i in own if is_inexact(arrays[i])]))

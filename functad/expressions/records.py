@@ -24,8 +24,7 @@ def results_of(record: Any, index: int) -> Sequence[int]:
         return record.outputs  # type: ignore[no-any-return]
     if not record[0].primitive.multiple:
         return (index,)
-    specs = record[3]  # `(shapes, transposed)` in a forward trace, `(specs of inputs, shapes)` in a reverse one
-    return range(index + 1 - len(specs[1] if type(specs[1]) is tuple else specs[0]), index + 1)
+    return range(index + 1 - len(record[3][1]), index + 1)  # after the specs of the inputs, or whether the VJP is transposed
 
 
 def last_readers(records: Sequence[Any], outputs: Iterable[Any] = ()) -> dict[int, int]:

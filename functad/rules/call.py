@@ -25,7 +25,7 @@ from functad.primitives.plan import Plan, Plans
 from functad.rules.rules import Rules
 from functad.tracing.constants import held
 from functad.tracing.traces.abstract import AbstractRecorder
-from functad.tracing.traces.base import ABSTRACT, FORWARD, Recorded, Recorder, escaped, record, resolve
+from functad.tracing.traces.base import Recorded, Recorder, escaped, record, resolve
 from functad.transforms.abstract import listed
 from functad.transforms.calling.results import guarded, unaliased
 from functad.transforms.leaves import pulled, replaced
@@ -122,9 +122,9 @@ def apply(rules: Rules, arrays: Sequence[Any]) -> tuple[Any, ...]:
     recorder = newest.recorder
     if recorder.closed:
         raise escaped(newest, rules.name)
-    primitive = CallWithRules(rules, given, None if recorder.mode is ABSTRACT else recorder, recorder.serial)
+    primitive = CallWithRules(rules, given, recorder if recorder.has_values else None, recorder.serial)
     outs: tuple[Any, ...] = record(primitive, given, {})
-    if recorder.mode is ABSTRACT:
+    if not recorder.has_values:
         return outs
     # Indices, counts and masks are plain in a concrete trace.
     return tuple([out if dtype_of(out).kind in "fc" else out.value if isinstance(out, Recorded) else out for out in outs])
@@ -196,7 +196,7 @@ class CallWithRules(OneCall):
         own = [held(v, recorder) if of_user else v for v, of_user in zip(values, self.held, strict=True)]
         self.inputs = [(shape_of(v), dtype_of(v), v if type(v) not in PLAIN else None) for v in own]
         self.given = own
-        self.by_push = rules.push is not None and (recorder.mode is FORWARD or rules.backward is None)
+        self.by_push = rules.push is not None and (recorder.pushes or rules.backward is None)
         outs, kept = self._run(own)
         self.kept = self._held(kept, own, recorder) if rules.by_user else kept
         refuse_followed((*outs, *flatten(self.kept)[0]), self.serial, rules.function)

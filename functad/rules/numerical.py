@@ -18,7 +18,7 @@ from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.places import here, warn
 from functad.rules.call import apply
 from functad.rules.rules import Rules
-from functad.tracing.traces.base import ABSTRACT, Recorded
+from functad.tracing.traces.base import Recorded
 from functad.transforms.leaves import replaced
 from functad.transforms.stop import stop_gradient
 
@@ -143,7 +143,7 @@ def _depth(value: Any) -> int:
     """Return how many traces follow a value."""
     depth = 0
     while isinstance(value, Recorded):
-        depth += value.recorder.mode is not ABSTRACT
+        depth += value.recorder.has_values
         value = value.value
     return depth
 

@@ -23,7 +23,7 @@ from functad.sparse.curvature import Events
 from functad.sparse.dependence import Call, passed
 from functad.sparse.sets import Array, Sets
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import REVERSE, Recorded, Recorder, alike, bare
+from functad.tracing.traces.base import Recorded, Recorder, alike, bare
 from functad.tracing.views import note_if_view
 from functad.transforms.closed_lists import Closed
 
@@ -54,7 +54,7 @@ class Dependence(Recorder):
         happened: the events, if second derivatives are asked for.
     """
 
-    mode = REVERSE
+    pulls = True
     sees_inside = True
 
     def __init__(self, transform: str, function: object, *, second: bool) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from functad.primitives.arranging.join import CONCATENATE, STACK
 from functad.primitives.entry import Primitive
 from functad.tracing.operators import SHORT
-from functad.tracing.traces.base import REVERSE, Recorded, append_record
+from functad.tracing.traces.base import Recorded, append_record
 
 _ndarray = np.ndarray
 _float64 = np.float64
@@ -33,7 +33,7 @@ def _enter(primitive: Primitive, *, adds: int) -> None:
             if isinstance(a, Recorded):
                 if recorder is None:
                     recorder, cls = a.recorder, type(a)
-                    if not recorder.eager or recorder.mode is not REVERSE:
+                    if not recorder.eager or not recorder.pulls:
                         return NotImplemented
                 elif a.recorder is not recorder:
                     return NotImplemented

@@ -23,7 +23,6 @@ from functad.primitives.operands import as_operand, innermost, refuse_foreign, s
 from functad.primitives.plan import KEEP_NOTHING, Plan
 from functad.tracing.constants import SMALL, held
 from functad.tracing.conversions import unhashable
-from functad.tracing.fitting import specs_beside, specs_for
 from functad.tracing.traces.base import ONLOOKER, Recorded, record
 from functad.tracing.traces.idle import IDLE, idle
 
@@ -119,7 +118,6 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
     both = primitive.reverse_plan((0, 1))
     pick_both = both.pick
     contracts = primitive.kind == "multilinear"  # then only batch axes, those before the last two, are broadcast
-    specs_of = specs_for if contracts else specs_beside
     nothing = both.pick((), None, {}) if not any(map(names_read, both.rules)) else None
 
     def one_way(position: int) -> Method:
@@ -168,7 +166,8 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                 ):
                     specs = None
                 else:
-                    specs = specs_of(recorder.mode, primitive, (value, other), (0, 1), out)
+                    specs_of = recorder.specs_for if contracts else recorder.specs_beside
+                    specs = specs_of(primitive, (value, other), (0, 1), out)
                 equation = (both, (x.slot, y.slot), nothing or pick_both((value, other), out, None), specs)
             elif kind is _ndarray or kind is _float64:
                 out = compute(y, value) if flipped else compute(value, y)
@@ -178,7 +177,8 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                     or value.dtype is not y.dtype
                     or (value.ndim > 2 or y.ndim > 2 if contracts else value.shape != y.shape)
                 ):
-                    specs = specs_of(recorder.mode, primitive, (y, value) if flipped else (value, y), (position,), out)
+                    specs_of = recorder.specs_for if contracts else recorder.specs_beside
+                    specs = specs_of(primitive, (y, value) if flipped else (value, y), (position,), out)
                 if holds_other and kind is _ndarray:
                     y = y.copy() if y.nbytes <= SMALL else held(y, recorder)
                 saved = y if reads_other else None if reads_nothing else save(value, y, out)
@@ -244,7 +244,7 @@ def unary(primitive: Primitive) -> Method:
         specs = None
         kind, cls = type(out), type(x)
         if kind is not type(value) or (out.dtype is not value.dtype if kind is _ndarray else kind is cls):
-            specs = specs_for(recorder.mode, primitive, [value], (0,), out)
+            specs = recorder.specs_for(primitive, [value], (0,), out)
         equations = recorder.equations
         tensor = cls()
         tensor.value = out

@@ -34,7 +34,7 @@ from functad.tracing.memory import ArrayMemory
 from functad.tracing.methods import ArrayMethods
 from functad.tracing.operators import BINARY, SHORT, UNARY, Operators, binary, unary
 from functad.tracing.reading import Reading
-from functad.tracing.traces.base import ABSTRACT, Recorded, escaped, record, resolve
+from functad.tracing.traces.base import Recorded, escaped, record, resolve
 from functad.tracing.traces.idle import idle
 from functad.tracing.type_tests import TensorType, TypeTests
 from functad.tracing.views import doubt, note_read_only, refresh
@@ -122,8 +122,13 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
             return into(function, *by_name(entry.front, args, kwargs))
         return buffer_like(self, out) if entry.creates and type(out) is np.ndarray else out
 
+    def renew(self) -> None:
+        """Read the Tensor anew if it is a view of what was written to since."""
+        if self.value is None:
+            refresh(self)
+
     def current(self) -> Any:
-        """Return the value one level lower, read anew if what it views was written to."""
+        """Return the value one level lower, of a view as it is now."""
         if self.value is None:
             refresh(self)
         return self.value
@@ -182,8 +187,8 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         return bool(self._concrete("bool"))
 
     def __repr__(self) -> str:
-        self.current()
-        if self.recorder.mode is ABSTRACT:
+        self.renew()
+        if not self.recorder.has_values:
             return f"Tensor({self.spec})"
         return f"Tensor({self.value!r})"
 
@@ -193,7 +198,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
 
     def _concrete(self, wanted: str) -> Any:
         """Return the value if it is known and the trace is open."""
-        self.current()
+        self.renew()
         if self.recorder.closed:
             raise escaped(self, wanted)
         value = resolve(self)
@@ -203,8 +208,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
 
     def _plain(self, wanted: str) -> Any:
         """Return the value if no trace follows the Tensor; otherwise a plain value would lose the derivative."""
-        if self.value is None:
-            refresh(self)
+        self.renew()
         value = resolve(self)
         if not isinstance(value, Tensor):
             return value
@@ -219,13 +223,12 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         Raises:
             ConversionError: the Tensor is an argument of a transform such as `grad`, whose derivative would be lost.
         """
-        if self.value is None:
-            refresh(self)
+        self.renew()
         value = self.recorder.value_outside(self)
         return np.copy(value)[()] if not isinstance(value, Tensor) else value._plain("numpy()")
 
     def __float__(self) -> float:
-        if conversions.formatting() and self.recorder.mode is not ABSTRACT:
+        if conversions.formatting() and self.recorder.has_values:
             return float(self.value)
         return float(self._plain("float()"))
 
@@ -233,7 +236,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         return complex(self._plain("complex()"))
 
     def __int__(self) -> int:
-        if conversions.formatting() and self.recorder.mode is not ABSTRACT:
+        if conversions.formatting() and self.recorder.has_values:
             return int(self.value)
         return int(self._plain("int()"))
 

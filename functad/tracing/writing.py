@@ -22,8 +22,8 @@ from functad.primitives.indexing.read import taken_apart
 from functad.primitives.indexing.write import ADD_TO, WRITE, Path
 from functad.primitives.operands import as_operand, innermost
 from functad.tracing.layouts import in_c_order, lie_alike
-from functad.tracing.traces.base import ABSTRACT, ONLOOKER, Recorded, Recorder, escaped, record, resolve
-from functad.tracing.views import STALE, clone, make_stale, memory_of, origin_of, refresh, settle
+from functad.tracing.traces.base import ONLOOKER, Recorded, Recorder, escaped, record, resolve
+from functad.tracing.views import clone, make_stale, memory_of, origin_of, settle
 
 _ndarray = np.ndarray
 
@@ -35,8 +35,7 @@ def write(tensor: Any, index: Any, v: Any, *, adds: bool = False) -> None:
         ConversionError: the Tensor holds integers, so that a derivative would be lost.
         ValueError: the Tensor is a read-only view, or `v` does not fit.
     """
-    if tensor.recorder is STALE:
-        refresh(tensor)
+    tensor.renew()
     v = _operand(v)
     if isinstance(index, Recorded):
         index = resolve(index)
@@ -62,8 +61,7 @@ def write(tensor: Any, index: Any, v: Any, *, adds: bool = False) -> None:
 
 def put_through(target: Any, path: Path, index: Any, v: Any, adds: bool) -> None:
     """Write into a Tensor at an index of one of its views, for those who know that this is right and what the index is."""
-    if target.recorder is STALE:
-        refresh(target)
+    target.renew()
     root, own = origin_of(target)
     _write(root, (*own, *path), index, v, ADD_TO if adds else WRITE)
 
@@ -77,8 +75,7 @@ def _fits_each(tensor: Any, mask: Any, v: Any) -> bool:
 def _operand(v: Any) -> Any:
     v = as_operand(v)
     if isinstance(v, Recorded):
-        if v.recorder is STALE:
-            refresh(v)
+        v.renew()  # type: ignore[attr-defined]
         if v.recorder.inactive:
             recorded_now([v])
         return v
@@ -108,8 +105,7 @@ def _unlock(root: Any) -> None:
 
 
 def _check(tensor: Any, root: Any, v: Any) -> None:
-    if tensor.recorder is STALE:
-        refresh(tensor)
+    tensor.renew()
     inner = innermost(tensor)
     locked = any(not step.writeable for step in origin_of(tensor)[1])
     if locked or (type(inner) is _ndarray and not inner.flags.writeable):
@@ -148,10 +144,9 @@ def _promote(root: Any, recorder: Recorder) -> None:
 
 def buffer_after(model: Any, value: Any) -> Any:
     """Make a buffer of what `np.zeros_like` and others made after the model of a Tensor: it lies as the model does."""
-    if model.recorder is STALE:
-        refresh(model)
+    model.renew()
     unknown = value.ndim > 1 and isinstance(innermost(model), ArraySpec) and not in_c_order(model)
-    if unknown and model.recorder.mode is not ABSTRACT:
+    if unknown and model.recorder.has_values:
         return buffer_like(model, buffer_after(model.value, value))
     out = buffer_like(model, value)
     if unknown and out is not value:
@@ -161,8 +156,7 @@ def buffer_after(model: Any, value: Any) -> Any:
 
 def buffer_like(tensor: Any, value: Any) -> Any:
     """Return a constant as a Tensor of the trace that another one belongs to; integers and booleans as they are."""
-    if tensor.recorder is STALE:
-        refresh(tensor)
+    tensor.renew()
     if value.dtype.kind not in "fc" or tensor.recorder.closed or (tensor.recorder.inactive and not recorded_now([tensor])):
         return value
     return tensor.recorder.buffer(value)

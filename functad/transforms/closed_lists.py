@@ -28,7 +28,7 @@ from functad.primitives.operands import innermost
 from functad.tracing.constants import with_arrays
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.abstract import AbstractRecorder
-from functad.tracing.traces.base import REVERSE, Recorded, Recorder, append_record, append_results, resolve
+from functad.tracing.traces.base import Recorded, Recorder, append_record, append_results, resolve
 from functad.tracing.views import clone, note_if_view
 from functad.transforms.abstract import listed, trace
 from functad.transforms.leaves import LeafFunction
@@ -74,7 +74,7 @@ class Noting(Recorder):
         kept: by slot, these values.
     """
 
-    mode = REVERSE
+    pulls = True
     sees_inside = True
 
     def __init__(

@@ -19,7 +19,7 @@ from functad.diagnostics.explain import warn_of_unconnected
 from functad.errors import InputError
 from functad.expressions.spec import dtype_of, shape_of, spec_of
 from functad.places import here, name_of
-from functad.tracing.traces.base import FORWARD, Recorder
+from functad.tracing.traces.base import Recorder
 from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
 from functad.transforms.calling.arguments import Inputs, by_argument, check_slope, enter, own_aux, split_aux, traced
 from functad.transforms.calling.decorators import derivative, with_value
@@ -301,7 +301,7 @@ class _Trace:
 
     def columns(self) -> list[list[Any]]:
         """Return the blocks by forward mode."""
-        if self.recorder.mode is FORWARD:
+        if self.recorder.pushes:
             push: Callable[[Sequence[Any]], list[Any]] = functools.partial(push_through, self.recorder, outs=self.results)
             width = pushed_size(self.recorder) // 4
         else:
@@ -344,7 +344,7 @@ def pushed_size(recorder: Recorder) -> int:
             if equation[3] is None:  # as large as what it keeps, if it keeps anything
                 total += _kept_size(equation[2])
                 continue
-            specs = equation[3][0]
+            specs = equation[3][1]
             for shape, _ in specs if equation[0].primitive.multiple else (specs,):
                 total += math.prod(shape)
     return total

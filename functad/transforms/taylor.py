@@ -26,7 +26,7 @@ from functad.primitives.kinds import forward_plan
 from functad.primitives.plan import Plan
 from functad.primitives.safe import PRODUCT, QUOTIENT
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import FORWARD, Recorded, Recorder, alike, bare
+from functad.tracing.traces.base import Recorded, Recorder, alike, bare
 from functad.tracing.views import clone, note_if_view
 from functad.transforms.calling.arguments import (
     check_like,
@@ -60,7 +60,7 @@ class SeriesRecorder(Recorder):
         series: by slot, the coefficients from order 1 on.
     """
 
-    mode = FORWARD
+    pushes = True
     sees_inside = True
 
     def __init__(self, transform: str, function: object, order: int) -> None:

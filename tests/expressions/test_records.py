@@ -8,7 +8,7 @@ import pytest
 import functad
 from functad.expressions.records import inputs_of, last_readers, mark_needed, mark_reached, marks_at, results_of
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import FORWARD, REVERSE, new_input
+from functad.tracing.traces.base import new_input
 from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
 
 
@@ -19,8 +19,8 @@ def several(x, y):
     return np.sum(logarithm * y)
 
 
-def recorded(mode):
-    recorder = {REVERSE: ReverseRecorder, FORWARD: ForwardRecorder}[mode]("test", several)
+def recorded(cls):
+    recorder = cls("test", several)
     several(*[new_input(Tensor, recorder, a) for a in (np.diag([1.0, 2.0]), np.array([3.0, 4.0]))])
     return recorder.equations
 
@@ -29,9 +29,9 @@ def at(marks):
     return [slot for slot, mark in enumerate(marks) if mark]
 
 
-@pytest.mark.parametrize("mode", [REVERSE, FORWARD])
-def test_records_of_a_concrete_trace(mode):
-    records = recorded(mode)  # x, y, (sign, logarithm), sin, multiply, sum
+@pytest.mark.parametrize("cls", [ReverseRecorder, ForwardRecorder])
+def test_records_of_a_concrete_trace(cls):
+    records = recorded(cls)  # x, y, (sign, logarithm), sin, multiply, sum
     assert [None if r is None else list(inputs_of(r)) for r in records] == [None, None, None, [0], [1], [3, 1], [5]]
     assert [list(results_of(r, i)) for i, r in enumerate(records) if r is not None] == [[2, 3], [4], [5], [6]]
     assert last_readers(records, (6,)) == {0: 3, 1: 5, 3: 5, 5: 6, 6: 7}
@@ -58,6 +58,6 @@ def test_constants_are_no_slots():
 
 
 def test_what_is_read_may_be_narrowed():
-    records = recorded(REVERSE)
+    records = recorded(ReverseRecorder)
     needed = mark_needed(marks_at([6], 7), records, lambda record, index: () if index == 5 else inputs_of(record))
     assert at(needed) == [5, 6]

@@ -3,7 +3,7 @@
 import numpy as np
 
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import FORWARD, REVERSE, new_input
+from functad.tracing.traces.base import new_input
 from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
 from functad.transforms.walks.forward import push_forward
 from functad.transforms.walks.reverse import pull_back
@@ -33,21 +33,21 @@ def f(x):
     return np.sum(y)
 
 
-def traced(mode):
-    recorder = {REVERSE: ReverseRecorder, FORWARD: ForwardRecorder}[mode]("a test", f)
+def traced(cls):
+    recorder = cls("a test", f)
     out = f(new_input(Tensor, recorder, X))
     return recorder.equations, out.slot
 
 
 def pulled(observer):
-    equations, slot = traced(REVERSE)
+    equations, slot = traced(ReverseRecorder)
     cotangents = [None] * (slot + 1)
     cotangents[slot] = 1.0
     return pull_back(equations, cotangents, 1, consume=False, observer=observer)
 
 
 def pushed(observer):
-    equations, slot = traced(FORWARD)
+    equations, slot = traced(ForwardRecorder)
     return push_forward(equations, [np.ones(3)], (slot,), observer=observer)[slot]
 
 
@@ -65,6 +65,6 @@ def test_forward():
 
 def test_where_nothing_is_passed():
     passed = Passed()
-    equations, slot = traced(REVERSE)
+    equations, slot = traced(ReverseRecorder)
     assert pull_back(equations, [None] * (slot + 1), 1, consume=False, observer=passed) == [None]
     assert passed.names == []

@@ -6,7 +6,7 @@ from typing import Any
 
 from functad.errors import SourceError
 from functad.places import here, name_of
-from functad.tracing.traces.base import ABSTRACT, Recorded, Recorder, resolve
+from functad.tracing.traces.base import Recorded, Recorder, resolve
 
 
 def _within(value: Any, recorder: Recorder) -> Recorder | None:
@@ -41,7 +41,7 @@ def has_value(tensor: Recorded, recorder: Recorder) -> bool:
     """Say whether a Tensor has a value at the level of a recorder: not if it is one of a newer trace that knows no values."""
     value: Any = resolve(tensor)
     while isinstance(value, Recorded) and value.recorder.serial > recorder.serial:
-        if value.recorder.mode is ABSTRACT:
+        if not value.recorder.has_values:
             return False
         value = resolve(value.value)
     return True

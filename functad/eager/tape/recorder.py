@@ -37,10 +37,10 @@ from functad.primitives.elementwise.conversion import copy_alike
 from functad.primitives.entry import Primitive
 from functad.tracing.constants import apart_from
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import OPEN, REVERSE, WATCHER, Recorded, Recorder, resolve
+from functad.tracing.traces.base import OPEN, WATCHER, Recorded, Recorder, resolve
 from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
 from functad.tracing.traces.idle import IDLE, idle, process_constants
-from functad.tracing.views import STALE, clone, refresh
+from functad.tracing.views import clone
 from functad.tracing.writing import recorded_now
 from functad.transforms.calling.arguments import plain
 
@@ -264,8 +264,8 @@ class EagerRecorder(ReverseRecorder):
         """Let a tape record no more; what was a view of what was written is read anew before, or the tape would not know it."""
         while self.stale and self in ACTIVE.get():
             view = self.stale.popitem()[1]()
-            if view is not None and view.recorder is STALE:
-                refresh(view)
+            if view is not None:
+                view.renew()
         self.recording = [weak for weak in self.recording if weak() not in (None, tape)]
         self._choose_way()
         if not self.recording:
@@ -292,8 +292,7 @@ class EagerRecorder(ReverseRecorder):
     def slot_of(self, tensor: Any) -> int | None:
         """Return the slot of a Tensor in the list; `None` if it is not there."""
         while isinstance(tensor, Recorded):
-            if tensor.recorder is STALE:
-                refresh(tensor)
+            tensor.renew()  # type: ignore[attr-defined]
             if tensor.recorder is self:
                 return tensor.slot
             entry = self.moved.get(id(tensor))
@@ -330,7 +329,7 @@ def shared_recorder(transform: str) -> EagerRecorder:
     if active:
         newest: EagerRecorder = active[-1]
         alike = newest.debugs == (WATCHER.get() is not None)  # of what was recorded before `debug_nans` too little is known
-        if alike and newest.mode is REVERSE and (running is None or running.closed or running.serial < newest.serial):
+        if alike and newest.pulls and (running is None or running.closed or running.serial < newest.serial):
             return newest
     return EagerRecorder(transform)
 
@@ -351,8 +350,7 @@ def watch_given(tensor: Any, recorder: EagerRecorder) -> None:
 
 
 def _watch(tensor: Any, recorder: EagerRecorder) -> None:
-    if tensor.recorder is STALE:
-        refresh(tensor)
+    tensor.renew()
     home = tensor.recorder
     if home is recorder:
         return

@@ -16,7 +16,7 @@ from functad.tracing.constants import with_arrays
 from functad.tracing.conversions import abstract_cure, asked
 from functad.tracing.layouts import note_result
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import ABSTRACT, Recorded, Recorder, append_record, append_results, new_input
+from functad.tracing.traces.base import Recorded, Recorder, append_record, append_results, new_input
 from functad.tracing.views import clone
 
 _ndarray = np.ndarray
@@ -29,7 +29,7 @@ class AbstractRecorder(Recorder):
         specs: the spec of each slot.
     """
 
-    mode = ABSTRACT
+    has_values = False
 
     def __init__(self, transform: str, function: object) -> None:
         super().__init__(transform, function)

@@ -25,8 +25,6 @@ from functad.primitives.indexing.indexable import IndexableArray, as_plain
 _serials = itertools.count()
 _getframe = sys._getframe
 
-REVERSE, FORWARD, ABSTRACT = "reverse", "forward", "abstract"
-
 WATCHER: ContextVar[Callable[[Recorder], Any] | None] = ContextVar("watcher", default=None)
 """Makes what follows the records of a concrete trace while they are made: `debug_nans` sets it."""
 
@@ -59,8 +57,14 @@ class Recorder:
     """
 
     # No slots: what few traces need stands here, and making a recorder is a third of what a trace costs beside its operations.
-    mode: ClassVar[str] = ""
-    """What the records are for: `reverse`, `forward` or `abstract`; empty where there are none."""
+    pulls: ClassVar[bool] = False
+    """Cotangents are pulled back through what it records."""
+
+    pushes: ClassVar[bool] = False
+    """Tangents are pushed forward through what it records."""
+
+    has_values: ClassVar[bool] = True
+    """Its Tensors have values: it is no abstract trace, and not that of a batch."""
 
     batches: ClassVar[bool] = False
     """It is that of a batch, and has a short way for elementwise operations."""

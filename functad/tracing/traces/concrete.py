@@ -22,19 +22,9 @@ from functad.primitives.kinds import forward_plan
 from functad.primitives.plan import KEEP_NOTHING, Plan
 from functad.tracing.constants import held_call, held_params
 from functad.tracing.conversions import depends_on_inputs
-from functad.tracing.fitting import reverse_specs, specs_for
+from functad.tracing.fitting import forward_specs, reverse_specs, reverse_specs_beside
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import (
-    FORWARD,
-    REVERSE,
-    WATCHER,
-    Recorded,
-    Recorder,
-    append_record,
-    append_results,
-    bare,
-    record,
-)
+from functad.tracing.traces.base import WATCHER, Recorded, Recorder, append_record, append_results, bare, record
 from functad.tracing.views import clone, in_doubt, make_stale, memory_of, note_if_view
 
 _getframe = sys._getframe
@@ -46,6 +36,12 @@ class ConcreteRecorder(Recorder):
 
     record_of: ClassVar[Callable[..., tuple[Any, ...]]]
     """Returns the record of a call."""
+
+    specs_for: ClassVar[Callable[..., Any]]
+    """Returns what a record that a short way makes says of shapes and dtypes, from primitive, values, active and result."""
+
+    specs_beside: ClassVar[Callable[..., Any]]
+    """The same for an elementwise primitive."""
 
     def __init__(self, transform: str, function: object) -> None:
         Recorder.__init__(self, transform, function)
@@ -103,7 +99,7 @@ class ConcreteRecorder(Recorder):
         if plan.params:
             params = held_params(params, plan.params, self)
         saved = None if plan.keep == KEEP_NOTHING else plan.pick((value,), out, params)
-        specs = None if own is made else specs_for(self.mode, primitive, (value,), (0,), out)
+        specs = None if own is made else self.specs_for(primitive, (value,), (0,), out)
         equations.append((plan, x.slot, saved, specs))
         if primitive.views:
             note_if_view(x, tensor, value, out, primitive, params)
@@ -192,7 +188,7 @@ def reverse_record(
     specs = reverse_specs(primitive, values, active, out)
     saved = None if plan.keep == KEEP_NOTHING else plan.pick(values, out, params)
     if primitive.multiple:
-        specs = (specs, tuple([(shape_of(value), dtype_of(value)) for value in out]))
+        specs = specs, tuple([(shape_of(value), dtype_of(value)) for value in out])
     return plan, slots, saved, specs
 
 
@@ -215,14 +211,16 @@ def forward_record(
     if not PLAIN.issuperset(map(type, results)):
         recorder.nested = True
     shapes = tuple([(shape_of(value), dtype_of(value)) for value in results])
-    return plan, slots, saved, (shapes if primitive.multiple else shapes[0], forward is None)
+    return plan, slots, saved, (forward is None, shapes if primitive.multiple else shapes[0])
 
 
 class ReverseRecorder(ConcreteRecorder):
     """A trace that cotangents are pulled back through."""
 
-    mode = REVERSE
+    pulls = True
     record_of = staticmethod(reverse_record)
+    specs_for = staticmethod(reverse_specs)
+    specs_beside = staticmethod(reverse_specs_beside)
 
 
 class ForwardRecorder(ConcreteRecorder):
@@ -232,8 +230,9 @@ class ForwardRecorder(ConcreteRecorder):
         nested: a Tensor of another trace is among the results of its operations.
     """
 
-    mode = FORWARD
+    pushes = True
     record_of = staticmethod(forward_record)
+    specs_for = specs_beside = staticmethod(forward_specs)
     nested = False
 
     def unary_plan(self, primitive: Primitive) -> Plan | None:

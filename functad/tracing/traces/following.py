@@ -22,9 +22,9 @@ from functad.primitives.entry import INTERNAL, Primitive
 from functad.primitives.names import shown_name
 from functad.primitives.operands import innermost
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import REVERSE, Recorded, Recorder, append_record, append_results, bare, new_input
+from functad.tracing.traces.base import Recorded, Recorder, append_record, append_results, bare, new_input
 from functad.tracing.traces.concrete import reverse_record
-from functad.tracing.views import STALE, note_if_view, refresh
+from functad.tracing.views import note_if_view
 from functad.trees.structure import flatten
 
 _NUMBERS = (bool, int, float, complex)
@@ -66,7 +66,7 @@ class Follower(Recorder):
             its line, and the slots of what was compared.
     """
 
-    mode = REVERSE
+    pulls = True
     sees_inside = True
 
     def __init__(self, function: object) -> None:
@@ -147,8 +147,7 @@ class Followed(Tensor):
     @property
     def alive(self) -> bool:
         """Whether it would be a Tensor under `grad`."""
-        if self.recorder is STALE:
-            refresh(self)
+        self.renew()
         return bool(self.recorder.steps[self.slot].active)  # type: ignore[attr-defined]
 
     def _note(self, wanted: str, *, refused: bool = False) -> None:

@@ -206,7 +206,7 @@ def _settled(out: Any) -> Any:
     if type(out) in PLAIN:
         return out
     if isinstance(out, Tensor):
-        out.current()
+        out.renew()
         return plain(out)
     leaves, structure = flatten(out)
     settled = [leaf if type(leaf) in PLAIN else _settled(leaf) if isinstance(leaf, Tensor) else plain(leaf) for leaf in leaves]

@@ -27,7 +27,7 @@ from functad.trees.structure import flatten
 
 def loss_at(equation: Any, ts: Sequence[Any]) -> tuple[bool, ...]:
     """Ask `Primitive.lost` of a record with one input; where values are not known, everything may be lost."""
-    plan, _, saved, (specs, _) = equation
+    plan, _, saved, (_, specs) = equation
     multiple = plan.primitive.multiple
     t, read = lowered(ts[0]), lowered(saved[0] if multiple else saved)
     if any(map(is_traced, flatten((t, read))[0])):
@@ -62,14 +62,14 @@ def check_losses(
     Raises:
         DegenerateError: it does.
     """
-    plain = [None if e is None else (e[0], e[1], lowered(e[2]), e[3]) for e in equations]
+    lowest = [None if e is None else (e[0], e[1], lowered(e[2]), e[3]) for e in equations]
     for index, lost in losses:
-        plan, slot, saved, (specs, _) = plain[index]  # type: ignore[misc]
-        if any(e is not None and e[0].primitive in plan.primitive.looked_at_by and inputs_of(e)[0] == slot for e in plain):
+        plan, slot, saved, (_, specs) = lowest[index]  # type: ignore[misc]
+        if any(e is not None and e[0].primitive in plan.primitive.looked_at_by and inputs_of(e)[0] == slot for e in lowest):
             continue
         multiple = plan.primitive.multiple
         specs = specs if multiple else (specs,)
-        for cotangents in _cotangents(plain, index, specs, outputs, push):
+        for cotangents in _cotangents(lowest, index, specs, outputs, push):
             seen = [ct if look else None for ct, look in zip(cotangents, lost, strict=True)]
             if all(ct is None for ct in seen):
                 seen = cotangents

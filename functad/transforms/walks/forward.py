@@ -67,7 +67,7 @@ def push_forward(
 def push_alone(record: Any, ts: Sequence[Any]) -> list[Any]:
     """Return the tangents that one record makes of those of its inputs; `None` stands for zero."""
     plan, _, saved, rest = record
-    m, count = len(ts), len(rest[0]) if plan.primitive.multiple else 1
+    m, count = len(ts), len(rest[1]) if plan.primitive.multiple else 1
     return push_forward([*[None] * (m + count - 1), (plan, 0 if m == 1 else tuple(range(m)), saved, rest)], list(ts))[m:]
 
 
@@ -162,11 +162,11 @@ def _push_run(remaining: Iterator[Any], tangents: list[Any], quick: bool) -> Any
 
 def _push(equation: Any, index: int, tangents: list[Any], quick: bool) -> tuple[bool, ...] | None:
     plan, _, saved, rest = equation
-    if rest is None or rest[1] is None:
+    if rest is None or rest[0] is None:
         t = _push_short(equation, tangents, quick)
-        tangents[index] = t if t is None or rest is None else fit(t, rest[0])
+        tangents[index] = t if t is None or rest is None else fit(t, rest[1])
         return None
-    specs, transposed = rest
+    transposed, specs = rest
     ts = [tangents[slot] for slot in inputs_of(equation)]
     if all(t is None for t in ts):
         return None
