@@ -77,6 +77,11 @@ def here() -> str:
     return _place(frame.f_code.co_filename, frame.f_lineno)
 
 
+def call_of(transform: str, function: object) -> str:
+    """Return `transform of function, called at file:line`, with which messages about a call begin."""
+    return f"{transform} of {name_of(function)}, called at {here()}"
+
+
 def running() -> str:
     """Return the text of the user's expression that is running now, such as `np.array([t, 1.0])`; empty if it is unknown."""
     frame = user_frame(sys._getframe(1))

@@ -22,7 +22,7 @@ from functad.transforms.calling.arguments import plain
 from functad.transforms.calling.results import owned, taken, unaliased
 from functad.transforms.closed_lists import Closed, close_bodies
 from functad.transforms.leaves import pushed
-from functad.transforms.walks.forward import zero_tangent
+from functad.transforms.walks.cotangents import zero_tangent
 from functad.trees.structure import Structure, flatten
 
 

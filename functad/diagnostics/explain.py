@@ -14,10 +14,10 @@ import numpy as np
 from functad.errors import UnconnectedWarning
 from functad.expressions.records import inputs_of, mark_needed, mark_reached, marks_at
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
-from functad.places import here, name_of, warn
+from functad.places import name_of, warn
 from functad.primitives.operands import innermost
 from functad.tracing.traces.following import Followed, Follower
-from functad.transforms.calling.arguments import check_result, split_aux, traced, undifferentiable
+from functad.transforms.calling.arguments import checked_leaves, split_aux, traced, undifferentiable
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
 from functad.transforms.walks.reverse import pull_alone, pull_back
 from functad.trees.structure import flatten
@@ -118,7 +118,7 @@ def warn_of_unconnected(selection: Selection, args: tuple[Any, ...], kwargs: dic
     """Run the function again, and warn of each selected input that no differentiable path connects with the result."""
     for finding in explain_call(selection, args, kwargs, has_aux).findings:
         if not finding.connected and finding.status != "refused":
-            warn(UnconnectedWarning(f"{selection.transform} of {name_of(selection.function)}, called at {here()}: {finding}."))
+            warn(UnconnectedWarning(f"{selection.call}: {finding}."))
 
 
 def explain_call(selection: Selection, args: tuple[Any, ...], kwargs: dict[str, Any], has_aux: bool) -> Explanation:
@@ -138,9 +138,7 @@ def explain_call(selection: Selection, args: tuple[Any, ...], kwargs: dict[str, 
             made.append(follower.enter(leaf) if reason is None else leaf)
         place[key] = structure.unflatten(made)
     out, _ = split_aux(traced(follower, f, given, keywords), has_aux, selection)
-    leaves, structure = flatten(out)
-    for leaf, path in zip(leaves, structure.paths("result"), strict=True):
-        check_result(leaf, path, "explain", f)
+    leaves, _ = checked_leaves(out, "explain", f)
     analysis = _Analysis(follower, [leaf for leaf in leaves if isinstance(leaf, Followed) and leaf.recorder is follower])
     findings = [
         analysis.finding(path, slot) if isinstance(slot, int) else Finding(path, "refused", False, (slot.rstrip("."),))

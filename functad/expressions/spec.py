@@ -126,6 +126,22 @@ def dtype_of(value: Any) -> np.dtype[Any]:
     return PYTHON_SCALARS[type(value)] if type(value) in PYTHON_SCALARS else value.dtype
 
 
+def inexact(value: Any) -> np.dtype[Any]:
+    """Return the dtype that derivatives of a value have: its own, or float64 for integers."""
+    dtype = dtype_of(value)
+    return dtype if dtype.kind in "fc" else np.dtype(np.float64)
+
+
+def is_array(value: Any) -> bool:
+    """Say whether a value has shape and dtype: an array, a Tensor, or a number that is not one of Python's."""
+    return hasattr(value, "dtype") and hasattr(value, "shape")
+
+
+def is_array_or_number(value: Any) -> bool:
+    """Say whether a value is an array, a Tensor or a number."""
+    return type(value) in PYTHON_SCALARS or is_array(value)
+
+
 def is_float_array(value: Any) -> bool:
     """Say whether a value is a plain array or number of NumPy, floating point or complex."""
     return issubclass(type(value), (np.ndarray, np.generic)) and value.dtype.kind in "fc"

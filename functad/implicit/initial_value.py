@@ -24,7 +24,8 @@ from functad.rules.solver_primitive import SolverPrimitive
 from functad.tracing.traces.base import Recorded
 from functad.transforms.grad import pulled_back
 from functad.transforms.leaves import push_leaves, pushed, replaced
-from functad.transforms.walks.forward import with_zeros, zero_tangent
+from functad.transforms.walks.cotangents import zero_tangent
+from functad.transforms.walks.forward import with_zeros
 
 IMPLICIT = ("Radau", "BDF", "LSODA")
 """The methods of SciPy that use the Jacobian of the right-hand side."""

@@ -18,7 +18,8 @@ from functad.tracing.traces.base import Recorded
 from functad.transforms.calling.arguments import check_result, plain
 from functad.transforms.calling.results import guarded
 from functad.transforms.leaves import replaced
-from functad.transforms.walks.forward import with_zeros, zero_tangent
+from functad.transforms.walks.cotangents import zero_tangent
+from functad.transforms.walks.forward import with_zeros
 from functad.trees.functions import tree_map
 from functad.trees.structure import Structure, flatten
 

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad.expressions.expressions import Expressions
-from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, shape_of
+from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, inexact, is_array, shape_of
 from functad.primitives.operands import zeros_for
-from functad.transforms.calling.seeds import inexact
 from functad.transforms.leaves import replaced
 from functad.trees.structure import Structure, flatten
 
@@ -142,7 +141,7 @@ class _Every:
             outs, kept = rules.forward(*own)
             leaves, structure = flatten(kept)
             places = {id(a): i for i, a in enumerate(own)}
-            fixed = [_Given(places[id(leaf)]) if id(leaf) in places else _PART if _is_array(leaf) else leaf for leaf in leaves]
+            fixed = [_Given(places[id(leaf)]) if id(leaf) in places else _PART if is_array(leaf) else leaf for leaf in leaves]
             parts = [leaf for leaf, mark in zip(leaves, fixed, strict=True) if mark is _PART]
             known = all(mark is _PART or isinstance(mark, (_Given, *_FIXED)) for mark in fixed)
             found[:] = [len(outs), fixed if known else None, structure]
@@ -181,7 +180,3 @@ class _Every:
             return list(rules.push(own, replaced([None] * len(own), places, parts)))
 
         return self._map(one, axes, arrays, [ts[i] for i in places])
-
-
-def _is_array(leaf: Any) -> bool:
-    return hasattr(leaf, "dtype") and hasattr(leaf, "shape")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, cast, ov
 import numpy as np
 
 from functad.errors import InputError
-from functad.expressions.spec import dtype_of, shape_of
+from functad.expressions.spec import dtype_of, inexact, shape_of
 from functad.places import here, name_of
 from functad.sparse.check import compare
 from functad.sparse.coloring import (
@@ -29,7 +29,7 @@ from functad.tracing.traces.base import Recorder
 from functad.tracing.traces.concrete import ConcreteRecorder, ForwardRecorder, ReverseRecorder
 from functad.transforms.calling.arguments import check_result, check_slope, enter, own_aux, plain, split_aux, traced
 from functad.transforms.calling.decorators import decorator
-from functad.transforms.calling.seeds import chunks, in_batch, inexact, joined, size_of
+from functad.transforms.calling.seeds import chunks, in_batch, joined, size_of
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
 from functad.transforms.grad import Pullback, gradient_function
 from functad.transforms.walks.forward import push_through

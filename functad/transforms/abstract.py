@@ -10,7 +10,7 @@ from typing import Any, ParamSpec
 from functad.errors import InputError
 from functad.expressions.expressions import Constant, Expressions
 from functad.expressions.spec import ArraySpec, spec_of
-from functad.places import here, name_of
+from functad.places import call_of
 from functad.tracing.layouts import in_c_order
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.abstract import AbstractRecorder
@@ -129,8 +129,8 @@ def _spec_of_input(leaf: Any, name: str, transform: str, f: object) -> ArraySpec
         spec = None
     if spec is None or spec.dtype.kind not in "biufc":
         raise InputError(
-            f"{transform} of {name_of(f)}, called at {here()}: {name} is a {type(leaf).__name__}, not an array or a number. "
-            f"Bind it first: functools.partial, or a lambda around the function."
+            f"{call_of(transform, f)}: {name} is a {type(leaf).__name__}, not an array or a number. Bind it first: "
+            f"functools.partial, or a lambda around the function."
         )
     return spec
 

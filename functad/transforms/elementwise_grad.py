@@ -10,7 +10,6 @@ import numpy as np
 
 from functad.errors import OutputError
 from functad.expressions.spec import shape_of, spec_of
-from functad.places import here, name_of
 from functad.transforms.calling.arguments import check_result, check_slope, split_aux
 from functad.transforms.calling.decorators import derivative
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
@@ -55,15 +54,13 @@ def elementwise_grad(
         leaves = flatten(out)[0]
         if len(leaves) != 1 or leaves[0] is not out:
             raise OutputError(
-                f"elementwise_grad of {name_of(f)}, called at {here()}: the result is a {type(out).__name__}, and should "
-                f"be one array. Use jacobian or vjp."
+                f"{selection.call}: the result is a {type(out).__name__}, and should be one array. Use jacobian or vjp."
             )
         check_result(out, "result", "elementwise_grad", f)
         check_slope(out, "the result", selection)
         if np.dtype(spec_of(out).dtype).kind == "c":
             raise OutputError(
-                f"elementwise_grad of {name_of(f)}, called at {here()}: the result is {spec_of(out)}, and should be real. Use "
-                f"jvp, or grad with holomorphic=True."
+                f"{selection.call}: the result is {spec_of(out)}, and should be real. Use jvp, or grad with holomorphic=True."
             )
         result = np.sum(out) if shape_of(out) else out
         return (result, aux) if has_aux else result

@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from functad.errors import NonScalarError
-from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
+from functad.expressions.spec import dtype_of, is_array_or_number, shape_of, spec_of
 from functad.places import here, name_of
 from functad.primitives.elementwise.conversion import copy_alike
 from functad.tracing.traces.base import Recorded, Recorder
@@ -19,7 +19,7 @@ from functad.transforms.calling.arguments import (
     OBJECTS,
     Inputs,
     check_like,
-    check_result,
+    checked_leaves,
     derivatives,
     enter,
     lower,
@@ -33,7 +33,6 @@ from functad.transforms.calling.decorators import derivative, with_value
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
 from functad.transforms.walks.reverse import pull_back, pull_through, seeded
 from functad.trees.functions import tree_map
-from functad.trees.structure import flatten
 
 P = ParamSpec("P")
 _ONE = np.float64(1.0)
@@ -175,37 +174,28 @@ def _pull_scalar(
 
 
 def _check_scalar(value: Any, selection: Selection, holomorphic: bool, allow_int: bool | None) -> None:
-    if type(value) not in PYTHON_SCALARS and not (hasattr(value, "dtype") and hasattr(value, "shape")):
-        raise NonScalarError(
-            f"{selection.transform} needs a function that returns one number, but {name_of(selection.function)}, called at "
-            f"{here()}, returned a {type(value).__name__}. Return the number alone, and the rest with has_aux=True."
-        )
-    if shape_of(value) != ():
-        raise NonScalarError(
-            f"{selection.transform} needs a function that returns one number, but {name_of(selection.function)}, called at "
-            f"{here()}, returned {spec_of(value)}. Reduce it (np.sum, np.mean), or use jacobian or vjp."
-        )
-    kind = dtype_of(value).kind
-    if kind not in "biufc":
-        raise NonScalarError(
-            f"{selection.transform} needs a function that returns one number, but {name_of(selection.function)}, called at "
-            f"{here()}, returned {spec_of(value)}. {OBJECTS}"
-        )
-    if kind in "biu" and not allow_int:
-        raise NonScalarError(
-            f"{selection.transform} needs a function that returns one real number, but {name_of(selection.function)}, called "
-            f"at {here()}, returned {spec_of(value)}. {without_slope(allow_int)}"
-        )
-    if holomorphic and kind != "c":
-        raise NonScalarError(
-            f"{selection.transform} with holomorphic=True needs a complex result, but {name_of(selection.function)}, called at "
-            f"{here()}, returned {spec_of(value)}. Leave holomorphic out."
-        )
-    if not holomorphic and kind == "c":
-        raise NonScalarError(
-            f"{selection.transform} needs a real result, but {name_of(selection.function)}, called at {here()}, returned "
-            f"{spec_of(value)}. Return np.abs, .real or .imag of it, or pass holomorphic=True if f is holomorphic."
-        )
+    is_number = is_array_or_number(value)
+    kind = getattr(dtype_of(value), "kind", "V") if is_number else "V"
+    needs = "needs a function that returns one number"
+    if not is_number:
+        cure = "Return the number alone, and the rest with has_aux=True."
+    elif shape_of(value) != ():
+        cure = "Reduce it (np.sum, np.mean), or use jacobian or vjp."
+    elif kind not in "biufc":
+        cure = OBJECTS
+    elif kind in "biu" and not allow_int:
+        needs, cure = "needs a function that returns one real number", without_slope(allow_int)
+    elif holomorphic and kind != "c":
+        needs, cure = "with holomorphic=True needs a complex result", "Leave holomorphic out."
+    elif not holomorphic and kind == "c":
+        needs = "needs a real result"
+        cure = "Return np.abs, .real or .imag of it, or pass holomorphic=True if f is holomorphic."
+    else:
+        return
+    found = spec_of(value) if is_number else f"a {type(value).__name__}"
+    raise NonScalarError(
+        f"{selection.transform} {needs}, but {name_of(selection.function)}, called at {here()}, returned {found}. {cure}"
+    )
 
 
 def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, warn_unconnected: bool = False) -> Any:
@@ -239,30 +229,36 @@ def pulled_back(
     transform: str, f: Callable[..., Any], primals: tuple[Any, ...], *, has_aux: bool = False, warn_unconnected: bool = False
 ) -> Any:
     """Evaluate a function and return its value and pullback, for a transform with the name that the user called."""
-    selection = Selection(transform, f, tuple(range(len(primals))), None)
-    recorder = ReverseRecorder(transform, f)
-    recorder.lasting = True
-    inputs = enter(recorder, selection, tuple([tree_map(copied_argument, primal) for primal in primals]), {})
-    out, aux = split_aux(traced(recorder, f, inputs.args, {}), has_aux, selection)
-    pull = Pullback(recorder, inputs, out, selection)
+    pull, value, *aux = lasting_pullback(transform, f, primals, has_aux)
     if warn_unconnected:
         from functad.diagnostics.explain import warn_of_unconnected  # noqa: PLC0415 - few ask for it
 
-        warn_of_unconnected(selection, primals, {}, has_aux)
+        warn_of_unconnected(Selection(transform, f, range(len(primals))), primals, {}, has_aux)
 
     def pullback(g: Any) -> tuple[Any, ...]:
         return tuple(pull(g))
 
-    value = tree_map(copied, pull.value())
-    return (value, pullback, tree_map(copied, lower(aux, recorder))) if has_aux else (value, pullback)
+    return value, pullback, *aux
 
 
-def copied_argument(leaf: Any) -> Any:
+def lasting_pullback(transform: str, f: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool) -> tuple[Any, ...]:
+    """Evaluate a function and return a pullback that may be called at any later time, the value, and what is auxiliary."""
+    selection = Selection(transform, f, range(len(primals)))
+    recorder = ReverseRecorder(transform, f)
+    recorder.lasting = True
+    inputs = enter(recorder, selection, tuple([tree_map(_copied_argument, primal) for primal in primals]), {})
+    out, aux = split_aux(traced(recorder, f, inputs.args, {}), has_aux, selection)
+    pull = Pullback(recorder, inputs, out, selection)
+    found = pull, tree_map(_copied, pull.structure.unflatten(pull.values))
+    return (*found, tree_map(_copied, lower(aux, recorder))) if has_aux else found
+
+
+def _copied_argument(leaf: Any) -> Any:
     """Return a copy of an argument, so that what the user writes into the original does not reach the pullback."""
-    return copy_alike(leaf) if type(leaf) is np.ndarray else copied(leaf)
+    return copy_alike(leaf) if type(leaf) is np.ndarray else _copied(leaf)
 
 
-def copied(leaf: Any) -> Any:
+def _copied(leaf: Any) -> Any:
     """Return a result that is the user's own: the pullback does not see what is written into it."""
     if type(leaf) is np.ndarray:
         return leaf.copy("K")
@@ -281,19 +277,13 @@ class Pullback:
     """
 
     def __init__(self, recorder: Recorder, inputs: Inputs, out: Any, selection: Selection) -> None:
-        leaves, self.structure = flatten(out)
-        for leaf, path in zip(leaves, self.structure.paths("result"), strict=True):
-            check_result(leaf, path, selection.transform, selection.function)
+        leaves, self.structure = checked_leaves(out, selection.transform, selection.function)
         self.recorder = recorder
         self.inputs = inputs
         self.slots = [leaf.slot if isinstance(leaf, Recorded) and leaf.recorder is recorder else None for leaf in leaves]
         self.values = [leaf if slot is None else leaf.value for leaf, slot in zip(leaves, self.slots, strict=True)]
         if recorder.watch is not None:
             recorder.watch.check_values(self.slots)
-
-    def value(self) -> Any:
-        """Return the result."""
-        return self.structure.unflatten(self.values)
 
     def __call__(self, g: Any) -> list[Any]:
         """Return the cotangents of the selected arguments, for one of the result that must match it."""

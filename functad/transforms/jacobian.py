@@ -17,14 +17,14 @@ import numpy as np
 
 from functad.diagnostics.explain import warn_of_unconnected
 from functad.errors import InputError
-from functad.expressions.spec import dtype_of, shape_of, spec_of
+from functad.expressions.spec import dtype_of, inexact, shape_of, spec_of
 from functad.places import here, name_of
 from functad.tracing.traces.base import Recorder
 from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
 from functad.transforms.calling.arguments import Inputs, by_argument, check_slope, enter, own_aux, split_aux, traced
 from functad.transforms.calling.decorators import derivative, with_value
 from functad.transforms.calling.results import foreign_to, own_results
-from functad.transforms.calling.seeds import check_chunk_size, inexact, of_identity, size_of, widest
+from functad.transforms.calling.seeds import check_chunk_size, of_identity, size_of, widest
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
 from functad.transforms.grad import Pullback
 from functad.transforms.linear import Pushforward
@@ -276,9 +276,9 @@ class _Trace:
             if dtype_of(value).kind == "c" or self.forward:
                 what = f"and {path} is {spec_of(value)}" if dtype_of(value).kind == "c" else "and columns are asked for"
                 raise InputError(
-                    f"{self.selection.transform} of {name_of(self.selection.function)}, called at {here()}: an argument is "
-                    f"{spec_of(complex_leaf)} {what}. Pass holomorphic=True if f is holomorphic; otherwise differentiate real "
-                    f"and imaginary parts, as two real arguments and two real results."
+                    f"{self.selection.call}: an argument is {spec_of(complex_leaf)} {what}. Pass holomorphic=True if f "
+                    f"is holomorphic; otherwise differentiate real and imaginary parts, as two real arguments and two real "
+                    f"results."
                 )
 
     def rows(self) -> list[list[Any]]:

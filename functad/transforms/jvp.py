@@ -9,10 +9,10 @@ import numpy as np
 
 from functad.errors import InputError, StructureError
 from functad.expressions.spec import PLAIN
-from functad.places import here, name_of
+from functad.places import call_of
 from functad.tracing.constants import held_input
 from functad.tracing.traces.concrete import ForwardRecorder
-from functad.transforms.calling.arguments import check_like, check_result, enter, lower, split_aux, traced
+from functad.transforms.calling.arguments import check_tangents, checked_leaves, enter, lower, split_aux, traced
 from functad.transforms.calling.results import foreign_to, own_results
 from functad.transforms.calling.selection import Selection
 from functad.transforms.walks.forward import push_through, with_zeros
@@ -50,25 +50,17 @@ def pushed_along(
     """Evaluate a function and its tangent, for a transform with the name that the user called."""
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
         raise InputError(
-            f"{transform} of {name_of(f)}, called at {here()}: primals and tangents are the tuples of all arguments; "
-            f"write {transform}(f, (x,), (t,)) for one."
+            f"{call_of(transform, f)}: primals and tangents are the tuples of all arguments; write {transform}(f, (x,), (t,)) "
+            f"for one."
         )
     if len(primals) != len(tangents):
-        raise StructureError(
-            f"{transform} of {name_of(f)}, called at {here()}: {len(primals)} primals but {len(tangents)} tangents."
-        )
-    selection = Selection(transform, f, tuple(range(len(primals))), None)
+        raise StructureError(f"{call_of(transform, f)}: {len(primals)} primals but {len(tangents)} tangents.")
+    selection = Selection(transform, f, range(len(primals)))
     recorder = ForwardRecorder(transform, f)
     inputs = enter(recorder, selection, tuple(primals), {})
-    given: list[Any] = []
-    for i, (structure, tangent) in enumerate(zip(inputs.structures, tangents, strict=True)):
-        values = inputs.primals[len(given) : len(given) + structure.leaves]
-        given.extend(check_like(tangent, structure, values, f"tangents[{i}]", "primal"))
-    given = [held_input(t, recorder) if type(t) is np.ndarray else t for t in given]
+    given = [held_input(t, recorder) if type(t) is np.ndarray else t for t in check_tangents(inputs, tangents)]
     out, aux = split_aux(traced(recorder, f, inputs.args, {}), has_aux, selection)
-    leaves, structure = flatten(out)
-    for leaf, path in zip(leaves, structure.paths("result"), strict=True):
-        check_result(leaf, path, transform, f)
+    leaves, structure = checked_leaves(out, transform, f)
     quick = not recorder.nested and PLAIN.issuperset(map(type, inputs.primals)) and PLAIN.issuperset(map(type, given))
     found = push_through(recorder, given, leaves, quick=quick)
     values = [lower(leaf, recorder) for leaf in leaves]

@@ -9,19 +9,18 @@ import numpy as np
 
 from functad.errors import NotLinearError, StructureError
 from functad.expressions.expressions import Expressions
-from functad.expressions.spec import ArraySpec, shape_of, spec_of
+from functad.expressions.spec import ArraySpec, inexact, shape_of, spec_of
 from functad.places import here, name_of
 from functad.primitives.operands import innermost, zeros_for
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import new_input
 from functad.tracing.traces.concrete import ReverseRecorder
-from functad.transforms.calling.arguments import by_argument, check_like, enter, lower, split_aux, traced, undifferentiable
+from functad.transforms.calling.arguments import by_argument, check_tangents, enter, traced, undifferentiable
 from functad.transforms.calling.results import own_results
-from functad.transforms.calling.seeds import inexact
 from functad.transforms.calling.selection import Selection
 from functad.transforms.calling.trust import TRUSTED
 from functad.transforms.closed_lists import extract
-from functad.transforms.grad import Pullback, copied, copied_argument
+from functad.transforms.grad import Pullback, lasting_pullback
 from functad.transforms.linearity import linear_list
 from functad.transforms.walks.forward import transposed_seeds, with_zeros
 from functad.transforms.walks.reverse import pull_back
@@ -89,14 +88,10 @@ class LinearFunction:
             raise StructureError(
                 f"a linear function of {len(inputs.structures)} arguments was called with {len(tangents)}, at {here()}."
             )
-        given: list[Any] = []
-        for i, (structure, tangent) in enumerate(zip(inputs.structures, tangents, strict=True)):
-            primals = inputs.primals[len(given) : len(given) + structure.leaves]
-            given.extend(check_like(tangent, structure, primals, f"tangents[{i}]", "primal"))
+        given = check_tangents(inputs, tangents)
         if self._push is None:
             self._push = Pushforward(self._pull)
-        found = self._push.leaves(given)
-        results = with_zeros(found, self._pull.values)
+        results = with_zeros(self._push.leaves(given), self._pull.values)
         return self._pull.structure.unflatten(own_results(results, given))
 
     def transpose(self, g: Any) -> tuple[Any, ...]:
@@ -137,14 +132,8 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> An
         >>> linear.transpose(np.array([1.0, 10.0]))
         (array([ 2., 40.]),)
     """
-    selection = Selection("linearize", f, tuple(range(len(primals))), None)
-    recorder = ReverseRecorder("linearize", f)
-    recorder.lasting = True
-    inputs = enter(recorder, selection, tuple([tree_map(copied_argument, primal) for primal in primals]), {})
-    out, aux = split_aux(traced(recorder, f, inputs.args, {}), has_aux, selection)
-    pull = Pullback(recorder, inputs, out, selection)
-    result = tree_map(copied, pull.value()), LinearFunction(pull)
-    return (*result, tree_map(copied, lower(aux, recorder))) if has_aux else result
+    pull, value, *aux = lasting_pullback("linearize", f, primals, has_aux)
+    return value, LinearFunction(pull), *aux
 
 
 def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[[Any], tuple[Any, ...]]:
@@ -167,7 +156,7 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[[Any], tu
         >>> transpose(np.array([1.0, 0.0, 1.0]))
         (array([4., 2., 2.]),)
     """
-    selection = Selection("linear_transpose", f, tuple(range(len(primals))), None)
+    selection = Selection("linear_transpose", f, range(len(primals)))
     at_zero = tuple([tree_map(_zeros, primal) for primal in primals])
     enter(ReverseRecorder("linear_transpose", f), selection, at_zero, {})  # refuses what cannot be differentiated
     expressions = _linear_list(f, at_zero)
@@ -181,8 +170,8 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[[Any], tu
         value = innermost(value)
         if not isinstance(value, ArraySpec) and np.any(value != 0) and not TRUSTED.get():
             raise NotLinearError(
-                f"linear_transpose of {name_of(f)}, called at {here()}: {path} is not zero where all arguments are, so a "
-                f"constant is added. Take it out, or use vjp."
+                f"{selection.call}: {path} is not zero where all arguments are, so a constant is added. Take it out, or use "
+                f"vjp."
             )
 
     def transposed(g: Any) -> tuple[Any, ...]:

@@ -7,12 +7,12 @@ is fixed, or linear in the arguments, or bent; an operation that bends is no har
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from functad.errors import AbstractValueError, NotLinearError
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import is_inexact
-from functad.places import here, line_of, name_of
+from functad.places import call_of, line_of
 from functad.primitives.entry import Primitive
 from functad.primitives.plan import Plan
 from functad.tracing.traces.abstract import AbstractRecorder
@@ -26,7 +26,7 @@ FIXED, LINEAR = "fixed", "linear"
 """What a value can be, beside bent: then it is the `Bend`."""
 
 
-class Bend:
+class Bend(NamedTuple):
     """The operation that is not linear.
 
     Attributes:
@@ -34,9 +34,8 @@ class Bend:
         slot: of its result, in the outermost list.
     """
 
-    def __init__(self, name: str, slot: int) -> None:
-        self.name = name
-        self.slot = slot
+    name: str
+    slot: int
 
 
 State = str | Bend
@@ -74,7 +73,7 @@ def linear_list(transform: str, function: Callable[..., Any], f: Callable[..., A
         NotLinearError: it is not linear, unless that is trusted.
     """
     recorder = Placed(transform, function)
-    asked = f"{transform} of {name_of(function)}, called at {here()}:"
+    asked = f"{call_of(transform, function)}:"
     try:
         expressions = listed(recorder, f, args, {})[0]
     except AbstractValueError as error:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import InputError, StructureError
-from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
+from functad.expressions.spec import PYTHON_SCALARS, dtype_of, is_array_or_number, shape_of, spec_of
 from functad.places import here
 from functad.tracing.traces.base import Recorded
 from functad.transforms.calling.arguments import plain
@@ -66,9 +66,7 @@ def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
 
 
 def _is_numeric(leaf: Any) -> bool:
-    if type(leaf) in PYTHON_SCALARS:
-        return True
-    dtype = dtype_of(leaf) if hasattr(leaf, "dtype") and hasattr(leaf, "shape") else None
+    dtype = dtype_of(leaf) if is_array_or_number(leaf) else None
     return isinstance(dtype, np.dtype) and dtype.kind in "biufc"
 
 

@@ -13,22 +13,21 @@ from typing import Any, ParamSpec
 import numpy as np
 
 from functad.errors import InputError
-from functad.expressions.spec import shape_of, spec_of
-from functad.places import here, name_of
+from functad.expressions.spec import inexact, shape_of, spec_of
 from functad.tracing.traces.base import Recorded, Recorder
 from functad.tracing.traces.concrete import ForwardRecorder
 from functad.transforms.calling.arguments import (
     Inputs,
     by_argument,
-    check_result,
     check_slope,
+    checked_leaves,
     enter,
     own_aux,
     split_aux,
     traced,
 )
 from functad.transforms.calling.decorators import derivative
-from functad.transforms.calling.seeds import check_chunk_size, chunks, identity_rows, in_batch, inexact, size_of
+from functad.transforms.calling.seeds import check_chunk_size, chunks, identity_rows, in_batch, size_of
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
 from functad.transforms.grad import gradient_function, pulled_back
 from functad.transforms.jacobian import Options, jacobian_function, pushed_size
@@ -153,7 +152,7 @@ def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
 
 def _hessian_product(transform: str, f: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool) -> Any:
     count = len(primals) if isinstance(primals, (tuple, list)) else 1
-    gradient = gradient_function(Selection(transform, f, tuple(range(count)), None), has_aux)
+    gradient = gradient_function(Selection(transform, f, range(count)), has_aux)
     _, product, *aux = pushed_along(transform, gradient, primals, tangents, has_aux=has_aux)
     return _of_arguments(product, aux)
 
@@ -236,14 +235,7 @@ def hessian_diagonal(
         array([ 6., 12.])
     """
     selection = Selection("hessian_diagonal", f, argnums, argnames)
-    diagonals = _diagonal_function(selection, gradient_function(selection, has_aux), has_aux, chunk_size)
-
-    @functools.wraps(f)
-    def diagonal(*args: P.args, **kwargs: P.kwargs) -> Any:
-        found, aux = diagonals(args, kwargs)
-        return (selection.pack(found), aux) if has_aux else selection.pack(found)
-
-    return diagonal
+    return _of_diagonals(selection.pack, selection, gradient_function(selection, has_aux), has_aux, chunk_size)
 
 
 @derivative
@@ -275,7 +267,7 @@ def laplacian(
         60.0
     """
     selection = Selection("laplacian", f, argnums, argnames)
-    return _trace_of(selection, gradient_function(selection, has_aux), has_aux, chunk_size)
+    return _of_diagonals(_sum, selection, gradient_function(selection, has_aux), has_aux, chunk_size)
 
 
 @derivative
@@ -305,39 +297,29 @@ def divergence(
         >>> float(divergence(lambda x: x * x[::-1])(np.array([1.0, 2.0, 5.0])))
         10.0
     """
-    return _trace_of(Selection("divergence", f, argnums, argnames), f, has_aux, chunk_size)
+    return _of_diagonals(_sum, Selection("divergence", f, argnums, argnames), f, has_aux, chunk_size)
 
 
-def _trace_of(selection: Selection, field: Callable[P, Any], has_aux: bool, chunk_size: int | None) -> Callable[P, Any]:
-    diagonals = _diagonal_function(selection, field, has_aux, chunk_size)
-
-    @functools.wraps(selection.function)
-    def trace(*args: P.args, **kwargs: P.kwargs) -> Any:
-        found, aux = diagonals(args, kwargs)
-        total: Any = None
-        for leaf in flatten(found)[0]:
-            part = np.sum(leaf)
-            total = part if total is None else total + part
-        total = np.float64(0.0) if total is None else total
-        return (total, aux) if has_aux else total
-
-    return trace
+def _sum(diagonals: list[Any]) -> Any:
+    parts = [np.sum(leaf) for leaf in flatten(diagonals)[0]]
+    return sum(parts[1:], parts[0]) if parts else np.float64(0.0)
 
 
-def _diagonal_function(
-    selection: Selection, field: Callable[..., Any], has_aux: bool, chunk_size: int | None
-) -> Callable[[tuple[Any, ...], dict[str, Any]], tuple[list[Any], Any]]:
-    """Return a function of the arguments of a vector field that gives the diagonal of its Jacobian by each, and `aux`."""
+def _of_diagonals(
+    make: Callable[[list[Any]], Any], selection: Selection, field: Callable[..., Any], has_aux: bool, chunk_size: int | None
+) -> Callable[..., Any]:
+    """Return a function that gives what `make` makes of the diagonals of the Jacobian of a vector field by each argument."""
     check_chunk_size(selection.transform, selection.function, chunk_size)
 
-    def diagonals(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any]:
+    @functools.wraps(selection.function)
+    def derived(*args: Any, **kwargs: Any) -> Any:
         recorder = ForwardRecorder(selection.transform, selection.function)
         inputs = enter(recorder, selection, args, kwargs)
         out, aux = split_aux(traced(recorder, field, inputs.args, inputs.kwargs), has_aux, selection)
-        found = _diagonals(selection, recorder, inputs, _check_field(selection, inputs, out), chunk_size)
-        return found, own_aux(aux, recorder, inputs.primals) if has_aux else None
+        result = make(_diagonals(selection, recorder, inputs, _check_field(selection, inputs, out), chunk_size))
+        return (result, own_aux(aux, recorder, inputs.primals)) if has_aux else result
 
-    return diagonals
+    return derived
 
 
 def _diagonals(
@@ -375,16 +357,10 @@ def _part_of_diagonal(selection: Selection, recorder: Recorder, j: int, leaf: An
 
 def _check_field(selection: Selection, inputs: Inputs, out: Any) -> list[Any]:
     """Return the leaves of the result of a vector field; raise unless they look like its arguments."""
-    leaves, structure = flatten(out)
+    leaves, structure = checked_leaves(out, selection.transform, selection.function)
     for leaf, path in zip(leaves, structure.paths("result"), strict=True):
-        check_result(leaf, path, selection.transform, selection.function)
         check_slope(leaf, path, selection)
-    shapes = [shape_of(primal) for primal in inputs.primals]
-    if [shape_of(leaf) for leaf in leaves] == shapes:
+    if list(map(shape_of, leaves)) == list(map(shape_of, inputs.primals)):
         return leaves
-    found = ", ".join([str(spec_of(leaf)) for leaf in leaves])
-    wanted = ", ".join([str(spec_of(primal)) for primal in inputs.primals])
-    raise InputError(
-        f"{selection.transform} of {name_of(selection.function)}, called at {here()}: the result ({found}) has not the shapes "
-        f"of the selected arguments ({wanted})."
-    )
+    found, wanted = [", ".join([str(spec_of(leaf)) for leaf in part]) for part in (leaves, inputs.primals)]
+    raise InputError(f"{selection.call}: the result ({found}) has not the shapes of the selected arguments ({wanted}).")

@@ -43,7 +43,8 @@ from functad.transforms.calling.decorators import remake
 from functad.transforms.calling.results import own_results
 from functad.transforms.calling.selection import Selection
 from functad.transforms.linearity import is_linear
-from functad.transforms.walks.forward import fit, push_rules, push_transposed, zero_tangent
+from functad.transforms.walks.cotangents import zero_tangent
+from functad.transforms.walks.forward import fit, push_rules, push_transposed
 from functad.trees.structure import flatten
 
 P = ParamSpec("P")

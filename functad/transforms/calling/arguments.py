@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from functad.errors import AbstractValueError, ConstantError, ConversionError, InputError, OutputError, StructureError
-from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, shape_of, spec_of
-from functad.places import here, line_of, name_of
+from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, is_array_or_number, shape_of, spec_of
+from functad.places import call_of, here, line_of, name_of
 from functad.primitives.indexing.indexable import IndexableArray, as_plain
-from functad.primitives.operands import foreign_rules, zeros_for
+from functad.primitives.operands import foreign_rules
 from functad.tracing.constants import broken_seal, held_input
 from functad.tracing.conversions import length_refusal
 from functad.tracing.tensor import Tensor
@@ -19,6 +19,7 @@ from functad.tracing.traces.base import ONLOOKER, OPEN, Recorded, Recorder, new_
 from functad.tracing.views import clone
 from functad.transforms.calling.results import foreign_to, own_results
 from functad.transforms.calling.selection import Selection
+from functad.transforms.walks.cotangents import zero_tangent
 from functad.trees.structure import LEAF, Structure, flatten
 
 _ndarray = np.ndarray
@@ -110,10 +111,7 @@ def _enter_tree(
             if reason == _INTEGER and allow_int is not None:
                 reason = f"{_INTEGER} allow_int=True lets integers through."
             root = f"args[{key}]" if isinstance(key, int) else f"kwargs[{key!r}]"
-            raise InputError(
-                f"{selection.transform} of {name_of(selection.function)}, called at {here()}: "
-                f"{structure.paths(root)[i]} is {described(leaf)}. {reason}"
-            )
+            raise InputError(f"{selection.call}: {structure.paths(root)[i]} is {described(leaf)}. {reason}")
         else:
             tensors.append(new_input(Tensor, recorder, held_primal(leaf, recorder)))
         inputs.primals.append(leaf)
@@ -140,7 +138,7 @@ def without_slope(allow_int: bool | None) -> str:
 
 def undifferentiable(leaf: Any, holomorphic: bool = False) -> str | None:
     """Say why a leaf cannot be differentiated and what to do; `None` if it can."""
-    if type(leaf) not in PYTHON_SCALARS and not (hasattr(leaf, "dtype") and hasattr(leaf, "shape")):
+    if not is_array_or_number(leaf):
         return "Only arrays and numbers, and containers of them, can be differentiated; choose others by argnums."
     if (reason := _not_numpys(leaf)) is not None:
         return reason
@@ -235,9 +233,9 @@ def _overwritten(recorder: Recorder, a: Any, place: Any) -> ConstantError:
     """Return the error for an array that the function has overwritten although its values are still needed."""
     known = f"was used at {line_of(*place)}" if place is not None else "it was given"
     return ConstantError(
-        f"{recorder.transform} of {name_of(recorder.function)}, called at {here()}: an array, {spec_of(a)}, that {known} "
-        f"was overwritten before the function returned, perhaps under another name or through a view; "
-        f"its derivative needs the old values. Write into a copy: a = a.copy()."
+        f"{call_of(recorder.transform, recorder.function)}: an array, {spec_of(a)}, that {known} was overwritten before the "
+        f"function returned, perhaps under another name or through a view; its derivative needs the old values. Write into a "
+        f"copy: a = a.copy()."
     )
 
 
@@ -274,10 +272,7 @@ def check_slope(leaf: Any, path: str, selection: Selection, allow_int: bool | No
         OutputError: it is integer or boolean, and these are not let through.
     """
     if dtype_of(leaf).kind in "biu" and not allow_int:
-        raise OutputError(
-            f"{selection.transform} of {name_of(selection.function)}, called at {here()}: {path} is {spec_of(leaf)}. "
-            f"{without_slope(allow_int)}"
-        )
+        raise OutputError(f"{selection.call}: {path} is {spec_of(leaf)}. {without_slope(allow_int)}")
 
 
 def check_result(leaf: Any, path: str, transform: str, function: Any) -> None:
@@ -292,7 +287,15 @@ def check_result(leaf: Any, path: str, transform: str, function: Any) -> None:
         what, cure = f"an array of dtype {dtype_of(leaf)}", OBJECTS
     else:
         return
-    raise OutputError(f"{transform} of {name_of(function)}, called at {here()}: {path} is {what}. {cure}")
+    raise OutputError(f"{call_of(transform, function)}: {path} is {what}. {cure}")
+
+
+def checked_leaves(out: Any, transform: str, function: Any) -> tuple[list[Any], Structure]:
+    """Return the leaves of a result and its structure; raises as `check_result`."""
+    leaves, structure = flatten(out)
+    for leaf, path in zip(leaves, structure.paths("result"), strict=True):
+        check_result(leaf, path, transform, function)
+    return leaves, structure
 
 
 def lower(tree: Any, recorder: Recorder) -> Any:
@@ -333,6 +336,15 @@ def check_like(given: Any, structure: Structure, values: Sequence[Any], name: st
     return result
 
 
+def check_tangents(inputs: Inputs, tangents: Sequence[Any]) -> list[Any]:
+    """Return the leaves of tangents, one tree for each selected argument, which it must match; raises as `check_like`."""
+    given: list[Any] = []
+    for i, (structure, tangent) in enumerate(zip(inputs.structures, tangents, strict=True)):
+        primals = inputs.primals[len(given) : len(given) + structure.leaves]
+        given.extend(check_like(tangent, structure, primals, f"tangents[{i}]", "primal"))
+    return given
+
+
 def as_dtype(leaf: Any, dtype: Any) -> Any:
     """Return an array or number with a dtype; one of Python as one of NumPy."""
     if type(leaf) in PYTHON_SCALARS:
@@ -363,17 +375,11 @@ def derivatives(inputs: Inputs, found: list[Any], foreign: Sequence[Any] = ()) -
 
 def _apart(leaves: list[Any]) -> bool:
     """Say whether leaves are surely in memory of their own: numbers, and different arrays that view nothing."""
-    arrays = set()
     for leaf in leaves:
-        if type(leaf) is _ndarray:
-            if leaf.base is not None or not leaf.flags.writeable:
-                return False
-            arrays.add(id(leaf))
-        elif type(leaf) is not _float64:
+        own = leaf.base is None and leaf.flags.writeable if type(leaf) is _ndarray else type(leaf) is _float64
+        if not own:
             return False
-        else:
-            arrays.add(id(leaf))
-    return len(arrays) == len(leaves)
+    return len(set(map(id, leaves))) == len(leaves)
 
 
 def by_argument(inputs: Inputs, leaves: list[Any]) -> list[Any]:
@@ -386,12 +392,9 @@ def by_argument(inputs: Inputs, leaves: list[Any]) -> list[Any]:
 
 def _like(ct: Any, primal: Any) -> Any:
     """Return a derivative with the dtype of its primal; zeros for none."""
-    dtype = dtype_of(primal)
     if ct is None:
-        shape, kind = shape_of(primal), dtype if dtype.kind in "fc" else np.float64
-        if type(primal) not in PLAIN and not isinstance(primal, Recorded):
-            return zeros_for(shape, kind, primal)
-        return np.zeros(shape, kind) if shape else np.dtype(kind).type(0)
+        return zero_tangent(primal)
+    dtype = dtype_of(primal)
     if type(ct) is _ndarray and ct.ndim == 0 and type(primal) is not _ndarray:
         ct = ct[()]  # functions like np.where make arrays of numbers
     return ct if dtype_of(ct) == dtype else ct.astype(dtype)

@@ -12,7 +12,7 @@ from functad.expressions.spec import PLAIN
 from functad.primitives.elementwise.conversion import copy_alike
 from functad.primitives.indexing.write import is_alone
 from functad.tracing.traces.base import Recorded, Recorder
-from functad.tracing.views import clone
+from functad.tracing.views import clone, origin_of
 from functad.trees.structure import flatten
 
 _ndarray = np.ndarray
@@ -30,11 +30,11 @@ def own_results(leaves: Sequence[Any], foreign: Iterable[Any]) -> list[Any]:
         if type(value) is _ndarray:
             known.add(id(value if value.base is None else root_of(value)))
         elif isinstance(value, Recorded):
-            known.add(id(_root_tensor(value)))
+            known.add(id(origin_of(value)[0]))
     result = unshared(leaves, known)
     for i, leaf in enumerate(result):
         if isinstance(leaf, Recorded):
-            root = id(_root_tensor(leaf))
+            root = id(origin_of(leaf)[0])
             if root in known:
                 result[i] = clone(leaf)
             known.add(root)
@@ -44,11 +44,6 @@ def own_results(leaves: Sequence[Any], foreign: Iterable[Any]) -> list[Any]:
 def foreign_to(recorder: Recorder, leaves: Iterable[Any]) -> list[Any]:
     """Return those leaves of what a function returned that its trace did not make: they are its closures' or the caller's."""
     return [leaf for leaf in leaves if not (isinstance(leaf, Recorded) and leaf.recorder is recorder)]
-
-
-def _root_tensor(tensor: Any) -> Any:
-    origin = getattr(tensor, "origin", None)
-    return tensor if origin is None else origin[0]
 
 
 def owned(leaf: Any) -> Any:

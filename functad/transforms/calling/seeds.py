@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import InputError
-from functad.expressions.spec import dtype_of, shape_of
+from functad.expressions.spec import inexact, shape_of
 from functad.places import here, name_of
 from functad.tracing.traces.base import WATCHER, Recorded, Recorder
 from functad.tracing.traces.batch import BatchRecorder, lowest
@@ -28,12 +28,6 @@ FEW = 4
 def size_of(value: Any) -> int:
     """Return the number of elements of an array, Tensor or scalar."""
     return math.prod(shape_of(value))
-
-
-def inexact(value: Any) -> np.dtype[Any]:
-    """Return the dtype that derivatives of a value have: its own, or float64 for integers."""
-    dtype = dtype_of(value)
-    return dtype if dtype.kind in "fc" else np.dtype(np.float64)
 
 
 def check_chunk_size(transform: str, function: object, chunk_size: int | None) -> None:

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from functad.errors import InputError
-from functad.places import here, name_of
+from functad.places import call_of, here, name_of
 
 ArgNums = int | Sequence[int]
 ArgNames = str | Sequence[str]
@@ -45,7 +45,9 @@ class Selection:
         InputError: `argnums` or `argnames` are no positions and names, or one of them stands there twice.
     """
 
-    def __init__(self, transform: str, function: Callable[..., Any], argnums: ArgNums, argnames: ArgNames | None) -> None:
+    def __init__(
+        self, transform: str, function: Callable[..., Any], argnums: ArgNums, argnames: ArgNames | None = None
+    ) -> None:
         if not callable(function):
             raise InputError(f"{transform} needs a function, not a {type(function).__name__}, at {here()}.")
         self.transform = transform
@@ -58,8 +60,8 @@ class Selection:
         )
         if len(self.positions) > 1 or len(self.names) > 1:
             self._refuse_twins((*self.positions, *self.names))
-        plain = self.positions and not self.names and min(self.positions) >= 0
-        self.highest = max(self.positions) if plain else sys.maxsize
+        from_the_front = self.positions and not self.names and min(self.positions) >= 0
+        self.highest = max(self.positions) if from_the_front else sys.maxsize
         one_name = only_names and isinstance(argnames, str)
         self.single = one_name or (one and not self.names)
 
@@ -80,6 +82,11 @@ class Selection:
                 f"{self.transform} of {name_of(self.function)}, at {here()}: argument {twins[0]!r} is selected twice. Give "
                 f"each argument once in argnums and argnames."
             )
+
+    @property
+    def call(self) -> str:
+        """The call that is being made, as messages begin."""
+        return call_of(self.transform, self.function)
 
     @cached_property
     def parameters(self) -> Mapping[str, inspect.Parameter]:

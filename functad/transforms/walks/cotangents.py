@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from functad.expressions.spec import PLAIN
+from functad.expressions.spec import PLAIN, inexact, shape_of
 from functad.primitives.indexing.index_parts import add_at
 from functad.primitives.indexing.read import SCATTER
 from functad.primitives.operands import zeros_for
@@ -82,6 +82,14 @@ class RowSum:
         if total is not None:
             return total.dense() + other
         return np.copy(other) if type(other) is _ndarray else other
+
+
+def zero_tangent(value: Any) -> Any:
+    """Return the tangent of a value that does not depend on the inputs, or its cotangent if nothing depends on it."""
+    shape, dtype = shape_of(value), inexact(value)
+    if type(value) not in PLAIN and not isinstance(value, Recorded):
+        return zeros_for(shape, dtype, value)
+    return np.zeros(shape, dtype) if shape else dtype.type(0)
 
 
 def accumulate(cotangents: list[Any], owned: bytearray, slot: int, ct: Any, fresh: bool = False) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from functad.expressions.records import inputs_of, last_readers, results_of
-from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, shape_of
+from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.primitives.indexing.write import ADD_TO, is_alone, put
 from functad.primitives.operands import innermost, zeros_for
 from functad.primitives.plan import KEEP_NOTHING, KEEP_ONE, MAPS, PASSES, PRODUCTS, SCALES, SUMS, Plan
@@ -17,6 +17,7 @@ from functad.primitives.safe import has_nan
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import Recorded, Recorder, new_input
 from functad.tracing.traces.concrete import ReverseRecorder
+from functad.transforms.walks.cotangents import zero_tangent
 from functad.transforms.walks.degenerate import check_losses, loss_at
 from functad.transforms.walks.observed import Observer, observed_forward
 from functad.transforms.walks.reverse import pull_back, pull_record, seeded
@@ -303,11 +304,3 @@ def push_through(recorder: Recorder, tangents: Sequence[Any], outs: Sequence[Any
 def with_zeros(found: Sequence[Any], values: Sequence[Any]) -> list[Any]:
     """Return tangents or cotangents of values with zeros in place of `None`."""
     return [zero_tangent(value) if t is None else t for t, value in zip(found, values, strict=True)]
-
-
-def zero_tangent(value: Any) -> Any:
-    """Return the tangent of a value that does not depend on the inputs, or its cotangent if nothing depends on it."""
-    dtype = dtype_of(value) if dtype_of(value).kind in "fc" else np.dtype(np.float64)
-    if type(value) not in PLAIN and not isinstance(value, Recorded):
-        return zeros_for(shape_of(value), dtype, value)
-    return np.zeros(shape_of(value), dtype) if shape_of(value) else dtype.type(0)
