@@ -313,6 +313,8 @@ class EagerRecorder(ReverseRecorder):
 class AccumulatorRecorder(ForwardRecorder, EagerRecorder):
     """The list that a forward accumulator writes into; it is pushed through once, and short."""
 
+    pulls = False
+
     def __init__(self, transform: str) -> None:
         EagerRecorder.__init__(self, transform)
         self.limit = inf
