@@ -320,23 +320,18 @@ class Optimizer:
 
     def _listed(self, pairs: Iterable[tuple[Any, VariableLike]]) -> list[tuple[Any, VariableLike]]:
         """Return the pairs as a list, after a look at what does not depend on values."""
-        if not isinstance(pairs, Iterable):
-            raise OptimizerError(
-                f"{self._call()} needs pairs (gradient, variable), not a {_described(pairs)}. Write "
-                "`optimizer.apply_gradients(zip(gradients, variables))`."
-            )
-        listed: list[Any] = list(pairs)
+        given: Any = pairs
+        listed: list[Any] = list(given) if isinstance(given, Iterable) else [given]
+        met: set[int] = set()
         for pair in listed:
             if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not hasattr(pair[1], "assign"):
                 raise OptimizerError(
                     f"{self._call()} needs pairs (gradient, variable), but got a {_described(pair)}. Write "
                     "`optimizer.apply_gradients(zip(gradients, variables))`."
                 )
-        names: dict[int, str] = {}
-        for _, variable in listed:
-            if id(variable) in names:
-                raise OptimizerError(f"{self._call()} got {variable.name!r} twice. Pass the sum of its gradients once.")
-            names[id(variable)] = variable.name
+            if id(pair[1]) in met:
+                raise OptimizerError(f"{self._call()} got {pair[1].name!r} twice. Pass the sum of its gradients once.")
+            met.add(id(pair[1]))
         missing = ", ".join([repr(variable.name) for gradient, variable in listed if gradient is None])
         if all(gradient is None for gradient, _ in listed):
             raise MissingGradientError(

@@ -104,10 +104,7 @@ def adamw(
 
     Args:
         learning_rate: a number or a schedule; it multiplies the decay too.
-        b1: as for `adam`.
-        b2: as for `adam`.
-        eps: as for `adam`.
-        eps_root: as for `adam`.
+        b1, b2, eps, eps_root: as for `adam`.
         weight_decay: the strength of the decay.
         mask: which parameters decay: a tree of `True` and `False`, or a function that makes one of the parameters.
 
@@ -139,10 +136,7 @@ def amsgrad(learning_rate: Any, b1: Any = 0.9, b2: Any = 0.999, eps: Any = 1e-8,
 
     Args:
         learning_rate: a number or a schedule; about the size of the steps.
-        b1: as for `adam`.
-        b2: as for `adam`.
-        eps: as for `adam`.
-        eps_root: as for `adam`.
+        b1, b2, eps, eps_root: as for `adam`.
 
     Returns:
         A `GradientTransformation`, over trees of arrays of any shapes and dtypes.

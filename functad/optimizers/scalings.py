@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad.expressions.spec import dtype_of
-from functad.optimizers.transformations import GradientTransformation, fitted, map_alike, real_dtype
+from functad.optimizers.transformations import GradientTransformation, fitted, map_alike, real_dtype, remembering
 from functad.trees.functions import tree_map
 
 
@@ -116,27 +116,7 @@ def scale_by_adam(
         >>> updates[0].round(6)
         array([ 1., -1.])
     """
-
-    def init(params: Any) -> ScaleByAdamState:
-        return ScaleByAdamState(np.int64(0), tree_map(np.zeros_like, params), _squares_like(params, 0.0))
-
-    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, ScaleByAdamState]:
-        count = state.count + 1
-        # In double precision until here: in float32, 1 - 0.999 has three digits fewer.
-        bias, square_bias = 1 - b1**count, 1 - b2**count
-        outside = eps / np.sqrt(square_bias) if eps_hat else eps
-
-        def scaled(g: Any, m: Any, v: Any) -> tuple[Any, Any, Any]:
-            m, v = _average(b1, m, g), _average(b2, v, _squared(g))
-            mean_square = v / fitted(square_bias, v)
-            if type(eps_root) is not float or eps_root:
-                mean_square = mean_square + fitted(eps_root, v)
-            return m / fitted(bias, m) / (np.sqrt(mean_square) + fitted(outside, v)), m, v
-
-        updates, mu, nu = map_alike(3, scaled, ("updates", updates), ("state.mu", state.mu), ("state.nu", state.nu))
-        return updates, ScaleByAdamState(count, mu, nu)
-
-    return GradientTransformation(init, update)
+    return _adam(b1, b2, eps, eps_root, eps_hat, None)
 
 
 def scale_by_amsgrad(
@@ -169,28 +149,38 @@ def scale_by_amsgrad(
         >>> float(updates)
         0.5
     """
+    return _adam(b1, b2, eps, eps_root, eps_hat, max_corrected)
 
-    def init(params: Any) -> ScaleByAmsgradState:
+
+def _adam(b1: Any, b2: Any, eps: Any, eps_root: Any, eps_hat: bool, max_corrected: bool | None) -> GradientTransformation:
+    """Return the scaling of Adam, or, unless `max_corrected` is `None`, that of AMSGrad."""
+
+    def init(params: Any) -> Any:
         squares = _squares_like(params, 0.0)
-        return ScaleByAmsgradState(np.int64(0), tree_map(np.zeros_like, params), squares, squares)
+        means = np.int64(0), tree_map(np.zeros_like, params), squares
+        return ScaleByAdamState(*means) if max_corrected is None else ScaleByAmsgradState(*means, squares)
 
-    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, ScaleByAmsgradState]:
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
         count = state.count + 1
+        # In double precision until here: in float32, 1 - 0.999 has three digits fewer.
         bias, square_bias = 1 - b1**count, 1 - b2**count
         outside = eps / np.sqrt(square_bias) if eps_hat else eps
 
-        def scaled(g: Any, m: Any, v: Any, largest: Any) -> tuple[Any, Any, Any, Any]:
+        def scaled(g: Any, m: Any, v: Any, *largest: Any) -> tuple[Any, ...]:
             m, v = _average(b1, m, g), _average(b2, v, _squared(g))
-            largest = np.maximum(largest, v / fitted(square_bias, v) if max_corrected else v)
-            mean_square = largest if max_corrected else largest / fitted(square_bias, v)
+            square = v if max_corrected is False else v / fitted(square_bias, v)
+            if largest:
+                square = np.maximum(largest[0], square)
+                largest = (square,)
+            if max_corrected is False:
+                square = square / fitted(square_bias, v)
             if type(eps_root) is not float or eps_root:
-                mean_square = mean_square + fitted(eps_root, v)
-            return m / fitted(bias, m) / (np.sqrt(mean_square) + fitted(outside, v)), m, v, largest
+                square = square + fitted(eps_root, v)
+            return m / fitted(bias, m) / (np.sqrt(square) + fitted(outside, v)), m, v, *largest
 
-        updates, mu, nu, nu_max = map_alike(
-            4, scaled, ("updates", updates), ("state.mu", state.mu), ("state.nu", state.nu), ("state.nu_max", state.nu_max)
-        )
-        return updates, ScaleByAmsgradState(count, mu, nu, nu_max)
+        named = [(f"state.{name}", tree) for name, tree in zip(state._fields[1:], state[1:], strict=True)]
+        updates, *trees = map_alike(1 + len(named), scaled, ("updates", updates), *named)
+        return updates, type(state)(count, *trees)
 
     return GradientTransformation(init, update)
 
@@ -215,18 +205,11 @@ def scale_by_rms(
         [array([ 2., -2.])]
     """
 
-    def init(params: Any) -> ScaleByRmsState:
-        return ScaleByRmsState(_squares_like(params, initial_scale))
+    def scaled(g: Any, v: Any) -> tuple[Any, Any]:
+        v = _average(decay, v, _squared(g))
+        return g / _root(v, eps, eps_in_sqrt), v
 
-    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, ScaleByRmsState]:
-        def scaled(g: Any, v: Any) -> tuple[Any, Any]:
-            v = _average(decay, v, _squared(g))
-            return g / _root(v, eps, eps_in_sqrt), v
-
-        updates, nu = map_alike(2, scaled, ("updates", updates), ("state.nu", state.nu))
-        return updates, ScaleByRmsState(nu)
-
-    return GradientTransformation(init, update)
+    return remembering(lambda params: ScaleByRmsState(_squares_like(params, initial_scale)), scaled)
 
 
 def scale_by_stddev(
@@ -252,16 +235,12 @@ def scale_by_stddev(
     def init(params: Any) -> ScaleByStddevState:
         return ScaleByStddevState(tree_map(np.zeros_like, params), _squares_like(params, initial_scale))
 
-    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, ScaleByStddevState]:
-        def scaled(g: Any, m: Any, v: Any) -> tuple[Any, Any, Any]:
-            m, v = _average(decay, m, g), _average(decay, v, _squared(g))
-            # Of equal gradients the variance is zero, and rounding makes it negative; its root would be NaN.
-            return g / _root(np.maximum(v - _squared(m), 0.0), eps, eps_in_sqrt), m, v
+    def scaled(g: Any, m: Any, v: Any) -> tuple[Any, Any, Any]:
+        m, v = _average(decay, m, g), _average(decay, v, _squared(g))
+        # Of equal gradients the variance is zero, and rounding makes it negative; its root would be NaN.
+        return g / _root(np.maximum(v - _squared(m), 0.0), eps, eps_in_sqrt), m, v
 
-        updates, mu, nu = map_alike(3, scaled, ("updates", updates), ("state.mu", state.mu), ("state.nu", state.nu))
-        return updates, ScaleByStddevState(mu, nu)
-
-    return GradientTransformation(init, update)
+    return remembering(init, scaled)
 
 
 def scale_by_rss(initial_accumulator_value: Any = 0.1, eps: Any = 1e-7) -> GradientTransformation:
@@ -280,15 +259,8 @@ def scale_by_rss(initial_accumulator_value: Any = 0.1, eps: Any = 1e-7) -> Gradi
         [array([ 0.75, -0.75])]
     """
 
-    def init(params: Any) -> ScaleByRssState:
-        return ScaleByRssState(_squares_like(params, initial_accumulator_value))
+    def scaled(g: Any, total: Any) -> tuple[Any, Any]:
+        total = _squared(g) + total
+        return g / _root(total, eps, True), total
 
-    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, ScaleByRssState]:
-        def scaled(g: Any, total: Any) -> tuple[Any, Any]:
-            total = _squared(g) + total
-            return g / _root(total, eps, True), total
-
-        updates, sums = map_alike(2, scaled, ("updates", updates), ("state.sum_of_squares", state.sum_of_squares))
-        return updates, ScaleByRssState(sums)
-
-    return GradientTransformation(init, update)
+    return remembering(lambda params: ScaleByRssState(_squares_like(params, initial_accumulator_value)), scaled)

@@ -51,8 +51,7 @@ def polynomial_schedule(
         transition_begin: the number of steps before it moves.
 
     Returns:
-        A function of the number of steps made, or of an array of such numbers, that returns a number, or an array of their
-        shape.
+        A `Schedule`: a function of the number of steps made, or of an array of such numbers.
 
     Raises:
         OptimizerError: `transition_steps` is not positive.
@@ -80,8 +79,7 @@ def linear_schedule(init_value: Any, end_value: Any, transition_steps: int, tran
         transition_begin: the number of steps before it moves.
 
     Returns:
-        A function of the number of steps made, or of an array of such numbers, that returns a number, or an array of their
-        shape.
+        A `Schedule`: a function of the number of steps made, or of an array of such numbers.
 
     Raises:
         OptimizerError: `transition_steps` is not positive.
@@ -101,8 +99,7 @@ def piecewise_constant_schedule(init_value: Any, boundaries_and_scales: Mapping[
         boundaries_and_scales: the factors, by the step from which on they hold.
 
     Returns:
-        A function of the number of steps made, or of an array of such numbers, that returns a number, or an array of their
-        shape.
+        A `Schedule`: a function of the number of steps made, or of an array of such numbers.
 
     Example:
         >>> piecewise_constant_schedule(1.0, {2: 0.5, 4: 0.1})(np.arange(6))
@@ -138,8 +135,7 @@ def exponential_decay(
         end_value: a bound: from below if `decay_rate` is less than one, else from above.
 
     Returns:
-        A function of the number of steps made, or of an array of such numbers, that returns a number, or an array of their
-        shape.
+        A `Schedule`: a function of the number of steps made, or of an array of such numbers.
 
     Raises:
         OptimizerError: `transition_steps` is not positive.
@@ -173,8 +169,7 @@ def cosine_decay_schedule(init_value: Any, decay_steps: int, alpha: Any = 0.0, e
         exponent: of the wave.
 
     Returns:
-        A function of the number of steps made, or of an array of such numbers, that returns a number, or an array of their
-        shape.
+        A `Schedule`: a function of the number of steps made, or of an array of such numbers.
 
     Raises:
         OptimizerError: `decay_steps` is not positive.
@@ -209,8 +204,7 @@ def warmup_cosine_decay_schedule(
         exponent: of the wave.
 
     Returns:
-        A function of the number of steps made, or of an array of such numbers, that returns a number, or an array of their
-        shape.
+        A `Schedule`: a function of the number of steps made, or of an array of such numbers.
 
     Raises:
         OptimizerError: `warmup_steps` is not positive, or `decay_steps` not larger.
@@ -233,8 +227,7 @@ def join_schedules(schedules: Sequence[Schedule], boundaries: Sequence[int]) -> 
         boundaries: the steps at which all parts but the first begin.
 
     Returns:
-        A function of the number of steps made, or of an array of such numbers, that returns a number, or an array of their
-        shape.
+        A `Schedule`: a function of the number of steps made, or of an array of such numbers.
 
     Raises:
         OptimizerError: there is not one boundary between each two parts.

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from typing_extensions import override
+
 from functad.errors import OptimizerError
 from functad.optimizers.optimizer import Optimizer
 from functad.optimizers.rules import adagrad, rmsprop
@@ -35,10 +37,7 @@ class SGD(Optimizer):
         learning_rate: a number or a schedule.
         momentum: from 0 to below 1.
         nesterov: look one step ahead.
-        weight_decay: see `Optimizer`.
-        clipnorm: see `Optimizer`.
-        clipvalue: see `Optimizer`.
-        global_clipnorm: see `Optimizer`.
+        weight_decay, clipnorm, clipvalue, global_clipnorm: see `Optimizer`.
 
     Raises:
         OptimizerError: `momentum` is out of range.
@@ -68,15 +67,8 @@ class SGD(Optimizer):
         super().__init__(learning_rate, weight_decay, clipnorm, clipvalue, global_clipnorm)
         self.momentum, self.nesterov = momentum, nesterov
 
+    @override
     def rule(self, learning_rate: Any) -> GradientTransformation:
-        """Return the pure transformation.
-
-        Args:
-            learning_rate: that of the step to be made, a number.
-
-        Returns:
-            A `GradientTransformation` whose updates are added to the variables.
-        """
         descent = scale(-learning_rate)
         return chain(descent, trace(self.momentum, self.nesterov)) if self.momentum else descent
 
@@ -101,10 +93,7 @@ class Adam(Optimizer):
         epsilon: keeps the denominator from zero.
         amsgrad: divide by the root of the largest `v` that there was in place of the present one, so that steps become no
             longer when gradients become small (Reddi, Kale and Kumar, On the convergence of Adam and beyond, ICLR 2018).
-        weight_decay: see `Optimizer`.
-        clipnorm: see `Optimizer`.
-        clipvalue: see `Optimizer`.
-        global_clipnorm: see `Optimizer`.
+        weight_decay, clipnorm, clipvalue, global_clipnorm: see `Optimizer`.
 
     Raises:
         OptimizerError: `beta_1` or `beta_2` is out of range.
@@ -130,15 +119,8 @@ class Adam(Optimizer):
         super().__init__(learning_rate, weight_decay, clipnorm, clipvalue, global_clipnorm)
         self.beta_1, self.beta_2, self.epsilon, self.amsgrad = beta_1, beta_2, epsilon, amsgrad
 
+    @override
     def rule(self, learning_rate: Any) -> GradientTransformation:
-        """Return the pure transformation.
-
-        Args:
-            learning_rate: that of the step to be made, a number.
-
-        Returns:
-            A `GradientTransformation` whose updates are added to the variables.
-        """
         settings = self.beta_1, self.beta_2, self.epsilon
         if self.amsgrad:
             scaling = scale_by_amsgrad(*settings, eps_hat=True, max_corrected=False)
@@ -155,13 +137,8 @@ class AdamW(Adam):
     Args:
         learning_rate: a number or a schedule; it multiplies the decay too.
         weight_decay: the strength of the decay.
-        beta_1: as for `Adam`.
-        beta_2: as for `Adam`.
-        epsilon: as for `Adam`.
-        amsgrad: as for `Adam`.
-        clipnorm: see `Optimizer`.
-        clipvalue: see `Optimizer`.
-        global_clipnorm: see `Optimizer`.
+        beta_1, beta_2, epsilon, amsgrad: as for `Adam`.
+        clipnorm, clipvalue, global_clipnorm: see `Optimizer`.
 
     Example:
         >>> AdamW().weight_decay
@@ -195,10 +172,7 @@ class RMSprop(Optimizer):
         momentum: from 0 to below 1; what is summed are the steps.
         epsilon: keeps the denominator from zero.
         centered: divide by the standard deviation in place of the root mean square.
-        weight_decay: see `Optimizer`.
-        clipnorm: see `Optimizer`.
-        clipvalue: see `Optimizer`.
-        global_clipnorm: see `Optimizer`.
+        weight_decay, clipnorm, clipvalue, global_clipnorm: see `Optimizer`.
 
     Raises:
         OptimizerError: `rho` or `momentum` is out of range.
@@ -224,15 +198,8 @@ class RMSprop(Optimizer):
         super().__init__(learning_rate, weight_decay, clipnorm, clipvalue, global_clipnorm)
         self.rho, self.momentum, self.epsilon, self.centered = rho, momentum, epsilon, centered
 
+    @override
     def rule(self, learning_rate: Any) -> GradientTransformation:
-        """Return the pure transformation.
-
-        Args:
-            learning_rate: that of the step to be made, a number.
-
-        Returns:
-            A `GradientTransformation` whose updates are added to the variables.
-        """
         return rmsprop(learning_rate, self.rho, self.epsilon, centered=self.centered, momentum=self.momentum or None)
 
 
@@ -246,10 +213,7 @@ class Adagrad(Optimizer):
         learning_rate: a number or a schedule.
         initial_accumulator_value: what the sums begin with.
         epsilon: keeps the denominator from zero.
-        weight_decay: see `Optimizer`.
-        clipnorm: see `Optimizer`.
-        clipvalue: see `Optimizer`.
-        global_clipnorm: see `Optimizer`.
+        weight_decay, clipnorm, clipvalue, global_clipnorm: see `Optimizer`.
 
     Example:
         >>> Adagrad().initial_accumulator_value
@@ -269,13 +233,6 @@ class Adagrad(Optimizer):
         super().__init__(learning_rate, weight_decay, clipnorm, clipvalue, global_clipnorm)
         self.initial_accumulator_value, self.epsilon = initial_accumulator_value, epsilon
 
+    @override
     def rule(self, learning_rate: Any) -> GradientTransformation:
-        """Return the pure transformation.
-
-        Args:
-            learning_rate: that of the step to be made, a number.
-
-        Returns:
-            A `GradientTransformation` whose updates are added to the variables.
-        """
         return adagrad(learning_rate, self.initial_accumulator_value, self.epsilon)

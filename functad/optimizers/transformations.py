@@ -19,7 +19,7 @@ from functad.trees.functions import tree_map
 from functad.trees.structure import flatten
 
 Schedule = Callable[[Any], Any]
-"""A function from the number of steps made to a number."""
+"""A function from the number of steps made, or an array of such numbers, to a number, or an array of their shape."""
 
 
 class Update(Protocol):
@@ -117,9 +117,27 @@ def fitted(number: Any, leaf: Any) -> Any:
     return number if dtype_of(number) == dtype or dtype.kind != "f" else number.astype(dtype)
 
 
-def init_empty(params: Any) -> EmptyState:
-    """Return the state of a transformation that remembers nothing."""
-    return EmptyState()
+def stateless(change: Callable[[Any, Any], Any]) -> GradientTransformation:
+    """Return the transformation that remembers nothing, and makes `change(updates, params)` of updates."""
+    return GradientTransformation(
+        lambda params: EmptyState(), lambda updates, state, params=None: (change(updates, params), state)
+    )
+
+
+def remembering(init: Callable[[Any], Any], step: Callable[..., tuple[Any, ...]]) -> GradientTransformation:
+    """Return the transformation whose state is a tuple of trees like the parameters.
+
+    Args:
+        init: `init(params)` returns the first state, a named tuple.
+        step: takes a leaf of the updates and one of each tree of the state, and returns what becomes of them.
+    """
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        named = [(f"state.{name}", tree) for name, tree in zip(state._fields, state, strict=True)]
+        updates, *trees = map_alike(1 + len(named), step, ("updates", updates), *named)
+        return updates, type(state)(*trees)
+
+    return GradientTransformation(init, update)
 
 
 def chain(*transformations: GradientTransformation) -> GradientTransformation:
@@ -207,11 +225,7 @@ def scale(factor: Any) -> GradientTransformation:
         >>> scale(-0.5).update([4.0], EmptyState())[0]
         [-2.0]
     """
-
-    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
-        return tree_map(lambda u: fitted(factor, u) * u, updates), state
-
-    return GradientTransformation(init_empty, update)
+    return stateless(lambda updates, params: tree_map(lambda u: fitted(factor, u) * u, updates))
 
 
 def scale_by_schedule(schedule: Schedule) -> GradientTransformation:
@@ -278,19 +292,12 @@ def trace(decay: Any, nesterov: bool = False) -> GradientTransformation:
         [np.float64(3.0)]
     """
 
-    def init(params: Any) -> TraceState:
-        return TraceState(tree_map(np.zeros_like, params))
+    def summed(u: Any, t: Any) -> tuple[Any, Any]:
+        kept = fitted(decay, t)
+        t = u + kept * t
+        return (u + kept * t if nesterov else t), t
 
-    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, TraceState]:
-        def summed(u: Any, t: Any) -> tuple[Any, Any]:
-            kept = fitted(decay, t)
-            t = u + kept * t
-            return (u + kept * t if nesterov else t), t
-
-        updates, after = map_alike(2, summed, ("updates", updates), ("state.trace", state.trace))
-        return updates, TraceState(after)
-
-    return GradientTransformation(init, update)
+    return remembering(lambda params: TraceState(tree_map(np.zeros_like, params)), summed)
 
 
 def add_decayed_weights(weight_decay: Any, mask: Any = None) -> GradientTransformation:
@@ -316,7 +323,7 @@ def add_decayed_weights(weight_decay: Any, mask: Any = None) -> GradientTransfor
         {'b': 0.5, 'w': 0.7}
     """
 
-    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+    def decay(updates: Any, params: Any) -> Any:
         if params is None:
             raise OptimizerError(
                 f"Weight decay needs the parameters, but update, called at {here()}, got none. Write "
@@ -324,13 +331,13 @@ def add_decayed_weights(weight_decay: Any, mask: Any = None) -> GradientTransfor
             )
         (decayed,) = map_alike(1, lambda u, p: (u + fitted(weight_decay, p) * p,), ("updates", updates), ("params", params))
         if mask is None:
-            return decayed, state
+            return decayed
         leaves, structure = flatten(updates)
         flags = structure.flatten_like(mask(params) if callable(mask) else mask, "mask")
         rows = zip(leaves, flatten(decayed)[0], flags, strict=True)
-        return structure.unflatten([after if flag else before for before, after, flag in rows]), state
+        return structure.unflatten([after if flag else before for before, after, flag in rows])
 
-    return GradientTransformation(init_empty, update)
+    return stateless(decay)
 
 
 def global_norm(tree: Any) -> Any:
@@ -366,16 +373,16 @@ def clip_by_global_norm(max_norm: Any) -> GradientTransformation:
         >>> clip_by_global_norm(1.0).update({"w": np.array([3.0, 0.0]), "b": 4.0}, EmptyState())[0]
         {'b': np.float64(0.8), 'w': array([0.6, 0. ])}
     """
+    return stateless(lambda updates, params: _shrunk(updates, max_norm))
 
-    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
-        norm = global_norm(updates)
-        if type(norm) is float:  # no leaf, nothing to shrink
-            return updates, state
-        limit = fitted(max_norm, norm)
-        factor = limit / np.where(norm > limit, norm, limit)
-        return tree_map(lambda u: fitted(factor, u) * u, updates), state
 
-    return GradientTransformation(init_empty, update)
+def _shrunk(updates: Any, max_norm: Any) -> Any:
+    norm = global_norm(updates)
+    if type(norm) is float:  # no leaf, nothing to shrink
+        return updates
+    limit = fitted(max_norm, norm)
+    factor = limit / np.where(norm > limit, norm, limit)
+    return tree_map(lambda u: fitted(factor, u) * u, updates)
 
 
 def clip(max_delta: Any) -> GradientTransformation:
@@ -400,7 +407,7 @@ def clip(max_delta: Any) -> GradientTransformation:
             return u * (limit / np.maximum(np.abs(u), limit))
         return np.minimum(np.maximum(u, -limit), limit)
 
-    return GradientTransformation(init_empty, lambda updates, state, params=None: (tree_map(clipped, updates), state))
+    return stateless(lambda updates, params: tree_map(clipped, updates))
 
 
 def clip_by_norm(max_norm: Any) -> GradientTransformation:
@@ -416,9 +423,4 @@ def clip_by_norm(max_norm: Any) -> GradientTransformation:
         >>> clip_by_norm(1.0).update({"w": np.array([3.0, 4.0]), "b": 0.5}, EmptyState())[0]
         {'b': np.float64(0.5), 'w': array([0.6, 0.8])}
     """
-    one = clip_by_global_norm(max_norm)
-
-    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
-        return tree_map(lambda u: one.update(u, EmptyState())[0], updates), state
-
-    return GradientTransformation(init_empty, update)
+    return stateless(lambda updates, params: tree_map(lambda u: _shrunk(u, max_norm), updates))

@@ -24,6 +24,9 @@ from functad.testing.programs.program import Program, written_out
 
 INSIDE = Path(functad.__file__).parent
 
+DIFFERENT = (ValueError, TypeError, IndexError, ArithmeticError, AttributeError)
+"""What a program may raise for other inputs, where it takes another way."""
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -83,28 +86,33 @@ def checked(check: str, run: Callable[[], None], *, abstract: bool = True) -> Fi
 
 
 class Examination:
-    """The checks of one program.
-
-    Attributes:
-        expected: what the program gives by NumPy alone, as a list.
-    """
+    """The checks of one program."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.inputs = program.inputs
         self.before = [np.array(x) for x in self.inputs]
-        self.expected = as_list(program(*self.inputs))
         single = any(dtype_of(value) == np.float32 for value in (*self.inputs, *self.expected))
         self.single = single or "float32" in program.source
         self.loose = 1e-5 if self.single else 0.0
         self.random = np.random.default_rng(len(program.source))
-        self.direction = [self._direction(x) for x in self.inputs]
-        self.pulled: tuple[Any, Callable[[Any], Any]] | None = None
-        self.pushed: list[Any] | None = None
+        self.direction = [self._drawn(x) for x in self.inputs]
 
-    def _direction(self, x: Any) -> Any:
-        drawn = self.random.standard_normal(np.shape(x))
+    def _drawn(self, x: Any, where: Any = True) -> Any:
+        """Return random numbers, zero elsewhere, of the type of a value."""
+        drawn = np.where(where, self.random.standard_normal(np.shape(x)), 0.0)
         return float(drawn) if type(x) is float else drawn.astype(dtype_of(x))[()]
+
+    @cached_property
+    def expected(self) -> list[Any]:
+        """What the program gives by NumPy alone."""
+        return as_list(self.program(*self.inputs))
+
+    @cached_property
+    def pulled(self) -> tuple[Any, Callable[[Any], Any]]:
+        """What a reverse trace gives, and its pull-back."""
+        found: tuple[Any, Callable[[Any], Any]] = functad.vjp(self.program, *self.inputs)
+        return found
 
     @cached_property
     def repeats(self) -> bool:
@@ -114,18 +122,25 @@ class Examination:
     @cached_property
     def measured(self) -> list[Measured]:
         """The derivative of the program in the direction, from differences."""
+        return self.differences(lambda *xs: as_list(self.program(*xs)), self.direction, real_bytes=4 if self.single else 8)
+
+    def differences(self, function: Callable[..., Any], direction: Sequence[Any], real_bytes: int = 8) -> list[Measured]:
+        """Return the derivative of a function of the inputs in a direction.
+
+        Raises:
+            NothingToCompare: there is none.
+        """
         if self.repeats:
             raise NothingToCompare  # neighbours of a broadcast array lie in memory otherwise
         try:
-            return measure(
-                lambda *xs: as_list(self.program(*map(like, self.inputs, xs))),
-                self.inputs,
-                self.direction,
-                real_bytes=4 if self.single else 8,
-                twice=True,
+            found = measure(
+                lambda *xs: function(*map(like, self.inputs, xs)), self.inputs, direction, real_bytes=real_bytes, twice=True
             )
-        except (ValueError, TypeError, IndexError, ArithmeticError, AttributeError) as different:
+        except DIFFERENT as different:
             raise NothingToCompare from different  # nearby the program takes another way
+        if not any(np.any(m.smooth) for m in found):
+            raise NothingToCompare
+        return found
 
     def findings(self, checks: Sequence[str] = ()) -> Iterator[Finding]:
         """Run the checks with these names, all by default; later ones only if the values are right."""
@@ -139,24 +154,18 @@ class Examination:
 
     def check_value(self) -> None:
         """What a reverse trace gives, in value, shape, dtype and type."""
-        values, pullback = functad.vjp(self.program, *self.inputs)
-        self.pulled = values, pullback
-        compare(as_list(values), self.expected, 1e-11 + self.loose)
+        compare(as_list(self.pulled[0]), self.expected, 1e-11 + self.loose)
 
     def check_types(self) -> None:
         """What a reverse trace gives: arrays where NumPy gives arrays, and NumPy's numbers or Python's where it gives these."""
-        assert self.pulled is not None
         for i, (a, b) in enumerate(zip(as_list(self.pulled[0]), self.expected, strict=True)):
             if type(a) is not type(b):
                 raise DisagreementError(f"result {i} is of type {type(a).__name__}, not {type(b).__name__}")
 
     def check_reverse(self) -> None:
         """The pull-back of a random cotangent, against the differences."""
-        if self.pulled is None:
-            self.pulled = functad.vjp(self.program, *self.inputs)
-        cotangents = self.cotangents
-        compare(cotangents, self.inputs, np.inf)
-        found = float(sum(np.sum(np.multiply(ct, v)) for ct, v in zip(cotangents, self.direction, strict=True)))
+        compare(self.cotangents, self.inputs, np.inf)
+        found = float(sum(np.sum(np.multiply(ct, v)) for ct, v in zip(self.cotangents, self.direction, strict=True)))
         size, doubt, expected = 0.0, 0.0, 0.0
         for g, m in zip(self.seeds, self.measured, strict=True):
             terms = np.multiply(g, np.where(m.smooth, m.derivative, 0))
@@ -169,22 +178,15 @@ class Examination:
     @cached_property
     def seeds(self) -> list[Any]:
         """A random cotangent, zero where the differences give no derivative."""
-        if not any(np.any(m.smooth) for m in self.measured):
-            raise NothingToCompare
-        found = []
-        for y, m in zip(self.expected, self.measured, strict=True):
-            drawn = np.where(m.smooth, self.random.standard_normal(np.shape(y)), 0.0)
-            found.append(float(drawn) if type(y) is float else drawn.astype(dtype_of(y))[()])
-        return found
+        return [self._drawn(y, m.smooth) for y, m in zip(self.expected, self.measured, strict=True)]
 
     @cached_property
     def cotangents(self) -> list[Any]:
         """The cotangents of the inputs."""
-        if self.pulled is None:
-            self.pulled = functad.vjp(self.program, *self.inputs)
-        values, pullback = self.pulled
-        found: Sequence[Any] = pullback(tuple(self.seeds) if type(values) is tuple else self.seeds[0])
-        return list(found)
+        return self._cotangents(*self.pulled)
+
+    def _cotangents(self, values: Any, pullback: Callable[[Any], Any]) -> list[Any]:
+        return list(pullback(tuple(self.seeds) if type(values) is tuple else self.seeds[0]))
 
     def check_forward(self) -> None:
         """Values and tangents of forward mode, against the differences and the pull-back."""
@@ -192,13 +194,8 @@ class Examination:
         compare(as_list(values), self.expected, 1e-11 + self.loose)
         tangents = as_list(tangents)
         compare(tangents, self.expected, np.inf)
-        for t, m in zip(tangents, self.measured, strict=True):
-            largest = float(np.max(np.abs(m.derivative), initial=0.0, where=m.smooth))
-            allowed = (
-                1e-8 + 1e-6 * largest + np.where(m.smooth, m.uncertainty, np.inf) + (1e-3 * (1 + largest) if self.single else 0)
-            )
-            if not np.all((np.abs(t - m.derivative) <= allowed) | ~m.smooth):
-                raise DisagreementError(f"pushed forward {t!r}, differences {m.derivative!r}")
+        loose = 1e-3 if self.single else 0.0
+        confirm(tangents, self.measured, 1e-8 + loose, 1e-6 + loose, "pushed forward")
         pushed = [np.sum(np.multiply(g, t)) for g, t in zip(self.seeds, tangents, strict=True)]
         pulled = [np.sum(np.multiply(ct, v)) for ct, v in zip(self.cotangents, self.direction, strict=True)]
         size = 1 + sum(float(np.sum(np.abs(np.multiply(g, t)))) for g, t in zip(self.seeds, tangents, strict=True))
@@ -220,12 +217,9 @@ class Examination:
         compare([plain(y) for y in as_list(found)], [np.asarray(y) for y in expected], 1e-11 + self.loose)
         if converted:
             return
-        self._same_cotangents([0.0 if g is None else plain(g) for g in self._tape_gradient(tape, as_list(found), constants)])
-
-    def _tape_gradient(self, tape: Any, targets: list[Any], constants: list[Any]) -> list[Any]:
-        pairs = [(y, g) for y, g in zip(targets, self.seeds, strict=True) if isinstance(y, functad.Tensor)]
-        gradients: list[Any] = tape.gradient([y for y, _ in pairs], constants, output_gradients=[g for _, g in pairs])
-        return gradients
+        pairs = [(y, g) for y, g in zip(as_list(found), self.seeds, strict=True) if isinstance(y, functad.Tensor)]
+        gradients = tape.gradient([y for y, _ in pairs], constants, output_gradients=[g for _, g in pairs])
+        self._same_cotangents([0.0 if g is None else plain(g) for g in gradients])
 
     def _same_cotangents(self, found: Sequence[Any]) -> None:
         for ct, expected in zip(found, self.cotangents, strict=True):
@@ -237,7 +231,7 @@ class Examination:
         """What a checkpointed program gives, against plain NumPy and the pull-back."""
         values, pullback = functad.vjp(functad.checkpoint(self.program), *self.inputs)
         compare(as_list(values), self.expected, 1e-11 + self.loose)
-        self._same_cotangents(pullback(tuple(self.seeds) if type(values) is tuple else self.seeds[0]))
+        self._same_cotangents(self._cotangents(values, pullback))
 
     def check_vmap(self) -> None:
         """What `vmap` gives for two examples, against a loop."""
@@ -262,13 +256,14 @@ class Examination:
         """Run the program, or another, on other inputs, if it runs there."""
         try:
             return as_list((program or self.program)(*inputs))
-        except (ValueError, TypeError, IndexError, ArithmeticError, AttributeError) as different:
+        except DIFFERENT as different:
             raise NothingToCompare from different
 
     def check_arguments(self) -> None:
         """The arguments are as they were."""
-        check_unchanged(self.inputs, self.before)
         for i, x in enumerate(self.inputs):
+            if not np.array_equal(x, self.before[i]):
+                raise DisagreementError(f"x{i} was {self.before[i]!r} and is {x!r}")
             if isinstance(x, np.ndarray) and x.flags.writeable != self.writeable[i]:
                 raise DisagreementError(f"x{i} is writeable: {x.flags.writeable}")
 
@@ -314,13 +309,6 @@ def like(x: Any, values: Any) -> Any:
     return made
 
 
-def check_unchanged(inputs: Sequence[Any], before: Sequence[Any]) -> None:
-    """Raise unless the inputs hold what they held before."""
-    for i, (x, copy) in enumerate(zip(inputs, before, strict=True)):
-        if not np.array_equal(x, copy):
-            raise DisagreementError(f"x{i} was {copy!r} and is {x!r}")
-
-
 def compare(found: Sequence[Any], expected: Sequence[Any], tolerance: float) -> None:
     """Compare arrays.
 
@@ -334,6 +322,19 @@ def compare(found: Sequence[Any], expected: Sequence[Any], tolerance: float) -> 
             raise DisagreementError(f"result {i} is {dtype_of(a)}{np.shape(a)}, not {dtype_of(b)}{np.shape(b)}")
         if tolerance < np.inf and not close(a, b, tolerance):
             raise DisagreementError(f"result {i} is {a!r}, not {b!r}")
+
+
+def confirm(found: Sequence[Any], measured: Sequence[Measured], atol: float, rtol: float, what: str) -> None:
+    """Compare derivatives with what was measured, where that can be trusted.
+
+    Raises:
+        DisagreementError: they differ.
+    """
+    for y, m in zip(found, measured, strict=True):
+        largest = float(np.max(np.abs(m.derivative), initial=0.0, where=m.smooth))
+        allowed = atol + rtol * largest + np.where(m.smooth, m.uncertainty, np.inf)
+        if not np.all((np.abs(y - m.derivative) <= allowed) | ~m.smooth):
+            raise DisagreementError(f"{what} {y!r}, differences {m.derivative!r}")
 
 
 def close(a: Any, b: Any, tolerance: float) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,8 +24,10 @@ LARGEST_SIZE = 60
 LARGE_SIZE = 40_000
 LARGEST_VALUE = 50.0
 
-VALUE_DEPENDENT = re.compile(r"np\.place|np\.putmask|put_along_axis|\[[^]]*[<>]")
-"""Statements that need values: how many elements they write, or where, depends on them."""
+VALUE_DEPENDENT = re.compile(
+    r"np\.(place|putmask|put_along_axis|nonzero)\(|np\.extract\([^,]*>|\w\[[^]]*[<>]|\w\[m\d+\]|(?<![.\w])max\(|\.item\(| if "
+)
+"""Lines that need values: how many elements they read or write, or where, or of what type they are, depends on them."""
 
 
 @dataclass
@@ -65,9 +67,9 @@ class Draft:
             raise Impossible
         return options[self.choose(len(options))]
 
-    def way(self, table: str) -> str:
-        """Return one of the expressions of a table, as `listed` reads it."""
-        return str(self.one(listed(table)))
+    def way(self, table: str, **known: Any) -> str:
+        """Return one of the expressions of a table, as `listed` reads it, with its blanks filled (see `Blanks`)."""
+        return Blanks(self, known).fill(self.one(listed(table)))
 
     def operand(self, where: Callable[[Any], bool] = lambda value: True) -> str:
         """Return the name of a value that fulfils a condition: most often the newest."""
@@ -78,6 +80,14 @@ class Draft:
         """Return the name of a value with at least so many axes, and elements in it."""
         return self.operand(lambda value: np.ndim(value) >= least and np.size(value) > 0)
 
+    def filled(self) -> str:
+        """Return the name of a value with elements in it."""
+        return self.array(0)
+
+    def matrix(self) -> str:
+        """Return the name of a value with two axes or more."""
+        return self.array(2)
+
     def value(self, expression: str) -> Any:
         """Evaluate an expression."""
         with np.errstate(all="ignore"):
@@ -86,6 +96,12 @@ class Draft:
     def shape(self, expression: str) -> tuple[int, ...]:
         """Return the shape of an expression."""
         return np.shape(self.value(expression))
+
+    def value_for(self, place: str) -> str:
+        """Return a value that can be written into a place: a number, or something that broadcasts to it."""
+        shape = self.shape(place)
+        fitting = [name for name in reversed(self.names) if fits(self.space[name], shape)]
+        return self.way("{v}; np.sin({v}); {v} * 0.5", v=self.one([*fitting[:4], "0.5", "9.0"]))
 
     def number(self) -> str:
         """Return a constant."""
@@ -105,20 +121,6 @@ class Draft:
         if self.ties(name):
             raise Impossible
         return name
-
-    def axis(self, ndim: int) -> int:
-        """Return an axis, counted from either end."""
-        if not ndim:
-            raise Impossible
-        return int(self.one([*range(ndim), *range(-ndim, 0)]))
-
-    def axes(self, ndim: int) -> Any:
-        """Return `None`, an axis, or several."""
-        if not self.choose(3):
-            return None
-        if ndim < 2 or self.choose(2):
-            return self.axis(ndim)
-        return tuple(sorted({self.choose(ndim), self.choose(ndim)}))
 
     def within(self, name: str, low: float, high: float) -> str:
         """Return an expression with values between two numbers: the name itself if its values are, else squashed."""
@@ -148,6 +150,23 @@ class Draft:
             raise Impossible
         self.bind("a", expression, value, family, self.names)
 
+    def enter(self, expression: str, family: str) -> None:
+        """Append a line that names an array that later ones write into, or only read if NumPy has it so.
+
+        Raises:
+            Impossible: it is no array of the kind that the program goes on with.
+        """
+        value = self.value(expression)
+        if not isinstance(value, np.ndarray) or not value.ndim or not value.size or not self.accepts(value):
+            raise Impossible
+        if any(np.may_share_memory(value, x) for name, x in self.space.items() if name[0] == "x"):
+            raise Impossible  # programs leave their inputs as they are
+        if value.flags.writeable:
+            self.bind("b", expression, value, family, self.buffers, self.names)
+            self.mutates = True
+        else:
+            self.bind("a", expression, value, family, self.names)
+
     def bind(self, letter: str, expression: str, value: Any, family: str, *lists: list[str]) -> str:
         """Append a line that names a value, put the name, which begins with a letter, on lists, and return it."""
         name = f"{letter}{len(lists[0])}"
@@ -155,6 +174,7 @@ class Draft:
         for names in lists:
             names.append(name)
         self.state(f"{name} = {expression}", family)
+        self.value_dependent |= bool(VALUE_DEPENDENT.search(expression))
         return name
 
     def run(self, statement: str, family: str) -> None:
@@ -174,10 +194,6 @@ class Draft:
         """Append a line."""
         self.lines.append(line)
         self.families.append(family)
-
-    def is_input(self, value: Any) -> bool:
-        """Say whether a value may share its memory with an input, which programs leave as it is."""
-        return any(np.may_share_memory(value, x) for name, x in self.space.items() if name[0] == "x")
 
     def _real(self, expression: str) -> tuple[str, Any]:
         """Return an expression for one real array, made from one with complex or several results, and its value."""
@@ -220,6 +236,98 @@ class Draft:
                 self.space[name][...] = before
 
 
+class Blanks(dict[str, Any]):
+    """What the blanks of a line, `{name}`, are filled with: drawn when first asked for, and the same in all of the line.
+
+    A blank with several texts, `{sum|mean}`, is filled with one of them, drawn each time.
+
+    Args:
+        draft: the program.
+        known: what is given: most often `a`, the value that the line is about.
+    """
+
+    def __init__(self, draft: Draft, known: Mapping[str, Any]) -> None:
+        super().__init__(known)
+        self.draft = draft
+
+    def __missing__(self, name: str) -> Any:
+        self[name] = found = BLANKS[name](self.draft, self)
+        return found
+
+    def fill(self, text: str) -> str:
+        """Return a text with its blanks filled."""
+        return re.sub(r"\{([^{}]*)\}", self._filling, text)
+
+    def _filling(self, blank: re.Match[str]) -> str:
+        return str(self.draft.one(blank[1].split("|")) if "|" in blank[1] else self[blank[1]])
+
+
+def _axis(d: Draft, x: Blanks) -> int:
+    """Return an axis, counted from either end."""
+    return int(d.one([*range(x["ndim"]), *range(-x["ndim"], 0)]))
+
+
+def _axes(d: Draft, x: Blanks) -> Any:
+    """Return `None`, an axis, or several."""
+    ndim = x["ndim"]
+    if not ndim or not d.choose(3):
+        return None
+    if ndim < 2 or d.choose(2):
+        return _axis(d, x)
+    return tuple(sorted({d.choose(ndim), d.choose(ndim)}))
+
+
+def _index(d: Draft, x: Blanks) -> str:
+    """Return a basic index."""
+    parts = [
+        str(d.one([str(d.choose(n)), ":", "::-1", "1:", ":-1", "::2", f"{d.choose(n)}:", "None", "-1", "::-2"]))
+        for n in x["shape"][: 1 + d.choose(x["ndim"])]
+    ]
+    if d.choose(4) == 3:
+        parts.insert(d.choose(len(parts) + 1), "...")
+    return ", ".join(parts)
+
+
+def _reshaped(d: Draft, x: Blanks) -> tuple[int, ...]:
+    """Return another shape of as many elements."""
+    size = x["size"]
+    first = d.one([n for n in range(1, min(size, 100) + 1) if size % n == 0])
+    return tuple(d.one([(first, size // first), (-1,), (first, 1, -1), (1, size // first, 1, first), (size,)]))
+
+
+def _square(d: Draft, x: Blanks) -> str:
+    """Return a well-conditioned square matrix."""
+    inner = d.within(x["a"], -1.5, 1.5)
+    return f"np.matmul(np.swapaxes({inner}, -1, -2), {inner}) / 4 + np.diag(np.arange(1.0, {x['last'] + 1}))"
+
+
+BLANKS: dict[str, Callable[[Draft, Blanks], Any]] = {
+    "v": lambda d, x: d.operand(),
+    "b": lambda d, x: d.operand(lambda value: broadcasts(value, d.value(x["a"]))),
+    "same": lambda d, x: d.operand(lambda value: np.shape(value) == x["shape"]),
+    "fitting": lambda d, x: d.operand(lambda value: fits(value, x["shape"])),
+    "number": lambda d, x: d.number(),
+    "scalar": lambda d, x: d.operand(lambda value: np.ndim(value) == 0),
+    "shape": lambda d, x: d.shape(x["a"]),
+    "ndim": lambda d, x: len(x["shape"]),
+    "size": lambda d, x: math.prod(x["shape"]),
+    "first": lambda d, x: x["shape"][0],
+    "last": lambda d, x: x["shape"][-1],
+    "axis": _axis,
+    "other": _axis,
+    "axes": _axes,
+    "index": _index,
+    "in_first": lambda d, x: d.choose(x["first"]),
+    "in_last": lambda d, x: d.choose(x["last"]),
+    "in_axis": lambda d, x: d.choose(x["shape"][x["axis"]]),
+    "picks": lambda d, x: [d.choose(x["first"]) - d.choose(2) * x["first"] for _ in range(1 + d.choose(4))],
+    "reshaped": _reshaped,
+    "permuted": lambda d, x: tuple(np.random.default_rng(d.choose(100)).permutation(x["ndim"]).tolist()),
+    "square": _square,
+    "holed": lambda d, x: f"np.where({x['a']} > 1.2, np.nan, {x['a']})",
+}
+"""How the blanks of a line about `a` are filled: other values, its shape and parts of it, axes, indices, texts."""
+
 Line = Callable[[Draft], str]
 FAMILIES: dict[str, list[Line]] = {}
 """By the name of a family, the lines that make new values; the modules of the lines fill it."""
@@ -237,6 +345,11 @@ def line(family: str) -> Callable[[Line], Line]:
         return function
 
     return enter
+
+
+def table(family: str, a: Callable[[Draft], str]) -> Callable[[str], Line]:
+    """Enter a table of expressions about a value `a` as one line of a family."""
+    return lambda text: line(family)(lambda d: d.way(text, a=a(d)))
 
 
 def statement(family: str, times: int = 1) -> Callable[[Statement], Statement]:

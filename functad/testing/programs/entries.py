@@ -15,7 +15,7 @@ import numpy as np
 from functad.primitives import vocabulary
 from functad.primitives.entry import ENTRIES, Entry, Primitive
 from functad.testing.programs.drafts import Draft, broadcasts, line
-from functad.testing.programs.text import Impossible, literal
+from functad.testing.programs.text import Impossible, Text, literal
 from functad.testing.sample_calls import InputSource, is_constant
 from functad.trees.structure import flatten
 
@@ -56,13 +56,9 @@ def _sampled() -> list[tuple[str, Entry, list[Any], Any, dict[int, tuple[Any, fl
         if entry.function not in paths or is_constant(entry) or entry.status == "refused" or entry.samples is None:
             continue
         recording = _Recording()
-        for call in entry.samples(recording):
-            if (
-                "like" in call[1]
-            ):  # of a program's values, one that stands for a constant is a plain array, and dispatches nothing
-                continue
-            leaves, structure = flatten(call)
-            result.append((paths[entry.function], entry, leaves, structure, recording.ranges))
+        # What stands for a constant among the values of a program is a plain array, which as like= dispatches nothing.
+        sampled = [call for call in entry.samples(recording) if "like" not in call[1]]
+        result += [(paths[entry.function], entry, *flatten(call), recording.ranges) for call in sampled]
     return result
 
 
@@ -94,15 +90,15 @@ def registry(d: Draft) -> str:
     changed: list[Any] = []
     for leaf in leaves:
         inexact = isinstance(leaf, (np.ndarray, np.generic)) and leaf.dtype.kind == "f"
-        changed.append(_Source(_input(d, leaf, ranges)) if inexact else _Source(literal(leaf)))
-    read = [name for name in d.names if any(re.search(rf"\b{name}\b", part.text) for part in changed)]
+        changed.append(Text(_input(d, leaf, ranges)) if inexact else Text(literal(leaf)))
+    read = [name for name in d.names if any(re.search(rf"\b{name}\b", part) for part in changed)]
     if not read or (entry.value_dependent and any(map(d.ties, read))):
         raise Impossible  # what is equal there may differ nearby
     d.value_dependent |= entry.value_dependent
     args, kwargs = structure.unflatten(changed)
-    if "mean" in kwargs and not any(name in _rendered(arg) for name in d.names for arg in args):
+    if "mean" in kwargs and not any(name in literal(arg) for name in d.names for arg in args):
         raise Impossible  # NumPy does not look for Tensors in mean=
-    parts = [*map(_rendered, args), *[f"{key}={_rendered(value)}" for key, value in kwargs.items()]]
+    parts = [*map(literal, args), *[f"{key}={literal(value)}" for key, value in kwargs.items()]]
     return f"{path}({', '.join(parts)})"
 
 
@@ -113,25 +109,6 @@ def _input(d: Draft, leaf: Any, ranges: dict[int, tuple[Any, float, float]]) -> 
         shaped = d.shaped(d.operand(), np.shape(leaf))
         return d.within(shaped, low, high)
     return f"({literal(leaf)} + 0.05 * np.sin({d.shaped(d.operand(), np.shape(leaf))}))"
-
-
-class _Source:
-    """The text of an argument, as a leaf of the tree of arguments."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-
-def _rendered(tree: Any) -> str:
-    if isinstance(tree, _Source):
-        return tree.text
-    if tree is None:
-        return "None"
-    if type(tree) is list:
-        return f"[{', '.join(map(_rendered, tree))}]"
-    if type(tree) is tuple:
-        return f"({''.join(f'{_rendered(part)}, ' for part in tree)})"
-    raise Impossible
 
 
 @line("elementwise")

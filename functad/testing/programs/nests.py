@@ -10,16 +10,15 @@ from typing import Any
 import numpy as np
 
 import functad
-from functad.testing.differences import measure
 from functad.testing.programs.checks import (
     DisagreementError,
+    Examination,
     Finding,
     NothingToCompare,
     as_list,
-    check_unchanged,
     checked,
     compare,
-    like,
+    confirm,
     plain,
 )
 from functad.testing.programs.drafts import Choose
@@ -146,12 +145,14 @@ def draw_nest(choose: Choose, *, max_layers: int = 4, max_operations: int = 5, l
     return Nest(**{part.name: getattr(program, part.name) for part in fields(Program)}, layers=tuple(layers))
 
 
-class NestExamination:
-    """The checks of one nest."""
+class NestExamination(Examination):
+    """The checks of one nest; its program is that with the plainest layers."""
+
+    program: Nest
 
     def __init__(self, nest: Nest) -> None:
         self.whole = nest
-        self.plain = nest.canonical()
+        self.program = nest.canonical()
         self.inputs = nest.inputs
         self.before = [np.array(x) for x in self.inputs]
         self.open = not any(layer.name in OUTERMOST for layer in nest.layers)
@@ -175,44 +176,27 @@ class NestExamination:
             return False
         return True
 
-    @cached_property
-    def expected(self) -> list[Any]:
-        """What the plainest layers give."""
-        return as_list(self.plain(*self.inputs))
-
     def check_nest(self) -> None:
         """The nest against the plainest layers."""
         _agree([plain(y) for y in as_list(self.whole(*self.inputs))], self.expected)
 
     def check_differences(self) -> None:
         """The outermost derivative of the plainest layers against differences of what it is taken of."""
-        if not self.plain.layers:
+        if not self.program.layers:
             raise NothingToCompare
-        inner = replace(self.plain, layers=self.plain.layers[:-1])
+        inner = replace(self.program, layers=self.program.layers[:-1])
         space: dict[str, Any] = {"np": np}
         exec(compile(inner.nest_source, "<random nest>", "exec"), space)  # noqa: S102 - the text was drawn from a fixed grammar
         direction = [np.asarray(v) for v in space["directions"](self.inputs)]
 
         def below(*xs: Any) -> list[Any]:
-            ys = as_list(inner(*map(like, self.inputs, xs)))
-            return [space["total"](ys)] if self.plain.layers[-1].kind == "pull" else ys
+            ys = as_list(inner(*xs))
+            return [space["total"](ys)] if self.program.layers[-1].kind == "pull" else ys
 
-        if any(n > 1 and not s for x in map(np.asarray, self.inputs) for n, s in zip(x.shape, x.strides, strict=True)):
-            raise NothingToCompare
-        try:
-            measured = measure(below, [np.asarray(x) for x in self.inputs], direction, twice=True)
-        except (ValueError, TypeError, IndexError, ArithmeticError, AttributeError) as different:
-            raise NothingToCompare from different
-        found = self.expected
-        if self.plain.layers[-1].kind == "pull":
+        measured, found = self.differences(below, direction), self.expected
+        if self.program.layers[-1].kind == "pull":
             found = [np.asarray(sum(np.sum(np.multiply(g, v)) for g, v in zip(found, direction, strict=True)))]
-        if not any(np.any(m.smooth) for m in measured):
-            raise NothingToCompare
-        for y, m in zip(found, measured, strict=True):
-            largest = float(np.max(np.abs(m.derivative), initial=0.0, where=m.smooth))
-            allowed = 1e-7 + 1e-5 * largest + np.where(m.smooth, m.uncertainty, np.inf)
-            if not np.all((np.abs(y - m.derivative) <= allowed) | ~m.smooth):
-                raise DisagreementError(f"the plainest layers give {y!r}, differences {m.derivative!r}")
+        confirm(found, measured, 1e-7, 1e-5, "the plainest layers give")
 
     def check_over_reverse(self) -> None:
         """A pull-back around the nest, against one around the plainest layers."""
@@ -230,14 +214,10 @@ class NestExamination:
         rng = np.random.default_rng(0)
         gs = tuple(rng.standard_normal(np.shape(y))[()] for y in self.expected)
         try:
-            expected = as_list(around(self.plain, gs))
+            expected = as_list(around(self.program, gs))
         except Exception as failed:
             raise NothingToCompare from failed
         _agree([plain(y) for y in as_list(around(self.whole, gs))], expected)
-
-    def check_arguments(self) -> None:
-        """The arguments are as they were."""
-        check_unchanged(self.inputs, self.before)
 
 
 def _agree(found: Sequence[Any], expected: Sequence[Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from functad.testing.programs.drafts import Draft, broadcasts, line, statement
+from functad.testing.programs.drafts import Draft, broadcasts, line, statement, table
 from functad.testing.programs.text import Impossible, listed
 
 NUMBERS = listed("""
@@ -29,14 +29,14 @@ STEEP = ("sqrt", "cbrt", "power", "float_power", "**")
 ORDERING = ("sort", "median")
 """What has no derivative where elements are equal."""
 
-TESTS = listed("""
-    isinstance({0}, float); isinstance({0}, np.ndarray); isinstance({0}, np.floating); isinstance({0}, np.generic)
-    isinstance({0}, (int, float)); isinstance({0}, __import__('numbers').Number)
-    isinstance({0}, __import__('numbers').Real); np.isscalar({0}); np.ndim({0}) == 0; hasattr({0}, '__len__')
-    np.isrealobj({0}); np.result_type({0}, np.float32) == np.float32; isinstance({0}, np.float64); callable({0})
-    isinstance({0}, __import__('collections').abc.Sequence); isinstance({0}, bool)
-    np.issubdtype(np.asarray({0}, like={0}).dtype, np.float32); {0} > 0.1; bool(np.all({0} > 0.1))
-""")
+TESTS = """
+    isinstance({a}, float); isinstance({a}, np.ndarray); isinstance({a}, np.floating); isinstance({a}, np.generic)
+    isinstance({a}, (int, float)); isinstance({a}, __import__('numbers').Number)
+    isinstance({a}, __import__('numbers').Real); np.isscalar({a}); np.ndim({a}) == 0; hasattr({a}, '__len__')
+    np.isrealobj({a}); np.result_type({a}, np.float32) == np.float32; isinstance({a}, np.float64); callable({a})
+    isinstance({a}, __import__('collections').abc.Sequence); isinstance({a}, bool)
+    np.issubdtype(np.asarray({a}, like={a}).dtype, np.float32); {a} > 0.1; bool(np.all({a} > 0.1))
+"""
 """What a program may take a branch by."""
 
 
@@ -85,62 +85,47 @@ def _check(d: Draft, name: str, a: str, b: str = "") -> None:
         raise Impossible
 
 
-@line("numbers")
-def converted(d: Draft) -> str:
-    """A value in another type."""
-    a = d.operand()
-    b = d.operand(lambda value: broadcasts(value, d.space[a]))
-    ways = listed(f"""
-        {a}.astype(np.float32); {a} * np.ones(2, np.float32); {a}[()]; np.float32(2) * {a}; round({a}, 1) + {a}
-        np.stack([{a}, {b}]); np.result_type({a}, {b}).type(0.5) * {a}; np.array([0.5, 1.5], {a}.dtype) * {a}
-        sum([{a}, {b}]); max({a}, {b}); pow({a}, 2); abs({a}); -{a}; divmod({a}, 1)[1]; {a}.item() * {b}
-        np.full(2, 0.5) * {a}; np.linspace({a}, 1.0, 3); np.concatenate([np.ravel({a}), np.ravel({b})])
-        np.where({a} > 0, {a}, {d.one(NUMBERS)}); np.clip({a}, {d.one(NUMBERS[:3])}, None); np.interp({a}, [0, 1], [2, 3])
-        np.full_like({a}, 0.5) + {b}; np.asarray({a}, like={a}); np.float64(0.5) ** {a}; {a}.real; {a}.imag + {b}
-    """)
-    text = str(d.one(ways))
-    d.value_dependent |= text.startswith("max(") or ".item()" in text
-    return text
+table("numbers", Draft.operand)("""
+    {a}.astype(np.float32); {a} * np.ones(2, np.float32); {a}[()]; np.float32(2) * {a}; round({a}, 1) + {a}
+    np.stack([{a}, {b}]); np.result_type({a}, {b}).type(0.5) * {a}; np.array([0.5, 1.5], {a}.dtype) * {a}
+    sum([{a}, {b}]); max({a}, {b}); pow({a}, 2); abs({a}); -{a}; divmod({a}, 1)[1]; {a}.item() * {b}
+    np.full(2, 0.5) * {a}; np.linspace({a}, 1.0, 3); np.concatenate([np.ravel({a}), np.ravel({b})])
+    np.where({a} > 0, {a}, {2.0|0.5|3|True|np.float64(0.5)|np.float32(1.5)|np.int64(2)}); np.interp({a}, [0, 1], [2, 3])
+    np.clip({a}, {2.0|0.5|3}, None)
+    np.full_like({a}, 0.5) + {b}; np.asarray({a}, like={a}); np.float64(0.5) ** {a}; {a}.real; {a}.imag + {b}
+""")
 
 
 @line("numbers")
 def branch(d: Draft) -> str:
     """A branch by the type or size of a value."""
     a = d.operand(lambda value: np.ndim(value) > 0 or not isinstance(value, np.ndarray))  # no list tells () from a number
-    b = d.operand()
-    d.value_dependent = True
-    test = d.one(TESTS).format(a)
-    return f"({b} * 2.0 if {test} else {b} * 0.5)"
+    return d.way("({v} * 2.0 if {test} else {v} * 0.5)", test=d.way(TESTS, a=a))
 
 
 @line("numbers")
 def counted(d: Draft) -> str:
     """Truth values as numbers, in choices, and put together."""
     m = d.one(d.masks[::-1])
-    a = d.operand(lambda value: broadcasts(value, d.space[m]))
-    other = d.one([name for name in d.masks if broadcasts(d.space[name], d.space[m])])
-    ways = listed(f"""
-        np.where({m}, {a}, {a} ** 2); np.where(~{m}, {a}, 0.5); np.where({m} & {other}, {a}, -{a}); {a} * {m}
-        ({m} + {other}) * {a}; np.where({m} ^ {other}, 1.0, {a}); np.where(np.logical_not({m}), {a}, 2); {m} * 0.5 + {a}
-        np.sum({m}) * {a}; np.mean({m}) * {a}; {a} ** {m}; np.select([{m}, {other}], [{a}, 2.0], 0); np.add({m}, {a})
-        np.add({m}, {other}) * {a}; ({m} | {other}).astype(float) * {a}; ({m} == {other}) * {a}; {a}[{m}]; -({m} * {a})
-    """)
-    text = str(d.one(ways))
-    d.value_dependent |= text.endswith("]")
-    return text
+    ways = """
+        np.where({a}, {b}, {b} ** 2); np.where(~{a}, {b}, 0.5); np.where({a} & {other}, {b}, -{b}); {b} * {a}
+        ({a} + {other}) * {b}; np.where({a} ^ {other}, 1.0, {b}); np.where(np.logical_not({a}), {b}, 2); {a} * 0.5 + {b}
+        np.sum({a}) * {b}; np.mean({a}) * {b}; {b} ** {a}; np.select([{a}, {other}], [{b}, 2.0], 0); np.add({a}, {b})
+        np.add({a}, {other}) * {b}; ({a} | {other}).astype(float) * {b}; ({a} == {other}) * {b}; {b}[{a}]; -({a} * {b})
+    """
+    return d.way(ways, a=m, other=d.one([name for name in d.masks if broadcasts(d.space[name], d.space[m])]))
 
 
 @statement("numbers", 2)
 def compared(d: Draft) -> None:
     """A truth value, or several."""
     a = d.operand()
-    b = d.one(["0.1", "1", "0", d.operand(lambda value: broadcasts(value, d.space[a]))])
-    ways = listed(f"""
+    ways = """
         {a} < {b}; {b} >= {a}; np.abs({a}) < {b}; np.greater({a}, {b}); np.isfinite({a}); {a} != {b}; {a} == {a}
         ({a} < {b}) & ({a} > -1); ~({a} < {b}); np.logical_or({a} < {b}, {a} > 1); np.subtract({a}, 1) < 0
         np.isclose({a}, {b})
-    """)
-    text = d.one(ways)
+    """
+    text = d.way(ways, a=a, b=d.way("0.1; 1; 0; {b}", a=a))
     value = d.value(text)
     if not isinstance(value, (bool, np.bool_, np.ndarray)):
         raise Impossible

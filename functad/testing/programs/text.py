@@ -22,12 +22,20 @@ def listed(table: str) -> list[str]:
     return [text.strip() for text in re.split(r"[;\n]", table) if text.strip()]
 
 
+class Text(str):
+    """The source text of an argument, as a leaf of the tree of arguments."""
+
+    __slots__ = ()
+
+
 def literal(value: Any) -> str:
     """Return the source text of an argument of a call.
 
     Raises:
         Impossible: it has none.
     """
+    if type(value) is Text:
+        return value
     if isinstance(value, np.ndarray):
         if not value.size:
             return f"np.zeros({value.shape}, np.{value.dtype.name})"
