@@ -34,15 +34,15 @@ def flat_bounds(bounds: Any, unknowns: Unknowns) -> Any:
         feasible = np.broadcast_to(bounds.keep_feasible, size if np.ndim(bounds.keep_feasible) == 1 else shape)
         return scipy_bounds(low, high, feasible.reshape(-1))
     if unknowns.structure is LEAF and unknowns.shapes[0] and not _is_pair_for(bounds, unknowns.shapes[0]):
-        pairs = _pairs(bounds, len(unknowns.flat))
+        shapes: list[tuple[int, ...]] = [()] * len(unknowns.flat)
+        pairs = _pairs(bounds, len(shapes))
     else:
-        pairs = []
-        shapes = iter(unknowns.shapes)
-        for (low, high), path in _leaf_pairs(unknowns.structure, bounds, "bounds"):
-            shape = next(shapes)
-            pairs.append((_fit(low, shape, f"{path}[0]", -np.inf), _fit(high, shape, f"{path}[1]", np.inf)))
-    lows, highs = ([np.reshape(pair[side], -1) for pair in pairs] for side in (0, 1))
-    return scipy_bounds(np.concatenate(lows), np.concatenate(highs))
+        pairs, shapes = _leaf_pairs(unknowns.structure, bounds, "bounds"), unknowns.shapes
+    sides = [
+        np.concatenate([_fit(pair[i], shape, f"{path}[{i}]", end) for (pair, path), shape in zip(pairs, shapes, strict=True)])
+        for i, end in enumerate((-np.inf, np.inf))
+    ]
+    return scipy_bounds(*sides)
 
 
 def _is_pair_for(bounds: Any, shape: tuple[int, ...]) -> bool:
@@ -50,17 +50,16 @@ def _is_pair_for(bounds: Any, shape: tuple[int, ...]) -> bool:
     return len(shape) != 1 and isinstance(bounds, (tuple, list)) and len(bounds) == 2 and np.ndim(bounds[0]) != 1
 
 
-def _pairs(bounds: Any, size: int) -> list[Sides]:
-    pairs = [_pair(pair) for pair in bounds]
-    if len(pairs) != size or None in pairs:
+def _pairs(bounds: Any, size: int) -> list[tuple[Sides, str]]:
+    """Return for each number of the start the pair of its bounds, and the expression that reads it."""
+    given = [_pair(pair) for pair in bounds]
+    pairs = [(pair, f"bounds[{i}]") for i, pair in enumerate(given) if pair is not None]
+    if len(pairs) != size or len(given) != size:
         raise StructureError(
             f"bounds should be {size} pairs (low, high), one for each number of x0, or scipy.optimize.Bounds(low, high), at "
             f"{here()}; they are {bounds!r}."
         )
-    return [
-        (-np.inf if low is None else low, np.inf if high is None else high)
-        for low, high in (pair for pair in pairs if pair is not None)
-    ]
+    return pairs
 
 
 def _pair(given: Any) -> Sides | None:

@@ -14,7 +14,7 @@ from functad.optimize.derivatives import Array, Objective
 from functad.optimize.unknowns import Unknowns
 
 
-class ScipyBundle:
+class ScipyBundle(Objective):
     """A function of a tree as functions of a flat float64 array, with exact derivatives: what `scipy_bundle` returns.
 
     Value and gradient at a point share one run of the function, and all products of the Hessian at a point share another.
@@ -64,11 +64,9 @@ class ScipyBundle:
             return f(tree(x), *rest, **named)
 
         self.flat = flat
-        objective = Objective(flat, f, transform, differentiate=differentiate, failures=failures)
+        super().__init__(flat, f, transform, differentiate=differentiate, failures=failures)
         self.x0: Array = self.unknowns.flat
         self.unravel: Callable[[Any], Any] = self.unknowns.restore
-        self.fun, self.jac = objective.fun, objective.jac
-        self.hess, self.hessp = objective.hess, objective.hessp
 
     def value_and_grad(self, x: Any) -> tuple[float, Array]:
         """Return value and gradient at a point, as SciPy wants them with `jac=True`.

@@ -35,10 +35,8 @@ def flat_constraints(constraints: Any, unknowns: Unknowns, *, derivatives: bool,
                 f"{{'type': 'ineq', 'fun': c}} for c(x) >= 0, or scipy.optimize.NonlinearConstraint(c, low, high); it is "
                 f"{constraint!r}."
             )
-        if isinstance(constraint, dict) and curvature:
-            made.append(_of_dict_with_curvature(constraint, unknowns))
-        elif isinstance(constraint, dict):
-            made.append(_of_dict(constraint, unknowns, derivatives))
+        if isinstance(constraint, dict):
+            made.append(_of_dict(constraint, unknowns, derivatives, curvature))
         elif isinstance(constraint, optimize.NonlinearConstraint):
             made.append(_nonlinear(constraint, unknowns, derivatives, curvature))
         else:  # of flat unknowns already
@@ -51,43 +49,33 @@ def _is_complete(constraint: dict[str, Any]) -> bool:
     return isinstance(kind, str) and kind.lower() in ("eq", "ineq") and callable(constraint.get("fun"))
 
 
-def _of_dict(constraint: dict[str, Any], unknowns: Unknowns, derivatives: bool) -> dict[str, Any]:
+def _of_dict(constraint: dict[str, Any], unknowns: Unknowns, derivatives: bool, curvature: bool) -> Any:
     args = tuple(constraint.get("args", ()))
-    residuals = _residuals(constraint["fun"], args, unknowns, derivatives)
-    flat: dict[str, Any] = {"type": constraint["type"], "fun": residuals.fun}
-    if derivatives:
-        flat["jac"] = _jacobian(constraint.get("jac"), residuals, args, unknowns)
-    return flat
-
-
-def _of_dict_with_curvature(constraint: dict[str, Any], unknowns: Unknowns) -> Any:
-    """Return SciPy's constraint for a dict, which has no place for a Hessian."""
-    args = tuple(constraint.get("args", ()))
-    residuals = _residuals(constraint["fun"], args, unknowns, derivatives=True)
+    residuals, given = _flat(constraint["fun"], constraint.get("jac"), args, unknowns, derivatives)
+    if not curvature:
+        return {"type": constraint["type"], "fun": residuals.fun, **given}
     high = 0.0 if constraint["type"].lower() == "eq" else np.inf
-    jac = _jacobian(constraint.get("jac"), residuals, args, unknowns)
-    hess = _curvature(residuals, len(unknowns.flat))
-    return scipy_optimize().NonlinearConstraint(residuals.fun, 0.0, high, jac=jac, hess=hess)
+    hess = _curvature(residuals, len(unknowns.flat))  # for which a dict has no place
+    return scipy_optimize().NonlinearConstraint(residuals.fun, 0.0, high, hess=hess, **given)
 
 
 def _nonlinear(constraint: Any, unknowns: Unknowns, derivatives: bool, curvature: bool) -> Any:
-    residuals = _residuals(constraint.fun, (), unknowns, derivatives)
+    residuals, given = _flat(constraint.fun, constraint.jac, (), unknowns, derivatives)
     hess = _given(constraint.hess, (), unknowns) if callable(constraint.hess) else constraint.hess
     if curvature and isinstance(hess, scipy_optimize().BFGS):  # which is the default
         hess = _curvature(residuals, len(unknowns.flat))
-    options = {"hess": hess, "keep_feasible": constraint.keep_feasible}
-    if derivatives:
-        options["jac"] = _jacobian(constraint.jac, residuals, (), unknowns)
-    return scipy_optimize().NonlinearConstraint(residuals.fun, constraint.lb, constraint.ub, **options)
+    return scipy_optimize().NonlinearConstraint(
+        residuals.fun, constraint.lb, constraint.ub, hess=hess, keep_feasible=constraint.keep_feasible, **given
+    )
 
 
-def _jacobian(given: Any, residuals: Residuals, args: tuple[Any, ...], unknowns: Unknowns) -> Callable[..., Any]:
-    return _given(given, args, unknowns) if callable(given) else residuals.jac
-
-
-def _residuals(f: Callable[..., Any], args: tuple[Any, ...], unknowns: Unknowns, derivatives: bool) -> Residuals:
-    tree = unknowns.tree
-    return Residuals(lambda x: f(tree(x), *args), f, "constraint", differentiate=derivatives)
+def _flat(
+    f: Callable[..., Any], jac: Any, args: tuple[Any, ...], unknowns: Unknowns, derivatives: bool
+) -> tuple[Residuals, dict[str, Any]]:
+    """Return a function of the tree as one of the flat unknowns, and its Jacobian by name, if that is used."""
+    residuals = Residuals(lambda x: f(unknowns.tree(x), *args), f, "constraint", differentiate=derivatives)
+    own = _given(jac, args, unknowns) if callable(jac) else residuals.jac
+    return residuals, {"jac": own} if derivatives else {}
 
 
 def _given(derivative: Callable[..., Any], args: tuple[Any, ...], unknowns: Unknowns) -> Callable[..., Any]:

@@ -58,45 +58,31 @@ def curve_fit(
         array([2.5, 1.3])
     """
     unknowns = None if p0 is None else Unknowns(p0, "curve_fit", f)
-    is_tree = unknowns is not None and unknowns.structure is not LEAF
-    model = _Model(f, unknowns.tree if unknowns is not None and is_tree else None)
-    start = None if unknowns is None else unknowns.flat
+    tree = None if unknowns is None or unknowns.structure is LEAF else unknowns
     if bounds is not None:
-        options["bounds"] = flat_bounds(bounds, unknowns) if unknowns is not None and is_tree else bounds
+        options["bounds"] = bounds if tree is None else flat_bounds(bounds, tree)
+    last: tuple[Any, Residuals] | None = None
+
+    def model(xdata: Any) -> Residuals:
+        """Return the model as a function of the parameters; SciPy may leave out data that are not numbers."""
+        nonlocal last
+        if last is None or last[0] is not xdata:
+            last = xdata, Residuals(lambda p: f(xdata, *p) if tree is None else f(xdata, tree.tree(p)), f, "curve_fit")
+        return last[1]
 
     @functools.wraps(f)  # SciPy takes the number of parameters from the signature
     def value(xdata: Any, *parameters: Any) -> Any:
-        return model.at(xdata).fun(np.array(parameters))
-
-    def jac(xdata: Any, *parameters: Any) -> Any:
-        return model.at(xdata).jac(np.array(parameters))
+        return model(xdata).fun(np.array(parameters))
 
     found = scipy_optimize().curve_fit(
         value,
         xdata,
         ydata,
-        p0=start,
+        p0=None if unknowns is None else unknowns.flat,
         sigma=sigma,
         absolute_sigma=absolute_sigma,
         method=method,
-        jac=jac,
+        jac=lambda xdata, *parameters: model(xdata).jac(np.array(parameters)),
         **options,
     )
-    return (unknowns.restore(found[0]), *found[1:]) if unknowns is not None and is_tree else found
-
-
-class _Model:
-    """A model as a function of its parameters, at the data that SciPy hands on."""
-
-    def __init__(self, f: Callable[..., Any], tree: Callable[[Any], Any] | None) -> None:
-        self._f, self._tree = f, tree
-        self._xdata: Any = None
-        self._residuals: Residuals | None = None
-
-    def at(self, xdata: Any) -> Residuals:
-        """Return the model as a function of the parameters; SciPy may leave out data that are not numbers."""
-        if self._residuals is None or xdata is not self._xdata:
-            f, tree = self._f, self._tree
-            self._xdata = xdata
-            self._residuals = Residuals(lambda p: f(xdata, *p) if tree is None else f(xdata, tree(p)), f, "curve_fit")
-        return self._residuals
+    return found if tree is None else (tree.restore(found[0]), *found[1:])

@@ -212,11 +212,9 @@ class Residuals:
         self._go_to(x)
         if self._jac is None:
             m, n = len(self._value), np.shape(x)[0]
-            if self._pull is None and m < n:
-                self._pull = self._pulled(self._at)[1]
-            if self._pull is not None:
-                pull = self._pull
-                self._jac = np.concatenate([np.zeros((0, n)), *[pull(row)[0][None] for row in np.eye(m)]])
+            if self._pull is not None or m < n:
+                pull = self.backward(x)
+                self._jac = np.concatenate([np.zeros((0, n)), *[pull(row)[None] for row in np.eye(m)]])
             else:
                 self._jac = self.forward(x).matrix()
         return self._jac.copy()

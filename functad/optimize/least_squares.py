@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -91,13 +90,13 @@ def least_squares(
         derivative = sparse_jacobian_function(selection, sparsity=None if sparse is True else sparse)
     elif jac == "product":
         derivative = _operator(residuals)
-    reporter = Reporter.of(callback, progress, "least_squares", options.get("max_nfev"), unknowns.restore, residuals.fun)
-    if reporter is not None:
+    reporter = Reporter(callback, progress, "least_squares", options.get("max_nfev"), unknowns.restore, residuals.fun)
+    if reporter.wanted:
         _check_callback()
         options["callback"] = reporter.with_state()
     if bounds is not None:
         options["bounds"] = _flat_bounds(bounds, unknowns)
-    with nullcontext() if reporter is None else reporter:
+    with reporter:
         result = scipy_optimize().least_squares(residuals.fun, unknowns.flat, jac=derivative, method=method, **options)
     for name in ("x", "grad"):
         result[name] = unknowns.restore(result[name])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -101,14 +100,14 @@ def minimize(
             constraints, bundle.unknowns, derivatives=name not in _NONE, curvature=curvature
         )
     options = dict(options or {})
-    reporter = Reporter.of(callback, progress, "minimize", options.get("maxiter"), bundle.unravel, bundle.fun)
-    if reporter is not None:
-        given["callback"] = reporter.with_unknowns() if name in _UNKNOWNS_ONLY else reporter.with_state()
-    with nullcontext() if reporter is None else reporter:
+    reporter = Reporter(callback, progress, "minimize", options.get("maxiter"), bundle.unravel, bundle.fun)
+    if reporter.wanted:
+        given["callback"] = reporter.report if name in _UNKNOWNS_ONLY else reporter.with_state()
+    with reporter:
         try:
             result = optimize.minimize(bundle.fun, bundle.x0, method=method, tol=tol, options=options, **given)
         except StopIteration:  # some methods leave it to their caller
-            if reporter is None or reporter.last is None:
+            if reporter.last is None:
                 raise
             result = reporter.stopped()
         except ImplicitError as error:

@@ -13,28 +13,33 @@ from functad.optimize.extras import progress_bar, scipy_optimize
 class Reporter(AbstractContextManager["Reporter"]):
     """Tells a callback and a bar of each step of a method.
 
+    Args:
+        callback: that of the user.
+        progress: show a bar.
+        name: of the bar.
+        total: the largest number of steps.
+        restore: makes a tree of flat unknowns.
+        value: the function of them.
+
     Attributes:
+        wanted: there is something to report to.
         last: what was told last, with flat unknowns; `None` before the first step.
     """
 
     def __init__(
         self,
         callback: Callable[[Any], Any] | None,
+        progress: bool,
+        name: str,
+        total: int | None,
         restore: Callable[[Any], Any],
         value: Callable[[Any], Any],
-        bar: Any = None,
     ) -> None:
         self._callback, self._restore, self._value = callback, restore, value
-        self._bar: Any = nullcontext() if bar is None else bar
+        self._bar: Any = progress_bar(name, total) if progress else nullcontext()
         self._steps = 0
+        self.wanted = callback is not None or progress
         self.last: Any = None
-
-    @classmethod
-    def of(cls, callback: Any, progress: bool, name: str, total: int | None, restore: Any, value: Any) -> Reporter | None:
-        """Return a reporter if there is something to report to."""
-        if callback is None and not progress:
-            return None
-        return cls(callback, restore, value, progress_bar(name, total) if progress else None)
 
     def __enter__(self) -> Self:
         self._bar.__enter__()
@@ -56,7 +61,8 @@ class Reporter(AbstractContextManager["Reporter"]):
             fields["fun"] = self._value(x)
         self.last = scipy_optimize().OptimizeResult(fields | {"nit": self._steps})
         if not isinstance(self._bar, nullcontext):
-            self._bar.set_postfix({"value": f"{_scalar(fields):.6g}"}, refresh=False)
+            shown = float(fields["cost"] if "cost" in fields else fields["fun"])  # of residuals, half the sum of squares
+            self._bar.set_postfix({"value": f"{shown:.6g}"}, refresh=False)
             self._bar.update()
         if self._callback is not None:
             state = scipy_optimize().OptimizeResult(self.last | {"x": self._restore(x)})
@@ -71,20 +77,7 @@ class Reporter(AbstractContextManager["Reporter"]):
 
         return callback
 
-    def with_unknowns(self) -> Callable[..., None]:
-        """Return the callback for methods that give the unknowns alone."""
-
-        def callback(xk: Any) -> None:
-            self.report(xk)
-
-        return callback
-
     def stopped(self) -> Any:
         """Return the result of a method that the callback has stopped and that does not see to it itself."""
         message = "`callback` raised `StopIteration`."
         return scipy_optimize().OptimizeResult(self.last | {"success": False, "status": 99, "message": message})
-
-
-def _scalar(fields: dict[str, Any]) -> float:
-    """Return the number that a bar shows: the value, or half the sum of the squared residuals."""
-    return float(fields["cost"] if "cost" in fields else fields["fun"])

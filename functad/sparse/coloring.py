@@ -10,7 +10,8 @@ Review 47 (2005); the idea is that of A. R. Curtis, M. J. D. Powell, J. K. Reid,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,7 +105,7 @@ def color_jacobian(pattern: SparsityPattern, mode: str = "auto", ordering: str =
     if mode in ("auto", "column"):
         best = _by_columns(pattern, ordering)
     if mode == "row" or (mode == "auto" and best is not None and _longest(transposed) < best.colors):
-        other = _by_rows(pattern, transposed, ordering)
+        other = _coloring("row", pattern, rows=color_columns(transposed, ordering), by_row=True)
         best = other if best is None or other.colors < best.colors else best
     if mode in ("auto", "bidirectional"):
         limit = None if best is None else best.colors
@@ -128,15 +129,16 @@ def _longest(pattern: SparsityPattern) -> int:
 
 
 def _by_columns(pattern: SparsityPattern, ordering: str) -> Coloring:
-    colors = color_columns(pattern, ordering)
-    rows, by_row = np.full(pattern.shape[0], -1), np.zeros(pattern.nnz, bool)
-    return Coloring("column", pattern.shape, colors, rows, by_row, _count(colors), 0)
+    return _coloring("column", pattern, columns=color_columns(pattern, ordering))
 
 
-def _by_rows(pattern: SparsityPattern, transposed: SparsityPattern, ordering: str) -> Coloring:
-    colors = color_columns(transposed, ordering)
-    columns, by_row = np.full(pattern.shape[1], -1), np.ones(pattern.nnz, bool)
-    return Coloring("row", pattern.shape, columns, colors, by_row, 0, _count(colors))
+def _coloring(
+    mode: str, pattern: SparsityPattern, columns: Array | None = None, rows: Array | None = None, by_row: Any = False
+) -> Coloring:
+    """Make a colouring, in which columns or rows that are not given need no product."""
+    columns = np.full(pattern.shape[1], -1) if columns is None else columns
+    rows = np.full(pattern.shape[0], -1) if rows is None else rows
+    return Coloring(mode, pattern.shape, columns, rows, np.full(pattern.nnz, by_row), _count(columns), _count(rows))
 
 
 def _count(colors: Array) -> int:
@@ -148,11 +150,22 @@ def _count(colors: Array) -> int:
 
 def color_columns(pattern: SparsityPattern, ordering: str = "auto") -> Array:
     """Return a colour for each column, so that those of one colour have no row in common; -1 for an empty column."""
-    bound = _longest(pattern)
-    columns = pattern.T
+    columns, lengths = pattern.T, np.diff(pattern.pointers)
+    degrees = np.bincount(pattern.columns, lengths[pattern.rows] - 1, minlength=pattern.shape[1]).astype(np.int64)
+    names = ORDERINGS[1:] if int((lengths**2).sum()) <= _SMALL else ORDERINGS[1:-1]
+
+    def conflicts() -> Callable[[int], Iterable[int]]:
+        rows, cols = _lists(pattern), _lists(columns)
+        return lambda j: itertools.chain.from_iterable([rows(i) for i in cols(j)])
+
+    orders = (_order(name, degrees, conflicts) for name in (names if ordering == "auto" else [ordering]))
+    return _fewest((_greedy(columns, order, pattern.shape[0]) for order in orders), _longest(pattern))
+
+
+def _fewest(attempts: Iterable[Array], bound: int) -> Array:
+    """Return the colours of the attempt with the fewest; none follows one with as few as there can be."""
     best: Array | None = None
-    for name in _attempts(pattern, ordering):
-        found = _greedy(columns, _order(pattern, columns, name), pattern.shape[0])
+    for found in attempts:
         if best is None or _count(found) < _count(best):
             best = found
         if _count(best) <= bound:
@@ -161,20 +174,19 @@ def color_columns(pattern: SparsityPattern, ordering: str = "auto") -> Array:
     return best
 
 
-def _attempts(pattern: SparsityPattern, ordering: str) -> list[str]:
-    if ordering != "auto":
-        return [ordering]
-    small = int((np.diff(pattern.pointers) ** 2).sum()) <= _SMALL
-    return list(ORDERINGS[1:] if small else ORDERINGS[1:-1])
+def _lists(pattern: SparsityPattern) -> Callable[[int], list[int]]:
+    """Return the function that gives the columns of a row of a pattern."""
+    columns, ends = pattern.columns.tolist(), pattern.pointers.tolist()
+    return lambda i: columns[ends[i] : ends[i + 1]]
 
 
 def _greedy(lists: SparsityPattern, order: list[int], others: int) -> Array:
     """Return the colours of the rows of `lists`, taken in an order, each the lowest that none with a common column has."""
     used = [0] * others  # the colours that meet in each column, as bits
-    neighbours, ends = lists.columns.tolist(), lists.pointers.tolist()
+    neighbours = _lists(lists)
     colors = [-1] * lists.shape[0]
     for i in order:
-        own = neighbours[ends[i] : ends[i + 1]]
+        own = neighbours(i)
         if not own:
             continue
         taken = 0
@@ -187,24 +199,14 @@ def _greedy(lists: SparsityPattern, order: list[int], others: int) -> Array:
     return np.array(colors, np.int64)
 
 
-def _order(pattern: SparsityPattern, columns: SparsityPattern, ordering: str) -> list[int]:
-    """Return the columns of a pattern in an order; `columns` is its transpose."""
-    n = pattern.shape[1]
+def _order(ordering: str, degrees: Array, neighbours: Callable[[], Callable[[int], Iterable[int]]]) -> list[int]:
+    """Return vertices in an order, by their degrees, or by the neighbours of each, which are asked for if they are needed."""
     if ordering == "natural":
-        return list(range(n))
-    lengths = np.diff(pattern.pointers)
-    degrees = np.bincount(pattern.columns, lengths[pattern.rows] - 1, minlength=n).astype(np.int64)
+        return list(range(len(degrees)))
     if ordering == "largest_first":
         found: list[int] = np.argsort(-degrees, kind="stable").tolist()
         return found
-    rows, row_ends = pattern.columns.tolist(), pattern.pointers.tolist()
-    cols, col_ends = columns.columns.tolist(), columns.pointers.tolist()
-
-    def conflicts(j: int) -> Iterable[int]:
-        for i in cols[col_ends[j] : col_ends[j + 1]]:
-            yield from rows[row_ends[i] : row_ends[i + 1]]
-
-    return _smallest_last(degrees.tolist(), conflicts)
+    return _smallest_last(degrees.tolist(), neighbours())
 
 
 def _smallest_last(degrees: list[int], neighbours: Any) -> list[int]:
@@ -265,10 +267,8 @@ def _bidirectional(pattern: SparsityPattern, transposed: SparsityPattern, orderi
             if limit is not None and found >= limit:
                 continue
             limit = found
-            if swapped:
-                best = _of_both(pattern, across, along, ~dense[pattern.columns])
-            else:
-                best = _of_both(pattern, along, across, chosen)
+            columns, rows, by_row = (across, along, ~dense[pattern.columns]) if swapped else (along, across, chosen)
+            best = _coloring("bidirectional", pattern, columns, rows, by_row)
     return best
 
 
@@ -282,10 +282,6 @@ def _thresholds(lengths: Array) -> list[int]:
 
 def _part(pattern: SparsityPattern, chosen: Array) -> SparsityPattern:
     return SparsityPattern._sorted(pattern.rows[chosen], pattern.columns[chosen], pattern.shape)
-
-
-def _of_both(pattern: SparsityPattern, columns: Array, rows: Array, by_row: Array) -> Coloring:
-    return Coloring("bidirectional", pattern.shape, columns, rows, by_row, _count(columns), _count(rows))
 
 
 # Symmetric matrices
@@ -316,27 +312,11 @@ def color_hessian(pattern: SparsityPattern, ordering: str = "auto") -> Coloring:
     check_choice(ordering, ORDERINGS, "ordering")
     if pattern.shape[0] != pattern.shape[1] or pattern != pattern.T:
         raise InputError(f"the pattern of a Hessian must be symmetric, but {pattern!r}, given at {here()}, is not.")
-    best: Array | None = None
-    for name in ORDERINGS[1:] if ordering == "auto" else [ordering]:
-        found = _star(pattern, _vertex_order(pattern, name))
-        if best is None or _count(found) < _count(best):
-            best = found
-        if _count(best) <= _longest(pattern):
-            break  # a colouring of the columns alone takes at least as many
-    assert best is not None
-    mirrored = _read_as_mirror_image(pattern, best)
-    return Coloring("star", pattern.shape, best, np.full(len(best), -1), mirrored, _count(best), 0)
-
-
-def _vertex_order(pattern: SparsityPattern, ordering: str) -> list[int]:
-    if ordering == "natural":
-        return list(range(pattern.shape[0]))
-    degrees = np.diff(pattern.pointers)
-    if ordering == "largest_first":
-        found: list[int] = np.argsort(-degrees, kind="stable").tolist()
-        return found
-    neighbours, ends = pattern.columns.tolist(), pattern.pointers.tolist()
-    return _smallest_last(degrees.tolist(), lambda v: neighbours[ends[v] : ends[v + 1]])
+    degrees, names = np.diff(pattern.pointers), ORDERINGS[1:] if ordering == "auto" else [ordering]
+    orders = (_order(name, degrees, lambda: _lists(pattern)) for name in names)
+    # A colouring of the columns alone takes at least as many as the densest row has entries.
+    colors = _fewest((_star(pattern, order) for order in orders), _longest(pattern))
+    return _coloring("star", pattern, colors, by_row=_read_as_mirror_image(pattern, colors))
 
 
 def _star(pattern: SparsityPattern, order: list[int]) -> Array:
@@ -350,12 +330,12 @@ def _star(pattern: SparsityPattern, order: list[int]) -> Array:
     computing Hessians, SIAM J. Sci. Comput. 29 (2007).
     """
     n = pattern.shape[0]
-    neighbours, ends = pattern.columns.tolist(), pattern.pointers.tolist()
+    neighbours = _lists(pattern)
     bits = [0] * n
     once, twice, leaf = [0] * n, [0] * n, [0] * n  # colours next to each vertex, those there repeatedly, those of its hubs
     first: list[dict[int, int]] = [{} for _ in range(n)]
     for v in order:
-        own = neighbours[ends[v] : ends[v + 1]]
+        own = neighbours(v)
         if not own:
             continue
         taken = once[v]

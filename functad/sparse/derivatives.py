@@ -192,40 +192,6 @@ class _Products:
         return joined(parts)
 
 
-class _Kept:
-    """The last plan of a function, which is taken again as long as the pattern stays."""
-
-    def __init__(self, color: Callable[[SparsityPattern], Coloring]) -> None:
-        self.color = color
-        self.last: SparsePlan | None = None
-
-    def of(self, pattern: SparsityPattern) -> SparsePlan:
-        """Return the plan for a pattern."""
-        last = self.last
-        if last is None or (last.sparsity is not pattern and last.sparsity != pattern):
-            self.last = last = SparsePlan(pattern, self.color(pattern))
-        return last
-
-
-def _given(sparsity: Any, coloring: str | Coloring, color: Callable[[SparsityPattern, str], Coloring]) -> Any:
-    """Return the pattern that the user gave, if there is one, and the function that colours a pattern.
-
-    Raises:
-        InputError: the colouring does not belong to the pattern.
-    """
-    pattern = None if sparsity is None else SparsityPattern.of(sparsity)
-    if isinstance(coloring, str):
-        check_choice(coloring, ORDERINGS, "coloring")
-        return pattern, lambda found: color(found, coloring)
-
-    def own(found: SparsityPattern) -> Coloring:
-        if coloring.shape != found.shape or len(coloring.by_row) != found.nnz:
-            raise InputError(f"{coloring!r}, used at {here()}, was not made for {repr(found).partition(chr(10))[0]}.")
-        return coloring
-
-    return pattern, own
-
-
 @_sparse
 def sparse_jacobian(
     f: Callable[P, Any],
@@ -292,16 +258,17 @@ def sparse_jacobian_function(
 ) -> Any:
     """Make the function of `sparse_jacobian`, under the name of the transform that the user called."""
     check_choice(mode, MODES, "mode")
-    pattern, color = _given(sparsity, coloring, lambda found, ordering: color_jacobian(found, mode, ordering))
-    found = functools.partial(jacobian_pattern, selection, has_aux=has_aux) if pattern is None else lambda *call: pattern
-    return _function(selection, selection.function, found, color, has_aux=has_aux, check=check)
+    color = functools.partial(color_jacobian, mode=mode)
+    return _function(selection, selection.function, jacobian_pattern, color, sparsity, coloring, has_aux=has_aux, check=check)
 
 
 def _function(
     selection: Selection,
     f: Callable[..., Any],
-    pattern: Callable[..., SparsityPattern],
-    color: Callable[[SparsityPattern], Coloring],
+    find: Callable[..., SparsityPattern],
+    color: Callable[..., Coloring],
+    sparsity: Any,
+    coloring: str | Coloring,
     *,
     has_aux: bool,
     check: bool,
@@ -311,22 +278,43 @@ def _function(
     Args:
         selection: by what the user differentiates.
         f: the function whose Jacobian is computed.
-        pattern: `pattern(args, kwargs)`, where that can be other than zero.
-        color: colours a pattern.
+        find: finds where that can be other than zero.
+        color: colours a pattern, with an ordering.
+        sparsity: the pattern that the user gave.
+        coloring: the ordering, or the colouring that the user gave.
         has_aux: `f` returns a pair.
         check: compare a product.
     """
-    kept = _Kept(color)
+    given = None if sparsity is None else SparsityPattern.of(sparsity)
+    if isinstance(coloring, str):
+        check_choice(coloring, ORDERINGS, "coloring")
+    last: SparsePlan | None = None
 
     def plan(*args: Any, **kwargs: Any) -> SparsePlan:
-        return kept.of(pattern(args, kwargs))
+        nonlocal last
+        kept, found = last, given if given is not None else find(selection, args, kwargs, has_aux=has_aux)
+        if kept is None or (kept.sparsity is not found and kept.sparsity != found):
+            kept = last = SparsePlan(found, colored(found))
+        return kept
+
+    def colored(pattern: SparsityPattern) -> Coloring:
+        if isinstance(coloring, str):
+            return color(pattern, ordering=coloring)
+        if coloring.shape != pattern.shape or len(coloring.by_row) != pattern.nnz:
+            raise InputError(f"{coloring!r}, used at {here()}, was not made for {repr(pattern).partition(chr(10))[0]}.")
+        return coloring
 
     @functools.wraps(selection.function)
     def entries(*args: Any, **kwargs: Any) -> Any:
         found, colors = plan(*args, **kwargs)
         products = _Products(selection, f, args, kwargs, has_aux=has_aux)
         one_way = colors.mode != "row"
-        _check_shape(found, products.shape(forward=one_way), products.selection)
+        shape = products.shape(forward=one_way)
+        if found.shape != shape:
+            raise InputError(
+                f"{selection.transform} of {name_of(selection.function)}, called at {here()}: the pattern that was given has "
+                f"shape {found.shape}, but the matrix has shape {shape}."
+            )
         forward = products.compressed(colors.columns, colors.forward, forward=True)
         reverse = products.compressed(colors.rows, colors.reverse, forward=False)
         values = values_of(found, colors, forward, reverse)
@@ -400,14 +388,5 @@ def sparse_hessian_function(
     check: bool = False,
 ) -> Any:
     """Make the function of `sparse_hessian`, under the name of the transform that the user called."""
-    pattern, color = _given(sparsity, coloring, color_hessian)
-    found = functools.partial(hessian_pattern, selection, has_aux=has_aux) if pattern is None else lambda *call: pattern
-    return _function(selection, gradient_function(selection, has_aux), found, color, has_aux=has_aux, check=check)
-
-
-def _check_shape(pattern: SparsityPattern, shape: tuple[int, int], selection: Selection) -> None:
-    if pattern.shape != shape:
-        raise InputError(
-            f"{selection.transform} of {name_of(selection.function)}, called at {here()}: the pattern that was given has shape "
-            f"{pattern.shape}, but the matrix has shape {shape}."
-        )
+    f = gradient_function(selection, has_aux)
+    return _function(selection, f, hessian_pattern, color_hessian, sparsity, coloring, has_aux=has_aux, check=check)
