@@ -87,14 +87,14 @@ empty_like = _enter(np.empty_like)
 class _Joining:
     """`np.r_` or `np.c_`: joins what stands between the brackets, Tensors too."""
 
-    def __init__(self, plain: Any, columns: bool) -> None:
-        self._plain = plain
+    def __init__(self, original: Any, columns: bool) -> None:
+        self._original = original
         self._columns = columns
 
     def __getitem__(self, key: Any) -> Any:
         parts = key if type(key) is tuple else (key,)
         if not _has_tensors(parts):
-            return self._plain[key]
+            return self._original[key]
         if any(type(part) is str for part in parts):
             raise UnsupportedError(f"r_ and c_ of Tensors with a text, at {here()}. Use np.concatenate, or np.stack.")
         arrays = [np.r_[part] if type(part) is slice else atleast(part, 1) for part in parts]
@@ -113,33 +113,33 @@ class _NumberType(type):
     """
 
     @property
-    def plain(cls) -> Any:
+    def original(cls) -> Any:
         """The type of NumPy."""
         return cls.__base__
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if not _has_tensors(args):
-            return cls.plain(*args, **kwargs)
-        return astype(as_operand(args[0]), cls.plain, copy=False)
+            return cls.original(*args, **kwargs)
+        return astype(as_operand(args[0]), cls.original, copy=False)
 
     def __instancecheck__(cls, value: Any) -> bool:
-        return isinstance(value, cls.plain)
+        return isinstance(value, cls.original)
 
     def __subclasscheck__(cls, kind: type) -> bool:
-        return issubclass(kind, cls.plain)
+        return issubclass(kind, cls.original)
 
     def __eq__(cls, other: object) -> bool:
-        return other is cls or other is cls.plain
+        return other is cls or other is cls.original
 
     def __hash__(cls) -> int:
-        return hash(cls.plain)
+        return hash(cls.original)
 
     def __repr__(cls) -> str:
-        return repr(cls.plain)
+        return repr(cls.original)
 
 
-def _number_type(plain: Any) -> Any:
-    return _NumberType(plain.__name__, (plain,), {"__slots__": (), "__doc__": plain.__doc__})
+def _number_type(original: Any) -> Any:
+    return _NumberType(original.__name__, (original,), {"__slots__": (), "__doc__": original.__doc__})
 
 
 float64, float32, float16 = _number_type(np.float64), _number_type(np.float32), _number_type(np.float16)

@@ -16,7 +16,7 @@ from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
 from functad.places import here, name_of
 from functad.primitives.indexing.indexable import handed
 from functad.tracing.traces.base import Recorded
-from functad.transforms.calling.arguments import plain
+from functad.transforms.calling.arguments import value_of
 from functad.trees.structure import Structure, difference, flatten
 
 BOOLS = frozenset({bool, np.bool_})
@@ -85,7 +85,7 @@ class Agreement:
             ControlFlowError: it is no tree of arrays.
         """
         given, structure = flatten(tree)
-        leaves = [plain(leaf) for leaf in given]
+        leaves = [value_of(leaf) for leaf in given]
         for leaf, path in zip(leaves, structure.paths(self.root), strict=True):
             if type(leaf) not in PYTHON_SCALARS and not (hasattr(leaf, "dtype") and hasattr(leaf, "shape")):
                 raise self._error(f"{path} is a {type(leaf).__name__}, not an array or a number.")
@@ -110,7 +110,7 @@ class Agreement:
                 continue  # the usual case
             if spec.weak and kind in PYTHON_SCALARS and PYTHON_SCALARS[kind] is spec.dtype:
                 continue
-            leaf = leaves[i] = plain(leaf)
+            leaf = leaves[i] = value_of(leaf)
             if type(leaf) not in PYTHON_SCALARS and not hasattr(leaf, "dtype"):
                 raise self._error(f"{self._path(i)} is a {type(leaf).__name__}, not an array or a number.")
             own = spec_of(leaf)
@@ -169,7 +169,7 @@ def number(value: Any, kinds: str, wanted: str, cure: str) -> Any:
     Raises:
         ControlFlowError: it is something else.
     """
-    value = plain(value)
+    value = value_of(value)
     try:
         spec = spec_of(value)
     except TypeError:

@@ -12,7 +12,7 @@ from functad.control.agreement import Agreement
 from functad.errors import ControlFlowError
 from functad.expressions.spec import shape_of, spec_of
 from functad.places import here, name_of
-from functad.transforms.calling.arguments import plain
+from functad.transforms.calling.arguments import value_of
 from functad.transforms.calling.results import own_results, owned
 from functad.trees.structure import flatten
 
@@ -45,7 +45,7 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
         array([1. , 0.5, 2.5])
     """
     given, structure = flatten(elems)
-    leaves = [plain(leaf) for leaf in given]
+    leaves = [value_of(leaf) for leaf in given]
     axes = [_axis_of(fn, leaf, axis, path) for leaf, path in zip(leaves, structure.paths("elems"), strict=True)]
     lengths = {shape_of(leaf)[a] for leaf, a in zip(leaves, axes, strict=True)}
     if len(lengths) > 1:

@@ -18,7 +18,7 @@ from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, is_inexact, sha
 from functad.places import here, name_of
 from functad.primitives.batching import spread_out
 from functad.primitives.indexing.indexable import handed
-from functad.transforms.calling.arguments import plain
+from functad.transforms.calling.arguments import value_of
 from functad.transforms.calling.results import owned, taken, unaliased
 from functad.transforms.closed_lists import Closed, close_bodies
 from functad.transforms.leaves import pushed
@@ -62,7 +62,7 @@ def over_rows(
 ) -> tuple[Any, Any]:
     """Scan over the rows of `xs`, for `scan` and `map`: `f` is the function of the user, `step_of` takes a carry too."""
     given, structure = flatten(xs)
-    rows = [plain(leaf) for leaf in given]
+    rows = [value_of(leaf) for leaf in given]
 
     def error(text: str) -> ControlFlowError:
         return ControlFlowError(f"{transform} of {name_of(f)}, called at {here()}: {text}")

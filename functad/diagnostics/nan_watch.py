@@ -109,9 +109,9 @@ class Watch:
     def keep(self, root: Any) -> None:
         """Keep the value of a Tensor that is about to be written to in place, if no operation made it."""
         if root.slot not in self.log and root.slot not in self.log.bases:
-            self.log.bases[root.slot] = np.copy(self.plain(root.value))
+            self.log.bases[root.slot] = np.copy(self.untraced(root.value))
 
-    def plain(self, value: Any) -> Any:
+    def untraced(self, value: Any) -> Any:
         """Return a value of the trace without Tensors."""
         return innermost(value)
 
@@ -122,8 +122,8 @@ class Watch:
         results: tuple[Any, ...] = tuple(result) if primitive.multiple else (result,)
         slots = tuple([a.slot if isinstance(a, Recorded) and a.recorder is self.recorder else None for a in arrays])
         line = line_of(results[-1].code, results[-1].instruction)
-        known = tuple(map(self.plain, values))
-        out: tuple[Any, ...] = tuple([self.plain(t.value) for t in results])
+        known = tuple(map(self.untraced, values))
+        out: tuple[Any, ...] = tuple([self.untraced(t.value) for t in results])
         if slots[0] is not None and moves_elements(primitive):
             if primitive.writes:
                 out = (None,)
@@ -133,7 +133,7 @@ class Watch:
         operation = Operation(primitive, _called(primitive), line, known, slots, params, out, DERIVATIVE_OF.get())
         for i, t in enumerate(results):
             self.log[t.slot] = operation, i
-            if isinstance(self.plain(t.value), Batched):
+            if isinstance(self.untraced(t.value), Batched):
                 self.batched[t.slot] = t.value
 
     def check_values(self, slots: Sequence[int | None]) -> None:
@@ -238,7 +238,7 @@ class BatchWatch(Watch):
         tensor.slot = self.count
         self.count += 1
 
-    def plain(self, value: Any) -> Any:
+    def untraced(self, value: Any) -> Any:
         """Return the array of all examples, without Tensors."""
         return innermost(value.array if isinstance(value, Batched) else value)
 

@@ -20,7 +20,7 @@ from functad.primitives.elementwise.conversion import COPY
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.idle import idle
-from functad.transforms.calling.arguments import plain
+from functad.transforms.calling.arguments import value_of
 from functad.transforms.calling.decorators import decorator, derivative
 from functad.trees.structure import flatten
 
@@ -299,7 +299,7 @@ def _arrays(argument: Any) -> Any:
 
 def _own_tensor(leaf: Any) -> Any:
     """Return an argument as a Tensor of its own, so that one given twice counts as two; outer traces still see it."""
-    value = plain(leaf)
+    value = value_of(leaf)
     if isinstance(value, Recorded):
         return COPY(value)
     return constant(value)

@@ -11,7 +11,7 @@ from functad.errors import InputError, OutputError
 from functad.implicit.linear_solve import Method
 from functad.places import here, name_of
 from functad.tracing.traces.base import Recorded
-from functad.transforms.calling.arguments import plain
+from functad.transforms.calling.arguments import value_of
 from functad.trees.structure import flatten
 
 
@@ -54,7 +54,7 @@ class Equation:
             args, kwargs = bound.args, bound.kwargs
         if not args:
             raise InputError(f"{self.where}: the first argument is the initial value.")
-        if any(isinstance(plain(leaf), Recorded) for leaf in flatten(kwargs)[0]):
+        if any(isinstance(value_of(leaf), Recorded) for leaf in flatten(kwargs)[0]):
             raise InputError(
                 f"{self.where}: a Tensor is given for an argument that is no parameter of the equation. Pass it by position."
             )

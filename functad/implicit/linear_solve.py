@@ -22,7 +22,7 @@ from functad.primitives.entry import Primitive
 from functad.primitives.operands import innermost
 from functad.rules.solver_primitive import SolverPrimitive
 from functad.tracing.traces.base import Recorded
-from functad.transforms.calling.arguments import plain
+from functad.transforms.calling.arguments import value_of
 from functad.transforms.calling.results import owned
 from functad.transforms.calling.trust import TRUSTED
 from functad.transforms.closed_lists import Closed, close
@@ -351,12 +351,12 @@ def custom_linear_solve(
         array([0.375, 0.25 ])
     """
     leaves, structure = flatten(b)
-    bs = [inexact(plain(leaf), "b", matvec) for leaf in leaves]
+    bs = [inexact(value_of(leaf), "b", matvec) for leaf in leaves]
     own = callable(solve)
     method = Method(None if own else solve, options or {}, symmetric, None, structure)
     specs = tuple([strong_spec(leaf) for leaf in bs])
     given, params_structure = flatten(params)
-    values = [plain(leaf) for leaf in given]
+    values = [value_of(leaf) for leaf in given]
 
     def f(*xs: Any) -> list[Any]:
         return structure.flatten_like(matvec(structure.unflatten(xs), *params_structure.unflatten(values)), "matvec(x)")

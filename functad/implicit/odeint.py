@@ -14,7 +14,7 @@ from functad.implicit.linear_solve import Leaves, inexact
 from functad.places import here, name_of
 from functad.primitives.operands import as_operand, innermost
 from functad.tracing.traces.base import Recorded
-from functad.transforms.calling.arguments import plain
+from functad.transforms.calling.arguments import value_of
 from functad.transforms.calling.results import guarded, owned
 from functad.transforms.closed_lists import closed_anywhere
 from functad.transforms.leaves import replaced
@@ -77,14 +77,14 @@ def odeint(
     """
     _check_settings(f, method, {"rtol": rtol, "max_step": max_step})
     given, structure = flatten(y0)
-    ys = [inexact(plain(leaf), "y0", f) for leaf in given]
+    ys = [inexact(value_of(leaf), "y0", f) for leaf in given]
     absolute = _tolerances(atol, structure, ys)
     options = {"rtol": rtol, "atol": absolute, "first_step": first_step, "max_step": max_step}
-    times = inexact(plain(as_operand(t)), "t", f)
+    times = inexact(value_of(as_operand(t)), "t", f)
     if len(shape_of(times)) != 1 or not shape_of(times)[0] or dtype_of(times).kind == "c":
         raise InputError(f"odeint of {name_of(f)}, at {here()}: t is {spec_of(times)}; it must be a vector of times.")
     leaves, of_args = flatten(args)
-    ps = [plain(leaf) for leaf in leaves]
+    ps = [value_of(leaf) for leaf in leaves]
     specs = tuple([strong_spec(leaf) for leaf in ys])
 
     def flat(*values: Any) -> list[Any]:

@@ -23,7 +23,7 @@ from functad.places import here, name_of, warn
 from functad.primitives.operands import innermost
 from functad.rules.solver_primitive import SolverPrimitive
 from functad.tracing.traces.base import Recorded
-from functad.transforms.calling.arguments import plain
+from functad.transforms.calling.arguments import value_of
 from functad.transforms.calling.results import owned
 from functad.transforms.calling.selection import Selection
 from functad.transforms.closed_lists import Closed, closed_at
@@ -50,7 +50,7 @@ class Call:
         self.equation = equation
         self.options = options
         given, self.arguments = flatten(args)
-        self.leaves = [plain(leaf) for leaf in given]
+        self.leaves = [value_of(leaf) for leaf in given]
         start = flatten(args[0])[0]
         self.structure = flatten(args[0])[1]
         self.starts = len(start)
@@ -93,7 +93,7 @@ class Call:
         leaves = tuple([owned(leaf) for leaf in leaves])  # the residual may write into its arguments
         _, *params = self.filled(leaves[count:])
         out = self.equation.at(structure.unflatten(leaves[:count]), params)
-        return [plain(leaf) for leaf in flatten(out)[0]]
+        return [value_of(leaf) for leaf in flatten(out)[0]]
 
     def verify(self) -> None:
         """Do nothing: there is no solution yet."""
@@ -112,10 +112,10 @@ class Call:
         out = equation.solver(*tree_map(owned, self.filled(values)), **self.options)
         out, aux = equation.parted(out)
         if equation.has_aux:
-            self.aux = tree_map(lambda leaf: innermost(plain(leaf)), aux)
+            self.aux = tree_map(lambda leaf: innermost(value_of(leaf)), aux)
         found, structure = flatten(out)
         # A solver may compute with Tensors that it captured; that the solution depends on them, the equation says.
-        solution = [known(inexact(plain(leaf), "the solution", equation.solver), equation.solver) for leaf in found]
+        solution = [known(inexact(value_of(leaf), "the solution", equation.solver), equation.solver) for leaf in found]
 
         def f(*leaves: Any) -> list[Any]:
             return self.f(*leaves, structure=structure)

@@ -11,7 +11,7 @@ from functad.errors import InputError, StructureError
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import here, name_of
 from functad.tracing.traces.base import Recorded
-from functad.transforms.calling.arguments import plain
+from functad.transforms.calling.arguments import value_of
 from functad.transforms.ravel import ravel
 from functad.trees.structure import LEAF, flatten
 
@@ -30,7 +30,7 @@ class Unknowns:
 
     def __init__(self, x0: Any, transform: str, function: object) -> None:
         leaves, self.structure = flatten(_as_array(x0))
-        leaves = [plain(leaf) for leaf in leaves]
+        leaves = [value_of(leaf) for leaf in leaves]
         for i, leaf in enumerate(leaves):
             reason = _unfit(leaf, alone=self.structure is LEAF)
             if reason is not None:

@@ -23,7 +23,7 @@ from functad.tracing.traces.abstract import AbstractRecorder
 from functad.tracing.traces.base import OPEN, Recorded, Recorder
 from functad.tracing.traces.following import explained
 from functad.transforms.abstract import listed
-from functad.transforms.calling.arguments import plain
+from functad.transforms.calling.arguments import value_of
 from functad.transforms.calling.decorators import remake
 from functad.transforms.closed_lists import Closed, Noting, NoValueError, close
 from functad.transforms.leaves import pulled, pushed, replaced
@@ -68,7 +68,7 @@ def checkpoint_name(x: Any, name: str) -> Any:
         >>> round(float(functad.grad(functad.checkpoint(layer, policy=["expensive"]))(0.0)), 6)
         0.540302
     """
-    return tree_map(lambda leaf: _NAME(plain(leaf), name=name), x)
+    return tree_map(lambda leaf: _NAME(value_of(leaf), name=name), x)
 
 
 @remake
@@ -108,7 +108,7 @@ def checkpoint(f: Callable[P, R], policy: Policy = None) -> Callable[P, R]:
     @functools.wraps(f)
     def checkpointed(*args: P.args, **kwargs: P.kwargs) -> Any:
         leaves, structure = flatten((args, kwargs))
-        leaves = [plain(leaf) for leaf in leaves]
+        leaves = [value_of(leaf) for leaf in leaves]
         places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Recorded)]
         if not places or explained(leaves):
             return f(*args, **kwargs)

@@ -24,7 +24,7 @@ from functad.rules.call import apply
 from functad.rules.rules import Rules
 from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.following import explained
-from functad.transforms.calling.arguments import plain
+from functad.transforms.calling.arguments import value_of
 from functad.transforms.calling.results import guarded, own_results, owned
 from functad.transforms.leaves import pulled, pushed, replaced
 from functad.trees.structure import Structure, difference, flatten
@@ -101,9 +101,9 @@ def checkpoint_sequence(step: Callable[..., Any], n: int, snapshots: int | None 
 
     def run(state: Any, *args: Any) -> Any:
         leaves, structure = flatten(state)
-        own = [_as_array(plain(leaf)) for leaf in leaves]
+        own = [_as_array(value_of(leaf)) for leaf in leaves]
         others, form = flatten(args)
-        others = [plain(leaf) for leaf in others]
+        others = [value_of(leaf) for leaf in others]
         places = [i for i, leaf in enumerate(others) if hasattr(leaf, "shape") and hasattr(leaf, "dtype")]
         steps = _Steps(step, int(n), snapshots, (structure, len(own)), (others, form, places))
         if not any(isinstance(leaf, Recorded) for leaf in (*own, *others)):
@@ -172,7 +172,7 @@ class _Steps:
         where = f"checkpoint_sequence of {name_of(self.step)}, called at {here()}: step {i}"
         if structure != self.structure:
             raise OutputError(f"{where}: {difference(self.structure, structure, 'the state')}.")
-        after = [_as_array(plain(leaf)) for leaf in leaves]
+        after = [_as_array(value_of(leaf)) for leaf in leaves]
         for a, b, path in zip(before, after, structure.paths("state"), strict=True):
             if not hasattr(b, "dtype") or shape_of(a) != shape_of(b) or dtype_of(a) != dtype_of(b):
                 found = spec_of(b) if hasattr(b, "dtype") else f"a {type(b).__name__}"

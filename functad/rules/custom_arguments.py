@@ -15,7 +15,7 @@ from functad.rules.results import cotangents_of, of_all_examples, tangents_of
 from functad.rules.rule_checks import specs_of, try_linear, try_value
 from functad.rules.rules import Rules
 from functad.tracing.traces.base import Recorded
-from functad.transforms.calling.arguments import check_result, plain
+from functad.transforms.calling.arguments import check_result, value_of
 from functad.transforms.calling.results import guarded
 from functad.transforms.leaves import replaced
 from functad.transforms.walks.cotangents import zero_tangent
@@ -39,7 +39,7 @@ class Arguments:
         self.custom = custom
         self.bound, self.keywords = bound, keywords
         leaves, self.structure = flatten((bound, keywords))
-        self.leaves = [plain(leaf) for leaf in leaves]
+        self.leaves = [value_of(leaf) for leaf in leaves]
         self.places = [i for i, leaf in enumerate(self.leaves) if hasattr(leaf, "shape") and hasattr(leaf, "dtype")]
         self.result: Structure | None = None
 
@@ -101,7 +101,7 @@ class Arguments:
 
     def _results(self, out: Any) -> tuple[Any, ...]:
         given, structure = flatten(out)
-        leaves = tuple(map(plain, given))
+        leaves = tuple(map(value_of, given))
         if not _NUMBERS.issuperset(map(type, leaves)):
             for leaf, path in zip(leaves, structure.paths("result"), strict=True):
                 check_result(leaf, path, self.custom.transform, self.custom.function)
@@ -185,7 +185,7 @@ class Arguments:
             tuple([trees[i] for i in differentiated]),
         )
         found = tangents_of(pair, (custom.function, custom.jvp), self.structure_of_result())
-        return list(map(plain, flatten(pair[0])[0])), found
+        return list(map(value_of, flatten(pair[0])[0])), found
 
     def batch(self, size: int, values: Sequence[Any], batched: Sequence[bool]) -> tuple[Any, ...]:
         """Return the leaves of the value with the batch axis in front."""

@@ -23,7 +23,7 @@ from functad.rules.numerical import Differences, as_spec, is_pair, or_approximat
 from functad.rules.results import of_all_examples
 from functad.rules.rules import Rules
 from functad.tracing.traces.base import Recorded
-from functad.transforms.calling.arguments import plain
+from functad.transforms.calling.arguments import value_of
 from functad.transforms.calling.results import guarded, owned
 from functad.trees.structure import flatten
 
@@ -67,7 +67,7 @@ class RegisteredFunction(Generic[P, R]):
         """Return the value, recorded as one operation if there are Tensors among the array arguments."""
         arrays, params = self._bound(args, kwargs)
         for name, value in params.items():
-            if any(isinstance(plain(leaf), Recorded) for leaf in flatten(value)[0]):
+            if any(isinstance(value_of(leaf), Recorded) for leaf in flatten(value)[0]):
                 raise CustomRuleError(
                     f"{self.name}, called at {here()}: {name} is a Tensor, but only {', '.join(self.names)} are arrays that "
                     f"have rules; a derivative would be lost. Enter it with names={(*self.names, name)!r}."
@@ -92,14 +92,14 @@ class RegisteredFunction(Generic[P, R]):
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """Return the array arguments in the order of their names, and the others by name."""
         if self._signature is None:
-            return [as_operand(plain(a)) for a in args], kwargs
+            return [as_operand(value_of(a)) for a in args], kwargs
         bound = self._signature.bind(*args, **kwargs)
         bound.apply_defaults()
         given = dict(bound.arguments)
         for name, parameter in self._signature.parameters.items():
             if parameter.kind is parameter.VAR_KEYWORD:
                 given |= given.pop(name)
-        return [as_operand(plain(given.pop(name))) for name in self.names], given
+        return [as_operand(value_of(given.pop(name))) for name in self.names], given
 
 
 def primitive(

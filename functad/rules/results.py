@@ -10,7 +10,7 @@ import numpy as np
 from functad.errors import CustomRuleError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
 from functad.places import here, name_of
-from functad.transforms.calling.arguments import plain
+from functad.transforms.calling.arguments import value_of
 from functad.trees.structure import Structure, _split, _steps, difference, flatten
 
 _OF_NUMPY = frozenset({np.ndarray, np.float64, np.float32})
@@ -97,10 +97,10 @@ def tangents_of(pair: Any, rule_of: tuple[Any, Any], structure: Structure) -> li
 
 def _fitting(leaf: Any, value: Any, name: str, rule: str, what: str, whose: str) -> Any:
     """Return a cotangent or tangent if it fits the value that it belongs to, or the shape and dtype of that."""
-    leaf = plain(leaf)
+    leaf = value_of(leaf)
     if leaf is None:
         return None
-    shape, dtype = _about(plain(value))
+    shape, dtype = _about(value_of(value))
     if shape is None or dtype.kind not in "fc":
         return None  # what is no number, or an integer, has none
     if type(leaf) not in PYTHON_SCALARS and not hasattr(leaf, "dtype"):

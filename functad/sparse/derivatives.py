@@ -27,7 +27,7 @@ from functad.sparse.patterns import hessian_pattern, jacobian_pattern
 from functad.sparse.sets import Array
 from functad.tracing.traces.base import Recorder
 from functad.tracing.traces.concrete import ConcreteRecorder, ForwardRecorder, ReverseRecorder
-from functad.transforms.calling.arguments import check_result, check_slope, enter, own_aux, plain, split_aux, traced
+from functad.transforms.calling.arguments import check_result, check_slope, enter, own_aux, split_aux, traced, value_of
 from functad.transforms.calling.decorators import decorator
 from functad.transforms.calling.seeds import chunks, in_batch, joined, size_of
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
@@ -102,7 +102,7 @@ class _Products:
         self.has_aux = has_aux
         self.aux: Any = None
         trees = [args[key] if isinstance(key, int) else kwargs[key] for key in selection.keys(args, kwargs)]
-        self.leaves = [plain(leaf) for tree in trees for leaf in flatten(tree)[0]]
+        self.leaves = [value_of(leaf) for tree in trees for leaf in flatten(tree)[0]]
 
     def _trace(self, kind: type[ConcreteRecorder]) -> tuple[Recorder, Any, Any]:
         recorder = kind(self.selection.transform, self.f)

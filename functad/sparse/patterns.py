@@ -18,7 +18,7 @@ from functad.sparse.pattern import SparsityPattern
 from functad.sparse.trace import Dependence
 from functad.tracing.traces.base import Recorded
 from functad.transforms.abstract import trace
-from functad.transforms.calling.arguments import check_result, plain, split_aux, traced
+from functad.transforms.calling.arguments import check_result, split_aux, traced, value_of
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
 from functad.trees.structure import flatten
 
@@ -34,7 +34,7 @@ def _followed(
     trees.update(enumerate(args))
     trees.update(kwargs)
     flattened = {key: flatten(tree) for key, tree in trees.items()}
-    leaves = {key: [innermost(plain(leaf)) for leaf in flattened[key][0]] for key in trees}
+    leaves = {key: [innermost(value_of(leaf)) for leaf in flattened[key][0]] for key in trees}
     for key in keys:
         root = f"args[{key}]" if isinstance(key, int) else f"kwargs[{key!r}]"
         for leaf, path in zip(leaves[key], flattened[key][1].paths(root), strict=True):

@@ -85,8 +85,7 @@ class Reading:
             equations.append((_PLAN, self.slot, (index, value.shape, value.dtype), None))
             note_view(self, tensor, GETITEM, {"index": index})
         else:  # masks and arrays of integers may be overwritten by the user later
-            plain = type(index) is _ndarray
-            index = held(index, recorder) if plain else with_arrays(index, lambda a: held(a, recorder))
+            index = held(index, recorder) if type(index) is _ndarray else with_arrays(index, lambda a: held(a, recorder))
             equations.append((_PLAN, self.slot, (index, value.shape, value.dtype), None))
         return tensor
 

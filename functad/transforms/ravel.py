@@ -12,7 +12,7 @@ from functad.errors import InputError, StructureError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, is_array_or_number, shape_of, spec_of
 from functad.places import here
 from functad.tracing.traces.base import Recorded
-from functad.transforms.calling.arguments import plain
+from functad.transforms.calling.arguments import value_of
 from functad.transforms.calling.results import own_results
 from functad.trees.structure import Structure, flatten
 
@@ -44,7 +44,7 @@ def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
                [30., 40.]])}
     """
     given, structure = flatten(tree)
-    leaves = [plain(leaf) for leaf in given]
+    leaves = [value_of(leaf) for leaf in given]
     for i, leaf in enumerate(leaves):
         if not _is_numeric(leaf):
             raise InputError(
@@ -96,7 +96,7 @@ def _unraveller(
     size = ends[-1] if ends else 0
 
     def unravel(flat: Any) -> Any:
-        flat = plain(flat)
+        flat = value_of(flat)
         if not hasattr(flat, "dtype"):
             flat = np.asarray(flat)
         if shape_of(flat) != (size,) or dtype_of(flat).kind not in "biufc":

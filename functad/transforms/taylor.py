@@ -34,10 +34,10 @@ from functad.transforms.calling.arguments import (
     described,
     held_primal,
     own_aux,
-    plain,
     split_aux,
     traced,
     undifferentiable,
+    value_of,
 )
 from functad.transforms.calling.decorators import remake
 from functad.transforms.calling.results import own_results
@@ -309,7 +309,7 @@ def coefficients(
 def _entered(recorder: SeriesRecorder, f: Callable[..., Any], position: int, primal: Any, path: Sequence[Any]) -> Any:
     """Return an argument with Tensors of power series in place of its leaves."""
     leaves, structure = flatten(primal)
-    leaves = [plain(leaf) for leaf in leaves]
+    leaves = [value_of(leaf) for leaf in leaves]
     for leaf, place in zip(leaves, structure.paths(f"primals[{position}]"), strict=True):
         reason = undifferentiable(leaf)
         if reason is not None:
@@ -382,7 +382,7 @@ def deriv(
         given.update(kwargs)
         if n == 0:
             return f(*args, **kwargs)
-        _check_number(plain(given[key]), key, f)
+        _check_number(value_of(given[key]), key, f)
 
         def along(x: Any) -> Any:
             own = {**given, key: x}
@@ -390,7 +390,7 @@ def deriv(
 
         functools.update_wrapper(along, f)
         x = given[key]
-        terms, *aux = coefficients("deriv", along, (x,), ([dtype_of(plain(x)).type(1)],), n, has_aux=has_aux)
+        terms, *aux = coefficients("deriv", along, (x,), ([dtype_of(value_of(x)).type(1)],), n, has_aux=has_aux)
         leaves, structure = flatten(terms[n])
         result = structure.unflatten([leaf * float(math.factorial(n)) for leaf in leaves])
         return (result, *aux) if aux else result

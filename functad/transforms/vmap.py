@@ -19,7 +19,7 @@ from functad.tracing.constants import held_input
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import WATCHER, Recorded
 from functad.tracing.traces.batch import BatchRecorder
-from functad.transforms.calling.arguments import check_result, plain, traced
+from functad.transforms.calling.arguments import check_result, traced, value_of
 from functad.transforms.calling.decorators import remake
 from functad.transforms.calling.results import foreign_to, own_results
 from functad.transforms.calling.seeds import check_chunk_size
@@ -110,7 +110,7 @@ class _Batch:
         sizes: dict[int, int | None] = {} if axis_size is None else {axis_size: None}  # and which leaf says so
         for place, (leaf, axis) in enumerate(zip(leaves, axes, strict=True)):
             if axis is not None:
-                leaf = self._checked(plain(leaf), axis, place)
+                leaf = self._checked(value_of(leaf), axis, place)
                 sizes.setdefault(shape_of(leaf)[0], place)
             self.leaves.append(leaf)
         if len(sizes) > 1:

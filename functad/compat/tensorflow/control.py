@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.compat.tensorflow.creation import plain
+from functad.compat.tensorflow.creation import static
 from functad.compat.tensorflow.names import enter, named
 from functad.compat.tensorflow.tensors import as_tensor
 from functad.places import here
@@ -98,15 +98,15 @@ def assert_near(
     name: Any = None,
 ) -> None:
     """Raise InvalidArgumentError if `abs(x - y) > atol + rtol * abs(y)` somewhere; both are ten spacings of the dtype at 1."""
-    a, b = plain(x), plain(y)
+    a, b = static(x), static(y)
     spacing = 10 * np.finfo(a.dtype if a.dtype.kind in "fc" else np.float32).eps
-    allowed = (spacing if atol is None else plain(atol)) + (spacing if rtol is None else plain(rtol)) * np.abs(b)
+    allowed = (spacing if atol is None else static(atol)) + (spacing if rtol is None else static(rtol)) * np.abs(b)
     _check(bool(np.all(np.abs(a - b) <= allowed)), "near", a, b, message)
 
 
 def _comparison(compare: Callable[[Any, Any], Any], what: str) -> Callable[..., None]:
     def check(x: Any, y: Any, message: str | None = None, summarize: int | None = None, name: str | None = None) -> None:
-        a, b = plain(x), plain(y)
+        a, b = static(x), static(y)
         _check(bool(np.all(compare(a, b))), what, a, b, message)
 
     check.__doc__ = f"Raise InvalidArgumentError if `x` is not {what} `y` everywhere."
@@ -126,7 +126,7 @@ for _name, _compare, _what in (
 @named("debugging.check_numerics")
 def check_numerics(tensor: Any, message: str, name: str | None = None) -> Any:
     """Return a Tensor; raise InvalidArgumentError if an element is infinite or NaN."""
-    if not np.all(np.isfinite(plain(tensor))):
+    if not np.all(np.isfinite(static(tensor))):
         raise InvalidArgumentError(f"{message}: there is an infinite number or a NaN, at {here()}.")
     return tensor
 

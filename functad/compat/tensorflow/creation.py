@@ -13,7 +13,7 @@ from functad.primitives.operands import innermost
 from functad.tracing.traces.base import resolve
 
 
-def plain(value: Any) -> Any:
+def static(value: Any) -> Any:
     """Return indices, shapes and the like as a plain array."""
     return np.asarray(as_tensor(value).numpy())
 
@@ -26,7 +26,7 @@ def places_of(value: Any) -> Any:
 
 def shape_from(value: Any) -> tuple[int, ...]:
     """Return a shape that was given as a list, a Tensor, or one length."""
-    return tuple(int(n) for n in np.atleast_1d(plain(value)))
+    return tuple(int(n) for n in np.atleast_1d(static(value)))
 
 
 def _shape_and_dtype(input: Any, dtype: Any) -> tuple[Any, Any]:
@@ -54,7 +54,7 @@ _WIDTHS = [np.dtype(name) for name in ("bool", "u1", "i1", "u2", "i2", "u4", "i4
 def range_(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str | None = None) -> Any:
     """Return numbers from `start` up to, and without, `limit`; from 0 if only one is given."""
     first, last = (0, start) if limit is None else (start, limit)
-    numbers = [plain(number) for number in operands(first, last, delta)]
+    numbers = [static(number) for number in operands(first, last, delta)]
     own = max([number.dtype for number in numbers], key=_WIDTHS.index) if dtype is None else None
     return np.arange(*[number[()] for number in numbers], dtype=own or numpy_dtype(dtype))
 
@@ -63,7 +63,7 @@ def range_(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, nam
 def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int = 0) -> Any:
     """Return evenly spaced numbers, both ends included."""
     first, last = operands(start, stop)
-    steps = np.linspace(0.0, 1.0, int(plain(num))).astype(np.result_type(dtype_of(first), np.float16))
+    steps = np.linspace(0.0, 1.0, int(static(num))).astype(np.result_type(dtype_of(first), np.float16))
     steps = steps.reshape((-1,) + (1,) * len(shape_of(first)))
     return np.moveaxis(first + (last - first) * steps, 0, axis)
 
@@ -73,7 +73,7 @@ def eye(
     num_rows: Any, num_columns: Any = None, batch_shape: Any = None, dtype: Any = np.float32, name: str | None = None
 ) -> Any:
     """Return the identity matrix, or a batch of it."""
-    matrix = np.eye(int(plain(num_rows)), None if num_columns is None else int(plain(num_columns)), dtype=numpy_dtype(dtype))
+    matrix = np.eye(int(static(num_rows)), None if num_columns is None else int(static(num_columns)), dtype=numpy_dtype(dtype))
     return matrix if batch_shape is None else np.broadcast_to(matrix, (*shape_from(batch_shape), *matrix.shape))
 
 
@@ -89,7 +89,7 @@ def one_hot(
 ) -> Any:
     """Return, for each integer, a row with `on_value` there; one outside the depth has no such place."""
     kind = np.float32 if dtype is None else numpy_dtype(dtype)
-    chosen = np.expand_dims(places_of(indices), -1) == np.arange(int(plain(depth)))
+    chosen = np.expand_dims(places_of(indices), -1) == np.arange(int(static(depth)))
     return np.moveaxis(np.where(chosen, as_tensor(on_value, kind), as_tensor(off_value, kind)), -1, axis)
 
 

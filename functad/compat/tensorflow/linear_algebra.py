@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.compat.tensorflow.creation import plain
+from functad.compat.tensorflow.creation import static
 from functad.compat.tensorflow.reductions import axes_of
 from functad.compat.tensorflow.tensors import as_tensor, enter_calls, operands, operation
 from functad.expressions.spec import shape_of
@@ -57,7 +57,7 @@ enter_calls(
             lambda x, full: tuple(np.linalg.qr(x, mode="complete" if full else "reduced")),
             lambda input, full_matrices=False, name=None: (as_tensor(input), full_matrices),
         ),
-        "tensordot linalg.tensordot": (np.tensordot, lambda a, b, axes, name=None: (*operands(a, b), plain(axes).tolist())),
+        "tensordot linalg.tensordot": (np.tensordot, lambda a, b, axes, name=None: (*operands(a, b), static(axes).tolist())),
     }
 )
 
@@ -79,7 +79,7 @@ def diag(diagonal: Any, name: str | None = None) -> Any:
 @operation("linalg.band_part")
 def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = None) -> Any:
     """Return matrices with zeros outside a band of diagonals, where -1 stands for all on that side."""
-    x, lower, upper = as_tensor(input), int(plain(num_lower)), int(plain(num_upper))
+    x, lower, upper = as_tensor(input), int(static(num_lower)), int(static(num_upper))
     below = np.subtract.outer(*map(np.arange, shape_of(x)[-2:]))
     inside = ((lower < 0) | (below <= lower)) & ((upper < 0) | (-below <= upper))
     return np.where(inside, x, np.zeros_like(x))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.compat.tensorflow.creation import plain, shape_from
+from functad.compat.tensorflow.creation import shape_from, static
 from functad.compat.tensorflow.dtypes import numpy_dtype
 from functad.compat.tensorflow.names import named
 from functad.compat.tensorflow.tensors import as_tensor, operation, tensor_of
@@ -40,7 +40,7 @@ def _uniform(rng: np.random.Generator, shape: Any, minval: Any, maxval: Any, dty
     if kind.kind in "iu":
         if maxval is None:
             raise ValueError(f"uniform random integers need maxval, at {here()}.")
-        return rng.integers(plain(minval), plain(maxval), shape_from(shape)).astype(kind)
+        return rng.integers(static(minval), static(maxval), shape_from(shape)).astype(kind)
     low, high = as_tensor(minval, kind), as_tensor(1 if maxval is None else maxval, kind)
     return low + (high - low) * rng.random(shape_from(shape)).astype(kind)
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import functad
-from functad.compat.tensorflow.creation import plain
+from functad.compat.tensorflow.creation import static
 from functad.compat.tensorflow.dtypes import numpy_dtype
 from functad.compat.tensorflow.names import named
 from functad.compat.tensorflow.tensors import as_tensor, operation, returning_tensors
@@ -32,7 +32,7 @@ def axes_of(axis: Any) -> Any:
     """Return the axes that were given, as an integer or a tuple."""
     if axis is None:
         return None
-    given = plain(axis)
+    given = static(axis)
     return int(given) if given.ndim == 0 else tuple(int(a) for a in given)
 
 
@@ -139,5 +139,5 @@ class TopKV2(NamedTuple):
 def top_k(input: Any, k: int = 1, sorted: bool = True, index_type: Any = np.int32, name: str | None = None) -> TopKV2:
     """Return the k largest elements of the last axis, the largest first, and their positions."""
     x = as_tensor(input)
-    places = plain(argsort(x, -1, "DESCENDING"))[..., :k]
+    places = static(argsort(x, -1, "DESCENDING"))[..., :k]
     return TopKV2(np.take_along_axis(x, places, -1), places.astype(numpy_dtype(index_type)))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.compat.tensorflow.creation import plain, shape_from
+from functad.compat.tensorflow.creation import shape_from, static
 from functad.compat.tensorflow.nests import flatten, map_structure, pack_sequence_as
 from functad.compat.tensorflow.tensors import as_tensor, operands, operation
 from functad.expressions.spec import dtype_of, shape_of
@@ -21,7 +21,7 @@ def _index(indices: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
     Raises:
         IndexError: a position is outside.
     """
-    places = plain(indices)
+    places = static(indices)
     if not ((places >= 0) & (places < np.array(shape[: places.shape[-1]], int))).all():
         raise IndexError(f"a position is outside of the shape {shape}, at {here()}.")
     return tuple(np.moveaxis(places, -1, 0))

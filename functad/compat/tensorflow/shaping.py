@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.compat.tensorflow.creation import places_of, plain, shape_from
+from functad.compat.tensorflow.creation import places_of, shape_from, static
 from functad.compat.tensorflow.dtypes import numpy_dtype
 from functad.compat.tensorflow.reductions import axes_of
 from functad.compat.tensorflow.tensors import as_tensor, enter_calls, operands, operation
@@ -23,9 +23,9 @@ def _listed(values: Any) -> list[Any]:
 enter_calls(
     {
         "broadcast_to": (np.broadcast_to, lambda input, shape, name=None: (as_tensor(input), shape_from(shape))),
-        "concat": (np.concatenate, lambda values, axis, name=None: (_listed(values), int(plain(axis)))),
-        "expand_dims": (np.expand_dims, lambda input, axis, name=None: (as_tensor(input), int(plain(axis)))),
-        "repeat": (np.repeat, lambda input, repeats, axis=None, name=None: (as_tensor(input), plain(repeats), axis)),
+        "concat": (np.concatenate, lambda values, axis, name=None: (_listed(values), int(static(axis)))),
+        "expand_dims": (np.expand_dims, lambda input, axis, name=None: (as_tensor(input), int(static(axis)))),
+        "repeat": (np.repeat, lambda input, repeats, axis=None, name=None: (as_tensor(input), static(repeats), axis)),
         "reshape": (np.reshape, lambda tensor, shape, name=None: (as_tensor(tensor), shape_from(shape))),
         "reverse": (np.flip, lambda tensor, axis, name=None: (as_tensor(tensor), axes_of(axis))),
         "roll": (np.roll, lambda input, shift, axis, name=None: (as_tensor(input), axes_of(shift), axes_of(axis))),
@@ -57,7 +57,7 @@ def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = 
     Raises:
         ValueError: the parts do not make up the whole.
     """
-    x, sizes, place = as_tensor(value), plain(num_or_size_splits), int(plain(axis))
+    x, sizes, place = as_tensor(value), static(num_or_size_splits), int(static(axis))
     if sizes.ndim == 0:
         return list(np.split(x, int(sizes), axis=place))
     whole = shape_of(x)[place]
@@ -70,7 +70,7 @@ def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = 
 @operation("pad")
 def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: Any = 0, name: str | None = None) -> Any:
     """Return a Tensor with margins: constant, or mirrored without (`REFLECT`) or with (`SYMMETRIC`) the edge."""
-    x, widths, kind = as_tensor(tensor), plain(paddings).tolist(), mode.lower()
+    x, widths, kind = as_tensor(tensor), static(paddings).tolist(), mode.lower()
     options: dict[str, Any] = {"constant_values": constant_values} if kind == "constant" else {"mode": kind}
     return np.pad(x, widths, **options)
 
@@ -110,7 +110,7 @@ def gather(
         IndexError: a position is outside, also a negative one.
     """
     x, places = as_tensor(params), places_of(indices)
-    along = batch_dims if axis is None else int(plain(axis))
+    along = batch_dims if axis is None else int(static(axis))
     along += len(shape_of(x)) if along < 0 else 0
     length = shape_of(x)[along]
     numbers = lowest(places)  # of all examples of a batch
@@ -129,7 +129,7 @@ def gather(
 @operation("gather_nd")
 def gather_nd(params: Any, indices: Any, batch_dims: int = 0, name: str | None = None) -> Any:
     """Return the elements, or parts, of a Tensor at positions given by the last axis of `indices`."""
-    x, places = as_tensor(params), plain(indices)
+    x, places = as_tensor(params), static(indices)
     grids: Sequence[Any] = np.ogrid[tuple([slice(n) for n in places.shape[:batch_dims]])] if batch_dims else ()
     extra = places.ndim - 1 - batch_dims
     batch = [grid.reshape(*grid.shape, *(1,) * extra) for grid in grids]
@@ -140,4 +140,4 @@ def gather_nd(params: Any, indices: Any, batch_dims: int = 0, name: str | None =
 def boolean_mask(tensor: Any, mask: Any, axis: int | None = None, name: str = "boolean_mask") -> Any:
     """Return the parts where a mask is true, along an axis or several from there on."""
     x = as_tensor(tensor)
-    return x[(slice(None),) * (axis or 0) + (plain(mask).astype(bool),)]
+    return x[(slice(None),) * (axis or 0) + (static(mask).astype(bool),)]

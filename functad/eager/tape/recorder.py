@@ -42,7 +42,7 @@ from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
 from functad.tracing.traces.idle import IDLE, idle, process_constants
 from functad.tracing.views import clone
 from functad.tracing.writing import recorded_now
-from functad.transforms.calling.arguments import plain
+from functad.transforms.calling.arguments import value_of
 
 _active = ACTIVE.get
 _watching = Lock()
@@ -412,7 +412,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None) -> Tensor:
         >>> (x * 2).numpy()
         array([2., 4.])
     """
-    own: Any = plain(value)
+    own: Any = value_of(value)
     refuse_foreign_rules(own, "constant()")
     if isinstance(own, Tensor):
         out: Any = own.astype(dtype) if dtype is not None else own

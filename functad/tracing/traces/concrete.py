@@ -79,8 +79,8 @@ class ConcreteRecorder(Recorder):
         """The usual case, one array and one result: what `process` does otherwise, in 60 % of the time."""
         primitive, value = plan.primitive, x.value
         kind = type(value)
-        plain = kind is _ndarray or not issubclass(kind, Recorded)
-        out = primitive.compute(value, **params) if plain else record(primitive, (value,), params)
+        untraced = kind is _ndarray or not issubclass(kind, Recorded)
+        out = primitive.compute(value, **params) if untraced else record(primitive, (value,), params)
         if out is NotImplemented:
             return out
         own = value.dtype if kind is _ndarray else dtype_of(value)

@@ -102,7 +102,7 @@ def _enter_tree(
             value = given if recorder.lasting else held_input(given, recorder)
             tensors.append(new_input(Tensor, recorder, value))
             continue
-        leaf = plain(given)
+        leaf = value_of(given)
         reason = undifferentiable(leaf, holomorphic)
         if reason == _INTEGER and allow_int:
             inputs.skipped.add(len(inputs.primals))
@@ -205,13 +205,15 @@ def _settled(out: Any) -> Any:
         return out
     if isinstance(out, Tensor):
         out.renew()
-        return plain(out)
+        return value_of(out)
     leaves, structure = flatten(out)
-    settled = [leaf if type(leaf) in PLAIN else _settled(leaf) if isinstance(leaf, Tensor) else plain(leaf) for leaf in leaves]
+    settled = [
+        leaf if type(leaf) in PLAIN else _settled(leaf) if isinstance(leaf, Tensor) else value_of(leaf) for leaf in leaves
+    ]
     return out if all(a is b for a, b in zip(leaves, settled, strict=True)) else structure.unflatten(settled)
 
 
-def plain(leaf: Any) -> Any:
+def value_of(leaf: Any) -> Any:
     """Return the value of an argument or result: Variables are read, Tensors of tapes that do not record are unwrapped."""
     if type(leaf) in PLAIN:
         return leaf

@@ -290,8 +290,8 @@ def pull_write(equation: Any, index: int, g: Any, cotangents: list[Any], owned: 
     plan, _, (path, where, shapes), specs = equation
     adds = plan.primitive is ADD_TO
     number = shape_of(g) == ()
-    plain = resolve(g)  # a seed may be a constant Tensor, into which nothing can be written
-    buffer = plain if number or (plain is g and owned[index]) else plain.copy()
+    known = resolve(g)  # a seed may be a constant Tensor, into which nothing can be written
+    buffer = known if number or (known is g and owned[index]) else known.copy()
     view = buffer if number else part(buffer, path)
     copied = path and not isinstance(buffer, Recorded) and not np.may_share_memory(view, buffer)
     if number or copied:  # the layout of this buffer has no such view
