@@ -167,17 +167,14 @@ class _Call:
 
         The rule reads Variables as they were in the call, whatever was assigned since, or what functional_call gave them.
         """
-        with standing_in(zip(self.variables, arrays[len(self.places) :], strict=True)):
-            return self._cotangents(g, arrays)
-
-    def _cotangents(self, g: Any, arrays: Sequence[Any]) -> list[Any]:
         known, count = self.known, len(self.places)
         own = arrays[:count]
-        if known is not None and len(known[0]) == count and all(a is b for a, b in zip(known[0], own, strict=True)):
-            grad_fn = known[1][1]
-        else:
-            grad_fn = self._call([a if isinstance(a, Recorded) else idle(Tensor, np.copy(a)[()]) for a in own])[1]
-        return self._pulled(grad_fn, g, arrays)
+        with standing_in(zip(self.variables, arrays[count:], strict=True)):
+            if known is not None and len(known[0]) == count and all(a is b for a, b in zip(known[0], own, strict=True)):
+                grad_fn = known[1][1]
+            else:
+                grad_fn = self._call([a if isinstance(a, Recorded) else idle(Tensor, np.copy(a)[()]) for a in own])[1]
+            return self._pulled(grad_fn, g, arrays)
 
     def _batch(self, primitive: Any, size: int, values: Sequence[Any], batched: Sequence[bool], params: Any) -> Any:
         """Return the results for all examples of a batch, by a call whose rule is that of all of them."""

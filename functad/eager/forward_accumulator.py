@@ -74,7 +74,9 @@ class ForwardAccumulator:
                 if t is not None and not isinstance(primal, Variable):
                     tensor = read(primal)
                     watch_given(tensor, self._recorder)
-                    self._inputs[tensor_slot(self._recorder, tensor)] = t
+                    slot = self._recorder.slot_of(tensor)
+                    assert slot is not None
+                    self._inputs[slot] = t
         except BaseException:  # an interrupt
             self._stop()
             raise
@@ -161,13 +163,6 @@ def _push_from(equations: list[Any], pushed: list[Any], inputs: dict[int, Any], 
         push_forward(equations[:slot], pushed, (), observer=observer)
         pushed.append(inputs[slot])
     push_forward(equations, pushed, range(len(equations)), observer=observer)
-
-
-def tensor_slot(recorder: AccumulatorRecorder, tensor: Any) -> int:
-    """Return the slot of a Tensor that is in the list of a recorder."""
-    slot = recorder.slot_of(tensor)
-    assert slot is not None
-    return slot
 
 
 def _tangent(t: Any, primal: Any, path: str) -> Any:

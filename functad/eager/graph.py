@@ -16,7 +16,7 @@ from functad.eager.tape.recorder import EagerRecorder, shared_recorder, watch_te
 from functad.eager.tape.request import UnconnectedGradients
 from functad.eager.tape.tape import GradientTape
 from functad.errors import SourceError, TapeError
-from functad.expressions.spec import dtype_of, shape_of
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here
 from functad.settings import setting
 from functad.tracing.traces.base import ONLOOKER, Recorded
@@ -225,7 +225,7 @@ def hessians(
             result.append(scope.jacobian(g, x, UnconnectedGradients.ZERO))
         else:
             shape = (*shape_of(x), *shape_of(x))
-            result.append(requests.finished(None, requests.Like(shape, dtype_of(x)), True))
+            result.append(requests.finished(None, ArraySpec(shape, dtype_of(x)), True))
     return result
 
 

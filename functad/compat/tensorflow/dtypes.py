@@ -29,59 +29,23 @@ class DType:
         self.dtype: np.dtype[Any] = np.dtype(dtype)
 
     @property
-    def name(self) -> str:
-        """The name, as of `numpy.dtype`."""
-        return self.dtype.name
-
-    @property
-    def as_numpy_dtype(self) -> type:
-        """NumPy's scalar type."""
-        return self.dtype.type
-
-    @property
-    def base_dtype(self) -> DType:
-        """The type itself: there are no references."""
-        return self
-
-    @property
-    def is_floating(self) -> bool:
-        """Whether the elements are real floating-point numbers."""
-        return self.dtype.kind == "f"
-
-    @property
-    def is_integer(self) -> bool:
-        """Whether the elements are integers."""
-        return self.dtype.kind in "iu"
-
-    @property
-    def is_complex(self) -> bool:
-        """Whether the elements are complex numbers."""
-        return self.dtype.kind == "c"
-
-    @property
-    def is_bool(self) -> bool:
-        """Whether the elements are truth values."""
-        return self.dtype.kind == "b"
-
-    @property
     def real_dtype(self) -> DType:
         """The type of real parts."""
         return DType(np.zeros((), self.dtype).real.dtype)
 
-    @property
-    def size(self) -> int:
-        """Bytes of an element."""
-        return self.dtype.itemsize
+    def _limits(self) -> Any:
+        return (np.finfo if self.dtype.kind in "fc" else np.iinfo)(self.dtype)
 
-    @property
-    def min(self) -> Any:
-        """The lowest finite number."""
-        return (np.finfo(self.dtype) if self.dtype.kind in "fc" else np.iinfo(self.dtype)).min
-
-    @property
-    def max(self) -> Any:
-        """The highest finite number."""
-        return (np.finfo(self.dtype) if self.dtype.kind in "fc" else np.iinfo(self.dtype)).max
+    min = property(lambda self: self._limits().min, doc="The lowest finite number.")
+    max = property(lambda self: self._limits().max, doc="The highest finite number.")
+    is_floating = property(lambda self: self.dtype.kind == "f", doc="Whether the elements are real floating-point numbers.")
+    is_integer = property(lambda self: self.dtype.kind in "iu", doc="Whether the elements are integers.")
+    is_complex = property(lambda self: self.dtype.kind == "c", doc="Whether the elements are complex numbers.")
+    is_bool = property(lambda self: self.dtype.kind == "b", doc="Whether the elements are truth values.")
+    size = property(lambda self: self.dtype.itemsize, doc="Bytes of an element.")
+    name = property(lambda self: self.dtype.name, doc="The name, as of `numpy.dtype`.")
+    as_numpy_dtype = property(lambda self: self.dtype.type, doc="NumPy's scalar type.")
+    base_dtype = property(lambda self: self, doc="The type itself: there are no references.")
 
     def __eq__(self, other: object) -> bool:
         try:
@@ -148,10 +112,7 @@ class TensorShape(tuple[int, ...]):
 
     ndims = rank
 
-    @property
-    def dims(self) -> list[int]:
-        """The lengths as a list."""
-        return list(self)
+    dims = property(as_list)
 
     def num_elements(self) -> int:
         """Return the number of elements."""

@@ -12,7 +12,7 @@ from functad.compat.tensorflow.creation import places_of
 from functad.compat.tensorflow.names import TABLE, enter, named
 from functad.compat.tensorflow.reductions import log_sum_exp
 from functad.compat.tensorflow.shaping import gather
-from functad.compat.tensorflow.tensors import as_tensor, cast, operands, operation, returning_tensors
+from functad.compat.tensorflow.tensors import as_tensor, cast, enter_calls, operands, operation, returning_tensors
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import here
 
@@ -46,26 +46,6 @@ def gelu(features: Any, approximate: bool = False, name: str | None = None) -> A
     return part_of_functad("nn").gelu(as_tensor(features), approximate=approximate)
 
 
-@operation("nn.leaky_relu keras.activations.leaky_relu")
-def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Any:
-    """Return positive elements, and `alpha` times negative ones."""
-    x = as_tensor(features)
-    return np.where(x > 0, x, x * alpha)
-
-
-@operation("nn.silu nn.swish keras.activations.silu keras.activations.swish")
-def silu(features: Any, beta: float = 1.0) -> Any:
-    """Return `x sigmoid(beta x)`."""
-    x = as_tensor(features)
-    return x * part_of_functad("nn").sigmoid(x * beta)
-
-
-@operation("keras.activations.linear")
-def linear(x: Any) -> Any:
-    """Return the value as it is."""
-    return as_tensor(x)
-
-
 @named("keras.activations.get")
 def activation(identifier: Any) -> Callable[[Any], Any]:
     """Return the activation of a name, or the function given; the identity for `None`.
@@ -74,7 +54,7 @@ def activation(identifier: Any) -> Callable[[Any], Any]:
         ValueError: there is none of that name.
     """
     if identifier is None:
-        return linear
+        return TABLE["keras.activations.linear"]  # type: ignore[no-any-return]
     if callable(identifier):
         return identifier  # type: ignore[no-any-return]
     found = TABLE.get(f"keras.activations.{identifier}")
@@ -104,18 +84,6 @@ def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, na
     return np.logaddexp(0, x) - x * p
 
 
-@operation("nn.l2_loss")
-def l2_loss(t: Any, name: str | None = None) -> Any:
-    """Return half the sum of squares."""
-    return np.sum(np.square(as_tensor(t))) / 2
-
-
-@operation("nn.embedding_lookup")
-def embedding_lookup(params: Any, ids: Any, max_norm: float | None = None, name: str | None = None) -> Any:
-    """Return the rows of a table."""
-    return gather(params, ids)
-
-
 # Losses of Keras: a mean over the last axis, and the classes over all examples
 
 
@@ -123,18 +91,34 @@ def _mean_last(x: Any) -> Any:
     return np.mean(x, axis=-1)
 
 
-@operation("keras.losses.mean_squared_error keras.losses.mse keras.losses.MSE")
-def mean_squared_error(y_true: Any, y_pred: Any) -> Any:
-    """Return the mean of squared differences along the last axis."""
+def _difference(y_true: Any, y_pred: Any) -> tuple[Any]:
     prediction, truth = operands(y_pred, y_true)
-    return _mean_last(np.square(prediction - cast(truth, dtype_of(prediction))))
+    return (prediction - cast(truth, dtype_of(prediction)),)
 
 
-@operation("keras.losses.mean_absolute_error keras.losses.mae keras.losses.MAE")
-def mean_absolute_error(y_true: Any, y_pred: Any) -> Any:
-    """Return the mean of absolute differences along the last axis."""
-    prediction, truth = operands(y_pred, y_true)
-    return _mean_last(np.abs(prediction - cast(truth, dtype_of(prediction))))
+enter_calls(
+    {
+        "keras.activations.linear": (as_tensor, lambda x: (x,)),
+        "keras.losses.mean_squared_error keras.losses.mse keras.losses.MSE losses.mean_squared_error losses.mse": (
+            lambda d: _mean_last(np.square(d)),
+            lambda y_true, y_pred: _difference(y_true, y_pred),
+        ),
+        "keras.losses.mean_absolute_error keras.losses.mae keras.losses.MAE": (
+            lambda d: _mean_last(np.abs(d)),
+            lambda y_true, y_pred: _difference(y_true, y_pred),
+        ),
+        "nn.embedding_lookup": (gather, lambda params, ids, max_norm=None, name=None: (params, ids)),
+        "nn.l2_loss": (lambda x: np.sum(np.square(x)) / 2, lambda t, name=None: (as_tensor(t),)),
+        "nn.leaky_relu keras.activations.leaky_relu": (
+            lambda x, alpha: np.where(x > 0, x, x * alpha),
+            lambda features, alpha=0.2, name=None: (as_tensor(features), alpha),
+        ),
+        "nn.silu nn.swish keras.activations.silu keras.activations.swish": (
+            lambda x, beta: x * part_of_functad("nn").sigmoid(x * beta),
+            lambda features, beta=1.0: (as_tensor(features), beta),
+        ),
+    }
+)
 
 
 @operation("keras.losses.sparse_categorical_crossentropy")
@@ -208,12 +192,11 @@ class _FromLogits(Loss):
 
 
 for _name, _base, _function in (
-    ("MeanSquaredError", Loss, mean_squared_error),
-    ("MeanAbsoluteError", Loss, mean_absolute_error),
+    ("MeanSquaredError", Loss, TABLE["keras.losses.mean_squared_error"]),
+    ("MeanAbsoluteError", Loss, TABLE["keras.losses.mean_absolute_error"]),
     ("SparseCategoricalCrossentropy", _FromLogits, sparse_categorical_crossentropy),
     ("CategoricalCrossentropy", _FromLogits, categorical_crossentropy),
     ("BinaryCrossentropy", _FromLogits, binary_crossentropy),
 ):
     _doc = f"`{_function.__name__}`, as an object with a reduction."
     enter(f"keras.losses.{_name} losses.{_name}", type(_name, (_base,), {"function": staticmethod(_function), "__doc__": _doc}))
-enter("losses.mean_squared_error losses.mse", mean_squared_error)

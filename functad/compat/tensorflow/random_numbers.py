@@ -30,9 +30,13 @@ def set_seed(seed: int) -> None:
     _State.generator = np.random.default_rng(seed)
 
 
-def _normal(rng: np.random.Generator, shape: Any, mean: Any, stddev: Any, dtype: Any) -> Any:
+def _scaled(z: Any, mean: Any, stddev: Any, dtype: Any) -> Any:
     kind = numpy_dtype(dtype)
-    return rng.standard_normal(shape_from(shape)).astype(kind) * as_tensor(stddev, kind) + as_tensor(mean, kind)
+    return z.astype(kind) * as_tensor(stddev, kind) + as_tensor(mean, kind)
+
+
+def _normal(rng: np.random.Generator, shape: Any, mean: Any, stddev: Any, dtype: Any) -> Any:
+    return _scaled(rng.standard_normal(shape_from(shape)), mean, stddev, dtype)
 
 
 def _uniform(rng: np.random.Generator, shape: Any, minval: Any, maxval: Any, dtype: Any) -> Any:
@@ -66,11 +70,11 @@ def truncated_normal(
     shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = np.float32, seed: int | None = None, name: str | None = None
 ) -> Any:
     """Return normally distributed numbers, drawn again where they are more than two standard deviations off."""
-    rng, kind = generator_for(seed), numpy_dtype(dtype)
+    rng = generator_for(seed)
     z = rng.standard_normal(shape_from(shape))
     while np.any(far := np.abs(z) > 2):
         z = np.where(far, rng.standard_normal(z.shape), z)
-    return z.astype(kind) * as_tensor(stddev, kind) + as_tensor(mean, kind)
+    return _scaled(z, mean, stddev, dtype)
 
 
 @operation("random.shuffle")

@@ -9,7 +9,7 @@ import numpy as np
 
 from functad.compat.tensorflow.creation import shape_from, static
 from functad.compat.tensorflow.nests import flatten, map_structure, pack_sequence_as
-from functad.compat.tensorflow.tensors import as_tensor, operands, operation
+from functad.compat.tensorflow.tensors import as_tensor, enter_calls, operands, operation
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import here
 from functad.primitives.indexing.write import add, write
@@ -34,25 +34,22 @@ def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) 
     return add(np.zeros(whole, dtype_of(u)), u, path=(), index=_index(indices, whole))
 
 
-@operation("tensor_scatter_nd_add")
-def tensor_scatter_nd_add(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Any:
-    """Return a Tensor with parts added at some positions."""
-    x, u = operands(tensor, updates)
-    return add(x, u, path=(), index=_index(indices, shape_of(x)))
+def _changed(change: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that adds updates at positions, subtracts them, or replaces what is there: by the last ones."""
+
+    def scatter(tensor: Any, indices: Any, updates: Any) -> Any:
+        x, u = operands(tensor, updates)
+        return change(x, u, path=(), index=_index(indices, shape_of(x)))
+
+    return scatter
 
 
-@operation("tensor_scatter_nd_sub")
-def tensor_scatter_nd_sub(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Any:
-    """Return a Tensor with parts subtracted at some positions."""
-    x, u = operands(tensor, updates)
-    return add(x, -u, path=(), index=_index(indices, shape_of(x)))
-
-
-@operation("tensor_scatter_nd_update")
-def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Any:
-    """Return a Tensor with other parts at some positions; of those for one position, the last."""
-    x, u = operands(tensor, updates)
-    return write(x, u, path=(), index=_index(indices, shape_of(x)))
+enter_calls(
+    {
+        f"tensor_scatter_nd_{name}": (_changed(change), lambda tensor, indices, updates, name=None: (tensor, indices, updates))
+        for name, change in {"add": add, "sub": lambda x, u, **where: add(x, -u, **where), "update": write}.items()
+    }
+)
 
 
 @operation("map_fn vectorized_map")

@@ -112,8 +112,8 @@ def _call(function: Callable[..., Any], arguments: Callable[..., Iterable[Any]],
         return tensors_of(function(*arguments(*args, **kwargs)))
 
     functools.update_wrapper(call, arguments)
-    own, module = function.__name__, getattr(function, "__module__", "numpy").replace("numpy", "np")
-    by = "" if own == "<lambda>" else f", by `{module}.{own}`"
+    own, module = getattr(function, "__name__", ""), getattr(function, "__module__", "numpy")
+    by = f", by `{module.replace('numpy', 'np')}.{own}`" if module.startswith("numpy") else ""
     call.__doc__ = f"TensorFlow's `tf.{name}`{by}."
     call.__name__ = call.__qualname__ = arguments.__qualname__ = name.rpartition(".")[2]  # for messages about arguments
     return call
@@ -191,12 +191,6 @@ def _taken(value: Any, dtype: Any) -> Any:
     return dtype if np.can_cast(own, dtype, "same_kind") else None
 
 
-@operation("convert_to_tensor")
-def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, name: str | None = None) -> Any:
-    """Return a value as a Tensor; a Tensor stays the object that it is."""
-    return as_tensor(value, dtype)
-
-
 @operation("constant")
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const") -> Any:
     """Return a value as a Tensor, of a shape to which one number is repeated."""
@@ -215,10 +209,12 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
     return x if dtype_of(x) == wanted else x.astype(wanted)
 
 
-@operation("identity")
-def identity(input: Any, name: str | None = None) -> Any:
-    """Return a Tensor of the same value that is another object."""
-    return COPY(as_tensor(input))
+enter_calls(
+    {
+        "convert_to_tensor": (as_tensor, lambda value, dtype=None, dtype_hint=None, name=None: (value, dtype)),
+        "identity": (COPY, lambda input, name=None: (as_tensor(input),)),
+    }
+)
 
 
 @named("is_tensor")

@@ -29,12 +29,15 @@ def explain_missing(tape: TapeSlice, targets: Sequence[Any], source: Any) -> str
         return f"the target is {dtype_of(whole[0])}: a cast to integers or a comparison has cut the path."
     places = [slot for target in targets for slot in tape.slots_of(read(target))]
     if not places:
-        return _made_outside(tape, own)
+        return (
+            "the target was not made by anything that the tape recorded: it was computed outside the `with` block, before the "
+            "source was watched, or from constants." + _cuts(tape, tape.depend_on(set(own)))
+        )
     if min(own) > max(places):
         return "the source was watched, or made, after the target: watch it before it is used."
     used = tape.depend_on(set(own))
     if used & set(places):
-        if tape.depend_on(set(own), past=_may_cut) & set(places):
+        if tape.depend_on(set(own), past=lambda primitive: getattr(primitive, "may_cut", False)) & set(places):
             return "the tape does record a path, so there is a gradient." + _late(tape, source, own)
         return (
             "the tape does record a path, but only by functions of custom_gradient: what the gradient function of one returns "
@@ -43,11 +46,6 @@ def explain_missing(tape: TapeSlice, targets: Sequence[Any], source: Any) -> str
     if len(used) == len(own):
         return "nothing that the tape records uses the source." + _cuts(tape, used) + _late(tape, source, own)
     return "the source is used, but not in what leads to the target." + _cuts(tape, used) + _late(tape, source, own)
-
-
-def _may_cut(primitive: Any) -> bool:
-    """Say whether a primitive is a call of a function with a gradient function of the user's, which may return `None`."""
-    return bool(getattr(primitive, "may_cut", False))
 
 
 def _not_followed(tape: TapeSlice, source: Any) -> str:
@@ -69,14 +67,6 @@ def _not_followed(tape: TapeSlice, source: Any) -> str:
     return (
         "the Tensor was never watched, and was not made from anything that is: tape.watch(x) inside the `with` block, before "
         "x is used, or use functad.grad, which needs no watching."
-    )
-
-
-def _made_outside(tape: TapeSlice, own: Sequence[int]) -> str:
-    used = tape.depend_on(set(own))
-    return (
-        "the target was not made by anything that the tape recorded: it was computed outside the `with` block, before the "
-        "source was watched, or from constants." + _cuts(tape, used)
     )
 
 

@@ -9,32 +9,22 @@ from functad.places import here, name_of
 from functad.tracing.traces.base import Recorded, Recorder, resolve
 
 
-def _within(value: Any, recorder: Recorder) -> Recorder | None:
-    """Return the trace of the function that a Tensor belongs to, if that function runs under a transform that a tape looks at.
-
-    It is newer than the list of the tape, which sees what the transform does and not what the function does.
-    """
-    value = resolve(value)
-    while isinstance(value, Recorded) and value.recorder.serial > recorder.serial:
-        if not (value.recorder.closed or value.recorder.reassigns):
-            return value.recorder
-        value = resolve(value.value)
-    return None
-
-
 def refuse_within(value: Any, recorder: Recorder, call: str) -> None:
-    """Refuse a Tensor of a function under a transform that began after a tape did.
+    """Refuse a Tensor of a function under a transform that began after a tape did, which sees what the transform does.
 
     Raises:
         SourceError: it is one.
     """
-    inner = _within(value, recorder)
-    if inner is not None:
-        raise SourceError(
-            f"{call} of a Tensor of {inner.transform} of {name_of(inner.function)}, at {here()}: the function runs inside "
-            f"{recorder.transform}, which sees what {inner.transform} gives and not what the function does. Open a tape or "
-            f"graph within the function for that."
-        )
+    value = resolve(value)
+    while isinstance(value, Recorded) and value.recorder.serial > recorder.serial:
+        inner = value.recorder
+        if not (inner.closed or inner.reassigns):
+            raise SourceError(
+                f"{call} of a Tensor of {inner.transform} of {name_of(inner.function)}, at {here()}: the function runs inside "
+                f"{recorder.transform}, which sees what {inner.transform} gives and not what the function does. Open a tape or "
+                f"graph within the function for that."
+            )
+        value = resolve(value.value)
 
 
 def has_value(tensor: Recorded, recorder: Recorder) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.eager.tape.request import Like, checked_conj, finished, gradients_of, leaves_of, zero_wanted
+from functad.eager.tape.request import checked_conj, finished, gradients_of, leaves_of, zero_wanted
 from functad.eager.tape.slice import TapeSlice
 from functad.errors import AbstractValueError, LoopWarning, SourceError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
@@ -269,11 +269,11 @@ def _not_zero(found: Any, ndim: int) -> Any:
 
 
 def _zeros(shape: tuple[int, ...], source: Any) -> Any:
-    return finished(None, Like(shape, dtype_of(source)), True)
+    return finished(None, ArraySpec(shape, dtype_of(source)), True)
 
 
 def _shaped(found: Any, shape: tuple[int, ...], source: Any, zero: bool) -> Any:
     """Return all rows as a Tensor of the shape of the Jacobian and the dtype of the source."""
     if found is not None and shape_of(found) != shape:
         found = found.reshape(shape)
-    return finished(found, Like(shape, dtype_of(source)), zero)
+    return finished(found, ArraySpec(shape, dtype_of(source)), zero)

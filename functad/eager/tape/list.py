@@ -53,9 +53,9 @@ def expressions(tape: TapeSlice, target: Any, sources: Any) -> Expressions:
         )
     if recorder is None:
         raise TapeError(f"expressions() at {here()}: {tape._absent()}.")
-    requests.sources_of(target, "target")
+    requests.leaves_of(target, "target")
     targets, given = flatten(target)
-    requests.sources_of(sources, "sources")
+    requests.leaves_of(sources, "sources")
     arguments = tuple(sources) if type(sources) in (list, tuple) else (sources,)
     inputs, taken = flatten((arguments, {}))
     with recorder.without_pruning():

@@ -14,7 +14,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable, Sequence
 from time import perf_counter, thread_time
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -31,25 +31,6 @@ MANY = 1 << 17
 """When so many records more than twice those that were kept are there, it is done in any case: more would take longer."""
 
 
-class PrunedRecorder(Protocol):
-    """A recorder of tapes, as far as it knows of slots: see `functad.eager.tape.recorder`."""
-
-    equations: list[Any]
-    aliases: dict[int, Any]
-    moved: dict[int, Any]
-    left: dict[int, Any]
-    listed: Any
-    members: Any
-    debugs: bool
-    limit: float
-
-    def inherit(self, slot: int, where: Any) -> None:
-        """Remember for a slot where what was made of it left the trace."""
-
-    def renumber(self, places: dict[int, int]) -> None:
-        """Take note of the new numbers of slots."""
-
-
 class Schedule:
     """When a recorder is looked through again.
 
@@ -64,7 +45,7 @@ class Schedule:
         self.time = perf_counter() + SHARE * 0.0015
         self.length = MANY
 
-    def prune(self, recorder: PrunedRecorder) -> None:
+    def prune(self, recorder: Any) -> None:
         """Drop what nobody can ask for, if it is time; let the recorder come again after some records."""
         now, before = perf_counter(), len(recorder.equations)
         # Frozen objects are hidden from the collector's functions. With a watch everything is to be kept.
@@ -77,7 +58,7 @@ class Schedule:
         recorder.limit = len(recorder.equations) + STEP
 
 
-def _prune(recorder: PrunedRecorder) -> None:
+def _prune(recorder: Any) -> None:
     """Drop the records that no living Tensor needs, and move the others up."""
     for known in (recorder.aliases, recorder.moved):
         for key in [key for key, (weak, _) in known.items() if weak() is None]:
@@ -101,7 +82,7 @@ def _prune(recorder: PrunedRecorder) -> None:
     del dropped  # what their rules hold may run the user's code when it dies: only now that all is in order
 
 
-def _needed(marks: bytearray, recorder: PrunedRecorder) -> bytearray:
+def _needed(marks: bytearray, recorder: Any) -> bytearray:
     """Mark, beside marked slots, those that they depend on, and all results of one operation if one is marked.
 
     Where a value of a record that is dropped left the tape is remembered for what it was made of.

@@ -302,13 +302,6 @@ class EagerRecorder(ReverseRecorder):
             tensor = entry[1] if entry is not None and entry[0]() is tensor else tensor.value
         return None
 
-    def tensor_at(self, slot: int, value: Any) -> Any:
-        """Return a Tensor for a value that stands in the list."""
-        tensor = Tensor()
-        tensor.value, tensor.recorder, tensor.slot = value, self, slot
-        tensor.code, tensor.instruction = None, 0
-        return tensor
-
 
 class AccumulatorRecorder(ForwardRecorder, EagerRecorder):
     """The list that a forward accumulator writes into; it is pushed through once, and short."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Sequence
 from enum import Enum
 from typing import Any
@@ -14,7 +16,7 @@ from functad.eager.tape.explain import explain_missing
 from functad.eager.tape.inner_traces import refuse_within
 from functad.eager.tape.slice import TapeSlice
 from functad.errors import InputError, NoPathError, SourceError, StructureError
-from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
+from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, shape_of
 from functad.places import here
 from functad.primitives.arranging.broadcast import BROADCAST_TO
 from functad.tracing.tensor import Tensor
@@ -45,8 +47,8 @@ _RESULTS = ("target", "ys", "the argument of jvp")
 """What derivatives are asked of; what a comparison or a cast to integers gave may be among it."""
 
 
-def sources_of(tree: Any, what: str, *, plain: bool = False) -> list[tuple[Any, str]]:
-    """Return the Tensors and Variables in a nested structure, each with the expression that reads it.
+def leaves_of(tree: Any, what: str, *, plain: bool = False) -> tuple[list[tuple[Any, str]], Structure]:
+    """Return the Tensors and Variables in a nested structure, each with the expression that reads it, and the structure.
 
     Args:
         tree: the structure.
@@ -56,11 +58,6 @@ def sources_of(tree: Any, what: str, *, plain: bool = False) -> list[tuple[Any, 
     Raises:
         TypeError: something else is in it.
     """
-    return leaves_of(tree, what, plain=plain)[0]
-
-
-def leaves_of(tree: Any, what: str, *, plain: bool = False) -> tuple[list[tuple[Any, str]], Structure]:
-    """Return the leaves, as `sources_of` does, and the structure."""
     if isinstance(tree, Recorded):
         return [(tree, what)], LEAF
     if tree is None:
@@ -250,50 +247,29 @@ def gradients_of(
     Inside, they are those of `functad.vjp`, the product of seed and derivative. With `conj`, seeds and results are
     TensorFlow's: the conjugates of these. With `sparse`, those of inputs of which only rows were read are `RowSlices`.
     """
-    assert tape.recorder is not None
-    with tape.recorder.without_pruning():
-        return _gradients_of(tape, targets, seeds, sources, cuts, last=last, conj=conj, sparse=sparse)
-
-
-def _gradients_of(
-    tape: TapeSlice,
-    targets: Sequence[tuple[Any, str]],
-    seeds: Sequence[Any],
-    sources: Sequence[Any],
-    cuts: Sequence[Any],
-    *,
-    last: bool,
-    conj: bool,
-    sparse: bool = False,
-) -> list[Any]:
-    assert tape.recorder is not None
-    by_slot: dict[int, Any] = {}
-    direct: list[Any] = [None] * len(sources)
-    for (target, _), seed in zip(targets, seeds, strict=True):
-        refuse_within(read(target), tape.recorder, "a gradient")
-        slots = tape.slots_of(read(target))
-        if slots and dtype_of(target).kind in "fc":
-            seed = conjugated(seed) if conj else seed
-            by_slot[slots[-1]] = seed if slots[-1] not in by_slot else by_slot[slots[-1]] + seed
-        else:
-            for i, source in enumerate(sources):
-                if source is target:
-                    direct[i] = seed if direct[i] is None else direct[i] + seed
-    places = [tape.slots_of(source) for source in sources]
-    cut = {slot for tensor in cuts for slot in tape.slots_of(tensor)}
-    found = tape.pull(by_slot, {slot for slots in places for slot in slots}, cut, last=last, sparse=sparse)
-    result = []
-    for slots, own in zip(places, direct, strict=True):
-        parts = [conjugated(found[slot]) if conj else found[slot] for slot in slots if slot in found]
-        result.append(_total([*parts, *([] if own is None else [own])]))
-    return result
-
-
-def _total(parts: list[Any]) -> Any:
-    total = None
-    for part in parts:
-        total = part if total is None else total + part
-    return total
+    recorder = tape.recorder
+    assert recorder is not None
+    with recorder.without_pruning():
+        by_slot: dict[int, Any] = {}
+        direct: list[list[Any]] = [[] for _ in sources]
+        for (target, _), seed in zip(targets, seeds, strict=True):
+            refuse_within(read(target), recorder, "a gradient")
+            slots = tape.slots_of(read(target))
+            if slots and dtype_of(target).kind in "fc":
+                seed = conjugated(seed) if conj else seed
+                by_slot[slots[-1]] = seed if slots[-1] not in by_slot else by_slot[slots[-1]] + seed
+            else:
+                for own, source in zip(direct, sources, strict=True):
+                    if source is target:
+                        own.append(seed)
+        places = [tape.slots_of(source) for source in sources]
+        cut = {slot for tensor in cuts for slot in tape.slots_of(tensor)}
+        found = tape.pull(by_slot, {slot for slots in places for slot in slots}, cut, last=last, sparse=sparse)
+        result = []
+        for slots, own in zip(places, direct, strict=True):
+            parts = [conjugated(found[slot]) if conj else found[slot] for slot in slots if slot in found] + own
+            result.append(functools.reduce(operator.add, parts) if parts else None)
+        return result
 
 
 def conjugated(g: Any) -> Any:
@@ -305,7 +281,7 @@ def finished(g: Any, source: Any, zero: bool) -> Any:
     """Return a gradient as a Tensor of the dtype of its source; `None`, or zeros, if there is none."""
     shape, dtype = shape_of(source), dtype_of(source)
     if isinstance(g, RowSlices):
-        return g.with_values(finished(g.values, Like(shape_of(g.values), dtype), False))
+        return g.with_values(finished(g.values, ArraySpec(shape_of(g.values), dtype), False))
     if g is None:
         return idle(Tensor, np.zeros(shape, dtype)[()]) if zero else None
     if dtype_of(g) != dtype:
@@ -316,11 +292,3 @@ def finished(g: Any, source: Any, zero: bool) -> Any:
     if isinstance(g, Recorded):
         return g
     return idle(Tensor, g.copy()[()] if type(g) is np.ndarray and (g.base is not None or not g.flags.writeable) else g)
-
-
-class Like:
-    """Shape and dtype that a result is to have."""
-
-    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
-        self.shape = shape
-        self.dtype = dtype

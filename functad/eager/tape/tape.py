@@ -14,7 +14,7 @@ from functad.eager.tape import request as requests
 from functad.eager.tape.explain import explain_missing
 from functad.eager.tape.jacobian import BatchJacobianRequest, JacobianRequest
 from functad.eager.tape.list import expressions
-from functad.eager.tape.recorder import EagerRecorder, shared_recorder, watch_given
+from functad.eager.tape.recorder import shared_recorder, watch_given
 from functad.eager.tape.request import UnconnectedGradients
 from functad.eager.tape.slice import TapeSlice
 from functad.errors import InputError, SourceError, TapeError, TapeStateError
@@ -60,7 +60,7 @@ class GradientTape(TapeSlice):
             raise TapeStateError(f"the tape is recording already, at {here()}: open another GradientTape inside it.")
         if self._spent or self._recorder is None:
             self._clear()
-            self._recorder, self._spent = self._new_recorder(), False
+            self._recorder, self._spent = shared_recorder("a GradientTape"), False
         self._start()
         return self
 
@@ -70,9 +70,6 @@ class GradientTape(TapeSlice):
             self._stop()
         finally:
             self._stop()  # once more, if an interrupt has come between
-
-    def _new_recorder(self) -> EagerRecorder:
-        return shared_recorder("a GradientTape")
 
     def __del__(self) -> None:
         if getattr(self, "_recorder", None) is not None:
@@ -96,7 +93,7 @@ class GradientTape(TapeSlice):
                 f"watch() on a tape that is {self._state()}, at {here()}: what is watched now would not be recorded. "
                 f"Call it inside `with tape:`."
             )
-        leaves = requests.sources_of(tensor, "tensor")
+        leaves, _ = requests.leaves_of(tensor, "tensor")
         for leaf, path in leaves:
             if dtype_of(leaf).kind not in "fc":
                 raise InputError(
@@ -152,7 +149,7 @@ class GradientTape(TapeSlice):
         self._stop()
         self._release()
         self._clear()
-        self._recorder = self._new_recorder()
+        self._recorder = shared_recorder("a GradientTape")
         self._start()
 
     # Gradients
@@ -330,8 +327,8 @@ class GradientTape(TapeSlice):
         """
         if self._recorder is None:
             return f"{self._absent()}."
-        targets = [leaf for leaf, _ in requests.sources_of(target, "target", plain=True)]
-        sources = requests.sources_of(source, "source")
+        targets = [leaf for leaf, _ in requests.leaves_of(target, "target", plain=True)[0]]
+        sources, _ = requests.leaves_of(source, "source")
         if len(sources) != 1:
             raise SourceError(
                 f"explain() with {len(sources)} sources, at {here()}: ask about one Tensor or Variable at a time."

@@ -14,6 +14,8 @@ from functad.eager.tape.recorder import EagerRecorder
 from functad.expressions.records import inputs_of, results_of
 from functad.primitives.entry import names_read
 from functad.primitives.plan import KEEP_GATHER, KEEP_NOTHING, KEEP_ONE
+from functad.tracing.tensor import Tensor
+from functad.tracing.traces.base import alike, bare
 from functad.transforms.walks.cotangents import RowSum, Scattered
 from functad.transforms.walks.observed import Observer
 from functad.transforms.walks.reverse import guard_outer, pull_back, walk_back
@@ -101,13 +103,13 @@ def raised(recorder: EagerRecorder, index: int, record: Any) -> Any:
 
     def out_raised(value: Any) -> Any:
         if not plan.primitive.multiple:
-            return recorder.tensor_at(index, value)
-        results = [recorder.tensor_at(slot, part) for slot, part in zip(results_of(record, index), value, strict=True)]
-        return type(value)(*results) if hasattr(value, "_fields") else tuple(results)
+            return bare(Tensor, recorder, value, index)
+        slots = results_of(record, index)
+        return alike(value, [bare(Tensor, recorder, part, slot) for slot, part in zip(slots, value, strict=True)])
 
     def arrays_raised(values: Any, start: int) -> Any:
         slots = [by_position.get(start + i) for i in range(len(values))]
-        return tuple([v if s is None else recorder.tensor_at(s, v) for s, v in zip(slots, values, strict=True)])
+        return tuple([v if s is None else bare(Tensor, recorder, v, s) for s, v in zip(slots, values, strict=True)])
 
     def one(name: str, value: Any) -> Any:
         if name == "out":
@@ -115,7 +117,7 @@ def raised(recorder: EagerRecorder, index: int, record: Any) -> Any:
         if name in ("arrays", "rest"):
             return arrays_raised(value, int(name == "rest"))
         slot = by_position.get(plan.primitive.names.index(name)) if name in plan.primitive.names else None
-        return value if slot is None else recorder.tensor_at(slot, value)
+        return value if slot is None else bare(Tensor, recorder, value, slot)
 
     wants = [names_read(rule) for rule in plan.rules]
     if plan.keep == KEEP_ONE:
