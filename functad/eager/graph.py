@@ -132,9 +132,7 @@ def gradients(
         grad_ys: seeds, one for each of `ys`, of its shape; `None` stands for ones.
         stop_gradients: Tensors that count as constants: nothing flows on through them.
         unconnected_gradients: `"none"` or `"zero"`.
-        aggregation_method: one of `AggregationMethod`; has no meaning here.
-        gate_gradients: has no meaning here.
-        name: has no meaning here.
+        aggregation_method, gate_gradients, name: have no meaning here; the first must be one of `AggregationMethod`.
         conj: as for `GradientTape.gradient`.
 
     Returns:
@@ -196,9 +194,7 @@ def hessians(
     Args:
         ys: a scalar Tensor, or a list of them.
         xs: a Tensor or Variable, or a list of them.
-        gate_gradients: has no meaning here.
-        aggregation_method: one of `AggregationMethod`; has no meaning here.
-        name: has no meaning here.
+        gate_gradients, aggregation_method, name: as for `gradients`.
 
     Returns:
         A list of Tensors of shape `x.shape + x.shape`; `None` for one that `ys` do not depend on.

@@ -42,19 +42,8 @@ def gradients(
         >>> g.numpy()
         np.float32(6.0)
     """
-    found: list[Any] = tensors_of(
-        functad.gradients(
-            ys,
-            xs,
-            grad_ys,
-            stop_gradients,
-            unconnected_gradients,
-            aggregation_method,
-            gate_gradients,
-            name=name,
-        )
-    )
-    return found
+    options: Any = (stop_gradients, unconnected_gradients, aggregation_method, gate_gradients)
+    return tensors_of(functad.gradients(ys, xs, grad_ys, *options, name=name))  # type: ignore[no-any-return]
 
 
 @named("GradientTape")
@@ -76,13 +65,8 @@ class GradientTape(functad.GradientTape):
         tensors = mapped(lambda leaf: as_tensor(leaf) if issubclass(type(leaf), (np.ndarray, np.generic)) else leaf, target)
         return tensors_of(super().gradient(tensors, *args, **kwargs))
 
-    def jacobian(self, *args: Any, **kwargs: Any) -> Any:
-        """Return Jacobians as `functad.GradientTape.jacobian` does."""
-        return tensors_of(super().jacobian(*args, **kwargs))
-
-    def batch_jacobian(self, *args: Any, **kwargs: Any) -> Any:
-        """Return Jacobians by row as `functad.GradientTape.batch_jacobian` does."""
-        return tensors_of(super().batch_jacobian(*args, **kwargs))
+    jacobian = returning_tensors(functad.GradientTape.jacobian)
+    batch_jacobian = returning_tensors(functad.GradientTape.batch_jacobian)
 
 
 @named("autodiff.ForwardAccumulator")
@@ -98,9 +82,7 @@ class ForwardAccumulator(functad.ForwardAccumulator):
         np.float32(6.0)
     """
 
-    def jvp(self, primals: Any, unconnected_gradients: Any = UnconnectedGradients.NONE) -> Any:
-        """Return tangents as `functad.ForwardAccumulator.jvp` does."""
-        return tensors_of(super().jvp(primals, unconnected_gradients))
+    jvp = returning_tensors(functad.ForwardAccumulator.jvp)
 
 
 named("autodiff.GradientTape")(GradientTape)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from functad.compat.tensorflow.dtypes import numpy_dtype
-from functad.compat.tensorflow.initializers import initializer
-from functad.compat.tensorflow.networks import activation, part_of_functad
+from functad.compat.tensorflow.initializers import initializer as initializer_of
+from functad.compat.tensorflow.networks import activation as activation_of
+from functad.compat.tensorflow.networks import part_of_functad
 from functad.compat.tensorflow.tensors import as_tensor, tensor_of
 from functad.compat.tensorflow.variables import Variable
 from functad.expressions.spec import dtype_of, shape_of
@@ -18,27 +19,17 @@ _Module: Any = part_of_functad("Module")
 _nn: Any = part_of_functad("nn")
 
 
+def _by_creation(name: str, doc: str) -> Any:
+    """Return a property for some Variables of a module, in the order in which they were created."""
+    return property(lambda self: sorted(getattr(super(Weights, self), name), key=lambda variable: variable.number), doc=doc)
+
+
 class Weights:
     """The Variables of a module in the order in which they were created, as in Keras: the kernel before the bias."""
 
-    @property
-    def variables(self) -> list[Any]:
-        """All Variables."""
-        return _by_creation(super().variables)  # type: ignore[misc]
-
-    @property
-    def trainable_variables(self) -> list[Any]:
-        """Those that tapes follow without being told."""
-        return _by_creation(super().trainable_variables)  # type: ignore[misc]
-
-    @property
-    def non_trainable_variables(self) -> list[Any]:
-        """The others."""
-        return _by_creation(super().non_trainable_variables)  # type: ignore[misc]
-
-    weights = variables
-    trainable_weights = trainable_variables
-    non_trainable_weights = non_trainable_variables
+    variables = weights = _by_creation("variables", "All Variables.")
+    trainable_variables = trainable_weights = _by_creation("trainable_variables", "Those that tapes follow without being told.")
+    non_trainable_variables = non_trainable_weights = _by_creation("non_trainable_variables", "The others.")
 
     def get_weights(self) -> list[Any]:
         """Return the values of all Variables."""
@@ -52,10 +43,6 @@ class Weights:
     def count_params(self) -> int:
         """Return how many numbers the Variables hold."""
         return sum(int(np.prod(variable.shape)) for variable in self.variables)
-
-
-def _by_creation(variables: Sequence[Any]) -> list[Any]:
-    return sorted(variables, key=lambda variable: variable.number)
 
 
 def _input(x: Any, dtype: Any) -> Any:
@@ -116,10 +103,7 @@ class Layer(Weights, _Module):  # type: ignore[misc]  # what is imported late ha
         name: str | None = None,
     ) -> Variable:
         """Return a new Variable."""
-        return Variable(_first(initializer)(shape, dtype or self._layer_dtype), trainable, name=name)
-
-
-_first = initializer
+        return Variable(initializer_of(initializer)(shape, dtype or self._layer_dtype), trainable, name=name)
 
 
 class Model(Layer):
@@ -161,10 +145,10 @@ class Dense(Weights, _nn.Dense):  # type: ignore[misc]
         name: str | None = None,
     ) -> None:
         self._layer_dtype = numpy_dtype(np.float32 if dtype is None else dtype)
-        self._initializers = initializer(kernel_initializer), initializer(bias_initializer)
+        self._initializers = initializer_of(kernel_initializer), initializer_of(bias_initializer)
         super().__init__(
             units,
-            None if activation is None else _activation(activation),
+            None if activation is None else activation_of(activation),
             use_bias,
             inputs=input_dim if input_shape is None else input_shape[-1],
             dtype=self._layer_dtype,
@@ -184,15 +168,12 @@ class Dense(Weights, _nn.Dense):  # type: ignore[misc]
         return tensor_of(super().__call__(_input(inputs, self._layer_dtype)))
 
 
-_activation = activation
-
-
 class Activation(Layer):
     """A layer that applies a function, or one named in `tf.keras.activations`."""
 
     def __init__(self, activation: Any, name: str | None = None) -> None:
         super().__init__(name=name)
-        self.activation: Callable[[Any], Any] = _activation(activation)
+        self.activation: Callable[[Any], Any] = activation_of(activation)
 
     def call(self, inputs: Any) -> Any:
         """Return the value of the function."""

@@ -70,13 +70,7 @@ class Variable(functad.Variable):
     def __functad_read__(self) -> Tensor:
         return tensor_of(super().__functad_read__())  # type: ignore[no-any-return]
 
-    def value(self) -> Any:
-        """Return the present value as a Tensor of its own."""
-        return self.read_value()
-
-    def initialized_value(self) -> Any:
-        """Return the present value: there is no other."""
-        return self.read_value()
+    initialized_value = functad.Variable.read_value
 
     def ref(self) -> Reference:
         """Return a hashable reference, for sets and dicts."""
@@ -126,17 +120,8 @@ class Variable(functad.Variable):
         """Subtract from the elements, or parts, at positions given by the last axis of `indices`."""
         return self._scatter(_by_position(indices, updates), np.subtract.at)
 
-    def __copy__(self) -> Variable:
-        return self._remade(*self.__reduce__()[1:])
-
     def __reduce__(self) -> Any:
         return Variable, (self.copied(), self._trainable), {"name": self.name, "constraint": self.constraint}
-
-    @staticmethod
-    def _remade(arguments: Any, state: dict[str, Any]) -> Variable:
-        variable = Variable(*arguments)
-        vars(variable).update(state)
-        return variable
 
     def _scatter(self, slices: IndexedSlices, change: Callable[[Any, Any, Any], Any]) -> Variable:
         array = np.array(self.copied())

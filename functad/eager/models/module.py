@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
@@ -173,19 +174,12 @@ class Module:
         if not found:
             return f"{kind} without Variables"
         width = max(len(path) for path, _ in found)
-        total = sum(_size(v) for _, v in found)
+        total = sum(math.prod(v.shape) for _, v in found)
         lines = [
             f"  {path:{width}}  {v.dtype} {v.shape}{'' if v.trainable else ', frozen' if v._frozen else ', not trainable'}"
             for path, v in found
         ]
         return "\n".join([f"{kind} with {_counted(len(found), 'Variable')} of {_counted(total, 'number')}", *lines])
-
-
-def _size(variable: Variable) -> int:
-    size = 1
-    for length in variable.shape:
-        size *= length
-    return size
 
 
 def _counted(count: int, what: str) -> str:

@@ -252,9 +252,7 @@ class Variable(TensorLike):
         """Subtract from the value, as `assign` does.
 
         Args:
-            delta: what is subtracted: a value of exactly this shape, of a dtype that can be cast to this one,
-                or `RowSlices` of one.
-            read_value: return the Variable, so that calls can be chained.
+            delta, read_value: as for `assign_add`.
 
         Returns:
             The Variable, or `None` with `read_value=False`.
