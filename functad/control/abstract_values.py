@@ -6,23 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from functad.expressions.spec import ArraySpec
-from functad.primitives.operands import innermost
 from functad.tracing.traces.abstract import AbstractRecorder
 from functad.tracing.traces.base import OPEN, Recorded
-from functad.tracing.traces.batch import Batched
-
-
-def below(value: Any) -> Any:
-    """Return the innermost value of a Tensor: an array, that of all examples of a batch, or a spec in an abstract trace."""
-    value = innermost(value)
-    while isinstance(value, Batched):
-        value = innermost(value.array)
-    return value
+from functad.tracing.traces.batch import lowest
 
 
 def unknown(value: Any) -> bool:
     """Say whether only shape and dtype of a value are known."""
-    return isinstance(value, Recorded) and isinstance(below(value), ArraySpec)
+    return isinstance(value, Recorded) and isinstance(lowest(value), ArraySpec)
 
 
 def listing(leaves: Sequence[Any]) -> bool:

@@ -139,6 +139,14 @@ class Agreement:
         assert self.structure is not None
         return self.structure.unflatten(leaves)
 
+    def settled(self, trace: Callable[[Any], Any]) -> Any:
+        """Trace with the tree of specs, and again as long as `trace` changes them; return the last result."""
+        while True:
+            specs = list(self.specs)
+            found = trace(self.build(specs))
+            if specs == self.specs:
+                return found
+
     def hand(self, leaves: Sequence[Any]) -> Any:
         """Return the tree that a function is given."""
         return self.build(handed(leaves))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.control.abstract_values import below, unknown
+from functad.control.abstract_values import unknown
 from functad.control.agreement import BOOLS, Agreement, number
 from functad.control.equation import Control, is_batched, over_examples, selected
 from functad.errors import ControlFlowError
@@ -16,10 +16,11 @@ from functad.expressions.expressions import evaluate
 from functad.expressions.spec import dtype_of, spec_of
 from functad.places import here, name_of
 from functad.primitives.indexing.indexable import handed
+from functad.tracing.traces.batch import lowest
 from functad.transforms.calling.arguments import shown, value_of
 from functad.transforms.calling.results import owned, unaliased_tree
 from functad.transforms.closed_lists import Closed, close_bodies
-from functad.transforms.leaves import LeafFunction, pull_leaves, pushed
+from functad.transforms.leaves import pull_leaves, pushed_tangents
 from functad.trees.structure import flatten
 
 
@@ -89,7 +90,7 @@ def _among(primitive: Control, index: Any, branches: Sequence[Callable[..., Any]
     if unknown(index):
         return _listed(primitive, index, branches, operands)
     if not is_batched(index):
-        return unaliased_tree(branches[_within(below(index), branches)](*_handed(operands)))
+        return unaliased_tree(branches[_within(lowest(index), branches)](*_handed(operands)))
     agreement = _agreement(primitive, branches)
     with np.errstate(all="ignore"):  # what is not selected need not make sense
         results = [agreement.fit(branch(*_handed(operands))) for branch in branches]
@@ -145,7 +146,7 @@ def _listed(primitive: Control, index: Any, branches: Sequence[Callable[..., Any
 
 def _compute(index: Any, *values: Any, branches: Any) -> Sequence[Any]:
     if not is_batched(index):
-        return evaluate(branches[_within(below(index), branches)], values)
+        return evaluate(branches[_within(lowest(index), branches)], values)
     with np.errstate(all="ignore"):
         return _select(index, [evaluate(branch, values) for branch in branches])
 
@@ -157,12 +158,12 @@ def _primitive(name: str) -> Control:
     def pull(gs: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
         index, *values = arrays
         wrt = [i - 1 for i in params["wrt"]]
-        each = [functools.partial(_pull_branch, Closed(branch), wrt) for branch in params["branches"]]
+        each = [functools.partial(pull_leaves, Closed(branch), wrt=wrt) for branch in params["branches"]]
         return choose(index, each, values, list(gs))
 
     def push(ts: Sequence[Any], arrays: Sequence[Any], params: Any) -> list[Any]:
         index, *values = arrays
-        each = [functools.partial(_push_branch, Closed(branch)) for branch in params["branches"]]
+        each = [functools.partial(pushed_tangents, Closed(branch)) for branch in params["branches"]]
         return choose(index, each, values, list(ts[1:]))
 
     def batch(values: Sequence[Any], batched: Sequence[bool], size: int, params: Any) -> Any:
@@ -183,14 +184,6 @@ def _primitive(name: str) -> Control:
         lists="branches",
     )
     return primitive
-
-
-def _pull_branch(branch: LeafFunction, wrt: Sequence[int], values: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
-    return pull_leaves(branch, values, gs, wrt)
-
-
-def _push_branch(branch: LeafFunction, values: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
-    return pushed(branch, values, ts)[1]
 
 
 COND = _primitive("cond")

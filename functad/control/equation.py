@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from functad.control.abstract_values import below, unknown
+from functad.control.abstract_values import unknown
 from functad.expressions.spec import ArraySpec, dtype_of, is_inexact, shape_of, strong_spec
 from functad.primitives.operands import absent
 from functad.rules.solver_primitive import SolverPrimitive
 from functad.tracing.traces.base import Recorded, record
+from functad.tracing.traces.batch import lowest
 from functad.transforms.leaves import LeafFunction, pull_leaves, pushed, replaced
 from functad.transforms.vmap import vmap
 
@@ -187,9 +188,9 @@ def part(values: Sequence[Any], *counts: int) -> list[list[Any]]:
 
 def any_example(predicate: Any) -> bool:
     """Say whether a predicate that is known holds for some example."""
-    return bool(np.any(below(predicate)))
+    return bool(np.any(lowest(predicate)))
 
 
 def is_batched(predicate: Any) -> bool:
     """Say whether a predicate that is known has several examples."""
-    return isinstance(predicate, Recorded) and np.ndim(below(predicate)) > 0
+    return isinstance(predicate, Recorded) and np.ndim(lowest(predicate)) > 0

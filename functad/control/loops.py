@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from functad.control.abstract_values import below, listing, unknown
+from functad.control.abstract_values import listing, unknown
 from functad.control.agreement import BOOLS, Agreement, carry_of, number
 from functad.control.equation import Control, any_example, is_batched, part, pull_later, selected
 from functad.control.scan import scan, zero_tangents
 from functad.errors import ControlFlowError
 from functad.places import here, name_of
 from functad.primitives.batching import spread_out
+from functad.tracing.traces.batch import lowest
 from functad.transforms.calling.results import guarded, owned, taken, unaliased
 from functad.transforms.closed_lists import Closed, close_bodies
 from functad.transforms.leaves import pushed
@@ -102,7 +103,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     ]
     if any(unknown(bound) or is_batched(bound) for bound in (lower, upper)):
         return _counted(lower, upper, body_fun, init_val)
-    first, last = int(below(lower)), int(below(upper))
+    first, last = int(lowest(lower)), int(lowest(upper))
     carry = carry_of("fori_loop", body_fun)
     leaves = carry.start(init_val)
     if not listing(leaves):
@@ -170,12 +171,7 @@ def _listed(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], carr
     def test(state: Any) -> Any:
         return _predicate(cond_fun, state)
 
-    while True:
-        specs = list(carry.specs)
-        state = (carry.build(specs),)
-        lists, captured = close_bodies("while_loop", (test, state), (step, state))
-        if specs == carry.specs:
-            break
+    lists, captured = carry.settled(lambda state: close_bodies("while_loop", (test, (state,)), (step, (state,))))
     found = WHILE(*carry.cast(leaves), *captured, carries=len(leaves), cond=lists[0], body=lists[1])
     return carry.build(found)
 

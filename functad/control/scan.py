@@ -91,7 +91,9 @@ def over_rows(
         leaves, results = _run(known, leaves, rows, length, reverse)
         ys = _stacked([result.cast(ys) for ys in results] if result.yielded else results)
         if len(results) < length:
-            leaves, ys = _rest(step, carry, leaves, structure, rows, length, reverse, ys)
+            rest = [row[:-1] if reverse else row[1:] for row in rows]
+            leaves, more = part(_listed(step, carry, leaves, structure, rest, length - 1, reverse), len(leaves))
+            ys = [np.concatenate((b, a) if reverse else (a, b)) for a, b in zip(ys, more, strict=True)]
     else:
         found = _listed(step, carry, [owned(leaf) for leaf in leaves], structure, rows, length, reverse)
         leaves, ys = part(found, len(leaves))
@@ -139,22 +141,6 @@ def _run(
     return leaves, results
 
 
-def _rest(
-    step: Callable[[Any, Any], Any],
-    carry: Agreement,
-    leaves: Sequence[Any],
-    structure: Structure,
-    rows: Sequence[Any],
-    length: int,
-    reverse: bool,
-    first: Sequence[Any],
-) -> tuple[Sequence[Any], list[Any]]:
-    """Record all steps but the first, the results of which are given, as one equation."""
-    rest = [row[:-1] if reverse else row[1:] for row in rows]
-    leaves, ys = part(_listed(step, carry, leaves, structure, rest, length - 1, reverse), len(leaves))
-    return leaves, [np.concatenate((b, a) if reverse else (a, b)) for a, b in zip(first, ys, strict=True)]
-
-
 def _stacked(results: Sequence[Sequence[Any]]) -> list[Any]:
     """Return for each leaf of the results an array with a row for each step."""
     columns = zip(*results, strict=True)
@@ -172,11 +158,7 @@ def _listed(
 ) -> Any:
     """Record the steps as one equation that holds the step: from carry and row to the leaves of the next carry and a result."""
     row = structure.unflatten([ArraySpec(shape_of(row)[1:], dtype_of(row)) for row in rows])
-    while True:
-        specs = list(carry.specs)
-        (body,), captured = close_bodies("scan", (step, (carry.build(specs), row)))
-        if specs == carry.specs:
-            break
+    (body,), captured = carry.settled(lambda state: close_bodies("scan", (step, (state, row))))
     return SCAN(
         *carry.cast(leaves), *rows, *captured, carries=len(leaves), rows=len(rows), length=length, reverse=reverse, body=body
     )

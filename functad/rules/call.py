@@ -16,6 +16,7 @@ import numpy as np
 
 from functad.errors import AbstractValueError, ConversionError, CustomRuleError, EscapedTensorError, UnsupportedError
 from functad.expressions.expressions import Constant
+from functad.expressions.ownership import root_of
 from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of, spec_of, stand_in
 from functad.places import Named, here, name_of
 from functad.primitives.batching import loop
@@ -234,7 +235,7 @@ class CallWithRules(OneCall):
         if self.rules.by_user:
             found = unaliased(found)
         arrays_there = any(type(ct) is _ndarray for ct in found)
-        owned = {id(_base(leaf)) for leaf in flatten((kept, gs))[0] if type(leaf) is _ndarray} if arrays_there else set()
+        owned = {id(root_of(leaf)) for leaf in flatten((kept, gs))[0] if type(leaf) is _ndarray} if arrays_there else set()
         return [self._full(ct, i, owned) for i, ct in enumerate(found)]
 
     def _full(self, ct: Any, position: int, owned: set[int]) -> Any:
@@ -243,7 +244,7 @@ class CallWithRules(OneCall):
         if ct is None:
             dtype = dtype if dtype.kind in "fc" else np.dtype(float)
             return np.zeros(shape, dtype)[()] if like is None else zeros_for(shape, dtype, like)
-        return ct.copy() if type(ct) is _ndarray and id(_base(ct)) in owned else ct
+        return ct.copy() if type(ct) is _ndarray and id(root_of(ct)) in owned else ct
 
     def _transposed(self, kept: Any, gs: Sequence[Any]) -> list[Any]:
         """Return the cotangents as the transpose of the JVP: `g J = (t -> J t)^T g`."""
@@ -336,9 +337,3 @@ def closed_over(function: object) -> CustomRuleError:
         f"derivative by it would be lost. Make it an argument, which its rule gives a derivative for, or a constant by "
         f"functad.stop_gradient."
     )
-
-
-def _base(value: Any) -> Any:
-    while type(value.base) is _ndarray:
-        value = value.base
-    return value

@@ -210,15 +210,8 @@ class Segment:
 
     def rules(self) -> Rules:
         """Return how the call is computed and differentiated."""
-        return Rules(
-            function=self.function,
-            value=self.value,
-            forward=self.forward,
-            backward=self.backward,
-            push=self.push,
-            name="checkpoint",
-            inner=self.expressions,
-        )
+        own = self.value, self.forward, self.backward, self.push
+        return Rules(self.function, *own, name="checkpoint", inner=self.expressions)
 
     def value(self, *arrays: Any) -> tuple[Any, ...]:
         """Return the results, and the values that are kept."""

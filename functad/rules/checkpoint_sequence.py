@@ -153,15 +153,8 @@ class _Steps:
 
     def rules(self) -> Rules:
         """Return how the call is computed and differentiated."""
-        return Rules(
-            function=self.step,
-            value=self.value,
-            forward=self.forward,
-            backward=self.backward,
-            push=self.push,
-            spec=self.spec,
-            name="checkpoint_sequence",
-        )
+        own = self.value, self.forward, self.backward, self.push
+        return Rules(self.step, *own, spec=self.spec, name="checkpoint_sequence")
 
     def one(self, i: int, *arrays: Any) -> list[Any]:
         """Return the leaves of the state after step `i`."""

@@ -155,27 +155,17 @@ class CustomFunction(Generic[P, R]):
             raise CustomRuleError(
                 f"{name_of(self.function)}, called at {here()}, has no rule yet: {self._cure} before it is differentiated."
             )
-        if self.bwd is None and self.jvp is None:
-            return self._batched_only(call)  # type: ignore[no-any-return]
-        call.refuse_undifferentiated()
+        if self.bwd is not None or self.jvp is not None:
+            call.refuse_undifferentiated()
+        elif not _in_batch(call.leaves):
+            return self.function(*call.bound, **call.keywords)
         outs = apply(call.rules(), [call.leaves[i] for i in call.places])
-        return call.structure_of_result().unflatten(outs)  # type: ignore[no-any-return]
+        return call.result.unflatten(outs)  # type: ignore[no-any-return]
 
     @property
     def _cure(self) -> str:
         name = getattr(self.function, "__name__", "f")
         return f"call {name}.defvjp(fwd, bwd)" if self.transform == "custom_vjp" else f"call {name}.defjvp(rule)"
-
-    def _batched_only(self, call: Arguments) -> Any:
-        from functad.tracing.traces.batch import BatchRecorder  # noqa: PLC0415 - few programs use vmap
-
-        arrays = [call.leaves[i] for i in call.places]
-        recorders = [t.recorder for t in [resolve(a) for a in arrays if isinstance(a, Recorded)] if isinstance(t, Recorded)]
-        newest = max(recorders, key=lambda recorder: recorder.serial, default=None)
-        if not isinstance(newest, BatchRecorder):
-            return self.function(*call.bound, **call.keywords)
-        outs = apply(call.rules(), arrays)
-        return call.structure_of_result().unflatten(outs)
 
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the positional arguments, defaults included, and those that can be given by name only."""
@@ -192,6 +182,13 @@ class CustomFunction(Generic[P, R]):
         count = len(nondiff) + len(primals)
         given, others = iter(primals), iter(nondiff)
         return [next(others) if i in self.nondiff else next(given) for i in range(count)]
+
+
+def _in_batch(leaves: Sequence[Any]) -> bool:
+    """Say whether the newest trace that follows one of some values is that of a batch."""
+    recorders = [t.recorder for t in [resolve(a) for a in leaves if isinstance(a, Recorded)] if isinstance(t, Recorded)]
+    newest = max(recorders, key=lambda recorder: recorder.serial, default=None)
+    return newest is not None and newest.batches
 
 
 class WithRules(Protocol[Q]):

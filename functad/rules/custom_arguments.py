@@ -11,7 +11,7 @@ import numpy as np
 from functad.errors import CustomRuleError
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of
 from functad.places import here, name_of
-from functad.rules.results import cotangents_of, of_all_examples, tangents_of
+from functad.rules.results import check_pair, cotangents_of, of_all_examples, tangents_of
 from functad.rules.rule_checks import specs_of, try_linear, try_value
 from functad.rules.rules import Rules
 from functad.tracing.traces.base import Recorded
@@ -32,8 +32,10 @@ class Arguments:
     Attributes:
         leaves: all leaves of `(args, keywords)`, read if they are Variables.
         places: which of them are arrays.
-        result: the structure of the value, when it is known.
+        result: the structure of the value, which is known when that has been computed.
     """
+
+    result: Structure
 
     def __init__(self, custom: Any, bound: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         self.custom = custom
@@ -41,18 +43,12 @@ class Arguments:
         leaves, self.structure = flatten((bound, keywords))
         self.leaves = [value_of(leaf) for leaf in leaves]
         self.places = [i for i, leaf in enumerate(self.leaves) if hasattr(leaf, "shape") and hasattr(leaf, "dtype")]
-        self.result: Structure | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the arrays: a list that is pickled is evaluated with others."""
         leaves = replaced(self.leaves, self.places, [None] * len(self.places))
         bound, keywords = self.structure.unflatten(leaves)
         return {**vars(self), "leaves": leaves, "bound": bound, "keywords": keywords}
-
-    def structure_of_result(self) -> Structure:
-        """Return the structure of the value."""
-        assert self.result is not None
-        return self.result
 
     @property
     def per_argument(self) -> tuple[Structure, ...]:
@@ -117,13 +113,8 @@ class Arguments:
         """Return the leaves of the value, and what the backward rule needs."""
         given = [guarded(a) for a in arrays]  # the backward rule may need what the function would write into
         args, keywords = self._tree(given)
-        assert self.custom.fwd is not None
         pair = self.custom.fwd(*args, **keywords)
-        if not isinstance(pair, tuple) or len(pair) != 2:
-            raise CustomRuleError(
-                f"the forward rule of {name_of(self.custom.function)} must return a pair, the value and what the backward rule "
-                f"needs, not a {type(pair).__name__}, at {here()}."
-            )
+        check_pair(pair, f"the forward rule of {name_of(self.custom.function)}", "what the backward rule needs")
         back = {id(own): (own, a) for own, a in zip(given, arrays, strict=True) if own is not a}
         residuals = tree_map(lambda leaf: _unguarded(leaf, back), pair[1]) if back else pair[1]
         outs = self._results(pair[0])
@@ -140,9 +131,9 @@ class Arguments:
         if any(isinstance(value, ArraySpec) for value in values):
             specs = specs_of(function, args, keywords)
             if specs is not None:
-                try_value((kind, function, rule), (self.structure_of_result(), outs), lambda: specs)
+                try_value((kind, function, rule), (self.result, outs), lambda: specs)
         else:
-            try_value((kind, function, rule), (self.structure_of_result(), outs), lambda: function(*args, **keywords))
+            try_value((kind, function, rule), (self.result, outs), lambda: function(*args, **keywords))
 
     def _try_push(self, outs: Sequence[Any], ts: Sequence[Any], values: Sequence[Any]) -> None:
         """Try whether the forward-mode rule gives the value, and is linear."""
@@ -157,8 +148,7 @@ class Arguments:
         residuals, arrays = kept
         args, _ = self._tree(arrays)
         custom = self.custom
-        assert custom.bwd is not None
-        g = self.structure_of_result().unflatten(gs)
+        g = self.result.unflatten(gs)
         found = custom.bwd(*[args[i] for i in custom.nondiff], tree_map(guarded, residuals), g)
         by_leaf = cotangents_of(found, (custom.function, custom.bwd), self.per_argument, custom.nondiff, args)
         by_leaf += [None] * self.structure.children[1].leaves
@@ -178,30 +168,24 @@ class Arguments:
         tangents = replaced(none, self.places, with_zeros(ts, arrays))
         trees = self.structure.unflatten(tangents)[0]
         differentiated = [i for i in range(len(args)) if i not in custom.nondiff]
-        assert custom.jvp is not None
         pair = custom.jvp(
             *[args[i] for i in custom.nondiff],
             tuple([args[i] for i in differentiated]),
             tuple([trees[i] for i in differentiated]),
         )
-        found = tangents_of(pair, (custom.function, custom.jvp), self.structure_of_result())
+        found = tangents_of(pair, (custom.function, custom.jvp), self.result)
         return list(map(value_of, flatten(pair[0])[0])), found
 
     def batch(self, size: int, values: Sequence[Any], batched: Sequence[bool]) -> tuple[Any, ...]:
         """Return the leaves of the value with the batch axis in front."""
         args, _ = self._tree(values)
         flags = replaced([False] * len(self.leaves), self.places, batched)
-        assert self.custom.batch is not None
         pair = self.custom.batch(size, self.structure.unflatten(flags)[0], *args)
-        if not isinstance(pair, tuple) or len(pair) != 2:
-            raise CustomRuleError(
-                f"the batch rule of {name_of(self.custom.function)} must return a pair, the value and which of its leaves have "
-                f"the batch axis, not a {type(pair).__name__}, at {here()}."
-            )
-        outs = self._results(pair[0])
-        own = self.structure_of_result().flatten_like(pair[1], "the second result of the batch rule")
         rule = f"the batch rule of {name_of(self.custom.function)}"
-        gave = [f"{rule}: {path} has" for path in self.structure_of_result().paths("value")]
+        check_pair(pair, rule, "which of its leaves have the batch axis")
+        outs = self._results(pair[0])
+        own = self.result.flatten_like(pair[1], "the second result of the batch rule")
+        gave = [f"{rule}: {path} has" for path in self.result.paths("value")]
         return of_all_examples(outs, own, size, gave)
 
 

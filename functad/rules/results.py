@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from functad.errors import CustomRuleError
-from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
+from functad.expressions.spec import PYTHON_SCALARS, dtype_of, is_array_or_number, is_inexact, shape_of, spec_of
 from functad.places import here, name_of
-from functad.transforms.calling.arguments import value_of
+from functad.transforms.calling.arguments import as_dtype, value_of
 from functad.trees.structure import Structure, _split, _steps, difference, flatten
 
 _OF_NUMPY = frozenset({np.ndarray, np.float64, np.float32})
@@ -61,6 +61,16 @@ def rule_name(kind: str, function: Any, rule: Any) -> str:
     return f"the {kind} rule of {name_of(function)}{where}"
 
 
+def check_pair(pair: Any, rule: str, second: str) -> None:
+    """Raise unless a rule has returned a pair, the value and what is called `second`.
+
+    Raises:
+        CustomRuleError: it has not.
+    """
+    if not isinstance(pair, tuple) or len(pair) != 2:
+        raise CustomRuleError(f"{rule} must return a pair, the value and {second}, not a {type(pair).__name__}, at {here()}.")
+
+
 def _spread(tree: Any, structure: Structure, path: str, rule: str) -> list[Any]:
     """Return the leaves of a tree of a structure, in which `None` may stand for a whole branch."""
     if tree is None:
@@ -81,10 +91,7 @@ def tangents_of(pair: Any, rule_of: tuple[Any, Any], structure: Structure) -> li
         CustomRuleError: it does not fit the value.
     """
     rule = rule_name("JVP", *rule_of)
-    if not isinstance(pair, tuple) or len(pair) != 2:
-        raise CustomRuleError(
-            f"{rule} must return a pair, the value and its tangent, not a {type(pair).__name__}, at {here()}."
-        )
+    check_pair(pair, rule, "its tangent")
     outputs, own = flatten(pair[0])
     if own != structure:
         raise CustomRuleError(f"{rule}: {difference(structure, own, 'the value')}, at {here()}.")
@@ -100,25 +107,17 @@ def _fitting(leaf: Any, value: Any, name: str, rule: str, what: str, whose: str)
     leaf = value_of(leaf)
     if leaf is None:
         return None
-    shape, dtype = _about(value_of(value))
-    if shape is None or dtype.kind not in "fc":
+    value = value_of(value)
+    if not is_array_or_number(value) or not is_inexact(value):
         return None  # what is no number, or an integer, has none
+    shape, dtype = shape_of(value), dtype_of(value)
     if type(leaf) not in PYTHON_SCALARS and not hasattr(leaf, "dtype"):
         raise CustomRuleError(f"{rule}: the {what} of {name} is a {type(leaf).__name__}, not an array, at {here()}.")
     own = dtype_of(leaf)
     if shape_of(leaf) != shape or own.kind not in "biufc" or (own.kind == "c" and dtype.kind != "c"):
         wanted = f"{dtype.name}[{','.join(map(str, shape))}]"
         raise CustomRuleError(f"{rule}: the {what} of {name} is {spec_of(leaf)}, but the {whose} is {wanted}, at {here()}.")
-    if own != dtype:
-        return dtype.type(leaf) if type(leaf) in PYTHON_SCALARS else leaf.astype(dtype)
-    return dtype.type(leaf) if type(leaf) in PYTHON_SCALARS else leaf
-
-
-def _about(value: Any) -> tuple[Any, Any]:
-    """Return shape and dtype of a leaf of the arguments; `(None, None)` if it is no array or number."""
-    if type(value) in PYTHON_SCALARS or (hasattr(value, "shape") and hasattr(value, "dtype")):
-        return shape_of(value), dtype_of(value)
-    return None, None
+    return as_dtype(leaf, dtype)
 
 
 def of_all_examples(outs: Sequence[Any], flags: Sequence[bool], size: int, gave: Sequence[str]) -> tuple[Any, ...]:

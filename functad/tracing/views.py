@@ -159,7 +159,7 @@ def doubt(view: Any) -> None:
 
 def note_read_only(base: Any, view: Any, entry: Any, params: dict[str, Any]) -> None:
     """Let the result of a composite stand for a view that NumPy makes read-only, however it was computed."""
-    root, path = getattr(base, "origin", None) or (base, ())
+    root, path = origin_of(base)
     enter(root, (*path, Step(entry, params, writeable=False)), view)
 
 

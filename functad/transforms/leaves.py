@@ -108,6 +108,11 @@ def pushed(f: LeafFunction, primals: Sequence[Any], tangents: Sequence[Any]) -> 
     return values, [t if is_inexact(value) else None for value, t in zip(values, found, strict=True)]
 
 
+def pushed_tangents(f: LeafFunction, primals: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+    """Return the tangents alone that `pushed` gives."""
+    return pushed(f, primals, tangents)[1]
+
+
 def push_leaves(f: LeafFunction, leaves: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
     """Return the tangents of what `f` makes of leaves, given those of the leaves, `None` for zero."""
     values, found = pushed(f, leaves, ts)

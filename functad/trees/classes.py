@@ -111,7 +111,7 @@ def registration_of(cls: type, static: Sequence[str]) -> Registration:
     """
     for flatten, unflatten in (("tree_flatten", "tree_unflatten"), ("__tree_flatten__", "__tree_unflatten__")):
         if hasattr(cls, flatten) and hasattr(cls, unflatten) and not static:
-            return Registration(_first_two(getattr(cls, flatten)), getattr(cls, unflatten))
+            return Registration(first_two(getattr(cls, flatten)), getattr(cls, unflatten))
     names, fixed = read_fields(cls, static)
     return Registration(
         lambda tree: take_apart(tree, names, fixed),
@@ -120,7 +120,7 @@ def registration_of(cls: type, static: Sequence[str]) -> Registration:
     )
 
 
-def _first_two(flatten: Callable[[Any], Any]) -> Callable[[Any], Children]:
+def first_two(flatten: Callable[[Any], Any]) -> Callable[[Any], Children]:
     """Return a function that gives children and data; optree's may return the names of the children after these."""
 
     def pair(tree: Any) -> Children:

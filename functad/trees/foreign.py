@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from functad.trees.classes import Children, Registration
+from functad.trees.classes import Children, Registration, first_two
 
 
 def adopted(tree: Any) -> Registration | None:
@@ -51,11 +51,7 @@ def _of_optree(optree: Any, kind: type) -> Registration | None:
     if entry is None or entry.kind is not optree.PyTreeKind.CUSTOM:
         return None  # what optree takes apart of itself is a container here too, or a leaf as a deque
 
-    def flatten(tree: Any) -> Children:
-        children, data, *_ = entry.flatten_func(tree)
-        return list(children), data
-
     def unflatten(data: Any, children: Sequence[Any]) -> Any:
         return entry.unflatten_func(data, tuple(children))
 
-    return Registration(flatten, unflatten)
+    return Registration(first_two(entry.flatten_func), unflatten)

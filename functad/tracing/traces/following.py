@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,7 +39,7 @@ _USES = {
 _EQUALITIES = frozenset({"np.array_equal", "np.array_equiv", "np.allclose", "np.isclose", "np.equal"})
 
 
-class Step:
+class Step(NamedTuple):
     """One operation of a followed trace.
 
     Attributes:
@@ -48,12 +48,9 @@ class Step:
         active: those of them through which a derivative flows.
     """
 
-    __slots__ = ("active", "parents", "text")
-
-    def __init__(self, text: str, parents: tuple[int, ...], active: tuple[int, ...]) -> None:
-        self.text = text
-        self.parents = parents
-        self.active = active
+    text: str
+    parents: tuple[int, ...]
+    active: tuple[int, ...]
 
 
 class Follower(Recorder):

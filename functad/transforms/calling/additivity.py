@@ -7,17 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import dtype_of, shape_of
+from functad.expressions.spec import dtype_of
+from functad.transforms.walks.degenerate import random_like
 
 _TOLERANCE = 1e-3
 """Relative to the size of results: a rule may compute with differences or a solver, and one that is wrong is far off."""
-
-
-def random_like(value: Any, generator: np.random.Generator) -> Any:
-    """Return normally distributed numbers of the shape and dtype of a floating-point or complex value."""
-    shape, dtype = shape_of(value), dtype_of(value)
-    numbers = generator.standard_normal(shape)
-    return np.asarray(numbers + 1j * generator.standard_normal(shape) if dtype.kind == "c" else numbers).astype(dtype)[()]
 
 
 def is_additive(f: Callable[[list[Any]], Sequence[Any]], likes: Sequence[Any]) -> bool:

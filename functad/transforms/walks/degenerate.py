@@ -90,12 +90,12 @@ def _cotangents(equations: Sequence[Any], index: int, specs: Any, outputs: Colle
         t = tangents[slot]
         if isinstance(t, Recorded) and t.recorder is recorder:
             cotangents: list[Any] = [None] * len(recorder.equations)
-            cotangents[t.slot] = _drawn(weights, shape_of(t), dtype_of(t))
+            cotangents[t.slot] = random_like(t, weights)
             yield pull_back(recorder.equations, cotangents, recorder.inputs, consume=False)
 
 
-def _drawn(weights: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
-    drawn: Any = weights.standard_normal(shape)
-    if dtype.kind == "c":
-        drawn = drawn + 1j * weights.standard_normal(shape)
-    return np.asarray(drawn).astype(dtype)[()]
+def random_like(value: Any, generator: np.random.Generator) -> Any:
+    """Return normally distributed numbers of the shape and dtype of a floating-point or complex value."""
+    shape, dtype = shape_of(value), dtype_of(value)
+    numbers = generator.standard_normal(shape)
+    return np.asarray(numbers + 1j * generator.standard_normal(shape) if dtype.kind == "c" else numbers).astype(dtype)[()]
