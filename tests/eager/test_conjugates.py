@@ -8,6 +8,7 @@ import pytest
 
 import functad
 from functad.eager.tape.tape import GradientTape
+from tests.eager.taped import taped
 
 FUNCTIONS = {
     "holomorphic": lambda z: np.exp(z) * z,
@@ -38,10 +39,7 @@ def slope(f, seed, direction, step=1e-4):
 
 
 def asked(f, seed, **options):
-    z = functad.constant(Z)
-    with GradientTape() as tape:
-        tape.watch(z)
-        y = f(z)
+    tape, y, (z,) = taped(f, Z)
     return tape.gradient(y, z, seed, **options).numpy()
 
 
@@ -113,10 +111,7 @@ def test_jacobians():
 
     rows = np.stack([Z, 2 * Z, 1j * Z])
     expected = functad.jacobian(f, holomorphic=True)(rows)
-    z = functad.constant(rows)
-    with GradientTape(persistent=True) as tape:
-        tape.watch(z)
-        y = f(z)
+    tape, y, (z,) = taped(f, rows, persistent=True)
     assert np.allclose(tape.jacobian(y, z, conj=False).numpy(), expected, rtol=1e-14)
     assert np.allclose(tape.jacobian(y, z).numpy(), np.conj(expected), rtol=1e-14)
     own = np.stack([expected[i, :, i] for i in range(3)])
@@ -126,10 +121,7 @@ def test_jacobians():
 
 @pytest.mark.parametrize("conj", [True, False])
 def test_a_source_that_is_the_target_has_its_seed(conj):
-    z = functad.constant(1 + 2j)
-    with GradientTape() as tape:
-        tape.watch(z)
-        y = 2 * z
+    tape, y, (z,) = taped(lambda z: 2 * z, 1 + 2j)
     assert tape.gradient([z, y], z, [3j, None], conj=conj).numpy() == 2 + 3j
 
 
@@ -146,10 +138,7 @@ def test_second_derivatives_without_conjugation():
 
 @pytest.mark.parametrize("method", ["gradient", "jacobian", "batch_jacobian"])
 def test_a_wrong_option_is_refused_before_anything_is_spent(method):
-    z = functad.constant([[1 + 2j]])
-    with GradientTape() as tape:
-        tape.watch(z)
-        y = z * z
+    tape, y, (z,) = taped(lambda z: z * z, [[1 + 2j]])
     with pytest.raises(ValueError, match=r"conj is None, at .*test_conjugates.py"):
         getattr(tape, method)(y, z, conj=None)
     assert tape.gradient(y, z).numpy() == 2 - 4j

@@ -9,6 +9,7 @@ import functad
 from functad import errors
 from functad.eager.custom import custom_gradient, grad_pass_through, recompute_grad
 from functad.eager.tape.tape import GradientTape
+from tests.eager.taped import taped
 
 
 class Pair(NamedTuple):
@@ -18,10 +19,7 @@ class Pair(NamedTuple):
 
 def slopes(f, *values, **options):
     """Return the gradients by the tape of a function of constants."""
-    xs = [functad.constant(v) for v in values]
-    with GradientTape() as tape:
-        tape.watch(xs)
-        y = f(*xs)
+    tape, y, xs = taped(f, *values)
     return tape.gradient(y, xs, **options)
 
 
@@ -72,10 +70,7 @@ def test_results_of_any_structure():
     def f(x):
         return {"b": x * x, "a": Pair(x, [x * 3])}, lambda da, dc, db: da * 1.0 + dc * 10.0 + db * 100.0
 
-    x = functad.constant(2.0)
-    with GradientTape(persistent=True) as tape:
-        tape.watch(x)
-        y = f(x)
+    tape, y, (x,) = taped(f, 2.0, persistent=True)
     assert float(y["b"]) == 4
     assert float(y["a"].right[0]) == 6
     assert float(tape.gradient(y["a"].left, x)) == 1  # unused results arrive as zeros
@@ -90,10 +85,7 @@ def test_arguments_of_any_structure():
         assert flag is True
         return pair["a"] * pair["b"] * scale, lambda dy: (dy * 1.0, dy * 2.0, None, dy * 3.0)
 
-    a, b, s = (functad.constant(v) for v in (2.0, 3.0, 4.0))
-    with GradientTape() as tape:
-        tape.watch([a, b, s])
-        y = f({"b": b, "a": a}, True, s)
+    tape, y, (a, b, s) = taped(lambda a, b, s: f({"b": b, "a": a}, True, s), 2.0, 3.0, 4.0)
     assert floats(tape.gradient(y, [a, b, s])) == [1, 2, 3]
 
 
@@ -230,10 +222,7 @@ def test_variables_that_are_read():
 
         return x * w * u, grad_fn
 
-    x = functad.constant(2.0)
-    with GradientTape() as tape:
-        tape.watch(x)
-        y = f(x)
+    tape, y, (x,) = taped(f, 2.0)
     assert float(y) == 30
     assert floats(tape.gradient(y, [x, w, u])) == [10, 20, None]
     assert seen == [["w"]]
@@ -369,10 +358,7 @@ def test_identity_gives_a_fresh_tensor():
     def f(x):
         return x, lambda dy: dy * 3.0
 
-    x = functad.constant(2.0)
-    with GradientTape(persistent=True) as tape:
-        tape.watch(x)
-        y = f(x)
+    tape, y, (x,) = taped(f, 2.0, persistent=True)
     assert y is not x
     assert float(tape.gradient(y, x)) == 3
     assert float(tape.gradient(x, x)) == 1
@@ -404,10 +390,7 @@ def test_recomputed_function_runs_again_inside_gradient():
 
     g = recompute_grad(f)
     assert g.__wrapped__ is f
-    x, y = functad.constant([0.5, 1.0]), functad.constant([0.1, 0.2])
-    with GradientTape() as tape:
-        tape.watch([x, y])
-        z = g(x, y)
+    tape, z, (x, y) = taped(g, [0.5, 1.0], [0.1, 0.2])
     assert len(runs) == 1
     found = tape.gradient(z, [x, y])
     assert len(runs) == 2
@@ -435,10 +418,7 @@ def test_recomputed_function_keeps_only_its_arguments():
 def test_recomputed_variables_keywords_and_unused_arguments():
     v = functad.Variable(3.0)
     f = recompute_grad(lambda x, unused, power=2: v * x**power)
-    x, u = functad.constant(2.0), functad.constant(1.0)
-    with GradientTape() as tape:
-        tape.watch([x, u])
-        y = f(x, u, power=3)
+    tape, y, (x, u) = taped(lambda x, u: f(x, u, power=3), 2.0, 1.0)
     assert floats(tape.gradient(y, [x, u, v])) == [36, 0, 8]
 
 
@@ -532,8 +512,5 @@ def test_a_recomputed_function_may_write_into_its_arrays():
     recomputed = functad.recompute_grad(f)
     assert float(recomputed(x.copy())) == f(x.copy())
     np.testing.assert_allclose(functad.grad(recomputed)(x), functad.grad(f)(x))
-    watched = functad.constant(x)
-    with functad.GradientTape() as tape:
-        tape.watch(watched)
-        y = recomputed(watched)
+    tape, y, (watched,) = taped(recomputed, x)
     np.testing.assert_allclose(tape.gradient(y, watched).numpy(), functad.grad(f)(x))

@@ -9,6 +9,7 @@ import pytest
 import functad
 from functad.eager.tape.tape import GradientTape
 from functad.testing import central_difference
+from tests.eager.taped import gradient, taped
 
 
 class Pair(NamedTuple):
@@ -16,24 +17,11 @@ class Pair(NamedTuple):
     right: Any
 
 
-def gradient(f, *values, **options):
-    """Return the gradients of a function of Tensors by the tape, at values."""
-    xs = [functad.constant(value) for value in values]
-    with GradientTape() as tape:
-        tape.watch([x for x in xs if x.dtype.kind in "fc"])
-        y = f(*xs)
-    found = tape.gradient(y, xs, **options)
-    return found[0] if len(found) == 1 else found
-
-
 # Structures
 
 
 def test_result_has_the_structure_of_the_sources():
-    a, b, c = (functad.constant(v) for v in (1.0, 2.0, 3.0))
-    with GradientTape(persistent=True) as tape:
-        tape.watch([a, b, c])
-        y = a * b * c
+    tape, y, (a, b, c) = taped(lambda a, b, c: a * b * c, 1.0, 2.0, 3.0, persistent=True)
     found = tape.gradient(y, {"z": [a, (b,)], "p": Pair(c, a), "o": OrderedDict(k=b)})
     assert list(found) == ["z", "p", "o"]
     assert type(found["z"]) is list
@@ -78,10 +66,7 @@ def test_vectors_are_summed():
 
 
 def test_results_are_tensors_that_are_nobody_elses():
-    q = functad.constant([1.0, 2.0])
-    with GradientTape(persistent=True) as tape:
-        tape.watch(q)
-        y = q + 1.0
+    tape, y, (q,) = taped(lambda q: q + 1.0, [1.0, 2.0], persistent=True)
     g = tape.gradient(y, q)
     assert type(g) is functad.Tensor
     a = g.numpy()
@@ -295,10 +280,7 @@ def test_no_path_gives_none_or_zeros_if_these_are_asked_for(case):
 
 @pytest.mark.parametrize("f", [lambda x: x.astype(int) * 2.0, lambda x: (x > 1.0) * 2.0, lambda x: np.argsort(x) / 2])
 def test_floats_made_of_counts_are_plain_and_refused_as_targets(f):
-    x = functad.constant([1.5, 2.5])
-    with GradientTape() as tape:
-        tape.watch(x)
-        y = f(x)
+    tape, y, (x,) = taped(f, [1.5, 2.5])
     with pytest.raises(TypeError, match=r"target is a ndarray.* by a comparison or a cast to integers"):
         tape.gradient(y, x)
 
@@ -316,10 +298,7 @@ def test_unused_elements_have_zero_gradient():
 
 def test_zeros_for_variables_and_integers():
     v, n = functad.Variable(np.ones((2, 3), np.float32)), functad.constant([1, 2])
-    x = functad.constant(3.0)
-    with GradientTape() as tape:
-        tape.watch(x)
-        y = x * x
+    tape, y, _ = taped(lambda x: x * x, 3.0)
     g, h = tape.gradient(y, [v, n], unconnected_gradients="zero")
     assert (g.shape, g.dtype) == ((2, 3), np.float32)
     assert (h.shape, h.dtype) == ((2,), n.dtype)
@@ -371,10 +350,7 @@ def test_complex_gradient_points_uphill():
 
 
 def test_complex_seed_and_real_source():
-    x = functad.constant(2.0)
-    with GradientTape(persistent=True) as tape:
-        tape.watch(x)
-        z = x * (1 + 3j)
+    tape, z, (x,) = taped(lambda x: x * (1 + 3j), 2.0, persistent=True)
     assert tape.gradient(z, x).dtype == np.float64
     assert float(tape.gradient(z, x)) == 1
     assert float(tape.gradient(z, x, 1j)) == pytest.approx(3)

@@ -6,17 +6,7 @@ import pytest
 import functad
 from functad.eager.tape.tape import GradientTape
 from functad.testing import central_difference, complex_step
-
-
-def gradient(f, *values, **options):
-    """Return the gradients of a function of Tensors by the tape, at values."""
-    xs = [functad.constant(value) for value in values]
-    with GradientTape() as tape:
-        tape.watch([x for x in xs if x.dtype.kind in "fc"])
-        y = f(*xs)
-    found = tape.gradient(y, xs, **options)
-    return found[0] if len(found) == 1 else found
-
+from tests.eager.taped import gradient
 
 # Conventions at kinks and edges
 

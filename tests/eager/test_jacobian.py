@@ -6,15 +6,7 @@ import pytest
 import functad
 from functad.eager.tape.tape import GradientTape
 from functad.testing.numerical import numerical_jacobian
-
-
-def recorded(f, *values, **options):
-    """Return a tape that recorded a function of constants, the result, and the constants."""
-    xs = [functad.constant(value) for value in values]
-    with GradientTape(**options) as tape:
-        tape.watch(xs)
-        y = f(*xs)
-    return tape, y, xs
+from tests.eager.taped import taped
 
 
 def test_shape_is_that_of_the_target_and_of_the_source(rng):
@@ -23,7 +15,7 @@ def test_shape_is_that_of_the_target_and_of_the_source(rng):
     def f(a, b):
         return np.outer(np.sin(a @ np.ones(3)), b * b)
 
-    tape, y, (x, z) = recorded(f, a, b)
+    tape, y, (x, z) = taped(f, a, b)
     found = tape.jacobian(y, {"a": x, "b": [z]})
     assert found["a"].shape == (2, 4, 2, 3)
     assert np.allclose(found["a"].numpy(), numerical_jacobian(lambda a: f(a, b), a), atol=1e-8)
@@ -31,21 +23,21 @@ def test_shape_is_that_of_the_target_and_of_the_source(rng):
 
 
 def test_scalars():
-    tape, y, (x,) = recorded(lambda x: x**3, 3.0)
+    tape, y, (x,) = taped(lambda x: x**3, 3.0)
     j = tape.jacobian(y, x)
     assert j.shape == ()
     assert float(j) == 27
 
 
 def test_jacobian_spends_the_tape():
-    tape, y, (x,) = recorded(lambda x: x * x, [1.0, 2.0])
+    tape, y, (x,) = taped(lambda x: x * x, [1.0, 2.0])
     assert np.array_equal(tape.jacobian(y, x).numpy(), [[2, 0], [0, 4]])
     with pytest.raises(RuntimeError):
         tape.jacobian(y, x)
 
 
 def test_unconnected_sources():
-    tape, y, (x, z) = recorded(lambda x, z: x * x, [1.0, 2.0], [[1.0]], persistent=True)
+    tape, y, (x, z) = taped(lambda x, z: x * x, [1.0, 2.0], [[1.0]], persistent=True)
     n = functad.constant([1, 2, 3])
     assert tape.jacobian(y, z) is None
     found = tape.jacobian(y, [z, n, x], unconnected_gradients="zero")
@@ -55,12 +47,12 @@ def test_unconnected_sources():
 
 
 def test_empty_target():
-    tape, y, (x,) = recorded(lambda x: x[:0] * 2, [1.0, 2.0])
+    tape, y, (x,) = taped(lambda x: x[:0] * 2, [1.0, 2.0])
     assert tape.jacobian(y, x).shape == (0, 2)
 
 
 def test_partly_connected_rows():
-    tape, y, (x, z) = recorded(lambda x, z: np.stack([x[0], z[1] ** 2]), [1.0, 2.0], [3.0, 5.0])
+    tape, y, (x, z) = taped(lambda x, z: np.stack([x[0], z[1] ** 2]), [1.0, 2.0], [3.0, 5.0])
     by_x, by_z = tape.jacobian(y, [x, z])
     assert np.array_equal(by_x.numpy(), [[1, 0], [0, 0]])
     assert np.array_equal(by_z.numpy(), [[0, 0], [0, 10]])
@@ -95,15 +87,15 @@ def test_hessian_from_one_persistent_tape(monkeypatch):
 
 
 def test_dtype_and_convention():
-    tape, y, (x,) = recorded(lambda x: x * np.float64(3), np.array([1.0], np.float32))
+    tape, y, (x,) = taped(lambda x: x * np.float64(3), np.array([1.0], np.float32))
     assert tape.jacobian(y, x).dtype == np.float32
-    tape, y, (z,) = recorded(lambda z: z * z, [1 + 2j])
+    tape, y, (z,) = taped(lambda z: z * z, [1 + 2j])
     assert np.array_equal(tape.jacobian(y, z).numpy(), [[2 - 4j]])
     assert np.array_equal(np.conj(functad.jacobian(lambda z: z * z, holomorphic=True)(np.array([1 + 2j]))), [[2 - 4j]])
 
 
 def test_options_without_meaning_are_checked():
-    tape, y, (x,) = recorded(lambda x: x * x, [1.0, 2.0], persistent=True)
+    tape, y, (x,) = taped(lambda x: x * x, [1.0, 2.0], persistent=True)
     plain = tape.jacobian(y, x).numpy()
     assert np.array_equal(tape.jacobian(y, x, "none", 1, False).numpy(), plain)
     assert np.array_equal(tape.jacobian(y, x, parallel_iterations=3, experimental_use_pfor=True).numpy(), plain)
@@ -124,7 +116,7 @@ def test_rows_have_their_own_jacobians(rng):
     def f(x):
         return np.stack([np.sin(x).sum(1), (x**2).prod(1)], axis=1)
 
-    tape, y, (x,) = recorded(f, values)
+    tape, y, (x,) = taped(f, values)
     found = tape.batch_jacobian(y, x)
     assert found.shape == (4, 2, 3)
     for i in range(4):
@@ -145,32 +137,32 @@ def test_rows_of_a_variable_and_of_several_axes(rng):
     [(lambda x: x[:, 0], [[1.0, 2.0]]), (lambda x: np.ones((1, 2)) * x, [2.0, 3.0]), (lambda x: x[:1], [[1.0], [2.0]])],
 )
 def test_shapes_that_have_no_rows_in_common(target, source):
-    tape, y, (x,) = recorded(target, source)
+    tape, y, (x,) = taped(target, source)
     with pytest.raises(ValueError, match="both need at least two axes, the first ones equally long"):
         tape.batch_jacobian(y, x)
     assert tape.gradient(y, x) is not None
 
 
 def test_rows_that_depend_on_others():
-    tape, y, (x,) = recorded(lambda x: np.cumsum(x, 0), [[1.0], [2.0]], persistent=True)
+    tape, y, (x,) = taped(lambda x: np.cumsum(x, 0), [[1.0], [2.0]], persistent=True)
     assert np.array_equal(tape.batch_jacobian(y, x).numpy(), [[[2]], [[1]]])  # summed over the batch, as in TensorFlow
     with pytest.raises(ValueError, match="row 1 of the target depends on other rows"):
         tape.batch_jacobian(y, x, check=True)
-    tape, y, (x,) = recorded(lambda x: x**2, [[1.0], [2.0]])
+    tape, y, (x,) = taped(lambda x: x**2, [[1.0], [2.0]])
     assert np.array_equal(tape.batch_jacobian(y, x, check=True).numpy(), [[[2]], [[4]]])
     with pytest.raises(RuntimeError):
         tape.gradient(y, x)
 
 
 def test_unconnected_and_empty_batches():
-    tape, y, (x, z) = recorded(lambda x, z: x**2, [[1.0], [2.0]], [[1.0, 1.0], [2.0, 2.0]], persistent=True)
+    tape, y, (x, z) = taped(lambda x, z: x**2, [[1.0], [2.0]], [[1.0, 1.0], [2.0, 2.0]], persistent=True)
     assert tape.batch_jacobian(y, z).shape == (2, 1, 2)
     assert not tape.batch_jacobian(y, z).numpy().any()
     assert tape.batch_jacobian(y, z, "none") is None
-    tape, y, (x,) = recorded(lambda x: x * 2, np.ones((0, 3)))
+    tape, y, (x,) = taped(lambda x: x * 2, np.ones((0, 3)))
     assert tape.batch_jacobian(y, x).shape == (0, 3, 3)
     with pytest.raises(ValueError, match="unconnected"):
-        recorded(lambda x: x, [[1.0]])[0].batch_jacobian(y, x, "maybe")
+        taped(lambda x: x, [[1.0]])[0].batch_jacobian(y, x, "maybe")
 
 
 def test_rows_at_higher_order():

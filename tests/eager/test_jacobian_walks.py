@@ -12,22 +12,14 @@ from functad import ForwardAccumulator, GradientTape, constant
 from functad.errors import AbstractValueError, LoopWarning
 from functad.testing.numerical import numerical_jacobian
 from functad.transforms.calling import seeds
+from tests.eager.taped import taped
 
 A = np.array([[1.0, -2.0, 0.5], [0.3, 1.5, -1.0]])
 
 
-def taped(f, values, **options):
-    """Return a tape that recorded a function of constants, the result, and the constants."""
-    xs = [constant(value) for value in values]
-    with GradientTape(**options) as tape:
-        tape.watch([x for x in xs if x.dtype.kind in "fc"])
-        y = f(*xs)
-    return tape, y, xs
-
-
 def one_by_one(f, *values):
     """Return the Jacobians by a gradient for each element of the target: `None` where there is none for any."""
-    tape, y, xs = taped(f, values, persistent=True)
+    tape, y, xs = taped(f, *values, persistent=True)
     found = []
     for index in np.ndindex(y.shape):
         seed = np.zeros(y.shape, y.dtype)
@@ -78,7 +70,7 @@ FUNCTIONS = {
 def test_rows_are_gradients(name, chunk_size):
     f, values = FUNCTIONS[name]
     expected = one_by_one(f, *values)
-    tape, y, xs = taped(f, values)
+    tape, y, xs = taped(f, *values)
     for found, wanted, x in zip(tape.jacobian(y, xs, chunk_size=chunk_size), expected, xs, strict=True):
         assert (found is None) == (wanted is None)
         if wanted is not None:
@@ -92,12 +84,12 @@ def test_tall_jacobians_agree_with_differences(rng):
     def f(x):
         return np.sin(np.outer(np.arange(1.0, 6.0), x)) * np.sum(x**2)
 
-    tape, y, (x,) = taped(f, [value])
+    tape, y, (x,) = taped(f, value)
     np.testing.assert_allclose(tape.jacobian(y, x).numpy(), numerical_jacobian(f, value), atol=1e-8)
 
 
 def test_zeros_where_a_tall_target_does_not_depend_on_a_source():
-    tape, y, (x, z) = taped(lambda x, z: x * np.arange(9.0), [2.0, [1.0, 2.0]])
+    tape, y, (x, z) = taped(lambda x, z: x * np.arange(9.0), 2.0, [1.0, 2.0])
     by_x, by_z = tape.jacobian(y, [x, z], unconnected_gradients="zero")
     assert np.array_equal(by_x.numpy(), np.arange(9.0))
     assert by_z.shape == (9, 2)
@@ -119,7 +111,7 @@ def test_variables_and_intermediate_results(length):
 
 
 def test_a_tape_of_a_tall_target_is_spent_and_free_of_records():
-    tape, y, (x,) = taped(lambda x: np.sin(x * np.arange(30.0)), [2.0])
+    tape, y, (x,) = taped(lambda x: np.sin(x * np.arange(30.0)), 2.0)
     tape.jacobian(y, x)
     assert tape.stats() == {"records": 0, "bytes": 0}
     with pytest.raises(RuntimeError):
@@ -141,7 +133,7 @@ def test_targets_that_are_sources():
 
 
 def test_results_are_nobody_elses():
-    tape, y, (x, z) = taped(lambda x, z: x + z, [[1.0, 2.0], [3.0, 4.0]])
+    tape, y, (x, z) = taped(lambda x, z: x + z, [1.0, 2.0], [3.0, 4.0])
     by_x, by_z = tape.jacobian(y, [x, z])
     by_x.numpy()[0, 0] = 7.0
     assert np.array_equal(by_z.numpy(), np.eye(2))
@@ -154,7 +146,7 @@ def test_results_are_nobody_elses():
 @pytest.mark.parametrize(("chunk_size", "walks"), [(None, 1), (6, 3), (17, 2), (18, 1), (1, 18)])
 def test_one_walk_for_a_chunk_of_rows(chunk_size, walks):
     calls, x = [], np.arange(1.0, 19.0)
-    tape, y, (t,) = taped(counting(calls), [x])
+    tape, y, (t,) = taped(counting(calls), x)
     assert np.array_equal(tape.jacobian(y, t, chunk_size=chunk_size).numpy(), np.diag(2 * x))
     assert calls == [(18,)] * walks
 
@@ -162,7 +154,7 @@ def test_one_walk_for_a_chunk_of_rows(chunk_size, walks):
 def test_one_walk_for_the_rows_of_a_batch():
     calls = []
     square, x = counting(calls), np.arange(1.0, 31.0).reshape(3, 10)
-    tape, y, (t,) = taped(square, [x], persistent=True)
+    tape, y, (t,) = taped(square, x, persistent=True)
     expected = 2 * x[:, :, None] * np.eye(10)
     assert np.array_equal(tape.batch_jacobian(y, t).numpy(), expected)
     assert len(calls) == 1
@@ -185,7 +177,7 @@ def test_memory_bounds_the_chunks(monkeypatch):
     monkeypatch.setattr(seeds, "MEMORY", 1000)
     calls = []
     square = counting(calls)
-    tape, y, (x,) = taped(square, [np.ones(100)])
+    tape, y, (x,) = taped(square, np.ones(100))
     assert np.array_equal(tape.jacobian(y, x).numpy(), 2 * np.eye(100))
     assert len(calls) == 10  # of 10 rows, of 100 numbers each
 
@@ -200,7 +192,7 @@ def test_examples_around_the_tape_count_for_the_chunks(monkeypatch):
     )
 
     def rows(x):
-        tape, y, (t,) = taped(lambda t: np.tanh(t) * t, [x])
+        tape, y, (t,) = taped(lambda t: np.tanh(t) * t, x)
         return tape.jacobian(y, t)
 
     x = np.linspace(-1.0, 1.0, 80).reshape(4, 20)
@@ -211,7 +203,7 @@ def test_examples_around_the_tape_count_for_the_chunks(monkeypatch):
 
 def test_small_chunks_take_less_memory():
     def peak(chunk_size):
-        tape, y, (x,) = taped(lambda x: np.tanh(np.sin(np.tanh(np.sin(x)) * x)) * x, [np.linspace(0.0, 1.0, 2000)])
+        tape, y, (x,) = taped(lambda x: np.tanh(np.sin(np.tanh(np.sin(x)) * x)) * x, np.linspace(0.0, 1.0, 2000))
         tracemalloc.start()
         try:
             assert tape.jacobian(y, x, chunk_size=chunk_size).shape == (2000, 2000)
@@ -226,7 +218,7 @@ def test_small_chunks_take_less_memory():
 
 @pytest.mark.parametrize("chunk_size", [0, -1, 2.5, "all"])
 def test_impossible_chunks_are_refused_before_the_tape_is_spent(chunk_size):
-    tape, y, (x,) = taped(lambda x: x * x, [[[1.0, 2.0]]])
+    tape, y, (x,) = taped(lambda x: x * x, [[1.0, 2.0]])
     for method in (tape.jacobian, tape.batch_jacobian):
         with pytest.raises(ValueError, match="chunk_size is"):
             method(y, x, chunk_size=chunk_size)
@@ -250,7 +242,7 @@ def test_gradient_functions_that_ask_for_values_take_a_walk_a_row(persistent):
 
         return x * x, pulled
 
-    tape, y, (x,) = taped(lambda x: f(x) * SIGNS, [np.arange(1.0, 7.0)], persistent=persistent)
+    tape, y, (x,) = taped(lambda x: f(x) * SIGNS, np.arange(1.0, 7.0), persistent=persistent)
     with pytest.warns(LoopWarning, match=r"jacobian\(\) walks once for each of 6 rows.*test_jacobian_walks.py"):
         found = tape.jacobian(y, x)
     assert np.array_equal(found.numpy(), np.diag([3.0, -5.0] * 3))
@@ -263,7 +255,7 @@ def test_no_value_is_made_up_where_an_outer_batch_has_none():
         return x * x, lambda dy: dy if float(x[0]) > 0 else -dy
 
     def rows(x):
-        tape, y, (t,) = taped(f, [x])
+        tape, y, (t,) = taped(f, x)
         return tape.jacobian(y, t)
 
     with pytest.raises(AbstractValueError, match="stands for 3 examples"):
@@ -282,7 +274,7 @@ def test_the_tape_can_be_asked_again_after_a_gradient_function_failed():
 
         return x * x, pulled
 
-    tape, y, (x,) = taped(f, [[1.0, 2.0]])
+    tape, y, (x,) = taped(f, [1.0, 2.0])
     with pytest.raises(ZeroDivisionError):
         tape.jacobian(y, x)
     fails.clear()
@@ -297,7 +289,7 @@ def test_the_tape_can_be_asked_again_after_a_gradient_function_failed():
 def test_the_first_row_that_depends_on_others_is_named(row, chunk_size):
     mix = np.eye(4)
     mix[row, 0] = mix[3, 1] = 1.0
-    tape, y, (x,) = taped(lambda x: mix @ np.sin(x), [np.ones((4, 2))], persistent=True)
+    tape, y, (x,) = taped(lambda x: mix @ np.sin(x), np.ones((4, 2)), persistent=True)
     with pytest.raises(ValueError, match=f"row {row} of the target depends on other rows"):
         tape.batch_jacobian(y, x, check=True, chunk_size=chunk_size)
     assert tape.batch_jacobian(y, x, chunk_size=chunk_size).shape == (4, 2, 2)
@@ -305,7 +297,7 @@ def test_the_first_row_that_depends_on_others_is_named(row, chunk_size):
 
 def test_check_under_vmap():
     def rows(x, mix):
-        tape, y, (t,) = taped(lambda t: mix @ np.sin(t), [x])
+        tape, y, (t,) = taped(lambda t: mix @ np.sin(t), x)
         return tape.batch_jacobian(y, t, check=True)
 
     x = np.arange(24.0).reshape(3, 4, 2)
@@ -319,7 +311,7 @@ def test_check_under_vmap():
 
 def test_check_needs_values():
     def rows(x):
-        tape, y, (t,) = taped(np.sin, [x])
+        tape, y, (t,) = taped(np.sin, x)
         return tape.batch_jacobian(y, t, check=True)
 
     with pytest.raises(AbstractValueError, match=r"batch_jacobian\(check=True\)"):
@@ -338,7 +330,7 @@ def tall(x):
 
 
 def by_tape(f, x):
-    tape, y, (t,) = taped(f, [x])
+    tape, y, (t,) = taped(f, x)
     return tape.jacobian(y, t)
 
 

@@ -13,15 +13,12 @@ from functad.eager.tape.tape import GradientTape
 from functad.primitives.refused import Refused
 from functad.testing import calls, every_entry
 from functad.testing.sample_calls import is_constant, label
+from tests.eager.taped import taped
 
 
 def listed(f, *values):
     """Return a tape that kept the calls of a function of constants, the result, and the constants."""
-    xs = [functad.constant(v) for v in values]
-    with GradientTape(persistent=True, lists=True) as tape:
-        tape.watch(xs)
-        y = f(*xs)
-    return tape, y, xs
+    return taped(f, *values, persistent=True, lists=True)
 
 
 def test_list_prints_and_computes_anew():
@@ -109,10 +106,7 @@ def test_intermediate_sources_and_targets_outside():
 
 
 def test_tapes_that_do_not_know():
-    x = functad.constant(2.0)
-    with GradientTape() as tape:
-        tape.watch(x)
-        y = x * x
+    tape, y, (x,) = taped(lambda x: x * x, 2.0)
     with pytest.raises(errors.TapeError, match=r"GradientTape\(lists=True\)"):
         tape.expressions(y, x)
     assert float(tape.gradient(y, x)) == 4  # what was refused did not spend it

@@ -5,6 +5,7 @@ import pytest
 
 import functad
 from functad import ForwardAccumulator, GradientTape
+from tests.eager.taped import taped
 from tests.transforms.test_compositions import OPERATORS, SECOND_ORDER, A, X, plain, total
 
 
@@ -75,10 +76,7 @@ def test_sum_of_what_is_overwritten_later():
         v[0] = 2.0
         return np.sum(v * v) + s
 
-    t = functad.constant([1.0, 2.0])
-    with GradientTape() as tape:
-        tape.watch(t)
-        g = functad.grad(f)(t)
+    tape, g, (t,) = taped(lambda t: functad.grad(f)(t), [1.0, 2.0])
     np.testing.assert_allclose(g, [3, 204])
     np.testing.assert_allclose(tape.gradient(g, t), [6, 492])
 
@@ -87,10 +85,7 @@ def test_sum_of_what_is_overwritten_later():
 def test_seeds_that_are_constants(kind):
     point, seed = np.array([0.3, -0.4, 0.8]), np.array([1.0, 2.0, 0.5])
     (wanted,) = functad.vjp(overwritten, point)[1](seed)
-    x = functad.constant(point)
-    with GradientTape() as tape:
-        tape.watch(x)
-        y = overwritten(x)
+    tape, y, (x,) = taped(overwritten, point)
     np.testing.assert_allclose(tape.gradient(y, x, output_gradients=kind(seed)), wanted)
     if kind is functad.constant:
         np.testing.assert_allclose(functad.vjp(overwritten, point)[1](kind(seed))[0], wanted)

@@ -1,0 +1,19 @@
+"""Functions of constants, recorded by a tape: what many tests of tapes ask about."""
+
+import functad
+
+
+def taped(f, *values, **options):
+    """Return a tape that recorded a function of constants, the result, and the constants; those of floats are watched."""
+    xs = [functad.constant(value) for value in values]
+    with functad.GradientTape(**options) as tape:
+        tape.watch([x for x in xs if x.dtype.kind in "fc"])
+        y = f(*xs)
+    return tape, y, xs
+
+
+def gradient(f, *values, **options):
+    """Return the gradients of a function of Tensors by the tape, at values; one alone."""
+    tape, y, xs = taped(f, *values)
+    found = tape.gradient(y, xs, **options)
+    return found[0] if len(found) == 1 else found
