@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,10 +26,16 @@ enter_calls(
         "broadcast_to": (np.broadcast_to, lambda input, shape, name=None: (as_tensor(input), shape_from(shape))),
         "concat": (np.concatenate, lambda values, axis, name=None: (_listed(values), int(static(axis)))),
         "expand_dims": (np.expand_dims, lambda input, axis, name=None: (as_tensor(input), int(static(axis)))),
+        "rank": (np.int32, lambda input, name=None: (len(shape_of(as_tensor(input))),)),
         "repeat": (np.repeat, lambda input, repeats, axis=None, name=None: (as_tensor(input), static(repeats), axis)),
         "reshape": (np.reshape, lambda tensor, shape, name=None: (as_tensor(tensor), shape_from(shape))),
         "reverse": (np.flip, lambda tensor, axis, name=None: (as_tensor(tensor), axes_of(axis))),
         "roll": (np.roll, lambda input, shift, axis, name=None: (as_tensor(input), axes_of(shift), axes_of(axis))),
+        "shape": (np.array, lambda input, out_type=np.int32, name=None: (shape_of(as_tensor(input)), numpy_dtype(out_type))),
+        "size": (
+            np.array,
+            lambda input, out_type=np.int32, name=None: (math.prod(shape_of(as_tensor(input))), numpy_dtype(out_type)),
+        ),
         "squeeze": (np.squeeze, lambda input, axis=None, name=None: (as_tensor(input), axes_of(axis))),
         "stack": (np.stack, lambda values, axis=0, name=None: (_listed(values), axis)),
         "tile": (np.tile, lambda input, multiples, name=None: (as_tensor(input), shape_from(multiples))),
@@ -73,24 +80,6 @@ def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: Any
     x, widths, kind = as_tensor(tensor), static(paddings).tolist(), mode.lower()
     options: dict[str, Any] = {"constant_values": constant_values} if kind == "constant" else {"mode": kind}
     return np.pad(x, widths, **options)
-
-
-@operation("shape")
-def shape(input: Any, out_type: Any = np.int32, name: str | None = None) -> Any:
-    """Return the shape as a Tensor of integers."""
-    return np.array(shape_of(as_tensor(input)), numpy_dtype(out_type))
-
-
-@operation("size")
-def size(input: Any, out_type: Any = np.int32, name: str | None = None) -> Any:
-    """Return the number of elements."""
-    return numpy_dtype(out_type).type(np.prod(shape_of(as_tensor(input)), dtype=np.int64))
-
-
-@operation("rank")
-def rank(input: Any, name: str | None = None) -> Any:
-    """Return the number of axes."""
-    return np.int32(len(shape_of(as_tensor(input))))
 
 
 @operation("slice")
