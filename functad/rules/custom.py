@@ -6,11 +6,10 @@ turn where a derivative of higher order is taken.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
 import numpy as np
@@ -24,7 +23,7 @@ from functad.rules.custom_arguments import Arguments
 from functad.rules.rule_checks import RuleChecks
 from functad.tracing.traces.base import Recorded, resolve
 from functad.transforms.calling.decorators import decorator
-from functad.transforms.calling.selection import positions_of
+from functad.transforms.calling.selection import parameters_of, positions_of
 from functad.trees.structure import flatten
 
 if TYPE_CHECKING:
@@ -64,10 +63,8 @@ class CustomFunction(Generic[P, R]):
         self.batch: Callable[..., Any] | None = None
         self.checks = RuleChecks()
         self.made_in = calling_module(user_frame(sys._getframe(1)))
-        self.parameters: Mapping[str, inspect.Parameter] = {}
-        if not isinstance(f, np.ufunc):  # whose other parameters say how it computes, not what
-            with contextlib.suppress(TypeError, ValueError):
-                self.parameters = inspect.signature(f).parameters
+        # The other parameters of a ufunc say how it computes, not what.
+        self.parameters = {} if isinstance(f, np.ufunc) else parameters_of(f) or {}
 
     def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
         """Give the rules of reverse mode.
@@ -169,9 +166,7 @@ class CustomFunction(Generic[P, R]):
 
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the positional arguments, defaults included, and those that can be given by name only."""
-        if not kwargs and len(args) >= len(self.parameters):
-            return args, kwargs
-        if not self.parameters:
+        if not self.parameters or (not kwargs and len(args) >= len(self.parameters)):
             return args, kwargs
         bound = inspect.signature(self.function).bind(*args, **kwargs)
         bound.apply_defaults()

@@ -25,6 +25,7 @@ from functad.rules.rules import Rules
 from functad.tracing.traces.base import Recorded
 from functad.transforms.calling.arguments import value_of
 from functad.transforms.calling.results import guarded, owned
+from functad.transforms.calling.selection import parameters_of
 from functad.trees.structure import flatten
 
 P = ParamSpec("P")
@@ -225,14 +226,11 @@ def _caller(f: Any, names: Sequence[str]) -> Callable[..., Any]:
     """Return `call(*arrays, **params)`, which puts the arrays in the places of their names."""
     if isinstance(f, np.ufunc):
         return f
-    try:
-        parameters = list(inspect.signature(f).parameters.values())
-    except (TypeError, ValueError):
-        return f  # type: ignore[no-any-return]
-    first = [p.name for p in parameters[: len(names)]] == list(names)
-    positional = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY]
-    unnamed = not set(names) <= {p.name for p in parameters}
-    if unnamed or (first and len(positional) <= len(names)):
+    parameters = parameters_of(f) or {}
+    first = list(parameters)[: len(names)] == list(names)
+    positional = [p.name for p in parameters.values() if p.kind is p.POSITIONAL_ONLY]
+    unnamed = not set(names) <= set(parameters)
+    if not parameters or unnamed or (first and len(positional) <= len(names)):
         return f  # type: ignore[no-any-return]
 
     def call(*arrays: Any, **params: Any) -> Any:
@@ -261,13 +259,12 @@ def _names(f: Any, names: Sequence[str] | None, count: int, own: str, *, joint: 
         return list(names)
     if isinstance(f, np.ufunc):
         return ["x", "y", "z"][: f.nin]
-    try:
-        parameters = list(inspect.signature(f).parameters.values())
-    except (TypeError, ValueError):
-        raise InputError(f"primitive {own}: its signature is not known, so give names= of its arrays, at {here()}.") from None
-    positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    required = [p.name for p in parameters if p.name in positional and p.default is p.empty]
-    return required if joint else positional[:count]
+    parameters = parameters_of(f)
+    if parameters is None:
+        raise InputError(f"primitive {own}: its signature is not known, so give names= of its arrays, at {here()}.")
+    positional = [p for p in parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    chosen = [p for p in positional if p.default is p.empty] if joint else positional[:count]
+    return [p.name for p in chosen]
 
 
 def _on_copies(compute: Callable[..., Any]) -> Callable[..., Any]:

@@ -212,6 +212,7 @@ class ArrayMethods:
     trace = _method(np.trace)
     diagonal = _method(np.diagonal)
     round = _method(np.round)
+    choose = _method(np.choose)
 
     def conj(self: Any) -> Any:
         """As `np.conj`; a Tensor of real numbers is its own."""
@@ -222,10 +223,6 @@ class ArrayMethods:
     def compress(self, condition: Any, axis: Any = None, out: Any = None) -> Any:
         """As `np.compress`."""
         return _called(np.compress, condition, self, axis, out)
-
-    def choose(self, choices: Any, out: Any = None, mode: str = "raise") -> Any:
-        """As `np.choose`."""
-        return _called(np.choose, self, choices, out, mode)
 
     resize = _in_place("resize", "np.resize(t, shape)")
     setfield = _in_place("setfield", "np.where(mask, new, t)")

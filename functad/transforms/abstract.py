@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 from typing import Any, ParamSpec
 
@@ -18,6 +17,7 @@ from functad.tracing.traces.base import Recorded, new_input
 from functad.tracing.views import memory_of
 from functad.transforms.calling.arguments import check_result, traced
 from functad.transforms.calling.decorators import derivative
+from functad.transforms.calling.selection import parameters_of
 from functad.trees.structure import Structure, flatten
 
 P = ParamSpec("P")
@@ -137,11 +137,8 @@ def _spec_of_input(leaf: Any, name: str, transform: str, f: object) -> ArraySpec
 
 def _input_names(f: Callable[..., Any], structure: Structure, count: int) -> list[str]:
     """Return for each leaf of `(args, kwargs)` the name of its parameter, with the path within it."""
-    try:
-        parameters = list(inspect.signature(f).parameters.values())
-    except (TypeError, ValueError):
-        parameters = []
-    positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    parameters = parameters_of(f) or {}
+    positional = [p.name for p in parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     roots = [positional[i] if i < len(positional) else f"args[{i}]" for i in range(count)]
     arguments, keywords = structure.children
     names = [path for child, root in zip(arguments.children, roots, strict=True) for path in child.paths(root)]

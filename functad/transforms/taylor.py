@@ -13,13 +13,13 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
 from functad.errors import InputError, StructureError
 from functad.expressions.spec import dtype_of, shape_of
-from functad.places import here, name_of
+from functad.places import call_of, here, name_of
 from functad.primitives.elementwise.arithmetic import DIVIDE, MULTIPLY
 from functad.primitives.entry import Primitive
 from functad.primitives.kinds import forward_plan
@@ -30,7 +30,7 @@ from functad.tracing.traces.base import Recorded, Recorder, alike, bare
 from functad.tracing.views import clone, note_if_view
 from functad.transforms.calling.arguments import (
     check_like,
-    check_result,
+    checked_leaves,
     described,
     held_primal,
     own_aux,
@@ -74,6 +74,13 @@ class SeriesRecorder(Recorder):
         self.series.append(coefficients)
         return bare(Tensor, self, value, len(self.series) - 1)  # type: ignore[no-any-return]
 
+    def results(self, primitive: Primitive, out: Any, coefficients: Coefficients) -> Any:
+        """Return the Tensor of what a primitive gave, or those of several results, whose coefficients stand in tuples."""
+        if not primitive.multiple:
+            return self.tensor(out, coefficients)
+        columns = list(zip(*coefficients, strict=True)) or [()] * len(out)
+        return alike(out, [self.tensor(value, list(column)) for value, column in zip(out, columns, strict=True)])
+
     def buffer(self, value: Any) -> Tensor:
         """Return a new array as a Tensor, into which others can be written."""
         return self.tensor(value, [None] * self.order)
@@ -93,18 +100,16 @@ class SeriesRecorder(Recorder):
         if not active or out is NotImplemented:
             return out
         order = min(len(self.series[arrays[i].slot]) for i in active)
-        call = _Call(self, primitive, arrays, values, active, params, out)
-        if primitive.multiple:
-            columns = list(zip(*call.coefficients(order), strict=True)) or [()] * len(out)
-            results = [self.tensor(value, list(column)) for value, column in zip(out, columns, strict=True)]
-            return alike(out, results)
-        made = self.tensor(out, call.coefficients(order))
-        if primitive.views:
+        forward = forward_plan(primitive, active)
+        plan = forward or primitive.reverse_plan(active)
+        call = _Call(self, primitive, arrays, values, active, params, out, plan, forward is None)
+        made = self.results(primitive, out, call.coefficients(order))
+        if primitive.views and not primitive.multiple:
             note_if_view(arrays[0], made, values[0], out, primitive, params)
         return made
 
 
-class _Call:
+class _Call(NamedTuple):
     """One call of a primitive on power series.
 
     Attributes:
@@ -112,28 +117,19 @@ class _Call:
         values: the arguments one level lower.
         active: positions of those with a series.
         out: the value of the result.
+        plan: the rules that give its tangent.
+        transposed: these are VJP rules, to be transposed.
     """
 
-    def __init__(
-        self,
-        recorder: SeriesRecorder,
-        primitive: Primitive,
-        arrays: Sequence[Any],
-        values: Sequence[Any],
-        active: tuple[int, ...],
-        params: dict[str, Any],
-        out: Any,
-    ) -> None:
-        self.recorder = recorder
-        self.primitive = primitive
-        self.arrays = arrays
-        self.values = values
-        self.active = active
-        self.params = params
-        self.out = out
-        forward = forward_plan(primitive, active)
-        self.transposed = forward is None
-        self.plan: Plan = forward or primitive.reverse_plan(active)
+    recorder: SeriesRecorder
+    primitive: Primitive
+    arrays: Sequence[Any]
+    values: Sequence[Any]
+    active: tuple[int, ...]
+    params: dict[str, Any]
+    out: Any
+    plan: Plan
+    transposed: bool
 
     def coefficients(self, order: int) -> Coefficients:
         """Return the coefficients of the result from order 1 up to an order; tuples if there are several results."""
@@ -204,13 +200,7 @@ class _Call:
             slopes.append(recorder.tensor(first, rising[1:]))
         out = self.out
         if "out" in self.plan.read:
-            shorter = self.coefficients(order - 1)
-            if self.primitive.multiple:
-                columns = list(zip(*shorter, strict=True)) or [()] * len(out)
-                parts = [recorder.tensor(value, list(column)) for value, column in zip(out, columns, strict=True)]
-                out = type(out)(*parts) if hasattr(out, "_fields") else tuple(parts)
-            else:
-                out = recorder.tensor(out, shorter)
+            out = recorder.results(self.primitive, out, self.coefficients(order - 1))
         found = self._pushed(slopes, self.plan.pick(values, out, self.params))
         if not self.primitive.multiple:
             return self._integrated(found, order)
@@ -284,21 +274,17 @@ def coefficients(
     """Return the list that `taylor` does, and with `has_aux` what `f` returned beside, under the name of another transform."""
     if not isinstance(primals, (tuple, list)) or not isinstance(series, (tuple, list)) or len(primals) != len(series):
         raise InputError(
-            f"{transform} of {name_of(f)}, called at {here()}: primals is the tuple of all arguments, series that of the "
-            f"sequences of their coefficients; write {transform}(f, (x,), ([x1, x2],)) for one."
+            f"{call_of(transform, f)}: primals is the tuple of all arguments, series that of the sequences of their "
+            f"coefficients; write {transform}(f, (x,), ([x1, x2],)) for one."
         )
     order = max(map(len, series), default=0) if order is None else order
     if not hasattr(order, "__index__") or order < 1:
-        raise InputError(
-            f"{transform} of {name_of(f)}, called at {here()}: the order is {order!r}; it must be an integer, at least 1."
-        )
+        raise InputError(f"{call_of(transform, f)}: the order is {order!r}; it must be an integer, at least 1.")
     recorder = SeriesRecorder(transform, f, order)
     args = [_entered(recorder, f, i, primal, path) for i, (primal, path) in enumerate(zip(primals, series, strict=True))]
     recorder.inputs = len(recorder.series)
     out, aux = split_aux(traced(recorder, f, args, {}), has_aux, Selection(transform, f, 0, None))
-    leaves, structure = flatten(out)
-    for leaf, place in zip(leaves, structure.paths("result"), strict=True):
-        check_result(leaf, place, transform, f)
+    leaves, structure = checked_leaves(out, transform, f)
     columns = [_terms(recorder, leaf, order) for leaf in leaves]
     given = flatten((list(primals), list(series)))[0]
     terms = own_results([column[k] for k in range(order + 1) for column in columns], given)
@@ -313,9 +299,7 @@ def _entered(recorder: SeriesRecorder, f: Callable[..., Any], position: int, pri
     for leaf, place in zip(leaves, structure.paths(f"primals[{position}]"), strict=True):
         reason = undifferentiable(leaf)
         if reason is not None:
-            raise InputError(
-                f"{recorder.transform} of {name_of(f)}, called at {here()}: {place} is {described(leaf)}. {reason}"
-            )
+            raise InputError(f"{call_of(recorder.transform, f)}: {place} is {described(leaf)}. {reason}")
     if not isinstance(path, (tuple, list)):
         raise StructureError(f"series[{position}] is a {type(path).__name__}, not a list of coefficients, at {here()}.")
     terms = [
@@ -405,6 +389,4 @@ def _check_number(x: Any, key: int | str, f: Callable[..., Any]) -> None:
     if reason is None and shape_of(x) != ():
         reason = "Use elementwise_grad for functions of arrays that act on each element, or taylor along a path."
     if reason is not None:
-        raise InputError(
-            f"deriv of {name_of(f)}, called at {here()}: {where} is {described(x)}, and should be one number. {reason}"
-        )
+        raise InputError(f"{call_of('deriv', f)}: {where} is {described(x)}, and should be one number. {reason}")

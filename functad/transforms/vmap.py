@@ -11,7 +11,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from functad.errors import InputError, StructureError
 from functad.expressions.spec import PYTHON_SCALARS, shape_of, spec_of
-from functad.places import here, name_of
+from functad.places import call_of, name_of
 from functad.primitives.indexing.indexable import WITHIN_BATCH, indexable
 from functad.primitives.operands import foreign_rules
 from functad.settings import setting
@@ -116,13 +116,13 @@ class _Batch:
         if len(sizes) > 1:
             (a, first), (b, second) = [(n, self._name(place)) for n, place in sizes.items()][:2]
             raise InputError(
-                f"vmap of {name_of(f)}, called at {here()}: {first} has {a} examples, {second} has {b}. All batched arguments "
-                f"must have the same number; in_axes=None is for arguments that are the same for all."
+                f"{call_of('vmap', f)}: {first} has {a} examples, {second} has {b}. All batched arguments must have the same "
+                f"number; in_axes=None is for arguments that are the same for all."
             )
         if not sizes:
             raise InputError(
-                f"vmap of {name_of(f)}, called at {here()}: no argument is batched, so the number of examples is not known. "
-                f"Give in_axes for one of them, or axis_size."
+                f"{call_of('vmap', f)}: no argument is batched, so the number of examples is not known. Give in_axes for one "
+                f"of them, or axis_size."
             )
         (self.size,) = sizes
 
@@ -138,9 +138,7 @@ class _Batch:
         if axis == 0 and type(leaf) is np.ndarray and leaf.ndim:
             return leaf
         if type(leaf) is not Tensor and hasattr(leaf, "dtype") and (reason := foreign_rules(leaf)) is not None:
-            raise InputError(
-                f"vmap of {name_of(self.f)}, called at {here()}: {self._name(place)} is a {type(leaf).__name__}. {reason}"
-            )
+            raise InputError(f"{call_of('vmap', self.f)}: {self._name(place)} is a {type(leaf).__name__}. {reason}")
         try:
             shape = spec_of(leaf).shape
             axis = normalize_axis_index(axis, len(shape))
@@ -149,8 +147,8 @@ class _Batch:
             if type(leaf) in PYTHON_SCALARS and self._name(place).count("[") > 1:
                 what = "is a number in a container, and each number there is an array of its own (np.array makes a list one)"
             raise InputError(
-                f"vmap of {name_of(self.f)}, called at {here()}: {self._name(place)} {what}, which has no axis {axis}. "
-                f"Use in_axes=None for what is the same for all examples."
+                f"{call_of('vmap', self.f)}: {self._name(place)} {what}, which has no axis {axis}. Use in_axes=None for what "
+                f"is the same for all examples."
             ) from None
         if not hasattr(leaf, "dtype"):
             leaf = np.asarray(leaf)
@@ -187,8 +185,8 @@ class _Batch:
         if axis is None:
             if array is not None:
                 raise StructureError(
-                    f"vmap of {name_of(self.f)}, called at {here()}: {structure.paths('result')[place]} differs from example "
-                    f"to example, but out_axes says None for it. Give the axis along which the examples are to lie."
+                    f"{call_of('vmap', self.f)}: {structure.paths('result')[place]} differs from example to example, but "
+                    f"out_axes says None for it. Give the axis along which the examples are to lie."
                 )
             return leaf
         if array is None:
@@ -198,8 +196,8 @@ class _Batch:
             axis = normalize_axis_index(axis, len(shape_of(array)))
         except ValueError:
             raise InputError(
-                f"vmap of {name_of(self.f)}, called at {here()}: {structure.paths('result')[place]} has "
-                f"{len(shape_of(array))} axes with that of the examples, so it cannot lie at out_axes={axis}."
+                f"{call_of('vmap', self.f)}: {structure.paths('result')[place]} has {len(shape_of(array))} axes with that of "
+                f"the examples, so it cannot lie at out_axes={axis}."
             ) from None
         return np.moveaxis(array, 0, axis) if axis else array
 
@@ -220,8 +218,8 @@ def _axes_of_arguments(f: Callable[..., Any], in_axes: Axes, args: tuple[Any, ..
     """Return the axis of each leaf of `(args, kwargs)`."""
     if isinstance(in_axes, (tuple, list)) and len(in_axes) != len(args):
         raise InputError(
-            f"vmap of {name_of(f)}, called at {here()}: in_axes has {len(in_axes)} entries for {len(args)} positional "
-            f"arguments. Keyword arguments are batched along axis 0."
+            f"{call_of('vmap', f)}: in_axes has {len(in_axes)} entries for {len(args)} positional arguments. Keyword arguments "
+            f"are batched along axis 0."
         )
     each = in_axes if isinstance(in_axes, (tuple, list)) else (in_axes,) * len(args)
     axes: list[Any] = []
@@ -230,7 +228,7 @@ def _axes_of_arguments(f: Callable[..., Any], in_axes: Axes, args: tuple[Any, ..
         if axis is None or type(axis) is int:
             axes += [axis] * structure.leaves
         else:
-            axes += _axes_like(axis, structure, f"vmap of {name_of(f)}, called at {here()}: in_axes[{i}]", f"args[{i}]")
+            axes += _axes_like(axis, structure, f"{call_of('vmap', f)}: in_axes[{i}]", f"args[{i}]")
     return axes + [0] * flatten(kwargs)[1].leaves if kwargs else axes
 
 

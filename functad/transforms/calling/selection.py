@@ -31,6 +31,14 @@ def positions_of(transform: str, function: Callable[..., Any], given: Any, optio
         ) from None
 
 
+def parameters_of(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter] | None:
+    """Return the parameters of a function; `None` if its signature is not known."""
+    try:
+        return inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return None
+
+
 class Selection:
     """The arguments that a transform differentiates, by position and by name.
 
@@ -91,10 +99,7 @@ class Selection:
     @cached_property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
         """The parameters of the function, if its signature is known."""
-        try:
-            return inspect.signature(self.function).parameters
-        except (TypeError, ValueError):
-            return {}
+        return parameters_of(self.function) or {}
 
     def keys(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[int | str]:
         """Return for each selected argument its position in `args`, or its name in `kwargs`.
