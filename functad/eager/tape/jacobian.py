@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.eager.tape.request import checked_conj, finished, gradients_of, leaves_of, zero_wanted
+from functad.eager.tape.request import Answer, checked_conj, finished, gradients_of, leaves_of, zero_wanted
 from functad.eager.tape.slice import TapeSlice
 from functad.errors import AbstractValueError, LoopWarning, SourceError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
@@ -158,101 +158,88 @@ def _columns(rows: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
     return list(zip(*rows, strict=True))
 
 
-class JacobianRequest:
-    """A Jacobian that is asked for."""
+def jacobian_asked(target: Any, sources: Any, unconnected: Any, chunk_size: int | None, conj: bool) -> Answer:
+    """Check what is asked of `GradientTape.jacobian`, and return what a tape answers it by."""
+    zero, conj = zero_wanted(unconnected), checked_conj(conj)
+    check_chunk_size(chunk_size)
+    targets, given = leaves_of(target, "target")
+    if given.kind is not None:
+        raise SourceError(f"jacobian() needs one Tensor as its target, not a {type(target).__name__}, at {here()}.")
+    pairs, structure = leaves_of(sources, "sources")
+    asked = [source for source, _ in pairs]
 
-    def __init__(self, target: Any, sources: Any, unconnected: Any, chunk_size: int | None, conj: bool) -> None:
-        self.zero, self.conj = zero_wanted(unconnected), checked_conj(conj)
-        check_chunk_size(chunk_size)
-        self.chunk_size = chunk_size
-        targets, structure = leaves_of(target, "target")
-        if structure.kind is not None:
-            raise SourceError(f"jacobian() needs one Tensor as its target, not a {type(target).__name__}, at {here()}.")
-        self.target = targets[0]
-        self.sources, self.structure = leaves_of(sources, "sources")
-
-    def answer(self, tape: TapeSlice) -> Any:
-        """Return the Jacobians in the structure of the sources."""
-        target = self.target[0]
+    def answer(tape: TapeSlice) -> Any:
         shape, size = shape_of(target), math.prod(shape_of(target))
-        sources = [source for source, _ in self.sources]
         if not size:
-            return self.structure.unflatten([_zeros((*shape, *shape_of(source)), source) for source in sources])
-        rows = _Rows(tape, "jacobian()", self.target, sources, self.chunk_size, self.conj)
-        if size > 2 * sum(map(size_of, sources)) and rows.transposable():
+            return structure.unflatten([_zeros((*shape, *shape_of(source)), source) for source in asked])
+        rows = _Rows(tape, "jacobian()", targets[0], asked, chunk_size, conj)
+        if size > 2 * sum(map(size_of, asked)) and rows.transposable():
             found = rows.columns()
         else:
             found = rows.all(lambda part: identity_rows(target, part), size)
-        return self.structure.unflatten(
-            [_shaped(g, (*shape, *shape_of(source)), source, self.zero) for g, source in zip(found, sources, strict=True)]
+        return structure.unflatten(
+            [_shaped(g, (*shape, *shape_of(source)), source, zero) for g, source in zip(found, asked, strict=True)]
         )
 
+    return answer
 
-class BatchJacobianRequest:
-    """A Jacobian by row that is asked for."""
 
-    def __init__(self, target: Any, source: Any, unconnected: Any, check: bool, chunk_size: int | None, conj: bool) -> None:
-        self.zero, self.conj = zero_wanted(unconnected), checked_conj(conj)
-        check_chunk_size(chunk_size)
-        self.chunk_size = chunk_size
-        targets, structure = leaves_of(target, "target")
-        sources, own = leaves_of(source, "source")
-        if structure.kind is not None or own.kind is not None:
-            raise SourceError(f"batch_jacobian() needs one Tensor as target and one as source, at {here()}.")
-        self.target = targets[0]
-        self.source = sources[0][0]
-        self.check = check
-        given, wanted = shape_of(target), shape_of(source)
-        if len(given) < 2 or len(wanted) < 2 or given[0] != wanted[0]:
-            raise ValueError(
-                f"batch_jacobian() of a target of shape {given} by a source of shape {wanted}, at {here()}: both need at least "
-                f"two axes, the first ones equally long."
-            )
+def batch_jacobian_asked(target: Any, source: Any, unconnected: Any, check: bool, chunk_size: int | None, conj: bool) -> Answer:
+    """Check what is asked of `GradientTape.batch_jacobian`, and return what a tape answers it by."""
+    zero, conj = zero_wanted(unconnected), checked_conj(conj)
+    check_chunk_size(chunk_size)
+    targets, structure = leaves_of(target, "target")
+    _, own = leaves_of(source, "source")
+    if structure.kind is not None or own.kind is not None:
+        raise SourceError(f"batch_jacobian() needs one Tensor as target and one as source, at {here()}.")
+    given, wanted = shape_of(target), shape_of(source)
+    if len(given) < 2 or len(wanted) < 2 or given[0] != wanted[0]:
+        raise ValueError(
+            f"batch_jacobian() of a target of shape {given} by a source of shape {wanted}, at {here()}: both need at least "
+            f"two axes, the first ones equally long."
+        )
 
-    def answer(self, tape: TapeSlice) -> Any:
-        """Return the Jacobians of the rows."""
-        target, source = self.target[0], self.source
-        batch, *rest = shape_of(target)
-        whole = (batch, *rest, *shape_of(source)[1:])
-        size = math.prod(rest)
-        if not size or not batch:
+    def answer(tape: TapeSlice) -> Any:
+        whole, size = (*given, *wanted[1:]), math.prod(given[1:])
+        if not math.prod(given):
             return _zeros(whole, source)
 
         def ones_for(part: slice) -> Any:
             """Return seeds that are one for an element of each row of the target."""
-            seeds = np.zeros((part.stop - part.start, batch, size), dtype_of(target))
+            seeds = np.zeros((part.stop - part.start, given[0], size), dtype_of(target))
             seeds[np.arange(len(seeds)), :, np.arange(part.start, part.stop)] = 1
-            return seeds.reshape((-1, *shape_of(target)))
+            return seeds.reshape((-1, *given))
 
-        rows = _Rows(tape, "batch_jacobian()", self.target, [source], self.chunk_size, self.conj)
-        (found,) = rows.all(ones_for, size, last=not self.check)
+        rows = _Rows(tape, "batch_jacobian()", targets[0], [source], chunk_size, conj)
+        (found,) = rows.all(ones_for, size, last=not check)
         if found is not None:
             found = np.moveaxis(found, 0, 1)
-            if self.check:
-                self._compare(rows)
-        return _shaped(found, whole, source, self.zero)
+            if check:
+                _compare(rows, size)
+        return _shaped(found, whole, source, zero)
 
-    def _compare(self, rows: _Rows) -> None:
-        """Raise if rows depend on other rows.
+    return answer
 
-        Raises:
-            ValueError: they do.
-        """
-        target = self.target[0]
-        batch, *rest = shape_of(target)
-        size = math.prod(rest)
-        for part in rows.parts(batch * size):
-            (found,) = rows.pulled(identity_rows(target, part), last=False)
-            if found is None:
-                continue
-            own = np.arange(part.start, part.stop) // size
-            reached = _not_zero(found, 1 + len(shape_of(self.source)))
-            reached[np.arange(len(own)), own] = False
-            if reached.any():
-                raise ValueError(
-                    f"batch_jacobian(check=True) at {here()}: row {own[reached.any(1)][0]} of the target depends on other rows "
-                    f"of the source. Use jacobian()."
-                )
+
+def _compare(rows: _Rows, size: int) -> None:
+    """Raise if rows of a target, of so many elements each, depend on other rows of the source.
+
+    Raises:
+        ValueError: they do.
+    """
+    target, (source,) = rows.target[0], rows.sources
+    for part in rows.parts(math.prod(shape_of(target))):
+        (found,) = rows.pulled(identity_rows(target, part), last=False)
+        if found is None:
+            continue
+        own = np.arange(part.start, part.stop) // size
+        reached = _not_zero(found, 1 + len(shape_of(source)))
+        reached[np.arange(len(own)), own] = False
+        if reached.any():
+            raise ValueError(
+                f"batch_jacobian(check=True) at {here()}: row {own[reached.any(1)][0]} of the target depends on other rows "
+                f"of the source. Use jacobian()."
+            )
 
 
 def _not_zero(found: Any, ndim: int) -> Any:

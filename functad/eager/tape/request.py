@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any
 
@@ -198,37 +198,32 @@ def as_numbers(given: Any, what: str) -> Any:
     return array[()]
 
 
-class Request:
-    """A gradient that is asked for."""
+Answer = Callable[[TapeSlice], Any]
+"""What a tape is asked for, checked: the tape gives the answer, in the structure of the sources."""
 
-    def __init__(
-        self, target: Any, sources: Any, seeds: Any, unconnected: Any, missing: str | None, conj: bool, sparse: bool
-    ) -> None:
-        self.zero, self.conj = zero_wanted(unconnected), checked_conj(conj)
-        if sparse not in (True, False):
-            raise ValueError(f"sparse is {sparse!r}, at {here()}: it must be True or False.")
-        self.sparse = sparse
-        if missing not in (None, "raise"):
-            raise ValueError(f"missing is {missing!r}, at {here()}: it must be None or 'raise'.")
-        self.missing = missing
-        self.targets, structure = leaves_of(target, "target")
-        self.sources, self.structure = leaves_of(sources, "sources")
-        self.seeds = seeds_for(self.targets, structure, seeds)
 
-    def answer(self, tape: TapeSlice) -> Any:
-        """Return the gradients in the structure of the sources."""
-        sources = [source for source, _ in self.sources]
-        found = gradients_of(
-            tape, self.targets, self.seeds, sources, last=self.missing is None, conj=self.conj, sparse=self.sparse
-        )
-        if self.missing == "raise":
-            targets = [target for target, _ in self.targets]
-            for g, (source, path) in zip(found, self.sources, strict=True):
-                if g is None:
-                    raise NoPathError(f"there is no gradient by {path}, at {here()}: {explain_missing(tape, targets, source)}")
-        return self.structure.unflatten(
-            [finished(g, source, self.zero) for g, (source, _) in zip(found, self.sources, strict=True)]
-        )
+def gradient_asked(
+    target: Any, sources: Any, seeds: Any, unconnected: Any, missing: str | None, conj: bool, sparse: bool
+) -> Answer:
+    """Check what is asked of `GradientTape.gradient`, and return what a tape answers it by."""
+    zero, conj = zero_wanted(unconnected), checked_conj(conj)
+    if sparse not in (True, False):
+        raise ValueError(f"sparse is {sparse!r}, at {here()}: it must be True or False.")
+    if missing not in (None, "raise"):
+        raise ValueError(f"missing is {missing!r}, at {here()}: it must be None or 'raise'.")
+    targets, given = leaves_of(target, "target")
+    asked, structure = leaves_of(sources, "sources")
+    seeds = seeds_for(targets, given, seeds)
+
+    def answer(tape: TapeSlice) -> Any:
+        found = gradients_of(tape, targets, seeds, [s for s, _ in asked], last=missing is None, conj=conj, sparse=sparse)
+        for g, (source, path) in zip(found, asked, strict=True):
+            if g is None and missing == "raise":
+                reason = explain_missing(tape, [t for t, _ in targets], source)
+                raise NoPathError(f"there is no gradient by {path}, at {here()}: {reason}")
+        return structure.unflatten([finished(g, source, zero) for g, (source, _) in zip(found, asked, strict=True)])
+
+    return answer
 
 
 def gradients_of(

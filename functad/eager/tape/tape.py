@@ -12,7 +12,7 @@ from functad.eager.models.tensor_like import read
 from functad.eager.models.variable import Variable
 from functad.eager.tape import request as requests
 from functad.eager.tape.explain import explain_missing
-from functad.eager.tape.jacobian import BatchJacobianRequest, JacobianRequest
+from functad.eager.tape.jacobian import batch_jacobian_asked, jacobian_asked
 from functad.eager.tape.list import expressions
 from functad.eager.tape.recorder import shared_recorder, watch_given
 from functad.eager.tape.request import UnconnectedGradients
@@ -187,8 +187,8 @@ class GradientTape(TapeSlice):
             TypeError: a target or a source is no Tensor or Variable.
             ValueError: an option is unknown, or a seed does not fit; the tape can still be asked.
         """
-        request = requests.Request(target, sources, output_gradients, unconnected_gradients, missing, conj, sparse)
-        return self._answered(request, "gradient")
+        answer = requests.gradient_asked(target, sources, output_gradients, unconnected_gradients, missing, conj, sparse)
+        return self._answered(answer, "gradient")
 
     def jacobian(
         self,
@@ -220,8 +220,8 @@ class GradientTape(TapeSlice):
             RuntimeError, TypeError, ValueError: as `gradient`.
         """
         requests.check_iterations(parallel_iterations, experimental_use_pfor)
-        request = JacobianRequest(target, sources, unconnected_gradients, chunk_size, conj)
-        return self._answered(request, "jacobian")
+        answer = jacobian_asked(target, sources, unconnected_gradients, chunk_size, conj)
+        return self._answered(answer, "jacobian")
 
     def batch_jacobian(
         self,
@@ -255,10 +255,10 @@ class GradientTape(TapeSlice):
             RuntimeError, TypeError: as `gradient`.
         """
         requests.check_iterations(parallel_iterations, experimental_use_pfor)
-        request = BatchJacobianRequest(target, source, unconnected_gradients, check, chunk_size, conj)
-        return self._answered(request, "batch_jacobian")
+        answer = batch_jacobian_asked(target, source, unconnected_gradients, check, chunk_size, conj)
+        return self._answered(answer, "batch_jacobian")
 
-    def _answered(self, request: Any, method: str) -> Any:
+    def _answered(self, answer: requests.Answer, method: str) -> Any:
         """Return the answer to a request; after that a tape that is not persistent is spent.
 
         Where none can be given, because there is no path or the user's gradient function fails, the tape is as it was, unless
@@ -267,7 +267,7 @@ class GradientTape(TapeSlice):
         recording, self._consumed = self._recording, False
         self._begin(method)
         try:
-            found = request.answer(self)
+            found = answer(self)
         except BaseException:
             if self._consumed:
                 self._finish()
