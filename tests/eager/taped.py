@@ -1,15 +1,20 @@
-"""Functions of constants, recorded by a tape: what many tests of tapes ask about."""
+"""Functions that a tape records: what many tests of tapes ask about."""
 
 import functad
+
+
+def recorded(f, sources, **options):
+    """Return a tape that watched some Tensors while a function without arguments ran, and the result."""
+    with functad.GradientTape(**options) as tape:
+        tape.watch(sources)
+        y = f()
+    return tape, y
 
 
 def taped(f, *values, **options):
     """Return a tape that recorded a function of constants, the result, and the constants; those of floats are watched."""
     xs = [functad.constant(value) for value in values]
-    with functad.GradientTape(**options) as tape:
-        tape.watch([x for x in xs if x.dtype.kind in "fc"])
-        y = f(*xs)
-    return tape, y, xs
+    return *recorded(lambda: f(*xs), [x for x in xs if x.dtype.kind in "fc"], **options), xs
 
 
 def gradient(f, *values, **options):

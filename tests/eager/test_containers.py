@@ -10,6 +10,7 @@ import pytest
 
 import functad
 from functad import ForwardAccumulator, GradientTape, errors
+from tests.eager.taped import recorded
 
 
 class Named(NamedTuple):
@@ -72,9 +73,7 @@ def test_seeds(make, other, order, x):
     seeds = other(**in_order(order, z=1.0, a=20.0, m=300.0))
     wanted = [10.0, 60.0, 150.0]
     sources = [x[key] for key in "zam"]
-    with GradientTape(persistent=True) as tape:
-        tape.watch(sources)
-        y = make(**scaled(x))
+    tape, y = recorded(lambda: make(**scaled(x)), sources, persistent=True)
     assert [float(g) for g in tape.gradient(y, sources, output_gradients=seeds)] == wanted
     assert [
         float(g)
@@ -105,9 +104,7 @@ def test_tangents(make, other, order, x):
 @pytest.mark.parametrize("kind", ALL)
 def test_sources(kind, order, x):
     sources = ALL[kind](**in_order(order, **x))
-    with GradientTape(persistent=True, lists=True) as tape:
-        tape.watch(sources)
-        y = x["z"] * x["a"] + 7.0 * x["m"]
+    tape, y = recorded(lambda: x["z"] * x["a"] + 7.0 * x["m"], sources, persistent=True, lists=True)
     for found in (tape.gradient(y, sources), tape.jacobian(y, sources)):
         assert [float(leaf(found, key)) for key in "zam"] == [2.0, 3.0, 7.0]
         assert type(found) is type(sources)
@@ -148,18 +145,14 @@ def test_custom_gradient(make, other, order, x):
 def test_lists_stand_for_dicts_in_the_order_of_sorted_keys(kind, x):
     sources = [x["z"], x["a"], x["m"]]
     for seeds in ([1.0, 2.0, None], (1.0, 2.0, 1.0)):
-        with GradientTape() as tape:
-            tape.watch(sources)
-            y = MAPPINGS[kind](**scaled(x))
+        tape, y = recorded(lambda: MAPPINGS[kind](**scaled(x)), sources)
         assert [float(g) for g in tape.gradient(y, sources, output_gradients=seeds)] == [10.0, 3.0, 1.0]
 
     @functad.custom_gradient
     def f(parts, other):
         return parts["z"] * other, lambda dy: [1.0, 2.0, 3.0, 4.0]
 
-    with GradientTape() as tape:
-        tape.watch(sources)
-        y = f(MAPPINGS[kind](**x), x["z"] * 1.0)
+    tape, y = recorded(lambda: f(MAPPINGS[kind](**x), x["z"] * 1.0), sources)
     assert [float(g) for g in tape.gradient(y, sources)] == [7.0, 1.0, 2.0]
 
 
@@ -168,9 +161,7 @@ def test_gradients_by_arguments_may_be_dicts_beside_others_and_none(x):
     def f(parts, other, more):
         return other * 1.0, lambda dy: ({"m": 3.0, "z": None, "a": 2.0}, dy * 5.0, None)
 
-    with GradientTape() as tape:
-        tape.watch(x)
-        y = f(x, x["m"] * 1.0, [x["z"], x["a"]])
+    tape, y = recorded(lambda: f(x, x["m"] * 1.0, [x["z"], x["a"]]), x)
     found = tape.gradient(y, OrderedDict(x))
     assert {key: None if g is None else float(g) for key, g in found.items()} == {"z": None, "a": 2.0, "m": 8.0}
 
@@ -212,9 +203,7 @@ WRONG = {
 def test_what_does_not_match_is_refused_and_spends_nothing(case, x):
     make, kind, text = WRONG[case]
     sources = [x["z"], x["a"], x["m"]]
-    with GradientTape() as tape:
-        tape.watch(sources)
-        y = scaled(x)
+    tape, y = recorded(lambda: scaled(x), sources)
     with pytest.raises(kind, match="output_gradients " + text.format("target")) as raised:
         tape.gradient(y, sources, output_gradients=make())
     assert isinstance(raised.value, errors.FunctadError)

@@ -9,7 +9,7 @@ import functad
 from functad import errors
 from functad.eager.custom import custom_gradient, grad_pass_through, recompute_grad
 from functad.eager.tape.tape import GradientTape
-from tests.eager.taped import taped
+from tests.eager.taped import recorded, taped
 
 
 class Pair(NamedTuple):
@@ -300,9 +300,7 @@ def test_second_order_differentiates_the_rule():
     x = functad.constant(0.5)
     with GradientTape() as outer:
         outer.watch(x)
-        with GradientTape() as inner:
-            inner.watch(x)
-            y = f(x)
+        inner, y = recorded(lambda: f(x), x)
         g = inner.gradient(y, x)
     assert float(g) == np.sin(0.5)
     assert float(outer.gradient(g, x)) == pytest.approx(np.cos(0.5))
@@ -323,9 +321,7 @@ def test_rule_with_a_rule():
     x = functad.constant(3.0)
     with GradientTape() as outer:
         outer.watch(x)
-        with GradientTape() as inner:
-            inner.watch(x)
-            y = f(x)
+        inner, y = recorded(lambda: f(x), x)
         g = inner.gradient(y, x)
     assert float(outer.gradient(g, x)) == 1000
 
@@ -346,9 +342,7 @@ def test_rule_that_closes_over_results_is_followed_at_second_order():
     x = functad.constant(0.3)
     with GradientTape() as outer:
         outer.watch(x)
-        with GradientTape() as inner:
-            inner.watch(x)
-            y = log1pexp(x)
+        inner, y = recorded(lambda: log1pexp(x), x)
         g = inner.gradient(y, x)
     assert float(outer.gradient(g, x)) == pytest.approx(second)
 
@@ -435,9 +429,7 @@ def test_recomputed_function_at_higher_order(order):
     x = functad.constant(0.7)
     with GradientTape() as outer:
         outer.watch(x)
-        with GradientTape() as inner:
-            inner.watch(x)
-            y = g(x)
+        inner, y = recorded(lambda: g(x), x)
         slope = inner.gradient(y, x)
     assert float(outer.gradient(slope, x)) == pytest.approx(functad.grad(functad.grad(f))(0.7))
 

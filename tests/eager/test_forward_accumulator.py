@@ -9,6 +9,7 @@ import functad
 from functad import errors
 from functad.eager.forward_accumulator import ForwardAccumulator
 from functad.eager.tape.tape import GradientTape
+from tests.eager.taped import recorded
 
 
 class Pair(NamedTuple):
@@ -199,9 +200,7 @@ def test_forward_over_reverse(rng):
 
     x = functad.constant(values)
     with ForwardAccumulator(x, t) as accumulator:
-        with GradientTape() as tape:
-            tape.watch(x)
-            y = f(x)
+        tape, y = recorded(lambda: f(x), x)
         g = tape.gradient(y, x)
     gradient = functad.grad(f)
     expected = (gradient(values + 1e-6 * t) - gradient(values - 1e-6 * t)) / 2e-6

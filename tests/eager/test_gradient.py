@@ -9,7 +9,7 @@ import pytest
 import functad
 from functad.eager.tape.tape import GradientTape
 from functad.testing import central_difference
-from tests.eager.taped import gradient, taped
+from tests.eager.taped import gradient, recorded, taped
 
 
 class Pair(NamedTuple):
@@ -84,9 +84,7 @@ def test_results_are_tensors_that_are_nobody_elses():
 def test_target_that_is_the_source_gives_the_seed():
     x, q = functad.constant(3.0), functad.constant([1.0, 2.0])
     v, n = functad.Variable(4.0), functad.constant(2)
-    with GradientTape(persistent=True) as tape:
-        tape.watch(x)
-        y = x * x
+    tape, y = recorded(lambda: x * x, x, persistent=True)
     assert float(tape.gradient(x, x)) == 1
     assert float(tape.gradient([x, y], x)) == 7
     assert np.array_equal(tape.gradient(q, q).numpy(), [1, 1])
@@ -207,9 +205,7 @@ def test_seed_without_numbers_is_refused(seed):
 
 def test_seed_is_cast_to_the_dtype_of_the_target():
     x = functad.constant(3.0, dtype=np.float32)
-    with GradientTape() as tape:
-        tape.watch(x)
-        y = x * x
+    tape, y = recorded(lambda: x * x, x)
     g = tape.gradient(y, x, np.float64(2.0))
     assert g.dtype == np.float32
     assert float(g) == 12
@@ -219,9 +215,7 @@ def test_seeds_are_differentiable():
     x, s = functad.constant(3.0), functad.constant(5.0)
     with GradientTape() as outer:
         outer.watch([x, s])
-        with GradientTape() as inner:
-            inner.watch(x)
-            y = x**3
+        inner, y = recorded(lambda: x**3, x)
         g = inner.gradient(y, x, output_gradients=s * s)
     assert [float(h) for h in outer.gradient(g, [x, s])] == [25 * 18, 10 * 27]
 
@@ -264,9 +258,7 @@ def test_path_with_zero_derivative_gives_zeros(case):
 @pytest.mark.parametrize("case", UNCONNECTED)
 def test_no_path_gives_none_or_zeros_if_these_are_asked_for(case):
     x = functad.constant([1.5, 2.5], dtype=np.float32)
-    with GradientTape(persistent=True) as tape:
-        tape.watch(x)
-        y = UNCONNECTED[case](x)
+    tape, y = recorded(lambda: UNCONNECTED[case](x), x, persistent=True)
     assert isinstance(y, functad.Tensor) == (y.dtype.kind == "f")  # what indexes and counts is plain
     assert tape.gradient(y, x) is None
     for option in ("zero", functad.UnconnectedGradients.ZERO):
@@ -317,9 +309,7 @@ def test_gradient_has_the_dtype_of_its_source(source, other):
     assert g.dtype == source
     assert np.array_equal(g.numpy(), [2, 3])
     x, y = functad.constant(np.array([1.0], source)), functad.constant(np.array([2.0], np.float64))
-    with GradientTape() as tape:
-        tape.watch([x, y])
-        z = x * y
+    tape, z = recorded(lambda: x * y, [x, y])
     assert [found.dtype for found in tape.gradient(z, [x, y])] == [source, np.float64]
 
 

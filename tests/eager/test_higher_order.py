@@ -7,6 +7,7 @@ import pytest
 import functad
 from functad.eager.tape.tape import GradientTape
 from functad.testing.numerical import numerical_jacobian
+from tests.eager.taped import recorded
 
 
 def derivative(f, at, order):
@@ -16,9 +17,7 @@ def derivative(f, at, order):
 
 def nested(f, x, order):
     """Return the derivative of some order of a function of one Tensor, by tapes in tapes."""
-    with GradientTape() as tape:
-        tape.watch(x)
-        y = f(x) if order == 1 else nested(f, x, order - 1)
+    tape, y = recorded(lambda: f(x) if order == 1 else nested(f, x, order - 1), x)
     return tape.gradient(y, x, unconnected_gradients="zero")  # the fourth of a cube has no path
 
 
@@ -59,9 +58,7 @@ def test_gradient_after_the_outer_tape_has_closed_is_no_part_of_it():
     x = functad.constant(3.0)
     with GradientTape() as outer:
         outer.watch(x)
-        with GradientTape() as inner:
-            inner.watch(x)
-            y = x**3
+        inner, y = recorded(lambda: x**3, x)
     g = inner.gradient(y, x)
     assert float(g) == 27
     assert outer.gradient(g, x) is None
@@ -72,9 +69,7 @@ def test_second_derivative_of_a_linear_function():
     for option, expected in (("none", None), ("zero", 0.0)):
         with GradientTape() as outer:
             outer.watch(x)
-            with GradientTape() as inner:
-                inner.watch(x)
-                y = 3.0 * x
+            inner, y = recorded(lambda: 3.0 * x, x)
             g = inner.gradient(y, x)
         found = outer.gradient(g, x, unconnected_gradients=option)
         assert (found if found is None else float(found)) == expected
@@ -86,9 +81,7 @@ def test_inner_gradients_see_inner_records_only():
     with GradientTape() as outer:
         outer.watch(x)
         u = x * x
-        with GradientTape() as inner:
-            inner.watch(x)
-            y = u * x
+        inner, y = recorded(lambda: u * x, x)
         g = inner.gradient(y, x)
     assert g.numpy() == 9
     assert float(outer.gradient(g, x)) == 6
@@ -98,9 +91,7 @@ def test_both_tapes_may_be_asked_for_the_same_target():
     x = functad.constant(3.0)
     with GradientTape() as outer:
         outer.watch(x)
-        with GradientTape() as inner:
-            inner.watch(x)
-            y = x**3
+        inner, y = recorded(lambda: x**3, x)
         g = inner.gradient(y, x)
         z = g * y
     assert float(outer.gradient(z, x)) == pytest.approx(5 * 3 * 3.0**4)
@@ -117,9 +108,7 @@ def test_gradient_penalty(rng):
 
     with GradientTape() as outer:
         x = functad.constant(points)
-        with GradientTape(watch_accessed_variables=False) as inner:
-            inner.watch(x)
-            y = np.sum(np.tanh(x @ w))
+        inner, y = recorded(lambda: np.sum(np.tanh(x @ w)), x, watch_accessed_variables=False)
         loss = np.sum(inner.gradient(y, x) ** 2)
     g = outer.gradient(loss, w).numpy()
     direction, value = rng.normal(size=(3, 2)), w.numpy()
@@ -144,9 +133,7 @@ def test_unrolled_optimiser():
         return np.sin(w) + w**2
 
     rate = functad.constant(0.1)
-    with GradientTape() as outer:
-        outer.watch(rate)
-        loss = final_loss(rate)
+    outer, loss = recorded(lambda: final_loss(rate), rate)
     assert float(loss) == pytest.approx(plain(0.1), rel=1e-14)
     assert float(outer.gradient(loss, rate)) == pytest.approx(np.imag(plain(0.1 + 1e-30j)) / 1e-30)
 
@@ -170,9 +157,7 @@ def test_hessian_of_a_network_is_symmetric_and_right(rng):
     a = rng.normal(size=(3, 4))
     with GradientTape() as outer:
         outer.watch(x)
-        with GradientTape() as inner:
-            inner.watch(x)
-            y = np.sum(np.tanh(a @ x) ** 2) * np.max(x)
+        inner, y = recorded(lambda: np.sum(np.tanh(a @ x) ** 2) * np.max(x), x)
         g = inner.gradient(y, x)
     h = outer.jacobian(g, x).numpy()
     assert np.allclose(h, h.T, rtol=1e-12)
@@ -209,9 +194,7 @@ def test_second_order_of_rules_of_each_kind(rule):
     q = functad.constant(values)
     with GradientTape() as outer:
         outer.watch(q)
-        with GradientTape() as inner:
-            inner.watch(q)
-            y = f(q)
+        inner, y = recorded(lambda: f(q), q)
         g = inner.gradient(y, q)
     h = outer.jacobian(g, q).numpy()
     gradient = functad.grad(f)

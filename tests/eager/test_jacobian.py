@@ -6,7 +6,7 @@ import pytest
 import functad
 from functad.eager.tape.tape import GradientTape
 from functad.testing.numerical import numerical_jacobian
-from tests.eager.taped import taped
+from tests.eager.taped import recorded, taped
 
 
 def test_shape_is_that_of_the_target_and_of_the_source(rng):
@@ -69,9 +69,7 @@ def test_jacobian_inside_another_tape_is_differentiable():
     q = functad.constant([1.0, 2.0])
     with GradientTape() as outer:
         outer.watch(q)
-        with GradientTape() as inner:
-            inner.watch(q)
-            y = np.sum(q) * q**2
+        inner, y = recorded(lambda: np.sum(q) * q**2, q)
         j = inner.jacobian(y, q)
     expected = numerical_jacobian(lambda q: numerical_jacobian(lambda r: np.sum(r) * r**2, q), [1.0, 2.0])
     assert np.allclose(outer.jacobian(j, q).numpy(), expected, atol=1e-4)
@@ -169,9 +167,7 @@ def test_rows_at_higher_order():
     x = functad.constant([[1.0, 2.0], [3.0, 4.0]])
     with GradientTape() as outer:
         outer.watch(x)
-        with GradientTape() as inner:
-            inner.watch(x)
-            y = x**3
+        inner, y = recorded(lambda: x**3, x)
         j = inner.batch_jacobian(y, x)
     h = outer.batch_jacobian(j, x).numpy()
     assert h.shape == (2, 2, 2, 2)

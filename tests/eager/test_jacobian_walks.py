@@ -12,7 +12,7 @@ from functad import ForwardAccumulator, GradientTape, constant
 from functad.errors import AbstractValueError, LoopWarning
 from functad.testing.numerical import numerical_jacobian
 from functad.transforms.calling import seeds
-from tests.eager.taped import taped
+from tests.eager.taped import recorded, taped
 
 A = np.array([[1.0, -2.0, 0.5], [0.3, 1.5, -1.0]])
 
@@ -120,9 +120,7 @@ def test_a_tape_of_a_tall_target_is_spent_and_free_of_records():
 
 def test_targets_that_are_sources():
     x, n = constant([1.0, 2.0]), constant([1, 2, 3])
-    with GradientTape(persistent=True) as tape:
-        tape.watch(x)
-        y = x * 2
+    tape, y = recorded(lambda: x * 2, x, persistent=True)
     assert np.array_equal(tape.jacobian(x, x).numpy(), np.eye(2))
     assert np.array_equal(tape.jacobian(n, n).numpy(), np.eye(3, dtype=int))
     assert tape.jacobian(n, n).dtype == n.dtype
@@ -356,9 +354,7 @@ def test_in_an_outer_tape(f, third):
     x = constant(X)
     with GradientTape(persistent=True) as outer:
         outer.watch(x)
-        with GradientTape() as inner:
-            inner.watch(x)
-            y = f(x)
+        inner, y = recorded(lambda: f(x), x)
         j = inner.jacobian(y, x)
         cubes = np.sum(j**3)
     np.testing.assert_allclose(outer.gradient(cubes, x).numpy(), third, atol=1e-6)
@@ -393,9 +389,7 @@ def test_rows_in_an_outer_tape():
     x = constant(values)
     with GradientTape() as outer:
         outer.watch(x)
-        with GradientTape() as inner:
-            inner.watch(x)
-            y = np.sin(x) * x[:, ::-1]
+        inner, y = recorded(lambda: np.sin(x) * x[:, ::-1], x)
         rows = inner.batch_jacobian(y, x)
         total = np.sum(rows**2)
 
@@ -409,9 +403,7 @@ def test_zeros_of_what_was_not_selected_stay_zeros_at_second_order():
     x = constant([0.0, 2.0])
     with GradientTape() as outer:
         outer.watch(x)
-        with GradientTape() as inner:
-            inner.watch(x)
-            y = np.where(x > 0, np.sqrt(x), 0.0)
+        inner, y = recorded(lambda: np.where(x > 0, np.sqrt(x), 0.0), x)
         total = np.sum(inner.jacobian(y, x))
     np.testing.assert_allclose(outer.gradient(total, x).numpy(), [0.0, -0.25 * 2**-1.5])
 

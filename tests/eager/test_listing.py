@@ -13,7 +13,7 @@ from functad.eager.tape.tape import GradientTape
 from functad.primitives.refused import Refused
 from functad.testing import calls, every_entry
 from functad.testing.sample_calls import is_constant, label
-from tests.eager.taped import taped
+from tests.eager.taped import recorded, taped
 
 
 def listed(f, *values):
@@ -110,9 +110,7 @@ def test_tapes_that_do_not_know():
     with pytest.raises(errors.TapeError, match=r"GradientTape\(lists=True\)"):
         tape.expressions(y, x)
     assert float(tape.gradient(y, x)) == 4  # what was refused did not spend it
-    with GradientTape(lists=True) as tape:
-        tape.watch(x)
-        y = x * x
+    tape, y = recorded(lambda: x * x, x, lists=True)
     assert tape.expressions(y, x)(3.0) == 9
     tape.gradient(y, x)
     with pytest.raises(errors.TapeError, match="given its gradient already"):
@@ -309,9 +307,7 @@ def test_constants_are_counted():
     c = np.ones(1000)
     tape, *_ = listed(lambda x: x + c - c, np.ones(1000))
     assert tape.stats() == {"records": 2, "bytes": 2 * c.nbytes}
-    with GradientTape() as tape:
-        tape.watch(x := functad.constant(c))
-        kept = x + c - c
+    tape, kept = recorded(lambda: x + c - c, x := functad.constant(c))
     assert kept.shape == (1000,)
     assert tape.stats() == {"records": 2, "bytes": 0}
 
@@ -334,9 +330,7 @@ def test_nested_in_other_tapes():
         outer.watch(x)
         with GradientTape(persistent=True, lists=True) as tape:
             tape.watch(x)
-            with GradientTape() as inner:
-                inner.watch(x)
-                y = x**3
+            inner, y = recorded(lambda: x**3, x)
             g = inner.gradient(y, x)
         assert tape.expressions(g, x)(5.0) == 75
     assert float(outer.gradient(g, x)) == 12

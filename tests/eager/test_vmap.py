@@ -8,6 +8,7 @@ import pytest
 import functad
 from functad import ForwardAccumulator, GradientTape, Variable, constant, vmap
 from functad.errors import AbstractValueError, EscapedTensorError
+from tests.eager.taped import recorded
 
 X = np.array([[0.5, -1.0], [2.0, 0.25], [-0.75, 1.5], [1.0, 3.0]])
 
@@ -29,9 +30,7 @@ def agrees_with_loop(f, *batches, rtol=1e-12):
 @pytest.mark.parametrize("persistent", [False, True])
 def test_gradients_of_a_tape(persistent):
     def f(x):
-        with GradientTape(persistent=persistent) as tape:
-            tape.watch(x)
-            y = np.sum(np.sin(x) * x)
+        tape, y = recorded(lambda: np.sum(np.sin(x) * x), x, persistent=persistent)
         return tape.gradient(y, x)
 
     agrees_with_loop(f, X)
@@ -41,9 +40,7 @@ def test_gradients_of_a_tape(persistent):
 def test_seeds_and_unconnected_sources():
     def f(x, seed):
         other = constant([1.0, 2.0, 3.0])
-        with GradientTape() as tape:
-            tape.watch([x, other])
-            y = x**3
+        tape, y = recorded(lambda: x**3, [x, other])
         return tuple(tape.gradient(y, [x, other], output_gradients=seed, unconnected_gradients="zero"))
 
     agrees_with_loop(f, X, X[::-1].copy())
@@ -53,9 +50,7 @@ def test_tapes_in_tapes():
     def f(x):
         with GradientTape() as outer:
             outer.watch(x)
-            with GradientTape() as inner:
-                inner.watch(x)
-                y = np.sum(np.sin(x) * np.sum(x * x))
+            inner, y = recorded(lambda: np.sum(np.sin(x) * np.sum(x * x)), x)
             g = inner.gradient(y, x)
         return outer.jacobian(g, x)
 
@@ -135,9 +130,7 @@ def test_accumulators():
 def test_accumulators_with_tapes():
     def forward_over_reverse(x):
         with ForwardAccumulator(x, [1.0, 2.0]) as accumulator:
-            with GradientTape() as tape:
-                tape.watch(x)
-                y = np.sum(np.sin(x) * np.sum(x * x))
+            tape, y = recorded(lambda: np.sum(np.sin(x) * np.sum(x * x)), x)
             g = tape.gradient(y, x)
         return accumulator.jvp(g)
 
@@ -160,9 +153,7 @@ def test_gradient_functions_of_the_users():
         return x * x, lambda dy: dy * 3 * x
 
     def f(x):
-        with GradientTape() as tape:
-            tape.watch(x)
-            y = square(x) * x
+        tape, y = recorded(lambda: square(x) * x, x)
         return tape.jacobian(y, x)
 
     agrees_with_loop(f, X)
@@ -172,9 +163,7 @@ def test_gradient_functions_of_the_users():
         return np.sin(x) * np.sum(x)
 
     def g(x):
-        with GradientTape() as tape:
-            tape.watch(x)
-            y = again(x) * x
+        tape, y = recorded(lambda: again(x) * x, x)
         return tape.gradient(y, x)
 
     agrees_with_loop(g, X)
@@ -182,9 +171,7 @@ def test_gradient_functions_of_the_users():
 
 def test_functions_under_transforms_under_vmap():
     def f(x):
-        with GradientTape() as tape:
-            tape.watch(x)
-            y = np.sum(x**3)
+        tape, y = recorded(lambda: np.sum(x**3), x)
         return np.sum(tape.gradient(y, x) ** 2)
 
     for transform in (functad.grad, functad.jacfwd, functad.hessian):
@@ -199,9 +186,7 @@ def test_vmap_in_a_tape():
     x, w = constant(X), Variable([1.0, 2.0])
 
     def losses(each):
-        with GradientTape() as tape:
-            tape.watch(x)
-            loss = np.sum(each() ** 2)
+        tape, loss = recorded(lambda: np.sum(each() ** 2), x)
         return [g.numpy() for g in tape.gradient(loss, [x, w])]
 
     found = losses(lambda: vmap(lambda r: np.sum(np.sin(r)) * w)(x))
@@ -248,9 +233,7 @@ def test_vmap_in_a_graph():
 
 def test_a_tape_between_two_vmaps():
     def f(z):
-        with GradientTape() as tape:
-            tape.watch(z)
-            total = np.sum(vmap(lambda r: np.sum(np.sin(r)) * r)(z) ** 2)
+        tape, total = recorded(lambda: np.sum(vmap(lambda r: np.sum(np.sin(r)) * r)(z) ** 2), z)
         return tape.gradient(total, z)
 
     agrees_with_loop(f, np.stack([X, 2 * X, X[::-1]]))
@@ -260,14 +243,10 @@ def test_tapes_outside_and_inside():
     x = constant(X)
 
     def row(r):
-        with GradientTape() as inner:
-            inner.watch(r)
-            y = np.sin(r) * np.sum(r * r)
+        inner, y = recorded(lambda: np.sin(r) * np.sum(r * r), r)
         return inner.jacobian(y, r)
 
-    with GradientTape() as outer:
-        outer.watch(x)
-        total = np.sum(vmap(row)(x) ** 2)
+    outer, total = recorded(lambda: np.sum(vmap(row)(x) ** 2), x)
 
     def reference(x):
         return np.sum(np.stack([functad.jacobian(lambda r: np.sin(r) * np.sum(r * r))(r) for r in x]) ** 2)
@@ -282,9 +261,7 @@ def test_what_a_tape_holds_counts_all_examples():
     sizes = []
 
     def f(x):
-        with GradientTape() as tape:
-            tape.watch(x)
-            y = np.sin(x)
+        tape, y = recorded(lambda: np.sin(x), x)
         sizes.append(tape.stats())
         return tape.gradient(y, x)
 
@@ -299,9 +276,7 @@ def test_explanations_compare_all_examples():
 
     def f(x):
         alike, other = np.copy(x), np.copy(x) + 1
-        with GradientTape(persistent=True) as tape:
-            tape.watch(x)
-            y = np.sin(x)
+        tape, y = recorded(lambda: np.sin(x), x, persistent=True)
         told.extend([tape.explain(y, alike), tape.explain(y, other)])
         return y
 
@@ -315,9 +290,7 @@ def test_lists_of_tapes_hold_the_values_of_all_examples():
 
     def f(x):
         scale = np.sum(x)
-        with GradientTape(lists=True) as tape:
-            tape.watch(x)
-            y = np.sum(np.sin(x) * scale) * scale + scale
+        tape, y = recorded(lambda: np.sum(np.sin(x) * scale) * scale + scale, x, lists=True)
         lists.append(tape.expressions(y, x))
         return lists[-1](2 * x)
 
