@@ -26,6 +26,7 @@ from functad.primitives.linalg.solve import (
     adjoint,
     completed,
     conjugate,
+    internal,
     lower_half,
     matrix,
     regular,
@@ -33,10 +34,6 @@ from functad.primitives.linalg.solve import (
 )
 
 # Cholesky
-
-
-def _cholesky(a: Any) -> Any:
-    return np.linalg.cholesky(a)
 
 
 def _cholesky_vjp(g: Any, out: Any) -> Any:
@@ -67,7 +64,6 @@ CHOLESKY = general(
     np.linalg.cholesky,
     _cholesky_vjp,
     jvps=(_cholesky_jvp,),
-    compute=_cholesky,
     spec=same_inexact,
     samples=lambda array: [
         ((positive(array, 3, 3),), {}), ((positive(array, 2, 2, 2),), {}), ((positive(array, 3, 3),), {"upper": True}),
@@ -168,21 +164,6 @@ QR = general(
 # Bases of what is left
 
 
-def complement(u: Any, a: Any, *, of: str) -> Any:
-    """Return the columns that a complete decomposition of `a` adds to the orthonormal columns `u` of a reduced one."""
-    return COMPLEMENT(u, a, of=of)
-
-
-def _complement(u: Any, a: Any, *, of: str) -> Any:
-    k, a = u.shape[-1], a.astype(u.dtype, copy=False)
-    if of == "q":
-        c = np.linalg.qr(a, "complete").Q[..., k:]
-    else:
-        result = np.linalg.svd(a)
-        c = result.U[..., k:] if of == "u" else result.Vh[..., k:, :].conj().mT
-    return c - u @ (adjoint(u) @ c)  # rounding, and what makes it a function of u
-
-
 def _complement_spec(u: Any, a: Any, *, of: str) -> ArraySpec:
     spec = spec_of(u)
     rows, columns = spec.shape[-2:]
@@ -195,15 +176,21 @@ def _complement_samples(array: Any) -> Calls:
     return [((u, a), {"of": "q"}), ((u, a), {"of": "u"}), ((u, a.T), {"of": "v"})]
 
 
-COMPLEMENT = general(
-    complement,
+@internal(
+    general,
     lambda g, u, out: -conjugate(out @ (g.mT @ u)),
     None,
     jvps=(lambda t, u, out: -(u @ (adjoint(t) @ out)), None),
-    compute=_complement,
     spec=_complement_spec,
     samples=_complement_samples,
-    internal=True,
     doc="-u du^H c: the least turning that keeps the columns c orthogonal to u",
-    batch=stacked,
 )
+def complement(u: Any, a: Any, *, of: str) -> Any:
+    """Return the columns that a complete decomposition of `a` adds to the orthonormal columns `u` of a reduced one."""
+    k, a = u.shape[-1], a.astype(u.dtype, copy=False)
+    if of == "q":
+        c = np.linalg.qr(a, "complete").Q[..., k:]
+    else:
+        result = np.linalg.svd(a)
+        c = result.U[..., k:] if of == "u" else result.Vh[..., k:, :].conj().mT
+    return c - u @ (adjoint(u) @ c)  # rounding, and what makes it a function of u

@@ -30,6 +30,7 @@ Values are equal if they differ by what LAPACK makes of equal ones: 16 n roundin
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -38,33 +39,26 @@ from functad.errors import DegenerateError
 from functad.expressions.spec import ArraySpec, shape_of, spec_of
 from functad.places import here
 from functad.primitives.batching import stacked
-from functad.primitives.kinds import constant, general
+from functad.primitives.entry import Primitive, Rule
+from functad.primitives.kinds import array_names, constant, general
+from functad.primitives.linalg.solve import internal
 from functad.primitives.operands import is_traced
 
 _BOOL = np.dtype(np.bool_)
 _ROUNDINGS = 16  # times n eps: how far apart LAPACK computes eigenvalues that are equal, and a reserve
 
 
+@internal(
+    constant,
+    spec=lambda w: ArraySpec((*spec_of(w).shape, spec_of(w).shape[-1]), _BOOL),
+    samples=lambda array: [((array(3),), {}), ((array(2, 2),), {}), ((array(0),), {})],
+    doc="the result is boolean",
+)
 def tied(w: Any) -> Any:
     """Return which pairs of eigenvalues are equal, but for rounding: booleans of shape `(..., n, n)`, true on the diagonal."""
-    return TIED(w)
-
-
-def _tied(w: Any) -> Any:
     n = w.shape[-1]
     size = np.abs(w).max(-1, initial=0)[..., None, None]
     return np.abs(w[..., :, None] - w[..., None, :]) <= _ROUNDINGS * n * np.finfo(w.dtype).eps * size
-
-
-TIED = constant(
-    tied,
-    compute=_tied,
-    spec=lambda w: ArraySpec((*spec_of(w).shape, spec_of(w).shape[-1]), _BOOL),
-    samples=lambda array: [((array(3),), {}), ((array(2, 2),), {}), ((array(0),), {})],
-    internal=True,
-    doc="the result is boolean",
-    batch=stacked,
-)
 
 
 def gaps(w: Any, same: Any) -> Any:
@@ -72,40 +66,21 @@ def gaps(w: Any, same: Any) -> Any:
     return ~same / (w[..., None, :] - w[..., :, None] + same)
 
 
+@internal(constant, samples=lambda array: [((array(3),), {})], doc="the value; the derivative is cut")
 def held(a: Any) -> Any:
     """Return a value as a constant."""
-    return HELD(a)
+    return a
 
 
-HELD = constant(
-    held,
-    compute=lambda a: a,
-    spec=lambda a: spec_of(a),
-    samples=lambda array: [((array(3),), {})],
-    internal=True,
-    doc="the value; the derivative is cut",
-    batch=stacked,
-)
-
-
-def zero(s: Any) -> Any:
-    """Return which singular values are zero, but for rounding."""
-    return ZERO(s)
-
-
-def _zero(s: Any) -> Any:
-    return s <= _ROUNDINGS * s.shape[-1] * np.finfo(s.dtype).eps * s.max(-1, keepdims=True, initial=0)
-
-
-ZERO = constant(
-    zero,
-    compute=_zero,
+@internal(
+    constant,
     spec=lambda s: ArraySpec(spec_of(s).shape, _BOOL),
     samples=lambda array: [((array(3).real,), {}), ((array(2, 2).real,), {})],
-    internal=True,
     doc="the result is boolean",
-    batch=stacked,
 )
+def zero(s: Any) -> Any:
+    """Return which singular values are zero, but for rounding."""
+    return s <= _ROUNDINGS * s.shape[-1] * np.finfo(s.dtype).eps * s.max(-1, keepdims=True, initial=0)
 
 
 # What cannot be known
@@ -155,12 +130,27 @@ _JOINT = "the derivative of a function of values and vectors together cannot be 
 _SECOND = "the second derivative cannot be found from eigenvalues and vectors"
 
 
+def _identity(samples: Any, vjp: Rule = lambda g: g, jvp: Rule = lambda t: t) -> Callable[[Callable[..., Any]], Primitive]:
+    """Return a decorator for functions that return their first argument, if nothing is lost; the others only tell that."""
+
+    def enter(function: Callable[..., Any]) -> Primitive:
+        rest = (None,) * (len(array_names(function)) - 1)
+        return internal(
+            general,
+            vjp,
+            *rest,
+            jvps=(jvp, *rest),
+            spec=lambda first, *rest: spec_of(first),
+            samples=samples,
+            doc="the identity of the first argument",
+        )(function)
+
+    return enter
+
+
+@_identity(lambda array: [((array(3), np.eye(3, dtype=bool)), {})])
 def alike(of_w: Any, same: Any) -> Any:
     """Return cotangents of eigenvalues, if those of equal ones are equal: single ones of several have no derivative."""
-    return ALIKE(of_w, same)
-
-
-def _alike(of_w: Any, same: Any) -> Any:
     if are_tied(same):
         difference = np.where(same, of_w[..., :, None] - of_w[..., None, :], 0)
         if not _negligible(difference, of_w[..., None]):
@@ -168,57 +158,31 @@ def _alike(of_w: Any, same: Any) -> Any:
     return of_w
 
 
-ALIKE = general(
-    alike,
-    lambda g: g,
+@internal(
+    general,
+    lambda g, same: g * ~same,
     None,
-    jvps=(lambda t: t, None),
-    compute=_alike,
-    spec=lambda of_w, same: spec_of(of_w),
-    samples=lambda array: [((array(3), np.eye(3, dtype=bool)), {})],
-    internal=True,
-    doc="the identity of of_w",
-    batch=stacked,
+    None,
+    jvps=(lambda t, same: t * ~same, None, None),
+    spec=lambda k, m, same: spec_of(k),
+    samples=lambda array: [((array(3, 3), array(3, 3), np.eye(3, dtype=bool)), {})],
+    doc="linear in k",
+    selects=True,
 )
-
-
 def turning(k: Any, m: Any, same: Any) -> Any:
     """Return `k` without the elements within blocks, where it must be zero beside `m`."""
-    return TURNING(k, m, same)
-
-
-def _turning(k: Any, m: Any, same: Any) -> Any:
     if are_tied(same) and not _negligible(np.where(others(same), k, 0), m):
         _raise(_SINGLE)
     return np.where(same, 0, k)
 
 
-TURNING = general(
-    turning,
-    lambda g, same: g * ~same,
-    None,
-    None,
-    jvps=(lambda t, same: t * ~same, None, None),
-    compute=_turning,
-    spec=lambda k, m, same: spec_of(k),
-    samples=lambda array: [((array(3, 3), array(3, 3), np.eye(3, dtype=bool)), {})],
-    internal=True,
-    doc="linear in k",
-    batch=stacked,
-    selects=True,
-)
-
-
+@_identity(lambda array: [((array(3), array(3, 3), np.eye(3, dtype=bool), np.zeros(3, bool)), {})])
 def unjoined(of_w: Any, m: Any, same: Any, null: Any) -> Any:
     """Return cotangents of eigenvalues, if with `m = v^T g_v` they can be those of a function of which nothing is lost.
 
     Those are functions that treat the values of a block alike, without regard to their vectors. Of singular values that are
     zero, marked by `null`, none may enter: their vectors are determined together with the space beyond them.
     """
-    return UNJOINED(of_w, m, same, null)
-
-
-def _unjoined(of_w: Any, m: Any, same: Any, null: Any) -> Any:
     if np.any(null) and not _negligible(np.where(null, of_w, 0)[..., None], of_w[..., None]):
         _raise(_JOINT)
     if not are_tied(same):
@@ -233,46 +197,12 @@ def _unjoined(of_w: Any, m: Any, same: Any, null: Any) -> Any:
     return of_w
 
 
-UNJOINED = general(
-    unjoined,
-    lambda g: g,
-    None,
-    None,
-    None,
-    jvps=(lambda t: t, None, None, None),
-    compute=_unjoined,
-    spec=lambda of_w, m, same, null: spec_of(of_w),
-    samples=lambda array: [((array(3), array(3, 3), np.eye(3, dtype=bool), np.zeros(3, bool)), {})],
-    internal=True,
-    doc="the identity of of_w",
-    batch=stacked,
-)
-
-
+@_identity(lambda array: [((array(2, 3), array(3, 3), np.zeros((3, 3), bool)), {})])
 def guarded(g: Any, x: Any, lost: Any) -> Any:
     """Return `g`, if `x` is zero at the places `lost`: what is there would be missing in a second derivative."""
-    return GUARDED(g, x, lost)
-
-
-def _guarded(g: Any, x: Any, lost: Any) -> Any:
     if lost.any() and not _negligible(np.where(lost, x, 0), x):
         _raise(_SECOND)
     return g
-
-
-GUARDED = general(
-    guarded,
-    lambda g: g,
-    None,
-    None,
-    jvps=(lambda t: t, None, None),
-    compute=_guarded,
-    spec=lambda g, x, lost: spec_of(g),
-    samples=lambda array: [((array(2, 3), array(3, 3), np.zeros((3, 3), bool)), {})],
-    internal=True,
-    doc="the identity of g",
-    batch=stacked,
-)
 
 
 def fixed(v: Any, x: Any, same: Any, *, rows: bool = False) -> Any:
@@ -297,7 +227,6 @@ FIXED = general(
     jvps=(lambda t: t, lambda t, v, same: guarded(np.zeros_like(v), t, others(same)), None),
     joint=True,
     compute=lambda v, x, same, *, rows: v,
-    spec=lambda v, x, same, *, rows: spec_of(v),
     samples=lambda array: [((array(3, 3), array(3, 3), np.eye(3, dtype=bool)), {"rows": rows}) for rows in (False, True)],
     internal=True,
     doc="the identity of v",
@@ -309,15 +238,17 @@ FIXED = general(
 # The basis that fits a direction
 
 
+@internal(
+    constant,
+    spec=lambda x, same: spec_of(x),
+    samples=lambda array: [((array(3, 3), np.eye(3, dtype=bool)), {})],
+    doc="a constant: that of the direction counts",
+)
 def aligned(x: Any, same: Any) -> Any:
     """Return the unitary matrix that makes the blocks of a Hermitian `x` diagonal, in ascending order, as a constant.
 
     Applied to the vectors of ascending eigenvalues it gives the basis that `a + h t` has for a small h > 0; x is `v^H t v`.
     """
-    return ALIGNED(x, same)
-
-
-def _aligned(x: Any, same: Any) -> Any:
     n = x.shape[-1]
     if not are_tied(same):
         return np.broadcast_to(np.eye(n, dtype=x.dtype), x.shape)
@@ -327,26 +258,13 @@ def _aligned(x: Any, same: Any) -> Any:
     return np.linalg.eigh(blocks + apart * number[..., None, :].astype(x.dtype)).eigenvectors
 
 
-ALIGNED = constant(
-    aligned,
-    compute=_aligned,
-    spec=lambda x, same: spec_of(x),
-    samples=lambda array: [((array(3, 3), np.eye(3, dtype=bool)), {})],
-    internal=True,
-    doc="a constant: that of the direction counts",
-    batch=stacked,
+@internal(
+    constant,
+    spec=lambda x, turn, same: spec_of(same),
+    samples=lambda array: [((array(3, 3), np.eye(3), np.eye(3, dtype=bool)), {})],
+    doc="the result is boolean",
 )
-
-
-def forwards(v: Any, x: Any, turn: Any, same: Any) -> Any:
-    """Return the vectors `v`, turned to fit the direction `x`: they may not be pulled back through, if the turn matters.
-
-    What is pulled back reaches the eigenvalues too, whose cotangents then are those of the vectors before the turn.
-    """
-    return FORWARDS(v, MISFIT(x, turn, same))
-
-
-def _misfit(x: Any, turn: Any, same: Any) -> Any:
+def misfit(x: Any, turn: Any, same: Any) -> Any:
     """Return where a direction has other elements between equal values than the turn gives it, in its order."""
     values = np.diagonal(np.conjugate(turn.mT) @ x @ turn, 0, -2, -1)
     size = np.abs(x).max((-2, -1), keepdims=True, initial=0)
@@ -354,53 +272,25 @@ def _misfit(x: Any, turn: Any, same: Any) -> Any:
     return same & (np.abs(change) > float(np.finfo(x.dtype).eps) ** (2 / 3) * size)
 
 
-MISFIT = constant(
-    _misfit,
-    spec=lambda x, turn, same: spec_of(same),
-    samples=lambda array: [((array(3, 3), np.eye(3), np.eye(3, dtype=bool)), {})],
-    name="misfit",
-    internal=True,
-    doc="the result is boolean",
-    batch=stacked,
-)
+@_identity(lambda array: [((array(3, 3), np.zeros((3, 3), bool)), {})], vjp=lambda g, misfit: guarded(g, 1.0 * misfit, misfit))
+def forwards(v: Any, misfit: Any) -> Any:
+    """Return the vectors `v`, turned to fit a direction: they may not be pulled back through, if the turn matters (`misfit`).
 
-FORWARDS = general(
-    forwards,
-    lambda g, misfit: guarded(g, 1.0 * misfit, misfit),
-    None,
-    jvps=(lambda t: t, None),
-    compute=lambda v, misfit: v,
-    spec=lambda v, misfit: spec_of(v),
-    samples=lambda array: [((array(3, 3), np.zeros((3, 3), bool)), {})],
-    internal=True,
-    doc="the identity of v",
-    batch=stacked,
-)
+    What is pulled back reaches the eigenvalues too, whose cotangents then are those of the vectors before the turn.
+    """
+    return v
 
 
 # Values that are zero
-
-
-def straight(values: Any, bent: Any) -> Any:
-    """Return tangents of singular values: they may not be differentiated again where `bent` says that a value is zero and
-    the direction leads out of its vectors, for the second derivative has a term `1 / s`.
-    """
-    return STRAIGHT(values, bent)
 
 
 def _unless_bent(g: Any, bent: Any) -> Any:
     return guarded(g, 1.0 * bent[..., None], bent[..., None])  # whatever g is: that of `s ** 2` is zero at zero, too
 
 
-STRAIGHT = general(
-    straight,
-    _unless_bent,
-    None,
-    jvps=(_unless_bent, None),
-    compute=lambda values, bent: values,
-    spec=lambda values, bent: spec_of(values),
-    samples=lambda array: [((array(3), np.zeros(3, bool)), {})],
-    internal=True,
-    doc="the identity of values",
-    batch=stacked,
-)
+@_identity(lambda array: [((array(3), np.zeros(3, bool)), {})], _unless_bent, _unless_bent)
+def straight(values: Any, bent: Any) -> Any:
+    """Return tangents of singular values: they may not be differentiated again where `bent` says that a value is zero and
+    the direction leads out of its vectors, for the second derivative has a term `1 / s`.
+    """
+    return values

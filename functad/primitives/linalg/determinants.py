@@ -12,11 +12,19 @@ from functad.places import here
 from functad.primitives.batching import stacked
 from functad.primitives.entry import Primitive
 from functad.primitives.kinds import general
-from functad.primitives.linalg.solve import SQUARES, inexact, matrix, real_dtype, regular, same_inexact
+from functad.primitives.linalg.solve import SQUARES, inexact, internal, matrix, real_dtype, regular, same_inexact
 from functad.primitives.reductions.sums import others
 
 
-def inverse(a: Any, *, of: str, limit: float = np.inf) -> Any:
+@internal(
+    general,
+    lambda g, out: -(out.mT @ g @ out.mT),
+    jvps=(lambda t, out: -(out @ t @ out),),
+    spec=same_inexact,
+    samples=lambda array: [((regular(array, 3, 3),), {"of": "it", "limit": np.inf})],
+    doc="that of inv",
+)
+def inverse(a: Any, *, of: str, limit: float) -> Any:
     """Return the inverse for a rule of a function that singular matrices have too, and raise where its derivative is not found.
 
     Args:
@@ -24,10 +32,6 @@ def inverse(a: Any, *, of: str, limit: float = np.inf) -> Any:
         of: what has no derivative at a singular matrix.
         limit: the condition number from which on rounding is too large.
     """
-    return INVERSE(a, of=of, limit=limit)
-
-
-def _inverse(a: Any, *, of: str, limit: float) -> Any:
     try:
         result = np.linalg.inv(a)
         if limit == np.inf or bool((np.linalg.norm(a, axis=(-2, -1)) * np.linalg.norm(result, axis=(-2, -1)) < limit).all()):
@@ -40,35 +44,18 @@ def _inverse(a: Any, *, of: str, limit: float) -> Any:
     )
 
 
-INVERSE = general(
-    inverse,
-    lambda g, out: -(out.mT @ g @ out.mT),
-    jvps=(lambda t, out: -(out @ t @ out),),
-    compute=_inverse,
-    spec=lambda a, *, of, limit: same_inexact(a),
-    samples=lambda array: [((regular(array, 3, 3),), {"of": "it", "limit": np.inf})],
-    internal=True,
-    doc="that of inv",
-    batch=stacked,
-)
-
-
-def cofactors(a: Any) -> Any:
-    """Return the derivative of the determinant by each element, which singular matrices have too."""
-    return COFACTORS(a)
+def _direction_samples(directions: int) -> Any:
+    shapes = ((3, 3), (2, 2, 2), (1, 1), (4, 4), (0, 0), (0, 2, 2))
+    return lambda array: [((regular(array, *shape), *[array(*shape) for _ in range(directions)]), {}) for shape in shapes]
 
 
 def _cofactors(a: Any) -> Any:
+    """Return the derivative of the determinant by each element, which singular matrices have too."""
     det = np.linalg.det(a)
     if np.all(det != 0):
         return det[..., None, None] * np.linalg.inv(a).mT
     u, s, vh = np.linalg.svd(a)
     return np.linalg.det(u @ vh)[..., None, None] * ((u.conj() * others(s, s.ndim - 1)[..., None, :]) @ vh.conj())
-
-
-def cofactor_slopes(a: Any, t: Any) -> Any:
-    """Return the derivative of the cofactors in the direction `t`; a second derivative of `det`: its own transpose."""
-    return COFACTOR_SLOPES(a, t)
 
 
 def _without_pairs(s: Any) -> Any:
@@ -85,9 +72,10 @@ def _without_pairs(s: Any) -> Any:
 
 
 def _cofactor_slopes(a: Any, t: Any) -> Any:
-    """`det(u vh) conj(u) (diag(p diag(x)) - p x^T) conj(vh)`, `x = u^H t v`, `p_ij` the product of all s_k but s_i and s_j.
+    """Return the derivative of the cofactors in the direction `t`; a second derivative of `det`: its own transpose.
 
-    There is no division, so singular matrices have it too.
+    `det(u vh) conj(u) (diag(p diag(x)) - p x^T) conj(vh)`, `x = u^H t v`, `p_ij` the product of all s_k but s_i and s_j. There
+    is no division, so singular matrices have it too.
     """
     if a.shape[-1] == 0:
         return np.zeros_like(a + t)
@@ -97,37 +85,6 @@ def _cofactor_slopes(a: Any, t: Any) -> Any:
     core = -products * x.mT
     places = np.arange(s.shape[-1])
     core[..., places, places] = (products @ np.diagonal(x, 0, -2, -1)[..., None])[..., 0]
-    return np.linalg.det(u @ vh)[..., None, None] * (u.conj() @ core @ vh.conj())
-
-
-def cofactor_bends(a: Any, t: Any, e: Any) -> Any:
-    """Return the second derivative of the cofactors in two directions; third derivatives of `det`: the same for any order."""
-    return COFACTOR_BENDS(a, t, e)
-
-
-def _cofactor_bends(a: Any, t: Any, e: Any) -> Any:
-    """`det(u vh) conj(u) r conj(vh)`, `x = u^H t v`, `y = u^H e v`, `p_ijk` the product of all s but `s_i`, `s_j` and `s_k`.
-
-    `r_ij = sum_k p_ijk (x_jk y_ki + y_jk x_ki - x_ji y_kk - y_ji x_kk)`, and on the diagonal the sum over the pairs `j < k` of
-    `p_ijk (x_jj y_kk + y_jj x_kk - x_jk y_kj - y_jk x_kj)`: those of the determinants of three rows and columns.
-    """
-    total = a + t + e
-    n = total.shape[-1]
-    if n == 0:
-        return np.zeros_like(total)
-    u, s, vh = np.linalg.svd(a)
-    x, y = (u.conj().mT @ direction @ vh.conj().mT for direction in (t, e))
-    core = np.zeros_like(x + y)
-    places = np.arange(n)
-    for k in places:
-        kept = (places != k).astype(s.dtype)
-        p = _without_pairs(np.where(places == k, 1, s)) * kept * kept[:, None]
-        xk, yk = x[..., k, k][..., None], y[..., k, k][..., None]
-        across = y[..., k, :, None] * x[..., None, :, k] + x[..., k, :, None] * y[..., None, :, k]
-        core += p * (across - x.mT * yk[..., None] - y.mT * xk[..., None])
-        diagonal = np.diagonal(x, 0, -2, -1) * yk + np.diagonal(y, 0, -2, -1) * xk
-        diagonal = diagonal - x[..., :, k] * y[..., k, :] - y[..., :, k] * x[..., k, :]
-        core[..., places, places] += 0.5 * (p @ diagonal[..., None])[..., 0]
     return np.linalg.det(u @ vh)[..., None, None] * (u.conj() @ core @ vh.conj())
 
 
@@ -151,58 +108,73 @@ def _trace(a: Any, t: Any) -> Any:
     return (a * t).sum((-2, -1))[..., None, None]
 
 
-def _direction_samples(directions: int) -> Any:
-    shapes = ((3, 3), (2, 2, 2), (1, 1), (4, 4), (0, 0), (0, 2, 2))
-    return lambda array: [((regular(array, *shape), *[array(*shape) for _ in range(directions)]), {}) for shape in shapes]
+def _cofactor_bends(a: Any, t: Any, e: Any) -> Any:
+    """Return the second derivative of the cofactors in two directions; third derivatives of `det`: the same for any order.
+
+    `det(u vh) conj(u) r conj(vh)`, `x = u^H t v`, `y = u^H e v`, `p_ijk` the product of all s but `s_i`, `s_j` and `s_k`.
+    `r_ij = sum_k p_ijk (x_jk y_ki + y_jk x_ki - x_ji y_kk - y_ji x_kk)`, and on the diagonal the sum over the pairs `j < k` of
+    `p_ijk (x_jj y_kk + y_jj x_kk - x_jk y_kj - y_jk x_kj)`: those of the determinants of three rows and columns.
+    """
+    total = a + t + e
+    n = total.shape[-1]
+    if n == 0:
+        return np.zeros_like(total)
+    u, s, vh = np.linalg.svd(a)
+    x, y = (u.conj().mT @ direction @ vh.conj().mT for direction in (t, e))
+    core = np.zeros_like(x + y)
+    places = np.arange(n)
+    for k in places:
+        kept = (places != k).astype(s.dtype)
+        p = _without_pairs(np.where(places == k, 1, s)) * kept * kept[:, None]
+        xk, yk = x[..., k, k][..., None], y[..., k, k][..., None]
+        across = y[..., k, :, None] * x[..., None, :, k] + x[..., k, :, None] * y[..., None, :, k]
+        core += p * (across - x.mT * yk[..., None] - y.mT * xk[..., None])
+        diagonal = np.diagonal(x, 0, -2, -1) * yk + np.diagonal(y, 0, -2, -1) * xk
+        diagonal = diagonal - x[..., :, k] * y[..., k, :] - y[..., :, k] * x[..., k, :]
+        core[..., places, places] += 0.5 * (p @ diagonal[..., None])[..., 0]
+    return np.linalg.det(u @ vh)[..., None, None] * (u.conj() @ core @ vh.conj())
 
 
-COFACTOR_BENDS: Primitive = general(
-    cofactor_bends,
+cofactor_bends: Primitive = general(
+    _cofactor_bends,
     _fourth_derivative,
     lambda g, a, e: cofactor_bends(a, g, e),
     lambda g, a, t: cofactor_bends(a, g, t),
     jvps=(_fourth_derivative, lambda h, a, e: cofactor_bends(a, h, e), lambda h, a, t: cofactor_bends(a, t, h)),
-    compute=_cofactor_bends,
-    spec=lambda a, t, e: ArraySpec(spec_of(a).shape, inexact(spec_of(a).dtype, spec_of(t).dtype, spec_of(e).dtype)),
+    spec=same_inexact,
     samples=_direction_samples(2),
-    internal=True,
     doc="the fourth derivative of det; not for singular matrices",
-    batch=stacked,
     selects=True,
+    name="cofactor_bends",
+    internal=True,
+    batch=stacked,
 )
-
-COFACTOR_SLOPES: Primitive = general(
-    cofactor_slopes,
+cofactor_slopes: Primitive = general(
+    _cofactor_slopes,
     lambda g, a, t: cofactor_bends(a, t, g),
     lambda g, a: cofactor_slopes(a, g),
     jvps=(lambda e, a, t: cofactor_bends(a, t, e), lambda t, a: cofactor_slopes(a, t)),
-    compute=_cofactor_slopes,
-    spec=lambda a, t: ArraySpec(spec_of(a).shape, inexact(spec_of(a).dtype, spec_of(t).dtype)),
+    spec=same_inexact,
     samples=_direction_samples(1),
-    internal=True,
     doc="the third derivative of det, for singular matrices too",
-    batch=stacked,
     selects=True,
+    name="cofactor_slopes",
+    internal=True,
+    batch=stacked,
 )
-
-
-COFACTORS: Primitive = general(
-    cofactors,
+cofactors: Primitive = general(
+    _cofactors,
     lambda g, a: cofactor_slopes(a, g),
     jvps=(lambda t, a: cofactor_slopes(a, t),),
-    compute=_cofactors,
     spec=same_inexact,
     samples=SQUARES,
-    internal=True,
     doc="of c = det(a) a^-T: dc = sum(a^-T da) c - a^-T da^T c, for singular matrices too",
-    batch=stacked,
     dependence="matrix",
     selects=True,
+    name="cofactors",
+    internal=True,
+    batch=stacked,
 )
-
-
-def _det(a: Any) -> Any:
-    return np.linalg.det(a)
 
 
 def _det_spec(a: Any) -> ArraySpec:
@@ -214,7 +186,6 @@ DET: Primitive = general(
     np.linalg.det,
     lambda g, a: g[..., None, None] * cofactors(a),
     jvps=(lambda t, a: (cofactors(a) * t).sum((-2, -1)),),
-    compute=_det,
     spec=_det_spec,
     samples=SQUARES,
     doc="d det(a) = sum(cofactors da), for singular matrices too",
@@ -226,21 +197,17 @@ DET: Primitive = general(
 _SlogdetResult: Any = type(np.linalg.slogdet(np.ones((1, 1))))
 
 
-def _slogdet(a: Any) -> Any:
-    return np.linalg.slogdet(a)
-
-
 def _slogdet_vjp(g: Any, a: Any, out: Any) -> Any:
     """`g a^-T` of the logarithm; that of the sign is `i s Im(tr(a^-1 da))`, and 0 for real matrices."""
     of_sign, of_log = g
     if dtype_of(a).kind == "c":
         of_log = of_log + 1j * (of_sign * out[0]).imag
-    return of_log[..., None, None] * inverse(a, of="the derivative of slogdet").mT
+    return of_log[..., None, None] * inverse(a, of="the derivative of slogdet", limit=np.inf).mT
 
 
 def _slogdet_jvp(t: Any, a: Any, out: Any) -> Any:
     """`(i s Im(z), Re(z))` with `z = tr(a^-1 t)`."""
-    z = (inverse(a, of="the derivative of slogdet").mT * t).sum((-2, -1))
+    z = (inverse(a, of="the derivative of slogdet", limit=np.inf).mT * t).sum((-2, -1))
     if dtype_of(a).kind != "c":
         return out[0] * 0, z
     return 1j * out[0] * z.imag, z.real
@@ -255,7 +222,6 @@ SLOGDET: Primitive = general(
     np.linalg.slogdet,
     _slogdet_vjp,
     jvps=(_slogdet_jvp,),
-    compute=_slogdet,
     spec=_slogdet_spec,
     multiple=True,
     samples=SQUARES,

@@ -2,7 +2,7 @@
 
 The rules follow M. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic differentiation"
 (2008), section 3.1. Nothing is conjugated: the walks pair a cotangent and a tangent as `Re(sum(g t))`. For equal eigenvalues
-see `degeneracy`.
+see `degenerate`.
 
 `eigh` takes its matrix to be Hermitian and reads one triangle; the cotangent is in that triangle. Complex vectors have an
 arbitrary phase, which LAPACK chooses: here they do not turn in it (`v_i^H dv_i = 0`), and only derivatives of what does not
@@ -24,7 +24,6 @@ from functad.primitives.entry import names_read
 from functad.primitives.kinds import composite, constant, general
 from functad.primitives.linalg.decompositions import real_samples, spread
 from functad.primitives.linalg.degenerate import (
-    TIED,
     aligned,
     alike,
     are_tied,
@@ -33,6 +32,7 @@ from functad.primitives.linalg.degenerate import (
     gaps,
     guarded,
     held,
+    misfit,
     mixes,
     others,
     parts,
@@ -46,6 +46,7 @@ from functad.primitives.linalg.solve import (
     adjoint,
     completed,
     conjugate,
+    internal,
     matrix,
     real_dtype,
     regular,
@@ -153,7 +154,7 @@ def _vectors_along(t: Any, a: Any) -> Any:
     x = held(adjoint(v) @ t @ v)
     turn = aligned(x, same)
     v = v @ turn
-    return _held_fast(a, (w, forwards(v, x, turn, same) if is_traced(a) else v))
+    return _held_fast(a, (w, forwards(v, misfit(x, turn, same)) if is_traced(a) else v))
 
 
 def _eigvalsh_jvp(t: Any, a: Any, out: Any) -> Any:  # what the VJP rule reads, for `lost`
@@ -176,19 +177,9 @@ def _eigvalsh_lost(t: Any, a: Any, out: Any) -> tuple[bool, ...]:
     return (True,) if parts(adjoint(v) @ t @ v, same) else ()
 
 
-def eigenvalue_cotangent(a: Any, weights: Any) -> Any:
-    """Return `conj(v) diag(weights) v^T`, the cotangent of a matrix for one of its eigenvalues."""
-    return COTANGENT(a, weights)
-
-
 def _half_sum(a: Any) -> Any:
     """Return the Hermitian part of a matrix, of which the cotangent is a function."""
     return 0.5 * (a + adjoint(a))
-
-
-def _cotangent(a: Any, weights: Any) -> Any:
-    v = np.linalg.eigh(_half_sum(a)).eigenvectors
-    return (v.conj() * weights[..., None, :]) @ v.mT
 
 
 def _cotangent_vjp(g: Any, a: Any, weights: Any) -> tuple[Any, Any]:
@@ -217,18 +208,20 @@ def _cotangent_jvp(ts: Any, a: Any, weights: Any) -> Any:
     return conjugate(result)
 
 
-COTANGENT = general(
-    eigenvalue_cotangent,
+@internal(
+    general,
     _cotangent_vjp,
     joint=True,
-    compute=_cotangent,
     spec=lambda a, weights: same_inexact(a),
     samples=lambda array: [((spread(array, 3, 3), array(3).real), {}), ((spread(array, 2, 2, 2), array(2, 2).real), {})],
-    internal=True,
     doc="d(v g v^H) = v (dg + D (v^H da v)) v^H, D_ij = (g_j - g_i) / (w_j - w_i)",
-    batch=stacked,
     linear_by=lambda params: (1,),
 )
+def eigenvalue_cotangent(a: Any, weights: Any) -> Any:
+    """Return `conj(v) diag(weights) v^T`, the cotangent of a matrix for one of its eigenvalues."""
+    v = np.linalg.eigh(_half_sum(a)).eigenvectors
+    return (v.conj() * weights[..., None, :]) @ v.mT
+
 
 EIGVALSH = general(
     np.linalg.eigvalsh,
@@ -241,7 +234,7 @@ EIGVALSH = general(
     batch=stacked,
     front=eigvalsh,
     lost=_eigvalsh_lost,
-    looked_at_by=(COTANGENT, EIGH),
+    looked_at_by=(eigenvalue_cotangent, EIGH),
     dependence="matrix",
 )
 
@@ -258,58 +251,45 @@ def _pushing(rule: Any, both: Any) -> Any:
     return lambda ts, *values: rule(both(ts), *values)
 
 
-together(COTANGENT, _cotangent_jvp)
+together(eigenvalue_cotangent, _cotangent_jvp)
 
 
 # All other matrices
 
 
-def _eig(a: Any) -> Any:
-    return np.linalg.eig(a)
-
-
-def _largest(v: Any) -> Any:
+@internal(
+    constant,
+    spec=lambda v: ArraySpec(spec_of(v).shape, real_dtype(spec_of(v).dtype)),
+    samples=lambda array: [((array(3, 3),), {}), ((array(0, 0),), {})],
+    doc="a position has no derivative",
+)
+def largest(v: Any) -> Any:
     """Return one at the largest real element of each column, else zero."""
     sizes = np.where(v.imag == 0, np.abs(v), -1.0) if v.dtype.kind == "c" else np.abs(v)
     rows = np.arange(v.shape[-2])[:, None]
     return (rows == np.argmax(sizes, -2, keepdims=True)).astype(v.real.dtype) if rows.size else sizes
 
 
-LARGEST = constant(
-    _largest,
-    spec=lambda v: ArraySpec(spec_of(v).shape, real_dtype(spec_of(v).dtype)),
-    samples=lambda array: [((array(3, 3),), {}), ((array(0, 0),), {})],
-    name="largest",
-    internal=True,
-    doc="a position has no derivative",
-    batch=stacked,
+@internal(
+    constant,
+    spec=lambda w, v: tied.spec(w),
+    samples=lambda array: [((array(3), regular(array, 3, 3)), {})],
+    doc="the result is boolean",
 )
-
-
-def _eig_tied(w: Any, v: Any) -> Any:
+def eig_tied(w: Any, v: Any) -> Any:
+    """Return which pairs of eigenvalues are equal, and raise if the vectors are linearly dependent."""
     s = np.linalg.svdvals(v)
     if (s[..., -1:] < 16 * s.shape[-1] * np.finfo(s.dtype).eps).any():
         raise DegenerateError(
             f"The eigenvectors of a matrix are linearly dependent, at {here()}: nor have eigenvalues and vectors a derivative. "
             f"Use functions of the matrix itself instead, such as trace, det, inv or matrix_power."
         )
-    return TIED.compute(w)
-
-
-EIG_TIED = constant(
-    _eig_tied,
-    spec=lambda w, v: TIED.spec(w),
-    samples=lambda array: [((array(3), regular(array, 3, 3)), {})],
-    name="eig_tied",
-    internal=True,
-    doc="the result is boolean",
-    batch=stacked,
-)
+    return tied.compute(w)
 
 
 def _eig_held_fast(a: Any, out: Any) -> tuple[Any, Any, Any]:
     w, v = out
-    same = EIG_TIED(w, v)
+    same = eig_tied(w, v)
     if is_traced(a):
         still = held(v)
         v = fixed(v, SOLVE(still, a @ still), same)
@@ -327,8 +307,8 @@ def _eig_vjp(g: Any, a: Any, out: Any) -> Any:
     c = (v * of_v).sum(-2, keepdims=True)
     h = of_v - conjugate(v) * c.real
     if dtype_of(v).kind == "c":
-        largest = LARGEST(v)
-        h = h - 1j * largest * (c.imag / (v * largest).sum(-2, keepdims=True))
+        at = largest(v)
+        h = h - 1j * at * (c.imag / (v * at).sum(-2, keepdims=True))
     m = v.mT @ h
     if not is_absent(of_w):  # for v f(w) v^-1 there is no sign of a loss in m
         of_w = alike(of_w, same) if is_absent(of_v) else unjoined(of_w, np.ones_like(v), same, np.False_)
@@ -343,8 +323,8 @@ def _eig_jvp(t: Any, a: Any, out: Any) -> Any:
     d = v @ (gaps(w, same) * x)
     change = (conjugate(v) * d).sum(-2, keepdims=True).real
     if dtype_of(v).kind == "c":
-        largest = LARGEST(v)
-        change = change + 1j * ((d * largest).sum(-2, keepdims=True) / (v * largest).sum(-2, keepdims=True)).imag
+        at = largest(v)
+        change = change + 1j * ((d * at).sum(-2, keepdims=True) / (v * at).sum(-2, keepdims=True)).imag
     return _diagonal(x), d - v * change
 
 
@@ -385,7 +365,6 @@ EIG = general(
     np.linalg.eig,
     _eig_vjp,
     jvps=(_eig_jvp,),
-    compute=_eig,
     spec=_eig_spec,
     multiple=True,
     samples=_eig_samples,

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
-from functad.primitives.batching import stacked
 from functad.primitives.elementwise.conversion import astype
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.read import as_number
@@ -23,6 +22,7 @@ from functad.primitives.linalg.solve import (
     adjoint,
     conjugate,
     inexact,
+    internal,
     matrix,
     pinv,
     rank_of,
@@ -36,15 +36,6 @@ from functad.primitives.reductions.norms import _MATRIX_ORDERS, _of_matrices, _o
 # Least squares
 
 
-def least_squares(a: Any, b: Any, *, rcond: float) -> Any:
-    """Return the shortest `x` that makes `|a x - b|` smallest; the columns of `b` are right sides."""
-    return LEAST_SQUARES(a, b, rcond=rcond)
-
-
-def _least_squares(a: Any, b: Any, *, rcond: float) -> Any:
-    return np.linalg.lstsq(a, b, rcond)[0]
-
-
 def _pseudoinverse(a: Any, rcond: float) -> Any:
     """Return the pseudoinverse, with singular values cut that are rounding in the dtype."""
     return pinv(a, max(rcond, max(shape_of(a)[-2:]) * float(np.finfo(dtype_of(a)).eps)))
@@ -56,21 +47,21 @@ def _least_squares_vjp(g: Any, a: Any, b: Any, out: Any, rcond: float) -> tuple[
     That is `-p^T g x^T + conj(r (g^T p p^H) + p^H x (g^T (1 - p a)))` with `r = b - a x`.
     """
     p = _pseudoinverse(a, rcond)
-    rank = rank_of(a, p)  # with as many rows there is no residual, with as many columns nothing is left out: see PINV
+    dimensions = rank_of(a, p)  # with as many rows there is no residual, with as many columns nothing is left out: see PINV
     right = p.mT @ g
-    residual = (b - a @ out) * (rank < shape_of(a)[-2])
+    residual = (b - a @ out) * (dimensions < shape_of(a)[-2])
     shortest = adjoint(p) @ out
     x = g.mT @ p @ adjoint(p)
-    y = (g.mT - g.mT @ p @ a) * (rank < shape_of(a)[-1])
+    y = (g.mT - g.mT @ p @ a) * (dimensions < shape_of(a)[-1])
     return conjugate(residual @ x + shortest @ y) - right @ out.mT, right
 
 
 def _least_squares_by_a(t: Any, a: Any, b: Any, out: Any, rcond: float) -> Any:
     """`p (p^H t^H r) - p t x + (1 - p a) t^H p^H x` with `r = b - a x`, where `p` is the pseudoinverse."""
     p = _pseudoinverse(a, rcond)
-    rank = rank_of(a, p)
-    residual = (b - a @ out) * (rank < shape_of(a)[-2])
-    y = (adjoint(t) @ (adjoint(p) @ out)) * (rank < shape_of(a)[-1])
+    dimensions = rank_of(a, p)
+    residual = (b - a @ out) * (dimensions < shape_of(a)[-2])
+    y = (adjoint(t) @ (adjoint(p) @ out)) * (dimensions < shape_of(a)[-1])
     return p @ (adjoint(p) @ (adjoint(t) @ residual) - t @ out) + y - p @ (a @ y)
 
 
@@ -101,42 +92,39 @@ def _least_squares_batch(
     return astype(pinv(astype(a, double, copy=False), params["rcond"]) @ astype(b, double, copy=False), dtype, copy=False)
 
 
-LEAST_SQUARES = general(
-    least_squares,
+@internal(
+    general,
     _least_squares_vjp,
     jvps=(_least_squares_by_a, lambda t, a, rcond: _pseudoinverse(a, rcond) @ t),
     joint=True,
-    compute=_least_squares,
     spec=_least_squares_spec,
     samples=_least_squares_samples,
-    internal=True,
     doc="that of pinv(a) b, for a rank that stays",
     batch=_least_squares_batch,
     linear_by=lambda params: (1,),
 )
+def least_squares(a: Any, b: Any, *, rcond: float) -> Any:
+    """Return the shortest `x` that makes `|a x - b|` smallest; the columns of `b` are right sides."""
+    return np.linalg.lstsq(a, b, rcond)[0]
 
 
-def _rank_of(a: Any, *, rcond: float, needed: int) -> Any:
+@internal(
+    constant,
+    spec=lambda a, *, rcond, needed: ArraySpec(spec_of(a).shape[:-2], np.dtype(np.int32)),
+    samples=lambda array: [((regular(array, 3, 2),), {"rcond": 1e-10, "needed": 2})],
+    doc="a number of dimensions has no derivative",
+)
+def rank(a: Any, *, rcond: float, needed: int) -> Any:
+    """Return the ranks of matrices, and raise if one is smaller than what an abstract trace counted on."""
     s = np.linalg.svd(a.astype(np.result_type(a.dtype, np.float64)), compute_uv=False)
     ranks = np.count_nonzero(s > rcond * s.max(-1, keepdims=True, initial=0.0), -1)
-    rank = int(np.min(ranks, initial=needed))
-    if rank < needed:
+    least = int(np.min(ranks, initial=needed))
+    if least < needed:
         raise np.linalg.LinAlgError(
-            f"np.linalg.lstsq: the matrix has rank {rank}, but {needed} columns, so NumPy returns no residuals; a trace "
+            f"np.linalg.lstsq: the matrix has rank {least}, but {needed} columns, so NumPy returns no residuals; a trace "
             f"without values counted on them. Compute them as abs(b - a @ x) ** 2."
         )
     return np.asarray(ranks, np.int32)[()]
-
-
-RANK = constant(
-    _rank_of,
-    spec=lambda a, *, rcond, needed: ArraySpec(spec_of(a).shape[:-2], np.dtype(np.int32)),
-    samples=lambda array: [((regular(array, 3, 2),), {"rcond": 1e-10, "needed": 2})],
-    name="rank",
-    internal=True,
-    doc="a number of dimensions has no derivative",
-    batch=stacked,
-)
 
 
 def _lstsq_samples(array: Any) -> Calls:
@@ -176,15 +164,15 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     if rcond < 0:
         rcond = eps  # LAPACK's precision
     right = b[:, None] if len(shape_of(b)) == 1 else b
-    x = LEAST_SQUARES(a, right, rcond=rcond)
+    x = least_squares(a, right, rcond=rcond)
     abstract = isinstance(innermost(a), ArraySpec)
-    rank = RANK(a, rcond=rcond, needed=columns if abstract and rows > columns else 0)
-    if rows > columns and (abstract or int(innermost(rank)) == columns):
+    found = rank(a, rcond=rcond, needed=columns if abstract and rows > columns else 0)
+    if rows > columns and (abstract or int(innermost(found)) == columns):
         left = right - a @ x
         residuals = (left * conjugate(left)).real.sum(0)
     else:
         residuals = np.zeros(0, real_dtype(dtype))
-    return x if len(shape_of(b)) == 2 else x[:, 0], residuals, rank, svdvals(a)
+    return x if len(shape_of(b)) == 2 else x[:, 0], residuals, found, svdvals(a)
 
 
 # Tensor equations
@@ -242,20 +230,16 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
 # Condition numbers
 
 
-def _singular(a: Any) -> Any:
-    with np.errstate(invalid="ignore"):
-        return np.linalg.slogdet(a)[0] == 0
-
-
-SINGULAR = constant(
-    _singular,
+@internal(
+    constant,
     spec=lambda a: ArraySpec(spec_of(a).shape[:-2], np.dtype(np.bool_)),
     samples=lambda array: [((regular(array, 3, 3),), {}), ((array(2, 2, 2),), {})],
-    name="singular",
-    internal=True,
     doc="the result is boolean",
-    batch=stacked,
 )
+def singular(a: Any) -> Any:
+    """Return which matrices have the determinant zero."""
+    with np.errstate(invalid="ignore"):
+        return np.linalg.slogdet(a)[0] == 0
 
 
 _COND_IS_REAL = np.linalg.cond(np.ones((1, 1), complex), 1).dtype.kind == "f"  # once it was complex
@@ -282,7 +266,7 @@ def cond(x: Any, p: Any = None) -> Any:
         infinite = under == 0
         result = over / np.where(infinite, 1, under)
     else:
-        infinite = SINGULAR(matrix(x, "cond", square=True))
+        infinite = singular(matrix(x, "cond", square=True))
         one = np.eye(shape_of(x)[-1], dtype=dtype_of(x))
         inverse = INV(np.where(infinite[..., None, None], one, x))
         result = _of_matrices(x, p, False) * _of_matrices(inverse, p, False)

@@ -1,7 +1,7 @@
 """The singular value decomposition, and functions of singular values alone.
 
 The rules follow J. Townsend, "Differentiating the singular value decomposition" (2016), transposed by hand. Nothing is
-conjugated: the walks pair a cotangent and a tangent as `Re(sum(g t))`. For equal singular values see `degeneracy`; at
+conjugated: the walks pair a cotangent and a tangent as `Re(sum(g t))`. For equal singular values see `degenerate`; at
 singular values that are zero, terms with `1 / s` are dropped, which is right for functions that do not depend on the vectors
 of such values.
 
@@ -28,6 +28,7 @@ from functad.primitives.linalg.degenerate import (
     gaps,
     guarded,
     held,
+    misfit,
     mixes,
     others,
     parts,
@@ -37,15 +38,21 @@ from functad.primitives.linalg.degenerate import (
     unjoined,
     zero,
 )
-from functad.primitives.linalg.eigen import eigh, together
-from functad.primitives.linalg.solve import Calls, adjoint, completed, conjugate, inexact, matrix, real_dtype, same_inexact
+from functad.primitives.linalg.eigen import _diagonal, eigh, together
+from functad.primitives.linalg.solve import (
+    Calls,
+    adjoint,
+    completed,
+    conjugate,
+    inexact,
+    internal,
+    matrix,
+    real_dtype,
+    same_inexact,
+)
 from functad.primitives.operands import is_absent, is_traced
 
 _SVDResult: Any = type(np.linalg.svd(np.ones((1, 1))))
-
-
-def _diagonal(x: Any) -> Any:
-    return np.diagonal(x, 0, -2, -1)
 
 
 def _svd(a: Any, *, full: bool) -> Any:
@@ -202,7 +209,7 @@ def _along(t: Any, a: Any) -> tuple[Any, Any, Any, Any]:
     x = held(-_parts(adjoint(u) @ t @ adjoint(vh))[0])  # singular values descend
     turn = aligned(x, same)
     u, vh = u @ turn, adjoint(turn) @ vh
-    return _held_fast(a, (forwards(u, x, turn, same) if is_traced(a) else u, s, vh))
+    return _held_fast(a, (forwards(u, misfit(x, turn, same)) if is_traced(a) else u, s, vh))
 
 
 def _svdvals_jvp(t: Any, a: Any, out: Any) -> Any:  # what the VJP rule reads, for `lost`
@@ -236,22 +243,6 @@ def _svdvals_lost(t: Any, a: Any, out: Any) -> tuple[bool, ...]:
         return ()
     u, _, vh = np.linalg.svd(a, full_matrices=False)
     return (True,) if parts(_parts(adjoint(u) @ t @ adjoint(vh))[0], same) else ()
-
-
-def singular_cotangent(a: Any, weights: Any, *, linear: bool) -> Any:
-    """Return `conj(u) diag(weights) conj(vh)`, the cotangent of a matrix for one of its singular values.
-
-    Args:
-        a: the matrix.
-        weights: the cotangent.
-        linear: it is that of a function that is linear near `a`, so that no second derivative is lost.
-    """
-    return COTANGENT(a, weights, linear=linear)
-
-
-def _cotangent(a: Any, weights: Any, *, linear: bool) -> Any:
-    u, _, vh = np.linalg.svd(a, full_matrices=False)
-    return (u.conj() * weights[..., None, :]) @ vh.conj()
 
 
 def _ratios(weights: Any, s: Any, same: Any) -> tuple[Any, Any, Any]:
@@ -317,21 +308,29 @@ def _cotangent_jvp(ts: Any, a: Any, weights: Any, linear: bool) -> Any:
     return conjugate(u @ (core @ vh + over[..., :, None] * beside) + (below * over[..., None, :]) @ vh)
 
 
-COTANGENT = general(
-    singular_cotangent,
+@internal(
+    general,
     _cotangent_vjp,
     joint=True,
-    compute=_cotangent,
     spec=lambda a, weights, *, linear: same_inexact(a),
     samples=lambda array: [
         ((spread(array, *shape), array(*shape[:-2], min(shape[-2:])).real), {"linear": linear})
         for shape, linear in (((3, 3), False), ((3, 2), True), ((2, 2, 3), False))
     ],
-    internal=True,
     doc="d(u g vh) = u (dg + D (x + x^H) / 2 + E (x - x^H) / 2) vh, x = u^H da v, and what is orthogonal to u or v",
-    batch=stacked,
     linear_by=lambda params: (1,),
 )
+def singular_cotangent(a: Any, weights: Any, *, linear: bool) -> Any:
+    """Return `conj(u) diag(weights) conj(vh)`, the cotangent of a matrix for one of its singular values.
+
+    Args:
+        a: the matrix.
+        weights: the cotangent.
+        linear: it is that of a function that is linear near `a`, so that no second derivative is lost.
+    """
+    u, _, vh = np.linalg.svd(a, full_matrices=False)
+    return (u.conj() * weights[..., None, :]) @ vh.conj()
+
 
 SVDVALS = general(
     np.linalg.svdvals,
@@ -344,58 +343,44 @@ SVDVALS = general(
     batch=stacked,
     front=svdvals,
     lost=_svdvals_lost,
-    looked_at_by=(COTANGENT, SVD),
+    looked_at_by=(singular_cotangent, SVD),
     dependence="matrix",
 )
-together(COTANGENT, _cotangent_jvp)
+together(singular_cotangent, _cotangent_jvp)
 
 
-def singular_sum(a: Any, *, which: str) -> Any:
-    """Return the sum, the largest, or the smallest of the singular values."""
-    return SINGULAR_SUM(a, which=which)
-
-
-def _singular_sum(a: Any, *, which: str) -> Any:
-    s = np.linalg.svd(a, compute_uv=False)
-    if which == "sum":
-        return s.sum(-1)
-    return s.max(-1, initial=0) if which == "max" else s.min(-1)
-
-
-def _weights(s: Any, *, which: str) -> Any:
+@internal(
+    constant,
+    spec=lambda s, *, which: spec_of(s),
+    samples=lambda array: [((array(3).real,), {"which": "max"})],
+    doc="a choice has no derivative",
+)
+def weights(s: Any, *, which: str) -> Any:
+    """Return the derivatives of a sum or an extreme of singular values by each of them."""
     if which == "sum":
         return (~zero(s)).astype(s.dtype)
     chosen = tied(s)[..., 0 if which == "max" else -1, :] & ~zero(s)
     return chosen / np.maximum(chosen.sum(-1, keepdims=True), 1).astype(s.dtype)
 
 
-WEIGHTS = constant(
-    _weights,
-    spec=lambda s, *, which: spec_of(s),
-    samples=lambda array: [((array(3).real,), {"which": "max"})],
-    name="weights",
-    internal=True,
-    doc="a choice has no derivative",
-    batch=stacked,
-)
-
-
 def _singular_sum_vjp(g: Any, a: Any, which: str) -> Any:
     """`g` times the cotangents of the chosen values; equal ones share it, and those that are zero get nothing."""
-    weights = WEIGHTS(held(SVDVALS(a)), which=which)
-    return g[..., None, None] * singular_cotangent(a, weights, linear=True)
+    return g[..., None, None] * singular_cotangent(a, weights(held(SVDVALS(a)), which=which), linear=True)
 
 
-SINGULAR_SUM = general(
-    singular_sum,
+@internal(
+    general,
     _singular_sum_vjp,
-    compute=_singular_sum,
     spec=lambda a, *, which: ArraySpec(spec_of(a).shape[:-2], real_dtype(inexact(spec_of(a).dtype))),
     samples=lambda array: [
         ((spread(array, *shape),), {"which": which})
         for shape, which in (((3, 3), "sum"), ((3, 2), "sum"), ((3, 2), "max"), ((2, 2, 3), "min"))
     ],
-    internal=True,
     doc="Re(tr(u^H da v)) over the chosen values; equal ones share it; 0 of those that are zero",
-    batch=stacked,
 )
+def singular_sum(a: Any, *, which: str) -> Any:
+    """Return the sum, the largest, or the smallest of the singular values."""
+    s = np.linalg.svd(a, compute_uv=False)
+    if which == "sum":
+        return s.sum(-1)
+    return s.max(-1, initial=0) if which == "max" else s.min(-1)

@@ -8,7 +8,7 @@ the walks pair a cotangent and a tangent as `Re(sum(g t))`.
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,10 +57,9 @@ def matrix(a: Any, name: str, *, square: bool = False) -> Any:
     return a
 
 
-def same_inexact(a: Any, **params: Any) -> ArraySpec:
-    """Shape rule of functions that return matrices of the shape they are given."""
-    spec = spec_of(a)
-    return ArraySpec(spec.shape, inexact(spec.dtype))
+def same_inexact(a: Any, *others: Any, **params: Any) -> ArraySpec:
+    """Shape rule of functions that return matrices of the shape of those they are given first."""
+    return ArraySpec(spec_of(a).shape, inexact(*[spec_of(x).dtype for x in (a, *others)]))
 
 
 def regular(array: Any, *shape: int) -> Any:
@@ -78,6 +77,11 @@ def regular_samples(*shapes: tuple[int, ...]) -> Any:
     return samples
 
 
+def internal(kind: Callable[..., Primitive], *vjps: Any, **traits: Any) -> Callable[[Callable[..., Any]], Primitive]:
+    """Return a decorator that enters a function of stacks of matrices, which only rules call, by its body."""
+    return lambda compute: kind(compute, *vjps, internal=True, **{"batch": stacked, **traits})
+
+
 SQUARES = regular_samples((3, 3), (2, 2, 2), (1, 1), (0, 0), (0, 2, 2))
 
 
@@ -91,29 +95,25 @@ def adjoint(a: Any) -> Any:
     return conjugate(a).mT
 
 
-def lower_half(a: Any) -> Any:
-    """Return the lower triangle with half the diagonal: `lower_half(s) + adjoint(lower_half(s))` is a Hermitian `s` again."""
-    return LOWER_HALF(a)
-
-
 def _lower_half(a: Any) -> Any:
+    """Return the lower triangle with half the diagonal: `lower_half(s) + adjoint(lower_half(s))` is a Hermitian `s` again."""
     out = np.tril(a)
     places = np.arange(a.shape[-1])
     out[..., places, places] *= 0.5
     return out
 
 
-LOWER_HALF: Primitive = linear(
-    lower_half,
+lower_half: Primitive = linear(
+    _lower_half,
     lambda g: lower_half(g),
-    compute=_lower_half,
     spec=lambda a: spec_of(a),
     samples=lambda array: [((array(3, 3),), {}), ((array(2, 2, 2),), {}), ((array(0, 0),), {})],
-    internal=True,
     doc="linear, and its own transpose",
-    batch=stacked,
     dependence="lower",
     selects=True,
+    name="lower_half",
+    internal=True,
+    batch=stacked,
 )
 
 
@@ -138,10 +138,6 @@ def _solve_spec(a: Any, b: Any) -> ArraySpec:
         raise ValueError(f"solve of {a} and {b}: the matrices and the right sides differ in their number of rows")
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     return ArraySpec((*batch, *b.shape[-2:]), inexact(a.dtype, b.dtype))
-
-
-def _solve(a: Any, b: Any) -> Any:
-    return np.linalg.solve(a, b)
 
 
 def _solve_samples(array: Any) -> Calls:
@@ -169,7 +165,6 @@ SOLVE: Primitive = general(
     _solve_vjp,
     jvps=(lambda t, a, out: -SOLVE(a, t @ out), lambda t, a: SOLVE(a, t)),
     joint=True,
-    compute=_solve,
     spec=_solve_spec,
     samples=_solve_samples,
     doc="d(a^-1 b) = a^-1 (db - da a^-1 b); the rule solves with a^T",
@@ -181,15 +176,10 @@ SOLVE: Primitive = general(
 )
 
 
-def _inv(a: Any) -> Any:
-    return np.linalg.inv(a)
-
-
 INV: Primitive = general(
     np.linalg.inv,
     lambda g, out: -(out.mT @ g @ out.mT),
     jvps=(lambda t, out: -(out @ t @ out),),
-    compute=_inv,
     spec=same_inexact,
     samples=SQUARES,
     doc="d a^-1 = -a^-1 da a^-1",
@@ -203,20 +193,15 @@ def _pinv(a: Any, rcond: Any) -> Any:
     return np.linalg.pinv(a, rcond)
 
 
-def rank_of(a: Any, p: Any) -> Any:
-    """Return the rank of matrices with the pseudoinverses `p`, of shape `(..., 1, 1)`: the trace of the projection `a p`."""
-    return RANK_OF(a, p)
-
-
-RANK_OF = constant(
-    rank_of,
-    compute=lambda a, p: np.rint(np.einsum("...ij,...ji->...", a, p).real).astype(np.int64)[..., None, None],
+@internal(
+    constant,
     spec=lambda a, p: ArraySpec((*spec_of(a).shape[:-2], 1, 1), np.dtype(np.int64)),
     samples=lambda array: [((regular(array, 3, 3), regular(array, 3, 3)), {}), ((array(2, 3, 2), array(2, 2, 3)), {})],
-    internal=True,
     doc="a number of dimensions has no derivative",
-    batch=stacked,
 )
+def rank_of(a: Any, p: Any) -> Any:
+    """Return the rank of matrices with the pseudoinverses `p`, of shape `(..., 1, 1)`: the trace of the projection `a p`."""
+    return np.rint(np.einsum("...ij,...ji->...", a, p).real).astype(np.int64)[..., None, None]
 
 
 def _pinv_vjp(g: Any, a: Any, out: Any) -> Any:

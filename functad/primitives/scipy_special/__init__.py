@@ -16,17 +16,18 @@ FAMILIES: dict[str, str] = {
     "struve modstruve besselpoly wright_bessel",
     "airy": "airy airye itairy itj0y0 iti0k0 it2j0y0 it2i0k0 itstruve0 it2struve0 itmodstruve0 ber bei ker kei berp beip kerp "
     "keip kelvin pbdv pbvv pbwa",
-    "incomplete": "beta betaln betainc betaincc betaincinv betainccinv gammainc gammaincc gammaincinv gammainccinv",
+    "incomplete": "beta betaln betainc betaincc betaincinv betainccinv gammainc gammaincc gammaincinv gammainccinv "
+    "btdtria btdtrib",
     "elliptic": "ellipk ellipkm1 ellipe ellipkinc ellipeinc ellipj elliprf elliprg elliprc elliprd elliprj agm",
     "hypergeometric": "hyp0f1 hyp1f1 hyp2f1 hyperu",
     "orthogonal": "eval_legendre eval_jacobi eval_chebyt eval_chebyu eval_chebyc eval_chebys eval_gegenbauer eval_laguerre "
     "eval_genlaguerre eval_hermite eval_hermitenorm eval_sh_legendre eval_sh_chebyt eval_sh_chebyu eval_sh_jacobi lpmv",
-    "distributions": "bdtr bdtrc bdtri chdtr chdtrc chdtri fdtr fdtrc fdtri gdtr gdtrc gdtria gdtrix nbdtr nbdtrc nbdtri pdtr "
-    "pdtrc pdtri stdtr stdtrit nrdtrimn nrdtrisd kolmogorov kolmogi",
+    "distributions": "bdtr bdtrc bdtri bdtrik bdtrin chdtr chdtrc chdtri chdtriv fdtr fdtrc fdtri fdtridfd gdtr gdtrc gdtria "
+    "gdtrib gdtrix nbdtr nbdtrc nbdtri nbdtrik nbdtrin pdtr pdtrc pdtri pdtrik stdtr stdtrit stdtridf nrdtrimn nrdtrisd "
+    "kolmogorov kolmogi",
     "noncentral": "chndtr chndtrix chndtrinc chndtridf ncfdtr ncfdtri ncfdtrinc ncfdtridfn ncfdtridfd nctdtr nctdtrit "
     "nctdtrinc nctdtridf",
     "smirnov": "smirnov smirnovi",
-    "parameter_inverses": "bdtrik bdtrin btdtria btdtrib chdtriv fdtridfd gdtrib nbdtrik nbdtrin pdtrik stdtridf",
     "zeta": "_zeta _riemann_zeta zetac",
     "mathieu": "mathieu_a mathieu_b mathieu_cem mathieu_sem mathieu_modcem1 mathieu_modcem2 mathieu_modsem1 mathieu_modsem2 "
     "pro_cv pro_ang1 pro_ang1_cv pro_rad1 pro_rad1_cv pro_rad2 pro_rad2_cv "

@@ -15,7 +15,7 @@ from functad.expressions.spec import dtype_of
 from functad.places import here
 from functad.primitives.entry import Rule
 from functad.primitives.safe import inverse, product
-from functad.primitives.scipy_special.declaration import several_functions, special_function, unknown
+from functad.primitives.scipy_special.declaration import several_functions, special_function
 
 _X = (0.5, 4.0)
 
@@ -128,7 +128,6 @@ several_functions(
 for _name in ("pbdv", "pbvv"):
     several_functions(
         _name,
-        unknown(_name, "v"),
         lambda v, x, out: (out[1], (x * x / 4 - v - 0.5) * out[0]),
         arguments=[[0.5, 1.25, -0.5], (0.5, 2.0)],
         names=("v", "x"),
@@ -136,7 +135,6 @@ for _name in ("pbdv", "pbvv"):
     )
 several_functions(
     "pbwa",
-    unknown("pbwa", "a"),
     lambda a, x, out: (out[1], (a - x * x / 4) * out[0]),
     arguments=[[0.5, 1.25, -0.5], (0.5, 2.0)],
     names=("a", "x"),

@@ -71,9 +71,7 @@ def _enter(
         return product(g, _slope(name, v, z, sign, factor) + scaling * out)
 
     rule: Rule = scaled if scaling else plain
-    special_function(
-        name, unknown(name, "v"), rule, arguments=[_ORDERS, _X], names=("v", "z"), complex=complex, doc=doc
-    )  # fmt: skip
+    special_function(name, rule, arguments=[_ORDERS, _X], names=("v", "z"), complex=complex, doc=doc)
 
 
 _enter("jv", 1, 0.5, "dJ_v(z) = (J_(v-1) - J_(v+1)) / 2 dz")
@@ -106,10 +104,8 @@ def _enter_scaled_by_part(name: str, sign: int, doc: str, *, imaginary: bool) ->
             return slope if imaginary else slope - np.sign(z) * out * t
         return slope - (np.sign(z.imag) * t.imag if imaginary else np.sign(z.real) * t.real) * out
 
-    rest = unknown(name, "v")
-    special_function(
-        name, rest, vjp, jvps=(rest, jvp), arguments=[_ORDERS, _X], names=("v", "z"), complex=True, doc=doc
-    )  # fmt: skip
+    rules = (unknown(name, "v"), jvp)
+    special_function(name, vjp, jvps=rules, arguments=[_ORDERS, _X], names=("v", "z"), complex=True, doc=doc)
 
 
 _enter_scaled_by_part("jve", 1, "J_v(z) exp(-|Im z|): real z as jv; not holomorphic", imaginary=True)
@@ -127,7 +123,6 @@ def _struve_term(v: Any, x: Any) -> Any:
 
 special_function(
     "struve",
-    unknown("struve", "v"),
     lambda g, v, x: product(g, _slope("struve", v, x, 1, 0.5) + _struve_term(v, x)),
     arguments=[_ORDERS, _X],
     names=("v", "x"),
@@ -135,7 +130,6 @@ special_function(
 )
 special_function(
     "modstruve",
-    unknown("modstruve", "v"),
     lambda g, v, x: product(g, _slope("modstruve", v, x, -1, 0.5) + _struve_term(v, x)),
     arguments=[_ORDERS, _X],
     names=("v", "x"),
@@ -152,8 +146,6 @@ special_function(
 )
 special_function(
     "wright_bessel",
-    unknown("wright_bessel", "a"),
-    unknown("wright_bessel", "b"),
     lambda g, a, b, x: product(g, special.wright_bessel(a, a + b, x)),
     arguments=[[0.5, 1.0, 2.0], [1.0, 0.5, 2.0], _X],
     names=("a", "b", "x"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,7 @@ def special_function(
 
     Args:
         name: its name.
-        vjps: one rule per argument.
+        vjps: one rule per argument; the first may be left out if the derivatives by these arguments have no closed form.
         doc: one line on the derivative.
         arguments: for each argument where samples are drawn from.
         complex: whether complex arguments are accepted.
@@ -66,6 +66,7 @@ def special_function(
         return None
     return elementwise(
         function,
+        *_without_closed_form(name, names, vjps, arguments),
         *vjps,
         doc=doc,
         samples=samples_of(arguments),
@@ -76,12 +77,19 @@ def special_function(
     )
 
 
-Derivative = Callable[..., tuple[Any, ...]]
+def _without_closed_form(
+    name: str, names: Sequence[str], given: Sequence[Any], arguments: Sequence[Argument]
+) -> list[UnknownRule]:
+    """Return the rules of the first arguments, for which none are given."""
+    return [unknown(name, argument) for argument in names[: len(arguments) - len(given)]]
+
+
+_Derivative = Callable[..., tuple[Any, ...]]
 
 
 def several_functions(
     name: str,
-    *derivatives: Derivative | UnknownRule,
+    *derivatives: _Derivative | UnknownRule,
     doc: str,
     arguments: Sequence[Argument],
     complex: bool = False,
@@ -93,7 +101,7 @@ def several_functions(
     Args:
         name: its name.
         derivatives: for each argument a function that returns the derivatives of all results by it. It names what it
-            reads, as a rule does after its cotangent.
+            reads, as a rule does after its cotangent. The first may be left out as in `special_function`.
         doc: one line on the derivative.
         arguments: for each argument where samples are drawn from.
         complex: whether complex arguments are accepted.
@@ -103,6 +111,7 @@ def several_functions(
     function = find_ufunc(name)
     if function is None:
         return None
+    derivatives = (*_without_closed_form(name, names, derivatives, arguments), *derivatives)
     return Primitive(
         function,
         kind="general",
@@ -121,30 +130,29 @@ def several_functions(
     )
 
 
-def _pull(derivative: Derivative) -> Rule:
+def _pull(derivative: _Derivative) -> Rule:
     """Return the VJP rule: the sum over the results of cotangent times derivative."""
 
     def rule(gs: Any, *values: Any) -> Any:
         parts = [product(g, d) for g, d in zip(gs, derivative(*values), strict=True)]
         return sum(parts[1:], parts[0])
 
-    return _reading(rule, derivative)
+    return reading(rule, inspect.signature(derivative).parameters)
 
 
-def _push(derivative: Derivative) -> Rule:
+def _push(derivative: _Derivative) -> Rule:
     """Return the JVP rule: the tangent times each derivative."""
 
     def rule(t: Any, *values: Any) -> Any:
         return tuple([product(t, d) for d in derivative(*values)])
 
-    return _reading(rule, derivative)
+    return reading(rule, inspect.signature(derivative).parameters)
 
 
-def _reading(rule: Rule, derivative: Derivative) -> Rule:
-    """Give a rule the signature that says what it reads: the same as `derivative`."""
-    first = inspect.Parameter("g", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    rest = inspect.signature(derivative).parameters.values()
-    rule.__signature__ = inspect.Signature([first, *rest])  # type: ignore[attr-defined]
+def reading(rule: Rule, names: Iterable[str]) -> Rule:
+    """Give a rule the signature that says what it reads."""
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    rule.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in ("g", *names)])  # type: ignore[attr-defined]
     return rule
 
 

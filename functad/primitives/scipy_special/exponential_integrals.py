@@ -26,13 +26,13 @@ special_function(
 )
 
 
-def _expn(g: Any, x: Any, y: Any) -> Any:
+def _expn(g: Any, n: Any, x: Any) -> Any:
     """`-E_(n-1)(x)`, where SciPy has no `E_(-1) = exp(-x) (1 + 1/x) / x`."""
-    by_formula = np.exp(-y) * (1 + (x < 1) / y) / y
-    return -product(g, np.where(x < 2, by_formula, special.expn(np.maximum(x, 2) - 1, y)))
+    by_formula = np.exp(-x) * (1 + (n < 1) / x) / x
+    return -product(g, np.where(n < 2, by_formula, special.expn(np.maximum(n, 2) - 1, x)))
 
 
-special_function("expn", unknown("expn", "n"), _expn, arguments=[[0, 1, 2, 3], _POSITIVE], doc="d E_n(x) = -E_(n-1)(x) dx")
+special_function("expn", _expn, arguments=[[0, 1, 2, 3], _POSITIVE], names=("n", "x"), doc="d E_n(x) = -E_(n-1)(x) dx")
 
 
 def _hyperbolic_sinc(x: Any) -> Any:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from scipy import special
 
 from functad.primitives.safe import product
-from functad.primitives.scipy_special.declaration import special_function, unknown
+from functad.primitives.scipy_special.declaration import special_function
 
 _Z = (-0.8, 0.8)
 
 special_function(
     "hyp0f1",
-    unknown("hyp0f1", "v"),
     lambda g, v, z: product(g, special.hyp0f1(v + 1, z) / v),
     arguments=[[1.5, 0.5, 2.0], (-2.0, 2.0)],
     names=("v", "z"),
@@ -20,8 +19,6 @@ special_function(
 )
 special_function(
     "hyp1f1",
-    unknown("hyp1f1", "a"),
-    unknown("hyp1f1", "b"),
     lambda g, a, b, x: product(g, special.hyp1f1(a + 1, b + 1, x) * (a / b)),
     arguments=[[1.5, 0.5, 2.0], [2.5, 1.5, 0.5], (-2.0, 2.0)],
     names=("a", "b", "x"),
@@ -30,9 +27,6 @@ special_function(
 )
 special_function(
     "hyp2f1",
-    unknown("hyp2f1", "a"),
-    unknown("hyp2f1", "b"),
-    unknown("hyp2f1", "c"),
     lambda g, a, b, c, z: product(g, special.hyp2f1(a + 1, b + 1, c + 1, z) * (a * b / c)),
     arguments=[[0.5, 1.5, 0.25], [0.75, 0.5, 1.25], [2.5, 1.4, 3.1], _Z],
     names=("a", "b", "c", "z"),
@@ -41,8 +35,6 @@ special_function(
 )
 special_function(
     "hyperu",
-    unknown("hyperu", "a"),
-    unknown("hyperu", "b"),
     lambda g, a, b, x: -product(g, special.hyperu(a + 1, b + 1, x) * a),
     arguments=[[1.5, 0.5, 2.0], [1.25, 0.5, 0.75], (0.5, 3.0)],
     names=("a", "b", "x"),

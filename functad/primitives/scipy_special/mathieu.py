@@ -6,12 +6,14 @@ By order, parameter and characteristic value they have no closed form.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy import special
 
-from functad.primitives.scipy_special.declaration import Derivative, several_functions, special_function, unknown
+from functad.primitives.entry import UnknownRule
+from functad.primitives.scipy_special.declaration import several_functions, special_function, unknown
 
 _DEGREE = math.pi / 180
 # Integers make SciPy compute in double precision; in single, it gives NaN or does not return.
@@ -20,67 +22,54 @@ _PARAMETERS = [1.5, 0.5, 4.0]
 _LOWER = [np.int64(1), np.int64(0), np.int64(1)]
 _UPPER = [np.int64(2), np.int64(1), np.int64(2)]
 
+
+def _unknown(name: str, orders: str, others: str) -> list[UnknownRule]:
+    """Return the rules of orders, and of arguments by which there is no closed form."""
+    return [unknown(name, order, "It is an order") for order in orders] + [unknown(name, other) for other in others.split()]
+
+
 # Characteristic values are entered so that the rules below can be traced with parameters that are not differentiated.
 
+_DOC = "by the parameter there is no closed form"
 for _name in ("mathieu_a", "mathieu_b"):
-    special_function(
-        _name,
-        unknown(_name, "m", "It is an order"),
-        unknown(_name, "q"),
-        arguments=[_ORDERS, _PARAMETERS],
-        names=("m", "q"),
-        doc="by the parameter there is no closed form",
-    )
+    special_function(_name, *_unknown(_name, "m", "q"), arguments=[_ORDERS, _PARAMETERS], names=("m", "q"), doc=_DOC)
 for _name in ("pro_cv", "obl_cv"):
-    special_function(
-        _name,
-        unknown(_name, "m", "It is an order"),
-        unknown(_name, "n", "It is an order"),
-        unknown(_name, "c"),
-        arguments=[_LOWER, _UPPER, [1.25, 2.0]],
-        names=("m", "n", "c"),
-        doc="by the parameter there is no closed form",
-    )
+    _rules = _unknown(_name, "mn", "c")
+    special_function(_name, *_rules, arguments=[_LOWER, _UPPER, [1.25, 2.0]], names=("m", "n", "c"), doc=_DOC)
 
 # Mathieu's equation, `y'' + (a - 2 q cos 2x) y = 0`; of the modified one, x is imaginary
 
 
-def _even(m: Any, q: Any, x: Any, out: Any) -> tuple[Any, ...]:
-    """By x in degrees, while the second result is the derivative by radians."""
-    return out[1] * _DEGREE, (2 * q * np.cos(2 * _DEGREE * x) - special.mathieu_a(m, q)) * out[0] * _DEGREE
+def _enter_mathieu(kind: str, value: Callable[..., Any], letter: str) -> None:
+    """Enter a solution, and two of the modified equation, with the characteristic value `value(m, q)`."""
+
+    def by_degrees(m: Any, q: Any, x: Any, out: Any) -> tuple[Any, ...]:
+        """By x in degrees, while the second result is the derivative by radians."""
+        return out[1] * _DEGREE, (2 * q * np.cos(2 * _DEGREE * x) - value(m, q)) * out[0] * _DEGREE
+
+    def modified(m: Any, q: Any, x: Any, out: Any) -> tuple[Any, ...]:
+        """SciPy takes x as it is here, whatever its documentation says of degrees."""
+        return out[1], (value(m, q) - 2 * q * np.cosh(2 * x)) * out[0]
+
+    doc = f"dy = y' dx, dy' = (2 q cos 2x - {letter}) y dx, times pi/180 as x is in degrees"
+    of_modified = f"dy = y' dx, dy' = ({letter} - 2 q cosh 2x) y dx"
+    for name, derivative, interval, line in (
+        (f"mathieu_{kind}", by_degrees, (10.0, 80.0), doc),
+        (f"mathieu_mod{kind}1", modified, (0.3, 1.2), of_modified),
+        (f"mathieu_mod{kind}2", modified, (0.3, 1.2), of_modified),
+    ):
+        several_functions(
+            name,
+            *_unknown(name, "m", "q"),
+            derivative,
+            arguments=[_ORDERS, _PARAMETERS, interval],
+            names=("m", "q", "x"),
+            doc=line,
+        )
 
 
-def _odd(m: Any, q: Any, x: Any, out: Any) -> tuple[Any, ...]:
-    return out[1] * _DEGREE, (2 * q * np.cos(2 * _DEGREE * x) - special.mathieu_b(m, q)) * out[0] * _DEGREE
-
-
-def _even_modified(m: Any, q: Any, x: Any, out: Any) -> tuple[Any, ...]:
-    """SciPy takes x as it is here, whatever its documentation says of degrees."""
-    return out[1], (special.mathieu_a(m, q) - 2 * q * np.cosh(2 * x)) * out[0]
-
-
-def _odd_modified(m: Any, q: Any, x: Any, out: Any) -> tuple[Any, ...]:
-    return out[1], (special.mathieu_b(m, q) - 2 * q * np.cosh(2 * x)) * out[0]
-
-
-def _enter_mathieu(name: str, derivative: Derivative, interval: tuple[float, float], doc: str) -> None:
-    several_functions(
-        name,
-        unknown(name, "m", "It is an order"),
-        unknown(name, "q"),
-        derivative,
-        arguments=[_ORDERS, _PARAMETERS, interval],
-        names=("m", "q", "x"),
-        doc=doc,
-    )
-
-
-_enter_mathieu("mathieu_cem", _even, (10.0, 80.0), "dy = y' dx, dy' = (2 q cos 2x - a) y dx, times pi/180 as x is in degrees")
-_enter_mathieu("mathieu_sem", _odd, (10.0, 80.0), "dy = y' dx, dy' = (2 q cos 2x - b) y dx, times pi/180 as x is in degrees")
-for _name in ("mathieu_modcem1", "mathieu_modcem2"):
-    _enter_mathieu(_name, _even_modified, (0.3, 1.2), "dy = y' dx, dy' = (a - 2 q cosh 2x) y dx")
-for _name in ("mathieu_modsem1", "mathieu_modsem2"):
-    _enter_mathieu(_name, _odd_modified, (0.3, 1.2), "dy = y' dx, dy' = (b - 2 q cosh 2x) y dx")
+_enter_mathieu("cem", special.mathieu_a, "a")
+_enter_mathieu("sem", special.mathieu_b, "b")
 
 # Spheroidal wave functions: `d/dx ((1 - x^2) y') + (v - c^2 x^2 - m^2 / (1 - x^2)) y = 0`, with -c^2 or -x^2 if oblate
 
@@ -107,25 +96,19 @@ def _bend(m: Any, square: Any, v: Any, x: Any, out: Any) -> Any:
 def _enter_spheroidal(name: str, derivative: Any, interval: tuple[float, float], doc: str) -> None:
     """Enter a function, and the one that takes its characteristic value as an argument."""
     characteristic = special.pro_cv if name.startswith("pro") else special.obl_cv
-    orders = [unknown(name, "m", "It is an order"), unknown(name, "n", "It is an order")]
     several_functions(
         name,
-        *orders,
-        unknown(name, "c"),
+        *_unknown(name, "mn", "c"),
         lambda m, n, c, x, out: derivative(m, c, characteristic(m, n, c), x, out),
         arguments=[_LOWER, _UPPER, [2.5, 1.25, 3.0], interval],
         names=("m", "n", "c", "x"),
         doc=doc,
     )
     values = [float(characteristic(*row)) for row in ((1.0, 2.0, 2.5), (0.0, 1.0, 1.25), (1.0, 2.0, 3.0))]
-    name = f"{name}_cv"
     several_functions(
-        name,
-        unknown(name, "m", "It is an order"),
-        unknown(name, "n", "It is an order"),
-        unknown(name, "c"),
-        unknown(name, "cv"),
-        lambda m, c, v, x, out: derivative(m, c, v, x, out),
+        f"{name}_cv",
+        *_unknown(f"{name}_cv", "mn", "c cv"),
+        derivative,
         arguments=[_LOWER, _UPPER, [2.5, 1.25, 3.0], values, interval],
         names=("m", "n", "c", "v", "x"),
         doc=doc,

@@ -12,57 +12,29 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from functad.primitives.entry import Primitive, Rule, UnknownRule
+from functad.primitives.entry import Primitive
 from functad.primitives.kinds import ufunc_spec
-from functad.primitives.safe import product, quotient
+from functad.primitives.safe import product
 from functad.primitives.scipy_special.declaration import special_function, unknown
 from functad.primitives.scipy_special.densities import beta_density
 from functad.primitives.scipy_special.distributions import chi_square_density, f_density
 from functad.primitives.scipy_special.gamma import polygamma
-from functad.primitives.scipy_special.parameter_inverses import unless_clipped
+from functad.primitives.scipy_special.inverses import Partials
 
 _FREEDOM = (1.5, 5.0)
 _POSITIVE = (0.5, 3.0)
 _UNIT = (0.2, 0.8)
-_NAMES = ("a", "b", "c", "d")
 _ONE_TO_FOUR = [2.5, 1.5, 4.0]
 _BLOCK = 1024
 _MOST_NODES = 10_000
 
 
-def _quotient_rule(partial: Any, slope: Any, count: int) -> Rule:
-    """Return the rule of an inverse by an argument: minus its partial derivative over that by what is sought.
-
-    Both are functions of the arguments and the result; the partial derivative is `None` for the probability.
-    """
-    if count == 3:
-        return lambda g, a, b, c, out: quotient(
-            g if partial is None else -product(g, partial(a, b, c, out)), slope(a, b, c, out)
-        )  # fmt: skip
-    return lambda g, a, b, c, d, out: quotient(
-        g if partial is None else -product(g, partial(a, b, c, d, out)), slope(a, b, c, d, out)
-    )  # fmt: skip
-
-
-def _enter_inverse(name: str, inverted: str, slope: Any, partials: list[Any], arguments: list[Any]) -> None:
-    """Enter an inverse; see `_quotient_rule`. A string among the partial derivatives names an argument without one."""
-    rules: list[Rule | UnknownRule] = [
-        unknown(name, p) if isinstance(p, str) else _quotient_rule(p, slope, len(arguments)) for p in partials
-    ]
-    doc = f"by the implicit function theorem from the derivatives of {inverted}"
-    special_function(name, *rules, arguments=arguments, names=_NAMES[: len(arguments)], doc=doc)
-
-
 def _enter_unknown(name: str, parameters: str, why: str = "") -> None:
     """Enter an inverse in a parameter by which the derivative of the distribution function is not known, or another reason."""
-    named = parameters.split()
-    special_function(
-        name,
-        *[unknown(name, parameter, why) for parameter in named],
-        arguments=[_ONE_TO_FOUR] * len(named),
-        names=_NAMES[: len(named)],
-        doc=why or "not known: the derivative by the degrees of freedom has no closed form",
-    )
+    names = parameters.split()
+    rules = [unknown(name, parameter, why) for parameter in names]
+    doc = why or "not known: the derivative by the degrees of freedom has no closed form"
+    special_function(name, *rules, arguments=[_ONE_TO_FOUR] * len(names), names=names, doc=doc)
 
 
 # Chi squared
@@ -84,34 +56,16 @@ def chi_square_noncentral_density(x: Any, df: Any, nc: Any) -> Any:
     return np.where(large, bessel, series)
 
 
-def _chi_square_by_nc(x: Any, df: Any, nc: Any) -> Any:
-    """`(P(x; df+2, nc) - P(x; df, nc)) / 2`, which is minus the density for `df + 2`."""
-    return -chi_square_noncentral_density(x, df + 2, nc)
-
-
-special_function(
-    "chndtr",
-    lambda g, a, b, c: product(g, chi_square_noncentral_density(a, b, c)),
-    unknown("chndtr", "df"),
-    lambda g, a, b, c: product(g, _chi_square_by_nc(a, b, c)),
-    arguments=[_POSITIVE, _ONE_TO_FOUR, _POSITIVE],
-    names=_NAMES[:3],
-    doc="f(x; df, nc) dx - f(x; df+2, nc) dnc with f the density",
-)
-_enter_inverse(
-    "chndtrix",
+# By nc it is `(P(x; df+2, nc) - P(x; df, nc)) / 2`, which is minus the density for `df + 2`.
+_CHI_SQUARE = Partials(
     "chndtr(x, df, nc)",
-    lambda p, df, nc, x: chi_square_noncentral_density(x, df, nc),
-    [None, "df", lambda p, df, nc, x: _chi_square_by_nc(x, df, nc)],
-    [_UNIT, _ONE_TO_FOUR, _POSITIVE],
+    chi_square_noncentral_density,
+    "",
+    lambda x, df, nc: -chi_square_noncentral_density(x, df + 2, nc),
 )
-_enter_inverse(
-    "chndtrinc",
-    "chndtr(x, df, nc)",
-    unless_clipped(lambda x, df, p, nc: _chi_square_by_nc(x, df, nc)),
-    [lambda x, df, p, nc: chi_square_noncentral_density(x, df, nc), "df", None],
-    [(5.0, 6.0), _ONE_TO_FOUR, (0.2, 0.5)],
-)
+_CHI_SQUARE.enter([_POSITIVE, _ONE_TO_FOUR, _POSITIVE], "f(x; df, nc) dx - f(x; df+2, nc) dnc with f the density")
+_CHI_SQUARE.invert("chndtrix", "x", [_UNIT, _ONE_TO_FOUR, _POSITIVE])
+_CHI_SQUARE.invert("chndtrinc", "nc", [(5.0, 6.0), _ONE_TO_FOUR, (0.2, 0.5)], limit=1e99)
 _enter_unknown("chndtridf", "x p nc")
 
 # F: a sum of incomplete beta functions, `I_y(dfn/2 + j, dfd/2)` with the weights of Poisson's distribution of mean nc/2
@@ -145,23 +99,12 @@ def _f_by_nc(dfn: Any, dfd: Any, nc: Any, f: Any) -> Any:
     return beta_density(a, b, y) * (y * rest) / a * terms / -2
 
 
-special_function(
-    "ncfdtr",
-    unknown("ncfdtr", "dfn"),
-    unknown("ncfdtr", "dfd"),
-    lambda g, a, b, c, d: product(g, _f_by_nc(a, b, c, d)),
-    lambda g, a, b, c, d: product(g, _f_noncentral_density(a, b, c, d)),
-    arguments=[_ONE_TO_FOUR, _ONE_TO_FOUR, _POSITIVE, _POSITIVE],
-    names=_NAMES,
-    doc="the density df + a series dnc, both by 1F1, which overflows for nc > 1400",
+_F = Partials("ncfdtr(dfn, dfd, nc, f)", "", "", _f_by_nc, _f_noncentral_density)
+_F.enter(
+    [_ONE_TO_FOUR, _ONE_TO_FOUR, _POSITIVE, _POSITIVE],
+    "the density df + a series dnc, both by 1F1, which overflows for nc > 1400",
 )
-_enter_inverse(
-    "ncfdtri",
-    "ncfdtr(dfn, dfd, nc, f)",
-    lambda dfn, dfd, nc, p, f: _f_noncentral_density(dfn, dfd, nc, f),
-    ["dfn", "dfd", lambda dfn, dfd, nc, p, f: _f_by_nc(dfn, dfd, nc, f), None],
-    [_ONE_TO_FOUR, _ONE_TO_FOUR, _POSITIVE, _UNIT],
-)
+_F.invert("ncfdtri", "f", [_ONE_TO_FOUR, _ONE_TO_FOUR, _POSITIVE, _UNIT])
 _enter_unknown("ncfdtrinc", "dfn dfd p f", "SciPy finds the noncentrality to 4 digits only, which no difference confirms")
 _enter_unknown("ncfdtridfn", "p dfd nc f")
 _enter_unknown("ncfdtridfd", "dfn p nc f")
@@ -255,45 +198,16 @@ T_EXPECTATION = Primitive(
 )
 
 
-def _t_by_df(df: Any, nc: Any, t: Any) -> Any:
-    return _mean(df, nc, t, 0, 0, 1)
-
-
-def _t_by_nc(df: Any, nc: Any, t: Any) -> Any:
-    return -_mean(df, nc, t, 1, 0, 0)
-
-
-def _t_density(df: Any, nc: Any, t: Any) -> Any:
-    return _mean(df, nc, t, 1, 1, 0)
-
-
-special_function(
-    "nctdtr",
-    lambda g, a, b, c: product(g, _t_by_df(a, b, c)),
-    lambda g, a, b, c: product(g, _t_by_nc(a, b, c)),
-    lambda g, a, b, c: product(g, _t_density(a, b, c)),
-    arguments=[_FREEDOM, (-1.0, 1.5), (-2.0, 2.0)],
-    names=_NAMES[:3],
-    doc="means over chi of w phi(t w - nc) dt, of -phi(t w - nc) dnc, and of Phi(t w - nc) times the score ddf",
+_T = Partials(
+    "nctdtr(df, nc, t)",
+    lambda df, nc, t: _mean(df, nc, t, 0, 0, 1),
+    lambda df, nc, t: -_mean(df, nc, t, 1, 0, 0),
+    lambda df, nc, t: _mean(df, nc, t, 1, 1, 0),
 )
-for _name, _slope, _partials, _arguments in (
-    (
-        "nctdtrit",
-        lambda df, nc, p, t: _t_density(df, nc, t),
-        [lambda df, nc, p, t: _t_by_df(df, nc, t), lambda df, nc, p, t: _t_by_nc(df, nc, t), None],
-        [_FREEDOM, (-1.0, 1.5), _UNIT],
-    ),
-    (
-        "nctdtrinc",
-        lambda df, p, t, nc: _t_by_nc(df, nc, t),
-        [lambda df, p, t, nc: _t_by_df(df, nc, t), None, lambda df, p, t, nc: _t_density(df, nc, t)],
-        [(2.0, 3.0), (0.5, 0.55), (0.3, 0.4)],
-    ),
-    (
-        "nctdtridf",
-        lambda p, nc, t, df: _t_by_df(df, nc, t),
-        [None, lambda p, nc, t, df: _t_by_nc(df, nc, t), lambda p, nc, t, df: _t_density(df, nc, t)],
-        [(0.8, 0.82), (0.0, 0.05), (1.3, 1.4)],
-    ),
-):
-    _enter_inverse(_name, "nctdtr(df, nc, t)", _slope, _partials, _arguments)
+_T.enter(
+    [_FREEDOM, (-1.0, 1.5), (-2.0, 2.0)],
+    "means over chi of w phi(t w - nc) dt, of -phi(t w - nc) dnc, and of Phi(t w - nc) times the score ddf",
+)
+_T.invert("nctdtrit", "t", [_FREEDOM, (-1.0, 1.5), _UNIT])
+_T.invert("nctdtrinc", "nc", [(2.0, 3.0), (0.5, 0.55), (0.3, 0.4)])
+_T.invert("nctdtridf", "df", [(0.8, 0.82), (0.0, 0.05), (1.3, 1.4)])

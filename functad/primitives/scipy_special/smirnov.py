@@ -10,8 +10,9 @@ from scipy import special
 
 from functad.primitives.entry import Primitive
 from functad.primitives.kinds import ufunc_spec
-from functad.primitives.safe import product, quotient
-from functad.primitives.scipy_special.declaration import special_function, unknown
+from functad.primitives.safe import product
+from functad.primitives.scipy_special.declaration import unknown
+from functad.primitives.scipy_special.inverses import Partials
 
 _COUNTS = [np.int64(3), np.int64(5), np.int64(2)]
 _spec = ufunc_spec(special.smirnov, keeps_weak=False)
@@ -75,19 +76,6 @@ SMIRNOV_SLOPE: Primitive = Primitive(
     selects=True,
 )
 
-special_function(
-    "smirnov",
-    unknown("smirnov", "n", "It is a count"),
-    lambda g, n, d: product(g, SMIRNOV_SLOPE(np.trunc(n), d, order=1)),
-    arguments=[_COUNTS, (0.15, 0.85)],
-    names=("n", "d"),
-    doc="the sum of Birnbaum and Tingey, term by term dd",
-)
-special_function(
-    "smirnovi",
-    unknown("smirnovi", "n", "It is a count"),
-    lambda g, n, out: quotient(g, SMIRNOV_SLOPE(np.trunc(n), out, order=1)),
-    arguments=[_COUNTS, (0.15, 0.85)],
-    names=("n", "p"),
-    doc="the inverse of smirnov in d: dp / smirnov'(n, d)",
-)
+SMIRNOV = Partials("smirnov(n, d)", "It is a count", lambda n, d: SMIRNOV_SLOPE(np.trunc(n), d, order=1))
+SMIRNOV.enter([_COUNTS, (0.15, 0.85)], "the sum of Birnbaum and Tingey, term by term dd")
+SMIRNOV.invert("smirnovi", "d", [_COUNTS, (0.15, 0.85)])

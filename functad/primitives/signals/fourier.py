@@ -9,8 +9,8 @@ the points that stand for two count twice (or the two parts of each are averaged
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from functad.primitives.arranging.pad import PAD
 from functad.primitives.arranging.reshape import Calls, same_spec
 from functad.primitives.batching import along_axis
 from functad.primitives.elementwise.conversion import astype
-from functad.primitives.entry import ENTRIES, Primitive
+from functad.primitives.entry import ENTRIES, Primitive, Rule, Samples
 from functad.primitives.kinds import composite, linear
 from functad.primitives.operands import refuse_out, strong
 
@@ -42,30 +42,11 @@ def _fitted(a: Any, length: int, axis: int) -> Any:
     return a
 
 
-def _along_one_axis(name: str) -> Callable[..., Any]:
-    """Return NumPy's transform of a name with all parameters as keywords."""
-    function = getattr(np.fft, name)
-
-    def compute(a: Any, *, n: int, axis: int, norm: str) -> Any:
-        return function(a, n, axis, norm)
-
-    return compute
-
-
 @lru_cache
 def _transformed_dtype(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return the dtype that a transform gives: NumPy is asked."""
     out: np.dtype[Any] = getattr(np.fft, name)(np.zeros(1, dtype), 2).dtype
     return out
-
-
-def _spec_along_one_axis(name: str) -> Callable[..., ArraySpec]:
-    def spec(a: Any, *, n: int, axis: int, norm: str) -> ArraySpec:
-        own = spec_of(a)
-        length = n // 2 + 1 if name == "rfft" else n
-        return ArraySpec((*own.shape[:axis], length, *own.shape[axis + 1 :]), _transformed_dtype(name, own.dtype))
-
-    return spec
 
 
 def _transform_samples(array: Any) -> Calls:
@@ -74,9 +55,10 @@ def _transform_samples(array: Any) -> Calls:
         ((array(3),), {"norm": "ortho"}),
         ((array(2, 3), 5), {"norm": "forward"}),
         ((array(4, 2), 3, 0), {}),
-        ((array(2, 3, 1),), {"axis": -2, "norm": "backward"}),
+        ((array(2, 3, 1), 6), {"axis": -2, "norm": "backward"}),
         ((np.real(array(3)), 4), {}),
         ((array(3), 1), {}),
+        ((array(3), 2), {}),
         ((array(0, 3),), {}),
     ]
 
@@ -108,42 +90,55 @@ def _front(function: Callable[..., Any]) -> Callable[..., Any]:
     return front
 
 
-FFT: Primitive = linear(
-    np.fft.fft,
+def _transform(name: str, vjp: Rule, samples: Samples, doc: str, **traits: Any) -> Primitive:
+    """Enter NumPy's transform of a name, along one axis."""
+    function = getattr(np.fft, name)
+
+    def compute(a: Any, *, n: int, axis: int, norm: str) -> Any:
+        return function(a, n, axis, norm)
+
+    def spec(a: Any, *, n: int, axis: int, norm: str) -> ArraySpec:
+        own = spec_of(a)
+        length = n // 2 + 1 if name == "rfft" else n
+        return ArraySpec((*own.shape[:axis], length, *own.shape[axis + 1 :]), _transformed_dtype(name, own.dtype))
+
+    return linear(
+        function,
+        vjp,
+        compute=compute,
+        spec=spec,
+        samples=samples,
+        doc=doc,
+        batch=along_axis,
+        front=_front(function),
+        dependence="axes",
+        selects=True,
+        **traits,
+    )
+
+
+FFT: Primitive = _transform(
+    "fft",
     lambda g, a_shape, n, axis, norm: _fitted(FFT(g, n=n, axis=axis, norm=norm), a_shape[axis], axis),
-    compute=_along_one_axis("fft"),
-    spec=_spec_along_one_axis("fft"),
-    samples=_transform_samples,
-    doc="linear; its matrix is symmetric, so the cotangent is transformed alike",
-    batch=along_axis,
-    front=_front(np.fft.fft),
-    dependence="axes",
-    selects=True,
+    _transform_samples,
+    "linear; its matrix is symmetric, so the cotangent is transformed alike",
 )
-IFFT: Primitive = linear(
-    np.fft.ifft,
+IFFT: Primitive = _transform(
+    "ifft",
     lambda g, a_shape, n, axis, norm: _fitted(IFFT(g, n=n, axis=axis, norm=norm), a_shape[axis], axis),
-    compute=_along_one_axis("ifft"),
-    spec=_spec_along_one_axis("ifft"),
-    samples=_transform_samples,
-    doc="linear; its matrix is symmetric, so the cotangent is transformed alike",
-    batch=along_axis,
-    front=_front(np.fft.ifft),
-    dependence="axes",
-    selects=True,
+    _transform_samples,
+    "linear; its matrix is symmetric, so the cotangent is transformed alike",
 )
 
 
 # Real numbers and the half of a Hermitian spectrum
 
 
-def weighed(a: Any, *, factor: float, n: int, axis: int) -> Any:
-    """Return the conjugate of half a spectrum, times a factor wherever a point stands for two of all `n`."""
-    return WEIGHED(a, factor=factor, n=n, axis=axis)
-
-
 def _weighed(a: Any, *, factor: float, n: int, axis: int) -> Any:
-    """Frequency 0 stands for itself, and so does the highest one if `n` is even."""
+    """Return the conjugate of half a spectrum, times a factor wherever a point stands for two of all `n`.
+
+    Frequency 0 stands for itself, and so does the highest one if `n` is even.
+    """
     out = np.conjugate(a)
     before = (slice(None),) * axis
     out[(*before, slice(1, (n + 1) // 2))] *= factor
@@ -151,9 +146,8 @@ def _weighed(a: Any, *, factor: float, n: int, axis: int) -> Any:
 
 
 WEIGHED: Primitive = linear(
-    weighed,
+    _weighed,
     lambda g, factor, n, axis: WEIGHED(g, factor=factor, n=n, axis=axis),
-    compute=_weighed,
     spec=same_spec,
     samples=lambda array: [
         ((array(*shape),), {"factor": factor, "n": n, "axis": axis})
@@ -165,6 +159,7 @@ WEIGHED: Primitive = linear(
             ((1,), 2.0, 1, 0),
         )
     ],
+    name="weighed",
     internal=True,
     doc="linear over the reals, and its own transpose",
     batch=along_axis,
@@ -178,27 +173,12 @@ def _rfft_vjp(g: Any, a_shape: tuple[int, ...], n: int, axis: int, norm: str) ->
     return _fitted(IRFFT(half, n=n, axis=axis, norm=_OPPOSITE[norm]), a_shape[axis], axis)
 
 
-RFFT: Primitive = linear(
-    np.fft.rfft,
+RFFT: Primitive = _transform(
+    "rfft",
     _rfft_vjp,
-    compute=_along_one_axis("rfft"),
-    spec=_spec_along_one_axis("rfft"),
-    samples=lambda array: [
-        ((array(4),), {}),
-        ((array(3),), {"norm": "ortho"}),
-        ((array(2, 3), 5), {"norm": "forward"}),
-        ((array(4, 2), 3, 0), {}),
-        ((array(2, 3, 1), 6), {"axis": -2, "norm": "backward"}),
-        ((array(3), 1), {}),
-        ((array(3), 2), {}),
-        ((array(0, 3),), {}),
-    ],
+    _transform_samples,
+    "linear; the cotangent is transformed by irfft, its conjugate halved where a frequency stands for two",
     complex=False,
-    doc="linear; the cotangent is transformed by irfft, its conjugate halved where a frequency stands for two",
-    batch=along_axis,
-    front=_front(np.fft.rfft),
-    dependence="axes",
-    selects=True,
 )
 
 
@@ -221,19 +201,12 @@ def _hermitian_samples(array: Any) -> Calls:
     ]
 
 
-IRFFT: Primitive = linear(
-    np.fft.irfft,
+IRFFT: Primitive = _transform(
+    "irfft",
     _irfft_vjp,
-    compute=_along_one_axis("irfft"),
-    spec=_spec_along_one_axis("irfft"),
-    samples=_hermitian_samples,
-    doc="linear; the cotangent is transformed by rfft, its conjugate doubled where a frequency stands for two",
-    batch=along_axis,
-    front=_front(np.fft.irfft),
-    dependence="axes",
-    selects=True,
+    _hermitian_samples,
+    "linear; the cotangent is transformed by rfft, its conjugate doubled where a frequency stands for two",
 )
-
 
 fft, ifft, rfft, irfft = FFT.front, IFFT.front, RFFT.front, IRFFT.front
 
@@ -297,6 +270,21 @@ def _last_first(one: Callable[..., Any], a: Any, s: Any, axes: Any, norm: Any) -
     return a
 
 
+def _rfft_last(a: Any, s: Any, axes: Any, norm: Any) -> Any:
+    lengths, axes = _lengths_and_axes(a, s, axes)
+    a = rfft(a, lengths[-1], axes[-1], norm)
+    for n, axis in zip(lengths[-2::-1], axes[-2::-1], strict=True):
+        a = fft(a, n, axis, norm)
+    return a
+
+
+def _irfft_last(a: Any, s: Any, axes: Any, norm: Any) -> Any:
+    lengths, axes = _lengths_and_axes(a, s, axes, hermitian=True)
+    for n, axis in zip(lengths[:-1], axes[:-1], strict=True):
+        a = ifft(a, n, axis, norm)
+    return irfft(a, lengths[-1], axes[-1], norm)
+
+
 def _many_samples(array: Any) -> Calls:
     return [
         ((array(2, 3),), {}),
@@ -316,70 +304,25 @@ def _plane_samples(array: Any) -> Calls:
     ]
 
 
-_Lengths = Sequence[int] | None
+def _enter(transform: Callable[..., Any], name: str, doc: str, *, complex: bool = True) -> None:
+    """Enter NumPy's transform along any axes, and that along two, by what transforms along some."""
+    every, plane = getattr(np.fft, f"{name}n"), getattr(np.fft, f"{name}2")
+
+    @composite(every, samples=_many_samples, doc=doc, complex=complex)
+    def along_all(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
+        refuse_out(out, f"fft.{name}n")
+        return transform(a, s, axes, norm)
+
+    @composite(plane, samples=_plane_samples, doc=doc, complex=complex)
+    def along_two(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: Any = None) -> Any:
+        refuse_out(out, f"fft.{name}2")
+        return transform(a, s, axes, norm)
 
 
-@composite(np.fft.fftn, samples=_many_samples, doc="fft along each axis")
-def _fftn(a: Any, s: _Lengths = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
-    refuse_out(out, "fft.fftn")
-    return _last_first(fft, a, s, axes, norm)
-
-
-@composite(np.fft.ifftn, samples=_many_samples, doc="ifft along each axis")
-def _ifftn(a: Any, s: _Lengths = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
-    refuse_out(out, "fft.ifftn")
-    return _last_first(ifft, a, s, axes, norm)
-
-
-@composite(np.fft.fft2, samples=_plane_samples, doc="fft along two axes")
-def _fft2(a: Any, s: _Lengths = None, axes: Any = (-2, -1), norm: str | None = None, out: Any = None) -> Any:
-    refuse_out(out, "fft.fft2")
-    return _last_first(fft, a, s, axes, norm)
-
-
-@composite(np.fft.ifft2, samples=_plane_samples, doc="ifft along two axes")
-def _ifft2(a: Any, s: _Lengths = None, axes: Any = (-2, -1), norm: str | None = None, out: Any = None) -> Any:
-    refuse_out(out, "fft.ifft2")
-    return _last_first(ifft, a, s, axes, norm)
-
-
-def _rfft_last(a: Any, s: Any, axes: Any, norm: Any) -> Any:
-    lengths, axes = _lengths_and_axes(a, s, axes)
-    a = rfft(a, lengths[-1], axes[-1], norm)
-    for n, axis in zip(lengths[-2::-1], axes[-2::-1], strict=True):
-        a = fft(a, n, axis, norm)
-    return a
-
-
-def _irfft_last(a: Any, s: Any, axes: Any, norm: Any) -> Any:
-    lengths, axes = _lengths_and_axes(a, s, axes, hermitian=True)
-    for n, axis in zip(lengths[:-1], axes[:-1], strict=True):
-        a = ifft(a, n, axis, norm)
-    return irfft(a, lengths[-1], axes[-1], norm)
-
-
-@composite(np.fft.rfftn, samples=_many_samples, complex=False, doc="rfft along the last axis, then fft")
-def _rfftn(a: Any, s: _Lengths = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
-    refuse_out(out, "fft.rfftn")
-    return _rfft_last(a, s, axes, norm)
-
-
-@composite(np.fft.rfft2, samples=_plane_samples, complex=False, doc="rfft along the last axis, then fft")
-def _rfft2(a: Any, s: _Lengths = None, axes: Any = (-2, -1), norm: str | None = None, out: Any = None) -> Any:
-    refuse_out(out, "fft.rfft2")
-    return _rfft_last(a, s, axes, norm)
-
-
-@composite(np.fft.irfftn, samples=_many_samples, doc="ifft along all axes but the last, then irfft")
-def _irfftn(a: Any, s: _Lengths = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
-    refuse_out(out, "fft.irfftn")
-    return _irfft_last(a, s, axes, norm)
-
-
-@composite(np.fft.irfft2, samples=_plane_samples, doc="ifft along the first axis, then irfft")
-def _irfft2(a: Any, s: _Lengths = None, axes: Any = (-2, -1), norm: str | None = None, out: Any = None) -> Any:
-    refuse_out(out, "fft.irfft2")
-    return _irfft_last(a, s, axes, norm)
+_enter(partial(_last_first, fft), "fft", "fft along each axis")
+_enter(partial(_last_first, ifft), "ifft", "ifft along each axis")
+_enter(_rfft_last, "rfft", "rfft along the last axis, then fft", complex=False)
+_enter(_irfft_last, "irfft", "ifft along all axes but the last, then irfft")
 
 
 # Moving frequency 0 to the middle
