@@ -96,7 +96,7 @@ def _pull(g: Any, subscripts: str, optimize: Any, position: int, shape: Shape, o
     if g.shape != full:
         lengths = iter(g.shape)
         g = np.broadcast_to(g.reshape(tuple([next(lengths) if present else 1 for present in given])), full)
-    return spread(g, subscripts=diagonal, shape=shape) if diagonal else g
+    return SPREAD(g, subscripts=diagonal, shape=shape) if diagonal else g
 
 
 def _rule(position: int, names: list[str]) -> Rule:
@@ -176,19 +176,11 @@ def _contract(arrays: Sequence[Any], subscripts: str, optimize: Any) -> Any:
     return _primitive(len(arrays), _reads_diagonal(subscripts))(*arrays, subscripts=subscripts, optimize=optimize)
 
 
-def spread(x: Any, *, subscripts: str, shape: Shape) -> Any:
-    """Return zeros of a shape with `x` on the diagonal that `einsum(subscripts, ...)` reads from an array of that shape."""
-    return SPREAD(x, subscripts=subscripts, shape=shape)
-
-
 def _spread(x: Any, *, subscripts: str, shape: Shape) -> Any:
+    """Return zeros of a shape with `x` on the diagonal that `einsum(subscripts, ...)` reads from an array of that shape."""
     whole = zeros_for(shape, x.dtype, x)
     np.einsum(subscripts, whole)[...] = x  # where einsum only rearranges, it returns a view
     return whole
-
-
-def _spread_spec(x: Any, *, subscripts: str, shape: Shape) -> ArraySpec:
-    return ArraySpec(shape, spec_of(x).dtype)
 
 
 def _spread_batch(
@@ -202,10 +194,10 @@ def _spread_batch(
 
 
 SPREAD = linear(
-    spread,
+    _spread,
     lambda g, subscripts: _contract((g,), subscripts, False),
-    compute=_spread,
-    spec=_spread_spec,
+    name="spread",
+    spec=lambda x, *, subscripts, shape: ArraySpec(shape, spec_of(x).dtype),
     samples=lambda array: [((array(3, 2),), {"subscripts": "aba->ab", "shape": (3, 2, 3)})],
     internal=True,
     doc="lays an array on a diagonal of zeros; the transpose of reading the diagonal",

@@ -237,12 +237,8 @@ def inner(a: Any, b: Any, /) -> Any:
     return DOT(a, b.T) if b.ndim <= 2 else tensordot(a, b, (-1, -1))
 
 
-def outer_product(a: Any, b: Any) -> Any:
-    """Return the matrix of products of the elements of two vectors."""
-    return OUTER(a, b)
-
-
 def _outer(a: Any, b: Any) -> Any:
+    """Return the matrix of products of the elements of two vectors."""
     return a[:, None] * b
 
 
@@ -262,10 +258,10 @@ def _outer_batch(
 
 # A primitive, because the rule of a broadcast multiplication would make two matrices to sum them up again.
 OUTER: Primitive = multilinear(
-    outer_product,
+    _outer,
     lambda g, b: g @ b,
     lambda g, a: a @ g,
-    compute=_outer,
+    name="outer_product",
     spec=_outer_spec,
     samples=_pairs(((2,), (3,)), ((1,), (2,)), ((0,), (2,))),
     internal=True,
@@ -348,12 +344,8 @@ def linalg_tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
     return tensordot(x1, x2, axes)
 
 
-def sum_of_products(a: Any, b: Any) -> Any:
-    """Return the sum of `a * b` over the last axis; the other axes broadcast."""
-    return SUM_OF_PRODUCTS(a, b)
-
-
 def _sum_of_products(a: Any, b: Any) -> Any:
+    """Return the sum of `a * b` over the last axis; the other axes broadcast."""
     return np.einsum("...i,...i->...", a, b) if a.dtype.kind == "c" else np.vecdot(a, b)
 
 
@@ -367,10 +359,10 @@ def _sum_of_products_spec(a: Any, b: Any) -> ArraySpec:
 _VECTOR_PAIRS = _pairs(((3,), (3,)), ((2, 3), (3,)), ((2, 1, 3), (2, 3)), ((0,), (0,)), ((0, 3), (3,)))
 
 SUM_OF_PRODUCTS = multilinear(
-    sum_of_products,
+    _sum_of_products,
     lambda g, b: g[..., None] * b,
     lambda g, a: g[..., None] * a,
-    compute=_sum_of_products,
+    name="sum_of_products",
     spec=_sum_of_products_spec,
     samples=_VECTOR_PAIRS,
     broadcasts=True,

@@ -18,7 +18,6 @@ from functad.primitives.arranging.reshape import Calls
 from functad.primitives.batching import example_ndim
 from functad.primitives.entry import Primitive
 from functad.primitives.kinds import linear
-from functad.primitives.operands import is_traced
 
 CURE = (
     "Products of a sparse matrix have derivatives: A @ t and t @ A. For others take its entries (A = A.tocoo(); A.data * "
@@ -118,9 +117,9 @@ def sparse_operation(primitive: Primitive, x: Any, y: Any) -> Any:
     return found if len(shape) == 1 else found.T
 
 
-def sparse_matmul(x: Any, /, *, matrix: ConstantMatrix) -> Any:
+def _sparse_matmul(x: Any, /, *, matrix: ConstantMatrix) -> Any:
     """Return the product of a constant sparse matrix with a vector or a matrix."""
-    return SPARSE_MATMUL(x, matrix=matrix) if is_traced(x) else matrix.matrix @ x
+    return matrix.matrix @ x
 
 
 def _spec(x: Any, *, matrix: ConstantMatrix) -> ArraySpec:
@@ -145,9 +144,9 @@ def _batch(primitive: Primitive, size: int, values: Sequence[Any], batched: Sequ
 
 
 SPARSE_MATMUL: Primitive = linear(
-    sparse_matmul,
+    _sparse_matmul,
     lambda g, matrix: SPARSE_MATMUL(g, matrix=matrix.T),
-    compute=lambda x, /, *, matrix: matrix.matrix @ x,
+    name="sparse_matmul",
     spec=_spec,
     samples=_samples,
     internal=True,
