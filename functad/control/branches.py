@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from functad.control.abstract_values import unknown
 from functad.control.agreement import BOOLS, Agreement, number
-from functad.control.equation import Control, is_batched, over_examples, selected
+from functad.control.equation import Control, is_batched, over_examples, selected, unknown
 from functad.errors import ControlFlowError
 from functad.expressions.expressions import evaluate
 from functad.expressions.spec import dtype_of, spec_of

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from functad.control.abstract_values import unknown
 from functad.expressions.spec import ArraySpec, dtype_of, is_inexact, shape_of, strong_spec
 from functad.primitives.operands import absent
 from functad.rules.solver_primitive import SolverPrimitive
-from functad.tracing.traces.base import Recorded, record
+from functad.tracing.traces.abstract import AbstractRecorder
+from functad.tracing.traces.base import OPEN, Recorded, record
 from functad.tracing.traces.batch import lowest
 from functad.transforms.leaves import LeafFunction, pull_leaves, pushed, replaced
 from functad.transforms.vmap import vmap
@@ -184,6 +184,16 @@ def part(values: Sequence[Any], *counts: int) -> list[list[Any]]:
         result.append(list(values[start : start + count]))
         start += count
     return [*result, list(values[start:])]
+
+
+def unknown(value: Any) -> bool:
+    """Say whether only shape and dtype of a value are known."""
+    return isinstance(value, Recorded) and isinstance(lowest(value), ArraySpec)
+
+
+def listing(leaves: Sequence[Any]) -> bool:
+    """Say whether control flow on these values is to become an equation of an expression list."""
+    return any(map(unknown, leaves)) or type(OPEN.get()) is AbstractRecorder
 
 
 def any_example(predicate: Any) -> bool:

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from functad.control.abstract_values import listing, unknown
 from functad.control.agreement import BOOLS, Agreement, carry_of, number
-from functad.control.equation import Control, any_example, is_batched, part, pull_later, selected
+from functad.control.equation import Control, any_example, is_batched, listing, part, pull_later, selected, unknown
 from functad.control.scan import scan, zero_tangents
 from functad.errors import ControlFlowError
 from functad.places import here, name_of
@@ -101,11 +100,16 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
         bound if type(bound) is int else number(bound, "iu", f"fori_loop, called at {here()}: {name} must be an integer", "")
         for name, bound in (("lower", lower), ("upper", upper))
     ]
-    if any(unknown(bound) or is_batched(bound) for bound in (lower, upper)):
-        return _counted(lower, upper, body_fun, init_val)
-    first, last = int(lowest(lower)), int(lowest(upper))
     carry = carry_of("fori_loop", body_fun)
     leaves = carry.start(init_val)
+
+    def step(state: Any) -> Any:
+        i, leaves = state
+        return i + 1, carry.fit(body_fun(i, carry.build(leaves)))
+
+    if any(unknown(bound) or is_batched(bound) for bound in (lower, upper)):
+        return carry.build(while_loop(lambda state: state[0] < upper, step, (lower, leaves))[1])
+    first, last = int(lowest(lower)), int(lowest(upper))
     if not listing(leaves):
         leaves = [owned(leaf) for leaf in leaves]
         for i in range(first, last):
@@ -113,23 +117,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
             if i == first and any(map(unknown, leaves)):  # a trace without values came in with what the body uses
                 return fori_loop(first + 1, last, body_fun, carry.build(leaves))
         return carry.build(leaves)
-
-    def step(state: Any, _: Any) -> Any:
-        i, leaves = state
-        return (i + 1, carry.fit(body_fun(i, carry.build(leaves)))), None
-
-    return carry.build(scan(step, (first, leaves), None, max(last - first, 0))[0][1])
-
-
-def _counted(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any) -> Any:
-    """Run a loop whose number of steps is not known, or differs from example to example, as a `while_loop`."""
-    carry = carry_of("fori_loop", body_fun)
-
-    def step(state: Any) -> Any:
-        i, leaves = state
-        return i + 1, carry.fit(body_fun(i, carry.build(leaves)))
-
-    return carry.build(while_loop(lambda state: state[0] < upper, step, (lower, carry.start(init_val)))[1])
+    return carry.build(scan(lambda state, _: (step(state), None), (first, leaves), None, max(last - first, 0))[0][1])
 
 
 def _predicate(cond_fun: Callable[[Any], Any], carry: Any) -> Any:

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from functad.control.abstract_values import listing, unknown
 from functad.control.agreement import Agreement, carry_of
-from functad.control.equation import Control, over_examples, part
+from functad.control.equation import Control, listing, over_examples, part, unknown
 from functad.control.step_derivative import StepDerivative
 from functad.errors import ControlFlowError
 from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, is_inexact, shape_of, spec_of
@@ -58,9 +57,20 @@ def scan(
 
 
 def over_rows(
-    transform: str, f: Callable[..., Any], step_of: Callable[[Any, Any], Any], init: Any, xs: Any, length: Any, reverse: bool
+    transform: str,
+    f: Callable[..., Any],
+    step_of: Callable[[Any, Any], Any],
+    init: Any,
+    xs: Any,
+    length: Any,
+    reverse: bool,
+    *,
+    lists: bool = False,
 ) -> tuple[Any, Any]:
-    """Scan over the rows of `xs`, for `scan` and `map`: `f` is the function of the user, `step_of` takes a carry too."""
+    """Scan over the rows of `xs`, for `scan` and `map`: `f` is the function of the user, `step_of` takes a carry too.
+
+    With `lists` it is one equation also where values are known: for rules, which are traced without them.
+    """
     given, structure = flatten(xs)
     rows = [value_of(leaf) for leaf in given]
 
@@ -87,7 +97,7 @@ def over_rows(
         ys = [owned(leaf) for leaf in ys]
         return unaliased(after), ys
 
-    if length and not listing([*leaves, *rows]):
+    if length and not lists and not listing([*leaves, *rows]):
         leaves, results = _run(known, leaves, rows, length, reverse)
         ys = _stacked([result.cast(ys) for ys in results] if result.yielded else results)
         if len(results) < length:
@@ -164,22 +174,8 @@ def _listed(
     )
 
 
-def record_scan(step: Callable[[Any, Any], Any], init: Any, xs: Any, length: int, reverse: bool) -> tuple[Any, Any]:
-    """Record a scan as one equation, also where values are known: for rules, which are traced without them."""
-    rows, structure = flatten(xs)
-    carry = carry_of("scan", step)
-    leaves: Sequence[Any] = carry.start(init)
-    result: list[Any] = []
-
-    def fitted(state: Any, row: Any) -> Any:
-        state, y = step(state, row)
-        ys, of_ys = flatten(y)
-        result[:] = [of_ys]
-        return carry.fit(state), ys
-
-    found = _listed(fitted, carry, leaves, structure, rows, length, reverse)
-    leaves, ys = part(found, len(leaves))
-    return carry.build(leaves), result[0].unflatten(ys)
+def _record(step: Callable[[Any, Any], Any], init: Any, xs: Any, length: int, reverse: bool) -> tuple[Any, Any]:
+    return over_rows("scan", step, step, init, xs, length, reverse, lists=True)
 
 
 def _compute(*arrays: Any, carries: int, rows: int, length: int, reverse: bool, body: Any) -> Sequence[Any]:
@@ -213,7 +209,7 @@ def _push(ts: Sequence[Any], arrays: Sequence[Any], params: Any) -> list[Any]:
         return (after, t_after), t_outs[counts[0] :]
 
     state = leaves, zero_tangents(leaves, t_leaves)
-    (_, t_leaves), t_ys = record_scan(step, state, (xs, t_xs), params["length"], params["reverse"])
+    (_, t_leaves), t_ys = _record(step, state, (xs, t_xs), params["length"], params["reverse"])
     return [*t_leaves, *t_ys]
 
 
@@ -227,7 +223,7 @@ def _batch(values: Sequence[Any], batched: Sequence[bool], size: int, params: An
     def step(leaves: Any, row: Any) -> Any:
         return part(each(*leaves, *row, *outer), counts[0])
 
-    leaves, ys = record_scan(step, leaves, xs, params["length"], params["reverse"])
+    leaves, ys = _record(step, leaves, xs, params["length"], params["reverse"])
     return [*leaves, *[np.moveaxis(y, 0, 1) for y in ys]]
 
 
@@ -250,7 +246,7 @@ def _pull(gs: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
         before, of_rows, of_outer = part(found, len(g), len(split.by_rows))
         return (before, [a + b for a, b in zip(sums, of_outer, strict=True)]), of_rows
 
-    (g_leaves, sums), g_xs = record_scan(step, (g_leaves, sums), (g_ys, kept), length, not params["reverse"])
+    (g_leaves, sums), g_xs = _record(step, (g_leaves, sums), (g_ys, kept), length, not params["reverse"])
     found = dict(zip([*split.leaves, *split.by_rows, *split.outer], [*g_leaves, *g_xs, *sums], strict=True))
     return [found[i] for i in params["wrt"]]
 

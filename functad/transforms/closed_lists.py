@@ -206,26 +206,21 @@ def _with_inputs(expressions: Expressions, captured: list[Any], order: dict[tupl
     specs = (*expressions.specs, *map(spec_of, captured))
     names = (*expressions.inputs, *[f"outer[{i}]" for i in range(len(captured))])
     inputs = [*range(count), *range(first, first + len(captured))]
-    return _part(expressions.equations, specs, inputs, expressions.outputs, names, placed)
+    return extract(expressions.replace(specs=specs), inputs, expressions.outputs, names, placed)
 
 
-def extract(expressions: Expressions, inputs: Sequence[int], outputs: Sequence[Any], names: Sequence[str]) -> Expressions:
-    """Return the part of a list that computes some of its values from others, with no equation that is not needed.
-
-    Its inputs are positional arguments, and its result is a tuple.
-    """
-    return _part(expressions.equations, expressions.specs, inputs, outputs, names, lambda source: source)
-
-
-def _part(
-    equations: Sequence[Equation],
-    specs: Sequence[ArraySpec],
+def extract(
+    expressions: Expressions,
     inputs: Sequence[int],
     outputs: Sequence[Any],
     names: Sequence[str],
-    placed: Callable[[Any], Any],
+    placed: Callable[[Any], Any] = lambda source: source,
 ) -> Expressions:
-    """Extract a list as `extract` does, with each source replaced by `placed(source)`."""
+    """Return the part of a list that computes some of its values from others, with no equation that is not needed.
+
+    Its inputs are positional arguments, and its result is a tuple. Each source is replaced by `placed(source)`.
+    """
+    equations, specs = expressions.equations, expressions.specs
     given, ends = set(inputs), list(map(placed, outputs))
     sources = [tuple(map(placed, equation.inputs)) for equation in equations]
 
