@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import ControlFlowError
-from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
+from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, is_array_or_number, spec_of, spec_or_none
 from functad.places import here, name_of
 from functad.primitives.indexing.indexable import handed
 from functad.tracing.traces.base import Recorded
@@ -87,7 +87,7 @@ class Agreement:
         given, structure = flatten(tree)
         leaves = [value_of(leaf) for leaf in given]
         for leaf, path in zip(leaves, structure.paths(self.root), strict=True):
-            if type(leaf) not in PYTHON_SCALARS and not (hasattr(leaf, "dtype") and hasattr(leaf, "shape")):
+            if not is_array_or_number(leaf):
                 raise self._error(f"{path} is a {type(leaf).__name__}, not an array or a number.")
         self.structure, self.specs = structure, [spec_of(leaf) for leaf in leaves]
         return leaves
@@ -178,10 +178,7 @@ def number(value: Any, kinds: str, wanted: str, cure: str) -> Any:
         ControlFlowError: it is something else.
     """
     value = value_of(value)
-    try:
-        spec = spec_of(value)
-    except TypeError:
-        spec = None
+    spec = spec_or_none(value)
     if spec is None or spec.shape != () or spec.dtype.kind not in kinds:
         what = f"a {type(value).__name__}" if spec is None else repr(spec)
         raise ControlFlowError(f"{wanted} of shape (), not {what}. {cure}".rstrip())

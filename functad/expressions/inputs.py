@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import StructureError
-from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
+from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_or_none
 from functad.places import here
 from functad.trees.structure import Structure, difference, flatten
 
@@ -52,7 +52,7 @@ def fitting(
     for i, (leaf, spec) in enumerate(zip(leaves, specs, strict=False)):
         if type(leaf) is np.ndarray and leaf.shape == spec.shape and leaf.dtype == spec.dtype and not spec.weak:
             continue  # as nearly always
-        if spec.weak and _spec(leaf) == ArraySpec((), spec.dtype) and _WIDEST.issuperset(dtypes()):
+        if spec.weak and spec_or_none(leaf) == ArraySpec((), spec.dtype) and _WIDEST.issuperset(dtypes()):
             continue
         leaves[i] = _fitted(leaf, spec, names[i])
     return leaves
@@ -70,7 +70,7 @@ def _fitted(leaf: Any, spec: ArraySpec, name: str) -> Any:
         if spec.shape == () and _RANK[given.kind] <= _RANK[spec.dtype.kind] and (given.kind == "b") == (spec.dtype.kind == "b"):
             value = spec.dtype.type(leaf)
             return value.item() if spec.weak else value
-    own = _spec(leaf)
+    own = spec_or_none(leaf)
     if own is None:
         raise StructureError(
             f"an expression list that was made for {spec} as {name} was called with a {kind.__name__} there, at {here()}: "
@@ -84,13 +84,6 @@ def _fitted(leaf: Any, spec: ArraySpec, name: str) -> Any:
         f"an expression list that was made for {spec} as {name} was called with {own} there, at {here()}: shapes, constants "
         f"and dtypes in it are those of {spec}. {_cure(own, spec)}"
     )
-
-
-def _spec(leaf: Any) -> ArraySpec | None:
-    try:
-        return spec_of(leaf)
-    except TypeError:
-        return None
 
 
 def _cure(own: ArraySpec, spec: ArraySpec) -> str:

@@ -90,6 +90,14 @@ def spec_of(value: Any) -> ArraySpec:
     raise TypeError(f"{type(value).__name__} is no array")
 
 
+def spec_or_none(value: Any) -> ArraySpec | None:
+    """Return the spec of a value; `None` if it is no array or number."""
+    try:
+        return spec_of(value)
+    except TypeError:
+        return None
+
+
 def strong_spec(value: Any) -> ArraySpec:
     """Return the spec of an array that has shape and dtype of a value or spec, also if that is of a Python number."""
     return ArraySpec(shape_of(value), dtype_of(value))

@@ -99,7 +99,9 @@ class CustomFunction(Generic[P, R]):
 
         def rule(*given: Any) -> tuple[Any, Any]:
             *nondiff, primals, tangents = given
-            args = self._merged(nondiff, primals)
+            of_primals, of_nondiff = iter(primals), iter(nondiff)
+            count = len(nondiff) + len(primals)
+            args = [next(of_nondiff if i in self.nondiff else of_primals) for i in range(count)]
             out: Any = self(*args)  # type: ignore[call-arg]
             if len(jvps) != len(primals):
                 raise CustomRuleError(
@@ -149,8 +151,10 @@ class CustomFunction(Generic[P, R]):
         if not any(isinstance(leaf, Recorded) for leaf in call.leaves):
             return self.function(*args, **kwargs)
         if self.bwd is None and self.jvp is None and self.batch is None:
+            method = "defvjp(fwd, bwd)" if self.transform == "custom_vjp" else "defjvp(rule)"
             raise CustomRuleError(
-                f"{name_of(self.function)}, called at {here()}, has no rule yet: {self._cure} before it is differentiated."
+                f"{name_of(self.function)}, called at {here()}, has no rule yet: call "
+                f"{getattr(self.function, '__name__', 'f')}.{method} before it is differentiated."
             )
         if self.bwd is not None or self.jvp is not None:
             call.refuse_undifferentiated()
@@ -159,11 +163,6 @@ class CustomFunction(Generic[P, R]):
         outs = apply(call.rules(), [call.leaves[i] for i in call.places])
         return call.result.unflatten(outs)  # type: ignore[no-any-return]
 
-    @property
-    def _cure(self) -> str:
-        name = getattr(self.function, "__name__", "f")
-        return f"call {name}.defvjp(fwd, bwd)" if self.transform == "custom_vjp" else f"call {name}.defjvp(rule)"
-
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the positional arguments, defaults included, and those that can be given by name only."""
         if not self.parameters or (not kwargs and len(args) >= len(self.parameters)):
@@ -171,12 +170,6 @@ class CustomFunction(Generic[P, R]):
         bound = inspect.signature(self.function).bind(*args, **kwargs)
         bound.apply_defaults()
         return bound.args, bound.kwargs
-
-    def _merged(self, nondiff: Sequence[Any], primals: Sequence[Any]) -> list[Any]:
-        """Return all arguments in their order."""
-        count = len(nondiff) + len(primals)
-        given, others = iter(primals), iter(nondiff)
-        return [next(others) if i in self.nondiff else next(given) for i in range(count)]
 
 
 def _in_batch(leaves: Sequence[Any]) -> bool:

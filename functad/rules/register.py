@@ -378,15 +378,17 @@ def numerical_primitive(
     shown = f"{own}[approximate={method}]"
 
     def call(arrays: list[Any], params: dict[str, Any]) -> Any:
-        return _numerical(f, tuple(named), params, (method, step), (shown, shape, batch))(arrays)
+        base, single = _numerical(shown, f, _caller(f, named), params, shape, batch)
+        outs = Differences(base, method, step)(arrays)
+        return outs[0] if not single or single[0] else outs
 
     return RegisteredFunction(f, named, call, shown)
 
 
-def _numerical(f: Any, names: tuple[str, ...], params: dict[str, Any], how: tuple[str, Any], about: Any) -> Callable[..., Any]:
-    """Return the function of arrays that one call evaluates."""
-    shown, shape, batch = about
-    compute = _caller(f, names)
+def _numerical(
+    shown: str, f: Any, compute: Callable[..., Any], params: dict[str, Any], shape: Any, batch: Any
+) -> tuple[Rules, list[bool]]:
+    """Return the rules of one call, and a list in which they note whether its result is no tuple."""
     single: list[bool] = []
 
     def value(*arrays: Any) -> tuple[Any, ...]:
@@ -407,12 +409,5 @@ def _numerical(f: Any, names: tuple[str, ...], params: dict[str, Any], how: tupl
         outs, marks = (out, own) if isinstance(out, tuple) else ((out,), (own,))
         return of_all_examples(outs, marks, size, [f"the batch rule of {shown} gave"] * len(outs))
 
-    base = Rules(
-        function=f, value=value, batch=batched if batch is not None else None, spec=spec, name=shown, loops=True, by_user=True
-    )
-
-    def call(arrays: Sequence[Any]) -> Any:
-        outs = Differences(base, *how)(arrays)
-        return outs[0] if not single or single[0] else outs
-
-    return call
+    own = batched if batch is not None else None
+    return Rules(function=f, value=value, batch=own, spec=spec, name=shown, loops=True, by_user=True), single

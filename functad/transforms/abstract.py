@@ -8,7 +8,7 @@ from typing import Any, ParamSpec
 
 from functad.errors import InputError
 from functad.expressions.expressions import Constant, Expressions
-from functad.expressions.spec import ArraySpec, spec_of
+from functad.expressions.spec import ArraySpec, spec_or_none
 from functad.places import call_of
 from functad.tracing.layouts import in_c_order
 from functad.tracing.tensor import Tensor
@@ -123,10 +123,7 @@ def listed(
 
 
 def _spec_of_input(leaf: Any, name: str, transform: str, f: object) -> ArraySpec:
-    try:
-        spec = spec_of(leaf)
-    except TypeError:
-        spec = None
+    spec = spec_or_none(leaf)
     if spec is None or spec.dtype.kind not in "biufc":
         raise InputError(
             f"{call_of(transform, f)}: {name} is a {type(leaf).__name__}, not an array or a number. Bind it first: "
