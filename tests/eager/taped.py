@@ -22,3 +22,8 @@ def gradient(f, *values, **options):
     tape, y, xs = taped(f, *values)
     found = tape.gradient(y, xs, **options)
     return found[0] if len(found) == 1 else found
+
+
+def floats(found):
+    """Return gradients as numbers; `None` stays what it is."""
+    return [None if g is None else float(g) for g in found]

@@ -9,7 +9,7 @@ import functad
 from functad import errors
 from functad.eager.custom import custom_gradient, grad_pass_through, recompute_grad
 from functad.eager.tape.tape import GradientTape
-from tests.eager.taped import recorded, taped
+from tests.eager.taped import floats, recorded, taped
 
 
 class Pair(NamedTuple):
@@ -21,10 +21,6 @@ def slopes(f, *values, **options):
     """Return the gradients by the tape of a function of constants."""
     tape, y, xs = taped(f, *values)
     return tape.gradient(y, xs, **options)
-
-
-def floats(found):
-    return [None if g is None else float(g) for g in found]
 
 
 @custom_gradient

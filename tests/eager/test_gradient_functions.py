@@ -14,14 +14,11 @@ from functad.eager.gradient_functions import (
     value_and_gradients_function,
 )
 from functad.eager.tape.tape import GradientTape
+from tests.eager.taped import floats
 
 
 def cubic(x, y):
     return x * x * x * y - x * y * y
-
-
-def floats(found):
-    return [None if g is None else float(g) for g in found]
 
 
 # gradients_function: which parameters

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -107,22 +106,21 @@ def gather(
         raise IndexError(f"positions from {numbers.min()} to {numbers.max()} on an axis of length {length}, at {here()}.")
     if not batch_dims:
         return np.take(x, places, axis=along)
-    rest = places.shape[batch_dims:]
-    grids = np.ogrid[tuple([slice(n) for n in places.shape[:batch_dims]])]
-    batch = tuple([grid.reshape(*grid.shape, *(1,) * len(rest)) for grid in grids])
-    moved = np.moveaxis(x, along, batch_dims)[(*batch, places)]
-    first = list(range(batch_dims, batch_dims + len(rest)))
+    moved = np.moveaxis(x, along, batch_dims)[(*_batch_index(places.shape, batch_dims), places)]
+    first = list(range(batch_dims, places.ndim))
     return np.moveaxis(moved, first, [place + along - batch_dims for place in first])
+
+
+def _batch_index(shape: tuple[int, ...], batch_dims: int) -> list[Any]:
+    """Return the numbers of the examples along each axis of a batch, so that they broadcast with positions."""
+    return list(np.ogrid[tuple([slice(n) for n in shape])][:batch_dims]) if batch_dims else []
 
 
 @operation("gather_nd")
 def gather_nd(params: Any, indices: Any, batch_dims: int = 0, name: str | None = None) -> Any:
     """Return the elements, or parts, of a Tensor at positions given by the last axis of `indices`."""
     x, places = as_tensor(params), static(indices)
-    grids: Sequence[Any] = np.ogrid[tuple([slice(n) for n in places.shape[:batch_dims]])] if batch_dims else ()
-    extra = places.ndim - 1 - batch_dims
-    batch = [grid.reshape(*grid.shape, *(1,) * extra) for grid in grids]
-    return x[(*batch, *np.moveaxis(places, -1, 0))]
+    return x[(*_batch_index(places.shape[:-1], batch_dims), *np.moveaxis(places, -1, 0))]
 
 
 @operation("boolean_mask")

@@ -110,17 +110,11 @@ _NEVER = "It holds text or Python objects, which are never loaded."
 
 
 def _entry(path: Path, archive: zipfile.ZipFile, name: str) -> Entry:
-    key = name.removesuffix(_ENDING)
-    with _telling(f"the entry {key!r} of {path} is damaged"):
-        shape, dtype = _read(archive, name, _header)
+    shape, dtype = _read(path, archive, name, _header)
     if dtype.kind not in "biufc":
+        key = name.removesuffix(_ENDING)
         raise StateError(f"{path} is no .npz file of numbers, at {here()}: {key!r} is of {dtype}. {_NEVER}")
-    return Entry(shape, dtype, partial(_array, path, archive, name))
-
-
-def _array(path: Path, archive: zipfile.ZipFile, name: str) -> Any:
-    with _telling(f"the entry {name.removesuffix(_ENDING)!r} of {path} is damaged"):
-        return _read(archive, name, _whole_array)
+    return Entry(shape, dtype, partial(_read, path, archive, name, _whole_array))
 
 
 def _header(entry: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
@@ -138,17 +132,18 @@ def _whole_array(entry: IO[bytes]) -> Any:
     return array
 
 
-def _read(archive: zipfile.ZipFile, name: str, reader: Callable[[IO[bytes]], _Read]) -> _Read:
+def _read(path: Path, archive: zipfile.ZipFile, name: str, reader: Callable[[IO[bytes]], _Read]) -> _Read:
     """Read an entry.
 
     NumPy reads a header by `ast.literal_eval`, which raises SystemError in Python 3.11 and 3.12 when another thread parses at
     the same moment, because they count the depth of both in one place (CPython's issue 106905). The entry is then read again.
     """
-    for _ in range(_READINGS - 1):
-        with archive.open(name) as entry, suppress(SystemError):
+    with _telling(f"the entry {name.removesuffix(_ENDING)!r} of {path} is damaged"):
+        for _ in range(_READINGS - 1):
+            with archive.open(name) as entry, suppress(SystemError):
+                return reader(entry)
+        with archive.open(name) as entry:
             return reader(entry)
-    with archive.open(name) as entry:
-        return reader(entry)
 
 
 @contextmanager

@@ -78,14 +78,12 @@ class TapeWatch(Watch):
         found = arrivals.through(cotangents_at, self.recorder, equations, seeds, wanted, cuts, consume=False, sparse=False)
         return found, arrivals
 
-    def check_gradients(self, arrivals: CotangentArrivals | None, found: dict[int, Any]) -> None:
+    def check_gradients(self, arrivals: CotangentArrivals, found: dict[int, Any]) -> None:
         """Raise if a cotangent that was asked for is not as it should be.
 
         Raises:
             NotFiniteError: it is not.
         """
-        if arrivals is None:
-            return
         for slot, g in found.items():
             variable = variable_at(self.recorder, slot)
             name = "The gradient" if variable is None else f"The gradient by the Variable {variable!r}"
