@@ -20,16 +20,17 @@ from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here, warn
 from functad.primitives.entry import Primitive
 
-Batch = Callable[[Primitive, int, Sequence[Any], Sequence[bool], Mapping[str, Any]], Any]
+Values = Sequence[Any]
+Which = Sequence[bool]
+Params = Mapping[str, Any]
+Batch = Callable[[Primitive, int, Values, Which, Params], Any]
 
 _ndarray = np.ndarray
 
 _WARNED: WeakSet[Primitive] = WeakSet()
 
 
-def batch_call(
-    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
-) -> Any:
+def batch_call(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
     """Call a primitive for all examples of a batch; see the module for the arguments.
 
     Raises:
@@ -57,7 +58,7 @@ def example_ndim(value: Any, batched: bool) -> int:
     return len(shape_of(value)) - batched
 
 
-def aligned(values: Sequence[Any], batched: Sequence[bool]) -> list[Any]:
+def aligned(values: Values, batched: Which) -> list[Any]:
     """Return values that broadcast as those of one example do: axes of length 1 are put behind the batch axis where needed."""
     ndim = max(map(example_ndim, values, batched))
     return [padded(v, ndim) if b else v for v, b in zip(values, batched, strict=True)]
@@ -82,14 +83,12 @@ def spread_out(value: Any, batched: bool, size: int) -> Any:
     return np.broadcast_to(value, (size, *shape_of(value)))
 
 
-def everywhere(values: Sequence[Any], batched: Sequence[bool], size: int) -> list[Any]:
+def everywhere(values: Values, batched: Which, size: int) -> list[Any]:
     """Return all values with a batch axis in front."""
     return [spread_out(v, b, size) for v, b in zip(values, batched, strict=True)]
 
 
-def elementwise(
-    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
-) -> Any:
+def elementwise(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
     """The rule of functions that broadcast: the axes are aligned."""
     x, y = values[0], values[-1]
     if len(values) == 1:
@@ -101,9 +100,7 @@ def elementwise(
     return primitive(*aligned(values, batched), **params)
 
 
-def along_axes(
-    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
-) -> Any:
+def along_axes(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
     """The rule of functions of one array over the axes in the parameter `axis`, which are all axes if it is `None`."""
     (a,) = values
     axis = params["axis"]
@@ -111,9 +108,7 @@ def along_axes(
     return primitive(a, **{**params, "axis": axes})
 
 
-def along_axis(
-    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
-) -> Any:
+def along_axis(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
     """The rule of functions that act along the one axis in the parameter `axis`, and whose arrays have the same axes.
 
     The axis `None` stands for all elements in order.
@@ -125,7 +120,7 @@ def along_axis(
     return primitive(*arrays, **{**params, "axis": axis + 1 if axis >= 0 else axis})
 
 
-def stacked(primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]) -> Any:
+def stacked(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
     """The rule of functions of last axes that repeat over the axes before, which are the same for all arguments.
 
     A number that is the same for all examples stays a number.
@@ -138,7 +133,7 @@ def stacked(primitive: Primitive, size: int, values: Sequence[Any], batched: Seq
 def on_last_axes(*core: int) -> Batch:
     """Return the rule of functions that act on so many last axes of each argument, and broadcast or repeat over the others."""
 
-    def rule(primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]) -> Any:
+    def rule(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
         outer = max([example_ndim(v, b) - n for v, b, n in zip(values, batched, core, strict=True)])
         given = [padded(v, outer + n) if b else v for v, b, n in zip(values, batched, core, strict=True)]
         return primitive(*given, **params)
@@ -146,16 +141,16 @@ def on_last_axes(*core: int) -> Batch:
     return rule
 
 
-def shaped(name: str) -> Batch:
-    """Return the rule of functions of one array that take the shape of the result as a parameter."""
+def by_parameter(name: str, of_batch: Callable[[int, Any], Any]) -> Batch:
+    """Return the rule of functions of one array that only want another parameter: `of_batch(size, that of one example)`."""
 
-    def rule(primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]) -> Any:
-        return primitive(values[0], **{**params, name: (size, *params[name])})
+    def rule(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
+        return primitive(values[0], **{**params, name: of_batch(size, params[name])})
 
     return rule
 
 
-def loop(primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]) -> Any:
+def loop(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
     """Call a primitive without a rule for one example after the other; that it does so is said once."""
     if primitive not in _WARNED:
         _WARNED.add(primitive)
@@ -168,9 +163,7 @@ def loop(primitive: Primitive, size: int, values: Sequence[Any], batched: Sequen
     return one_by_one(primitive, size, values, batched, params)
 
 
-def one_by_one(
-    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
-) -> Any:
+def one_by_one(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
     """Call a primitive for one example after the other, and stack the results."""
     rows = [primitive(*[v[i] if b else v for v, b in zip(values, batched, strict=True)], **params) for i in range(size)]
     if not rows:
@@ -187,10 +180,14 @@ def one_by_one(
 
 __all__ = [
     "Batch",
+    "Params",
+    "Values",
+    "Which",
     "aligned",
     "along_axes",
     "along_axis",
     "batch_call",
+    "by_parameter",
     "elementwise",
     "everywhere",
     "example_ndim",
@@ -200,7 +197,6 @@ __all__ = [
     "one_by_one",
     "padded",
     "rule_of",
-    "shaped",
     "spread_out",
     "stacked",
 ]

@@ -80,7 +80,7 @@ class Entry:
         in_place: bool = False,
         creates: bool = False,
     ) -> None:
-        vars(self).update(function=function, front=front, name=name or function.__name__, doc=doc, samples=samples)
+        vars(self).update(function=function, front=front, name=name or function.__name__.lstrip("_"), doc=doc, samples=samples)
         vars(self).update(value_dependent=value_dependent, in_place=in_place, creates=creates)
 
     def __setattr__(self, name: str, value: Any) -> None:

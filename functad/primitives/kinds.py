@@ -100,6 +100,11 @@ def ufunc_spec(function: np.ufunc, *, keeps_weak: bool) -> Compute:
     return spec
 
 
+def shaped_as_argument(dtype: Any, position: int = 0) -> Compute:
+    """Return the shape rule of functions whose result has the shape of one of the arguments, and one dtype always."""
+    return lambda *specs, **params: ArraySpec(spec_of(specs[position]).shape, dtype)
+
+
 def linear(
     function: Any, vjp: Rule, *, doc: str, samples: Samples | None, compute: Compute | None = None, **traits: Any
 ) -> Primitive:

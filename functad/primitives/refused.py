@@ -46,20 +46,14 @@ def _one(array: Any) -> Calls:
     return [((array(2),), {})]
 
 
-def _saved(function: Any) -> None:
-    name = function.__name__
+_function: Any
+for _function in (np.save, np.savetxt, np.savez, np.savez_compressed):
     Refused(
-        function,
+        _function,
         why=_WITHOUT_HISTORY,
-        instead=f'Save the value: np.{name}("file", functad.stop_gradient(t)).',
+        instead=f'Save the value: np.{_function.__name__}("file", functad.stop_gradient(t)).',
         samples=lambda array: [(("file", array(2)), {})],
     )
-
-
-_saved(np.save)
-_saved(np.savetxt)
-_saved(np.savez)
-_saved(np.savez_compressed)
 
 Refused(
     np.datetime_as_string,
@@ -69,15 +63,14 @@ Refused(
 )
 
 
-def _calendar(function: Any, samples: Samples) -> None:
+for _function, _samples in (
+    (np.busday_count, lambda array: [(("2020-01-01", "2020-02-01", array(7)), {})]),
+    (np.busday_offset, lambda array: [(("2020-01-01", array(2)), {})]),
+    (np.is_busday, _one),
+):
     Refused(
-        function,
+        _function,
         why=_NO_DATES,
-        instead=f"Call np.{function.__name__} with the dates, and multiply what it returns with the Tensor.",
-        samples=samples,
+        instead=f"Call np.{_function.__name__} with the dates, and multiply what it returns with the Tensor.",
+        samples=_samples,
     )
-
-
-_calendar(np.busday_count, lambda array: [(("2020-01-01", "2020-02-01", array(7)), {})])
-_calendar(np.busday_offset, lambda array: [(("2020-01-01", array(2)), {})])
-_calendar(np.is_busday, _one)

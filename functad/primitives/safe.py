@@ -10,14 +10,14 @@ been found, and where a call is recorded: programs without NaN do not pay for it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
 from functad.expressions.spec import PLAIN, ArraySpec, spec_of
-from functad.primitives.batching import aligned, spread_out
+from functad.primitives.batching import Params, Values, Which, aligned, spread_out
 from functad.primitives.entry import Primitive
 from functad.primitives.kinds import elementwise, ufunc_spec
 from functad.primitives.operands import innermost
@@ -60,10 +60,6 @@ def _mended(x: Any, y: Any, raw: Callable[[], bool] = _never) -> Any:
     if type(x) is _ndarray or not issubclass(type(x), _SCALARS):
         return np.where((y == 0) & (x != x), np.zeros((), x.dtype, like=x), x) if has_nan(x) and not raw() else x
     return type(x)(0) if x != x and y == 0 and not raw() else x
-
-
-def _poisoned(x: Any, y: Any) -> Any:
-    return (y == 0) & (x != x)
 
 
 def mended(x: Any, y: Any) -> Any:
@@ -140,9 +136,7 @@ QUOTIENT = elementwise(
 )
 
 
-def _mended_batch(
-    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
-) -> Any:
+def _mended_batch(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
     """The result has the shape of x, whatever that of y."""
     x, y = aligned(values, batched)
     return primitive(spread_out(x, batched[0], size), y)
@@ -153,7 +147,7 @@ MENDED = elementwise(
     lambda g, poisoned: np.where(poisoned, 0.0, g),
     None,
     operator=_mended,
-    derived={"poisoned": _poisoned},
+    derived={"poisoned": lambda x, y: (y == 0) & (x != x)},
     spec=lambda x, y: spec_of(x),
     samples=lambda array: [((array(3), array(3)), {}), ((array(), array()), {})],
     internal=True,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy as np
 
 from functad.expressions.spec import ArraySpec, shape_of, spec_of
 from functad.primitives.batching import padded
-from functad.primitives.entry import Primitive
 from functad.primitives.kinds import composite, linear
 from functad.primitives.operands import as_operand, is_traced
 
@@ -80,27 +79,6 @@ def _broadcast_to_spec(a: Any, *, shape: tuple[int, ...]) -> ArraySpec:
     return ArraySpec(shape, own.dtype)
 
 
-def _broadcast_to_samples(array: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
-    return [
-        ((array(), (2, 3)), {}),
-        ((array(3), (2, 3)), {}),
-        ((array(2, 1), (4, 2, 3)), {}),
-        ((array(1), 3), {}),
-        ((array(3), (3,)), {}),
-        ((array(3, 2).T, (2, 2, 3)), {}),
-        ((array(1, 3), (0, 3)), {}),
-        ((array(0), (2, 0)), {}),
-        ((array(), ()), {}),
-    ]
-
-
-def _broadcast_to_batch(
-    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
-) -> Any:
-    shape = params["shape"]
-    return primitive(padded(values[0], len(shape)), shape=(size, *shape))
-
-
 def _broadcast_to_front(array: Any, shape: Any, subok: bool = False) -> Any:
     shape = as_shape(shape)
     return array if shape and shape_of(array) == shape else BROADCAST_TO(array, shape=shape)
@@ -111,20 +89,37 @@ BROADCAST_TO = linear(
     lambda g, a_shape: unbroadcast(g, a_shape),
     compute=_broadcast_to,
     spec=_broadcast_to_spec,
-    samples=_broadcast_to_samples,
+    samples=lambda array: [
+        ((array(), (2, 3)), {}),
+        ((array(3), (2, 3)), {}),
+        ((array(2, 1), (4, 2, 3)), {}),
+        ((array(1), 3), {}),
+        ((array(3), (3,)), {}),
+        ((array(3, 2).T, (2, 2, 3)), {}),
+        ((array(1, 3), (0, 3)), {}),
+        ((array(0), (2, 0)), {}),
+        ((array(), ()), {}),
+    ],
     doc="linear; the cotangent is summed over the new axes",
     views="read-only",
-    batch=_broadcast_to_batch,
+    batch=lambda primitive, size, values, batched, params: primitive(
+        padded(values[0], len(params["shape"])), shape=(size, *params["shape"])
+    ),
     front=_broadcast_to_front,
     dependence="moved",
 )
 
 
-def _broadcast_arrays_samples(array: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
-    return [((array(3), array(2, 1)), {}), ((array(), array(2)), {}), ((array(3),), {}), ((array(0), array(1), array()), {})]
-
-
-@composite(np.broadcast_arrays, samples=_broadcast_arrays_samples, doc="each argument is broadcast to the common shape")
+@composite(
+    np.broadcast_arrays,
+    samples=lambda array: [
+        ((array(3), array(2, 1)), {}),
+        ((array(), array(2)), {}),
+        ((array(3),), {}),
+        ((array(0), array(1), array()), {}),
+    ],
+    doc="each argument is broadcast to the common shape",
+)
 def _broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
     given = [as_operand(arg) for arg in args]
     shape = np.broadcast_shapes(*map(shape_of, given))

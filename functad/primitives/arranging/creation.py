@@ -90,10 +90,7 @@ def _full_like(
 
 def _enter_created(function: Any, samples: Samples, *, creates: bool = False) -> None:
     """Enter a function that makes an array; it comes here if `like=` is a Tensor, and makes a plain one."""
-
-    @query(function, doc="makes a constant", samples=samples, creates=creates)
-    def created(*args: Any, **kwargs: Any) -> Any:
-        return function(*args, **kwargs)
+    query(function, doc="makes a constant", samples=samples, creates=creates)(function)
 
 
 _enter_created(np.zeros, lambda array: [((2,), {"like": array(1)}), (((2, 3), np.float32), {"like": array(1)})], creates=True)

@@ -7,16 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.expressions.spec import dtype_of, shape_of
+from functad.primitives.arranging.reshape import Calls, same_spec
 from functad.primitives.batching import elementwise
 from functad.primitives.elementwise.conversion import laid_out_like
-from functad.primitives.entry import ENTRIES, Primitive
+from functad.primitives.entry import ENTRIES
 from functad.primitives.indexing.read import scatter
 from functad.primitives.kinds import composite, linear
 from functad.primitives.operands import as_operand, innermost, is_traced, read_only_view, refuse_out
-
-Calls = list[tuple[tuple[Any, ...], dict[str, Any]]]
-
 
 # A diagonal of a matrix in one row is every (columns + 1)-th element: a slice, to which cotangents are added in place.
 
@@ -112,26 +110,8 @@ def _diagflat(v: Any, k: int = 0) -> Any:
     return _diag(as_operand(v).reshape(-1), k)
 
 
-def _triangle_samples(array: Any) -> Calls:
-    return [
-        ((array(3, 3),), {}),
-        ((array(2, 3), 1), {}),
-        ((array(2, 3, 2),), {"k": -1}),
-        ((array(3),), {}),
-        ((array(0, 2),), {}),
-    ]
-
-
-def _same_spec(a: Any, *, k: int) -> ArraySpec:
-    spec = spec_of(a)
-    return ArraySpec(spec.shape, spec.dtype)
-
-
-def _enter_triangle(function: Any, doc: str) -> Primitive:
+def _enter_triangle(function: Any, doc: str) -> None:
     """Enter `np.tril` or `np.triu`; a vector is first repeated as the rows of a square matrix, as NumPy does."""
-
-    def compute(a: Any, *, k: int) -> Any:
-        return function(a, k)
 
     def front(m: Any, k: int = 0) -> Any:
         m = as_operand(m)
@@ -141,17 +121,22 @@ def _enter_triangle(function: Any, doc: str) -> Primitive:
     entry = linear(
         function,
         lambda g, k: entry(g, k=k),
-        compute=compute,
-        spec=_same_spec,
-        samples=_triangle_samples,
+        compute=lambda a, *, k: function(a, k),
+        spec=same_spec,
+        samples=lambda array: [
+            ((array(3, 3),), {}),
+            ((array(2, 3), 1), {}),
+            ((array(2, 3, 2),), {"k": -1}),
+            ((array(3),), {}),
+            ((array(0, 2),), {}),
+        ],
         doc=doc,
         front=front,
         batch=elementwise,
         selects=True,
         dependence="moved",
     )
-    return entry
 
 
-TRIL = _enter_triangle(np.tril, "linear; the cotangent of what is above the diagonal is dropped")
-TRIU = _enter_triangle(np.triu, "linear; the cotangent of what is below the diagonal is dropped")
+_enter_triangle(np.tril, "linear; the cotangent of what is above the diagonal is dropped")
+_enter_triangle(np.triu, "linear; the cotangent of what is below the diagonal is dropped")

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from functad.expressions.spec import ArraySpec, shape_of, spec_of
-from functad.primitives.arranging.reshape import RESHAPE, Calls, atleast, ravel
+from functad.primitives.arranging.reshape import RESHAPE, atleast, ravel
 from functad.primitives.batching import along_axis
 from functad.primitives.elementwise.conversion import COPY
+from functad.primitives.entry import Samples
 from functad.primitives.indexing.read import get_item
 from functad.primitives.kinds import composite, linear
 from functad.primitives.operands import as_operand, refuse_out
@@ -24,10 +25,6 @@ from functad.primitives.operands import as_operand, refuse_out
 _PLAIN = frozenset(
     {np.ndarray, np.float64, np.float32, np.complex128, np.complex64, np.int64, np.bool_, float, int, complex, bool}
 )
-
-
-def _concatenate(*arrays: Any, axis: int) -> Any:
-    return np.concatenate(arrays, axis)
 
 
 def _concatenate_spec(*arrays: Any, axis: int) -> ArraySpec:
@@ -49,21 +46,6 @@ def _concatenate_vjp(g: Any, shapes: tuple[tuple[int, ...], ...], axis: int) -> 
         parts.append(g[(*before, slice(start, end))])
         start = end
     return parts
-
-
-def _concatenate_samples(array: Any) -> Calls:
-    return [
-        (([array(2), array(3)],), {}),
-        (([array(2, 3), array(1, 3), np.ones((1, 3))],), {}),
-        (((array(2, 3), array(2, 1)),), {"axis": 1}),
-        (([array(2, 3), array(2, 1)], -1), {}),
-        (([array(2, 2), array(3), array()],), {"axis": None}),
-        (([array(2), 1.5],), {"axis": None}),
-        (([array(2), [1.0, 2.0]],), {}),
-        (([array(2), array(0)],), {}),
-        (([array(2)],), {}),
-        (([array(2), array(2)],), {"dtype": np.complex128}),
-    ]
 
 
 def _operands(arrays: Iterable[Any], dtype: Any, casting: Any) -> list[Any]:
@@ -105,9 +87,20 @@ def concatenate(
 CONCATENATE = linear(
     np.concatenate,
     _concatenate_vjp,
-    compute=_concatenate,
+    compute=lambda *arrays, axis: np.concatenate(arrays, axis),
     spec=_concatenate_spec,
-    samples=_concatenate_samples,
+    samples=lambda array: [
+        (([array(2), array(3)],), {}),
+        (([array(2, 3), array(1, 3), np.ones((1, 3))],), {}),
+        (((array(2, 3), array(2, 1)),), {"axis": 1}),
+        (([array(2, 3), array(2, 1)], -1), {}),
+        (([array(2, 2), array(3), array()],), {"axis": None}),
+        (([array(2), 1.5],), {"axis": None}),
+        (([array(2), [1.0, 2.0]],), {}),
+        (([array(2), array(0)],), {}),
+        (([array(2)],), {}),
+        (([array(2), array(2)],), {"dtype": np.complex128}),
+    ],
     doc="linear; each array gets its part of the cotangent",
     front=concatenate,
     batch=along_axis,
@@ -133,24 +126,6 @@ def _stack_spec(*arrays: Any, axis: int) -> ArraySpec:
     return ArraySpec((*first[:axis], len(specs), *first[axis:]), np.result_type(*[spec.dtype for spec in specs]))
 
 
-def _stack_vjp(g: Any, axis: int) -> list[Any]:
-    return list(g) if axis == 0 else [g[(*(slice(None),) * axis, i)] for i in range(g.shape[axis])]
-
-
-def _stack_samples(array: Any) -> Calls:
-    return [
-        (([array(), array(), array()],), {}),
-        (([array(2), array(2)],), {}),
-        (([array(2), array(2), [1.0, 2.0]], 1), {}),
-        (([array(2, 3), array(2, 3)],), {"axis": -1}),
-        (([array(2, 3), array(2, 3)],), {"axis": -2}),
-        (([array(2, 3), array(2, 3)],), {}),
-        (([array(), 1.0],), {}),
-        (([array(0), array(0)],), {}),
-        (([array(2), array(2)],), {"dtype": np.complex128}),
-    ]
-
-
 def stack(arrays: Iterable[Any], axis: int = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
     """`np.stack`; that the shapes are the same is left to what computes, or to the shape rule."""
     refuse_out(out, "stack")
@@ -162,10 +137,20 @@ def stack(arrays: Iterable[Any], axis: int = 0, out: Any = None, *, dtype: Any =
 
 STACK = linear(
     np.stack,
-    _stack_vjp,
+    lambda g, axis: list(g) if axis == 0 else [g[(*(slice(None),) * axis, i)] for i in range(g.shape[axis])],
     compute=_stack,
     spec=_stack_spec,
-    samples=_stack_samples,
+    samples=lambda array: [
+        (([array(), array(), array()],), {}),
+        (([array(2), array(2)],), {}),
+        (([array(2), array(2), [1.0, 2.0]], 1), {}),
+        (([array(2, 3), array(2, 3)],), {"axis": -1}),
+        (([array(2, 3), array(2, 3)],), {"axis": -2}),
+        (([array(2, 3), array(2, 3)],), {}),
+        (([array(), 1.0],), {}),
+        (([array(0), array(0)],), {}),
+        (([array(2), array(2)],), {"dtype": np.complex128}),
+    ],
     doc="linear; each array gets its part of the cotangent",
     front=stack,
     batch=along_axis,
@@ -336,29 +321,23 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     return array_split(ary, indices_or_sections, axis)
 
 
-@composite(
-    np.hsplit, samples=lambda array: [((array(4), 2), {}), ((array(2, 3), [1]), {}), ((array(1, 2, 2), 2), {})], doc="slices"
-)
-def _hsplit(ary: Any, indices_or_sections: Any) -> Any:
-    _need_axes(ary, 1, "hsplit")
-    return split(ary, indices_or_sections, 1 if len(shape_of(ary)) > 1 else 0)
+def _enter_split(function: Any, axis: int, ndim: int, samples: Samples) -> None:
+    """Enter a function that splits along one axis an array of `ndim` axes at least; a vector has but one to split it along."""
 
-
-@composite(np.vsplit, samples=lambda array: [((array(4, 1), 2), {}), ((array(3, 2), [1]), {})], doc="slices")
-def _vsplit(ary: Any, indices_or_sections: Any) -> Any:
-    _need_axes(ary, 2, "vsplit")
-    return split(ary, indices_or_sections, 0)
-
-
-@composite(np.dsplit, samples=lambda array: [((array(1, 2, 4), 2), {}), ((array(1, 2, 3), [1]), {})], doc="slices")
-def _dsplit(ary: Any, indices_or_sections: Any) -> Any:
-    _need_axes(ary, 3, "dsplit")
-    return split(ary, indices_or_sections, 2)
+    @composite(function, samples=samples, doc="slices")
+    def entered(ary: Any, indices_or_sections: Any) -> Any:
+        _need_axes(ary, ndim, function.__name__)
+        return split(ary, indices_or_sections, min(axis, len(shape_of(ary)) - 1))
 
 
 def _need_axes(ary: Any, ndim: int, name: str) -> None:
     if len(shape_of(ary)) < ndim:
         raise ValueError(f"{name} only works on arrays of {ndim} or more dimensions")
+
+
+_enter_split(np.hsplit, 1, 1, lambda array: [((array(4), 2), {}), ((array(2, 3), [1]), {}), ((array(1, 2, 2), 2), {})])
+_enter_split(np.vsplit, 0, 2, lambda array: [((array(4, 1), 2), {}), ((array(3, 2), [1]), {})])
+_enter_split(np.dsplit, 2, 3, lambda array: [((array(1, 2, 4), 2), {}), ((array(1, 2, 3), [1]), {})])
 
 
 if hasattr(np, "unstack"):  # NumPy 2.1

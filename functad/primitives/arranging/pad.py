@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from functad.errors import UnsupportedError
-from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here
+from functad.primitives.batching import by_parameter
 from functad.primitives.elementwise.conversion import laid_out
-from functad.primitives.entry import Primitive
 from functad.primitives.indexing.read import get_item
 from functad.primitives.kinds import linear
 from functad.primitives.operands import innermost, is_traced, zeros_for
@@ -33,11 +33,6 @@ def _pad(a: Any, *, widths: Widths) -> Any:
     out = zeros_for(_padded_shape(shape_of(a), widths), dtype_of(a), a)
     out[_inner(shape_of(a), widths)] = a
     return out
-
-
-def _pad_spec(a: Any, *, widths: Widths) -> ArraySpec:
-    own = spec_of(a)
-    return ArraySpec(_padded_shape(own.shape, widths), own.dtype)
 
 
 def _pad_samples(array: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
@@ -101,21 +96,15 @@ def _padded(array: Any, pad_width: Any, mode: str, kwargs: dict[str, Any]) -> An
     return array
 
 
-def _pad_batch(
-    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
-) -> Any:
-    return primitive(values[0], widths=((0, 0), *params["widths"]))
-
-
 PAD = linear(
     np.pad,
     lambda g, a_shape, widths: g[_inner(a_shape, widths)],
     compute=_pad,
-    spec=_pad_spec,
+    spec=lambda a, *, widths: ArraySpec(_padded_shape(shape_of(a), widths), dtype_of(a)),
     samples=_pad_samples,
     doc="linear in all modes but maximum, minimum and median; the cotangent of a padded element goes where it came from",
     front=pad,
-    batch=_pad_batch,
+    batch=by_parameter("widths", lambda size, widths: ((0, 0), *widths)),
     ordered="all",
     dependence="moved",
 )

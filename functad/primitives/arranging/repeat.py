@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from functad.expressions.spec import ArraySpec, shape_of, spec_of
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.arranging.broadcast import as_shape
 from functad.primitives.arranging.reshape import RESHAPE, ravel
-from functad.primitives.batching import along_axis
+from functad.primitives.batching import along_axis, by_parameter
 from functad.primitives.elementwise.conversion import laid_out
-from functad.primitives.entry import Primitive
 from functad.primitives.indexing.read import get_item
 from functad.primitives.kinds import composite, linear
-
-
-def _repeat(a: Any, *, repeats: int, axis: int) -> Any:
-    return a.repeat(repeats, axis)
 
 
 def _repeat_spec(a: Any, *, repeats: int, axis: int) -> ArraySpec:
@@ -50,7 +44,7 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
 REPEAT = linear(
     np.repeat,
     _repeat_vjp,
-    compute=_repeat,
+    compute=lambda a, *, repeats, axis: a.repeat(repeats, axis),
     spec=_repeat_spec,
     samples=lambda array: [
         ((array(3), 2), {}),
@@ -72,15 +66,6 @@ REPEAT = linear(
 )
 
 
-def _tile(a: Any, *, reps: tuple[int, ...]) -> Any:
-    return np.tile(a, reps)
-
-
-def _tile_spec(a: Any, *, reps: tuple[int, ...]) -> ArraySpec:
-    own = spec_of(a)
-    return ArraySpec(tuple([n * count for n, count in zip(own.shape, reps, strict=True)]), own.dtype)
-
-
 def _tile_vjp(g: Any, a_shape: tuple[int, ...], reps: tuple[int, ...]) -> Any:
     """The sum over the copies of the array: every axis is split in copies and places."""
     split = tuple([n for pair in zip(reps, a_shape, strict=True) for n in pair])
@@ -98,17 +83,11 @@ def tile(A: Any, reps: Any) -> Any:
     return TILE(A, reps=counts) if ndim else np.copy(A)
 
 
-def _tile_batch(
-    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
-) -> Any:
-    return primitive(values[0], reps=(1, *params["reps"]))
-
-
 TILE = linear(
     np.tile,
     _tile_vjp,
-    compute=_tile,
-    spec=_tile_spec,
+    compute=lambda a, *, reps: np.tile(a, reps),
+    spec=lambda a, *, reps: ArraySpec(tuple([n * count for n, count in zip(shape_of(a), reps, strict=True)]), dtype_of(a)),
     samples=lambda array: [
         ((array(3), 2), {}),
         ((array(2, 2), 2), {}),
@@ -122,7 +101,7 @@ TILE = linear(
     ],
     doc="linear; the cotangents of the copies are added",
     front=tile,
-    batch=_tile_batch,
+    batch=by_parameter("reps", lambda size, reps: (1, *reps)),
     ordered="all",
     dependence="moved",
 )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,7 @@ from functad.errors import UnsupportedError
 from functad.expressions.spec import ArraySpec, shape_of, spec_of
 from functad.places import here
 from functad.primitives.arranging.broadcast import as_shape
-from functad.primitives.batching import shaped
-from functad.primitives.entry import Primitive
+from functad.primitives.batching import by_parameter
 from functad.primitives.kinds import composite, linear
 from functad.primitives.operands import as_operand, innermost, strong
 
@@ -30,20 +28,6 @@ def _reshape(a: Any, *, shape: tuple[int, ...]) -> Any:
         return a.reshape(shape)
     except AttributeError:  # a Python number
         return np.reshape(a, shape)
-
-
-def _reshape_samples(array: Any) -> Calls:
-    return [
-        ((array(2, 3), (3, 2)), {}),
-        ((array(2, 3), -1), {}),
-        ((array(2, 3, 2), (-1, 4)), {}),
-        ((array(2, 3), (3, 2), "F"), {}),
-        ((array(2, 3), (3, -1)), {"order": "F"}),
-        ((array(), (1, 1)), {}),
-        ((array(1), ()), {}),
-        ((array(0, 3), (3, 0, 2)), {}),
-        ((array(0, 3), (-1, 3)), {}),
-    ]
 
 
 def reshape(a: Any, shape: Any = None, order: str | None = "C", *, newshape: Any = None, copy: bool | None = None) -> Any:
@@ -63,11 +47,21 @@ RESHAPE = linear(
     np.reshape,
     lambda g, a_shape: g.reshape(a_shape),
     compute=_reshape,
-    samples=_reshape_samples,
+    samples=lambda array: [
+        ((array(2, 3), (3, 2)), {}),
+        ((array(2, 3), -1), {}),
+        ((array(2, 3, 2), (-1, 4)), {}),
+        ((array(2, 3), (3, 2), "F"), {}),
+        ((array(2, 3), (3, -1)), {"order": "F"}),
+        ((array(), (1, 1)), {}),
+        ((array(1), ()), {}),
+        ((array(0, 3), (3, 0, 2)), {}),
+        ((array(0, 3), (-1, 3)), {}),
+    ],
     doc="linear; the cotangent is reshaped back",
     views="by layout",
     ordered="always",
-    batch=shaped("shape"),
+    batch=by_parameter("shape", lambda size, shape: (size, *shape)),
     front=reshape,
     dependence="moved",
 )
@@ -131,24 +125,6 @@ def inverse_permutation(axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted(range(len(axes)), key=axes.__getitem__))
 
 
-def _transpose_samples(array: Any) -> Calls:
-    return [
-        ((array(2, 3),), {}),
-        ((array(2, 3, 2),), {}),
-        ((array(2, 3, 1), (1, 2, 0)), {}),
-        ((array(2, 3, 2),), {"axes": (-1, 0, 1)}),
-        ((array(3),), {}),
-        ((array(),), {}),
-        ((array(0, 2),), {}),
-    ]
-
-
-def _transpose_batch(
-    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
-) -> Any:
-    return primitive(values[0], axes=(0, *[i + 1 for i in params["axes"]]))
-
-
 def permuted(a: Any, axes: tuple[int, ...]) -> Any:
     """Return `a` transposed, or itself if the axes stay where they are."""
     return a if axes == tuple(range(len(axes))) else TRANSPOSE(a, axes=axes)
@@ -175,10 +151,18 @@ TRANSPOSE = linear(
     np.transpose,
     lambda g, axes: g.transpose(inverse_permutation(axes)),
     compute=_transpose,
-    samples=_transpose_samples,
+    samples=lambda array: [
+        ((array(2, 3),), {}),
+        ((array(2, 3, 2),), {}),
+        ((array(2, 3, 1), (1, 2, 0)), {}),
+        ((array(2, 3, 2),), {"axes": (-1, 0, 1)}),
+        ((array(3),), {}),
+        ((array(),), {}),
+        ((array(0, 2),), {}),
+    ],
     doc="linear; the cotangent is transposed back",
     views="always",
-    batch=_transpose_batch,
+    batch=by_parameter("axes", lambda size, axes: (0, *[i + 1 for i in axes])),
     front=transpose,
     dependence="moved",
 )
@@ -368,26 +352,21 @@ def atleast(a: Any, ndim: int) -> Any:
     return RESHAPE(a, shape=(1,) * missing + shape)
 
 
-def _atleast_samples(array: Any) -> Calls:
-    return [((array(),), {}), ((array(3),), {}), ((array(2, 3),), {}), ((array(3), array()), {}), ((array(0),), {})]
+def _enter_atleast(function: Any, ndim: int) -> None:
+    def samples(array: Any) -> Calls:
+        return [((array(),), {}), ((array(3),), {}), ((array(2, 3),), {}), ((array(3), array()), {}), ((array(0),), {})]
+
+    @composite(function, samples=samples, doc="a reshape")
+    def entered(*arys: Any) -> Any:
+        return atleast(arys[0], ndim) if len(arys) == 1 else tuple([atleast(a, ndim) for a in arys])
 
 
-@composite(np.atleast_1d, samples=_atleast_samples, doc="a reshape")
-def _atleast_1d(*arys: Any) -> Any:
-    return atleast(arys[0], 1) if len(arys) == 1 else tuple([atleast(a, 1) for a in arys])
+_enter_atleast(np.atleast_1d, 1)
+_enter_atleast(np.atleast_2d, 2)
+_enter_atleast(np.atleast_3d, 3)
 
 
-@composite(np.atleast_2d, samples=_atleast_samples, doc="a reshape")
-def _atleast_2d(*arys: Any) -> Any:
-    return atleast(arys[0], 2) if len(arys) == 1 else tuple([atleast(a, 2) for a in arys])
-
-
-@composite(np.atleast_3d, samples=_atleast_samples, doc="a reshape")
-def _atleast_3d(*arys: Any) -> Any:
-    return atleast(arys[0], 3) if len(arys) == 1 else tuple([atleast(a, 3) for a in arys])
-
-
-def same_spec(a: Any, **params: Any) -> ArraySpec:
-    """Shape rule of functions whose result has the shape and dtype of the argument."""
+def same_spec(a: Any, *others: Any, **params: Any) -> ArraySpec:
+    """Shape rule of functions whose result has the shape and dtype of the first argument."""
     own = spec_of(a)
     return ArraySpec(own.shape, own.dtype)

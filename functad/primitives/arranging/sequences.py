@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,14 +13,9 @@ from functad.primitives.arranging.join import concatenate
 from functad.primitives.arranging.reshape import Calls
 from functad.primitives.batching import aligned
 from functad.primitives.elementwise.conversion import astype
-from functad.primitives.entry import Primitive
 from functad.primitives.kinds import composite, linear
 from functad.primitives.operands import as_operand, innermost
 from functad.primitives.signals.differences import array_of
-
-
-def _linspace(*ends: Any, num: int, endpoint: bool) -> Any:
-    return np.linspace(*ends, num, endpoint)  # type: ignore[call-overload]
 
 
 def _linspace_vjp(g: Any, num: int, endpoint: bool) -> list[Any]:
@@ -60,12 +55,6 @@ def _sequence_samples(**range_of_ends: float) -> Callable[[Any], Calls]:
     return samples
 
 
-def _linspace_batch(
-    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
-) -> Any:
-    return np.moveaxis(primitive(*aligned(values, batched), **params), 1, 0)
-
-
 def linspace(
     start: Any,
     stop: Any,
@@ -92,7 +81,7 @@ def linspace(
 LINSPACE = linear(
     np.linspace,
     _linspace_vjp,
-    compute=_linspace,
+    compute=lambda *ends, num, endpoint: np.linspace(*ends, num, endpoint),  # type: ignore[call-overload]
     spec=_linspace_spec,
     samples=lambda array: [
         *_sequence_samples()(array),
@@ -101,7 +90,7 @@ LINSPACE = linear(
     ],
     doc="linear in both ends; each gets the cotangents by the share that it has in the elements",
     broadcasts=True,
-    batch=_linspace_batch,
+    batch=lambda primitive, size, values, batched, params: np.moveaxis(primitive(*aligned(values, batched), **params), 1, 0),
     front=linspace,
     selects=True,  # the start, if there is but one number
 )

@@ -6,7 +6,7 @@ Queries are answered from what is known of a Tensor even without its value, and 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.arranging.reshape import Calls
-from functad.primitives.batching import aligned, elementwise, flat
+from functad.primitives.batching import Params, Values, Which, aligned, elementwise, flat
 from functad.primitives.entry import ENTRIES, Entry, Primitive, Samples
 from functad.primitives.kinds import constant
 from functad.primitives.operands import concrete, innermost, is_traced
@@ -51,14 +51,10 @@ def _any_shape(array: Any) -> Calls:
     return [((array(2, 3),), {}), ((array(),), {}), ((array(0),), {})]
 
 
-@query(np.shape, doc=_SHAPE, samples=_any_shape)
-def _shape(a: Any) -> tuple[int, ...]:
-    return shape_of(a)
-
-
-@query(np.ndim, doc=_SHAPE, samples=_any_shape)
-def _ndim(a: Any) -> int:
-    return len(shape_of(a))
+query(np.shape, doc=_SHAPE, samples=_any_shape)(lambda a: shape_of(a))
+query(np.ndim, doc=_SHAPE, samples=_any_shape)(lambda a: len(shape_of(a)))
+query(np.iscomplexobj, doc=_DTYPE, samples=_any_shape)(lambda x: dtype_of(x).kind == "c")
+query(np.isrealobj, doc=_DTYPE, samples=_any_shape)(lambda x: dtype_of(x).kind != "c")
 
 
 @query(np.size, doc=_SHAPE, samples=lambda array: [((array(2, 3),), {}), ((array(2, 3), 1), {}), ((array(),), {})])
@@ -104,16 +100,6 @@ def _min_scalar_type(a: Any) -> np.dtype[Any]:
     return dtype_of(a) if shape_of(a) else np.min_scalar_type(concrete(a, "np.min_scalar_type"))
 
 
-@query(np.iscomplexobj, doc=_DTYPE, samples=_any_shape)
-def _iscomplexobj(x: Any) -> bool:
-    return dtype_of(x).kind == "c"
-
-
-@query(np.isrealobj, doc=_DTYPE, samples=_any_shape)
-def _isrealobj(x: Any) -> bool:
-    return dtype_of(x).kind != "c"
-
-
 def _two(array: Any) -> Calls:
     return [((array(2), array(2)), {}), ((array(), array(3)), {})]
 
@@ -146,26 +132,19 @@ def _one_to_show(array: Any) -> Calls:
     return [((array(2),), {}), ((array(2, 2), 60, 3), {})]
 
 
-def _enter_text(function: Any) -> None:
-    @query(function, doc="a text has no derivative", samples=_one_to_show, value_dependent=True)
-    def shown(a: Any, *args: Any, **kwargs: Any) -> str:
-        text: str = function(concrete(a, f"np.{function.__name__}"), *args, **kwargs)
-        return text
+def _enter_of_values(function: Any, count: int, doc: str, samples: Samples) -> None:
+    """Enter a query that NumPy answers from the values of its first `count` arguments."""
+
+    @query(function, doc=doc, samples=samples, value_dependent=True)
+    def answered(a: Any, *args: Any, **kwargs: Any) -> Any:
+        values = [concrete(value, f"np.{function.__name__}") for value in (a, *args[: count - 1])]
+        return function(*values, *args[count - 1 :], **kwargs)
 
 
-_enter_text(np.array2string)
-_enter_text(np.array_repr)
-_enter_text(np.array_str)
-
-
-@query(np.shares_memory, doc="about the memory of values", samples=_two, value_dependent=True)
-def _shares_memory(a: Any, b: Any, *max_work: Any, **keywords: Any) -> bool:
-    return np.shares_memory(concrete(a, "np.shares_memory"), concrete(b, "np.shares_memory"), *max_work, **keywords)
-
-
-@query(np.may_share_memory, doc="about the memory of values", samples=_two, value_dependent=True)
-def _may_share_memory(a: Any, b: Any, *max_work: Any, **keywords: Any) -> bool:
-    return np.may_share_memory(concrete(a, "np.may_share_memory"), concrete(b, "np.may_share_memory"), *max_work, **keywords)
+_enter_of_values(np.shares_memory, 2, "about the memory of values", _two)
+_enter_of_values(np.may_share_memory, 2, "about the memory of values", _two)
+for _function in (np.array2string, np.array_repr, np.array_str):
+    _enter_of_values(_function, 1, "a text has no derivative", _one_to_show)
 
 
 _BOOLEAN = "the result is boolean"
@@ -180,26 +159,15 @@ def _boolean_spec(*arrays: Any, **params: Any) -> ArraySpec:
     return ArraySpec((), np.dtype(np.bool_))
 
 
-def _isclose_spec(*arrays: Any, **params: Any) -> ArraySpec:
-    return ArraySpec(np.broadcast_shapes(*[spec_of(a).shape for a in arrays]), np.dtype(np.bool_))
+def _enter_closeness(function: Any, spec: Any, batch: Any) -> Primitive:
+    def front(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+        return entry(a, b, rtol, atol, equal_nan=bool(equal_nan))
+
+    entry = constant(function, doc=_BOOLEAN, samples=_pair_samples, spec=spec, batch=batch, front=front)
+    return entry
 
 
-def _isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
-    return ISCLOSE(a, b, rtol, atol, equal_nan=bool(equal_nan))
-
-
-ISCLOSE = constant(np.isclose, doc=_BOOLEAN, samples=_pair_samples, spec=_isclose_spec, batch=elementwise, front=_isclose)
-
-
-def _allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
-    return ALLCLOSE(a, b, rtol, atol, equal_nan=bool(equal_nan))
-
-
-def _array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
-    return ARRAY_EQUAL(a1, a2, equal_nan=bool(equal_nan))
-
-
-def _of_all(primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]) -> Any:
+def _of_all(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
     """Arrays are equal, or close, if all their elements are, and they can be compared at all."""
     if primitive is ALLCLOSE:
         return flat(np.isclose(*aligned(values, batched), **params)).all(1)
@@ -217,10 +185,20 @@ def _of_all(primitive: Primitive, size: int, values: Sequence[Any], batched: Seq
     return flat(equal).all(1)
 
 
-ALLCLOSE = constant(np.allclose, doc=_BOOLEAN, samples=_pair_samples, spec=_boolean_spec, batch=_of_all, front=_allclose)
+_enter_closeness(
+    np.isclose,
+    lambda *arrays, **params: ArraySpec(np.broadcast_shapes(*[spec_of(a).shape for a in arrays]), np.dtype(np.bool_)),
+    elementwise,
+)
+ALLCLOSE = _enter_closeness(np.allclose, _boolean_spec, _of_all)
 
-ARRAY_EQUAL = constant(
-    np.array_equal, doc=_BOOLEAN, samples=_pair_samples, spec=_boolean_spec, batch=_of_all, front=_array_equal
+ARRAY_EQUAL: Primitive = constant(
+    np.array_equal,
+    doc=_BOOLEAN,
+    samples=_pair_samples,
+    spec=_boolean_spec,
+    batch=_of_all,
+    front=lambda a1, a2, equal_nan=False: ARRAY_EQUAL(a1, a2, equal_nan=bool(equal_nan)),
 )
 
 ARRAY_EQUIV = constant(np.array_equiv, doc=_BOOLEAN, samples=_pair_samples, spec=_boolean_spec, batch=_of_all)

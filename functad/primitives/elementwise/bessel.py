@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import ArraySpec, spec_of
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of
+from functad.primitives.arranging.reshape import same_spec
 from functad.primitives.entry import Primitive
-from functad.primitives.kinds import broadcasting_samples, elementwise
+from functad.primitives.kinds import elementwise
 from functad.primitives.operands import as_operand
 
 _SERIES_UP_TO = 30.0
@@ -58,38 +59,23 @@ def _bessel_i(x: Any, *, order: int) -> Any:
     return (np.where(np.less(x, 0), -value, value) if order % 2 else value).astype(x.dtype)[()]
 
 
-def _same_spec(x: Any, **params: Any) -> ArraySpec:
-    return ArraySpec(spec_of(x).shape, spec_of(x).dtype)
-
-
 BESSEL_I: Primitive = elementwise(
     bessel_i,
     lambda g, x, order: g * (0.5 * (BESSEL_I(x, order=abs(order - 1)) + BESSEL_I(x, order=order + 1))),
     operator=_bessel_i,
     samples=lambda array: [((array(3),), {"order": order}) for order in (0, 1, 2)] + [((array(),), {"order": 1})],
-    spec=_same_spec,
+    spec=same_spec,
     complex=False,
     internal=True,
     doc="d I_n = (I_(n-1) + I_(n+1)) / 2",
 )
 
 
-def _i0_spec(x: Any) -> ArraySpec:
-    own = spec_of(x)
-    return ArraySpec(own.shape, own.dtype if own.dtype.kind == "f" else np.dtype(np.float64))
-
-
-def _i0_front(x: Any) -> Any:
-    return I0(as_operand(x))
-
-
-I0 = elementwise(
+I0: Primitive = elementwise(
     np.i0,
     lambda g, x: g * BESSEL_I(x, order=1),
-    operator=np.i0,
-    samples=broadcasting_samples(((-2.0, 2.0),)),
-    spec=_i0_spec,
+    spec=lambda x: ArraySpec(shape_of(x), dtype_of(x) if dtype_of(x).kind == "f" else np.dtype(np.float64)),
     complex=False,
     doc="d I_0 = I_1",
-    front=_i0_front,
+    front=lambda x: I0(as_operand(x)),
 )

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
-from functad.primitives.arranging.reshape import Calls
 from functad.primitives.entry import Composite, Primitive
 from functad.primitives.indexing.choose import dropped, kept
 from functad.primitives.kinds import elementwise, ufunc_spec
@@ -50,14 +49,6 @@ def _greater_or_nan(x: Any, y: Any) -> Any:
     return np.greater(x, y) | (x != x)
 
 
-def _y_less_or_nan(x: Any, y: Any) -> Any:
-    return _less_or_nan(y, x)
-
-
-def _y_greater_or_nan(x: Any, y: Any) -> Any:
-    return _greater_or_nan(y, x)
-
-
 def _beside_rows(function: np.ufunc) -> Callable[[Any, Any], Any]:
     """Return a function that does the same, but does it to a row of equal numbers where it meets a large array and a number.
 
@@ -92,24 +83,20 @@ MINIMUM = _enter_extremum(
     np.minimum, np.greater, np.less, "the derivative of the smaller; half of each at a tie, both at a NaN"
 )
 FMAX = _enter_extremum(
-    np.fmax, _less_or_nan, _y_less_or_nan, "the derivative of the larger, or of what is not NaN; half of each at a tie"
+    np.fmax,
+    _less_or_nan,
+    lambda x, y: _less_or_nan(y, x),
+    "the derivative of the larger, or of what is not NaN; half of each at a tie",
 )
 FMIN = _enter_extremum(
-    np.fmin, _greater_or_nan, _y_greater_or_nan, "the derivative of the smaller, or of what is not NaN; half of each at a tie"
+    np.fmin,
+    _greater_or_nan,
+    lambda x, y: _greater_or_nan(y, x),
+    "the derivative of the smaller, or of what is not NaN; half of each at a tie",
 )
 
 
 # clip
-
-
-def at_least(a: Any, bound: Any) -> Any:
-    """Return the larger of two: `clip` with a lower bound."""
-    return AT_LEAST(a, bound)
-
-
-def at_most(a: Any, bound: Any) -> Any:
-    """Return the smaller of two: `clip` with an upper bound."""
-    return AT_MOST(a, bound)
 
 
 def _as_array_first(ufunc: np.ufunc) -> tuple[Callable[..., Any], Callable[..., ArraySpec]]:
@@ -128,13 +115,14 @@ def _as_array_first(ufunc: np.ufunc) -> tuple[Callable[..., Any], Callable[..., 
     return compute, spec
 
 
-def _enter_bound(function: Any, extremum: np.ufunc, lost: Any, doc: str) -> Primitive:
+def _enter_bound(name: str, extremum: np.ufunc, lost: Any, doc: str) -> Primitive:
     """Enter `clip` with one bound: an extremum, but at a tie the derivative of `a` passes and is not shared."""
     compute, spec = _as_array_first(extremum)
     return elementwise(
-        function,
+        extremum,
         lambda g, lost: dropped(g, lost),
         lambda g, lost: kept(g, lost),
+        name=name,
         operator=compute,
         names=("a", "bound"),
         derived={"lost": lost},
@@ -146,34 +134,8 @@ def _enter_bound(function: Any, extremum: np.ufunc, lost: Any, doc: str) -> Prim
     )
 
 
-AT_LEAST = _enter_bound(at_least, np.maximum, np.less, "clip with a lower bound; the derivative passes at the bound")
-AT_MOST = _enter_bound(at_most, np.minimum, np.greater, "clip with an upper bound; the derivative passes at the bound")
-
-
-def _outside(a: Any, min: Any, max: Any) -> Any:
-    return np.less(a, min) | np.greater(a, max)
-
-
-def _below(a: Any, min: Any, max: Any) -> Any:
-    return np.less(a, min) & np.less_equal(min, max)
-
-
-def _above(a: Any, min: Any, max: Any) -> Any:
-    return np.greater(a, max) | np.greater(min, max)
-
-
-def _clip_samples(array: Any) -> Calls:
-    return [
-        ((array(5), -0.5, 0.5), {}),
-        ((array(5), array(5, low=-1.5, high=-0.2), array(5, low=0.2, high=1.5)), {}),
-        ((array(2, 3), array(3, low=-1.0, high=0.0), 0.5), {}),
-        ((array(), array(2, low=-1.0, high=0.0), array(2, 1, low=0.0, high=1.0)), {}),
-        ((array(3), None, 0.5), {}),
-        ((array(3),), {"a_min": -0.5, "a_max": None}),
-        ((array(3), array(3, low=0.5, high=1.0), array(3, low=-1.0, high=-0.5)), {}),  # the upper bound wins
-        ((array(0, 2), 0, 1), {}),
-        *([((array(3),), {"min": -0.5}), ((array(3),), {"min": -0.5, "max": 0.5})] if _HAS_MIN else []),
-    ]
+AT_LEAST = _enter_bound("at_least", np.maximum, np.less, "clip with a lower bound; the derivative passes at the bound")
+AT_MOST = _enter_bound("at_most", np.minimum, np.greater, "clip with an upper bound; the derivative passes at the bound")
 
 
 _HAS_MIN = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
@@ -212,9 +174,23 @@ CLIP = elementwise(
     lambda g, above: kept(g, above),
     operator=_clip,
     names=("a", "min", "max"),
-    derived={"outside": _outside, "below": _below, "above": _above},
+    derived={
+        "outside": lambda a, low, high: np.less(a, low) | np.greater(a, high),
+        "below": lambda a, low, high: np.less(a, low) & np.less_equal(low, high),
+        "above": lambda a, low, high: np.greater(a, high) | np.greater(low, high),
+    },
     spec=_clip_spec,
-    samples=_clip_samples,
+    samples=lambda array: [
+        ((array(5), -0.5, 0.5), {}),
+        ((array(5), array(5, low=-1.5, high=-0.2), array(5, low=0.2, high=1.5)), {}),
+        ((array(2, 3), array(3, low=-1.0, high=0.0), 0.5), {}),
+        ((array(), array(2, low=-1.0, high=0.0), array(2, 1, low=0.0, high=1.0)), {}),
+        ((array(3), None, 0.5), {}),
+        ((array(3),), {"a_min": -0.5, "a_max": None}),
+        ((array(3), array(3, low=0.5, high=1.0), array(3, low=-1.0, high=-0.5)), {}),  # the upper bound wins
+        ((array(0, 2), 0, 1), {}),
+        *([((array(3),), {"min": -0.5}), ((array(3),), {"min": -0.5, "max": 0.5})] if _HAS_MIN else []),
+    ],
     doc="passes between the bounds and at them; a bound that is returned gets the derivative",
     front=clip,
     selects=True,

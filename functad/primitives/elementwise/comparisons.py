@@ -19,13 +19,6 @@ _LOGICAL = "the result is boolean"
 _STEP = "piecewise constant: the derivative is 0"
 
 
-def _integer_samples(count: int) -> Samples:
-    def samples(array: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
-        return [(tuple(np.array([1, 2, 6]) for _ in range(count)), {})]
-
-    return samples
-
-
 BOOLEAN: set[str] = set()
 """The names of ufuncs whose result is boolean: programs call them to check values too, and nothing comes of the result."""
 
@@ -47,7 +40,7 @@ def _floor_divide(x: Any, y: Any) -> Any:
 
 
 def _of_integers(function: np.ufunc, shortcut: Any = None) -> Primitive:
-    samples = _integer_samples(function.nin)
+    samples: Samples = lambda array: [((np.array([1, 2, 6]),) * function.nin, {})]  # noqa: E731
     return constant(function, doc="integers have no derivative", operator=shortcut, samples=samples, complex=False)
 
 
@@ -81,10 +74,6 @@ for _function in (np.floor, np.ceil, np.trunc, np.rint):
     _step(_function)
 
 
-def _round(a: Any, *, decimals: int) -> Any:
-    return np.round(a, decimals)
-
-
 def round_to(a: Any, decimals: int = 0, out: Any = None) -> Any:
     """`np.round`."""
     refuse_out(out, "round")
@@ -93,7 +82,6 @@ def round_to(a: Any, decimals: int = 0, out: Any = None) -> Any:
 
 ROUND = constant(
     np.round,
-    compute=_round,
     samples=lambda array: [((array(3),), {}), ((array(2, 2), 1), {}), ((array(),), {"decimals": 2})],
     doc=_STEP,
     front=round_to,
@@ -102,18 +90,10 @@ ROUND = constant(
 composite(np.around, samples=lambda array: [((array(3), 1), {})], doc="as round")(round_to)
 
 
-def _round_number(a: Any, *, decimals: int | None) -> Any:
-    return round(a, decimals) if type(a) in PYTHON_SCALARS else np.round(a, decimals or 0)
-
-
-def _round_number_spec(a: Any, *, decimals: int | None) -> ArraySpec:
-    return ArraySpec((), np.dtype(np.int64) if decimals is None else dtype_of(a), weak=True)
-
-
 ROUND_NUMBER = constant(
     round,
-    compute=_round_number,
-    spec=_round_number_spec,
+    compute=lambda a, *, decimals: round(a, decimals) if type(a) in PYTHON_SCALARS else np.round(a, decimals or 0),
+    spec=lambda a, *, decimals: ArraySpec((), np.dtype(np.int64) if decimals is None else dtype_of(a), weak=True),
     samples=lambda array: [((array(),), {"decimals": 1})],
     doc=_STEP,
     name="round of a Python number",
@@ -124,13 +104,11 @@ ROUND_NUMBER = constant(
 constant(np.spacing, doc=_STEP, samples=_ONE, complex=False)
 
 
-def _heaviside_samples(array: Any) -> Any:
-    """Return samples with zeros among the integers, at which there is no derivative to compare with differences."""
-    return [((array(3), array(3)), {}), ((array(2, 1), array(3)), {}), ((np.array([0, 1, 0], np.int8), array(3)), {})]
-
-
 HEAVISIDE = elementwise(
-    np.heaviside, None, lambda g, x: g * (x == 0), complex=False, samples=_heaviside_samples,
+    np.heaviside, None, lambda g, x: g * (x == 0), complex=False,
+    samples=lambda array: [  # with zeros among the integers, at which there is no derivative to compare with differences
+        ((array(3), array(3)), {}), ((array(2, 1), array(3)), {}), ((np.array([0, 1, 0], np.int8), array(3)), {}),
+    ],
     doc="d heaviside(x, h) = dh where x is 0, else 0: the step of x is cut",
     linear_by=lambda params: (),
     selects=True,

@@ -14,21 +14,12 @@ import numpy as np
 from functad.expressions.spec import ArraySpec, dtype_of, spec_of, strong_spec
 from functad.primitives import batching
 from functad.primitives.elementwise.conversion import array_of_number
-from functad.primitives.entry import Primitive
-from functad.primitives.kinds import broadcasting_samples, composite, constant, elementwise, linear
+from functad.primitives.kinds import broadcasting_samples, composite, constant, elementwise, linear, shaped_as_argument
 from functad.primitives.operands import strong
 from functad.primitives.safe import inverse
 
 _ONE = broadcasting_samples(((-2.0, 2.0),))
 _BOOL = np.dtype(np.bool_)
-
-
-def _real(val: Any) -> Any:
-    return val.real
-
-
-def _imag(val: Any) -> Any:
-    return val.imag
 
 
 def _imag_vjp(g: Any, val_dtype: Any) -> Any:
@@ -44,7 +35,7 @@ def _part_spec(val: Any) -> ArraySpec:
 REAL = linear(
     np.real,
     lambda g: g,
-    compute=_real,
+    compute=lambda val: val.real,
     spec=_part_spec,
     samples=_ONE,
     doc="d Re(x) = Re(dx)",
@@ -55,7 +46,7 @@ REAL = linear(
 IMAG = linear(
     np.imag,
     _imag_vjp,
-    compute=_imag,
+    compute=lambda val: val.imag,
     spec=_part_spec,
     samples=_ONE,
     doc="d Im(x) = Im(dx)",
@@ -65,11 +56,6 @@ IMAG = linear(
     selects=True,
 )
 CONJUGATE = elementwise(np.conjugate, lambda g: g.conjugate(), doc="d conj(x) = conj(dx)", curvature="none")
-
-
-def complex_sign(x: Any) -> Any:
-    """Return `x / |x|` for complex x, and 0 at 0."""
-    return COMPLEX_SIGN(x)
 
 
 def _complex_sign_vjp(g: Any, x: Any, out: Any) -> Any:
@@ -83,32 +69,25 @@ def _complex_sign_jvp(t: Any, x: Any, out: Any) -> Any:
 
 
 COMPLEX_SIGN = elementwise(
-    complex_sign,
+    np.sign,
     _complex_sign_vjp,
     jvps=(_complex_sign_jvp,),
-    operator=np.sign,
+    name="complex_sign",
     spec=strong_spec,
     samples=lambda array: [((array() + 1j * array(),), {}), ((array(3) + 1j * array(3),), {}), ((1j * array(0),), {})],
     internal=True,
     doc="d(x / |x|) = i s Im(conj(s) dx) / |x| with s = x / |x|; 0 at x = 0",
 )
-REAL_SIGN = Primitive(
+REAL_SIGN = constant(
     np.sign,
-    kind="constant",
-    names=(),
-    compute=np.sign,
-    vjps=(),
     spec=strong_spec,
     samples=_ONE,
     complex=False,
     internal=True,
     doc="piecewise constant: the derivative is 0, at x = 0 too",
-    flat=Primitive(
+    flat=elementwise(
         np.sign,
-        kind="elementwise",
-        names=("x",),
-        compute=np.sign,
-        vjps=(lambda g: g * 0,),
+        lambda g: g * 0,
         spec=strong_spec,
         samples=_ONE,
         complex=False,
@@ -137,12 +116,8 @@ def angle(z: Any, deg: bool = False) -> Any:
     return result * (180 / math.pi) if deg else result
 
 
-def _boolean_spec(x: Any) -> ArraySpec:
-    return ArraySpec(spec_of(x).shape, _BOOL)
-
-
 for _function in (np.iscomplex, np.isreal):
-    constant(_function, doc="the result is boolean", spec=_boolean_spec, samples=_ONE, batch=batching.elementwise)
+    constant(_function, doc="the result is boolean", spec=shaped_as_argument(_BOOL), samples=_ONE, batch=batching.elementwise)
 
 
 @composite(

@@ -12,10 +12,9 @@ from functad.errors import ConversionError
 from functad.expressions.spec import ArraySpec, dtype_of, spec_of
 from functad.places import here
 from functad.primitives.arranging.broadcast import BROADCAST_TO
-from functad.primitives.arranging.reshape import TRANSPOSE, Calls, inverse_permutation, same_spec
+from functad.primitives.arranging.reshape import TRANSPOSE, inverse_permutation, same_spec
 from functad.primitives.batching import elementwise
-from functad.primitives.entry import Primitive
-from functad.primitives.kinds import composite, linear
+from functad.primitives.kinds import composite, constant, linear
 from functad.primitives.operands import innermost, is_traced
 
 
@@ -35,29 +34,19 @@ def _wider(array: Any) -> list[Any]:
     return [np.dtype(np.complex128), np.result_type(own, np.float64), own]
 
 
-def _astype_samples(array: Any) -> Calls:
-    return [((array(*shape),), {"dtype": dtype}) for dtype in _wider(array) for shape in ((3,), (), (0, 2))]
-
-
 ASTYPE = linear(
     _astype,
     lambda g: g,
-    compute=_astype,
     spec=_astype_spec,
-    samples=_astype_samples,
-    name="astype",
+    samples=lambda array: [((array(*s),), {"dtype": dtype}) for dtype in _wider(array) for s in ((3,), (), (0, 2))],
     internal=True,
     doc="linear between floating and complex dtypes; the cotangent is cast back",
     batch=elementwise,
     dependence="same",
 )
 
-ASTYPE_INTEGER = Primitive(
+ASTYPE_INTEGER = constant(
     _astype,
-    kind="constant",
-    names=("a",),
-    compute=_astype,
-    vjps=(None,),
     spec=_astype_spec,
     samples=lambda array: [((np.abs(array(3)),), {"dtype": np.dtype(np.int64)}), ((array(),), {"dtype": np.dtype(np.bool_)})],
     name="astype_integer",

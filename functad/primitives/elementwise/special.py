@@ -10,7 +10,7 @@ import numpy as np
 from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.elementwise.conversion import astype
 from functad.primitives.entry import Primitive
-from functad.primitives.kinds import composite, elementwise, ufunc_spec
+from functad.primitives.kinds import composite, constant, elementwise, shaped_as_argument, ufunc_spec
 from functad.primitives.operands import strong
 from functad.primitives.safe import has_nan, over_radius
 
@@ -115,38 +115,27 @@ COPYSIGN = elementwise(
 )
 
 
-def _ldexp_samples(array: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
-    exponents = np.array([1, -2, 3])
-    return [((array(3), exponents), {}), ((array(2, 1), exponents), {}), ((array(), 2), {}), ((array(0), 1), {})]
-
-
 LDEXP = elementwise(
     np.ldexp,
     lambda g, y: np.ldexp(g, y),
     None,
-    samples=_ldexp_samples,
+    samples=lambda array: [
+        ((array(3), np.array([1, -2, 3])), {}),
+        ((array(2, 1), np.array([1, -2, 3])), {}),
+        ((array(), 2), {}),
+        ((array(0), 1), {}),
+    ],
     complex=False,
     doc="d(x 2^y) = 2^y dx",
     curvature="none",
 )
 
 
-def _frexp_exponent(x: Any) -> Any:
-    return np.frexp(x)[1]
-
-
-def _frexp_exponent_spec(x: Any) -> ArraySpec:
-    return ArraySpec(spec_of(x).shape, np.dtype(np.intc))
-
-
-FREXP_EXPONENT = Primitive(
+FREXP_EXPONENT = constant(
     np.frexp,
     name="frexp_exponent",
-    kind="constant",
-    names=(),
-    compute=_frexp_exponent,
-    vjps=(),
-    spec=_frexp_exponent_spec,
+    compute=lambda x: np.frexp(x)[1],
+    spec=shaped_as_argument(np.dtype(np.intc)),
     samples=lambda array: [((array(3),), {})],
     complex=False,
     internal=True,
@@ -154,19 +143,11 @@ FREXP_EXPONENT = Primitive(
 )
 
 
-def modf_fraction(x: Any) -> Any:
-    """Return the fractional part of `x`, with its sign."""
-    return MODF_FRACTION(x)
-
-
-def _modf_fraction(x: Any) -> Any:
-    return np.modf(x)[0]
-
-
 MODF_FRACTION = elementwise(
-    modf_fraction,
+    np.modf,
     lambda g: g,
-    operator=_modf_fraction,
+    name="modf_fraction",
+    operator=lambda x: np.modf(x)[0],
     spec=ufunc_spec(np.modf, keeps_weak=False),
     complex=False,
     internal=True,
@@ -190,7 +171,7 @@ def frexp(x: Any, /) -> tuple[Any, Any]:
 @composite(np.modf, doc="the fractional part has derivative 1, the integral part 0", samples=_one_real, complex=False)
 def modf(x: Any, /) -> tuple[Any, Any]:
     """Return the fractional and the integral part of `x`, both with its sign."""
-    fraction = modf_fraction(x)
+    fraction = MODF_FRACTION(x)
     return fraction, astype(np.trunc(x), dtype_of(fraction), copy=False)
 
 
@@ -212,13 +193,8 @@ for _to_degrees in (np.rad2deg, np.degrees):
     elementwise(_to_degrees, lambda g: g / _DEGREE, complex=False, doc="degrees(dx)", curvature="none")
 
 
-def sinc_derivative(x: Any, order: int) -> Any:
-    """Return the derivative of `np.sinc` of a given order (1 or more)."""
-    return SINC_DERIVATIVE(x, order=order)
-
-
 def _sinc_derivative(x: Any, *, order: int) -> Any:
-    """Return `d^k/dx^k sinc(x) = pi^k F_k(z)`, `z = pi x`.
+    """Return the derivative of `np.sinc` of a given order (1 or more): `d^k/dx^k sinc(x) = pi^k F_k(z)`, `z = pi x`.
 
     From `z F_0 = sin z` by differentiating k times: `z F_k + k F_(k-1) = sin(z + k pi/2)`. Near zero the recursion loses
     digits; there the power series `F_k = sum (-1)^((m+k)/2) z^m / ((m+k+1) m!)` is summed, `m = k mod 2, k mod 2 + 2, ...`.
@@ -239,10 +215,9 @@ def _sinc_derivative(x: Any, *, order: int) -> Any:
     return (np.where(near, series, recursive) * math.pi**order)[()]
 
 
-SINC_DERIVATIVE = elementwise(
-    sinc_derivative,
-    lambda g, x, order: g * sinc_derivative(x, order + 1),
-    operator=_sinc_derivative,
+SINC_DERIVATIVE: Primitive = elementwise(
+    _sinc_derivative,
+    lambda g, x, order: g * SINC_DERIVATIVE(x, order=order + 1),
     spec=lambda x, order: spec_of(x),
     samples=lambda array: [((array(3),), {"order": order}) for order in (1, 2)],
     internal=True,
@@ -250,7 +225,7 @@ SINC_DERIVATIVE = elementwise(
 )
 SINC = elementwise(
     np.sinc,
-    lambda g, x: g * sinc_derivative(x, 1),
+    lambda g, x: g * SINC_DERIVATIVE(x, order=1),
     spec=lambda x: ArraySpec(shape_of(x), np.sinc(np.ones(1, dtype_of(x))).dtype),
     doc="d sinc(x) = (cos(pi x) - sinc(x)) / x dx; 0 at x = 0",
 )

@@ -13,6 +13,7 @@ import numpy as np
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives import batching
+from functad.primitives.arranging.reshape import Calls
 from functad.primitives.elementwise.conversion import laid_out, laid_out_like
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.positions import nonzero
@@ -20,8 +21,6 @@ from functad.primitives.indexing.read import as_number
 from functad.primitives.kinds import composite, elementwise, general
 from functad.primitives.operands import as_operand, is_traced, refuse_out
 from functad.primitives.safe import has_nan
-
-Calls = list[tuple[tuple[Any, ...], dict[str, Any]]]
 
 _ndarray = np.ndarray
 _BOOL = np.dtype(np.bool_)
@@ -34,22 +33,9 @@ def _promoted(specs: Sequence[ArraySpec]) -> np.dtype[Any]:
     return np.result_type(*[s.dtype.type(0).item() if s.weak else s.dtype for s in specs])
 
 
-def _where_spec(condition: Any, x: Any, y: Any) -> ArraySpec:
-    specs = [spec_of(value) for value in (condition, x, y)]
+def _where_spec(choice: Any, *values: Any, **params: Any) -> ArraySpec:
+    specs = [spec_of(value) for value in (choice, *values)]
     return ArraySpec(np.broadcast_shapes(*[s.shape for s in specs]), _promoted(specs[1:]))
-
-
-def _where_samples(array: Any) -> Calls:
-    mask = np.array([True, False, True])
-    return [
-        ((mask, array(3), array(3)), {}),
-        ((mask, array(2, 3), array()), {}),
-        ((mask[:2, None], array(3), 0.5), {}),
-        ((np.True_, array(), array()), {}),
-        ((mask, 1, array(1)), {}),
-        (([1, 0, 2], [0.0, 1.0, 2.0], array(2, 1)), {}),
-        ((np.zeros((0, 1), np.bool_), array(2), array()), {}),
-    ]
 
 
 # What a mask lets through
@@ -86,10 +72,6 @@ def _dropped(g: Any, mask: Any) -> Any:
     return _kept(g, np.logical_not(mask))
 
 
-def _kept_spec(g: Any, mask: Any) -> ArraySpec:
-    return _where_spec(mask, g, 0.0)
-
-
 def _kept_samples(array: Any) -> Calls:
     mask = np.array([True, False, True])
     return [
@@ -108,7 +90,7 @@ def _enter_mask(function: Any, compute: Any, doc: str) -> Primitive:
         None,
         names=("g", "mask"),
         operator=compute,
-        spec=_kept_spec,
+        spec=lambda g, mask: _where_spec(mask, g, 0.0),
         samples=_kept_samples,
         internal=True,
         doc=doc,
@@ -119,6 +101,19 @@ def _enter_mask(function: Any, compute: Any, doc: str) -> Primitive:
 
 KEPT = _enter_mask(kept, _kept, "linear: the cotangent where the mask is true")
 DROPPED = _enter_mask(dropped, _dropped, "linear: the cotangent where the mask is false")
+
+
+def _where_samples(array: Any) -> Calls:
+    mask = np.array([True, False, True])
+    return [
+        ((mask, array(3), array(3)), {}),
+        ((mask, array(2, 3), array()), {}),
+        ((mask[:2, None], array(3), 0.5), {}),
+        ((np.True_, array(), array()), {}),
+        ((mask, 1, array(1)), {}),
+        (([1, 0, 2], [0.0, 1.0, 2.0], array(2, 1)), {}),
+        ((np.zeros((0, 1), np.bool_), array(2), array()), {}),
+    ]
 
 
 def where(condition: Any, *values: Any) -> Any:
@@ -175,10 +170,6 @@ def _select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0
     return laid_out(out if dtype_of(out) == dtype else out.astype(dtype), "C")
 
 
-def _choose_compute(a: Any, /, *choices: Any, mode: str) -> Any:
-    return np.choose(a, choices, mode=mode)  # type: ignore[call-overload]
-
-
 def _choose_vjp(gs: Any, a: Any, shapes: tuple[tuple[int, ...], ...], mode: str) -> list[Any]:
     """Each choice gets the cotangent where it was chosen; `a` has no derivative."""
     count = len(shapes) - 1
@@ -189,19 +180,6 @@ def _choose_vjp(gs: Any, a: Any, shapes: tuple[tuple[int, ...], ...], mode: str)
     return [None, *[np.where(a == i, gs, 0.0) for i in range(count)]]
 
 
-def _choose_spec(a: Any, *choices: Any, mode: str) -> ArraySpec:
-    specs = [spec_of(value) for value in (a, *choices)]
-    return ArraySpec(np.broadcast_shapes(*[s.shape for s in specs]), _promoted(specs[1:]))
-
-
-def _choose_samples(array: Any) -> Calls:
-    return [
-        ((np.array([0, 1, 1]), (array(3), array(3))), {}),
-        ((np.array([[0], [3]]), [array(3), array()]), {"mode": "wrap"}),
-        ((np.array([-1, 3]), array(2, 2)), {"mode": "clip"}),
-    ]
-
-
 def _choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     refuse_out(out, "choose")
     return CHOOSE(as_operand(a), *[as_operand(choice) for choice in choices], mode=mode)
@@ -210,9 +188,13 @@ def _choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
 CHOOSE = general(
     np.choose,
     _choose_vjp,
-    compute=_choose_compute,
-    spec=_choose_spec,
-    samples=_choose_samples,
+    compute=lambda a, /, *choices, mode: np.choose(a, choices, mode=mode),
+    spec=_where_spec,
+    samples=lambda array: [
+        ((np.array([0, 1, 1]), (array(3), array(3))), {}),
+        ((np.array([[0], [3]]), [array(3), array()]), {"mode": "wrap"}),
+        ((np.array([-1, 3]), array(2, 2)), {"mode": "clip"}),
+    ],
     joint=True,
     doc="the derivative of what is chosen",
     batch=batching.elementwise,

@@ -11,7 +11,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from numpy.lib.stride_tricks import sliding_window_view
 
 from functad.errors import UnsupportedError
-from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here
 from functad.primitives.arranging.reshape import RESHAPE, Calls
 from functad.primitives.batching import elementwise
@@ -316,11 +316,6 @@ def _piece(x: Any, condition: Any, function: Any, args: tuple[Any, ...], kw: dic
 # Rounding towards zero
 
 
-def _fix_spec(x: Any) -> ArraySpec:
-    spec = spec_of(x)
-    return ArraySpec(spec.shape, np.trunc(np.zeros(1, spec.dtype)).dtype)
-
-
 def _fix(x: Any, out: Any = None) -> Any:
     refuse_out(out, "fix")
     rounded: Any = ENTRIES[np.fix]
@@ -330,7 +325,7 @@ def _fix(x: Any, out: Any = None) -> Any:
 FIX = constant(  # deprecated since NumPy 2.5, in favour of np.trunc
     np.fix,
     compute=np.trunc,
-    spec=_fix_spec,
+    spec=lambda x: ArraySpec(shape_of(x), np.trunc(np.zeros(1, dtype_of(x))).dtype),
     samples=lambda array: [((array(3),), {}), ((array(),), {}), ((array(0, 2),), {})],
     complex=False,
     doc="piecewise constant: the derivative is 0",

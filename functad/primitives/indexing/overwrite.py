@@ -5,7 +5,7 @@ Each works out where it writes what, and leaves the writing to the Tensor. Into 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from functad.errors import ConversionError, UnsupportedError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.places import here
 from functad.primitives.arranging.reshape import Calls
-from functad.primitives.entry import Samples
 from functad.primitives.indexing.index_parts import plain_index
 from functad.primitives.kinds import composite
 from functad.primitives.operands import as_operand, concrete, is_traced
@@ -35,15 +34,9 @@ def write(a: Any, index: Any, v: Any, name: str, *, adds: bool = False) -> None:
     type(a).__functad_write__(a, index, v, adds=adds)
 
 
-def _enter(function: Any, samples: Samples, doc: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    def enter(body: Callable[..., None]) -> Callable[..., None]:
-        composite(function, samples=samples, doc=doc, in_place=True)(body)
-        return body
-
-    return enter
-
-
-_LINEAR = "linear in what is written; the cotangent of what was overwritten is zero"
+_enter = functools.partial(
+    composite, doc="linear in what is written; the cotangent of what was overwritten is zero", in_place=True
+)
 
 
 def _copyto_samples(array: Any) -> Calls:
@@ -56,7 +49,7 @@ def _copyto_samples(array: Any) -> Calls:
     ]
 
 
-@_enter(np.copyto, _copyto_samples, _LINEAR)
+@_enter(np.copyto, samples=_copyto_samples)
 def _copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
     src = as_operand(src)
     if type(src) not in PYTHON_SCALARS and not np.can_cast(dtype_of(src), dtype_of(dst), casting):
@@ -81,7 +74,7 @@ def _put_samples(array: Any) -> Calls:
     ]
 
 
-@_enter(np.put, _put_samples, _LINEAR)
+@_enter(np.put, samples=_put_samples)
 def _put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     places = np.asarray(concrete(as_operand(ind), "np.put")).ravel().astype(np.intp, casting="same_kind")
     size = int(np.prod(shape_of(a)))
@@ -109,7 +102,7 @@ def _mask(mask: Any, a: Any, name: str) -> Any:
     return mask.reshape(shape_of(a))
 
 
-@_enter(np.place, _mask_samples, _LINEAR)
+@_enter(np.place, samples=_mask_samples)
 def _place(arr: Any, mask: Any, vals: Any) -> None:
     mask = _mask(mask, arr, "place")
     count = int(np.count_nonzero(mask))
@@ -119,7 +112,7 @@ def _place(arr: Any, mask: Any, vals: Any) -> None:
         write(arr, mask, _repeated(vals, count), "place")
 
 
-@_enter(np.putmask, _mask_samples, _LINEAR)
+@_enter(np.putmask, samples=_mask_samples)
 def _putmask(a: Any, /, mask: Any, values: Any) -> None:
     mask = _mask(mask, a, "putmask")
     flat = np.ravel(as_operand(values))
@@ -135,7 +128,7 @@ def _along_axis_samples(array: Any) -> Calls:
     ]
 
 
-@_enter(np.put_along_axis, _along_axis_samples, _LINEAR)
+@_enter(np.put_along_axis, samples=_along_axis_samples)
 def _put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None = -1) -> None:
     indices = np.asarray(concrete(as_operand(indices), "np.put_along_axis"))
     shape = shape_of(arr)
@@ -163,7 +156,7 @@ def _diagonal_samples(array: Any) -> Calls:
     ]
 
 
-@_enter(np.fill_diagonal, _diagonal_samples, _LINEAR)
+@_enter(np.fill_diagonal, samples=_diagonal_samples)
 def _fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     shape = shape_of(a)
     if len(shape) < 2:

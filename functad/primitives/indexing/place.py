@@ -6,14 +6,14 @@ parameter, see `functad.primitives.indexing.write`; here it is an argument, as i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.arranging.reshape import TRANSPOSE, Calls
-from functad.primitives.batching import padded, spread_out
+from functad.primitives.batching import Params, Values, Which, padded, spread_out
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.choose import kept
 from functad.primitives.indexing.index_parts import indexed_shape
@@ -22,7 +22,6 @@ from functad.primitives.indexing.write import (
     ForAll,
     Path,
     Step,
-    add_to_copy,
     as_cotangent,
     part,
     squeezed,
@@ -33,22 +32,14 @@ from functad.primitives.kinds import general
 from functad.primitives.operands import zeros_for
 
 
-def place(a: Any, v: Any, /, *indices: Any, path: Path, template: Template) -> Any:
-    """Return an array with the elements at an index of one of its views replaced."""
-    return PLACE(a, v, *indices, path=path, template=template)
-
-
-def place_add(a: Any, v: Any, /, *indices: Any, path: Path, template: Template) -> Any:
-    """Return an array with something added to the elements at an index of one of its views."""
-    return PLACE_ADD(a, v, *indices, path=path, template=template)
-
-
 def _place(a: Any, v: Any, /, *indices: Any, path: Path, template: Template) -> Any:
+    """Return an array with the elements at an index of one of its views replaced."""
     return write_into_copy(a, v, path=path, index=fill(template, indices))
 
 
 def _place_add(a: Any, v: Any, /, *indices: Any, path: Path, template: Template) -> Any:
-    return add_to_copy(a, v, path=path, index=fill(template, indices))
+    """Return an array with something added to the elements at an index of one of its views."""
+    return write_into_copy(a, v, path=path, index=fill(template, indices), adds=True)
 
 
 def _spec(a: Any, v: Any, *indices: Any, path: Path, template: Template) -> ArraySpec:
@@ -101,7 +92,6 @@ def _add_samples(array: Any) -> Calls:
 
 def _entry(
     function: Callable[..., Any],
-    compute: Callable[..., Any],
     a_rule: Any,
     v_rule: Any,
     jvps: Any,
@@ -114,7 +104,6 @@ def _entry(
         a_rule,
         v_rule,
         *[None] * 62,  # NumPy has at most 64 axes, and so many arrays at most in an index
-        compute=compute,
         spec=_spec,
         samples=samples,
         jvps=jvps,
@@ -130,7 +119,7 @@ def _entry(
     )
 
 
-def _batch(primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]) -> Any:
+def _batch(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
     (a, v, *arrays), (a_batched, v_batched, *own) = values, batched
     view = ArraySpec(shape_of(a)[a_batched:], dtype_of(a))
     for step in params["path"]:
@@ -148,7 +137,6 @@ def _batch(primitive: Primitive, size: int, values: Sequence[Any], batched: Sequ
 
 
 PLACE: Primitive = _entry(
-    place,
     _place,
     lambda g, places, path, template: PLACE(g, dtype_of(g).type(0), *places, path=path, template=template),
     lambda g, places, path, template, v_shape: _place_vjp(g, places, path, template, v_shape),
@@ -163,7 +151,6 @@ PLACE: Primitive = _entry(
     selects=True,
 )
 PLACE_ADD: Primitive = _entry(
-    place_add,
     _place_add,
     lambda g: g,
     lambda g, places, path, template, v_shape: squeezed(

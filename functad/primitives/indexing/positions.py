@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,12 +10,11 @@ import numpy as np
 from functad.errors import AbstractValueError
 from functad.expressions.spec import ArraySpec, shape_of, spec_of
 from functad.places import here
-from functad.primitives.batching import along_axis, elementwise, flat, spread_out
+from functad.primitives.arranging.broadcast import as_shape
+from functad.primitives.batching import Params, Values, Which, along_axis, elementwise, flat, spread_out
 from functad.primitives.entry import Primitive
-from functad.primitives.kinds import constant
+from functad.primitives.kinds import constant, shaped_as_argument
 from functad.primitives.operands import as_operand
-
-Calls = list[tuple[tuple[Any, ...], dict[str, Any]]]
 
 _INTP = np.dtype(np.intp)
 _DOC = "positions have no derivative"
@@ -33,45 +32,25 @@ def _unknown_shape(name: str) -> Callable[..., ArraySpec]:
     return spec
 
 
-def _some_zeros(array: Any) -> Any:
-    return array(2, 3) * np.array([1, 0, 1])
+def _enter_places(function: Any, other: tuple[int, ...] = ()) -> Primitive:
+    """Enter a function that says where an array is not zero; `other` is the shape of another sample."""
+    return constant(
+        function,
+        spec=_unknown_shape(function.__name__),
+        samples=lambda array: [((array(2, 3) * np.array([1, 0, 1]),), {}), ((array(*other),), {})],
+        doc=_DOC,
+        value_dependent=True,
+    )
 
 
-NONZERO: Primitive = constant(
-    np.nonzero,
-    spec=_unknown_shape("nonzero"),
-    samples=lambda array: [((_some_zeros(array),), {}), ((array(0),), {})],
-    doc=_DOC,
-    value_dependent=True,
-)
-FLATNONZERO = constant(
-    np.flatnonzero,
-    spec=_unknown_shape("flatnonzero"),
-    samples=lambda array: [((_some_zeros(array),), {}), ((array(),), {})],
-    doc=_DOC,
-    value_dependent=True,
-)
-ARGWHERE = constant(
-    np.argwhere,
-    spec=_unknown_shape("argwhere"),
-    samples=lambda array: [((_some_zeros(array),), {}), ((array(),), {})],
-    doc=_DOC,
-    value_dependent=True,
-)
+NONZERO = _enter_places(np.nonzero, (0,))
+_enter_places(np.flatnonzero)
+_enter_places(np.argwhere)
 
 
 def nonzero(a: Any) -> Any:
     """Return the positions at which an array is not zero, as `np.nonzero` does."""
     return NONZERO(as_operand(a))
-
-
-def _argsort(a: Any, *, axis: int | None, kind: Any, stable: bool | None) -> Any:
-    return np.argsort(a, axis, kind, stable=stable)
-
-
-def _argsort_spec(a: Any, *, axis: int | None, kind: Any, stable: bool | None) -> ArraySpec:
-    spec = spec_of(a)
-    return ArraySpec((spec.size,) if axis is None else spec.shape or (1,), _INTP)
 
 
 def _argsort_front(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> Any:
@@ -82,8 +61,7 @@ def _argsort_front(a: Any, axis: int | None = -1, kind: Any = None, order: Any =
 
 ARGSORT = constant(
     np.argsort,
-    compute=_argsort,
-    spec=_argsort_spec,
+    spec=lambda a, *, axis, **params: ArraySpec((spec_of(a).size,) if axis is None else shape_of(a) or (1,), _INTP),
     samples=lambda array: [
         ((array(4),), {}),
         ((array(2, 3), 0), {}),
@@ -95,22 +73,6 @@ ARGSORT = constant(
     batch=along_axis,
     front=_argsort_front,
 )
-
-
-def _searchsorted(a: Any, v: Any, /, *sorter: Any, side: Any) -> Any:
-    return np.searchsorted(a, v, side, *sorter)
-
-
-def _searchsorted_spec(a: Any, v: Any, *sorter: Any, side: Any) -> ArraySpec:
-    return ArraySpec(spec_of(v).shape, _INTP)
-
-
-def _searchsorted_samples(array: Any) -> Calls:
-    return [
-        ((np.sort(array(4)), array(2, 3)), {}),
-        ((np.sort(array(4)), array(), "right"), {}),
-        ((np.sort(array(4))[[2, 0, 3, 1]], array(3)), {"sorter": np.array([1, 3, 0, 2])}),
-    ]
 
 
 def search(a: Any, v: Any, side: str) -> Any:
@@ -130,9 +92,7 @@ def _ranks(rows: Any) -> Any:
     return np.argsort(np.argsort(rows, 1, stable=True), 1)
 
 
-def _searchsorted_batch(
-    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
-) -> Any:
+def _searchsorted_batch(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
     """NumPy takes one sorted array; where each example has its own, their unions with what is looked for are sorted."""
     a, v, *sorter = values
     if not batched[0] and not any(batched[2:]):
@@ -143,33 +103,24 @@ def _searchsorted_batch(
     return search(a, flat(v), params["side"]).reshape(shape_of(v))
 
 
-def _searchsorted_front(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
-    arrays = [as_operand(value) for value in (a, v, sorter) if value is not None]
-    return SEARCHSORTED(*arrays, side=side)
-
-
-SEARCHSORTED = constant(
+SEARCHSORTED: Primitive = constant(
     np.searchsorted,
-    compute=_searchsorted,
-    spec=_searchsorted_spec,
-    samples=_searchsorted_samples,
+    compute=lambda a, v, /, *sorter, side: np.searchsorted(a, v, side, *sorter),
+    spec=shaped_as_argument(_INTP, 1),
+    samples=lambda array: [
+        ((np.sort(array(4)), array(2, 3)), {}),
+        ((np.sort(array(4)), array(), "right"), {}),
+        ((np.sort(array(4))[[2, 0, 3, 1]], array(3)), {"sorter": np.array([1, 3, 0, 2])}),
+    ],
     doc=_DOC,
     batch=_searchsorted_batch,
-    front=_searchsorted_front,
+    front=lambda a, v, side="left", sorter=None: SEARCHSORTED(
+        *[as_operand(value) for value in (a, v, sorter) if value is not None], side=side
+    ),
 )
 
 
-def _digitize(x: Any, bins: Any, *, right: bool) -> Any:
-    return np.digitize(x, bins, right)
-
-
-def _digitize_spec(x: Any, bins: Any, *, right: bool) -> ArraySpec:
-    return ArraySpec(spec_of(x).shape, _INTP)
-
-
-def _digitize_batch(
-    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
-) -> Any:
+def _digitize_batch(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
     x, bins = values
     if not batched[1]:
         return primitive(x, bins, **params)
@@ -184,14 +135,9 @@ def _digitize_batch(
     return np.where(down, n - found, found).reshape(shape_of(x))
 
 
-def _digitize_front(x: Any, bins: Any, right: bool = False) -> Any:
-    return DIGITIZE(as_operand(x), as_operand(bins), right=right)
-
-
-DIGITIZE = constant(
+DIGITIZE: Primitive = constant(
     np.digitize,
-    compute=_digitize,
-    spec=_digitize_spec,
+    spec=shaped_as_argument(_INTP),
     samples=lambda array: [
         ((array(5), np.sort(array(3))), {}),
         ((array(2, 2), np.sort(array(3))[::-1], True), {}),
@@ -200,59 +146,34 @@ DIGITIZE = constant(
     complex=False,
     doc=_DOC,
     batch=_digitize_batch,
-    front=_digitize_front,
+    front=lambda x, bins, right=False: DIGITIZE(as_operand(x), as_operand(bins), right=right),
 )
 
 
 # Several numbers for a position, one number, one bit
 
 
-def _ravel_multi_index(*indices: Any, dims: tuple[int, ...], mode: Any, order: Any) -> Any:
-    return np.ravel_multi_index(indices, dims, mode, order)
-
-
-def _ravel_multi_index_spec(*indices: Any, **params: Any) -> ArraySpec:
-    return ArraySpec(np.broadcast_shapes(*[spec_of(i).shape for i in indices]), _INTP)
-
-
-def _ravel_multi_index_front(multi_index: Any, dims: Any, mode: Any = "raise", order: Any = "C") -> Any:
-    dims = (dims,) if isinstance(dims, int) else tuple(dims)
-    return RAVEL_MULTI_INDEX(*map(as_operand, multi_index), dims=dims, mode=mode, order=order)
-
-
-RAVEL_MULTI_INDEX = constant(
+RAVEL_MULTI_INDEX: Primitive = constant(
     np.ravel_multi_index,
-    compute=_ravel_multi_index,
-    spec=_ravel_multi_index_spec,
+    compute=lambda *indices, dims, mode, order: np.ravel_multi_index(indices, dims, mode, order),
+    spec=lambda *indices, **params: ArraySpec(np.broadcast_shapes(*[spec_of(i).shape for i in indices]), _INTP),
     samples=lambda array: [(((np.array([1, 0]), np.array([2, 1])), (2, 3)), {}), (((1, 4), (2, 3), "wrap", "F"), {})],
     doc=_DOC,
     batch=elementwise,
-    front=_ravel_multi_index_front,
+    front=lambda multi_index, dims, mode="raise", order="C": RAVEL_MULTI_INDEX(
+        *map(as_operand, multi_index), dims=as_shape(dims), mode=mode, order=order
+    ),
 )
 
 
-def _unravel_index(indices: Any, *, shape: tuple[int, ...], order: Any) -> Any:
-    return np.unravel_index(indices, shape, order)
-
-
-def _unravel_index_spec(indices: Any, *, shape: tuple[int, ...], order: Any) -> tuple[ArraySpec, ...]:
-    return (ArraySpec(spec_of(indices).shape, _INTP),) * len(shape)
-
-
-def _unravel_index_front(indices: Any, shape: Any, order: Any = "C") -> Any:
-    shape = (shape,) if isinstance(shape, int) else tuple(shape)
-    return UNRAVEL_INDEX(as_operand(indices), shape=shape, order=order)
-
-
-UNRAVEL_INDEX = constant(
+UNRAVEL_INDEX: Primitive = constant(
     np.unravel_index,
-    compute=_unravel_index,
-    spec=_unravel_index_spec,
+    spec=lambda indices, *, shape, order: (ArraySpec(spec_of(indices).shape, _INTP),) * len(shape),
     samples=lambda array: [((np.array([1, 5]), (2, 3)), {}), ((4, (2, 3), "F"), {})],
     doc=_DOC,
     multiple=True,
     batch=elementwise,
-    front=_unravel_index_front,
+    front=lambda indices, shape, order="C": UNRAVEL_INDEX(as_operand(indices), shape=as_shape(shape), order=order),
 )
 
 

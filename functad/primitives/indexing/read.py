@@ -6,7 +6,7 @@ Arrays of integers that are Tensors themselves (those of an abstract trace) are 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,8 @@ import numpy as np
 from functad.errors import UnsupportedError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.places import here
-from functad.primitives.batching import everywhere, example_ndim, padded, spread_out
+from functad.primitives.arranging.reshape import Calls
+from functad.primitives.batching import Params, Values, Which, everywhere, example_ndim, padded, spread_out
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.index_parts import (
     Shape,
@@ -27,8 +28,6 @@ from functad.primitives.indexing.index_parts import (
 )
 from functad.primitives.kinds import general, linear
 from functad.primitives.operands import as_operand, zeros_for
-
-Calls = list[tuple[tuple[Any, ...], dict[str, Any]]]
 
 
 def get_item(x: Any, index: Any) -> Any:
@@ -43,10 +42,6 @@ def as_number(a: Any) -> Any:
 
 
 # Reading at places that are known while tracing
-
-
-def _getitem(a: Any, *, index: Any) -> Any:
-    return a[index]
 
 
 def _getitem_spec(a: Any, *, index: Any) -> ArraySpec:
@@ -93,9 +88,7 @@ def _behind(index: Any) -> tuple[Any, ...]:
     return (slice(None), *(index if type(index) is tuple else (index,)))
 
 
-def _getitem_batch(
-    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
-) -> Any:
+def _getitem_batch(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
     """The batch axis stays in front, unless arrays in the index that do not stand side by side put theirs there."""
     (a,), index = values, params["index"]
     out = primitive(a, index=_behind(index))
@@ -108,7 +101,7 @@ def _getitem_batch(
 GETITEM = linear(
     get_item,
     lambda g, index, a_shape, a_dtype: scatter(g, indices=(index,), shape=a_shape, dtype=a_dtype),
-    compute=_getitem,
+    compute=lambda a, *, index: a[index],
     spec=_getitem_spec,
     samples=_getitem_samples,
     name="getitem",
@@ -128,15 +121,15 @@ def scatter(*pieces: Any, indices: tuple[Any, ...], shape: Shape, dtype: Any) ->
     return SCATTER(*pieces, indices=indices, shape=shape, dtype=dtype)
 
 
+def _given_spec(*arrays: Any, shape: Shape, dtype: Any, **params: Any) -> ArraySpec:
+    return ArraySpec(shape, dtype)
+
+
 def _scatter(*pieces: Any, indices: tuple[Any, ...], shape: Shape, dtype: Any) -> Any:
     total = zeros_for(shape, dtype, pieces[0])
     for index, piece in zip(indices, pieces, strict=True):
         add_at(total, index, piece)
     return total
-
-
-def _scatter_spec(*pieces: Any, indices: tuple[Any, ...], shape: Shape, dtype: Any) -> ArraySpec:
-    return ArraySpec(shape, dtype)
 
 
 def _scatter_samples(array: Any) -> Calls:
@@ -150,9 +143,7 @@ def _scatter_samples(array: Any) -> Calls:
     ]
 
 
-def _scatter_batch(
-    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
-) -> Any:
+def _scatter_batch(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
     indices, shape = params["indices"], params["shape"]
     pieces = []
     for piece, index in zip(everywhere(values, batched, size), indices, strict=True):
@@ -165,7 +156,7 @@ SCATTER = linear(
     scatter,
     lambda g, indices: [g[index] for index in indices],
     compute=_scatter,
-    spec=_scatter_spec,
+    spec=_given_spec,
     samples=_scatter_samples,
     internal=True,
     doc="zeros to which pieces are added; the transpose of reading by index",
@@ -229,35 +220,9 @@ def fill(template: Template, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(index)
 
 
-def _gather(a: Any, /, *indices: Any, template: Template) -> Any:
-    return a[fill(template, indices)]
-
-
-def _gather_spec(a: Any, *indices: Any, template: Template) -> ArraySpec:
-    spec = spec_of(a)
-    return ArraySpec(indexed_shape(spec.shape, fill(template, tuple(map(spec_of, indices)))), spec.dtype)
-
-
-def _gather_samples(array: Any) -> Calls:
-    repeated = np.array([1, -1, 1])
-    return [
-        ((array(3), repeated), {"template": ("i",)}),
-        ((array(2, 3, 2), np.array([[1], [0]]), np.array([0, 1, 1])), {"template": ("i", "::-1", None, "i")}),
-        ((array(2, 3), np.array(1)), {"template": ("...", "i", 0)}),
-    ]
-
-
 def add_piece(piece: Any, index: Any, shape: Shape, dtype: Any) -> Any:
     """Return zeros of a shape and dtype to which a piece has been added at an index."""
     return scatter(piece, indices=(index,), shape=shape, dtype=dtype)
-
-
-def _add_piece(g: Any, /, *indices: Any, template: Template, shape: Shape, dtype: Any) -> Any:
-    return _scatter(g, indices=(fill(template, indices),), shape=shape, dtype=dtype)
-
-
-def _add_piece_spec(g: Any, *indices: Any, template: Template, shape: Shape, dtype: Any) -> ArraySpec:
-    return ArraySpec(shape, dtype)
 
 
 class BatchedIndex:
@@ -296,9 +261,7 @@ class BatchedIndex:
         return np.moveaxis(piece, *self.moves[::-1])
 
 
-def _gather_batch(
-    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
-) -> Any:
+def _gather_batch(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
     (a, *arrays), template = values, params["template"]
     ndim = example_ndim(a, batched[0])
     index = BatchedIndex(size, arrays, batched[1:], template, ndim, whole=batched[0])
@@ -309,9 +272,15 @@ GATHER: Primitive = general(
     gather,
     lambda g, rest, template, a_shape, a_dtype: ADD_PIECE(g, *rest, template=template, shape=a_shape, dtype=a_dtype),
     *[None] * 64,  # NumPy has at most 64 axes, and so many arrays at most in an index
-    compute=_gather,
-    spec=_gather_spec,
-    samples=_gather_samples,
+    compute=lambda a, /, *indices, template: a[fill(template, indices)],
+    spec=lambda a, *indices, template: ArraySpec(
+        indexed_shape(shape_of(a), fill(template, tuple(map(spec_of, indices)))), dtype_of(a)
+    ),
+    samples=lambda array: [
+        ((array(3), np.array([1, -1, 1])), {"template": ("i",)}),
+        ((array(2, 3, 2), np.array([[1], [0]]), np.array([0, 1, 1])), {"template": ("i", "::-1", None, "i")}),
+        ((array(2, 3), np.array(1)), {"template": ("...", "i", 0)}),
+    ],
     jvps=(lambda t, rest, template: GATHER(t, *rest, template=template),),
     internal=True,
     doc="as getitem, with arrays of integers as arguments",
@@ -322,9 +291,7 @@ GATHER: Primitive = general(
 )
 
 
-def _add_piece_batch(
-    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
-) -> Any:
+def _add_piece_batch(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
     (piece, *arrays), shape = values, params["shape"]
     index = BatchedIndex(size, arrays, batched[1:], params["template"], len(shape), whole=True)
     piece = index.back(spread_out(piece, batched[0], size))
@@ -335,8 +302,8 @@ ADD_PIECE: Primitive = general(
     add_piece,
     lambda g, rest, template: GATHER(g, *rest, template=template),
     *[None] * 64,
-    compute=_add_piece,
-    spec=_add_piece_spec,
+    compute=lambda g, /, *indices, template, **params: _scatter(g, indices=(fill(template, indices),), **params),
+    spec=_given_spec,
     samples=lambda array: [((array(3), np.array([1, -1, 1])), {"template": ("i",), "shape": (3,), "dtype": array().dtype})],
     jvps=(lambda t, rest, params: ADD_PIECE(t, *rest, **params),),
     internal=True,

@@ -7,21 +7,20 @@ cotangent there. Positions and counts are constants.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from functad.expressions.spec import ArraySpec, shape_of, spec_of
+from functad.expressions.spec import shape_of
 from functad.primitives.arranging.join import concatenate
 from functad.primitives.arranging.reshape import Calls, ravel
-from functad.primitives.batching import flat, spread_out
+from functad.primitives.batching import Params, Values, Which, flat, spread_out
 from functad.primitives.elementwise.conversion import astype
 from functad.primitives.entry import Primitive, Samples
 from functad.primitives.indexing.positions import search
 from functad.primitives.indexing.read import get_item
-from functad.primitives.kinds import composite, constant
+from functad.primitives.kinds import composite, constant, shaped_as_argument
 from functad.primitives.operands import as_operand, concrete
 from functad.primitives.signals.differences import array_of
 
@@ -153,14 +152,6 @@ def _setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
     return get_item(both, order[new[1:] & new[:-1]] if len(order) else order)
 
 
-def _is_in(element: Any, test_elements: Any, **params: Any) -> Any:
-    return np.isin(element, test_elements, **params)
-
-
-def _is_in_spec(element: Any, test_elements: Any, **params: Any) -> ArraySpec:
-    return ArraySpec(spec_of(element).shape, np.dtype(np.bool_))
-
-
 def _is_in_front(
     element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: str | None = None
 ) -> Any:
@@ -168,9 +159,7 @@ def _is_in_front(
     return IS_IN(*elements, assume_unique=assume_unique, invert=invert, kind=kind)
 
 
-def _is_in_batch(
-    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
-) -> Any:
+def _is_in_batch(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
     """NumPy takes one set; where each example has its own, they are sorted, and searched for the elements."""
     element, tests = values
     if not batched[1]:
@@ -187,8 +176,7 @@ def _is_in_batch(
 
 IS_IN = constant(
     np.isin,
-    compute=_is_in,
-    spec=_is_in_spec,
+    spec=shaped_as_argument(np.dtype(np.bool_)),
     samples=lambda array: [
         *_two_sets(array),
         ((array(2), array(3), False, True), {}),
@@ -206,9 +194,7 @@ if hasattr(np, "in1d"):  # until NumPy 2.3, and deprecated
     def _in_set(ar1: Any, ar2: Any, assume_unique: bool = False, invert: bool = False, *, kind: str | None = None) -> Any:
         return ravel(_is_in_front(ravel(array_of(ar1)), ar2, assume_unique, invert, kind=kind))
 
-    def _in_set_batch(
-        primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
-    ) -> Any:
+    def _in_set_batch(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
         rows = [flat(value) if given else ravel(value) for value, given in zip(values, batched, strict=True)]
         return _is_in_batch(IS_IN, size, rows, batched, {"assume_unique": False, "invert": False, "kind": None, **params})
 

@@ -6,19 +6,19 @@ that is kept. Elements that are equal have the order that the sort happens to le
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
-from functad.primitives.arranging.reshape import Calls, ravel
-from functad.primitives.batching import along_axis, padded, spread_out, stacked
+from functad.primitives.arranging.reshape import Calls, ravel, same_spec
+from functad.primitives.batching import Params, Values, Which, along_axis, padded, spread_out, stacked
 from functad.primitives.elementwise.conversion import astype
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.positions import ARGSORT
-from functad.primitives.kinds import composite, constant, general
+from functad.primitives.kinds import composite, constant, general, shaped_as_argument
 from functad.primitives.operands import as_operand
 
 _INTP = np.dtype(np.intp)
@@ -29,12 +29,8 @@ _FEW = 4
 # Reading all elements in another order
 
 
-def reordered(a: Any, indices: Any, *, axis: int) -> Any:
-    """Return `a` with its elements along an axis in another order, as `np.take_along_axis` does for permutations."""
-    return REORDERED(a, indices, axis=axis)
-
-
 def _reordered(a: Any, indices: Any, *, axis: int) -> Any:
+    """Return `a` with its elements along an axis in another order, as `np.take_along_axis` does for permutations."""
     out = np.take_along_axis(a, indices, axis)
     if out.ndim < 2 or a.flags.c_contiguous:
         return out
@@ -43,84 +39,52 @@ def _reordered(a: Any, indices: Any, *, axis: int) -> Any:
     return copied
 
 
-def restored(a: Any, indices: Any, *, axis: int) -> Any:
-    """Return `a` with its elements along an axis put to the places that permutations name: `reordered` backwards."""
-    return RESTORED(a, indices, axis=axis)
-
-
 def _restored(a: Any, indices: Any, *, axis: int) -> Any:
+    """Return `a` with its elements along an axis put to the places that permutations name: `reordered` backwards."""
     out = np.empty_like(a)
     np.put_along_axis(out, indices, a, axis)
     return out
 
 
-def _order_spec(a: Any, indices: Any, *, axis: int) -> ArraySpec:
-    spec = spec_of(a)
-    return ArraySpec(spec.shape, spec.dtype)
+def _enter_order(function: Any, back: Callable[[], Primitive], doc: str) -> Primitive:
+    """Enter a function that moves all elements along an axis; `back()` moves them back, and is its transpose."""
+    entry: Primitive = general(
+        function,
+        lambda g, indices, axis: back()(g, indices, axis=axis),
+        None,
+        jvps=(lambda t, indices, axis: entry(t, indices, axis=axis), None),
+        spec=same_spec,
+        samples=lambda array: [
+            ((array(3), np.array([1, 2, 0])), {"axis": 0}),
+            ((array(2, 3), np.array([[2, 0, 1], [0, 2, 1]])), {"axis": 1}),
+            ((array(3, 1), np.array([[2], [0], [1]])), {"axis": 0}),
+            ((array(0, 2), np.zeros((0, 2), np.intp)), {"axis": 0}),
+        ],
+        internal=True,
+        doc=doc,
+        batch=along_axis,
+        curvature="none",
+        dependence="axes",
+    )
+    return entry
 
 
-def _order_samples(array: Any) -> Calls:
-    return [
-        ((array(3), np.array([1, 2, 0])), {"axis": 0}),
-        ((array(2, 3), np.array([[2, 0, 1], [0, 2, 1]])), {"axis": 1}),
-        ((array(3, 1), np.array([[2], [0], [1]])), {"axis": 0}),
-        ((array(0, 2), np.zeros((0, 2), np.intp)), {"axis": 0}),
-    ]
-
-
-REORDERED: Primitive = general(
-    reordered,
-    lambda g, indices, axis: RESTORED(g, indices, axis=axis),
-    None,
-    jvps=(lambda t, indices, axis: REORDERED(t, indices, axis=axis), None),
-    compute=_reordered,
-    spec=_order_spec,
-    samples=_order_samples,
-    internal=True,
-    doc="linear; the cotangent is put back in the order of the argument",
-    batch=along_axis,
-    curvature="none",
-    dependence="axes",
+REORDERED: Primitive = _enter_order(
+    _reordered, lambda: RESTORED, "linear; the cotangent is put back in the order of the argument"
 )
-
-RESTORED: Primitive = general(
-    restored,
-    lambda g, indices, axis: REORDERED(g, indices, axis=axis),
-    None,
-    jvps=(lambda t, indices, axis: RESTORED(t, indices, axis=axis), None),
-    compute=_restored,
-    spec=_order_spec,
-    samples=_order_samples,
-    internal=True,
-    doc="linear; the transpose of reading in another order",
-    batch=along_axis,
-    curvature="none",
-    dependence="axes",
-)
+RESTORED: Primitive = _enter_order(_restored, lambda: REORDERED, "linear; the transpose of reading in another order")
 
 
 # Reading some elements of each row
 
 
-def picked(a: Any, indices: Any) -> Any:
-    """Return the elements of each row of `a`, along its last axis, at the positions in the same row of `indices`."""
-    return PICKED(a, indices)
-
-
 def _picked(a: Any, indices: Any) -> Any:
+    """Return the elements of each row of `a`, along its last axis, at the positions in the same row of `indices`."""
     return np.take_along_axis(a, indices, -1)
 
 
-def _picked_spec(a: Any, indices: Any) -> ArraySpec:
-    return ArraySpec(spec_of(indices).shape, spec_of(a).dtype)
-
-
-def placed(a: Any, indices: Any, *, length: int) -> Any:
-    """Return rows of zeros to which the elements of each row of `a` have been added at the positions in `indices`."""
-    return PLACED(a, indices, length=length)
-
-
 def _placed(a: Any, indices: Any, *, length: int) -> Any:
+    """Return rows of zeros to which the elements of each row of `a` have been added at the positions in `indices`."""
     out = np.zeros((*a.shape[:-1], length), a.dtype, like=a)
     if a.shape[-1] == 1:
         np.put_along_axis(out, indices, a, -1)
@@ -129,28 +93,18 @@ def _placed(a: Any, indices: Any, *, length: int) -> Any:
     return out
 
 
-def _placed_spec(a: Any, indices: Any, *, length: int) -> ArraySpec:
-    spec = spec_of(a)
-    return ArraySpec((*spec.shape[:-1], length), spec.dtype)
-
-
-def _picked_samples(array: Any) -> Calls:
-    return [
+PICKED: Primitive = general(
+    _picked,
+    lambda g, indices, a_shape: PLACED(g, indices, length=a_shape[-1]),
+    None,
+    jvps=(lambda t, indices: PICKED(t, indices), None),
+    spec=lambda a, indices: ArraySpec(spec_of(indices).shape, dtype_of(a)),
+    samples=lambda array: [
         ((array(3), np.array([1, 1])), {}),
         ((array(2, 3), np.array([[2, 0], [1, 1]])), {}),
         ((array(2, 3), np.array([[2], [0]])), {}),
         ((array(0, 2), np.zeros((0, 1), np.intp)), {}),
-    ]
-
-
-PICKED: Primitive = general(
-    picked,
-    lambda g, indices, a_shape: PLACED(g, indices, length=a_shape[-1]),
-    None,
-    jvps=(lambda t, indices: PICKED(t, indices), None),
-    compute=_picked,
-    spec=_picked_spec,
-    samples=_picked_samples,
+    ],
     internal=True,
     doc="linear; the cotangents of an element that is read repeatedly add up",
     batch=stacked,
@@ -160,12 +114,11 @@ PICKED: Primitive = general(
 )
 
 PLACED: Primitive = general(
-    placed,
+    _placed,
     lambda g, indices: PICKED(g, indices),
     None,
     jvps=(lambda t, indices, length: PLACED(t, indices, length=length), None),
-    compute=_placed,
-    spec=_placed_spec,
+    spec=lambda a, indices, *, length: ArraySpec((*spec_of(a).shape[:-1], length), dtype_of(a)),
     samples=lambda array: [
         ((array(2), np.array([1, 1])), {"length": 3}),
         ((array(2, 2), np.array([[2, 0], [1, 1]])), {"length": 3}),
@@ -179,16 +132,12 @@ PLACED: Primitive = general(
 )
 
 
-def positions_of_ranks(a: Any, ranks: Any, *, skip_nan: bool) -> Any:
+def _positions_of_ranks(a: Any, ranks: Any, *, skip_nan: bool) -> Any:
     """Return where in each row of `a`, along its last axis, the elements of the given ranks stand.
 
     The ranks are the same for all rows, or an array with a row for each. A row with a NaN in it, which has no ranks, has
     the position of the NaN, unless NaNs are skipped: then they come last.
     """
-    return POSITIONS(a, ranks, skip_nan=skip_nan)
-
-
-def _positions(a: Any, ranks: Any, *, skip_nan: bool) -> Any:
     wanted = np.unique(ranks)
     few = len(wanted) <= _FEW and a.size and type(wanted) is np.ndarray
     order = np.argpartition(a, [*wanted.tolist(), a.shape[-1] - 1], -1) if few else np.argsort(a, -1)
@@ -199,13 +148,7 @@ def _positions(a: Any, ranks: Any, *, skip_nan: bool) -> Any:
     return np.where(np.isnan(np.take_along_axis(a, last, -1)), last, found)
 
 
-def _positions_spec(a: Any, ranks: Any, *, skip_nan: bool) -> ArraySpec:
-    return ArraySpec((*spec_of(a).shape[:-1], spec_of(ranks).shape[-1]), _INTP)
-
-
-def _positions_batch(
-    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
-) -> Any:
+def _positions_batch(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
     """Ranks that are the same for all rows may differ from example to example."""
     a, ranks = values
     a = spread_out(a, batched[0], size)
@@ -213,9 +156,8 @@ def _positions_batch(
 
 
 POSITIONS = constant(
-    positions_of_ranks,
-    compute=_positions,
-    spec=_positions_spec,
+    _positions_of_ranks,
+    spec=lambda a, ranks, *, skip_nan: ArraySpec((*spec_of(a).shape[:-1], spec_of(ranks).shape[-1]), _INTP),
     samples=lambda array: [
         ((array(4), np.array([1, 2])), {"skip_nan": False}),
         ((array(2, 3), np.array([[1], [0]])), {"skip_nan": True}),
@@ -277,14 +219,6 @@ def _sort_complex(a: Any) -> Any:
     return out if kind in "FDG" else astype(out, {"b": "F", "h": "F", "B": "F", "H": "F", "g": "G"}.get(kind, "D"))
 
 
-def _argpartition(a: Any, *, kth: Any, axis: int, kind: Any) -> Any:
-    return np.argpartition(a, kth, axis, kind)
-
-
-def _argpartition_spec(a: Any, *, kth: Any, axis: int, kind: Any) -> ArraySpec:
-    return ArraySpec(spec_of(a).shape, _INTP)
-
-
 def _partition_samples(array: Any) -> Calls:
     """Return calls in which the ranks given determine the whole order."""
     return [
@@ -313,8 +247,7 @@ def _argpartition_front(a: Any, kth: Any, axis: int | None = -1, kind: str = "in
 
 ARGPARTITION = constant(
     np.argpartition,
-    compute=_argpartition,
-    spec=_argpartition_spec,
+    spec=shaped_as_argument(_INTP),
     samples=_partition_samples,
     doc="positions have no derivative; x[np.argpartition(x, k)] has that of a partition",
     batch=along_axis,
@@ -330,22 +263,10 @@ def partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect"
     return REORDERED(a, ARGPARTITION(a, kth=_ranks(kth), axis=axis, kind=kind), axis=axis)
 
 
-def _lexsort(*keys: Any, axis: int) -> Any:
-    return np.lexsort(keys, axis)
-
-
-def _lexsort_spec(*keys: Any, axis: int) -> ArraySpec:
-    return ArraySpec(spec_of(keys[0]).shape, _INTP)
-
-
-def _lexsort_front(keys: Any, axis: int = -1) -> Any:
-    return LEXSORT(*[as_operand(key) for key in keys], axis=axis)
-
-
-LEXSORT = constant(
+LEXSORT: Primitive = constant(
     np.lexsort,
-    compute=_lexsort,
-    spec=_lexsort_spec,
+    compute=lambda *keys, axis: np.lexsort(keys, axis),
+    spec=shaped_as_argument(_INTP),
     samples=lambda array: [
         (((array(4), np.array([1, 0, 1, 0])),), {}),
         (((array(2, 3), array(2, 3)), 0), {}),
@@ -353,5 +274,5 @@ LEXSORT = constant(
     ],
     doc="positions have no derivative",
     batch=along_axis,
-    front=_lexsort_front,
+    front=lambda keys, axis=-1: LEXSORT(*map(as_operand, keys), axis=axis),
 )

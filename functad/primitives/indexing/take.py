@@ -8,12 +8,11 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from functad.expressions.spec import dtype_of, shape_of
+from functad.primitives.arranging.reshape import Calls
 from functad.primitives.elementwise.conversion import COPY, laid_out
 from functad.primitives.indexing.read import get_item
 from functad.primitives.kinds import composite
 from functad.primitives.operands import as_operand, is_traced, refuse_out
-
-Calls = list[tuple[tuple[Any, ...], dict[str, Any]]]
 
 _DOC = "the cotangents of an element that is read repeatedly add up"
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.arranging.reshape import RESHAPE, TRANSPOSE, Calls
-from functad.primitives.batching import batch_call, padded, spread_out
+from functad.primitives.batching import Params, Values, Which, batch_call, padded, spread_out
 from functad.primitives.elementwise.conversion import copy_alike
 from functad.primitives.entry import Composite, Primitive
 from functad.primitives.indexing.choose import kept
@@ -145,24 +144,11 @@ def written_spec(*arrays: Any, path: Path, index: Any) -> ArraySpec:
     return ArraySpec(whole.shape, whole.dtype)
 
 
-def _own(a: Any) -> Any:
-    """Return a copy of an array that lies as the array does; what was broadcast is spread out, as it is to be written to."""
-    return copy_alike(a) if type(a) is np.ndarray and 0 not in a.strides else np.copy(a)
-
-
-def write_into_copy(*arrays: Any, path: Path, index: Any) -> Any:
-    """Return a copy of an array, in which the elements at an index of one of its views are replaced."""
+def write_into_copy(*arrays: Any, path: Path, index: Any, adds: bool = False) -> Any:
+    """Return a copy of an array, in which the elements at an index of one of its views are replaced, or added to."""
     a, v = arrays
-    out = _own(a)
-    put(out, path, index, _without_zeros(v, path), adds=False)
-    return out
-
-
-def add_to_copy(*arrays: Any, path: Path, index: Any) -> Any:
-    """Return a copy of an array, in which something is added to the elements at an index of one of its views."""
-    a, v = arrays
-    out = _own(a)
-    put(out, path, index, _without_zeros(v, path), adds=True)
+    out = copy_alike(a) if type(a) is np.ndarray and 0 not in a.strides else np.copy(a)  # what was broadcast is spread out
+    put(out, path, index, _without_zeros(v, path), adds=adds)
     return out
 
 
@@ -294,42 +280,35 @@ def batched_write(size: int, a: Any, v: Any, v_batched: bool, path: Path, index:
     return v, everywhere, whole
 
 
-def _batch(primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]) -> Any:
+def _batch(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
     a, v = values
     a = spread_out(a, batched[0], size)
     v, path, index = batched_write(size, a, v, batched[1], **params)
     return primitive(a, v, path=path, index=index)
 
 
-WRITE: Primitive = linear(
-    write,
-    _write_vjp,
-    compute=write_into_copy,
-    spec=written_spec,
-    samples=_write_samples,
-    internal=True,
-    doc="linear in both arguments; the cotangent of what was replaced is zero",
-    broadcasts=True,
-    writes=True,
-    batch=_batch,
-    ordered="first",
-    dependence="write",
-    selects=True,
+def _enter(function: Any, vjp: Any, samples: Any, doc: str, *, adds: bool) -> Primitive:
+    return linear(
+        function,
+        vjp,
+        compute=lambda *arrays, path, index: write_into_copy(*arrays, path=path, index=index, adds=adds),
+        spec=written_spec,
+        samples=samples,
+        internal=True,
+        doc=doc,
+        broadcasts=True,
+        writes=True,
+        batch=_batch,
+        ordered="first",
+        dependence="write",
+        selects=not adds,
+    )
+
+
+WRITE = _enter(
+    write, _write_vjp, _write_samples, "linear in both arguments; the cotangent of what was replaced is zero", adds=False
 )
-ADD_TO: Primitive = linear(
-    add,
-    _add_vjp,
-    compute=add_to_copy,
-    spec=written_spec,
-    samples=_add_samples,
-    internal=True,
-    doc="linear in both arguments",
-    broadcasts=True,
-    writes=True,
-    batch=_batch,
-    ordered="first",
-    dependence="write",
-)
+ADD_TO = _enter(add, _add_vjp, _add_samples, "linear in both arguments", adds=True)
 
 
 def is_alone(values: list[Any], place: int) -> bool:

@@ -14,7 +14,7 @@ from functad.primitives.arranging.reshape import Calls, atleast
 from functad.primitives.elementwise.conversion import astype
 from functad.primitives.kinds import composite
 from functad.primitives.operands import innermost
-from functad.primitives.reductions.statistics import average, centred
+from functad.primitives.reductions.statistics import CENTRED, average
 from functad.primitives.signals.differences import array_of
 
 
@@ -95,7 +95,7 @@ def cov(
     f = None if fweights is None else _checked_weights(fweights, "fweights", count)
     a = None if aweights is None else _checked_weights(aweights, "aweights", count)
     if f is None and a is None:
-        x, freedom = centred(x, axis=(1,)), count - ddof
+        x, freedom = CENTRED(x, axis=(1,)), count - ddof
         other = x
     else:
         w: Any = a if f is None else f if a is None else f * a

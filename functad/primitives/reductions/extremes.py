@@ -5,17 +5,17 @@ An extreme selects: the cotangent goes to the elements that are equal to it, in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.arranging.reshape import Calls
-from functad.primitives.batching import along_axes, elementwise, flat
+from functad.primitives.batching import Params, Values, Which, along_axes, elementwise, flat
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.choose import kept
-from functad.primitives.kinds import composite, constant, general
+from functad.primitives.kinds import composite, constant, general, shaped_as_argument
 from functad.primitives.operands import as_operand, known_array, refuse_out, stored
 from functad.primitives.reductions.sums import (
     Axes,
@@ -23,11 +23,11 @@ from functad.primitives.reductions.sums import (
     expand,
     masked,
     number_like,
+    over,
     reduce_all,
-    reduced_axes,
     reduced_shape,
+    reduced_spec,
     reduction_samples,
-    spec_of_dtype,
 )
 from functad.primitives.safe import has_nan
 
@@ -38,18 +38,10 @@ _FEW = 1 << 11
 """Up to this number of elements it is quickest to copy some of them; beyond, each is guessed wrong and takes 6 ns."""
 
 
-def selected(a: Any, out: Any) -> Any:
-    """Return where an extreme was found: which elements are equal to it, or NaN as it is."""
-    return SELECTED(a, out)
-
-
 def _selected(a: Any, out: Any) -> Any:
+    """Return where an extreme was found: which elements are equal to it, or NaN as it is."""
     equal = np.equal(a, out)
     return equal | ((a != a) & (out != out)) if has_nan(out if hasattr(out, "ravel") else np.asarray(out)) else equal
-
-
-def _selected_spec(a: Any, out: Any) -> ArraySpec:
-    return ArraySpec(spec_of(a).shape, _BOOL)
 
 
 def _selected_samples(array: Any) -> Calls:
@@ -58,9 +50,8 @@ def _selected_samples(array: Any) -> Calls:
 
 
 SELECTED = constant(
-    selected,
-    compute=_selected,
-    spec=_selected_spec,
+    _selected,
+    spec=shaped_as_argument(_BOOL),
     samples=_selected_samples,
     internal=True,
     doc="the result is boolean",
@@ -96,9 +87,11 @@ def _ties(hit: Any, dtype: Any, axis: Axes) -> Any:
     return hit.sum(axis, dtype, keepdims=True)
 
 
-def _enter_extreme(function: Any, ufunc: np.ufunc, doc: str) -> Primitive:
-    """Enter `np.max` or `np.min`, and the other name that NumPy has for it."""
+def enter_extreme(function: Any, ufunc: np.ufunc, samples: Any, doc: str) -> Primitive:
+    """Enter `np.max` or `np.min`, or one that skips NaNs: a NaN is never equal to the result, so the rules are the same."""
     reduce: Callable[..., Any] = ufunc.reduce
+    largest = ufunc in (np.maximum, np.fmax)
+    worst = -np.inf if largest else np.inf
 
     def compute(a: Any, *, axis: Axes, keepdims: bool) -> Any:
         return reduce(a, axis, None, None, keepdims)
@@ -116,18 +109,17 @@ def _enter_extreme(function: Any, ufunc: np.ufunc, doc: str) -> Primitive:
             return stored(out, front, a, axis, keepdims=keepdims, initial=initial, where=where)
         if axis is None and keepdims is False and initial is _NoValue and where is True:
             return reduce_all(entry, a)
-        shape = shape_of(a)
-        axes, keepdims = reduced_axes(axis, len(shape)), keepdims is not _NoValue and bool(keepdims)
+        a = as_operand(a)
+        params = over(a, axis, keepdims)
         if initial is _NoValue or initial is None:
-            if where is not True:
+            if where is not True and where is not _NoValue:
                 raise ValueError(f"reduction operation '{ufunc.__name__}' has no identity, so where= needs initial= too")
-            return entry(a, axis=axes, keepdims=keepdims)
+            return entry(a, **params)
         initial = number_like(initial, a)
-        worst = -np.inf if ufunc is np.maximum else np.inf
         a = masked(a, where, worst if dtype_of(a).kind == "f" else initial)
-        if count(shape, axes) == 0:
-            return np.broadcast_to(initial, reduced_shape(shape, axes, keepdims)).copy()[()]
-        return ufunc(entry(a, axis=axes, keepdims=keepdims), initial)
+        if count(shape_of(a), params["axis"]) == 0:
+            return np.broadcast_to(initial, reduced_shape(shape_of(a), **params)).copy()[()]
+        return ufunc(entry(a, **params), initial)
 
     front.__name__ = function.__name__
     entry = general(
@@ -136,7 +128,7 @@ def _enter_extreme(function: Any, ufunc: np.ufunc, doc: str) -> Primitive:
         jvps=(_extreme_jvp,),
         compute=compute,
         spec=spec,
-        samples=reduction_samples(dtype=False, empty=False, initial=-0.75 if ufunc is np.maximum else 0.75),
+        samples=samples(dtype=False, empty=False, initial=-0.75 if largest else 0.75),
         doc=doc,
         front=front,
         batch=along_axes,
@@ -148,8 +140,8 @@ def _enter_extreme(function: Any, ufunc: np.ufunc, doc: str) -> Primitive:
     return entry
 
 
-MAX = _enter_extreme(np.max, np.maximum, "the derivative of the largest element; equal ones share it")
-MIN = _enter_extreme(np.min, np.minimum, "the derivative of the smallest element; equal ones share it")
+MAX = enter_extreme(np.max, np.maximum, reduction_samples, "the derivative of the largest element; equal ones share it")
+MIN = enter_extreme(np.min, np.minimum, reduction_samples, "the derivative of the smallest element; equal ones share it")
 for _alias, _entry in ((np.amax, MAX), (np.amin, MIN)):
     composite(_alias, samples=reduction_samples(dtype=False, masks=False, empty=False), doc=_entry.doc)(_entry.front)
 
@@ -162,8 +154,8 @@ for _alias, _entry in ((np.amax, MAX), (np.amin, MIN)):
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
     """`np.ptp`."""
     refuse_out(out, "ptp")
-    axes, keepdims = reduced_axes(axis, len(shape_of(a))), keepdims is not _NoValue and bool(keepdims)
-    return MAX(a, axis=axes, keepdims=keepdims) - MIN(a, axis=axes, keepdims=keepdims)
+    params = over(a, axis, keepdims)
+    return MAX(a, **params) - MIN(a, **params)
 
 
 # Positions
@@ -177,13 +169,13 @@ def enter_position(function: Any, *samples: Callable[[Any], tuple[tuple[Any, ...
 
     def front(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
         refuse_out(out, entry.name)
-        a, keepdims = as_operand(a), keepdims is not _NoValue and bool(keepdims)
-        return entry(a, axis=reduced_axes(axis, len(shape_of(a))), keepdims=keepdims)
+        a = as_operand(a)
+        return entry(a, **over(a, axis, keepdims))
 
     entry = constant(
         function,
         compute=compute,
-        spec=spec_of_dtype(_INTP),
+        spec=reduced_spec(lambda own: _INTP),
         samples=lambda array: [
             ((array(3),), {}),
             ((array(2, 3),), {"axis": -1}),
@@ -199,9 +191,7 @@ def enter_position(function: Any, *samples: Callable[[Any], tuple[tuple[Any, ...
     return entry
 
 
-def _position_batch(
-    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
-) -> Any:
+def _position_batch(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
     (a,), axis, keepdims = values, params["axis"], params["keepdims"]
     if axis is not None:
         return primitive(a, axis=(axis[0] + 1,), keepdims=keepdims)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.expressions.spec import dtype_of, shape_of
 from functad.primitives.batching import along_axes
 from functad.primitives.elementwise.conversion import astype
 from functad.primitives.kinds import composite, general
@@ -17,18 +17,14 @@ from functad.primitives.linalg.singular_values import singular_sum
 from functad.primitives.linalg.solve import Calls, conjugate, inexact, matrix, real_dtype
 from functad.primitives.operands import as_operand
 from functad.primitives.reductions.extremes import MAX, MIN
-from functad.primitives.reductions.sums import SUM, Axes, add_reduce, expand, reduced_axes, reduced_shape
+from functad.primitives.reductions.sums import SUM, Axes, add_reduce, expand, reduced_axes, reduced_shape, reduced_spec
 from functad.primitives.safe import over_radius, strict
 
 # The Euclidean norm
 
 
-def euclidean_norm(x: Any, *, axis: Axes, keepdims: bool) -> Any:
+def _euclidean_norm(x: Any, *, axis: Axes, keepdims: bool) -> Any:
     """Return the square root of the sum of `|x|^2`."""
-    return EUCLIDEAN(x, axis=axis, keepdims=keepdims)
-
-
-def _euclidean(x: Any, *, axis: Axes, keepdims: bool) -> Any:
     if axis is None and not keepdims:
         return np.linalg.norm(x)
     squares = x.real * x.real + x.imag * x.imag if x.dtype.kind == "c" else x * x
@@ -45,17 +41,11 @@ def _euclidean_jvp(t: Any, x: Any, out: Any, axis: Axes, keepdims: bool) -> Any:
     return (conjugate(x) * t).sum(axis, keepdims=keepdims).real * over_radius(out)
 
 
-def _euclidean_spec(x: Any, *, axis: Axes, keepdims: bool) -> ArraySpec:
-    spec = spec_of(x)
-    return ArraySpec(reduced_shape(spec.shape, axis, keepdims), real_dtype(inexact(spec.dtype)))
-
-
 EUCLIDEAN = general(
-    euclidean_norm,
+    _euclidean_norm,
     _euclidean_vjp,
     jvps=(_euclidean_jvp,),
-    compute=_euclidean,
-    spec=_euclidean_spec,
+    spec=reduced_spec(lambda own: real_dtype(inexact(own))),
     samples=lambda array: [
         ((array(3),), {"axis": None, "keepdims": False}), ((array(2, 3),), {"axis": None, "keepdims": True}),
         ((array(2, 3, 2),), {"axis": (0, 2), "keepdims": False}), ((array(3, 2),), {"axis": (1,), "keepdims": True}),
@@ -74,7 +64,7 @@ EUCLIDEAN = general(
 def _of_vectors(x: Any, p: Any, axis: Axes, keepdims: bool) -> Any:
     """Return the norm of order p over some axes together."""
     if p is None or p == 2:
-        return euclidean_norm(x, axis=axis, keepdims=keepdims)
+        return EUCLIDEAN(x, axis=axis, keepdims=keepdims)
     if p == 0:
         return (x != 0).astype(real_dtype(dtype_of(x))).sum(axis, keepdims=keepdims)
     sizes = abs(x)
@@ -135,7 +125,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
 def _of_matrices(x: Any, p: Any, keepdims: bool) -> Any:
     """Return norms of the matrices in the last two axes."""
     if p is None or p in ("fro", "f"):
-        return euclidean_norm(x, axis=reduced_axes((-2, -1), len(shape_of(x))), keepdims=keepdims)
+        return EUCLIDEAN(x, axis=reduced_axes((-2, -1), len(shape_of(x))), keepdims=keepdims)
     if p == "nuc":
         result = singular_sum(x, which="sum")
     elif p in (1, -1, math.inf, -math.inf):
@@ -193,7 +183,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     ndim = len(shape)
     if axis is None:
         if ord is None or (ord in ("f", "fro") and ndim == 2) or (ord == 2 and ndim == 1):
-            return euclidean_norm(x, axis=None, keepdims=keepdims)
+            return EUCLIDEAN(x, axis=None, keepdims=keepdims)
         axes = tuple(range(ndim))
     else:
         axes = normalize_axis_tuple(axis, ndim)

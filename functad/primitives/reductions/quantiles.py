@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -11,14 +10,14 @@ import numpy as np
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.arranging.reshape import Calls, ravel
-from functad.primitives.batching import everywhere, one_by_one
+from functad.primitives.batching import Params, Values, Which, everywhere, one_by_one
 from functad.primitives.elementwise.conversion import arranged
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.sort import PICKED, POSITIONS
 from functad.primitives.kinds import composite, constant
 from functad.primitives.operands import as_operand, innermost, is_traced, refuse_out
 from functad.primitives.reductions.statistics import aligned
-from functad.primitives.reductions.sums import Axes, mean, reduced_axes, reduced_shape
+from functad.primitives.reductions.sums import Axes, count, mean, over, reduced_shape
 
 _NoValue = np._NoValue
 _INTP = np.dtype(np.intp)
@@ -33,7 +32,7 @@ def _rows(a: Any, axis: Axes) -> tuple[Any, tuple[int, ...]]:
     if axis != (len(shape) - 1,):
         others = tuple([i for i in range(len(shape)) if i not in axis])
         a = np.transpose(a, (*others, *axis)).reshape(
-            (*[shape[i] for i in others], -1 if len(axis) == 1 else _size(shape, axis))
+            (*[shape[i] for i in others], -1 if len(axis) == 1 else count(shape, axis))
         )
     return a, whole
 
@@ -41,10 +40,6 @@ def _rows(a: Any, axis: Axes) -> tuple[Any, tuple[int, ...]]:
 def _first(rows: Any) -> Any:
     """Return the first element of each row; of one row a number."""
     return rows[0] if len(shape_of(rows)) == 1 else rows[..., 0]
-
-
-def _size(shape: tuple[int, ...], axis: tuple[int, ...]) -> int:
-    return math.prod([shape[i] for i in axis])
 
 
 def number_without_nan(rows: Any) -> Any:
@@ -77,14 +72,14 @@ def _strides(
     return strides
 
 
-def median_of(a: Any, axis: Any, keepdims: Any, *, skip_nan: bool) -> Any:
+def _median(a: Any, axis: Any, keepdims: Any, *, skip_nan: bool) -> Any:
     """Return medians along axes; the mean of the two middle elements if their number is even."""
     a = as_operand(a)
-    axes, keepdims = reduced_axes(axis, len(shape_of(a))), keepdims is not _NoValue and bool(keepdims)
-    rows, whole = _rows(a, axes)
+    params = over(a, axis, keepdims)
+    rows, whole = _rows(a, params["axis"])
     n = shape_of(rows)[-1]
     if n == 0:
-        return mean(a, axes, keepdims=keepdims)
+        return mean(a, **params)
     if skip_nan:
         valid = number_without_nan(rows)
         ranks = np.concatenate([np.maximum(valid - 1, 0) // 2, valid // 2], -1)
@@ -92,8 +87,8 @@ def median_of(a: Any, axis: Any, keepdims: Any, *, skip_nan: bool) -> Any:
         ranks = np.array([n // 2] if n % 2 else [n // 2 - 1, n // 2])
     middle = PICKED(rows, POSITIONS(rows, ranks, skip_nan=skip_nan))
     result = mean(middle, -1) if shape_of(middle)[-1] > 1 or dtype_of(middle).kind in "biu" else _first(middle)
-    result = result.reshape(whole) if keepdims else result
-    return _lying_as(np.nanmedian if skip_nan else np.median, result, a, (), None, axis=axes, keepdims=keepdims)
+    result = result.reshape(whole) if params["keepdims"] else result
+    return _lying_as(np.nanmedian if skip_nan else np.median, result, a, (), None, **params)
 
 
 def median_samples(array: Any) -> Calls:
@@ -111,11 +106,17 @@ def median_samples(array: Any) -> Calls:
     ]
 
 
-@composite(np.median, samples=median_samples, doc="goes to the middle element, or to the two middle ones by halves")
-def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
-    """`np.median`."""
-    refuse_out(out, "median")
-    return median_of(a, axis, keepdims, skip_nan=False)
+def enter_median(function: Any, samples: Any, *, skip_nan: bool, doc: str) -> None:
+    """Enter `np.median` or `np.nanmedian`."""
+
+    @composite(function, samples=samples, doc=doc)
+    def entered(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
+        refuse_out(out, function.__name__)
+        return _median(a, axis, keepdims, skip_nan=skip_nan)
+
+
+_MEDIAN = "goes to the middle element, or to the two middle ones by halves"
+enter_median(np.median, median_samples, skip_nan=False, doc=_MEDIAN)
 
 
 @lru_cache
@@ -190,22 +191,24 @@ def quantile_of(
         raise ValueError(f"{'Quantiles' if scale == 1 else 'Percentiles'} must be in the range [0, {scale}]")
     exact = dtype_of(q).kind in "biu" and scale == 1 and method == "linear"  # NumPy then picks, and keeps the dtype
     q = (np.asarray(q, np.float64) if weak and not is_traced(q) else q) / (scale if scale > 1 else 1.0)
-    axes, keepdims = reduced_axes(axis, len(shape_of(a))), keepdims is not _NoValue and bool(keepdims)
-    rows, whole = _rows(a, axes)
+    params = over(a, axis, keepdims)
+    rows, whole = _rows(a, params["axis"])
     if shape_of(rows)[-1] == 0:
         raise IndexError(f"np.{name} of no elements")
     if weights is not None:
-        values = _weighted(rows, _rows(aligned(as_operand(weights), shape_of(a), axis), axes)[0], q, method, skip_nan=skip_nan)
+        values = _weighted(
+            rows, _rows(aligned(as_operand(weights), shape_of(a), axis), params["axis"])[0], q, method, skip_nan=skip_nan
+        )
     else:
         n = number_without_nan(rows).astype(dtype_of(q)) if skip_nan else shape_of(rows)[-1]
         values = _between(rows, *_neighbours(method, q.reshape(-1), n), exact=exact, weak=weak, skip_nan=skip_nan)
     if own == ():
         values = _first(values)
-        values = values.reshape(whole) if keepdims else values
+        values = values.reshape(whole) if params["keepdims"] else values
     else:
-        rest = whole if keepdims else shape_of(values)[:-1]
+        rest = whole if params["keepdims"] else shape_of(values)[:-1]
         values = np.moveaxis(values, -1, 0).reshape((*own, *rest))
-    return _lying_as(getattr(np, name), values, a, own, weights, axis=axes, keepdims=keepdims, method=method)
+    return _lying_as(getattr(np, name), values, a, own, weights, method=method, **params)
 
 
 def _between(rows: Any, below: Any, above: Any, weight: Any, *, exact: bool, weak: bool, skip_nan: bool) -> Any:
@@ -228,25 +231,15 @@ def _weighted(rows: Any, weights: Any, q: Any, method: str, *, skip_nan: bool) -
     return PICKED(rows, WEIGHTED_POSITIONS(rows, weights, q.reshape(-1), skip_nan=skip_nan))
 
 
-def weighted_positions(rows: Any, weights: Any, q: Any, *, skip_nan: bool) -> Any:
-    """Return where in each row its weighted quantiles stand."""
-    return WEIGHTED_POSITIONS(rows, weights, q, skip_nan=skip_nan)
-
-
 def _weighted_positions(rows: Any, weights: Any, q: Any, *, skip_nan: bool) -> Any:
+    """Return where in each row its weighted quantiles stand."""
     quantile: Any = np.nanquantile if skip_nan else np.quantile
     values = np.moveaxis(quantile(rows, q, axis=-1, weights=weights, method="inverted_cdf"), 0, -1)[..., None]
     rows = rows[..., None, :]
     return ((rows == values) | ((rows != rows) & (values != values))).argmax(-1)
 
 
-def _weighted_positions_spec(rows: Any, weights: Any, q: Any, *, skip_nan: bool) -> ArraySpec:
-    return ArraySpec((*spec_of(rows).shape[:-1], *spec_of(q).shape), _INTP)
-
-
-def _weighted_positions_batch(
-    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
-) -> Any:
+def _weighted_positions_batch(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
     """NumPy itself goes over the rows one by one, with the same probabilities for all; where these differ, so is done here."""
     if batched[2]:
         return one_by_one(primitive, size, values, batched, params)
@@ -255,9 +248,8 @@ def _weighted_positions_batch(
 
 
 WEIGHTED_POSITIONS = constant(
-    weighted_positions,
-    compute=_weighted_positions,
-    spec=_weighted_positions_spec,
+    _weighted_positions,
+    spec=lambda rows, weights, q, *, skip_nan: ArraySpec((*spec_of(rows).shape[:-1], *spec_of(q).shape), _INTP),
     samples=lambda array: [((array(4), array(4, low=0.5), np.array([0.3, 0.8])), {"skip_nan": False})],
     complex=False,
     internal=True,

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
-from functad.primitives.arranging.reshape import RESHAPE, Calls, ravel, same_spec
+from functad.primitives.arranging.reshape import Calls, atleast, ravel, same_spec
 from functad.primitives.batching import along_axis
 from functad.primitives.elementwise.conversion import astype
 from functad.primitives.entry import Primitive
@@ -51,14 +51,6 @@ def _scan_samples(array: Any) -> Calls:
     ]
 
 
-def _directed_samples(array: Any) -> Calls:
-    return [
-        ((array(*shape),), {"axis": axis, "reverse": reverse})
-        for shape, axis in (((4,), 0), ((2, 3), 1), ((3, 2), 0), ((0, 2), 0))
-        for reverse in (False, True)
-    ]
-
-
 # Sums
 
 
@@ -69,9 +61,8 @@ def _cumsum(a: Any, *, axis: int, reverse: bool) -> Any:
     return a[backwards].cumsum(axis)[backwards]
 
 
-def _cumsum_spec(a: Any, *, axis: int, reverse: bool = False) -> ArraySpec:
-    spec = spec_of(a)
-    return ArraySpec(spec.shape, summed_dtype(spec.dtype))
+def _scan_spec(a: Any, **params: Any) -> ArraySpec:
+    return ArraySpec(spec_of(a).shape, summed_dtype(dtype_of(a)))
 
 
 def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
@@ -87,7 +78,7 @@ CUMSUM: Primitive = linear(
     np.cumsum,
     lambda g, axis, reverse: CUMSUM(g, axis=axis, reverse=not reverse),
     compute=_cumsum,
-    spec=_cumsum_spec,
+    spec=_scan_spec,
     samples=_scan_samples,
     doc="linear; the cotangent is summed from the other end",
     batch=along_axis,
@@ -111,12 +102,8 @@ def _scanned(a: Any, axis: Any, dtype: Any) -> tuple[Any, int]:
 # What products are differentiated with
 
 
-def exclusive_product(a: Any, *, axis: int, reverse: bool) -> Any:
-    """Return the product of all elements before each one along an axis, or behind each one: `1, a[0], a[0] a[1], ...`."""
-    return EXCLUSIVE(a, axis=axis, reverse=reverse)
-
-
 def _exclusive_product(a: Any, *, axis: int, reverse: bool) -> Any:
+    """Return the product of all elements before each one along an axis, or behind each one: `1, a[0], a[0] a[1], ...`."""
     out = np.empty_like(a)
     if reverse:
         into, first, rest = slice(-2, None, -1), slice(-1, None), slice(None, 0, -1)
@@ -129,12 +116,15 @@ def _exclusive_product(a: Any, *, axis: int, reverse: bool) -> Any:
 
 
 EXCLUSIVE = general(
-    exclusive_product,
+    _exclusive_product,
     lambda g, a, out, axis, reverse: out * RECURRENCE(a, g, axis=axis, reverse=not reverse),
     jvps=(lambda t, a, out, axis, reverse: RECURRENCE(a, t * out, axis=axis, reverse=reverse),),
-    compute=_exclusive_product,
     spec=same_spec,
-    samples=_directed_samples,
+    samples=lambda array: [
+        ((array(*shape),), {"axis": axis, "reverse": reverse})
+        for shape, axis in (((4,), 0), ((2, 3), 1), ((3, 2), 0), ((0, 2), 0))
+        for reverse in (False, True)
+    ],
     internal=True,
     doc="de[i] = a[i-1] de[i-1] + e[i-1] da[i-1], a recurrence",
     batch=along_axis,
@@ -143,12 +133,8 @@ EXCLUSIVE = general(
 )
 
 
-def recurrence(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
-    """Return the solution of `y[i] = a[i-1] y[i-1] + b[i-1]`, `y[0] = 0`, along an axis, from its start or from its end."""
-    return RECURRENCE(a, b, axis=axis, reverse=reverse)
-
-
 def _recurrence(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
+    """Return the solution of `y[i] = a[i-1] y[i-1] + b[i-1]`, `y[0] = 0`, along an axis, from its start or from its end."""
     out = np.zeros_like(b, dtype=np.result_type(a, b))
     ways = [value.swapaxes(0, axis) for value in (a, b, out)]
     a, b, y = [value[::-1] for value in ways] if reverse else ways
@@ -194,29 +180,20 @@ def _recurrence_vjp(gs: Any, a: Any, out: Any, axis: int, reverse: bool) -> tupl
     return out * by_b, by_b
 
 
-def _recurrence_spec(a: Any, b: Any, *, axis: int, reverse: bool) -> ArraySpec:
-    return ArraySpec(spec_of(b).shape, np.result_type(dtype_of(a), dtype_of(b)))
-
-
-def _recurrence_samples(array: Any) -> Calls:
-    return [
-        ((array(*shape), array(*shape)), {"axis": axis, "reverse": reverse})
-        for shape, axis in (((4,), 0), ((2, 3), 1), ((3, 1, 2), 0), ((1, 2), 0), ((0,), 0))
-        for reverse in (False, True)
-    ]
-
-
 RECURRENCE: Primitive = general(
-    recurrence,
+    _recurrence,
     _recurrence_vjp,
     joint=True,
     jvps=(
         lambda t, a, out, axis, reverse: RECURRENCE(a, t * out, axis=axis, reverse=reverse),
         lambda t, a, axis, reverse: RECURRENCE(a, t, axis=axis, reverse=reverse),
     ),
-    compute=_recurrence,
-    spec=_recurrence_spec,
-    samples=_recurrence_samples,
+    spec=lambda a, b, **params: ArraySpec(spec_of(b).shape, np.result_type(dtype_of(a), dtype_of(b))),
+    samples=lambda array: [
+        ((array(*shape), array(*shape)), {"axis": axis, "reverse": reverse})
+        for shape, axis in (((4,), 0), ((2, 3), 1), ((3, 1, 2), 0), ((1, 2), 0), ((0,), 0))
+        for reverse in (False, True)
+    ],
     internal=True,
     doc="dy[i] = a[i-1] dy[i-1] + y[i-1] da[i-1] + db[i-1], a recurrence again",
     batch=along_axis,
@@ -227,10 +204,6 @@ RECURRENCE: Primitive = general(
 
 
 # Products
-
-
-def _cumprod(a: Any, *, axis: int) -> Any:
-    return a.cumprod(axis)
 
 
 def _cumprod_vjp(g: Any, a: Any, axis: int) -> Any:
@@ -270,8 +243,8 @@ CUMPROD = general(
     np.cumprod,
     _cumprod_vjp,
     jvps=(_cumprod_jvp,),
-    compute=_cumprod,
-    spec=_cumsum_spec,
+    compute=lambda a, *, axis: a.cumprod(axis),
+    spec=_scan_spec,
     samples=_cumprod_samples,
     doc="each factor's derivative is the product of the others; zeros are no exception",
     batch=along_axis,
@@ -296,34 +269,24 @@ if hasattr(np, "cumulative_sum"):  # since NumPy 2.1
             ((array(0),), {"include_initial": True}),
         ]
 
-    def _cumulative(scan: Any, start: int, x: Any, axis: Any, dtype: Any, out: Any, include_initial: bool) -> Any:
-        """Return `scan` of `x`; with `include_initial`, of `start` and `x`."""
-        refuse_out(out, f"cumulative_{'prod' if start else 'sum'}")
-        x = as_operand(x)
-        shape = shape_of(x)
-        if not shape:
-            x, shape = RESHAPE(x, shape=(1,)), (1,)
-        if axis is None:
-            if len(shape) != 1:
-                raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
-            axis = 0
-        result = scan(x, axis, dtype)
-        if not include_initial:
-            return result
-        axis = normalize_axis_index(axis, len(shape))
-        first = np.full((*shape[:axis], 1, *shape[axis + 1 :]), start, dtype_of(result))
-        return np.concatenate([first, result], axis)
+    def _enter_cumulative(function: Any, scan: Any, start: int) -> None:
+        @composite(function, samples=_cumulative_samples, doc=f"as {scan.__name__}")
+        def cumulative(
+            x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
+        ) -> Any:
+            refuse_out(out, function.__name__)
+            x = atleast(x, 1)
+            shape = shape_of(x)
+            if axis is None:
+                if len(shape) != 1:
+                    raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
+                axis = 0
+            result = scan(x, axis, dtype)
+            if not include_initial:
+                return result
+            axis = normalize_axis_index(axis, len(shape))
+            first = np.full((*shape[:axis], 1, *shape[axis + 1 :]), start, dtype_of(result))
+            return np.concatenate([first, result], axis)
 
-    @composite(np.cumulative_sum, samples=_cumulative_samples, doc="as cumsum")
-    def cumulative_sum(
-        x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
-    ) -> Any:
-        """`np.cumulative_sum`."""
-        return _cumulative(cumsum, 0, x, axis, dtype, out, include_initial)
-
-    @composite(np.cumulative_prod, samples=_cumulative_samples, doc="as cumprod")
-    def cumulative_prod(
-        x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
-    ) -> Any:
-        """`np.cumulative_prod`."""
-        return _cumulative(cumprod, 1, x, axis, dtype, out, include_initial)
+    _enter_cumulative(np.cumulative_sum, cumsum, 0)
+    _enter_cumulative(np.cumulative_prod, cumprod, 1)

@@ -5,28 +5,26 @@ Only an extreme, a median or a quantile of nothing but NaNs is one of them, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.arranging.reshape import Calls
-from functad.primitives.batching import aligned, along_axes, spread_out
+from functad.primitives.batching import Params, Values, Which, aligned, spread_out
 from functad.primitives.elementwise.conversion import astype, laid_out_like
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.read import as_number
-from functad.primitives.kinds import composite, constant, general
+from functad.primitives.kinds import composite, constant
 from functad.primitives.operands import as_operand, refuse_out
-from functad.primitives.reductions.extremes import MAX, MIN, enter_position
-from functad.primitives.reductions.quantiles import enter_quantile, median_of, median_samples, quantile_samples
+from functad.primitives.reductions.extremes import enter_extreme, enter_position
+from functad.primitives.reductions.quantiles import enter_median, enter_quantile, median_samples, quantile_samples
 from functad.primitives.reductions.scans import cumprod, cumsum
-from functad.primitives.reductions.statistics import correction_of, root, var
+from functad.primitives.reductions.statistics import correction_of, enter_deviation, std_samples, var
 from functad.primitives.reductions.sums import (
     Axes,
     count,
     mean,
-    number_like,
     prod,
     reduced_axes,
     reduced_shape,
@@ -84,48 +82,19 @@ def _scan_samples(array: Any) -> Calls:
 # Sums and products
 
 
-@composite(np.nansum, samples=_reduction(initial=1.5), doc="as sum; NaNs get zero")
-def nansum(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    keepdims: Any = _NoValue,
-    initial: Any = _NoValue,
-    where: Any = _NoValue,
-) -> Any:
-    """`np.nansum`."""
-    refuse_out(out, "nansum")
-    return sum(replaced(a, 0), axis, dtype, None, keepdims, initial, _given(where, True))
+def _enter_total(function: Any, plain: Any, fill: int, samples: Any) -> None:
+    """Enter a sum or a product, over axes or running: that of an array with something in place of each NaN."""
+
+    @composite(function, samples=samples, doc=f"as {plain.__name__}; NaNs get zero")
+    def total(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *args: Any, **kwargs: Any) -> Any:
+        refuse_out(out, function.__name__)
+        return plain(replaced(a, fill), axis, dtype, None, *args, **kwargs)
 
 
-@composite(np.nanprod, samples=_reduction(initial=1.5), doc="as prod; NaNs get zero")
-def nanprod(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    keepdims: Any = _NoValue,
-    initial: Any = _NoValue,
-    where: Any = _NoValue,
-) -> Any:
-    """`np.nanprod`."""
-    refuse_out(out, "nanprod")
-    return prod(replaced(a, 1), axis, dtype, None, keepdims, initial, _given(where, True))
-
-
-@composite(np.nancumsum, samples=_scan_samples, doc="as cumsum; NaNs get zero")
-def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    """`np.nancumsum`."""
-    refuse_out(out, "nancumsum")
-    return cumsum(replaced(a, 0), axis, dtype)
-
-
-@composite(np.nancumprod, samples=_scan_samples, doc="as cumprod; NaNs get zero")
-def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    """`np.nancumprod`."""
-    refuse_out(out, "nancumprod")
-    return cumprod(replaced(a, 1), axis, dtype)
+_enter_total(np.nansum, sum, 0, _reduction(initial=1.5))
+_enter_total(np.nanprod, prod, 1, _reduction(initial=1.5))
+_enter_total(np.nancumsum, cumsum, 0, _scan_samples)
+_enter_total(np.nancumprod, cumprod, 1, _scan_samples)
 
 
 # Mean, variance, standard deviation
@@ -159,26 +128,15 @@ def nanmean(
     return total / _as_real(_number((a == a) & where, axis, keepdims), dtype_of(total))
 
 
-def pivot(a: Any, valid: Any, *, axis: Axes) -> Any:
-    """Return, for each result of a reduction, one of the elements that a mask selects."""
-    return PIVOT(a, valid, axis=axis)
-
-
 def _pivot(a: Any, valid: Any, *, axis: Axes) -> Any:
+    """Return, for each result of a reduction, one of the elements that a mask selects."""
     if count(shape_of(a), axis) == 0:
         return np.zeros(reduced_shape(shape_of(a), axis, keepdims=True), dtype_of(a))
     found = np.fmax.reduce(np.where(valid, a, np.nan), axis, keepdims=True)
     return np.where(np.isfinite(found), found, 0).astype(dtype_of(a))
 
 
-def _pivot_spec(a: Any, valid: Any, *, axis: Axes) -> ArraySpec:
-    spec = spec_of(a)
-    return ArraySpec(reduced_shape(spec.shape, axis, keepdims=True), spec.dtype)
-
-
-def _pivot_batch(
-    primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
-) -> Any:
+def _pivot_batch(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
     a, valid = aligned(values, batched)
     ndim, axis = len(shape_of(values[0])) - batched[0], params["axis"]
     return primitive(
@@ -187,9 +145,8 @@ def _pivot_batch(
 
 
 PIVOT = constant(
-    pivot,
-    compute=_pivot,
-    spec=_pivot_spec,
+    _pivot,
+    spec=lambda a, valid, *, axis: ArraySpec(reduced_shape(spec_of(a).shape, axis, keepdims=True), dtype_of(a)),
     samples=lambda array: [
         ((array(2, 3), np.array([True, False, True])), {"axis": (1,)}),
         ((array(3), np.array([True, False, True])), {"axis": None}),
@@ -246,93 +203,14 @@ def nanvar(
     return as_number(np.where(spare > 0, total / _as_real(np.where(spare > 0, spare, 1), dtype_of(total)), np.nan))
 
 
-def _std_samples(array: Any) -> Calls:
-    """Return calls that do not come near zero, where the second derivative is large."""
-    wider = np.result_type(array().dtype, np.float64)
-    a = _with_nans(array(2, 6))
-    return [
-        ((array(4),), {}),
-        ((_with_nans(array(5)),), {}),
-        ((_with_nans(array(2, 6)), 1), {"ddof": 1}),
-        ((_with_nans(array(2, 6)),), {"axis": -1, "keepdims": True, "correction": 1}),
-        ((array(2, 3, 2), (0, 1)), {}),
-        ((_with_nans(array(2, 3)),), {"dtype": wider}),
-        ((array(0, 3), 1), {}),
-        ((_with_nans(array(2, 4)),), {"where": np.array([True, False, True, True])}),
-        ((a, 1), {"mean": np.nanmean(a, 1, keepdims=True)}),
-    ]
-
-
-@composite(np.nanstd, samples=_std_samples, doc="as std of what is no NaN; NaNs get zero")
-def nanstd(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: Any = 0,
-    keepdims: Any = _NoValue,
-    *,
-    where: Any = _NoValue,
-    mean: Any = _NoValue,
-    correction: Any = _NoValue,
-) -> Any:
-    """`np.nanstd`."""
-    refuse_out(out, "nanstd")
-    return root(nanvar(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction))
+enter_deviation(np.nanstd, nanvar, std_samples(_with_nans), doc="as std of what is no NaN; NaNs get zero")
 
 
 # Extremes
 
 
-def _enter_extreme(function: Any, ufunc: np.ufunc, like: Primitive, worst: float) -> Primitive:
-    """Enter `np.nanmax` or `np.nanmin`: a NaN is never equal to the result, so the rules are those of `max` and `min`."""
-    reduce: Callable[..., Any] = ufunc.reduce
-
-    def compute(a: Any, *, axis: Axes, keepdims: bool) -> Any:
-        return reduce(a, axis, None, None, keepdims)
-
-    def front(
-        a: Any,
-        axis: Any = None,
-        out: Any = None,
-        keepdims: Any = _NoValue,
-        initial: Any = _NoValue,
-        where: Any = _NoValue,
-    ) -> Any:
-        refuse_out(out, entry.name)
-        a, where, keepdims = as_operand(a), _given(where, True), keepdims is not _NoValue and bool(keepdims)
-        shape = shape_of(a)
-        axes = reduced_axes(axis, len(shape))
-        if initial is _NoValue or initial is None:
-            if where is not True:
-                raise ValueError(f"reduction operation '{ufunc.__name__}' has no identity, so where= needs initial= too")
-            return entry(a, axis=axes, keepdims=keepdims)
-        initial = number_like(initial, a)
-        if where is not True:
-            a = np.where(where, a, worst if dtype_of(a).kind == "f" else initial)
-        if count(shape, axes) == 0:
-            return np.broadcast_to(initial, reduced_shape(shape, axes, keepdims)).copy()[()]
-        return ufunc(entry(a, axis=axes, keepdims=keepdims), initial)
-
-    entry = general(
-        function,
-        *like.vjps,
-        jvps=like.jvps,
-        compute=compute,
-        spec=like.spec,
-        samples=_reduction(dtype=False, empty=False, initial=-0.75 if like is MAX else 0.75),
-        doc=f"as {like.name}; NaNs get zero",
-        front=front,
-        batch=along_axes,
-        selects=True,
-        dependence="reduction",
-        curvature="none",
-    )
-    return entry
-
-
-NANMAX = _enter_extreme(np.nanmax, np.fmax, MAX, -np.inf)
-NANMIN = _enter_extreme(np.nanmin, np.fmin, MIN, np.inf)
+NANMAX = enter_extreme(np.nanmax, np.fmax, _reduction, "as max; NaNs get zero")
+NANMIN = enter_extreme(np.nanmin, np.fmin, _reduction, "as min; NaNs get zero")
 
 
 def _nan_position(function: Any) -> Primitive:
@@ -357,11 +235,7 @@ def _nan_median_samples(array: Any) -> Calls:
     ]
 
 
-@composite(np.nanmedian, samples=_nan_median_samples, doc="as median of what is no NaN; NaNs get zero")
-def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = _NoValue) -> Any:
-    """`np.nanmedian`."""
-    refuse_out(out, "nanmedian")
-    return median_of(a, axis, keepdims, skip_nan=True)
+enter_median(np.nanmedian, _nan_median_samples, skip_nan=True, doc="as median of what is no NaN; NaNs get zero")
 
 
 def _nan_quantile_samples(scale: int) -> Any:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.expressions.spec import dtype_of, shape_of
 from functad.primitives.arranging.reshape import Calls, same_spec
 from functad.primitives.batching import along_axes
 from functad.primitives.elementwise.conversion import astype
-from functad.primitives.entry import Primitive
+from functad.primitives.entry import Primitive, Samples
 from functad.primitives.kinds import composite, elementwise, general, linear
 from functad.primitives.operands import as_operand, is_traced, refuse_out, stored
 from functad.primitives.reductions.sums import (
@@ -22,8 +23,8 @@ from functad.primitives.reductions.sums import (
     mean,
     mean_dtype,
     number_of,
-    reduced_axes,
-    reduced_shape,
+    over,
+    reduced_spec,
     reduction_samples,
     sum,  # noqa: A004
 )
@@ -36,13 +37,11 @@ _ndarray = np.ndarray
 # Variance
 
 
-def centred(a: Any, *, axis: Axes) -> Any:
-    """Return the differences of the elements from their mean."""
-    return CENTRED(a, axis=axis)
-
-
 def _centred(a: Any, *, axis: Axes) -> Any:
-    """The first element is subtracted first: then equal elements differ by exactly 0 from their mean, and not by a rounding."""
+    """Return the differences of the elements from their mean.
+
+    The first element is subtracted first: then equal elements differ by exactly 0 from their mean, and not by a rounding.
+    """
     shape = shape_of(a)
     if not shape or 0 in shape:
         return a - a
@@ -51,19 +50,14 @@ def _centred(a: Any, *, axis: Axes) -> Any:
     return d
 
 
-def _centred_samples(array: Any) -> Calls:
-    return [
+CENTRED: Primitive = linear(
+    _centred,
+    lambda g, axis: CENTRED(g, axis=axis),
+    spec=same_spec,
+    samples=lambda array: [
         ((array(*shape),), {"axis": axis})
         for shape, axis in (((4,), None), ((2, 3), None), ((2, 3), (1,)), ((3, 1, 2), (0, 2)), ((), None), ((0, 2), (0,)))
-    ]
-
-
-CENTRED: Primitive = linear(
-    centred,
-    lambda g, axis: CENTRED(g, axis=axis),
-    compute=_centred,
-    spec=same_spec,
-    samples=_centred_samples,
+    ],
     internal=True,
     doc="linear, and its own transpose",
     batch=along_axes,
@@ -110,12 +104,6 @@ def _var_jvp(t: Any, a: Any, axis: Axes, keepdims: bool, ddof: float) -> Any:
     return total * _var_factor(shape_of(a), axis, ddof)
 
 
-def _var_spec(a: Any, *, axis: Axes, keepdims: bool, ddof: float) -> ArraySpec:
-    spec = spec_of(a)
-    real: Any = mean_dtype(spec.dtype).type(0).real.dtype
-    return ArraySpec(reduced_shape(spec.shape, axis, keepdims), real)
-
-
 def _var_samples(array: Any) -> Calls:
     calls = reduction_samples(empty=False)(array)
     a = array(2, 3)
@@ -149,11 +137,11 @@ def var(
     cuts = wanted is not None and (wanted in "biu" or (wanted == "f" and kind == "c"))
     if not cuts and (dtype is not None or kind in "biu"):
         a = astype(a, np.float64 if dtype is None else dtype, copy=False)
-    axes, keepdims = reduced_axes(axis, len(shape_of(a))), keepdims is not _NoValue and bool(keepdims)
+    params = over(a, axis, keepdims)
     if where is True and mean is _NoValue and not cuts:
-        result = VAR(a, axis=axes, keepdims=keepdims, ddof=ddof)
+        result = VAR(a, ddof=ddof, **params)
     else:
-        result = _var_about(a, axes, dtype, ddof, keepdims, where, mean)
+        result = _var_about(a, params["axis"], dtype, ddof, params["keepdims"], where, mean)
     return result if dtype is None else astype(result, dtype, copy=False)
 
 
@@ -163,7 +151,7 @@ VAR = general(
     _var_vjp,
     jvps=(_var_jvp,),
     compute=_var,
-    spec=_var_spec,
+    spec=reduced_spec(lambda own: mean_dtype(own).type(0).real.dtype),
     samples=_var_samples,
     doc="d var(a) = 2 / (n - ddof) Re(sum(conj(a - mean(a)) da))",
     batch=along_axes,
@@ -200,15 +188,10 @@ def _var_about(a: Any, axis: Axes, dtype: Any, ddof: Any, keepdims: bool, where:
 # Standard deviation
 
 
-def root(x: Any) -> Any:
-    """Return the square root, whose derivatives of any order are 0 at 0."""
-    return ROOT(x)
-
-
 ROOT = elementwise(
-    root,
+    np.sqrt,
     lambda g, out: g * (over_radius(out) * 0.5),
-    operator=np.sqrt,
+    name="root",
     spec=same_spec,
     domain=((0.5, 2.0),),
     internal=True,
@@ -216,42 +199,38 @@ ROOT = elementwise(
 )
 
 
-def _std_samples(array: Any) -> Calls:
-    """Return calls that do not come near zero, where the second derivative is large."""
-    wider = np.result_type(array().dtype, np.float64)
-    a = array(4, 2)
-    return [
-        ((array(4),), {}),
-        ((array(2, 3),), {}),
-        ((array(4, 2), 0), {"ddof": 1}),
-        ((array(2, 4),), {"axis": -1, "keepdims": True, "correction": 1}),
-        ((array(2, 3, 2), (0, 1)), {}),
-        ((array(2, 3),), {"dtype": wider}),
-        ((array(0, 3), 1), {}),
-        ((array(2, 4),), {"where": np.array([True, False, True, True])}),
-        ((a, 0), {"mean": a.mean(0, keepdims=True)}),
-    ]
+def std_samples(hidden: Callable[[Any], Any] = lambda a: a) -> Samples:
+    """Return calls that do not come near zero, where the second derivative is large; `hidden` puts NaNs into some arrays."""
+
+    def samples(array: Any) -> Calls:
+        wider = np.result_type(array().dtype, np.float64)
+        a = hidden(array(2, 6))
+        return [
+            ((array(4),), {}),
+            ((hidden(array(5)),), {}),
+            ((hidden(array(6, 2)), 0), {"ddof": 1}),
+            ((hidden(array(2, 6)),), {"axis": -1, "keepdims": True, "correction": 1}),
+            ((array(2, 3, 2), (0, 1)), {}),
+            ((hidden(array(2, 3)),), {"dtype": wider}),
+            ((array(0, 3), 1), {}),
+            ((hidden(array(2, 4)),), {"where": np.array([True, False, True, True])}),
+            ((a, 1), {"mean": np.nanmean(a, 1, keepdims=True)}),
+        ]
+
+    return samples
 
 
-@composite(np.std, samples=_std_samples, doc="d std = d var / (2 std); 0 where all elements are equal")
-def std(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: Any = 0,
-    keepdims: Any = False,
-    *,
-    where: Any = True,
-    mean: Any = _NoValue,
-    correction: Any = _NoValue,
-) -> Any:
-    """`np.std`."""
-    refuse_out(out, "std")
-    variance = var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)
-    if dtype_of(variance).kind in "biu":
-        return astype(root(astype(variance, np.float64)), dtype)
-    return root(variance)
+def enter_deviation(function: Any, variance: Callable[..., Any], samples: Samples, doc: str) -> None:
+    """Enter `np.std` or `np.nanstd`: the root of a variance."""
+
+    @composite(function, samples=samples, doc=doc)
+    def deviation(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *args: Any, **kwargs: Any) -> Any:
+        refuse_out(out, function.__name__)
+        found = variance(a, axis, dtype, None, *args, **kwargs)
+        return astype(ROOT(astype(found, np.float64)), dtype) if dtype_of(found).kind in "biu" else ROOT(found)
+
+
+enter_deviation(np.std, var, std_samples(), "d std = d var / (2 std); 0 where all elements are equal")
 
 
 # Average
@@ -275,18 +254,18 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     """`np.average`."""
     a = as_operand(a)
     shape = shape_of(a)
-    axes, keepdims = reduced_axes(axis, len(shape)), keepdims is not _NoValue and bool(keepdims)
+    params = over(a, axis, keepdims)
     if weights is None:
-        result = mean(a, axes, keepdims=keepdims)
-        total = np.full((), count(shape, axes), dtype_of(result))[()]
+        result = mean(a, **params)
+        total = np.full((), count(shape, params["axis"]), dtype_of(result))[()]
     else:
         weights = aligned(as_operand(weights), shape, axis)
         dtype = np.result_type(dtype_of(a), dtype_of(weights), *[np.float64] * (dtype_of(a).kind in "biu"))
-        total = sum(weights, axes, dtype, keepdims=keepdims)
+        total = sum(weights, dtype=dtype, **params)
         zero = total == 0
         if not is_traced(zero) and np.any(zero):
             raise ZeroDivisionError("Weights sum to zero, can't be normalized")
-        result = sum(np.multiply(a, weights), axes, dtype, keepdims=keepdims) / total
+        result = sum(np.multiply(a, weights), dtype=dtype, **params) / total
     if not returned:
         return result
     return result, total if shape_of(total) == shape_of(result) else np.broadcast_to(total, shape_of(result)).copy()

@@ -60,6 +60,21 @@ def reduced_shape(shape: Shape, axis: Axes, keepdims: bool) -> Shape:
     return tuple([n for i, n in enumerate(shape) if i not in axis])
 
 
+def over(a: Any, axis: Any, keepdims: Any) -> dict[str, Any]:
+    """Return the parameters of a reduction of `a`, of what NumPy's function was given."""
+    return {"axis": reduced_axes(axis, len(shape_of(a))), "keepdims": keepdims is not _NoValue and bool(keepdims)}
+
+
+def reduced_spec(dtype: Callable[[np.dtype[Any]], Any]) -> Callable[..., ArraySpec]:
+    """Return the shape rule of a reduction, with the dtype of its results for each dtype of an array."""
+
+    def spec(a: Any, *, axis: Any, keepdims: bool, **params: Any) -> ArraySpec:
+        own = spec_of(a)
+        return ArraySpec(reduced_shape(own.shape, (axis,) if type(axis) is int else axis, keepdims), dtype(own.dtype))
+
+    return spec
+
+
 def count(shape: Shape, axis: Axes) -> int:
     """Return how many elements go into each result."""
     return math.prod(shape) if axis is None else math.prod([shape[i] for i in axis])
@@ -107,7 +122,7 @@ def masked(a: Any, where: Any, fill: Any) -> Any:
     Raises:
         ValueError: `where` does not broadcast to the shape of `a`.
     """
-    if where is True:
+    if where is True or where is _NoValue:
         return a
     out = np.where(where, a, fill)
     if shape_of(out) != shape_of(a):
@@ -165,15 +180,6 @@ def reduce_all(entry: Primitive, a: Any) -> Any:
 # Sum and mean
 
 
-def _sum(a: Any, *, axis: Axes, keepdims: bool) -> Any:
-    return add_reduce(a, axis, None, None, keepdims)
-
-
-def _sum_spec(a: Any, *, axis: Axes, keepdims: bool) -> ArraySpec:
-    spec = spec_of(a)
-    return ArraySpec(reduced_shape(spec.shape, axis, keepdims), summed_dtype(spec.dtype))
-
-
 def sum(  # noqa: A001 # NumPy's name
     a: Any,
     axis: Any = None,
@@ -200,8 +206,8 @@ def sum(  # noqa: A001 # NumPy's name
 SUM: Primitive = linear(
     np.sum,
     lambda g, a_shape, axis, keepdims: spread(g, a_shape, axis, keepdims),
-    compute=_sum,
-    spec=_sum_spec,
+    compute=lambda a, *, axis, keepdims: add_reduce(a, axis, None, None, keepdims),
+    spec=reduced_spec(summed_dtype),
     samples=reduction_samples(initial=1.5),
     doc="linear; the cotangent is broadcast",
     front=sum,
@@ -231,11 +237,6 @@ def _mean(a: Any, *, axis: Axes, keepdims: bool) -> Any:
     return add_reduce(a, axis, None, None, keepdims) / count(shape_of(a), axis)
 
 
-def _mean_spec(a: Any, *, axis: Axes, keepdims: bool) -> ArraySpec:
-    spec = spec_of(a)
-    return ArraySpec(reduced_shape(spec.shape, axis, keepdims), mean_dtype(spec.dtype))
-
-
 def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
     """`np.mean`."""
     if out is not None or dtype is not None:
@@ -246,13 +247,12 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
         a = astype(a, dtype, copy=False)
     if axis is None and keepdims is False and where is True:
         return reduce_all(MEAN, a)
-    axes, keepdims = reduced_axes(axis, len(shape_of(a))), keepdims is not _NoValue and bool(keepdims)
+    params = over(a, axis, keepdims)
     if where is True:
-        return MEAN(a, axis=axes, keepdims=keepdims)
+        return MEAN(a, **params)
     if dtype_of(a).kind in "biu":
         a = astype(a, np.float64)
-    total = SUM(masked(a, where, 0), axis=axes, keepdims=keepdims)
-    return total / number_of(where, a, axes, keepdims)
+    return SUM(masked(a, where, 0), **params) / number_of(where, a, **params)
 
 
 # A primitive and not a sum and a division: it is in nearly every loss function.
@@ -260,7 +260,7 @@ MEAN: Primitive = linear(
     np.mean,
     lambda g, a_shape, axis, keepdims: spread(g / count(a_shape, axis), a_shape, axis, keepdims),
     compute=_mean,
-    spec=_mean_spec,
+    spec=reduced_spec(mean_dtype),
     samples=reduction_samples(empty=False),
     doc="linear; the cotangent is divided by the number of elements and broadcast",
     front=mean,
@@ -288,25 +288,9 @@ def number_of(where: Any, a: Any, axis: Axes, keepdims: bool) -> Any:
 # Product
 
 
-def _prod(a: Any, *, axis: int, keepdims: bool) -> Any:
-    return _multiply_reduce(a, axis, None, None, keepdims)
-
-
 def others(a: Any, axis: int) -> Any:
     """Return, in place of each element, the product of all others along an axis."""
     return EXCLUSIVE(a, axis=axis, reverse=False) * EXCLUSIVE(a, axis=axis, reverse=True)
-
-
-def _prod_vjp(g: Any, a: Any, axis: int, keepdims: bool) -> Any:
-    return expand(g, shape_of(a), (axis,), keepdims) * others(a, axis)
-
-
-def _prod_jvp(t: Any, a: Any, axis: int, keepdims: bool) -> Any:
-    return (t * others(a, axis)).sum(axis, keepdims=keepdims)
-
-
-def _prod_spec(a: Any, *, axis: int, keepdims: bool) -> ArraySpec:
-    return _sum_spec(a, axis=(axis,), keepdims=keepdims)
 
 
 def _prod_samples(array: Any) -> Calls:
@@ -351,10 +335,10 @@ def prod(
 
 PROD = general(
     np.prod,
-    _prod_vjp,
-    jvps=(_prod_jvp,),
-    compute=_prod,
-    spec=_prod_spec,
+    lambda g, a, axis, keepdims: expand(g, shape_of(a), (axis,), keepdims) * others(a, axis),
+    jvps=(lambda t, a, axis, keepdims: (t * others(a, axis)).sum(axis, keepdims=keepdims),),
+    compute=lambda a, *, axis, keepdims: _multiply_reduce(a, axis, None, None, keepdims),
+    spec=reduced_spec(summed_dtype),
     samples=_prod_samples,
     doc="each factor's derivative is the product of the others; zeros are no exception",
     front=prod,
@@ -370,22 +354,17 @@ PROD = general(
 
 def _enter_truth(function: Any, ufunc: np.ufunc) -> Primitive:
     """Enter `np.any` or `np.all`."""
-    reduce: Callable[..., Any] = ufunc.reduce
-
-    def compute(a: Any, *, axis: Axes, keepdims: bool) -> Any:
-        return reduce(a, axis, None, None, keepdims)
 
     def front(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
         refuse_out(out, entry.name)
         if where is not True:
             a = masked(a != 0, where, function is np.all)
-        keepdims = keepdims is not _NoValue and bool(keepdims)
-        return entry(a, axis=reduced_axes(axis, len(shape_of(a))), keepdims=keepdims)
+        return entry(a, **over(a, axis, keepdims))
 
     entry = constant(
         function,
-        compute=compute,
-        spec=spec_of_dtype(_BOOL),
+        compute=ufunc.reduce,
+        spec=reduced_spec(lambda own: _BOOL),
         samples=reduction_samples(dtype=False),
         doc="the result is boolean",
         front=front,
@@ -394,33 +373,15 @@ def _enter_truth(function: Any, ufunc: np.ufunc) -> Primitive:
     return entry
 
 
-def spec_of_dtype(dtype: np.dtype[Any]) -> Callable[..., ArraySpec]:
-    """Return the shape rule of a reduction whose results have one dtype always."""
-
-    def spec(a: Any, *, axis: Axes, keepdims: bool) -> ArraySpec:
-        return ArraySpec(reduced_shape(spec_of(a).shape, axis, keepdims), dtype)
-
-    return spec
-
-
 ANY = _enter_truth(np.any, np.logical_or)
 ALL = _enter_truth(np.all, np.logical_and)
 
 
-def _count_nonzero(a: Any, *, axis: Axes, keepdims: bool) -> Any:
-    return np.count_nonzero(a, axis, keepdims=keepdims)
-
-
-def _count_nonzero_front(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    return COUNT_NONZERO(a, axis=reduced_axes(axis, len(shape_of(a))), keepdims=bool(keepdims))
-
-
-COUNT_NONZERO = constant(
+COUNT_NONZERO: Primitive = constant(
     np.count_nonzero,
-    compute=_count_nonzero,
-    spec=spec_of_dtype(_INTP),
+    spec=reduced_spec(lambda own: _INTP),
     samples=reduction_samples(dtype=False, masks=False),
     doc="a number of elements has no derivative",
-    front=_count_nonzero_front,
+    front=lambda a, axis=None, *, keepdims=False: COUNT_NONZERO(a, **over(a, axis, keepdims)),
     batch=along_axes,
 )
