@@ -13,7 +13,9 @@ import numpy as np
 from functad.errors import ConversionError, NoBufferError, UnsupportedError
 from functad.expressions.spec import ArraySpec
 from functad.places import here
+from functad.primitives.indexing.write import part
 from functad.primitives.operands import concrete, innermost
+from functad.tracing.views import origin_of
 
 
 def _kept(name: str) -> Callable[..., Any]:
@@ -50,8 +52,9 @@ class ArrayMemory:
 
     @property
     def flags(self) -> Any:
-        """The flags of the value."""
-        return np.asarray(concrete(self, "flags")).flags
+        """The flags of the value; of a view those of NumPy's, of which the value may be a copy without gaps."""
+        root, path = origin_of(self)
+        return np.asarray(part(concrete(root, "flags"), path) if path else concrete(self, "flags")).flags
 
     @property
     def strides(self: Any) -> tuple[int, ...]:

@@ -468,3 +468,25 @@ def test_elements_are_written_by_flat_whatever_made_the_array(trace):
             return v
 
         np.testing.assert_allclose(TRACES[trace](f, X), f(X[0]))
+
+
+def test_flags_of_a_view_are_those_of_numpy_where_its_value_is_a_copy() -> None:
+    a = np.arange(18.0).reshape(3, 3, 2)
+
+    def f(x: Any) -> Any:
+        diagonal = np.where(x > -1.0, x, x).diagonal(1)
+        assert diagonal.flags.f_contiguous == a.diagonal(1).flags.f_contiguous
+        return diagonal.ravel("A")
+
+    np.testing.assert_array_equal(functad.vjp(f, a)[0], a.diagonal(1).ravel("A"))
+
+
+def test_roll_of_a_repeated_row_lies_as_numpys() -> None:
+    row = np.broadcast_to(np.array([[1.0, 2.0]]), (2, 2))
+
+    def f(np: Any, x: Any) -> Any:
+        rolled = np.roll(x, 1, axis=-2)
+        rolled.ravel()[-1] = 5.0  # a copy, since the rows are the inner axis
+        return rolled
+
+    np.testing.assert_array_equal(functad.vjp(lambda x: f(np, x), row)[0], f(np, row))

@@ -18,7 +18,7 @@ from functad.places import here
 from functad.primitives.arranging.broadcast import as_shape
 from functad.primitives.batching import by_parameter
 from functad.primitives.kinds import composite, linear
-from functad.primitives.operands import as_operand, innermost, strong
+from functad.primitives.operands import as_operand, innermost, is_traced, strong
 
 Calls = list[tuple[tuple[Any, ...], dict[str, Any]]]
 
@@ -93,7 +93,8 @@ def is_fortran(a: Any, order: str | None) -> bool:
         return True
     if order not in ("A", "a"):
         raise ValueError(f"order must be one of 'C', 'F' and 'A', not {order!r}")
-    flags = getattr(_in_memory(a, order), "flags", None)
+    value = _in_memory(a, order)
+    flags = getattr(a if is_traced(a) else value, "flags", None)
     return flags is not None and bool(flags.f_contiguous) and not flags.c_contiguous
 
 

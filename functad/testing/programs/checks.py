@@ -236,7 +236,8 @@ class Examination:
     def check_vmap(self) -> None:
         """What `vmap` gives for two examples, against a loop."""
         batches = [np.stack([np.asarray(x), np.asarray(x) * 0.97 + 0.01]).astype(dtype_of(x)) for x in self.inputs]
-        rows = [self.elsewhere(*[batch[i] for batch in batches]) for i in range(2)]
+        examples = [[like(x, batch[i]) for x, batch in zip(self.inputs, batches, strict=True)] for i in range(2)]
+        rows = [self.elsewhere(*example) for example in examples]
         if any(np.shape(y) != np.shape(z) for y, z in zip(*rows, strict=True)):
             raise NothingToCompare
         found = as_list(functad.vmap(self.program)(*batches))
