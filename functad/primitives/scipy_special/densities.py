@@ -8,8 +8,7 @@ import numpy as np
 from scipy import special
 
 from functad.expressions.spec import ArraySpec, shape_of
-from functad.primitives.entry import Primitive
-from functad.primitives.kinds import ufunc_spec
+from functad.primitives.kinds import elementwise, ufunc_spec
 from functad.primitives.safe import product
 from functad.primitives.scipy_special import log_moments
 from functad.primitives.scipy_special.gamma import polygamma
@@ -45,7 +44,7 @@ def _gamma_moment(a: Any, x: Any, side: Any, order: int) -> Any:
 
 def _gamma_moment_by_a(g: Any, a: Any, x: Any, side: Any, order: int) -> Any:
     """`dM_k/da = M_(k+1) - k psi'(a) M_(k-1)`, for the logarithm of the density has the derivative `log t - psi(a)`."""
-    slope = _gamma_moment(a, x, side, order + 1) - polygamma(a, 1) * _gamma_moment(a, x, side, order - 1) * order
+    slope = _gamma_moment(a, x, side, order + 1) - polygamma(a, order=1) * _gamma_moment(a, x, side, order - 1) * order
     return product(g, slope)
 
 
@@ -54,12 +53,13 @@ def _gamma_moment_by_x(g: Any, a: Any, x: Any, side: Any, order: int) -> Any:
     return product(g, gamma_density(a, x) * (log_or_zero(x) - special.psi(a)) ** order * side)
 
 
-GAMMA_MOMENT = Primitive(
+GAMMA_MOMENT = elementwise(
     log_moments.gamma_moment,
-    kind="elementwise",
+    _gamma_moment_by_a,
+    _gamma_moment_by_x,
+    None,
     names=("a", "x", "side"),
-    compute=lambda a, x, side, *, order: log_moments.gamma_moment(a, x, side, order, _gamma_spec(a, x).dtype),
-    vjps=(_gamma_moment_by_a, _gamma_moment_by_x, None),
+    operator=lambda a, x, side, *, order: log_moments.gamma_moment(a, x, side, order, _gamma_spec(a, x).dtype),
     spec=lambda a, x, side, *, order: _shaped(_gamma_spec(a, x), side),
     doc="dM_k = (M_(k+1) - k psi'(a) M_(k-1)) da + the integrand at x dx",
     samples=lambda array: [
@@ -68,9 +68,7 @@ GAMMA_MOMENT = Primitive(
         ((array(2, 1, low=0.6, high=3.0), array(3, low=0.5, high=4.0), np.array([1, -1, 1])), {"order": 2}),
         ((array(0, low=0.6, high=3.0), array(low=0.5, high=4.0), 1), {"order": 1}),
     ],
-    name="gamma_moment",
     complex=False,
-    broadcasts=True,
     internal=True,
 )
 
@@ -90,17 +88,17 @@ def _beta_moment(a: Any, b: Any, x: Any, side: Any, order_a: int, order_b: int) 
 
 def _beta_moment_by_a(g: Any, a: Any, b: Any, x: Any, side: Any, order_a: int, order_b: int) -> Any:
     """`dM_jk/da = M_(j+1)k - j (psi'(a) - psi'(a+b)) M_(j-1)k + k psi'(a+b) M_j(k-1)`."""
-    both = polygamma(a + b, 1)
-    first = _beta_moment(a, b, x, side, order_a - 1, order_b) * (both - polygamma(a, 1)) * order_a
+    both = polygamma(a + b, order=1)
+    first = _beta_moment(a, b, x, side, order_a - 1, order_b) * (both - polygamma(a, order=1)) * order_a
     second = _beta_moment(a, b, x, side, order_a, order_b - 1) * both * order_b
     return product(g, _beta_moment(a, b, x, side, order_a + 1, order_b) + first + second)
 
 
 def _beta_moment_by_b(g: Any, a: Any, b: Any, x: Any, side: Any, order_a: int, order_b: int) -> Any:
     """As by a, with the roles of the logarithms exchanged."""
-    both = polygamma(a + b, 1)
+    both = polygamma(a + b, order=1)
     first = _beta_moment(a, b, x, side, order_a - 1, order_b) * both * order_a
-    second = _beta_moment(a, b, x, side, order_a, order_b - 1) * (both - polygamma(b, 1)) * order_b
+    second = _beta_moment(a, b, x, side, order_a, order_b - 1) * (both - polygamma(b, order=1)) * order_b
     return product(g, _beta_moment(a, b, x, side, order_a, order_b + 1) + first + second)
 
 
@@ -112,14 +110,16 @@ def _beta_moment_by_x(g: Any, a: Any, b: Any, x: Any, side: Any, order_a: int, o
     return product(g, beta_density(a, b, x) * left * right * side)
 
 
-BETA_MOMENT = Primitive(
+BETA_MOMENT = elementwise(
     log_moments.beta_moment,
-    kind="elementwise",
+    _beta_moment_by_a,
+    _beta_moment_by_b,
+    _beta_moment_by_x,
+    None,
     names=("a", "b", "x", "side"),
-    compute=lambda a, b, x, side, *, order_a, order_b: log_moments.beta_moment(
+    operator=lambda a, b, x, side, *, order_a, order_b: log_moments.beta_moment(
         a, b, x, side, order_a, order_b, _beta_spec(a, b, x).dtype
     ),
-    vjps=(_beta_moment_by_a, _beta_moment_by_b, _beta_moment_by_x, None),
     spec=lambda a, b, x, side, *, order_a, order_b: _shaped(_beta_spec(a, b, x), side),
     doc="moments of higher order da and db, the integrand at x dx",
     samples=lambda array: (
@@ -135,9 +135,7 @@ BETA_MOMENT = Primitive(
             ((array(0, low=0.6, high=3.0), 1.5, array(low=0.15, high=0.85), 1), {"order_a": 1, "order_b": 1}),
         ]
     ),
-    name="beta_moment",
     complex=False,
-    broadcasts=True,
     internal=True,
 )
 

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import special
 
 from functad.expressions.spec import dtype_of, spec_of
+from functad.primitives.entry import Primitive
 from functad.primitives.kinds import constant, elementwise, linear
 from functad.primitives.safe import inverse, product, quotient
 from functad.primitives.scipy_special.declaration import samples_of, special_function
@@ -36,13 +37,11 @@ special_function(
 )
 
 
-def exprel_derivative(x: Any, order: int) -> Any:
-    """Return the derivative of `special.exprel` of an order (1 or more)."""
-    return EXPREL_DERIVATIVE(x, order=order)
-
-
 def _exprel_derivative(x: Any, *, order: int) -> Any:
-    """Return `M_k(x) = int_0^1 t^k exp(x t) dt`, near 0 by its power series, else by `M_k = (exp(x) - k M_(k-1)) / x`."""
+    """Return the derivative of `special.exprel` of an order (1 or more), `M_k(x) = int_0^1 t^k exp(x t) dt`.
+
+    Near 0 by its power series, else by `M_k = (exp(x) - k M_(k-1)) / x`.
+    """
     near = np.absolute(x) < 3 + order
     far = np.where(near, 4.0, x)
     recursive = special.exprel(far)
@@ -55,10 +54,10 @@ def _exprel_derivative(x: Any, *, order: int) -> Any:
     return np.where(near, series, recursive).astype(dtype_of(x))[()]
 
 
-EXPREL_DERIVATIVE = elementwise(
-    exprel_derivative,
-    lambda g, x, order: product(g, exprel_derivative(x, order + 1)),
-    operator=_exprel_derivative,
+EXPREL_DERIVATIVE: Primitive = elementwise(
+    _exprel_derivative,
+    lambda g, x, order: product(g, EXPREL_DERIVATIVE(x, order=order + 1)),
+    name="exprel_derivative",
     spec=lambda x, order: spec_of(x),
     samples=lambda array: [((array(3, low=low, high=low + 3),), {"order": k}) for k, low in ((1, -2), (2, -6), (1, 4))],
     complex=False,
@@ -67,7 +66,7 @@ EXPREL_DERIVATIVE = elementwise(
 )
 special_function(
     "exprel",
-    lambda g, x: product(g, exprel_derivative(x, 1)),
+    lambda g, x: product(g, EXPREL_DERIVATIVE(x, order=1)),
     arguments=[_REAL],
     doc="d((e^x - 1) / x) = (e^x (x - 1) + 1) / x^2 dx; 1/2 at x = 0",
 )
@@ -198,7 +197,7 @@ def _by_power(log: Any, power: Any) -> Any:
     """Return the derivative of `L exprel(p L)` by p; where L is minus infinity, that of `-1 / p`."""
     zero = log == -np.inf
     log = np.where(zero, 0.0, log)
-    return np.where(zero, inverse(power * power), log * log * exprel_derivative(power * log, 1))
+    return np.where(zero, inverse(power * power), log * log * EXPREL_DERIVATIVE(power * log, order=1))
 
 
 special_function(

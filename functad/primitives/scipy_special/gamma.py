@@ -19,12 +19,8 @@ _BERNOULLI = [float(b) for b in special.bernoulli(24)[2::2]]
 _SHIFT = 16
 
 
-def polygamma(x: Any, order: int) -> Any:
-    """Return the derivative of `special.psi` of an order (1 or more); unlike SciPy's, also for complex numbers."""
-    return POLYGAMMA(x, order=order)
-
-
 def _polygamma(x: Any, *, order: int) -> Any:
+    """Return the derivative of `special.psi` of an order (1 or more); unlike SciPy's, also for complex numbers."""
     if dtype_of(x).kind == "c":
         return _complex_polygamma(np.positive(x, dtype=np.complex128), order).astype(dtype_of(x))[()]
     return special._ufuncs._zeta(order + 1.0, x) * ((-1.0) ** (order + 1) * math.factorial(order))
@@ -54,10 +50,10 @@ def _cotangent_derivative(z: Any, order: int) -> Any:
     return math.pi ** (order + 1) * np.polynomial.polynomial.polyval(cotangent, coefficients)
 
 
-POLYGAMMA: Primitive = elementwise(
-    polygamma,
-    lambda g, x, order: product(g, polygamma(x, order + 1)),
-    operator=_polygamma,
+polygamma: Primitive = elementwise(
+    _polygamma,
+    lambda g, x, order: product(g, polygamma(x, order=order + 1)),
+    name="polygamma",
     spec=lambda x, order: spec_of(x),
     samples=lambda array: (
         [((array(3, low=0.6, high=3.0),), {"order": order}) for order in (1, 2)]
@@ -104,7 +100,7 @@ special_function(
 )
 special_function(
     "psi",
-    lambda g, x: product(g, polygamma(x, 1)),
+    lambda g, x: product(g, polygamma(x, order=1)),
     arguments=[POSITIVE],
     complex=True,
     doc="d psi(x) = polygamma(1, x) dx",

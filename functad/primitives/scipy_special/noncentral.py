@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from functad.primitives.entry import Primitive
-from functad.primitives.kinds import ufunc_spec
+from functad.primitives.kinds import elementwise, ufunc_spec
 from functad.primitives.safe import product
 from functad.primitives.scipy_special.declaration import special_function, unknown
 from functad.primitives.scipy_special.densities import beta_density
@@ -166,20 +165,16 @@ def _mean_by_df(g: Any, df: Any, nc: Any, t: Any, order: int, power: int, scores
     """The density has the derivative s times itself, and s the derivative `c'(df) = (1/df - psi'(df/2)/2) / 2`."""
     slope = _mean(df, nc, t, order, power, scores + 1)
     if scores:
-        slope = slope + _mean(df, nc, t, order, power, scores - 1) * (1 / df - polygamma(df / 2, 1) / 2) * (scores / 2)
+        slope = slope + _mean(df, nc, t, order, power, scores - 1) * (1 / df - polygamma(df / 2, order=1) / 2) * (scores / 2)
     return product(g, slope)
 
 
-T_EXPECTATION = Primitive(
+T_EXPECTATION = elementwise(
     _expectation,
-    kind="elementwise",
+    _mean_by_df,
+    lambda g, df, nc, t, order, power, scores: -product(g, _mean(df, nc, t, order + 1, power, scores)),
+    lambda g, df, nc, t, order, power, scores: product(g, _mean(df, nc, t, order + 1, power + 1, scores)),
     names=("df", "nc", "t"),
-    compute=_expectation,
-    vjps=(
-        _mean_by_df,
-        lambda g, df, nc, t, order, power, scores: -product(g, _mean(df, nc, t, order + 1, power, scores)),
-        lambda g, df, nc, t, order, power, scores: product(g, _mean(df, nc, t, order + 1, power + 1, scores)),
-    ),
     spec=lambda df, nc, t, *, order, power, scores: _t_spec(df, nc, t),
     doc="E[order+1, power+1] dt - E[order+1] dnc + (E[scores+1] + scores c' E[scores-1]) ddf",
     samples=lambda array: [
@@ -193,7 +188,6 @@ T_EXPECTATION = Primitive(
     ],
     name="noncentral_t_expectation",
     complex=False,
-    broadcasts=True,
     internal=True,
 )
 

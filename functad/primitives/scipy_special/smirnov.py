@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 from functad.primitives.entry import Primitive
-from functad.primitives.kinds import ufunc_spec
+from functad.primitives.kinds import elementwise, ufunc_spec
 from functad.primitives.safe import product
 from functad.primitives.scipy_special.declaration import unknown
 from functad.primitives.scipy_special.inverses import Partials
@@ -52,15 +52,11 @@ def _slope(n: Any, d: Any, order: int) -> Any:
     return total.astype(dtype)[()]
 
 
-SMIRNOV_SLOPE: Primitive = Primitive(
+SMIRNOV_SLOPE: Primitive = elementwise(
     _slope,
-    kind="elementwise",
+    unknown("smirnov", "n", "It is a count"),
+    lambda g, n, d, order: product(g, SMIRNOV_SLOPE(n, d, order=order + 1)),
     names=("n", "d"),
-    compute=_slope,
-    vjps=(
-        unknown("smirnov", "n", "It is a count"),
-        lambda g, n, d, order: product(g, SMIRNOV_SLOPE(n, d, order=order + 1)),
-    ),
     spec=lambda n, d, *, order: _spec(n, d),
     doc="the next derivative of smirnov(n, d) by d",
     samples=lambda array: [
@@ -71,7 +67,6 @@ SMIRNOV_SLOPE: Primitive = Primitive(
     ],
     name="smirnov_slope",
     complex=False,
-    broadcasts=True,
     internal=True,
     selects=True,
 )
