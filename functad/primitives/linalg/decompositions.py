@@ -96,10 +96,6 @@ def real_samples(samples: Any) -> Any:
 _QRResult: Any = type(np.linalg.qr(np.ones((1, 1))))
 
 
-def _qr(a: Any) -> Any:
-    return np.linalg.qr(a)
-
-
 def _qr_vjp(g: Any, out: Any) -> Any:
     """`(g_q + conj(q) k) r^-T` with `k = m - P(m - m^H)` and `m = g_r r^T - q^T g_q`, P: lower triangle, half the diagonal."""
     of_q, of_r = g
@@ -147,7 +143,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 QR = general(
     np.linalg.qr,
     _qr_vjp,
-    compute=_qr,
+    compute=lambda a: np.linalg.qr(a),
     spec=_qr_spec,
     multiple=True,
     samples=lambda array: [

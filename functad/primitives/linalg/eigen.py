@@ -12,6 +12,7 @@ derivatives made.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,7 @@ from functad.primitives.linalg.solve import (
     real_dtype,
     regular,
     same_inexact,
+    samples_of_shapes,
 )
 from functad.primitives.operands import concrete, is_absent, is_traced
 from functad.primitives.plan import Plan
@@ -63,10 +65,6 @@ _EigResult: Any = type(np.linalg.eig(np.ones((1, 1))))
 
 def _diagonal(x: Any) -> Any:
     return np.diagonal(x, 0, -2, -1)
-
-
-def _eigh(a: Any, *, uplo: Any) -> Any:
-    return np.linalg.eigh(a, uplo)  # the triangles are alike, but the signs of the vectors differ
 
 
 def _held_fast(a: Any, out: Any) -> tuple[Any, Any, Any]:
@@ -125,7 +123,7 @@ EIGH = general(
     np.linalg.eigh,
     _eigh_vjp,
     jvps=(_eigh_jvp,),
-    compute=_eigh,
+    compute=lambda a, *, uplo: np.linalg.eigh(a, uplo),  # the triangles are alike, but the signs of the vectors differ
     spec=_eigh_spec,
     multiple=True,
     samples=real_samples(_eigh_samples),
@@ -243,12 +241,8 @@ def together(primitive: Any, rule: Any) -> None:
     """Give a primitive of two arguments one JVP rule for both, `rule(ts, ...)`, where a tangent may be `None`."""
     parts = {(0, 1): lambda ts: ts, (0,): lambda ts: (ts[0], None), (1,): lambda ts: (None, ts[0])}
     for active, both in parts.items():
-        push = _pushing(rule, both)
+        push = partial(lambda both, ts, *values: rule(both(ts), *values), both)
         primitive.forward_plans[active] = Plan(primitive, active, (push,), [names_read(rule)], True)
-
-
-def _pushing(rule: Any, both: Any) -> Any:
-    return lambda ts, *values: rule(both(ts), *values)
 
 
 together(eigenvalue_cotangent, _cotangent_jvp)
@@ -338,19 +332,13 @@ def _eig_spec(a: Any) -> Any:
     return _EigResult(ArraySpec(spec.shape[:-1], spec.dtype), spec)
 
 
-def _rotating(array: Any) -> Any:
-    """Return a sample with a pair of conjugate eigenvalues, if it is real; the sign of their vectors hangs on rounding."""
-    return spread(array, 3, 3) + np.array([[0, 3, 0], [-3, 0, 0], [0, 0, 4]])
-
-
-def _eig_samples(array: Any) -> Calls:
-    return [
-        ((spread(array, 3, 3),), {}), ((spread(array, 2, 2, 2),), {}), ((spread(array, 1, 1),), {}), ((array(0, 0),), {}),
-    ]  # fmt: skip
+_eig_samples = samples_of_shapes((3, 3), (2, 2, 2), (1, 1), (0, 0), make=spread)
 
 
 def _eigvals_samples(array: Any) -> Calls:
-    return [((_rotating(array).astype(array().dtype),), {}), *_eig_samples(array)]
+    """Return also a matrix with a pair of conjugate eigenvalues, if it is real; the sign of their vectors hangs on rounding."""
+    rotating = spread(array, 3, 3) + np.array([[0, 3, 0], [-3, 0, 0], [0, 0, 4]])
+    return [((rotating.astype(array().dtype),), {}), *_eig_samples(array)]
 
 
 def eig(a: Any) -> Any:

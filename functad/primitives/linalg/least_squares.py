@@ -28,6 +28,7 @@ from functad.primitives.linalg.solve import (
     rank_of,
     real_dtype,
     regular,
+    samples_of_systems,
     solve,
 )
 from functad.primitives.operands import innermost
@@ -65,19 +66,6 @@ def _least_squares_by_a(t: Any, a: Any, b: Any, out: Any, rcond: float) -> Any:
     return p @ (adjoint(p) @ (adjoint(t) @ residual) - t @ out) + y - p @ (a @ y)
 
 
-def _least_squares_spec(a: Any, b: Any, *, rcond: float) -> ArraySpec:
-    a, b = spec_of(a), spec_of(b)
-    return ArraySpec((a.shape[1], b.shape[1]), inexact(a.dtype, b.dtype))
-
-
-def _least_squares_samples(array: Any) -> Calls:
-    return [
-        ((regular(array, 3, 3), array(3, 2)), {"rcond": 1e-10}),
-        ((regular(array, 4, 2), array(4, 1)), {"rcond": 1e-10}),
-        ((regular(array, 2, 3), array(2, 2)), {"rcond": 1e-10}),
-    ]
-
-
 def _least_squares_batch(
     primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
 ) -> Any:
@@ -97,8 +85,8 @@ def _least_squares_batch(
     _least_squares_vjp,
     jvps=(_least_squares_by_a, lambda t, a, rcond: _pseudoinverse(a, rcond) @ t),
     joint=True,
-    spec=_least_squares_spec,
-    samples=_least_squares_samples,
+    spec=lambda a, b, *, rcond: ArraySpec((shape_of(a)[1], shape_of(b)[1]), inexact(dtype_of(a), dtype_of(b))),
+    samples=samples_of_systems(((3, 3), (3, 2)), ((4, 2), (4, 1)), ((2, 3), (2, 2)), rcond=1e-10),
     doc="that of pinv(a) b, for a rank that stays",
     batch=_least_squares_batch,
     linear_by=lambda params: (1,),

@@ -49,6 +49,7 @@ from functad.primitives.linalg.solve import (
     matrix,
     real_dtype,
     same_inexact,
+    samples_of_shapes,
 )
 from functad.primitives.operands import is_absent, is_traced
 
@@ -100,7 +101,8 @@ def _svd_vjp(g: Any, a: Any, out: Any) -> Any:
         of_s = alike(of_s, same) if alone else unjoined(of_s, uh_gu + gv_v, same, zero(s))
     over_s = _over(s)
     k, m = uh_gu - adjoint(uh_gu), gv_v - adjoint(gv_v)
-    core = 0.5 * (gaps(s, same) * turning(k - m, abs(uh_gu) + abs(gv_v), same) + _over_sums(s) * _off_diagonal(k + m))
+    core = gaps(s, same) * turning(k - m, abs(uh_gu) + abs(gv_v), same)
+    core = 0.5 * (core + _over_sums(s) * (k + m) * ~np.eye(shape_of(s)[-1], dtype=bool))
     if dtype_of(u).kind == "c":
         of_s = of_s + 0.5j * _diagonal(uh_gu + gv_v).imag * over_s
     left, right = conjugate(u), conjugate(vh)
@@ -111,10 +113,6 @@ def _svd_vjp(g: Any, a: Any, out: Any) -> Any:
     if shape_of(u)[-2] > shape_of(s)[-1]:
         result = result + ((of_u - left @ uh_gu) * over_s[..., None, :]) @ right
     return result
-
-
-def _off_diagonal(x: Any) -> Any:
-    return x * ~np.eye(shape_of(x)[-1], dtype=bool)
 
 
 def _svd_spec(a: Any, *, full: bool) -> Any:
@@ -338,7 +336,7 @@ SVDVALS = general(
     jvps=(_svdvals_jvp,),
     compute=lambda a: np.linalg.svd(a, compute_uv=False),
     spec=lambda a: _svd_spec(a, full=False)[1],
-    samples=lambda array: [((spread(array, 3, 3),), {}), ((spread(array, 2, 3, 2),), {}), ((spread(array, 2, 3),), {})],
+    samples=samples_of_shapes((3, 3), (2, 3, 2), (2, 3), make=spread),
     doc="ds = Re(diag(u^H da v)); at equal values second derivatives in forward over reverse mode",
     batch=stacked,
     front=svdvals,

@@ -17,7 +17,7 @@ from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.arranging.diagonals import _diagonal, _trace
 from functad.primitives.batching import example_ndim, on_last_axes, padded, spread_out, stacked
 from functad.primitives.elementwise.conversion import laid_out_like
-from functad.primitives.entry import Primitive
+from functad.primitives.entry import Primitive, Samples
 from functad.primitives.kinds import composite, constant, general, linear
 from functad.primitives.linalg.products import as_array
 from functad.primitives.operands import as_operand, refuse_out
@@ -68,13 +68,14 @@ def regular(array: Any, *shape: int) -> Any:
     return a + 2 * np.eye(shape[-2], shape[-1], dtype=a.dtype)
 
 
-def regular_samples(*shapes: tuple[int, ...]) -> Any:
+def samples_of_shapes(*shapes: tuple[int, ...], make: Callable[..., Any] = regular) -> Samples:
     """Return sample calls with one argument, matrices of the given shapes."""
+    return lambda array: [((make(array, *shape),), {}) for shape in shapes]
 
-    def samples(array: Any) -> Calls:
-        return [((regular(array, *shape),), {}) for shape in shapes]
 
-    return samples
+def samples_of_systems(*shapes: tuple[tuple[int, ...], tuple[int, ...]], **params: Any) -> Samples:
+    """Return sample calls with two arguments, matrices and right sides of the given shapes, and parameters."""
+    return lambda array: [((regular(array, *a), array(*b)), params) for a, b in shapes]
 
 
 def internal(kind: Callable[..., Primitive], *vjps: Any, **traits: Any) -> Callable[[Callable[..., Any]], Primitive]:
@@ -82,7 +83,7 @@ def internal(kind: Callable[..., Primitive], *vjps: Any, **traits: Any) -> Calla
     return lambda compute: kind(compute, *vjps, internal=True, **{"batch": stacked, **traits})
 
 
-SQUARES = regular_samples((3, 3), (2, 2, 2), (1, 1), (0, 0), (0, 2, 2))
+SQUARES = samples_of_shapes((3, 3), (2, 2, 2), (1, 1), (0, 0), (0, 2, 2))
 
 
 def conjugate(a: Any) -> Any:
@@ -140,17 +141,6 @@ def _solve_spec(a: Any, b: Any) -> ArraySpec:
     return ArraySpec((*batch, *b.shape[-2:]), inexact(a.dtype, b.dtype))
 
 
-def _solve_samples(array: Any) -> Calls:
-    return [
-        ((regular(array, 3, 3), array(3)), {}),
-        ((regular(array, 3, 3), array(3, 2)), {}),
-        ((regular(array, 2, 2, 2), array(2)), {}),
-        ((regular(array, 2, 1, 2, 2), array(3, 2, 1)), {}),
-        ((regular(array, 2, 2), array(2, 2, 2)), {}),
-        ((regular(array, 0, 0), array(0)), {}),
-    ]
-
-
 def solve(a: Any, b: Any) -> Any:
     """Return x with `a x = b`; b is a vector, or stacks of columns."""
     a, b = matrix(a, "solve", square=True), as_array(b)
@@ -166,7 +156,9 @@ SOLVE: Primitive = general(
     jvps=(lambda t, a, out: -SOLVE(a, t @ out), lambda t, a: SOLVE(a, t)),
     joint=True,
     spec=_solve_spec,
-    samples=_solve_samples,
+    samples=samples_of_systems(
+        ((3, 3), (3,)), ((3, 3), (3, 2)), ((2, 2, 2), (2,)), ((2, 1, 2, 2), (3, 2, 1)), ((2, 2), (2, 2, 2)), ((0, 0), (0,))
+    ),
     doc="d(a^-1 b) = a^-1 (db - da a^-1 b); the rule solves with a^T",
     broadcasts=True,
     linear_by=lambda params: (1,),
@@ -187,10 +179,6 @@ INV: Primitive = general(
     batch=stacked,
     dependence="matrix",
 )
-
-
-def _pinv(a: Any, rcond: Any) -> Any:
-    return np.linalg.pinv(a, rcond)
 
 
 @internal(
@@ -267,7 +255,7 @@ PINV = general(
     _pinv_vjp,
     None,
     jvps=(_pinv_jvp, None),
-    compute=_pinv,
+    compute=lambda a, rcond: np.linalg.pinv(a, rcond),
     spec=_pinv_spec,
     samples=_pinv_samples,
     doc="G. Golub and V. Pereyra (1973), for a rank that stays: dp = -p da p + p p^H da^H (1 - a p) + (1 - p a) da^H p^H p",
@@ -389,10 +377,6 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Any:
     return _diagonal(x, offset, -2, -1)
 
 
-def _rank_spec(A: Any, /, *tolerances: Any, **params: Any) -> ArraySpec:
-    return ArraySpec(spec_of(A).shape[:-2], np.dtype(np.intp))
-
-
 def _matrix_rank_batch(
     primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
 ) -> Any:
@@ -404,7 +388,7 @@ def _matrix_rank_batch(
 
 MATRIX_RANK = constant(
     np.linalg.matrix_rank,
-    spec=_rank_spec,
+    spec=lambda A, /, *tolerances, **params: ArraySpec(spec_of(A).shape[:-2], np.dtype(np.intp)),
     samples=lambda array: [
         ((regular(array, 3, 2),), {}), ((regular(array, 2, 2, 2),), {"tol": 1e-3}), ((array(2, 2), None, True), {}),
     ],

@@ -32,21 +32,9 @@ def _counted(k: Any) -> Any:
     return k - k % 1
 
 
-def _binomial_density(k: Any, n: Any, p: Any) -> Any:
-    return -beta_density(_counted(k) + 1, _counted(n) - _counted(k), p)
-
-
-def _negative_binomial_density(k: Any, n: Any, p: Any) -> Any:
-    return beta_density(_counted(n), _counted(k) + 1, p)
-
-
 def chi_square_density(v: Any, x: Any) -> Any:
     """Return the derivative of `chdtr` by x."""
     return gamma_density(v / 2, x / 2) / 2
-
-
-def _poisson_density(k: Any, m: Any) -> Any:
-    return -gamma_density(_counted(k) + 1, m)
 
 
 def f_density(dfn: Any, dfd: Any, x: Any) -> Any:
@@ -93,15 +81,22 @@ def _student_by_freedom(v: Any, t: Any) -> Any:
     return np.where(t < 0, slope, -slope) / 4 - _student_density(v, t) * t / (2 * v)
 
 
-_BINOMIAL = Partials("bdtr(k, n, p)", "It is a count", "It is a count", _binomial_density)
+_BINOMIAL = Partials(
+    "bdtr(k, n, p)",
+    "It is a count",
+    "It is a count",
+    lambda k, n, p: -beta_density(_counted(k) + 1, _counted(n) - _counted(k), p),
+)
 _BINOMIAL.enter([_FEW, _TRIALS, _UNIT], "-p^k (1-p)^(n-k-1) / B(k+1, n-k) dp", "bdtrc")
 _BINOMIAL.invert("bdtri", "p", [_FEW, _TRIALS, _UNIT])
 
-_NEGATIVE_BINOMIAL = Partials("nbdtr(k, n, p)", "It is a count", "It is a count", _negative_binomial_density)
+_NEGATIVE_BINOMIAL = Partials(
+    "nbdtr(k, n, p)", "It is a count", "It is a count", lambda k, n, p: beta_density(_counted(n), _counted(k) + 1, p)
+)
 _NEGATIVE_BINOMIAL.enter([_COUNTS, _TRIALS, _UNIT], "p^(n-1) (1-p)^k / B(n, k+1) dp", "nbdtrc")
 _NEGATIVE_BINOMIAL.invert("nbdtri", "p", [_COUNTS, _TRIALS, _UNIT])
 
-_POISSON = Partials("pdtr(k, m)", "It is a count", _poisson_density)
+_POISSON = Partials("pdtr(k, m)", "It is a count", lambda k, m: -gamma_density(_counted(k) + 1, m))
 _POISSON.enter([_COUNTS, _POSITIVE], "-m^k exp(-m) / k! dm", "pdtrc")
 _POISSON.invert("pdtri", "m", [_COUNTS, _UNIT])
 

@@ -88,14 +88,10 @@ special_function(
 )
 
 
-def _radian(*angles: Any) -> Any:
-    return special.radian(*angles)
-
-
-RADIAN = linear(
+linear(
     special.radian,
     lambda g, shapes: [g * (_DEGREE / 60**i) for i, _ in enumerate(shapes)],
-    compute=_radian,
+    compute=lambda *angles: special.radian(*angles),
     samples=samples_of([_REAL, _REAL, _REAL]),
     name="special.radian",
     complex=False,

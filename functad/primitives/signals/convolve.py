@@ -214,10 +214,6 @@ def _unrolled(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]:
 # Phases
 
 
-def _unwrap(p: Any, period: Any, *, discont: float | None, axis: int) -> Any:
-    return np.unwrap(p, discont, axis, period=period)
-
-
 def _unwrap_spec(p: Any, period: Any, *, discont: float | None, axis: int) -> ArraySpec:
     own = spec_of(p)
     return ArraySpec(own.shape, np.result_type(own.dtype, stand_in(spec_of(period))))
@@ -261,7 +257,7 @@ UNWRAP = general(
     lambda g: g,
     lambda g, p, period, out: (g * ((out - p) / period)).sum(),
     jvps=(lambda t: t, lambda t, p, period, out: t * ((out - p) / period)),
-    compute=_unwrap,
+    compute=lambda p, period, *, discont, axis: np.unwrap(p, discont, axis, period=period),
     spec=_unwrap_spec,
     samples=_unwrap_samples,
     complex=False,

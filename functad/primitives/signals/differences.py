@@ -269,10 +269,6 @@ def _trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 # The cross product
 
 
-def _cross(a: Any, b: Any) -> Any:
-    return np.cross(a, b)
-
-
 def _cross_spec(a: Any, b: Any) -> ArraySpec:
     one, other = spec_of(a), spec_of(b)
     return ArraySpec(np.broadcast_shapes(one.shape, other.shape), np.result_type(one.dtype, other.dtype))
@@ -311,7 +307,7 @@ CROSS: Primitive = multilinear(
     np.cross,
     lambda g, b: CROSS(b, g),
     lambda g, a: CROSS(g, a),
-    compute=_cross,
+    compute=lambda a, b: np.cross(a, b),
     spec=_cross_spec,
     samples=_cross_samples,
     broadcasts=True,

@@ -99,10 +99,6 @@ def _polyint(p: Any, m: int = 1, k: Any = None) -> Any:
 # Powers
 
 
-def _powers(x: Any, *, n: int) -> Any:
-    return np.vander(x, n, increasing=True)
-
-
 def _powers_vjp(g: Any, x: Any, n: int) -> Any:
     """`sum_k g[k] k x^(k - 1)`; no power is divided, so x = 0 is no exception."""
     if n < 2:
@@ -142,7 +138,7 @@ VANDER: Primitive = general(
     np.vander,
     _powers_vjp,
     jvps=(_powers_jvp,),
-    compute=_powers,
+    compute=lambda x, *, n: np.vander(x, n, increasing=True),
     spec=_powers_spec,
     samples=lambda array: [
         ((array(3),), {}),
