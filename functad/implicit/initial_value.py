@@ -17,11 +17,10 @@ import numpy as np
 
 from functad.errors import ImplicitError, InputError, UnsupportedError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, strong_spec
-from functad.implicit.linear_solve import LIVE, Leaves, packed, unpacked
+from functad.implicit.linear_solve import LIVE, Leaves, filled, packed, split, unpacked
 from functad.importable import optional
 from functad.places import here
 from functad.rules.solver_primitive import SolverPrimitive
-from functad.tracing.traces.base import Recorded
 from functad.transforms.grad import pulled_back
 from functad.transforms.leaves import push_leaves, pushed, replaced
 from functad.transforms.walks.cotangents import zero_tangent
@@ -64,16 +63,12 @@ class Problem:
 
     def fill(self, live: Leaves) -> tuple[list[Any], Any, list[Any]]:
         """Return the leaves of the state, the output times, and the parameters."""
-        waiting = iter(live)
-        leaves = [next(waiting) if value is LIVE else value for value in self.point]
-        n = len(self.ys)
+        leaves, n = filled(self.point, live), len(self.ys)
         return leaves[:n], leaves[n], leaves[n + 1 :]
 
     def trajectory(self, ys: Leaves, ts: Any, ps: Leaves) -> tuple[Any, ...]:
         """Return the leaves of the state at the output times; what is not plain is recorded."""
-        leaves = [*ys, ts, *ps]
-        point = tuple([LIVE if isinstance(leaf, Recorded) else leaf for leaf in leaves])
-        live = [leaf for leaf in leaves if isinstance(leaf, Recorded)]
+        point, live = split([*ys, ts, *ps])
         found: tuple[Any, ...] = ODE(*live, problem=replace(self, point=point, count=shape_of(ts)[0]))
         return found
 

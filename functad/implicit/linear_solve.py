@@ -69,6 +69,18 @@ LIVE = object()
 """Stands, in the point of a system, where an argument of the primitive belongs."""
 
 
+def split(leaves: Leaves) -> tuple[tuple[Any, ...], list[Any]]:
+    """Return the point for some leaves, and those of them that are `LIVE` in it."""
+    point = tuple([LIVE if isinstance(leaf, Recorded) else leaf for leaf in leaves])
+    return point, [leaf for leaf in leaves if isinstance(leaf, Recorded)]
+
+
+def filled(point: Leaves, live: Leaves) -> list[Any]:
+    """Return the leaves that `split` made a point of, with these that are `LIVE`."""
+    waiting = iter(live)
+    return [next(waiting) if value is LIVE else value for value in point]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class System:
     """A linear system whose matrix is the Jacobian of a function.
@@ -109,8 +121,7 @@ class System:
 
     def fill(self, live: Leaves) -> list[Any]:
         """Return the arguments of `f`."""
-        waiting = iter(live)
-        return [next(waiting) if value is LIVE else value for value in self.point]
+        return filled(self.point, live)
 
     def in_x(self, leaves: Leaves) -> Callable[..., list[Any]]:
         """Return `f` as a function of the unknowns alone."""
@@ -131,8 +142,7 @@ class System:
             bs: the right-hand side.
             leaves: the arguments of `f`.
         """
-        point = tuple([LIVE if isinstance(leaf, Recorded) else leaf for leaf in leaves])
-        live = [leaf for leaf in leaves if isinstance(leaf, Recorded)]
+        point, live = split(leaves)
         found: tuple[Any, ...] = LINEAR_SOLVE(*bs, *live, system=replace(self, point=point))
         return found
 
@@ -172,12 +182,12 @@ class System:
 
     def _product(self, leaves: Leaves) -> Callable[[Any], Any]:
         """Return the product of the matrix with a flat real vector."""
-        xs, (out, given) = leaves[: len(self.xs)], self.sides
-        if self.transposed:
-            pull = vjp(self.in_x(leaves), *xs)[1]
-            return lambda v: packed(pull(unpacked(v, given, True)), out, True, self.name)
-        push = Linearized(self.in_x(leaves), xs)
-        return lambda v: packed(push(unpacked(v, given, False)), out, False, self.name)
+        (out, given), conjugate, product = self.sides, self.transposed, self._product_of_leaves(leaves)
+        return lambda v: packed(product(unpacked(v, given, conjugate)), out, conjugate, self.name)
+
+    def _product_of_leaves(self, leaves: Leaves) -> Callable[[Leaves], Any]:
+        f, xs = self.in_x(leaves), leaves[: len(self.xs)]
+        return vjp(f, *xs)[1] if self.transposed else Linearized(f, xs)
 
     def _matrix(self, leaves: Leaves) -> Any:
         """Return the matrix over flat real vectors, row by row from pullbacks, or as it was found at this point before."""
@@ -195,14 +205,10 @@ class System:
     def _by_users_solve(self, own: Callable[..., Any], bs: Leaves, leaves: Leaves) -> tuple[Any, ...]:
         structure = self.method.structure
         assert structure is not None
-        unknowns = self.sides[1]
-        if self.transposed:
-            pull = vjp(self.in_x(leaves), *leaves[: len(self.xs)])[1]
-        else:
-            pull = Linearized(self.in_x(leaves), leaves[: len(self.xs)])
+        unknowns, product = self.sides[1], self._product_of_leaves(leaves)
 
         def matvec(v: Any) -> Any:
-            return structure.unflatten(pull(structure.flatten_like(v, "v")))
+            return structure.unflatten(product(structure.flatten_like(v, "v")))
 
         found = structure.flatten_like(own(matvec, structure.unflatten([owned(b) for b in bs])), "the solution")
         found = [known(leaf, own) for leaf in found]  # a solver may compute with what it captured: a constant, here

@@ -130,11 +130,7 @@ def scale_by_amsgrad(
     """Return the scaling of AMSGrad; `amsgrad` has the formula.
 
     Args:
-        b1: decay of the mean of the gradients.
-        b2: decay of the mean of their squares.
-        eps: added to the root.
-        eps_root: added under the root.
-        eps_hat: as for `scale_by_adam`.
+        b1, b2, eps, eps_root, eps_hat: as for `scale_by_adam`.
         max_corrected: the largest of the means whose bias has been corrected is taken, as in optax; otherwise the largest of
             the means themselves, and its bias is corrected after, as in Keras and PyTorch.
 
@@ -218,10 +214,7 @@ def scale_by_stddev(
     """Return the scaling of the centred RMSprop: by the running standard deviation in place of the root mean square.
 
     Args:
-        decay: of the running means, between 0 and 1.
-        eps: keeps the denominator from zero.
-        initial_scale: what the mean of the squares begins with.
-        eps_in_sqrt: whether the denominator is `sqrt(v + eps)` or `sqrt(v) + eps`.
+        decay, eps, initial_scale, eps_in_sqrt: as for `scale_by_rms`.
 
     Returns:
         A `GradientTransformation`, over trees of arrays of any shapes and dtypes.

@@ -73,10 +73,7 @@ def linear_schedule(init_value: Any, end_value: Any, transition_steps: int, tran
     """Return the schedule that goes in a straight line from one value to another, and stays.
 
     Args:
-        init_value: where it begins.
-        end_value: where it stays at last.
-        transition_steps: the number of steps that it takes.
-        transition_begin: the number of steps before it moves.
+        init_value, end_value, transition_steps, transition_begin: as for `polynomial_schedule`.
 
     Returns:
         A `Schedule`: a function of the number of steps made, or of an array of such numbers.

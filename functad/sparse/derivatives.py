@@ -132,16 +132,6 @@ class _Products:
         recorder, inputs, out = self._trace(ReverseRecorder)
         return Pullback(recorder, inputs, out, self.selection)
 
-    def _forward(self, seeds: list[Any]) -> list[Any]:
-        """Return the tangents of the results for those of the inputs, `None` for zero."""
-        recorder, leaves = self._pushed
-        return push_through(recorder, seeds, leaves)
-
-    def _reverse(self, seeds: list[Any]) -> list[Any]:
-        """Return the cotangents of the inputs for those of the results, `None` for zero."""
-        floats = [dtype_of(value).kind == "f" for value in self._pulled.values]
-        return self._pulled.leaves([seed if mine else None for seed, mine in zip(seeds, floats, strict=True)])
-
     def _ends(self, *, forward: bool) -> tuple[list[Any], list[Any]]:
         """Return the arrays that the seeds of a direction are like, and those that what comes out is like."""
         return (self.leaves, self._pushed[1]) if forward else (self._pulled.values, self.leaves)
@@ -154,15 +144,17 @@ class _Products:
     def of(self, seeds: Array, *, forward: bool) -> Any:
         """Return the products with vectors, which are the rows of `seeds`, as the rows of a matrix."""
         near, far = self._ends(forward=forward)
-        walk = self._forward if forward else self._reverse
 
         def one(seed: Any) -> list[Any]:
+            """Return the tangents of the results for those of the inputs, or vice versa the cotangents; `None` for zero."""
             parts, start = [], 0
             for leaf in near:
                 part = seed[start : start + size_of(leaf)].reshape(shape_of(leaf))
                 parts.append(part if inexact(leaf) == np.float64 else part.astype(inexact(leaf)))
                 start += size_of(leaf)
-            return walk(parts)
+            if forward:
+                return push_through(self._pushed[0], parts, far)
+            return self._pulled.leaves([p if dtype_of(leaf).kind == "f" else None for p, leaf in zip(parts, near, strict=True)])
 
         found = in_batch(self.selection.transform, self.f, seeds, one)
         columns = [
@@ -344,14 +336,11 @@ def sparse_hessian(
 
     Args:
         f: a function of NumPy code that returns one number; without it a decorator is returned.
-        argnums: position, or positions, of the arguments to differentiate: arrays, numbers, or trees of them, of real floats.
-        argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
-        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
+        argnums, argnames, has_aux, check: as for `sparse_jacobian`.
         sparsity: where the Hessian can be other than zero, as for `sparse_jacobian`, by `hessian_sparsity` for one; the pattern
             must be symmetric. Without it the pattern is found anew at each call.
         coloring: the order in which the greedy colouring takes the columns, or the `Coloring` of another plan for the same
             pattern.
-        check: compare a product with a random vector with one pass more, and raise if they differ: the pattern was wrong.
 
     Returns:
         A function with the signature of `f` that returns a matrix as that of `sparse_jacobian` does, with a row and a column

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,7 +15,6 @@ from functad.primitives.operands import innermost
 from functad.sparse.curvature import multiplied
 from functad.sparse.pattern import SparsityPattern
 from functad.sparse.trace import Dependence
-from functad.tracing.traces.base import Recorded
 from functad.transforms.abstract import trace
 from functad.transforms.calling.arguments import check_result, split_aux, traced, value_of
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
@@ -124,12 +122,7 @@ def jacobian_sparsity(
 def jacobian_pattern(selection: Selection, args: Sequence[Any], kwargs: dict[str, Any], *, has_aux: bool) -> SparsityPattern:
     """Find the pattern of `jacobian_sparsity`, under the name of another transform."""
     recorder, results = _followed(selection, args, kwargs, has_aux=has_aux, second=False)
-    own = [isinstance(leaf, Recorded) and leaf.recorder is recorder for leaf in results]
-    parts = [
-        leaf.slot.sets.ravel() if mine else np.zeros(math.prod(shape_of(leaf)), np.int64)
-        for leaf, mine in zip(results, own, strict=True)
-    ]
-    sets = np.concatenate([np.zeros(0, np.int64), *parts])
+    sets = np.concatenate([np.zeros(0, np.int64), *[recorder.sets_of(leaf).ravel() for leaf in results]])
     rows = np.repeat(np.arange(len(sets)), recorder.sets.length[sets])
     return SparsityPattern._sorted(rows, recorder.sets.members(sets), (len(sets), recorder.sets.universe))
 
@@ -149,11 +142,7 @@ def hessian_sparsity(
 
     Args:
         f: a function of NumPy code that returns one number; or an `Expressions`.
-        args: its arguments, as for `jacobian_sparsity`.
-        argnums: position, or positions, of the arguments to differentiate.
-        argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
-        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is left out.
-        kwargs: further arguments of `f`.
+        args, argnums, argnames, has_aux, kwargs: as for `jacobian_sparsity`.
 
     Returns:
         The pattern, which is symmetric, with a row and a column for each element of the selected arguments.
@@ -184,7 +173,7 @@ def hessian_pattern(selection: Selection, args: Sequence[Any], kwargs: dict[str,
             f"{here()}, returned {what}. Reduce it (np.sum, np.mean), or take the sum of the products with multipliers."
         )
     n, leaf, happened = recorder.sets.universe, results[0], recorder.happened
-    if happened is None or not isinstance(leaf, Recorded) or leaf.recorder is not recorder:
+    if happened is None or not recorder.owns(leaf):
         return SparsityPattern([], [], (n, n))
     slot: Any = leaf.slot
     first, second = happened.pairs(slot.events, len(recorder.sets))

@@ -73,12 +73,21 @@ class Dependence(Recorder):
         """Make a Tensor of a new array, into which others can be written."""
         return self.tensor(value, np.zeros(shape_of(value), np.int64))
 
+    def owns(self, value: Any) -> bool:
+        """Say whether a value is a Tensor of this trace."""
+        return isinstance(value, Recorded) and value.recorder is self
+
+    def sets_of(self, value: Any) -> Array:
+        """Return the set of each element of a value, empty ones for what is no Tensor of this trace."""
+        found: Array = value.slot.sets if self.owns(value) else np.zeros(shape_of(value), np.int64)
+        return found
+
     def united(self, leaves: Sequence[Any]) -> Any:
         """Make a Tensor that stands for any of some values, which have one shape, and depends on what all of them do."""
         spec, events = spec_of(leaves[0]), None
         sets = np.zeros(spec.shape, np.int64)
         for leaf in leaves:
-            if isinstance(leaf, Recorded) and leaf.recorder is self:
+            if self.owns(leaf):
                 place: Any = leaf.slot
                 sets = self.sets.union(sets, place.sets)
                 if self.happened is not None and place.events is not None:
@@ -100,7 +109,7 @@ class Dependence(Recorder):
                 return results
         if isinstance(primitive, OneCall) and primitive.rules is not None and primitive.rules.inner is not None:
             return tuple(evaluate(primitive.rules.inner, arrays))
-        own = [isinstance(a, Recorded) and a.recorder is self for a in arrays]
+        own = [self.owns(a) for a in arrays]
         values = [a.value if mine else a for a, mine in zip(arrays, own, strict=True)]
         if any(isinstance(value, ArraySpec) for value in values):
             out = primitive.spec(*[spec_of(v) if isinstance(v, Recorded) else v for v in values], **params)
@@ -113,7 +122,8 @@ class Dependence(Recorder):
             return out if not isinstance(out, ArraySpec) else self.buffer(out)
         results = out if primitive.multiple else (out,)
         places = [a.slot if counts else None for a, counts in zip(arrays, active, strict=True)]
-        call = Call(primitive, self.sets, [_sets(p) for p in places], values, params, [shape_of(r) for r in results])
+        given = [None if p is None else p.sets for p in places]
+        call = Call(primitive, self.sets, given, values, params, [shape_of(r) for r in results])
         found = _by_rule(self, primitive, values, call.given, results) or passed(call)
         events: list[Array | None] = [None] * len(found)
         if self.happened is not None:
@@ -124,10 +134,6 @@ class Dependence(Recorder):
         if primitive.views:
             note_if_view(arrays[0], made[0], values[0], out, primitive, params)
         return made[0]
-
-
-def _sets(place: Any) -> Array | None:
-    return None if place is None else place.sets
 
 
 def _through_scan(recorder: Dependence, arrays: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -208,12 +214,7 @@ def _pushed(
         if sets is not None
     ]
     found = primitive.jvps[0](ts, arrays)
-    return [np.broadcast_to(_sets_in(recorder, t), shape_of(out)) for t, out in zip(found, outs, strict=True)]
-
-
-def _sets_in(recorder: Dependence, value: Any) -> Array:
-    own = is_traced(value) and value.recorder is recorder
-    return value.slot.sets if own else np.zeros(shape_of(value), np.int64)
+    return [np.broadcast_to(recorder.sets_of(t), shape_of(out)) for t, out in zip(found, outs, strict=True)]
 
 
 def _pulled(
@@ -230,7 +231,7 @@ def _pulled(
     for ct, sets in zip(found, given, strict=True):
         if sets is None or ct is None:
             continue
-        reached = np.broadcast_to(_sets_in(inner, ct), sets.shape).ravel()
+        reached = np.broadcast_to(inner.sets_of(ct), sets.shape).ravel()
         groups.append(inner.sets.members(reached).astype(np.int64))
         members.append(np.repeat(sets.ravel(), inner.sets.length[reached]))
     count = inner.sets.universe

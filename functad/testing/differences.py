@@ -8,6 +8,7 @@ Stairs that are climbed by many steps at a time look like a slope, but not with 
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -43,6 +44,25 @@ class Measured:
     derivative: Any
     uncertainty: Any
     smooth: Any
+
+    def allowed(self, atol: float, rtol: float) -> Any:
+        """Return how far a derivative may be off, element by element, where it can be trusted.
+
+        Args:
+            atol: what is allowed beside the uncertainty.
+            rtol: the same, relative to the largest derivative.
+        """
+        return atol + rtol * float(np.max(np.abs(self.derivative), initial=0.0, where=self.smooth)) + self.uncertainty
+
+
+def paired(gs: Sequence[Any], measured: Sequence[Measured]) -> tuple[float, float, float]:
+    """Return the sum of trusted derivatives times cotangents, and those of the sizes and the uncertainties of its terms."""
+    terms = [np.multiply(g, np.where(m.smooth, m.derivative, 0)) for g, m in zip(gs, measured, strict=True)]
+    doubts = [np.abs(g) * np.where(m.smooth, m.uncertainty, 0) for g, m in zip(gs, measured, strict=True)]
+    expected, size, doubt = (
+        math.fsum(float(np.sum(part).real) for part in parts) for parts in (terms, [np.abs(term) for term in terms], doubts)
+    )
+    return expected, size, doubt
 
 
 def measure(

@@ -16,11 +16,11 @@ import numpy as np
 from functad.errors import NothingComparedError, WrongDerivativeError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
 from functad.places import name_of
-from functad.testing.differences import Measured, measure
-from functad.testing.numerical import random_like
+from functad.testing.differences import Measured, measure, paired
+from functad.testing.numerical import pairing, random_like
 from functad.transforms.grad import pulled_back
 from functad.transforms.jvp import pushed_along
-from functad.trees.structure import Structure, flatten
+from functad.trees.structure import flatten
 
 Mode = Literal["rev", "fwd"]
 MODES = {"rev": "reverse", "fwd": "forward"}
@@ -103,7 +103,7 @@ class _Point:
             full = list(leaves)
             for i, primal in zip(places, primals, strict=True):
                 full[i] = primal
-            return [leaf for leaf in flatten(f(*_unflatten(structure, full)))[0] if _is_inexact(leaf)]
+            return [leaf for leaf in flatten(f(*structure.unflatten(full)))[0] if _is_inexact(leaf)]
 
         with np.errstate(all="ignore"):
             results = function(*[leaves[i] for i in places])
@@ -237,23 +237,14 @@ class _Comparison:
         """
         atol, rtol = self.point.tolerance
         if self.mode == "fwd":
-            tangents = self._push(direction)
-            smooth = np.concatenate([np.ravel(m.smooth) for m in measured])
-            found = np.concatenate([np.ravel(t) for t in tangents])[smooth]
-            expected = np.concatenate([np.ravel(m.derivative) for m in measured])[smooth]
-            uncertainty = np.concatenate([np.ravel(m.uncertainty) for m in measured])[smooth]
-            largest = [np.full(np.size(m.derivative), _largest(np.where(m.smooth, m.derivative, 0))) for m in measured]
-            return found, expected, atol + rtol * np.concatenate(largest)[smooth] + uncertainty
+            rows = zip(self._push(direction), measured, strict=True)
+            parts = [[np.asarray(x)[m.smooth] for x in (t, m.derivative, m.allowed(atol, rtol))] for t, m in rows]
+            found, wanted, allowed = (np.concatenate(column) for column in zip(*parts, strict=True))
+            return found, wanted, allowed
         alone = _size_of([m.derivative for m in measured]) == 1
         gs = [self._cotangent(m, alone=alone) for m in measured]
-        cotangents = self._pull(gs)
-        found = math.fsum(_paired(ct, v) for ct, v in zip(cotangents, direction, strict=True))
-        terms = [g * np.where(m.smooth, m.derivative, 0) for g, m in zip(gs, measured, strict=True)]
-        size = math.fsum(float(np.sum(np.abs(term))) for term in terms)
-        doubt = math.fsum(
-            float(np.sum(np.abs(g) * np.where(m.smooth, m.uncertainty, 0))) for g, m in zip(gs, measured, strict=True)
-        )
-        return found, math.fsum(float(np.sum(term).real) for term in terms), atol + rtol * size + doubt
+        expected, size, doubt = paired(gs, measured)
+        return pairing(self._pull(gs), direction), expected, atol + rtol * size + doubt
 
     def _cotangent(self, measured: Measured, *, alone: bool) -> Any:
         """Return a random cotangent for a result, zero where it has no derivative; 1 for the only number there is."""
@@ -321,11 +312,6 @@ def _is_inexact(leaf: Any) -> bool:
     return hasattr(leaf, "dtype") and hasattr(leaf, "shape") and leaf.dtype.kind in "fc"
 
 
-def _unflatten(structure: Structure, leaves: list[Any]) -> tuple[Any, ...]:
-    args: tuple[Any, ...] = structure.unflatten(leaves)
-    return args
-
-
 def _bytes(dtype: Any) -> int:
     """Return how many bytes a real number of a dtype has."""
     size: int = dtype.itemsize // (2 if dtype.kind == "c" else 1)
@@ -357,16 +343,8 @@ def _size(value: Any) -> float:
     return float(np.sqrt(np.mean(size**2))) if size.size else 0.0
 
 
-def _largest(value: Any) -> float:
-    return float(np.max(np.abs(value), initial=0.0))
-
-
 def _size_of(arrays: Sequence[Any]) -> int:
     return sum(map(np.size, arrays))
-
-
-def _paired(left: Any, right: Any) -> float:
-    return float(np.sum(np.multiply(left, right)).real)
 
 
 def _within(found: Any, expected: Any, allowed: Any) -> bool:

@@ -19,7 +19,8 @@ import numpy as np
 import functad
 from functad.errors import AbstractValueError, FunctadError
 from functad.primitives.elementwise.conversion import copy_alike
-from functad.testing.differences import Measured, measure
+from functad.testing.differences import Measured, measure, paired
+from functad.testing.numerical import pairing
 from functad.testing.programs.program import Program, written_out
 
 INSIDE = Path(functad.__file__).parent
@@ -165,12 +166,8 @@ class Examination:
     def check_reverse(self) -> None:
         """The pull-back of a random cotangent, against the differences."""
         compare(self.cotangents, self.inputs, np.inf)
-        found = float(sum(np.sum(np.multiply(ct, v)) for ct, v in zip(self.cotangents, self.direction, strict=True)))
-        size, doubt, expected = 0.0, 0.0, 0.0
-        for g, m in zip(self.seeds, self.measured, strict=True):
-            terms = np.multiply(g, np.where(m.smooth, m.derivative, 0))
-            size, expected = size + float(np.sum(np.abs(terms))), expected + float(np.sum(terms))
-            doubt += float(np.sum(np.abs(g) * np.where(m.smooth, m.uncertainty, 0)))
+        found = pairing(self.cotangents, self.direction)
+        expected, size, doubt = paired(self.seeds, self.measured)
         allowed = 1e-8 + 1e-6 * size + doubt + (1e-3 * (1 + size) if self.single else 0)
         if not abs(found - expected) <= allowed:
             raise DisagreementError(f"pulled back {found:.9g}, differences {expected:.9g}, allowed {allowed:.1e}")
@@ -196,11 +193,10 @@ class Examination:
         compare(tangents, self.expected, np.inf)
         loose = 1e-3 if self.single else 0.0
         confirm(tangents, self.measured, 1e-8 + loose, 1e-6 + loose, "pushed forward")
-        pushed = [np.sum(np.multiply(g, t)) for g, t in zip(self.seeds, tangents, strict=True)]
-        pulled = [np.sum(np.multiply(ct, v)) for ct, v in zip(self.cotangents, self.direction, strict=True)]
-        size = 1 + sum(float(np.sum(np.abs(np.multiply(g, t)))) for g, t in zip(self.seeds, tangents, strict=True))
-        if not abs(sum(pushed) - sum(pulled)) <= (1e-3 if self.single else 1e-8) * size:
-            raise DisagreementError(f"forward mode {float(sum(pushed)):.12g}, reverse mode {float(sum(pulled)):.12g}")
+        pushed, pulled = pairing(self.seeds, tangents), pairing(self.cotangents, self.direction)
+        size = 1 + pairing([*map(np.abs, self.seeds)], [*map(np.abs, tangents)])
+        if not abs(pushed - pulled) <= (1e-3 if self.single else 1e-8) * size:
+            raise DisagreementError(f"forward mode {pushed:.12g}, reverse mode {pulled:.12g}")
 
     def check_tape(self) -> None:
         """What a tape gives, against plain NumPy and the pull-back; it knows no Python numbers, only NumPy's."""
@@ -332,9 +328,7 @@ def confirm(found: Sequence[Any], measured: Sequence[Measured], atol: float, rto
         DisagreementError: they differ.
     """
     for y, m in zip(found, measured, strict=True):
-        largest = float(np.max(np.abs(m.derivative), initial=0.0, where=m.smooth))
-        allowed = atol + rtol * largest + np.where(m.smooth, m.uncertainty, np.inf)
-        if not np.all((np.abs(y - m.derivative) <= allowed) | ~m.smooth):
+        if not np.all((np.abs(y - m.derivative) <= m.allowed(atol, rtol)) | ~m.smooth):
             raise DisagreementError(f"{what} {y!r}, differences {m.derivative!r}")
 
 
