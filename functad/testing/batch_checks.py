@@ -12,7 +12,7 @@ import functad
 from functad.errors import AbstractValueError, ConversionError, LoopWarning, UnsupportedError
 from functad.expressions.spec import dtype_of, shape_of
 from functad.primitives.entry import Entry
-from functad.testing.numerical import EXACT_TOLERANCE, error, random_like
+from functad.testing.numerical import EXACT_TOLERANCE, agree, random_like
 from functad.testing.sample_calls import Call, calls, is_constant
 
 SIZE = 5
@@ -101,9 +101,5 @@ def _compare(function: Callable[..., Any], examples: Sequence[Call], chosen: set
     expected = [function(*rows[i]) for i in picked]
     for i, (whole, column) in enumerate(zip(found, zip(*expected, strict=True), strict=True)):
         assert shape_of(whole)[:1] == (SIZE,), f"{call}: result {i} has shape {shape_of(whole)}, and no batch axis in front"
-        a, b = whole[picked], np.stack(column)
         where = f"{call}: {what} {i} of a batch with inputs {sorted(chosen)} batched"
-        alike = (shape_of(a), dtype_of(a)) == (shape_of(b), dtype_of(b))
-        assert alike, f"{where} is {dtype_of(a)}{shape_of(a)}, not {dtype_of(b)}{shape_of(b)}"
-        wrong = error(a, b)
-        assert wrong <= EXACT_TOLERANCE, f"{where} is off by {wrong:.1e}:\n{a}\nand not\n{b}"
+        agree(whole[picked], np.stack(column), EXACT_TOLERANCE, where)

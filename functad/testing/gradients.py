@@ -132,25 +132,20 @@ class _Point:
             ends = _directions(self.primals, generator)
             names = [f"the tangent of {path}" for path in self.paths]
 
-            @functools.wraps(self.function)
-            def push(*both: Any) -> list[Any]:
+            def derivative(*both: Any) -> list[Any]:
                 return list(pushed_along("check_grads", self.function, both[:count], both[count:])[1])
-
-            function = push
         else:
             with np.errstate(all="ignore"):
                 results = self.function(*self.primals)
             ends = _directions(results, generator)
             names = [f"the cotangent of result {i}" for i in range(len(ends))]
 
-            @functools.wraps(self.function)
-            def pull(*both: Any) -> list[Any]:
+            def derivative(*both: Any) -> list[Any]:
                 return list(pulled_back("check_grads", self.function, both[:count])[1](list(both[count:])))
 
-            function = pull
         return _Point(
             self.name,
-            function,
+            functools.wraps(self.function)(derivative),
             [*self.primals, *ends],
             [*self.paths, *names],
             self.tolerance,

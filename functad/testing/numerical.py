@@ -164,6 +164,25 @@ EXACT_TOLERANCE = 1e-12
 """For two ways of computing the same thing without subtracting neighbours, in float64."""
 
 
+def agree(found: Any, expected: Any, tolerance: float, what: str, *, typed: bool = True) -> None:
+    """Compare two arrays.
+
+    Args:
+        found: an array or a number.
+        expected: what it should be.
+        tolerance: the largest `error` that is allowed.
+        what: the name of what is compared, and of the call that it is of.
+        typed: compare dtypes too.
+
+    Raises:
+        AssertionError: they differ in shape, in dtype, or by more than is allowed.
+    """
+    a, b = (f"{dtype_of(value) if typed else ''}{shape_of(value)}" for value in (found, expected))
+    assert a == b, f"{what} is {a}, not {b}"
+    wrong = error(found, expected)
+    assert wrong <= tolerance, f"{what} is off by {wrong:.1e} (allowed {tolerance:.0e}):\n{found}\nand not\n{expected}"
+
+
 def error(found: Any, expected: Any) -> float:
     """Return the largest difference of two arrays, divided by the largest number in them if that is above 1.
 

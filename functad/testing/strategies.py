@@ -135,14 +135,7 @@ def programs(
 
     Args:
         draw: given by Hypothesis.
-        max_operations: the number of lines, at most.
-        max_rank: the largest number of axes of any value.
-        families: names of the families of lines to draw from, such as `linalg` and `shaping`; all but `numbers` and `views` by
-            default.
-        mutation: also draw lines that write into arrays and views of them; or the names of families of such lines: `mutation`,
-            `views`, `scratch`, `numbers`.
-        layouts: inputs may lie in memory in any way: in Fortran order, reversed, strided, broadcast, read-only.
-        numbers: inputs may be Python numbers, NumPy scalars and arrays in single precision.
+        max_operations, max_rank, families, mutation, layouts, numbers: as for `functad.testing.draw_program`.
 
     Example:
         >>> from hypothesis import given, settings

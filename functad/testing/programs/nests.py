@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -72,32 +71,29 @@ class Nest(Program):
     layers: tuple[Layer, ...] = ()
 
     @property
-    def nest_source(self) -> str:
+    def definitions(self) -> str:
         """The definition of the functions."""
-        program = Program.source.fget(self)  # type: ignore[attr-defined]
         inputs, results = len(self.inputs), len(self.results)
         most = max(inputs, results)
         names = "{" + ", ".join(f"{n}: namedtuple('Named{n}', list('abcdefghijkl'[:{n}]))" for n in range(1, most + 1)) + "}"
-        parts = [program, PRELUDE.strip("\n").replace("{names}", names)]
+        parts = [self.source, PRELUDE.strip("\n").replace("{names}", names)]
         for level, layer in enumerate(self.layers, 1):
             parts.append(layer.text(level, inputs, results))
             results = inputs if layer.kind == "pull" else results
         return "\n\n".join(parts)
 
-    @cached_property
+    @property
     def function(self) -> Callable[..., Any]:
         """The function of the outermost layer."""
-        space: dict[str, Any] = {"np": np}
-        exec(compile(self.nest_source, "<random nest>", "exec"), space)  # noqa: S102 - the text was drawn from a fixed grammar
-        function: Callable[..., Any] = space[f"f{len(self.layers)}"]
+        function: Callable[..., Any] = self.space[f"f{len(self.layers)}"]
         return function
 
     def __repr__(self) -> str:
         """The source, which ends with what the nest gives and what the plainest layers give."""
         arrays = repr(self.as_program()).rpartition("inputs = [")[2][:-1]
         plainest = self.canonical()
-        parts = [f"import numpy as np\n\n\n{self.nest_source}", f"inputs = [{arrays}]\nprint(f{len(self.layers)}(*inputs))"]
-        own = plainest.nest_source.partition("else (y,)\n")[2].strip("\n")
+        parts = [f"import numpy as np\n\n\n{self.definitions}", f"inputs = [{arrays}]\nprint(f{len(self.layers)}(*inputs))"]
+        own = plainest.definitions.partition("else (y,)\n")[2].strip("\n")
         return "\n\n\n".join([*parts, *([own] if own else []), f"print(f{len(plainest.layers)}(*inputs))\n"])
 
     __str__ = __repr__
@@ -185,13 +181,11 @@ class NestExamination(Examination):
         if not self.program.layers:
             raise NothingToCompare
         inner = replace(self.program, layers=self.program.layers[:-1])
-        space: dict[str, Any] = {"np": np}
-        exec(compile(inner.nest_source, "<random nest>", "exec"), space)  # noqa: S102 - the text was drawn from a fixed grammar
-        direction = [np.asarray(v) for v in space["directions"](self.inputs)]
+        direction = [np.asarray(v) for v in inner.space["directions"](self.inputs)]
 
         def below(*xs: Any) -> list[Any]:
             ys = as_list(inner(*xs))
-            return [space["total"](ys)] if self.program.layers[-1].kind == "pull" else ys
+            return [inner.space["total"](ys)] if self.program.layers[-1].kind == "pull" else ys
 
         measured, found = self.differences(below, direction), self.expected
         if self.program.layers[-1].kind == "pull":

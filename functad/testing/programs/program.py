@@ -82,12 +82,22 @@ class Program:
         ]
         return loose[::-1]
 
+    @property
+    def definitions(self) -> str:
+        """The source text that is compiled."""
+        return self.source
+
     @cached_property
+    def space(self) -> dict[str, Any]:
+        """The compiled functions by name."""
+        space: dict[str, Any] = {"np": np}
+        exec(compile(self.definitions, "<random program>", "exec"), space)  # noqa: S102 - drawn from a fixed grammar
+        return space
+
+    @property
     def function(self) -> Callable[..., Any]:
         """The compiled function."""
-        space: dict[str, Any] = {"np": np}
-        exec(compile(self.source, "<random program>", "exec"), space)  # noqa: S102 - the text was drawn from a fixed grammar
-        function: Callable[..., Any] = space["program"]
+        function: Callable[..., Any] = self.space["program"]
         return function
 
     def __call__(self, *inputs: Any) -> Any:
@@ -96,8 +106,8 @@ class Program:
             return self.function(*inputs)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the compiled function, which other processes make again."""
-        return {name: value for name, value in vars(self).items() if name != "function"}
+        """Leave out the compiled functions, which other processes make again."""
+        return {name: value for name, value in vars(self).items() if name != "space"}
 
     def __repr__(self) -> str:
         arrays = ", ".join(self.texts or map(literal, self.inputs))
