@@ -153,7 +153,8 @@ def _tolerances(atol: Any, structure: Structure, ys: Leaves) -> Any:
         StructureError: it is a tree, and not one like the state.
     """
     single = np.isscalar(atol) and not isinstance(atol, str)
-    leaves = [atol] if single else [as_operand(a) for a in structure.flatten_like(_as_leaf(atol, structure), "atol")]
+    tree = as_operand(atol) if structure is LEAF else atol  # a list of numbers is no tree there
+    leaves = [atol] if single else [as_operand(a) for a in structure.flatten_like(tree, "atol")]
     for a, y in zip(leaves, ys, strict=False):
         shape = () if single else shape_of(y)
         fits = not isinstance(a, Recorded) and np.asarray(a).dtype.kind in "iuf" and np.shape(a) in ((), shape)
@@ -163,11 +164,6 @@ def _tolerances(atol: Any, structure: Structure, ys: Leaves) -> Any:
                 f"or an array of its shape, for each leaf."
             )
     return float(atol) if single else tuple([np.asarray(a, float) for a in leaves])
-
-
-def _as_leaf(tree: Any, structure: Structure) -> Any:
-    """Return a list of numbers as an array where the state is one array, so that it is no tree."""
-    return as_operand(tree) if structure is LEAF else tree
 
 
 def _check_settings(f: Any, method: str, numbers: Mapping[str, Any]) -> None:

@@ -20,10 +20,7 @@ class ScipyBundle(Objective):
     Value and gradient at a point share one run of the function, and all products of the Hessian at a point share another.
 
     Args:
-        f: a function of NumPy code that returns one real number.
-        x0: its first argument: an array, number, or tree of them.
-        args: its further arguments, which stay what they are.
-        kwargs: those that are passed by name.
+        f, x0, args, kwargs: as for `scipy_bundle`.
         transform: the name of what the user called, for messages.
         differentiate: whether derivatives will be asked for.
         failures: takes the `ImplicitError`s of solvers inside `f`; the value is infinite there. Without it they are raised, and

@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Any, Self
 
-from functad.optimize.extras import progress_bar, scipy_optimize
+from functad.importable import optional
+from functad.optimize.extras import scipy_optimize
 
 
 class Reporter(AbstractContextManager["Reporter"]):
@@ -36,7 +37,10 @@ class Reporter(AbstractContextManager["Reporter"]):
         value: Callable[[Any], Any],
     ) -> None:
         self._callback, self._restore, self._value = callback, restore, value
-        self._bar: Any = progress_bar(name, total) if progress else nullcontext()
+        self._bar: Any = nullcontext()
+        if progress:
+            tqdm = optional("tqdm", "progress=True", "tqdm", "tqdm; or pass a function as callback").tqdm
+            self._bar = tqdm(desc=name, total=total, unit=" steps")
         self._steps = 0
         self.wanted = callback is not None or progress
         self.last: Any = None

@@ -115,11 +115,13 @@ def root_scalar(
     @functools.wraps(f)  # messages of transforms are to name it
     def value(x: Any) -> Any:
         found = f(x, *rest)
-        if not hasattr(found, "shape") and not issubclass(type(found), (int, float)):
-            raise NonScalarError(_no_number(f, f"a {type(found).__name__}"))
-        if shape_of(found) != ():
-            raise NonScalarError(_no_number(f, str(spec_of(found))))
-        return found
+        numeric = hasattr(found, "shape") or issubclass(type(found), (int, float))
+        if numeric and shape_of(found) == ():
+            return found
+        raise NonScalarError(
+            f"root_scalar needs a function that returns one number, but {name_of(f)}, called at {here()}, returned "
+            f"{spec_of(found) if numeric else f'a {type(found).__name__}'}."
+        )
 
     def first(x: Any) -> tuple[Any, Any]:
         found: tuple[Any, Any] = pushed_along("root_scalar", value, (x,), (1.0,))
@@ -137,7 +139,3 @@ def root_scalar(
     return scipy_optimize().root_scalar(
         **given, method=method, bracket=bracket, x0=x0, x1=x1, xtol=xtol, rtol=rtol, maxiter=maxiter, options=options
     )
-
-
-def _no_number(f: object, found: str) -> str:
-    return f"root_scalar needs a function that returns one number, but {name_of(f)}, called at {here()}, returned {found}."

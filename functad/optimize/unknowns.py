@@ -44,7 +44,7 @@ class Unknowns:
         self.flat: np.ndarray[Any, np.dtype[np.float64]] = flat
         self.shapes = [shape_of(leaf) for leaf in leaves]
         is_vector = self.structure is LEAF and len(self.shapes[0]) == 1
-        self.tree: Callable[[Any], Any] = _unchanged if is_vector else unravel
+        self.tree: Callable[[Any], Any] = (lambda x: x) if is_vector else unravel
 
     def flatten(self, tree: Any, name: str) -> np.ndarray[Any, np.dtype[np.float64]]:
         """Return a tree like the start as a flat array.
@@ -57,10 +57,6 @@ class Unknowns:
             if shape_of(leaf) != shape:
                 raise StructureError(f"{path} has shape {shape_of(leaf)}, but that of x0 has {shape}, at {here()}.")
         return np.asarray(ravel(leaves)[0], np.float64)
-
-
-def _unchanged(x: Any) -> Any:
-    return x
 
 
 def _as_array(x0: Any) -> Any:

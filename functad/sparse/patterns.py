@@ -28,9 +28,7 @@ def _followed(
     transform, f = selection.transform, selection.function
     keys = selection.keys(tuple(args), kwargs)
     recorder = Dependence(transform, f, second=second)
-    trees: dict[int | str, Any] = {}
-    trees.update(enumerate(args))
-    trees.update(kwargs)
+    trees: dict[int | str, Any] = {**dict(enumerate(args)), **kwargs}  # type: ignore[dict-item]
     flattened = {key: flatten(tree) for key, tree in trees.items()}
     leaves = {key: [innermost(value_of(leaf)) for leaf in flattened[key][0]] for key in trees}
     for key in keys:

@@ -234,12 +234,12 @@ def _pulled(
         reached = np.broadcast_to(inner.sets_of(ct), sets.shape).ravel()
         groups.append(inner.sets.members(reached).astype(np.int64))
         members.append(np.repeat(sets.ravel(), inner.sets.length[reached]))
-    count = inner.sets.universe
-    whole = recorder.sets.union_groups(np.concatenate(groups), np.concatenate(members), count)
+    whole = recorder.sets.union_groups(np.concatenate(groups), np.concatenate(members), inner.sets.universe)
     result, start = [], 0
     for out, inexact in zip(outs, floats, strict=True):
-        size = math.prod(shape_of(out)) if inexact else 0
-        own = whole[start : start + size] if inexact else np.zeros(math.prod(shape_of(out)), np.int64)
-        result.append(own.reshape(shape_of(out)))
-        start += size
+        own = np.zeros(shape_of(out), np.int64)
+        if inexact:
+            own = whole[start : start + own.size].reshape(own.shape)
+            start += own.size
+        result.append(own)
     return result

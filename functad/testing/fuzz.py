@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import collections
 import concurrent.futures
+import functools
 import multiprocessing
 import random
 import re
@@ -245,18 +246,13 @@ def run(
 ) -> Iterator[tuple[int, Counts, list[Failure]]]:
     """Check programs in blocks; yield after each block, in order, how many are done, and what `check_block` returns."""
     blocks = [range(first, min(first + BLOCK, seed + programs)) for first in range(seed, seed + programs, BLOCK)]
-    done = 0
-    if processes == 1:
-        for block in blocks:
-            done += len(block)
-            yield (done, *check_block(profile, block, refused))
-        return
-    context = multiprocessing.get_context("spawn")
+    check = functools.partial(check_block, profile, refused=refused)
+    context, done = multiprocessing.get_context("spawn"), 0
     with concurrent.futures.ProcessPoolExecutor(processes, mp_context=context) as pool:
-        waiting = [pool.submit(check_block, profile, block, refused) for block in blocks]
-        for block, future in zip(blocks, waiting, strict=True):
+        found = map(check, blocks) if processes == 1 else pool.map(check, blocks)
+        for block, (counts, failures) in zip(blocks, found, strict=True):
             done += len(block)
-            yield (done, *future.result())
+            yield done, counts, failures
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

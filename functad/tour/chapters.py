@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
+from functools import partial
 from statistics import median
-from typing import Any
+from timeit import timeit
 
 import numpy as np
 
@@ -50,16 +50,10 @@ def compare_time(tour: Tour) -> None:
     times: dict[str, list[float]] = {name: [] for name in ways}
     for number in range(ROUNDS + 10):
         for name, way in ways.items():
-            seconds = _seconds(way, arguments)
+            seconds = timeit(partial(way, *arguments), number=1)
             if number >= 10:  # the first rounds warm up
                 times[name].append(seconds)
     medians = {name: median(values) for name, values in times.items()}
     for name, value in medians.items():
         print(f"loss and gradient, {name}  {value * 1e6:6.0f} us")
     print(f"ratio                       {medians['functad'] / medians['by hand']:6.2f}")
-
-
-def _seconds(way: Any, arguments: tuple[Any, ...]) -> float:
-    start = time.perf_counter()
-    way(*arguments)
-    return time.perf_counter() - start

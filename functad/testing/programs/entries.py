@@ -20,15 +20,15 @@ from functad.testing.sample_calls import InputSource, is_constant
 from functad.trees.structure import flatten
 
 
-class _Recording:
+class _Recording(InputSource):
     """An input source that remembers between which numbers each array was drawn."""
 
     def __init__(self) -> None:
-        self.source = InputSource(np.float64)
+        super().__init__(np.float64)
         self.ranges: dict[int, tuple[Any, float, float]] = {}
 
     def __call__(self, *shape: int, low: float = -2.0, high: float = 2.0) -> Any:
-        made = self.source(*shape, low=low, high=high)
+        made = super().__call__(*shape, low=low, high=high)
         self.ranges[id(made)] = (made, low, high)
         return made
 

@@ -41,35 +41,26 @@ TESTS = """
 
 
 @line("numbers")
-def operator(d: Draft) -> str:
-    """An operator, on a value and a constant of any type, or two values."""
-    a = d.operand()
-    b = d.one(NUMBERS) if d.choose(2) else d.operand(lambda value: broadcasts(value, d.space[a]))
-    left, right = (a, b) if d.choose(2) else (b, a)
-    if a == b:  # where x % x jumps its derivatives are infinite
-        return f"{a} + {a}"
-    sign = d.one(["+", "*", "-", "/", "**", "%", "//"])
-    if sign[0] in "/%" and np.min(np.abs(d.value(right))) < 0.3:  # it jumps within the step of a difference
-        raise Impossible
-    _check(d, sign, left, right)
-    return f"{left} {sign} {right}"
+def unary(d: Draft) -> str:
+    """A function of NumPy, of a number of any type."""
+    a, name = d.operand(), d.one(UNARY)
+    _check(d, name, a)
+    return f"np.{name}({a})"
 
 
 @line("numbers")
-def function(d: Draft) -> str:
-    """A function of NumPy, of numbers of any type."""
+def binary(d: Draft) -> str:
+    """An operator or a function of NumPy, on a value and a constant of any type, or two values."""
     a = d.operand()
-    if d.choose(2):
-        name = d.one(UNARY)
-        _check(d, name, a)
-        return f"np.{name}({a})"
     b = d.one(NUMBERS) if d.choose(2) else d.operand(lambda value: broadcasts(value, d.space[a]))
-    if a == b:
-        return f"np.multiply({a}, {a})"
-    name = d.one(BINARY)
+    if a == b:  # where x % x jumps its derivatives are infinite
+        return d.way("{a} + {a}; np.multiply({a}, {a})", a=a)
     left, right = (a, b) if d.choose(2) else (b, a)
+    name = d.one(BINARY) if d.choose(2) else d.one(["+", "*", "-", "/", "**", "%", "//"])
+    if name in ("/", "%", "//") and np.min(np.abs(d.value(right))) < 0.3:  # it jumps within the step of a difference
+        raise Impossible
     _check(d, name, left, right)
-    return f"np.{name}({left}, {right})"
+    return f"np.{name}({left}, {right})" if name.isidentifier() else f"{left} {name} {right}"
 
 
 def _check(d: Draft, name: str, a: str, b: str = "") -> None:
