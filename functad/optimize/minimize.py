@@ -142,19 +142,19 @@ def _derivatives(bundle: ScipyBundle, name: str, method: Any, hess: Any, sparse:
     if name != "custom" and not (is_strategy and name == "trust-constr") and (is_strategy or hess not in takes):
         others = f"it takes {' or '.join(map(repr, takes[1:]))}" if takes[1:] else "it takes no Hessian"
         raise ValueError(f"minimize, called at {here()}: {method} does not take hess={hess!r}; {others}.")
+    given: dict[str, Any] = {} if name in _NONE else {"jac": bundle.jac}
     if name == "custom":
-        return {"jac": bundle.jac, "hess": bundle.hess, "hessp": bundle.hessp}
-    if name in _NONE:
-        return {}
-    if is_strategy:
-        return {"jac": bundle.jac, "hess": hess}
-    if sparse is not False:
+        given |= {"hess": bundle.hess, "hessp": bundle.hessp}
+    elif is_strategy:
+        given["hess"] = hess
+    elif sparse is not False:
         selection = Selection("minimize", bundle.flat, 0, None)
-        given = None if sparse is True else sparse
-        return {"jac": bundle.jac, "hess": sparse_hessian_function(selection, sparsity=given)}
-    if name in _MATRIX or (name in _EITHER and hess == "dense"):
-        return {"jac": bundle.jac, "hess": bundle.hess}
-    return {"jac": bundle.jac, "hessp": bundle.hessp} if name in _EITHER else {"jac": bundle.jac}
+        given["hess"] = sparse_hessian_function(selection, sparsity=None if sparse is True else sparse)
+    elif name in _MATRIX or (name in _EITHER and hess == "dense"):
+        given["hess"] = bundle.hess
+    elif name in _EITHER:
+        given["hessp"] = bundle.hessp
+    return given
 
 
 def _restored(result: Any, bundle: ScipyBundle) -> Any:

@@ -170,22 +170,23 @@ class Failure:
         """The report, which can be pasted and run."""
         head = f"# seed {self.seed}: {self.finding.check} is {self.finding.outcome}\n"
         detail = "".join(f"# {line}\n" for line in self.finding.detail.splitlines()[:12])
-        return f"{head}{detail}{self.program!r}\n\n{ENDS.get(self.finding.check, '')}"
+        end = ENDS.get(self.finding.check, "")
+        imports = "import functad\nfrom functad.testing import check_grads\n" if end else ""
+        return f"{head}{detail}{self.program!r}\n\n{imports}{end}\n"
 
 
 ENDS = {
-    "value": "import functad\nprint(functad.vjp(program, *inputs)[0])\nprint(program(*inputs))\n",
-    "types": "import functad\nprint(repr(functad.vjp(program, *inputs)[0]))\nprint(repr(program(*inputs)))\n",
-    "reverse": 'from functad.testing import check_grads\ncheck_grads(program, inputs, 1, ["rev"])\n',
-    "forward": 'from functad.testing import check_grads\ncheck_grads(program, inputs, 1, ["fwd"])\n',
-    "tape": "import functad\nx = [functad.constant(x) for x in inputs]\nwith functad.GradientTape() as tape:\n"
-    "    tape.watch(x)\n    y = program(*x)\nprint(y, tape.gradient(y, x))\nprint(program(*inputs))\n",
-    "checkpoint": "import functad\nfrom functad.testing import check_grads\n"
-    'check_grads(functad.checkpoint(program), inputs, 1, ["rev"])\n',
-    "vmap": "import functad\nprint(functad.vmap(program)(*[np.stack([x, x]) for x in inputs]))\nprint(program(*inputs))\n",
-    "list": "import functad\nprint(functad.make_expressions(program)(*inputs)(*inputs))\nprint(program(*inputs))\n",
+    "value": "print(functad.vjp(program, *inputs)[0])\nprint(program(*inputs))",
+    "types": "print(repr(functad.vjp(program, *inputs)[0]))\nprint(repr(program(*inputs)))",
+    "reverse": 'check_grads(program, inputs, 1, ["rev"])',
+    "forward": 'check_grads(program, inputs, 1, ["fwd"])',
+    "tape": "x = [functad.constant(x) for x in inputs]\nwith functad.GradientTape() as tape:\n"
+    "    tape.watch(x)\n    y = program(*x)\nprint(y, tape.gradient(y, x))\nprint(program(*inputs))",
+    "checkpoint": 'check_grads(functad.checkpoint(program), inputs, 1, ["rev"])',
+    "vmap": "print(functad.vmap(program)(*[np.stack([x, x]) for x in inputs]))\nprint(program(*inputs))",
+    "list": "print(functad.make_expressions(program)(*inputs)(*inputs))\nprint(program(*inputs))",
 }
-"""What shows each failure, after the program and its inputs."""
+"""What shows each failure, after the program, its inputs and the imports."""
 
 
 def way(finding: Finding) -> tuple[str, str, str]:

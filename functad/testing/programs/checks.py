@@ -76,10 +76,9 @@ def checked(check: str, run: Callable[[], None], *, abstract: bool = True) -> Fi
         return Finding(check, "nothing")
     except DisagreementError as wrong:
         return Finding(check, "wrong", detail=str(wrong))
-    except AbstractValueError as refusal:
-        return Finding(check, "refused" if abstract else "wrong", refusal.code, str(refusal))
     except FunctadError as refusal:
-        return Finding(check, "refused", refusal.code, str(refusal))
+        expected = abstract or not isinstance(refusal, AbstractValueError)
+        return Finding(check, "refused" if expected else "wrong", refusal.code, str(refusal))
     except Exception as bare:  # noqa: BLE001 - to find such is what this is for
         place = [frame for frame in traceback.extract_tb(bare.__traceback__) if INSIDE in Path(frame.filename).parents]
         where = f", in {Path(place[-1].filename).name}:{place[-1].lineno}" if place else ""

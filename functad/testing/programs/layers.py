@@ -139,7 +139,8 @@ NEUTRAL = {
 OUTERMOST = ("implicit", "tape_of_variables", "has_aux", "graph")
 """Layers through which no derivative of an outer one flows: Variables and graphs hold values, has_aux hands them out."""
 
-CONTAINERS = ("tuple", "list", "dict", "OrderedDict", "defaultdict", "namedtuple", "nested")
+MAPPINGS = {"dict": "{{{}}}", "OrderedDict": "OrderedDict({{{}}})", "defaultdict": "defaultdict(list, {{{}}})"}
+CONTAINERS = ("tuple", "list", *MAPPINGS, "namedtuple", "nested")
 
 
 def container(kind: str, order: Sequence[int]) -> tuple[str, str, str]:
@@ -156,19 +157,13 @@ def container(kind: str, order: Sequence[int]) -> tuple[str, str, str]:
     keys = [f"k{i}" for i in order]
     pairs = [f"{key!r}: xs[{i}]" for i, key in enumerate(keys)]
     read = f"lambda d: ({''.join(f'd[{key!r}], ' for key in keys)})"
-    if kind in ("dict", "OrderedDict", "defaultdict"):
-        texts = ["{" + ", ".join(row) + "}" for row in (pairs, pairs[::-1])]
-        if kind == "OrderedDict":
-            texts = [f"OrderedDict({text})" for text in texts]
-        if kind == "defaultdict":
-            texts = [f"defaultdict(list, {text})" for text in texts]
-        return f"lambda xs: {texts[0]}", read, f"lambda xs: {texts[1]}"
-    if kind == "namedtuple":
-        made = f"lambda xs: Named[{len(keys)}](*xs)"
-        return made, "lambda d: tuple(d)", made
+    if kind in MAPPINGS:
+        made, other = (f"lambda xs: {MAPPINGS[kind].format(', '.join(row))}" for row in (pairs, pairs[::-1]))
+        return made, read, other
     if kind == "nested":
         rest = "".join(f"{key!r}: xs[{i}], " for i, key in enumerate(keys[1:], 1))
         made = f"lambda xs: [{{{rest}}}, (xs[0],)]"
         read = f"lambda d: (d[1][0], {''.join(f'd[0][{key!r}], ' for key in keys[1:])})"
         return made, read, made
-    return f"lambda xs: {kind}(xs)", "lambda d: tuple(d)", f"lambda xs: {kind}(xs)"
+    made = f"lambda xs: Named[{len(keys)}](*xs)" if kind == "namedtuple" else f"lambda xs: {kind}(xs)"
+    return made, "lambda d: tuple(d)", made
