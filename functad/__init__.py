@@ -17,6 +17,7 @@ from functad.trees.structure import register_tree, static_field
 
 if _TYPE_CHECKING:
     from functad import nn, optimize, optimizers
+    from functad.adoption.adopt import adopt, adopted
     from functad.control.associative import associative_scan
     from functad.control.branches import cond, switch
     from functad.control.loops import fori_loop, while_loop
@@ -74,6 +75,7 @@ if _TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOLDERS = {
+    "adoption.adopt": "adopt adopted",
     "control.associative": "associative_scan",
     "control.branches": "cond switch",
     "control.loops": "fori_loop while_loop",
@@ -145,6 +147,8 @@ __all__ = [
     "Tensor",
     "UnconnectedGradients",
     "Variable",
+    "adopt",
+    "adopted",
     "argmin",
     "associative_scan",
     "checkpoint",

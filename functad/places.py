@@ -148,6 +148,25 @@ def scipy_functions() -> list[str]:
     return names
 
 
+def adoption_cure() -> str:
+    """Return the sentence that names `functad.adopt` for the code that is running now; empty if that is adopted already."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_INTERNAL) and not _of_scipy(frame):
+        frame = frame.f_back
+    if frame is None or "__functad_adopted__" in frame.f_globals:
+        return ""
+    name = frame.f_globals.get("__name__", "__main__")
+    package = ".".join(name.split(".")[:2]) if name.startswith("scipy.") else name.partition(".")[0]
+    installed = any(folder in frame.f_code.co_filename for folder in _INSTALLED) or _looks_internal(frame.f_code.co_filename)
+    if installed:
+        return f' Where that line is not yours, let its package take Tensors: functad.adopt("{package}").'
+    return " Or let NumPy's functions there take Tensors: @functad.adopt above the function, or functad.adopt(its module)."
+
+
+def _of_scipy(frame: FrameType) -> bool:
+    return frame.f_code.co_filename.startswith(_SCIPY)
+
+
 class Named:
     """Stands in messages for a function that is not there any more."""
 

@@ -30,6 +30,8 @@ LAYERS = (
     "functad.primitives",
     "functad.expressions",
     "functad.tracing",
+    "functad.math",
+    "functad.adoption",
     "functad.numpy",
     "functad.backends",
     "functad.transforms.walks",

@@ -16,7 +16,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from functad.errors import ConversionError, UnsupportedError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
-from functad.places import augmented_assignment, here
+from functad.places import adoption_cure, augmented_assignment, here
 from functad.primitives.arranging.reshape import RESHAPE, permuted
 from functad.primitives.elementwise.conversion import COPY, astype
 from functad.primitives.indexing.read import get_item, scatter
@@ -51,8 +51,7 @@ def _refuse_out(ufunc: np.ufunc, method: str, out: Any) -> None:
         if statement:
             raise ConversionError(
                 f"`{statement}` writes a Tensor into a plain array, at {here()}, and its derivative would be lost. "
-                f"Use an assignment, a = a + t, which makes a new array. Where you cannot edit that line, let its module have "
-                f"arrays that take Tensors: module.np = functad.numpy."
+                f"Use an assignment, a = a + t, which makes a new array.{adoption_cure()}"
             )
         raise UnsupportedError(
             f"{call} of a Tensor cannot write to out=, at {here()}. Assign the result instead: y = {call}(...). "

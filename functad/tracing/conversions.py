@@ -6,15 +6,14 @@ The message shows the expression of the user's code that is running, and the cur
 from __future__ import annotations
 
 import ast
+import math
 import sys
 from types import FrameType
 from typing import Any
 
-import numpy as np
-
 from functad.errors import AbstractValueError, ConversionError, FunctadError, UnsupportedError
 from functad.expressions.records import inputs_of, results_of
-from functad.places import assigning, here, instruction_of, line_of, running, user_frame
+from functad.places import adoption_cure, assigning, here, instruction_of, line_of, running, user_frame
 from functad.primitives.entry import ENTRIES
 from functad.primitives.names import is_scipys, shown_name
 
@@ -32,14 +31,8 @@ _TEXT = "Use functad.stop_gradient(t), which is a plain array, to write it down.
 _NUMBER = "Use the Tensor itself, np functions instead of math ones, or functad.stop_gradient(t)."
 _RANDOM = "Draw standard numbers and transform them: mean + scale * rng.normal(size=n). "
 
-_FOREIGN = " Where you cannot edit that line, let its module have arrays that take Tensors: module.np = functad.numpy."
-_MATHEMATICS = " Where you cannot edit that line, let its module have functions of Tensors: module.math = functad.numpy."
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "int_", "intp", "uint")
-_NO_ARRAYS = (
-    *("vectorize", "frompyfunc", "apply_along_axis", "fromfunction", "fromiter", "range"),
-    *_INTEGERS,
-    *("item", "tolist", "dump", "dumps", "fmean", "fsum", "dist"),
-)
+_NOT_CURED_BY_ADOPTION = (*_INTEGERS, "fromfunction", "range", "item", "tolist", "dump", "dumps", "fmean", "[]")
 
 CURES = {
     "array": _STACK + " For t itself no np.array is needed.",
@@ -132,7 +125,7 @@ def batch_cure(wanted: str) -> str:
         return "Make the array that is written into with np.zeros_like(t) or np.zeros(shape, like=t), or use np.stack."
     called = _called(" ".join(running().split()))[0]
     if called in ("[]", "take"):
-        return "Read from an array that takes Tensors as places: functad.numpy.asarray(a)[t]."
+        return "Read from an array that takes Tensors as places: functad.numpy.array(a)[t]."
     if called in ("array", "asarray", "full", "full_like", "dot", "fsum", "fmean"):
         return CURES[called]
     return (
@@ -152,7 +145,7 @@ def refusal(wanted: str) -> ConversionError:
     snippet = " ".join(running().split())
     called, is_random = _called(snippet)
     if assigning():
-        wanted, cure = "Assignment into a plain array", _ASSIGN + _FOREIGN
+        wanted, cure = "Assignment into a plain array", _ASSIGN + adoption_cure()
     elif wanted == "Conversion to an array" and _asks_from("scipy.sparse"):
         from functad.primitives.linalg.sparse_products import CURE as PRODUCTS  # noqa: PLC0415 - only here
 
@@ -170,12 +163,12 @@ def refusal(wanted: str) -> ConversionError:
             "Use np.stack([t0, t1]) instead of np.array([t0, t1]), A @ t instead of A.dot(t), t itself instead of "
             "np.asarray(t), and functad.stop_gradient(t) where a constant is meant."
         )
-        if wanted == "Conversion to an array":
-            cure += _FOREIGN
-    if called == "fill" or (wanted == "Conversion to an array" and called in CURES and called not in _NO_ARRAYS):
-        cure += _FOREIGN
-    elif wanted == "float()" and snippet.startswith("math.") and hasattr(np, called):
-        cure += _MATHEMATICS
+    array = wanted == "Conversion to an array" and called not in _NOT_CURED_BY_ADOPTION and not is_random
+    number = wanted in ("float()", "complex()", "int()") and (
+        called in ("float", "complex", "int", "fromiter") or (hasattr(math, called) and not snippet.startswith("cmath."))
+    )
+    if array or number or called == "fill":
+        cure += adoption_cure()
     if wanted == "JSON":
         wanted, cure = "Object of type Tensor is not JSON serializable: text", _BY_KIND[wanted]
     shown = f"`{snippet if len(snippet) <= 72 else snippet[:69] + '...'}` " if snippet else ""

@@ -6,6 +6,7 @@ arrays go to the recorder directly. What would silently cut the derivative, such
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -238,6 +239,8 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
     def __int__(self) -> int:
         if conversions.formatting() and self.recorder.has_values:
             return int(self.value)
+        if "__functad_adopted__" in sys._getframe(1).f_globals:  # the derivative of an integer is zero
+            return int(concrete(self, "int()"))
         return int(self._plain("int()"))
 
     __trunc__ = __int__  # `math.trunc`

@@ -125,7 +125,7 @@ def test_integers_and_booleans() -> None:
     numbers = np.arange(12).reshape(4, 3)
     np.testing.assert_array_equal(vmap(lambda i: i % 2 == 0)(numbers), numbers % 2 == 0)
     places = np.array([2, 0, 1])
-    np.testing.assert_array_equal(vmap(lambda x, i: functad.numpy.asarray(x)[i], (None, 0))(XS, places), XS[places])
+    np.testing.assert_array_equal(vmap(lambda x, i: functad.numpy.array(x)[i], (None, 0))(XS, places), XS[places])
     np.testing.assert_array_equal(vmap(lambda x, i: x[i])(XS, np.array([2, 0, 1, 2])), XS[range(4), [2, 0, 1, 2]])
 
 
@@ -238,7 +238,7 @@ def test_control_flow_says_what_to_write() -> None:
 
 
 def test_a_plain_array_is_not_indexed_with_a_batched_place() -> None:
-    assert "functad.numpy.asarray(a)[t]" in _message(AbstractValueError, lambda: vmap(lambda i: XS[i])(np.array([2, 0])))
+    assert "functad.numpy.array(a)[t]" in _message(AbstractValueError, lambda: vmap(lambda i: XS[i])(np.array([2, 0])))
 
 
 def test_numbers_of_examples_differ() -> None:
@@ -528,9 +528,9 @@ def test_an_argument_that_is_not_batched_is_an_array_in_all_else() -> None:
 
 def test_an_array_of_a_closure_is_refused_with_the_cure() -> None:
     for read in (lambda i: TABLE[i], lambda i: np.take(TABLE, i), lambda i: TABLE.take(i)):
-        with pytest.raises(AbstractValueError, match=re.escape("functad.numpy.asarray(a)[t]")):
+        with pytest.raises(AbstractValueError, match=re.escape("functad.numpy.array(a)[t]")):
             vmap(read)(PLACES)
-    _close(vmap(lambda i: functad.numpy.asarray(TABLE)[i])(PLACES), TABLE[PLACES])
+    _close(vmap(lambda i: functad.numpy.array(TABLE)[i])(PLACES), TABLE[PLACES])
 
 
 def test_a_number_is_told_from_one_in_a_container():

@@ -1,0 +1,333 @@
+"""The functions of `functad.numpy`: those that make arrays make Tensors, and the others take lists with Tensors in them."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+from collections.abc import Callable, Collection
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from functad.errors import UnsupportedError
+from functad.expressions.spec import dtype_of, shape_of
+from functad.places import here
+from functad.primitives import vocabulary
+from functad.primitives.arranging.reshape import atleast
+from functad.primitives.elementwise.conversion import astype
+from functad.primitives.operands import as_operand, is_traced, strong
+from functad.tracing.constants import apart_from
+from functad.tracing.traces.base import OPEN
+from functad.trees.structure import flatten
+
+_PLAIN = frozenset({
+    np.ndarray, int, float, complex, bool, str, type(None), type, np.dtype, slice, np.float64, np.float32, np.int64, np.bool_,
+})  # fmt: skip
+"""Types of arguments that are no Tensors and hold none."""
+
+
+def _has_tensors(values: Collection[Any]) -> bool:
+    """Say whether a Tensor is among some values, or in a list or tuple there."""
+    if _PLAIN.issuperset(map(type, values)):
+        return False
+    for value in values:
+        kind = type(value)
+        if kind not in _PLAIN and (_has_tensors(value) if kind in _LISTS else is_traced(value)):
+            return True
+    return False
+
+
+def _enter(function: Callable[..., Any], *, shape: bool = False, converts: bool = False) -> Callable[..., Any]:
+    """Return a function of NumPy that makes arrays, as one that makes Tensors inside a trace.
+
+    Args:
+        function: the function.
+        shape: its arguments are lengths, which are no Tensors, or an array, of which NumPy tells a Tensor.
+        converts: it may give back the array that it is given, which then stays what it is: no Tensor can be written into it.
+    """
+
+    def made(a: Any = _ABSENT, /, *args: Any, **kwargs: Any) -> Any:
+        kind = type(a)
+        traced = kind not in _PLAIN and (_has_tensors(a) if kind in _LISTS else is_traced(a))
+        if not traced and (args or kwargs):
+            traced = _has_tensors(args) or _has_tensors(kwargs.values())
+        if not traced:
+            out = function(**kwargs) if a is _ABSENT else function(a, *args, **kwargs)
+            recorder = OPEN.get()
+            if (
+                recorder is None
+                or out.dtype.kind not in "fc"
+                or (converts and kind is np.ndarray and np.may_share_memory(out, a))
+            ):
+                return out
+        else:
+            entry: Any = vocabulary.find(function)
+            out = entry.front(*(() if a is _ABSENT else (a, *args)), **kwargs)
+            recorder = OPEN.get()
+            if recorder is None or is_traced(out) or dtype_of(out).kind not in "fc":
+                return out
+        return recorder.buffer(apart_from(flatten(((a, *args), kwargs))[0], out))
+
+    def sized(*args: Any, **kwargs: Any) -> Any:
+        out = function(*args, **kwargs)
+        recorder = OPEN.get()
+        if recorder is None or is_traced(out) or out.dtype.kind not in "fc":
+            return out
+        return recorder.buffer(out)
+
+    called = functools.wraps(function)(sized if shape else made)
+    called.__doc__ = f"`numpy.{function.__name__}`; inside a trace it makes a Tensor, into which others can be written."
+    return called
+
+
+_ABSENT: Any = object()
+_LISTS = frozenset({list, tuple})
+
+
+array = _enter(np.array)
+asarray = _enter(np.asarray, converts=True)
+asanyarray = _enter(np.asanyarray, converts=True)
+ascontiguousarray = _enter(np.ascontiguousarray, converts=True)
+asfortranarray = _enter(np.asfortranarray, converts=True)
+require = _enter(np.require, converts=True)
+zeros = _enter(np.zeros, shape=True)
+ones = _enter(np.ones, shape=True)
+full = _enter(np.full)
+empty = _enter(np.empty, shape=True)
+eye = _enter(np.eye, shape=True)
+identity = _enter(np.identity, shape=True)
+arange = _enter(np.arange)
+linspace = _enter(np.linspace)
+zeros_like = _enter(np.zeros_like, shape=True)
+ones_like = _enter(np.ones_like, shape=True)
+full_like = _enter(np.full_like)
+empty_like = _enter(np.empty_like, shape=True)
+
+
+class _Joining:
+    """`np.r_` or `np.c_`: joins what stands between the brackets, Tensors too."""
+
+    def __init__(self, original: Any, columns: bool) -> None:
+        self._original = original
+        self._columns = columns
+
+    def __getitem__(self, key: Any) -> Any:
+        parts = key if type(key) is tuple else (key,)
+        if not _has_tensors(parts):
+            return self._original[key]
+        if any(type(part) is str for part in parts):
+            raise UnsupportedError(f"r_ and c_ of Tensors with a text, at {here()}. Use np.concatenate, or np.stack.")
+        arrays = [np.r_[part] if type(part) is slice else atleast(part, 1) for part in parts]
+        if self._columns:
+            arrays = [part[:, None] if len(shape_of(part)) == 1 else part for part in arrays]
+        return np.concatenate(arrays, -1 if self._columns else 0)
+
+
+r_, c_ = _Joining(np.r_, columns=False), _Joining(np.c_, columns=True)
+
+
+class _NumberType(type):
+    """The class of `float64` and its kin: subclasses of NumPy's types, which they stand for everywhere.
+
+    A call gives a number of NumPy's type, or for a Tensor one of that dtype.
+    """
+
+    @property
+    def original(cls) -> Any:
+        """The type of NumPy."""
+        return cls.__base__
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if not args or type(args[0]) in _PLAIN or not _has_tensors(args):
+            return cls.original(*args, **kwargs)
+        return astype(as_operand(args[0]), cls.original, copy=False)
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, cls.original)
+
+    def __subclasscheck__(cls, kind: type) -> bool:
+        return issubclass(kind, cls.original)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or other is cls.original
+
+    def __hash__(cls) -> int:
+        return hash(cls.original)
+
+    def __repr__(cls) -> str:
+        return repr(cls.original)
+
+
+def _number_type(original: Any) -> Any:
+    return _NumberType(original.__name__, (original,), {"__slots__": (), "__doc__": original.__doc__})
+
+
+float64, float32, float16 = _number_type(np.float64), _number_type(np.float32), _number_type(np.float16)
+complex128, complex64 = _number_type(np.complex128), _number_type(np.complex64)
+double, single = float64, float32
+
+
+class vectorize(np.vectorize):  # noqa: N801 - it stands for NumPy's
+    """`np.vectorize`, whose function is called for each element of Tensors too, and their results are stacked."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function for the elements of the arguments, which are broadcast, or with `signature` for their cores."""
+        given = [*map(_as_array, args), *map(_as_array, kwargs.values())]
+        if (
+            not _has_tensors(given) or not hasattr(self, "pyfunc") or self.pyfunc is _NO_FUNCTION
+        ):  # or it is being decorated with
+            return super().__call__(*args, **kwargs)
+        names = list(kwargs)
+        spread = [
+            i
+            for i in range(len(given))
+            if i not in self.excluded and (i < len(args) or names[i - len(args)] not in self.excluded)
+        ]
+        arrays = [strong(given[i]) if is_traced(given[i]) else np.asarray(given[i]) for i in spread]
+        cores = self._cores(len(arrays))
+        loops = [shape_of(a)[: len(shape_of(a)) - core] for a, core in zip(arrays, cores, strict=True)]
+        shape = np.broadcast_shapes(*loops)
+        arrays = [np.broadcast_to(a, shape + shape_of(a)[len(loop) :]) for a, loop in zip(arrays, loops, strict=True)]
+        outs = []
+        for place in np.ndindex(shape):
+            values = list(given)
+            for i, a in zip(spread, arrays, strict=True):
+                values[i] = a[place]
+            outs.append(self.pyfunc(*values[: len(args)], **dict(zip(names, values[len(args) :], strict=True))))
+        if not outs:
+            raise ValueError("cannot call `vectorize` on size 0 inputs unless `otypes` is set")
+        several = type(outs[0]) is tuple
+        columns = zip(*outs, strict=True) if several else [outs]
+        kinds = self.otypes or [None] * (len(outs[0]) if several else 1)
+        results = [_stacked(list(column), shape, kind) for column, kind in zip(columns, kinds, strict=True)]
+        return tuple(results) if several else results[0]
+
+    def _cores(self, count: int) -> list[int]:
+        """Return the number of axes of each argument that one call takes."""
+        if self.signature is None:
+            return [0] * count
+        inputs = self.signature.replace(" ", "").partition("->")[0]
+        return [len(core.split(",")) if core else 0 for core in re.findall(r"\((.*?)\)", inputs)]
+
+
+_NO_FUNCTION: Any = np._NoValue
+
+
+def _stacked(parts: list[Any], shape: tuple[int, ...], kind: str | None) -> Any:
+    """Return results of calls for all places of a shape as one array."""
+    whole = np.stack([strong(part) if is_traced(part) else np.asarray(part) for part in parts])
+    whole = whole.reshape(shape + shape_of(whole)[1:])
+    return whole if kind is None or np.dtype(kind).kind not in "fc" else astype(whole, np.dtype(kind), copy=False)
+
+
+def frompyfunc(function: Callable[..., Any], /, nin: int, nout: int, **kwargs: Any) -> Any:
+    """`np.frompyfunc`, whose function is called for each element of Tensors too."""
+    plain, of_tensors = np.frompyfunc(function, nin, nout, **kwargs), vectorize(function)
+
+    @functools.wraps(function)
+    def called(*args: Any, **options: Any) -> Any:
+        return of_tensors(*args) if not options and _has_tensors(args) else plain(*args, **options)
+
+    return called
+
+
+def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
+    """`np.apply_along_axis`, also where the function gives Tensors."""
+    arr = _as_array(arr)
+    rows = np.moveaxis(arr if is_traced(arr) else np.asanyarray(arr), axis, -1)
+    shape = shape_of(rows)[:-1]
+    if 0 in shape or not _may_give_tensors(arr):
+        return np.apply_along_axis(func1d, axis, arr, *args, **kwargs)
+    outs = [func1d(rows[place], *args, **kwargs) for place in np.ndindex(shape)]
+    if not _has_tensors(outs):
+        return np.apply_along_axis(func1d, axis, arr, *args, **kwargs)
+    whole = _stacked([_as_array(out) for out in outs], shape, None)
+    added = len(shape_of(whole)) - len(shape)
+    start = axis % len(shape_of(rows))
+    return np.moveaxis(whole, list(range(-added, 0)), list(range(start, start + added))) if added else whole
+
+
+def _may_give_tensors(a: Any) -> bool:
+    return is_traced(a) or OPEN.get() is not None
+
+
+def fromiter(iterable: Any, dtype: Any, count: int = -1, **kwargs: Any) -> Any:
+    """`np.fromiter`, also of Tensors."""
+    if OPEN.get() is None and not is_traced(iterable):
+        return np.fromiter(iterable, dtype, count, **kwargs)
+    values = list(iterable) if count < 0 else list(itertools.islice(iterable, count))
+    if not _has_tensors(values):
+        return np.fromiter(values, dtype, count, **kwargs)
+    return astype(np.stack([strong(v) if is_traced(v) else np.asarray(v) for v in values]), np.dtype(dtype), copy=False)
+
+
+def broadcast_arrays(*args: Any, **kwargs: Any) -> Any:
+    """`np.broadcast_arrays`; beside Tensors all arrays of floats become Tensors, so that these can be written into copies."""
+    arrays = tuple(np.broadcast_arrays(*map(_as_array, args), **kwargs))
+    recorder = OPEN.get()
+    if recorder is None or not _has_tensors(arrays):
+        return arrays
+    return tuple([recorder.buffer(a.copy()) if not is_traced(a) and a.dtype.kind in "fc" else a for a in arrays])
+
+
+def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float, like: Any = None, **kwargs: Any) -> Any:
+    """`np.fromfunction`, also where the function gives a Tensor."""
+    if like is not None:
+        return np.fromfunction(function, shape, dtype=dtype, like=like, **kwargs)
+    return function(*np.indices(shape, dtype=dtype), **kwargs)
+
+
+_OWN = frozenset({
+    "array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "require", "zeros", "ones", "full", "empty", "eye",
+    "identity", "arange", "linspace", "zeros_like", "ones_like", "full_like", "empty_like", "r_", "c_", "float64", "float32",
+    "float16", "complex128", "complex64", "double", "single", "vectorize", "apply_along_axis", "fromiter", "frompyfunc",
+    "fromfunction", "broadcast_arrays",
+})  # fmt: skip
+
+_LOOK_INTO_LISTS = frozenset({
+    "concatenate", "concat", "stack", "vstack", "hstack", "dstack", "column_stack", "block", "select", "choose", "lexsort",
+    "multi_dot", "einsum", "einsum_path", "histogramdd", "meshgrid", "ix_", "ravel_multi_index", "broadcast_arrays", "unstack",
+})  # fmt: skip
+"""Functions that NumPy itself calls with the Tensors in a list."""
+
+
+def _take_lists(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of NumPy as one that takes lists with Tensors in them for arrays."""
+
+    @functools.wraps(function)
+    def called(a: Any = _ABSENT, /, *args: Any, **kwargs: Any) -> Any:
+        if kwargs and not _LISTS.isdisjoint(map(type, kwargs.values())):
+            kwargs = {key: _as_array(value) for key, value in kwargs.items()}
+        if args and not _LISTS.isdisjoint(map(type, args)):
+            args = tuple(map(_as_array, args))
+        if type(a) in _LISTS:
+            a = _as_array(a)
+        return function(**kwargs) if a is _ABSENT else function(a, *args, **kwargs)
+
+    return called
+
+
+def _as_array(value: Any) -> Any:
+    return as_operand(value) if type(value) in (list, tuple) and _has_tensors(value) else value
+
+
+def _found(module: ModuleType, name: str) -> Any:
+    found = getattr(module, name)
+    if isinstance(found, type(np.sum)) and name not in _LOOK_INTO_LISTS:  # what dispatches by its arguments
+        return _take_lists(found)
+    return found
+
+
+def _filled(module: ModuleType) -> ModuleType:
+    """Return a module like one of NumPy, such as `linalg`, whose functions take lists with Tensors in them."""
+    filled = ModuleType(module.__name__, module.__doc__)
+    vars(filled).update({name: _found(module, name) for name in vars(module)})
+    return filled
+
+
+def namespace() -> dict[str, Any]:
+    """Return the names of `functad.numpy`: those of NumPy, and what stands for them here."""
+    own = {name: value for name, value in globals().items() if name in _OWN}
+    return {**{name: _found(np, name) for name in vars(np)}, "linalg": _filled(np.linalg), "fft": _filled(np.fft), **own}

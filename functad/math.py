@@ -1,0 +1,174 @@
+"""The functions of Python's `math`, which take Tensors too.
+
+`math.sin(t)` asks a Tensor for a Python number, by which its derivative would be lost, and raises. The functions here give for
+plain numbers what `math` gives, by calling it, and for a Tensor of one element a Tensor of shape (): where `math` raises for
+its value, they raise the same. `floor`, `ceil` and `trunc` give integers, whose derivative is zero wherever there is one, and
+`isnan` and its kin a bool.
+
+Example:
+    >>> import functad
+    >>> from functad import math
+    >>> functad.grad(lambda x: math.sin(x) * math.hypot(x, 1.0))(0.0)
+    np.float64(1.0)
+    >>> math.sin(0.0)
+    0.0
+"""
+
+from __future__ import annotations
+
+import functools
+import math as _math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.expressions.spec import ArraySpec, shape_of
+from functad.importable import optional
+from functad.primitives.operands import concrete, innermost, is_traced
+
+_NUMBERS = frozenset({float, int, np.float64, bool})
+
+Function = Callable[..., Any]
+
+
+def _value(x: Any) -> Any:
+    """Return an argument as `math` is to have it: of a Tensor its value."""
+    return innermost(x) if is_traced(x) else x
+
+
+def _as_number(x: Any) -> Any:
+    """Return an argument, if it is a Tensor of one element with the shape ()."""
+    return x.reshape(()) if is_traced(x) and shape_of(x) else x
+
+
+def _differentiated(plain: Function, on_tensors: Function, args: Sequence[Any]) -> Any:
+    """Call a function of Tensors; where `math` raises for their values, if these are known, raise that."""
+    values = list(map(_value, args))
+    if not any(isinstance(value, ArraySpec) for value in values):
+        plain(*values)
+    return on_tensors(*map(_as_number, args))
+
+
+def _entered(name: str, on_tensors: Function) -> Function:
+    """Return a function of `math` that calls another one where a Tensor is among its arguments."""
+    plain: Function = getattr(_math, name)
+
+    def of_one(x: Any, /) -> Any:
+        if type(x) in _NUMBERS or not is_traced(x):
+            return plain(x)
+        return _differentiated(plain, on_tensors, (x,))
+
+    def of_two(x: Any, y: Any, /) -> Any:
+        if (type(x) in _NUMBERS and type(y) in _NUMBERS) or not (is_traced(x) or is_traced(y)):
+            return plain(x, y)
+        return _differentiated(plain, on_tensors, (x, y))
+
+    def of_several(x: Any, /, *others: Any) -> Any:
+        if type(x) in _NUMBERS and (not others or _NUMBERS.issuperset(map(type, others))):
+            return plain(x, *others)
+        if is_traced(x) or any(map(is_traced, others)):
+            return _differentiated(plain, on_tensors, (x, *others))
+        return plain(x, *others)
+
+    called = functools.wraps(plain)(of_two if name in _OF_TWO else of_several if name in _OF_SEVERAL else of_one)
+    called.__doc__ = f"`math.{name}`; of a Tensor it is a Tensor."
+    return called
+
+
+def _by_value(name: str) -> Function:
+    """Return a function of `math` whose derivative is zero: of a Tensor it is that of the value."""
+    plain: Function = getattr(_math, name)
+
+    @functools.wraps(plain)
+    def called(x: Any, /, *others: Any, **options: Any) -> Any:
+        if type(x) in _NUMBERS and not others:
+            return plain(x)
+        if not is_traced(x) and not any(map(is_traced, others)):
+            return plain(x, *others, **options)
+        return plain(*[concrete(value, f"math.{name}") for value in (x, *others)], **options)
+
+    called.__doc__ = f"`math.{name}`; of a Tensor it is that of the value, with the derivative zero."
+    return called
+
+
+def _of_sequences(name: str, on_tensors: Function) -> Function:
+    """Return a function of `math` that takes sequences, as one that calls another where Tensors are in them."""
+    plain: Function = getattr(_math, name)
+
+    @functools.wraps(plain)
+    def called(*args: Any, **options: Any) -> Any:
+        if _NUMBERS.issuperset(map(type, args)):
+            return plain(*args)
+        args = tuple([list(arg) if isinstance(arg, Iterable) and not is_traced(arg) else arg for arg in args])
+        if any(is_traced(arg) or (type(arg) is list and any(map(is_traced, arg))) for arg in args):
+            return on_tensors(*args, **options)
+        return plain(*args, **options)
+
+    called.__doc__ = f"`math.{name}`; of Tensors it is a Tensor."
+    return called
+
+
+def _special(name: str) -> Function:
+    """Return a function of `scipy.special`, which is imported when it is called."""
+    return lambda x: getattr(optional("scipy.special", f"math.{name} of a Tensor"), name)(x)
+
+
+def _log(x: Any, *base: Any) -> Any:
+    return np.log(x) / np.log(base[0]) if base else np.log(x)
+
+
+def _frexp(x: Any) -> tuple[Any, int]:
+    exponent = _math.frexp(concrete(x, "math.frexp"))[1]
+    half = exponent // 2  # the power itself may be too large for a number
+    return x * 2.0**-half * 2.0 ** (half - exponent), exponent
+
+
+def _fsum(values: Sequence[Any]) -> Any:
+    """The sum, with the value that `math.fsum` gives: the difference to NumPy's is a constant."""
+    total, known = np.sum(np.stack(list(values))), list(map(_value, values))
+    if any(isinstance(value, ArraySpec) for value in known):
+        return total
+    return total + (_math.fsum(known) - innermost(total))
+
+
+def _sum_of_products(p: Sequence[Any], q: Sequence[Any]) -> Any:
+    if len(p) != len(q):
+        raise ValueError("Inputs are not the same length")
+    return np.sum(np.stack(list(p)) * np.stack(list(q)))
+
+
+_ON_TENSORS: dict[str, Function] = {
+    "acos": np.arccos, "acosh": np.arccosh, "asin": np.arcsin, "asinh": np.arcsinh, "atan": np.arctan, "atan2": np.arctan2,
+    "atanh": np.arctanh, "cbrt": np.cbrt, "copysign": np.copysign, "cos": np.cos, "cosh": np.cosh, "degrees": np.degrees,
+    "erf": _special("erf"), "erfc": _special("erfc"), "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "fabs": np.fabs,
+    "fma": lambda x, y, z: x * y + z, "fmod": np.fmod, "frexp": _frexp, "gamma": _special("gamma"), "ldexp": np.ldexp,
+    "lgamma": lambda x: _special("gammaln")(x), "log": _log, "log10": np.log10, "log1p": np.log1p, "log2": np.log2,
+    "modf": np.modf, "nextafter": np.nextafter, "pow": np.float_power, "radians": np.radians,
+    "remainder": lambda x, y: x - y * np.rint(x / y), "sin": np.sin, "sinh": np.sinh, "sqrt": np.sqrt, "tan": np.tan,
+    "tanh": np.tanh,
+}  # fmt: skip
+"""What numbers have a derivative of, as functions of Tensors."""
+
+_OF_TWO, _OF_SEVERAL = ("atan2", "copysign", "fmod", "ldexp", "pow", "remainder"), ("fma", "log", "nextafter")
+
+_ON_SEQUENCES: dict[str, Function] = {
+    "dist": lambda p, q: np.linalg.norm(np.stack(list(p)) - np.stack(list(q))),
+    "fsum": _fsum,
+    "hypot": lambda *coordinates: np.linalg.norm(np.stack(list(map(_as_number, coordinates)))),
+    "prod": lambda values, start=1: start * np.prod(np.stack(list(values))),
+    "sumprod": _sum_of_products,
+}
+"""What points and sequences of numbers have a derivative of."""
+
+_BY_VALUE = ("ceil", "floor", "isclose", "isfinite", "isinf", "isnan", "trunc", "ulp")
+"""What has the derivative zero wherever it has one."""
+
+__all__ = [name for name in dir(_math) if not name.startswith("_")]
+for _name in __all__:
+    if _name in _ON_TENSORS:
+        globals()[_name] = _entered(_name, _ON_TENSORS[_name])
+    elif _name in _ON_SEQUENCES:
+        globals()[_name] = _of_sequences(_name, _ON_SEQUENCES[_name])
+    else:  # constants, and functions of integers, which refuse a Tensor of anything else themselves
+        globals()[_name] = _by_value(_name) if _name in _BY_VALUE else getattr(_math, _name)
