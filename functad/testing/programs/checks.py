@@ -232,8 +232,10 @@ class Examination:
     def check_vmap(self) -> None:
         """What `vmap` gives for two examples, against a loop."""
         batches = [np.stack([np.asarray(x), np.asarray(x) * 0.97 + 0.01]).astype(dtype_of(x)) for x in self.inputs]
-        examples = [[like(x, batch[i]) for x, batch in zip(self.inputs, batches, strict=True)] for i in range(2)]
-        rows = [self.elsewhere(*example) for example in examples]
+        rows = []
+        for values in zip(*batches, strict=True):  # a Python number among them has a dtype of its own under `vmap`
+            pairs = zip(self.inputs, values, strict=True)
+            rows.append(self.elsewhere(*[like(x, value) if isinstance(x, np.ndarray) else value for x, value in pairs]))
         found = as_list(functad.vmap(self.program)(*batches))
         compare(found, [np.stack(pair) for pair in zip(*rows, strict=True)], 1e-10 + self.loose)
 
