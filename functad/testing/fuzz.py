@@ -199,20 +199,21 @@ def alike(finding: Finding) -> tuple[str, ...]:
     return (*way(finding), finding.detail.rpartition(", in ")[2] if finding.outcome == "bare" else "")
 
 
-def check_block(profile: str, seeds: range, refused: bool = False) -> tuple[Counts, list[Failure]]:
+def check_block(profile: str, seeds: range, refused: bool = False, checks: Sequence[str] = ()) -> tuple[Counts, list[Failure]]:
     """Check programs; return how often what was found, and the first failures of each kind, made short.
 
     Args:
         profile: a name from `PROFILES`.
         seeds: of the programs.
         refused: what is refused counts as a failure.
+        checks: names of checks; those of the profile by default.
     """
     counts: Counts = collections.Counter()
     tried: collections.Counter[tuple[str, ...]] = collections.Counter()
     failures: dict[tuple[str, ...], Failure] = {}
     for seed in seeds:
         program = drawn(profile, seed)
-        for finding in examined(program, _checks(profile, seed)):
+        for finding in examined(program, checks or _checks(profile, seed)):
             counts[way(finding)] += 1
             if (finding.fails or (refused and finding.outcome == "refused")) and tried[alike(finding)] < SHORTENED:
                 tried[alike(finding)] += 1
