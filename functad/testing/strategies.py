@@ -12,6 +12,7 @@ Example:
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Hashable
 from typing import Any
 
@@ -119,6 +120,10 @@ def trees(leaves: st.SearchStrategy[Any] | None = None, *, max_leaves: int = 5) 
     return st.recursive(arrays() if leaves is None else leaves, deeper, max_leaves=max_leaves)
 
 
+_below = functools.cache(lambda n: st.integers(0, n - 1))
+"""The strategy for one of `0 ... n - 1`: a program draws from it dozens of times."""
+
+
 @st.composite
 def programs(
     draw: st.DrawFn,
@@ -147,7 +152,7 @@ def programs(
     """
 
     def choose(n: int) -> int:
-        return draw(st.integers(0, n - 1)) if n > 1 else 0
+        return draw(_below(n)) if n > 1 else 0
 
     return draw_program(
         choose,

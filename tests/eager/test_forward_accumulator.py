@@ -9,6 +9,7 @@ import functad
 from functad import errors
 from functad.eager.forward_accumulator import ForwardAccumulator
 from functad.eager.tape.tape import GradientTape
+from functad.testing import central_difference
 from tests.eager.taped import recorded
 
 
@@ -203,7 +204,7 @@ def test_forward_over_reverse(rng):
         tape, y = recorded(lambda: f(x), x)
         g = tape.gradient(y, x)
     gradient = functad.grad(f)
-    expected = (gradient(values + 1e-6 * t) - gradient(values - 1e-6 * t)) / 2e-6
+    expected = central_difference(lambda x: [gradient(x)], [values], [t])[0]
     assert np.allclose(accumulator.jvp(g).numpy(), expected, rtol=1e-7, atol=1e-8)
 
 
@@ -220,7 +221,7 @@ def test_reverse_over_forward(rng):
             y = f(x)
         product = accumulator.jvp(y)
     gradient = functad.grad(f)
-    expected = (gradient(values + 1e-6 * t) - gradient(values - 1e-6 * t)) / 2e-6
+    expected = central_difference(lambda x: [gradient(x)], [values], [t])[0]
     assert np.allclose(tape.gradient(product, x).numpy(), expected, rtol=1e-7, atol=1e-8)
 
 
@@ -242,7 +243,7 @@ def test_product_with_the_hessian_of_variables(rng):
             y = np.sum(v**3) * v[0]
         g = tape.gradient(y, v)
     gradient = functad.grad(lambda v: np.sum(v**3) * v[0])
-    expected = (gradient(v.numpy() + 1e-6 * t) - gradient(v.numpy() - 1e-6 * t)) / 2e-6
+    expected = central_difference(lambda x: [gradient(x)], [v.numpy()], [t])[0]
     assert np.allclose(accumulator.jvp(g).numpy(), expected, rtol=1e-7, atol=1e-8)
 
 

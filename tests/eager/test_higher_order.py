@@ -6,6 +6,7 @@ import pytest
 
 import functad
 from functad.eager.tape.tape import GradientTape
+from functad.testing import central_difference
 from functad.testing.numerical import numerical_jacobian
 from tests.eager.taped import recorded
 
@@ -112,7 +113,7 @@ def test_gradient_penalty(rng):
         loss = np.sum(inner.gradient(y, x) ** 2)
     g = outer.gradient(loss, w).numpy()
     direction, value = rng.normal(size=(3, 2)), w.numpy()
-    expected = (penalty(value + 1e-6 * direction) - penalty(value - 1e-6 * direction)) / 2e-6
+    expected = central_difference(lambda w: [penalty(w)], [value], [direction])[0]
     assert np.sum(g * direction) == pytest.approx(expected, rel=1e-7)
 
 

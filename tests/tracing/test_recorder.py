@@ -194,6 +194,7 @@ def _everything(x: Any) -> Any:
     ],
     ids=["grad", "grad of grad", "jvp", "vjp", "jacobian", "make_expressions", "evaluate"],
 )
+@pytest.mark.usefixtures("small_heap")
 def test_no_reference_cycles(run: Callable[[Any], Any]) -> None:
     x = np.linspace(-1.0, 2.0, 6)
     run(x)  # fills caches
@@ -207,6 +208,7 @@ def test_no_reference_cycles(run: Callable[[Any], Any]) -> None:
         gc.enable()
 
 
+@pytest.mark.usefixtures("small_heap")
 def test_no_reference_cycles_after_an_error() -> None:
     def f(x: Any) -> Any:
         y = np.sin(x)

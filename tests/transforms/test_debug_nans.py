@@ -462,6 +462,7 @@ def test_a_value_that_the_function_does_not_choose_is_no_error():
         assert functad.grad(f)(0.0) == 1.0
 
 
+@pytest.mark.usefixtures("small_heap")
 def test_a_watch_is_in_no_cycle():
     def call():
         with functad.debug_nans():

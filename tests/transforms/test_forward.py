@@ -7,6 +7,7 @@ import pytest
 
 import functad
 from functad import errors
+from functad.testing import central_difference
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import new_input
 from functad.tracing.traces.concrete import ForwardRecorder
@@ -25,8 +26,7 @@ DX, DY = np.array([1.0, -0.5, 0.25]), np.linspace(-1, 1, 9).reshape(3, 3)
 def test_agrees_with_differences():
     value, tangent = functad.jvp(f, (X, Y), (DX, DY))
     np.testing.assert_array_equal(value, f(X, Y))
-    step = 1e-6
-    expected = (f(X + step * DX, Y + step * DY) - f(X - step * DX, Y - step * DY)) / (2 * step)
+    expected = central_difference(lambda x, y: [f(x, y)], [X, Y], [DX, DY])[0]
     np.testing.assert_allclose(tangent, expected, rtol=1e-8, atol=1e-8)
 
 
@@ -136,8 +136,7 @@ def test_quick_and_careful_tangents_agree_with_differences_where_some_are_zero(a
     inputs = [new_input(Tensor, recorder, value) for value in (X, Y[1])]
     slot = _mixture(*inputs).slot
     dx, dy = [np.zeros(3) if t is None else t for t in along]
-    step = 1e-6
-    expected = (_mixture(X + step * dx, Y[1] + step * dy) - _mixture(X - step * dx, Y[1] - step * dy)) / (2 * step)
+    expected = central_difference(lambda x, y: [_mixture(x, y)], [X, Y[1]], [dx, dy])[0]
     for quick in (False, True):
         tangents = push_forward(recorder.equations, list(along), [slot], quick=quick)
         assert len(tangents) == len(recorder.equations)

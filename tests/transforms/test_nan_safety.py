@@ -15,7 +15,7 @@ import pytest
 
 import functad
 from functad.primitives.entry import UnknownRule
-from functad.testing import calls, every_entry
+from functad.testing import calls, central_difference, every_entry
 
 INF = np.inf
 Function = Callable[[Any], Any]
@@ -24,8 +24,7 @@ STEP = 2.0**-10
 
 def first_difference(f: Function, x: Any, v: Any) -> Any:
     """Return the derivative of `f` at `x` in the direction `v`, with an error of the order of `STEP ** 4`."""
-    d = [(f(x + h * v) - f(x - h * v)) / (2 * h) for h in (STEP, 2 * STEP)]
-    return (4 * d[0] - d[1]) / 3
+    return central_difference(lambda y: [f(y)], [x], [v], STEP)[0]
 
 
 def second_difference(f: Function, x: Any, v: Any, w: Any) -> Any:

@@ -193,32 +193,46 @@ def _elliprd_slope_last(x: Any, y: Any, z: Any, out: Any) -> Any:
     return -(1.5 * out + product(x, _elliprd_slope(x, y, z)) + product(y, _elliprd_slope(y, x, z))) / z
 
 
-def _elliprj_slope(x: Any, y: Any, z: Any, p: Any, out: Any) -> Any:
-    """Return the derivative of `R_J(x, y, z, p)` by x; that of a principal value is `(R_J - R_D(y, z, x)) / (2 (p - x))`.
+def _turned(x: Any, y: Any, z: Any, count: int) -> list[tuple[Any, Any, Any]]:
+    """Return x, y, z with each of the first `count` of them in front."""
+    return [(x, y, z), (y, z, x), (z, x, y)][:count]
 
+
+def _elliprj_slopes(x: Any, y: Any, z: Any, p: Any, out: Any, count: int) -> list[Any]:
+    """Return the derivatives of `R_J(x, y, z, p)` by the first `count` of x, y, z.
+
+    That of a principal value by x is `(R_J - R_D(y, z, x)) / (2 (p - x))`.
     Else as for R_D, by `R_J = 2 R_J(x', y', z', p') + 3 R_C(a^2, b^2)` (DLMF 19.26.18), with `b = sqrt(p) p'` and
     `a = p (sqrt(x) + sqrt(y) + sqrt(z)) + sqrt(x y z)`.
     """
     principal = np.real(p) > 0
-    far = (out - special.elliprd(y, z, x)) / np.where(principal, 1, 2 * (p - x))
+    far = [(out - special.elliprd(s, t, r)) / np.where(principal, 1, 2 * (p - r)) for r, s, t in _turned(x, y, z, count)]
     p = np.where(principal, p, 1)
-    total, factor = 0.0, 1.0
+    totals, factor = [0.0] * count, 1.0
     for _ in range(_DUPLICATIONS):
         rx, ry, rz, rp = np.sqrt(x), np.sqrt(y), np.sqrt(z), np.sqrt(p)
-        a, by_x = p * (rx + ry + rz) + rx * ry * rz, (p + ry * rz) / (2 * rx)
-        x, y, z, p, slope = _duplicated(x, y, z, p)
+        a, before = p * (rx + ry + rz) + rx * ry * rz, p
+        x, y, z, p, _ = _duplicated(x, y, z, p)
         b = rp * p
         first, second = _elliprc_slopes(a * a, b * b, special.elliprc(a * a, b * b))
-        whole = slope / (np.sqrt(x) * np.sqrt(y) * np.sqrt(z) * p)
-        total = total + (3 * factor) * (2 * (first * a * by_x + second * b * rp * slope) - whole)
+        whole = np.sqrt(x) * np.sqrt(y) * np.sqrt(z) * p
+        for i, (r, s, t) in enumerate(_turned(rx, ry, rz, count)):
+            by_one, slope = (before + s * t) / (2 * r), (s + t) / (2 * r)
+            totals[i] = totals[i] + (3 * factor) * (2 * (first * a * by_one + second * b * rp * slope) - slope / whole)
         factor *= 2
-    mean = (3 * x + y + z + 2 * p) / 7
-    return np.where(principal, total - 0.3 * factor / (mean * mean * np.sqrt(mean)), far)
+    means = [(3 * r + s + t + 2 * p) / 7 for r, s, t in _turned(x, y, z, count)]
+    near = [total - 0.3 * factor / (mean * mean * np.sqrt(mean)) for total, mean in zip(totals, means, strict=True)]
+    return [np.where(principal, *both) for both in zip(near, far, strict=True)]
+
+
+def _elliprj_slope(x: Any, y: Any, z: Any, p: Any, out: Any) -> Any:
+    """Return the derivative by x."""
+    return _elliprj_slopes(x, y, z, p, out, 1)[0]
 
 
 def _elliprj_slope_last(x: Any, y: Any, z: Any, p: Any, out: Any) -> Any:
     """By p: R_J is homogeneous of degree -3/2."""
-    slopes = _elliprj_slope(x, y, z, p, out), _elliprj_slope(y, z, x, p, out), _elliprj_slope(z, x, y, p, out)
+    slopes = _elliprj_slopes(x, y, z, p, out, 3)
     return -(1.5 * out + product(x, slopes[0]) + product(y, slopes[1]) + product(z, slopes[2])) / p
 
 
