@@ -120,7 +120,7 @@ _HOLDERS = {
 """By the modules that hold them, names that are imported when they are first asked for, so `import functad` stays quick."""
 
 _LATER = {_name: _module for _module, _names in _HOLDERS.items() for _name in _names.split()}
-_LATER |= {_name: _name for _name in ("compat", "nn", "numpy", "optimize", "optimizers", "testing")}
+_LATER |= {_name: _name for _name in ("compat", "math", "nn", "numpy", "optimize", "optimizers", "scipy", "testing")}
 
 
 def __getattr__(name: str) -> _Any:

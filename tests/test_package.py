@@ -53,6 +53,7 @@ LAYERS = (
     "functad.eager",
     "functad.optimizers",
     "functad.optimize",
+    "functad.scipy",
     "functad.nn",
     "functad",
     "functad.compat",

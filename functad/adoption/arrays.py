@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from functad.errors import UnsupportedError
-from functad.expressions.spec import dtype_of, shape_of
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here
 from functad.primitives import vocabulary
 from functad.primitives.arranging.reshape import atleast
 from functad.primitives.elementwise.conversion import astype
-from functad.primitives.operands import as_operand, is_traced, strong
+from functad.primitives.operands import as_operand, innermost, is_traced, strong
 from functad.tracing.constants import apart_from
 from functad.tracing.traces.base import OPEN
 from functad.trees.structure import flatten
@@ -28,13 +28,13 @@ _PLAIN = frozenset({
 """Types of arguments that are no Tensors and hold none."""
 
 
-def _has_tensors(values: Collection[Any]) -> bool:
+def has_tensors(values: Collection[Any]) -> bool:
     """Say whether a Tensor is among some values, or in a list or tuple there."""
     if _PLAIN.issuperset(map(type, values)):
         return False
     for value in values:
         kind = type(value)
-        if kind not in _PLAIN and (_has_tensors(value) if kind in _LISTS else is_traced(value)):
+        if kind not in _PLAIN and (has_tensors(value) if kind in _LISTS else is_traced(value)):
             return True
     return False
 
@@ -50,9 +50,9 @@ def _enter(function: Callable[..., Any], *, shape: bool = False, converts: bool 
 
     def made(a: Any = _ABSENT, /, *args: Any, **kwargs: Any) -> Any:
         kind = type(a)
-        traced = kind not in _PLAIN and (_has_tensors(a) if kind in _LISTS else is_traced(a))
+        traced = kind not in _PLAIN and (has_tensors(a) if kind in _LISTS else is_traced(a))
         if not traced and (args or kwargs):
-            traced = _has_tensors(args) or _has_tensors(kwargs.values())
+            traced = has_tensors(args) or has_tensors(kwargs.values())
         if not traced:
             out = function(**kwargs) if a is _ABSENT else function(a, *args, **kwargs)
             recorder = OPEN.get()
@@ -115,7 +115,7 @@ class _Joining:
 
     def __getitem__(self, key: Any) -> Any:
         parts = key if type(key) is tuple else (key,)
-        if not _has_tensors(parts):
+        if not has_tensors(parts):
             return self._original[key]
         if any(type(part) is str for part in parts):
             raise UnsupportedError(f"r_ and c_ of Tensors with a text, at {here()}. Use np.concatenate, or np.stack.")
@@ -140,7 +140,7 @@ class _NumberType(type):
         return cls.__base__
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        if not args or type(args[0]) in _PLAIN or not _has_tensors(args):
+        if not args or type(args[0]) in _PLAIN or not has_tensors(args):
             return cls.original(*args, **kwargs)
         return astype(as_operand(args[0]), cls.original, copy=False)
 
@@ -176,7 +176,7 @@ class vectorize(np.vectorize):  # noqa: N801 - it stands for NumPy's
         """Call the function for the elements of the arguments, which are broadcast, or with `signature` for their cores."""
         given = [*map(_as_array, args), *map(_as_array, kwargs.values())]
         if (
-            not _has_tensors(given) or not hasattr(self, "pyfunc") or self.pyfunc is _NO_FUNCTION
+            not has_tensors(given) or not hasattr(self, "pyfunc") or self.pyfunc is _NO_FUNCTION
         ):  # or it is being decorated with
             return super().__call__(*args, **kwargs)
         names = list(kwargs)
@@ -228,7 +228,7 @@ def frompyfunc(function: Callable[..., Any], /, nin: int, nout: int, **kwargs: A
 
     @functools.wraps(function)
     def called(*args: Any, **options: Any) -> Any:
-        return of_tensors(*args) if not options and _has_tensors(args) else plain(*args, **options)
+        return of_tensors(*args) if not options and has_tensors(args) else plain(*args, **options)
 
     return called
 
@@ -241,7 +241,7 @@ def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any
     if 0 in shape or not _may_give_tensors(arr):
         return np.apply_along_axis(func1d, axis, arr, *args, **kwargs)
     outs = [func1d(rows[place], *args, **kwargs) for place in np.ndindex(shape)]
-    if not _has_tensors(outs):
+    if not has_tensors(outs):
         return np.apply_along_axis(func1d, axis, arr, *args, **kwargs)
     whole = _stacked([_as_array(out) for out in outs], shape, None)
     added = len(shape_of(whole)) - len(shape)
@@ -258,16 +258,27 @@ def fromiter(iterable: Any, dtype: Any, count: int = -1, **kwargs: Any) -> Any:
     if OPEN.get() is None and not is_traced(iterable):
         return np.fromiter(iterable, dtype, count, **kwargs)
     values = list(iterable) if count < 0 else list(itertools.islice(iterable, count))
-    if not _has_tensors(values):
+    if not has_tensors(values):
         return np.fromiter(values, dtype, count, **kwargs)
     return astype(np.stack([strong(v) if is_traced(v) else np.asarray(v) for v in values]), np.dtype(dtype), copy=False)
+
+
+def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
+    """`np.asarray_chkfinite`, also of Tensors."""
+    if not has_tensors((a,)):
+        return np.asarray_chkfinite(a, dtype, order)
+    a = asarray(a, dtype, order)
+    value = innermost(a)
+    if not isinstance(value, ArraySpec) and not np.all(np.isfinite(value)):
+        raise ValueError("array must not contain infs or NaNs")
+    return a
 
 
 def broadcast_arrays(*args: Any, **kwargs: Any) -> Any:
     """`np.broadcast_arrays`; beside Tensors all arrays of floats become Tensors, so that these can be written into copies."""
     arrays = tuple(np.broadcast_arrays(*map(_as_array, args), **kwargs))
     recorder = OPEN.get()
-    if recorder is None or not _has_tensors(arrays):
+    if recorder is None or not has_tensors(arrays):
         return arrays
     return tuple([recorder.buffer(a.copy()) if not is_traced(a) and a.dtype.kind in "fc" else a for a in arrays])
 
@@ -283,7 +294,7 @@ _OWN = frozenset({
     "array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "require", "zeros", "ones", "full", "empty", "eye",
     "identity", "arange", "linspace", "zeros_like", "ones_like", "full_like", "empty_like", "r_", "c_", "float64", "float32",
     "float16", "complex128", "complex64", "double", "single", "vectorize", "apply_along_axis", "fromiter", "frompyfunc",
-    "fromfunction", "broadcast_arrays",
+    "fromfunction", "broadcast_arrays", "asarray_chkfinite",
 })  # fmt: skip
 
 _LOOK_INTO_LISTS = frozenset({
@@ -310,7 +321,7 @@ def _take_lists(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _as_array(value: Any) -> Any:
-    return as_operand(value) if type(value) in (list, tuple) and _has_tensors(value) else value
+    return as_operand(value) if type(value) in (list, tuple) and has_tensors(value) else value
 
 
 def _found(module: ModuleType, name: str) -> Any:

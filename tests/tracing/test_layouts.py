@@ -490,3 +490,12 @@ def test_roll_of_a_repeated_row_lies_as_numpys() -> None:
         return rolled
 
     np.testing.assert_array_equal(functad.vjp(lambda x: f(np, x), row)[0], f(np, row))
+
+
+@pytest.mark.parametrize("order", ["A", "K"])
+def test_order_of_a_number_needs_no_value(order: Any) -> None:
+    def f(x: Any) -> Any:
+        return x.copy().flatten(order)
+
+    assert functad.vmap(f)(np.arange(3.0)).tolist() == [[0.0], [1.0], [2.0]]
+    assert functad.make_expressions(f)(2.0)(2.0).tolist() == [2.0]

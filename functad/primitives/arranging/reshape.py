@@ -94,7 +94,7 @@ def is_fortran(a: Any, order: str | None) -> bool:
     if order not in ("A", "a"):
         raise ValueError(f"order must be one of 'C', 'F' and 'A', not {order!r}")
     value = _in_memory(a, order)
-    flags = getattr(a if is_traced(a) else value, "flags", None)
+    flags = getattr(a if is_traced(a) and not isinstance(value, ArraySpec) else value, "flags", None)
     return flags is not None and bool(flags.f_contiguous) and not flags.c_contiguous
 
 

@@ -1,0 +1,126 @@
+"""Functions of SciPy that are compiled, or that coerce by what cannot be replaced, as functions that take Tensors.
+
+They stand in the files of `functad.scipy`, each by the name and under the part that SciPy has it in. All else of SciPy is
+Python over NumPy, which `functad.adopt("scipy")` makes differentiable as it does other packages.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+from functad.adoption.arrays import has_tensors
+from functad.adoption.replacements import LATER
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+ENTERED: dict[str, dict[str, Callable[..., Any]]] = {}
+"""By part, as `scipy.linalg`, and by name, what stands for functions of SciPy."""
+
+_replaced: dict[int, tuple[Any, Any]] = {}
+_stand_ins: dict[str, ScipyStandIn] = {}
+
+
+def of_tensors(part: str, *names: str) -> Callable[[F], F]:
+    """Return a decorator that enters a function of Tensors for one of SciPy; for plain arguments SciPy's is called.
+
+    Args:
+        part: the module that has it, such as `scipy.linalg`.
+        names: its names there; that of the decorated function if none is given.
+    """
+
+    def enter(function: F) -> F:
+        for name in names or (function.__name__,):
+            original = getattr(import_module(part), name, None)
+            if original is None:  # the SciPy that is installed does not have it
+                continue
+            called = _dispatching(original, function)
+            ENTERED.setdefault(part, {})[name] = called
+            _replaced[id(original)] = original, called
+        return function
+
+    return enter
+
+
+def _dispatching(original: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if has_tensors(args) or (kwargs and has_tensors(kwargs.values())):
+            return function(*args, **kwargs)
+        return original(*args, **kwargs)
+
+    return called
+
+
+_FILES = frozenset(path.stem for path in Path(__file__).parent.with_name("scipy").glob("[!_]*.py"))
+_loaded: set[str] = set()
+
+
+def _load(part: str) -> None:
+    """Import what `functad.scipy` has for a part of SciPy, if it has anything and that part has been imported."""
+    module = sys.modules.get(f"scipy.{part}")
+    if part in _FILES and part not in _loaded and module is not None and not _begun(module):
+        _loaded.add(part)
+        import_module(f"functad.scipy.{part}")
+
+
+def _begun(module: ModuleType) -> bool:
+    """Say whether a module is being imported, so that names are missing."""
+    return bool(getattr(module.__spec__, "_initializing", False))
+
+
+class ScipyStandIn(ModuleType):
+    """A module that stands for SciPy or a part of it: it has what was entered for that, and all else from SciPy."""
+
+    def __init__(self, original: ModuleType) -> None:
+        super().__init__(original.__name__, original.__doc__)
+        vars(self).update({name: value for name, value in vars(original).items() if name.startswith("__")}, original=original)
+
+    def __getattr__(self, name: str) -> Any:
+        original = vars(self)["original"]
+        value = getattr(original, name)
+        _load((original.__name__ + ".").split(".")[1])
+        found = replacement_of(value)
+        found = value if found is None else found
+        if not _begun(original):
+            vars(self)[name] = found
+        return found
+
+    def __dir__(self) -> list[str]:
+        return dir(vars(self)["original"])
+
+
+def stand_in(module: ModuleType) -> ScipyStandIn:
+    """Return the module that stands for SciPy, or for a part of it."""
+    name = module.__name__
+    if name not in _stand_ins:
+        _stand_ins[name] = ScipyStandIn(module)
+    return _stand_ins[name]
+
+
+def replacement_of(value: Any) -> Any:
+    """Return the module or function that stands for one of SciPy; `None` if none does."""
+    if isinstance(value, ModuleType):
+        parts = value.__name__.split(".")
+        return stand_in(value) if parts[0] == "scipy" and not any(part.startswith("_") for part in parts) else None
+    if not is_of_scipy(value):
+        return None
+    for part in _FILES - _loaded:
+        _load(part)
+    entry = _replaced.get(id(value))
+    return None if entry is None else entry[1]
+
+
+def is_of_scipy(value: Any) -> bool:
+    """Say whether a module, function or class, or an object of such a class, is SciPy's."""
+    name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+    name = name if isinstance(name, str) else type(value).__module__
+    return name == "scipy" or name.startswith("scipy.") or type(value).__module__.startswith("scipy.")
+
+
+LATER.append(replacement_of)

@@ -1,0 +1,34 @@
+"""SciPy, whose functions take Tensors: `from functad.scipy import linalg, stats`.
+
+What SciPy writes in Python over NumPy is adopted, as `functad.adopt("scipy")` does, from the first import of this module on;
+what it compiles has rules of its own here. For plain arguments every function gives what SciPy's gives, and what is not here
+is SciPy's own.
+
+Example:
+    >>> import functad, numpy as np
+    >>> from functad.scipy import stats
+    >>> functad.grad(lambda loc: stats.norm.logpdf(0.5, loc=loc, scale=2.0))(0.0)
+    np.float64(0.125)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from functad.adoption.adopt import adopt as _adopt
+from functad.adoption.scipy_functions import stand_in as _stand_in
+from functad.importable import optional as _optional
+
+_scipy = _optional("scipy", "functad.scipy")
+_adopt("scipy")
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("_"):
+        raise AttributeError(f"module 'functad.scipy' has no attribute {name!r}")
+    value = getattr(_scipy, name)
+    return _stand_in(value) if getattr(value, "__name__", None) == f"scipy.{name}" else value
+
+
+def __dir__() -> list[str]:
+    return dir(_scipy)
