@@ -93,8 +93,8 @@ class _Module:
 
     def _change_function(self, function: FunctionType) -> None:
         """Change what a function of the package has by default, or keeps in cells, as one that a decorator made does."""
-        if not _covered(function.__module__ or ""):
-            return
+        if not _covered(function.__module__ or "") or function.__globals__.get("__name__", "").partition(".")[0] == "functad":
+            return  # functad's own, which stand for others, keep these in cells
         for cell in function.__closure__ or ():
             with suppress(ValueError):  # it is empty, so far
                 value = cell.cell_contents

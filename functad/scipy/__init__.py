@@ -13,6 +13,8 @@ Example:
 
 from __future__ import annotations
 
+import sys as _sys
+from types import ModuleType as _ModuleType
 from typing import Any
 
 from functad.adoption.adopt import adopt as _adopt
@@ -21,6 +23,19 @@ from functad.importable import optional as _optional
 
 _scipy = _optional("scipy", "functad.scipy")
 _adopt("scipy")
+
+
+class _Package(_ModuleType):
+    """The class of this package: its own files, of the names of SciPy's parts, do not hide what stands for those parts."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not isinstance(value, _ModuleType):  # as the import system sets a file of the package
+            super().__setattr__(name, value)
+
+
+_sys.modules[__name__].__class__ = _Package
+for _name in [name for name, value in globals().items() if getattr(value, "__name__", None) == f"{__name__}.{name}"]:
+    del globals()[_name]  # what has been imported until here
 
 
 def __getattr__(name: str) -> Any:

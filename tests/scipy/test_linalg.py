@@ -21,3 +21,11 @@ def test_cholesky() -> None:
 
         check_grads(f, [1.3])
         np.testing.assert_array_equal(linalg.cholesky(A, lower=lower), scipy.linalg.cholesky(A, lower=lower))
+
+
+def test_files_of_the_package_do_not_hide_the_parts_of_scipy() -> None:
+    import functad.scipy.linalg
+    import functad.scipy.linalg as part
+
+    assert part is functad.scipy.linalg is linalg
+    assert linalg.block_diag(1.0, 2.0).shape == (2, 2)
