@@ -22,7 +22,7 @@ from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any, Self, TypeVar, overload
 
 from functad.adoption.replacements import NUMBERS, TYPES, replacement
-from functad.adoption.scipy_functions import is_of_scipy
+from functad.adoption.scipy_functions import ENTERED_NOW, is_of_scipy
 from functad.errors import InputError, UnsupportedError
 from functad.places import here
 
@@ -52,13 +52,14 @@ class _Module:
         self.uses_scipy = False
         codes = list(_codes(module))
         self.types = not any(_compares(code, TYPES) for code in codes)
-        self._change_names()
+        self.change_names()
         for name, number in NUMBERS.items():
             if name not in vars(module) and _calls(codes, name) and not any(_compares(code, {name}) for code in codes):
                 self._set(vars(module), name, _ABSENT, number)
         self._set(vars(module), MARK, _ABSENT, True)
 
-    def _change_names(self) -> None:
+    def change_names(self) -> None:
+        """Bind what the module's names, its functions and its classes refer to, to what stands for it."""
         for name, value in list(vars(self.module).items()):
             if name.startswith("__"):
                 continue
@@ -227,6 +228,16 @@ def _take_all() -> None:
     for name, module in list(sys.modules.items()):
         if getattr(module, "__name__", None) == name and _covered(name):
             _take(module)
+
+
+def _follow(part: str) -> None:
+    """Let the modules of a part of SciPy, that are adopted, use the functions that were entered for it meanwhile."""
+    with _changing:
+        for name in [name for name in _modules if name == part or name.startswith(f"{part}.")]:
+            _modules[name].change_names()
+
+
+ENTERED_NOW.append(_follow)
 
 
 class Adoption:

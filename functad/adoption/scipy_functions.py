@@ -22,6 +22,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 ENTERED: dict[str, dict[str, Callable[..., Any]]] = {}
 """By part, as `scipy.linalg`, and by name, what stands for functions of SciPy."""
 
+ENTERED_NOW: list[Callable[[str], None]] = []
+"""Are told the name of a part when its functions have been entered: names of modules that are adopted already follow then."""
+
 _replaced: dict[int, tuple[Any, Any]] = {}
 _stand_ins: dict[str, ScipyStandIn] = {}
 
@@ -67,6 +70,8 @@ def _load(part: str) -> None:
     if part in _FILES and part not in _loaded and module is not None and not _begun(module):
         _loaded.add(part)
         import_module(f"functad.scipy.{part}")
+        for tell in ENTERED_NOW:
+            tell(module.__name__)
 
 
 def _begun(module: ModuleType) -> bool:
@@ -105,13 +110,13 @@ def stand_in(module: ModuleType) -> ScipyStandIn:
 
 def replacement_of(value: Any) -> Any:
     """Return the module or function that stands for one of SciPy; `None` if none does."""
-    if isinstance(value, ModuleType):
-        parts = value.__name__.split(".")
-        return stand_in(value) if parts[0] == "scipy" and not any(part.startswith("_") for part in parts) else None
     if not is_of_scipy(value):
         return None
     for part in _FILES - _loaded:
         _load(part)
+    if isinstance(value, ModuleType):  # a private one if functions of it, which is compiled then, were entered
+        name = value.__name__
+        return stand_in(value) if name in ENTERED or not any(part.startswith("_") for part in name.split(".")) else None
     entry = _replaced.get(id(value))
     return None if entry is None else entry[1]
 
