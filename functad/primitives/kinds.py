@@ -190,7 +190,13 @@ def constant(
 
 def composite(function: Any, *, doc: str, samples: Samples, **traits: Any) -> Callable[[Callable[..., Any]], Composite]:
     """Enter a function by its body, written with NumPy functions and with the same signature."""
-    return lambda body: Composite(function, body, doc=doc, samples=samples, **traits)
+
+    def enter(body: Any) -> Composite:
+        if body.__closure__:  # bodies that one function makes would share their code, by which `debug_nans` tells entries
+            body.__code__ = body.__code__.replace(co_name=function.__name__)
+        return Composite(function, body, doc=doc, samples=samples, **traits)
+
+    return enter
 
 
 def array_names(compute: Compute) -> list[str]:
