@@ -155,11 +155,17 @@ def adoption_cure() -> str:
         frame = frame.f_back
     if frame is None or "__functad_adopted__" in frame.f_globals:
         return ""
-    name = frame.f_globals.get("__name__", "__main__")
-    package = ".".join(name.split(".")[:2]) if name.startswith("scipy.") else name.partition(".")[0]
+    of_scipy = _of_scipy(frame)
+    while frame is not None and (_of_scipy(frame) or frame.f_code.co_filename.startswith(_INTERNAL)):  # who has called SciPy
+        frame = frame.f_back
+    if frame is None or "__functad_adopted__" in frame.f_globals:
+        return ""
+    package = frame.f_globals.get("__name__", "__main__").partition(".")[0]
     installed = any(folder in frame.f_code.co_filename for folder in _INSTALLED) or _looks_internal(frame.f_code.co_filename)
     if installed:
         return f' Where that line is not yours, let its package take Tensors: functad.adopt("{package}").'
+    if of_scipy:
+        return " Or take SciPy's function from functad.scipy."
     return " Or let NumPy's functions there take Tensors: @functad.adopt above the function, or functad.adopt(its module)."
 
 

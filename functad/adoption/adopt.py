@@ -139,9 +139,13 @@ def _bind(place: Any, key: Any, value: Any) -> None:
 
 def _codes(module: ModuleType) -> Iterator[CodeType]:
     """Yield the code of every function that is defined in a module, of those in its classes and of those within functions."""
-    waiting = [value for value in vars(module).values() if getattr(value, "__module__", None) == module.__name__]
+    waiting = [value for value in vars(module).values() if _defined_in(value, module)]
+    seen: set[int] = set()
     while waiting:
         value = waiting.pop()
+        if id(value) in seen:  # a class may hold itself
+            continue
+        seen.add(id(value))
         if isinstance(value, type):
             waiting += vars(value).values()
             continue
@@ -151,6 +155,13 @@ def _codes(module: ModuleType) -> Iterator[CodeType]:
         if isinstance(code, CodeType):
             yield code
             waiting += [const for const in code.co_consts if isinstance(const, CodeType)]
+
+
+def _defined_in(value: Any, module: ModuleType) -> bool:
+    try:
+        return bool(getattr(value, "__module__", None) == module.__name__)
+    except Exception:  # noqa: BLE001 - what stands for a package that is not installed may raise whatever is asked of it
+        return False
 
 
 def _calls(codes: Sequence[CodeType], name: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -123,7 +124,9 @@ def replacement_of(value: Any) -> Any:
 
 def is_of_scipy(value: Any) -> bool:
     """Say whether a module, function or class, or an object of such a class, is SciPy's."""
-    name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+    name: Any = None
+    with suppress(Exception):  # what stands for a package that is not installed may raise whatever is asked of it
+        name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
     name = name if isinstance(name, str) else type(value).__module__
     return name == "scipy" or name.startswith("scipy.") or type(value).__module__.startswith("scipy.")
 
