@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 from types import SimpleNamespace
 
 import hypothesis
@@ -32,3 +33,22 @@ def small_heap(monkeypatch):
     gc.freeze()
     yield
     gc.unfreeze()
+
+
+def _end_lasting_adoption():
+    """End the adoption of SciPy that lasts from the first name taken from `functad.scipy` on."""
+    module = sys.modules.get("functad.scipy")
+    while module is not None and module._adopted:
+        module._adopted.pop().__exit__(None, None, None)
+
+
+def pytest_collection_finish():
+    """Leave SciPy as it is for all tests, though some files import from `functad.scipy`."""
+    _end_lasting_adoption()
+
+
+@pytest.fixture(autouse=True)
+def scipy_as_it_was():
+    """Leave SciPy after each test as it was."""
+    yield
+    _end_lasting_adoption()

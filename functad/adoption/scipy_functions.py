@@ -39,6 +39,7 @@ def of_tensors(part: str, *names: str) -> Callable[[F], F]:
     """
 
     def enter(function: F) -> F:
+        result: Any = function
         for name in names or (function.__name__,):
             original = getattr(import_module(part), name, None)
             if original is None:  # the SciPy that is installed does not have it
@@ -46,9 +47,23 @@ def of_tensors(part: str, *names: str) -> Callable[[F], F]:
             called = _dispatching(original, function)
             ENTERED.setdefault(part, {})[name] = called
             _replaced[id(original)] = original, called
-        return function
+            if name == function.__name__:
+                result = called
+        vars(sys.modules[function.__module__]).setdefault("__getattr__", _from_package(part.split(".")[1]))
+        return result  # type: ignore[no-any-return]
 
     return enter
+
+
+def _from_package(part: str) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a file of `functad.scipy`, which gives what is not in it as the package does."""
+
+    def get(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(getattr(import_module("functad.scipy"), part), name)
+
+    return get
 
 
 def _dispatching(original: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:

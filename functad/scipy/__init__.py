@@ -1,6 +1,6 @@
 """SciPy, whose functions take Tensors: `from functad.scipy import linalg, stats`.
 
-What SciPy writes in Python over NumPy is adopted, as `functad.adopt("scipy")` does, from the first import of this module on;
+What SciPy writes in Python over NumPy is adopted, as `functad.adopt("scipy")` does, once a name is taken from here;
 what it compiles has rules of its own here. For plain arguments every function gives what SciPy's gives, and what is not here
 is SciPy's own.
 
@@ -22,7 +22,9 @@ from functad.adoption.scipy_functions import stand_in as _stand_in
 from functad.importable import optional as _optional
 
 _scipy = _optional("scipy", "functad.scipy")
-_adopt("scipy")
+
+_adopted: list[Any] = []
+"""What adopted SciPy, once a name was taken from here: importing the rules, as every adoption does, changes nothing."""
 
 
 class _Package(_ModuleType):
@@ -41,6 +43,8 @@ for _name in [name for name, value in globals().items() if getattr(value, "__nam
 def __getattr__(name: str) -> Any:
     if name.startswith("_"):
         raise AttributeError(f"module 'functad.scipy' has no attribute {name!r}")
+    if not _adopted:
+        _adopted.append(_adopt("scipy"))
     value = getattr(_scipy, name)
     return _stand_in(value) if getattr(value, "__name__", None) == f"scipy.{name}" else value
 

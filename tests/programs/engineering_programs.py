@@ -15,7 +15,11 @@ def astropy_models() -> Made:
 
     t = np.linspace(0.1, 1, 5)
     return (
-        lambda p: np.sum(Gaussian1D.evaluate(t, *p)) + np.sum(Moffat1D.evaluate(t, *p, 1.5)) + np.sum(Sersic1D.evaluate(t, p[0], p[2], 2.0)),
+        lambda p: (
+            np.sum(Gaussian1D.evaluate(t, *p))
+            + np.sum(Moffat1D.evaluate(t, *p, 1.5))
+            + np.sum(Sersic1D.evaluate(t, p[0], p[2], 2.0))
+        ),
         np.array([1.0, 0.2, 0.5]),
     )
 
@@ -39,7 +43,10 @@ def pvlib_power() -> Made:
     import pvlib
 
     return (
-        lambda p: np.sum(pvlib.pvsystem.pvwatts_dc(p[0], p[1], 100.0, -0.004)) + pvlib.irradiance.aoi_projection(p[2], 180.0, 30.0, 170.0),
+        lambda p: (
+            np.sum(pvlib.pvsystem.pvwatts_dc(p[0], p[1], 100.0, -0.004))
+            + pvlib.irradiance.aoi_projection(p[2], 180.0, 30.0, 170.0)
+        ),
         np.array([800.0, 40.0, 20.0]),
     )
 
@@ -49,8 +56,10 @@ def pvlib_single_diode() -> Made:
     import pvlib
 
     return (
-        lambda p: pvlib.singlediode.bishop88(p[0], 7.0, 1e-9, 0.3, 300.0, 1.5)[0]
-        + pvlib.pvsystem.calcparams_desoto(p[1], 40.0, 0.002, 1.5, 7.0, 1e-9, 300.0, 0.3)[0],
+        lambda p: (
+            pvlib.singlediode.bishop88(p[0], 7.0, 1e-9, 0.3, 300.0, 1.5)[0]
+            + pvlib.pvsystem.calcparams_desoto(p[1], 40.0, 0.002, 1.5, 7.0, 1e-9, 300.0, 0.3)[0]
+        ),
         np.array([0.5, 800.0]),
     )
 
@@ -60,9 +69,11 @@ def pvlib_temperature() -> Made:
     import pvlib
 
     return (
-        lambda p: pvlib.temperature.sapm_cell(p[0], 20.0, p[1], -3.47, -0.0594, 3.0)
-        + pvlib.temperature.faiman(p[0], 20.0, p[1])
-        + pvlib.atmosphere.get_relative_airmass(p[2]),
+        lambda p: (
+            pvlib.temperature.sapm_cell(p[0], 20.0, p[1], -3.47, -0.0594, 3.0)
+            + pvlib.temperature.faiman(p[0], 20.0, p[1])
+            + pvlib.atmosphere.get_relative_airmass(p[2])
+        ),
         np.array([800.0, 3.0, 40.0]),
     )
 
@@ -82,8 +93,9 @@ def lmfit_lineshapes() -> Made:
 def fluids_friction() -> Made:
     import fluids
 
-    return lambda p: fluids.friction_factor(Re=p[0], eD=p[1]) + fluids.Reynolds(V=p[2], D=0.25, rho=1.1613, mu=1.9e-05) * 1e-5, np.array(
-        [1e5, 1e-4, 2.5]
+    return (
+        lambda p: fluids.friction_factor(Re=p[0], eD=p[1]) + fluids.Reynolds(V=p[2], D=0.25, rho=1.1613, mu=1.9e-05) * 1e-5,
+        np.array([1e5, 1e-4, 2.5]),
     )
 
 
@@ -91,15 +103,19 @@ def fluids_friction() -> Made:
 def fluids_atmosphere() -> Made:
     import fluids
 
-    return lambda p: fluids.ATMOSPHERE_1976.thermal_conductivity(p[0]) * 100 + fluids.dP_from_K(10.0, 1000.0, p[1]) * 1e-4, np.array([280.0, 3.0])
+    return (
+        lambda p: fluids.ATMOSPHERE_1976.thermal_conductivity(p[0]) * 100 + fluids.dP_from_K(10.0, 1000.0, p[1]) * 1e-4,
+        np.array([280.0, 3.0]),
+    )
 
 
 @program("ht", 1, "fluids")
 def ht_convection() -> Made:
     import ht
 
-    return lambda p: ht.Nu_conv_internal(Re=p[0], Pr=p[1], Method="Dittus-Boelter") * 1e-2 + ht.LMTD(p[2], 30.0, 20.0, 25.0), np.array(
-        [1e5, 1.2, 80.0]
+    return (
+        lambda p: ht.Nu_conv_internal(Re=p[0], Pr=p[1], Method="Dittus-Boelter") * 1e-2 + ht.LMTD(p[2], 30.0, 20.0, 25.0),
+        np.array([1e5, 1.2, 80.0]),
     )
 
 
@@ -107,7 +123,9 @@ def ht_convection() -> Made:
 def control_transfer_function() -> Made:
     import control
 
-    return lambda p: np.abs(control.evalfr(control.ss([[-p[0], 1.0], [0.0, -2.0]], [[0.0], [1.0]], [[1.0, 0.0]], [[0.0]]), 1j)), np.array([1.3])
+    return lambda p: np.abs(
+        control.evalfr(control.ss([[-p[0], 1.0], [0.0, -2.0]], [[0.0], [1.0]], [[1.0, 0.0]], [[0.0]]), 1j)
+    ), np.array([1.3])
 
 
 @program("colour", 1)
@@ -121,7 +139,12 @@ def colour_spaces() -> Made:
 def bezier_curve() -> Made:
     from bezier.hazmat.curve_helpers import evaluate_multi, subdivide_nodes
 
-    return lambda p: np.sum(evaluate_multi(p.reshape(2, 3), np.array([0.3, 0.6])) ** 2) + np.sum(subdivide_nodes(p.reshape(2, 3))[0]), RNG.random(6)
+    return (
+        lambda p: (
+            np.sum(evaluate_multi(p.reshape(2, 3), np.array([0.3, 0.6])) ** 2) + np.sum(subdivide_nodes(p.reshape(2, 3))[0])
+        ),
+        RNG.random(6),
+    )
 
 
 @program("transforms3d", 1)
@@ -129,7 +152,9 @@ def transforms3d_rotations() -> Made:
     from transforms3d.euler import euler2mat
     from transforms3d.quaternions import qmult, quat2mat
 
-    return lambda p: np.sum(euler2mat(*p[:3]) * np.arange(9).reshape(3, 3)) + np.sum(quat2mat(p)[0]) + qmult(p, p)[1], np.array([0.3, 0.2, 0.5, 0.9])
+    return lambda p: np.sum(euler2mat(*p[:3]) * np.arange(9).reshape(3, 3)) + np.sum(quat2mat(p)[0]) + qmult(p, p)[1], np.array(
+        [0.3, 0.2, 0.5, 0.9]
+    )
 
 
 @program("pyquaternion", 1)
@@ -143,9 +168,13 @@ def pyquaternion_rotation() -> Made:
 def pytransform3d_rotations() -> Made:
     from pytransform3d.rotations import matrix_from_compact_axis_angle, quaternion_from_matrix
 
-    return lambda p: np.sum(matrix_from_compact_axis_angle(p) * np.arange(9).reshape(3, 3)) + np.sum(
-        quaternion_from_matrix(matrix_from_compact_axis_angle(p))
-    ), np.array([0.3, 0.2, 0.5])
+    return (
+        lambda p: (
+            np.sum(matrix_from_compact_axis_angle(p) * np.arange(9).reshape(3, 3))
+            + np.sum(quaternion_from_matrix(matrix_from_compact_axis_angle(p)))
+        ),
+        np.array([0.3, 0.2, 0.5]),
+    )
 
 
 @program("spatialmath", 1)
@@ -159,7 +188,9 @@ def spatialmath_rotations() -> Made:
 def ahrs_orientation() -> Made:
     from ahrs.common.orientation import acc2q, q_prod
 
-    return lambda p: np.sum(acc2q(p)) + np.sum(q_prod(np.stack([1.0, *p]), np.array([0.5, 0.5, 0.5, 0.5]))), np.array([0.3, 0.2, 9.5])
+    return lambda p: np.sum(acc2q(p)) + np.sum(q_prod(np.stack([1.0, *p]), np.array([0.5, 0.5, 0.5, 0.5]))), np.array(
+        [0.3, 0.2, 9.5]
+    )
 
 
 @program("pymap3d")
@@ -189,7 +220,12 @@ def windpowerlib_profiles() -> Made:
     from windpowerlib.wind_speed import hellman, logarithmic_profile
 
     return (
-        lambda p: logarithmic_profile(p[0], 10, 100, p[1]) + hellman(p[0], 10, 100) + barometric(101330.0, 2.0, 100.0, p[2]) * 0.01 + ideal_gas(101330.0, 2.0, 100.0, p[2]),
+        lambda p: (
+            logarithmic_profile(p[0], 10, 100, p[1])
+            + hellman(p[0], 10, 100)
+            + barometric(101330.0, 2.0, 100.0, p[2]) * 0.01
+            + ideal_gas(101330.0, 2.0, 100.0, p[2])
+        ),
         np.array([5.0, 0.15, 280.0]),
     )
 
@@ -204,7 +240,6 @@ def gstools_variogram() -> Made:
 
 @program("trimesh", 1)
 def trimesh_geometry() -> Made:
-    from trimesh.transformations import euler_matrix
     from trimesh.triangles import area, normals
 
     return lambda p: np.sum(area(p.reshape(1, 3, 3))) + np.sum(normals(p.reshape(1, 3, 3))[0]), RNG.random(9)
@@ -228,14 +263,23 @@ def cma_test_functions() -> Made:
 def pyswarms_test_functions() -> Made:
     from pyswarms.utils.functions import single_obj
 
-    return lambda p: np.sum(single_obj.sphere(p.reshape(2, 2))) + np.sum(single_obj.rosenbrock(p.reshape(2, 2))) + np.sum(single_obj.ackley(p.reshape(2, 2))), RNG.random(4)
+    return (
+        lambda p: (
+            np.sum(single_obj.sphere(p.reshape(2, 2)))
+            + np.sum(single_obj.rosenbrock(p.reshape(2, 2)))
+            + np.sum(single_obj.ackley(p.reshape(2, 2)))
+        ),
+        RNG.random(4),
+    )
 
 
 @program("deap", 1)
 def deap_benchmarks() -> Made:
     from deap import benchmarks
 
-    return lambda p: benchmarks.ackley(p)[0] + benchmarks.griewank(p)[0] + benchmarks.himmelblau(p[:2])[0] * 1e-2, np.array([0.3, 0.2, 0.9])
+    return lambda p: benchmarks.ackley(p)[0] + benchmarks.griewank(p)[0] + benchmarks.himmelblau(p[:2])[0] * 1e-2, np.array(
+        [0.3, 0.2, 0.9]
+    )
 
 
 @program("chaospy", 1)
@@ -263,7 +307,9 @@ def mne_coordinates() -> Made:
 def skyfield_functions() -> Made:
     from skyfield.functions import angle_between, rot_x, to_spherical
 
-    return lambda p: angle_between(p, np.array([1.0, 0.0, 0.3])) + np.sum(rot_x(p[0])[1]) + sum(to_spherical(p)), np.array([0.3, 0.7, 0.5])
+    return lambda p: angle_between(p, np.array([1.0, 0.0, 0.3])) + np.sum(rot_x(p[0])[1]) + sum(to_spherical(p)), np.array(
+        [0.3, 0.7, 0.5]
+    )
 
 
 @program("sgp4")
@@ -271,8 +317,6 @@ def sgp4_days() -> Made:
     from sgp4.functions import jday
 
     return lambda p: jday(2019, 12, 9, 12, 0, p[0])[1] * 1e4, np.array([3.5])
-
-
 
 
 @program("thermo", 1)
@@ -286,35 +330,52 @@ def thermo_flash_equation() -> Made:
 def chemicals_vapour_pressure() -> Made:
     import chemicals
 
-    return lambda p: chemicals.Psat_IAPWS(p[0]) * 1e-4 + chemicals.vapor_pressure.Antoine(p[0], 8.95894, 510.595, -15.95), np.array([350.0])
+    return (
+        lambda p: chemicals.Psat_IAPWS(p[0]) * 1e-4 + chemicals.vapor_pressure.Antoine(p[0], 8.95894, 510.595, -15.95),
+        np.array([350.0]),
+    )
 
 
 @program("fluids", 1)
 def fluids_pump_and_valve() -> Made:
     import fluids
 
-    return lambda p: fluids.K_gate_valve_Crane(D1=p[0], D2=0.146, angle=13.115) + fluids.entrance_sharp() * p[0], np.array([0.1])
+    return lambda p: fluids.K_gate_valve_Crane(D1=p[0], D2=0.146, angle=13.115) + fluids.entrance_sharp() * p[0], np.array(
+        [0.1]
+    )
 
 
 @program("ht", 1, "fluids")
 def ht_radiation_and_insulation() -> Made:
     import ht
 
-    return lambda p: ht.q_rad(p[0], p[1], 298.0) * 1e-2 + ht.R_cylinder(0.1, p[2], 1.0, 10.0) if hasattr(ht, "R_cylinder") else ht.q_rad(p[0], p[1], 298.0) * 1e-2, np.array([0.9, 400.0, 0.2])
+    return (
+        lambda p: (
+            ht.q_rad(p[0], p[1], 298.0) * 1e-2 + ht.R_cylinder(0.1, p[2], 1.0, 10.0)
+            if hasattr(ht, "R_cylinder")
+            else ht.q_rad(p[0], p[1], 298.0) * 1e-2
+        ),
+        np.array([0.9, 400.0, 0.2]),
+    )
 
 
 @program("control", 1)
 def control_step_response() -> Made:
     import control
 
-    return lambda p: np.sum(control.ss([[-p[0]]], [[1.0]], [[p[1]]], [[0.0]]).dynamics(0.0, np.array([0.4]), np.array([1.0]))), np.array([1.3, 0.7])
+    return lambda p: np.sum(
+        control.ss([[-p[0]]], [[1.0]], [[p[1]]], [[0.0]]).dynamics(0.0, np.array([0.4]), np.array([1.0]))
+    ), np.array([1.3, 0.7])
 
 
 @program("colour", 1)
 def colour_difference() -> Made:
     import colour
 
-    return lambda p: colour.delta_E(p, np.array([50.0, 2.7, -79.8]), method="CIE 1976") + np.sum(colour.Lab_to_LCHab(p)) * 1e-2, np.array([48.0, 12.0, -60.0])
+    return (
+        lambda p: colour.delta_E(p, np.array([50.0, 2.7, -79.8]), method="CIE 1976") + np.sum(colour.Lab_to_LCHab(p)) * 1e-2,
+        np.array([48.0, 12.0, -60.0]),
+    )
 
 
 @program("metpy", 1)
@@ -328,7 +389,9 @@ def metpy_interpolation() -> Made:
 def trimesh_transformations() -> Made:
     from trimesh.transformations import quaternion_matrix, rotation_matrix
 
-    return lambda p: np.sum(rotation_matrix(p[0], [0.3, 0.4, 0.5])[:2]) + np.sum(quaternion_matrix(p)[0]), np.array([0.3, 0.9, 0.2, 0.1])
+    return lambda p: np.sum(rotation_matrix(p[0], [0.3, 0.4, 0.5])[:2]) + np.sum(quaternion_matrix(p)[0]), np.array(
+        [0.3, 0.9, 0.2, 0.1]
+    )
 
 
 @program("transforms3d", 1)
@@ -349,9 +412,13 @@ def skyfield_precession() -> Made:
 def gstools_models() -> Made:
     import gstools
 
-    return lambda r: np.sum(gstools.Gaussian(dim=2, var=1.3, len_scale=2.0).correlation(r)) + np.sum(
-        gstools.Spherical(dim=2, var=1.3, len_scale=5.0).covariance(r)
-    ), np.array([1.0, 4.0])
+    return (
+        lambda r: (
+            np.sum(gstools.Gaussian(dim=2, var=1.3, len_scale=2.0).correlation(r))
+            + np.sum(gstools.Spherical(dim=2, var=1.3, len_scale=5.0).covariance(r))
+        ),
+        np.array([1.0, 4.0]),
+    )
 
 
 @program("pytransform3d", 1)

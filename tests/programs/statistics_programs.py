@@ -88,14 +88,18 @@ def sklearn_mean_squared_error() -> Made:
 def sklearn_pairwise_kernels() -> Made:
     from sklearn.metrics.pairwise import cosine_similarity, rbf_kernel
 
-    return lambda p: np.sum(rbf_kernel(p.reshape(2, 3), X[:3])) + np.sum(cosine_similarity(p.reshape(2, 3), X[:3])), RNG.random(6)
+    return lambda p: np.sum(rbf_kernel(p.reshape(2, 3), X[:3])) + np.sum(cosine_similarity(p.reshape(2, 3), X[:3])), RNG.random(
+        6
+    )
 
 
 @program("sklearn", 1)
 def sklearn_gaussian_process_kernel() -> Made:
     from sklearn.gaussian_process.kernels import RBF, RationalQuadratic
 
-    return lambda p: np.sum(RBF(p[0])(X[:5], X[5:8])) + np.sum(RationalQuadratic(p[1], p[2])(X[:5], X[5:8])), np.array([1.1, 0.8, 1.4])
+    return lambda p: np.sum(RBF(p[0])(X[:5], X[5:8])) + np.sum(RationalQuadratic(p[1], p[2])(X[:5], X[5:8])), np.array(
+        [1.1, 0.8, 1.4]
+    )
 
 
 @program("arch")
@@ -103,8 +107,10 @@ def arch_normal_likelihood() -> Made:
     from arch.univariate import Normal, StudentsT
 
     return (
-        lambda p: Normal().loglikelihood([], Y - p[0], np.full(20, 1.0) * p[1], individual=False)
-        + StudentsT().loglikelihood(p[2:], Y, np.ones(20)),
+        lambda p: (
+            Normal().loglikelihood([], Y - p[0], np.full(20, 1.0) * p[1], individual=False)
+            + StudentsT().loglikelihood(p[2:], Y, np.ones(20))
+        ),
         np.array([0.2, 1.3, 6.0]),
     )
 
@@ -131,8 +137,9 @@ def reliability_distributions() -> Made:
 def numpy_financial_present_value() -> Made:
     import numpy_financial as npf
 
-    return lambda p: npf.npv(p[0], [-100.0, 39.0, 59.0, 55.0, 20.0]) + npf.pmt(p[0] / 12, 48, p[1]) + npf.fv(p[0], 10, -1, -p[1]), np.array(
-        [0.08, 150.0]
+    return (
+        lambda p: npf.npv(p[0], [-100.0, 39.0, 59.0, 55.0, 20.0]) + npf.pmt(p[0] / 12, 48, p[1]) + npf.fv(p[0], 10, -1, -p[1]),
+        np.array([0.08, 150.0]),
     )
 
 
@@ -239,9 +246,14 @@ def tensorly_products() -> Made:
     import tensorly as tl
     from tensorly.tenalg import khatri_rao, mode_dot
 
-    return lambda a: np.sum(mode_dot(a.reshape(2, 3, 2), np.ones((4, 3)), 1) ** 2) + np.sum(
-        khatri_rao([a.reshape(6, 2), a.reshape(6, 2)])
-    ) + np.sum(tl.unfold(a.reshape(2, 3, 2), 1)[0]), RNG.random(12)
+    return (
+        lambda a: (
+            np.sum(mode_dot(a.reshape(2, 3, 2), np.ones((4, 3)), 1) ** 2)
+            + np.sum(khatri_rao([a.reshape(6, 2), a.reshape(6, 2)]))
+            + np.sum(tl.unfold(a.reshape(2, 3, 2), 1)[0])
+        ),
+        RNG.random(12),
+    )
 
 
 @program("opt_einsum")
@@ -258,8 +270,10 @@ def einops_rearrange() -> Made:
 
     weights = np.arange(6).reshape(3, 2)
     return (
-        lambda a: np.sum(einops.rearrange(a, "(a b) -> b a", a=2) ** 2 * weights)
-        + np.sum(einops.reduce(a**2, "(a b) -> b", "max", a=2)),
+        lambda a: (
+            np.sum(einops.rearrange(a, "(a b) -> b a", a=2) ** 2 * weights)
+            + np.sum(einops.reduce(a**2, "(a b) -> b", "max", a=2))
+        ),
         np.arange(6.0) + 0.1,
     )
 
@@ -269,7 +283,9 @@ def pot_sinkhorn() -> Made:
     import ot
 
     a = np.ones(4) / 4
-    return lambda m: np.sum(ot.sinkhorn(a, a, m.reshape(4, 4), 0.5, numItermax=20, warn=False) * m.reshape(4, 4)), RNG.random(16)
+    return lambda m: np.sum(ot.sinkhorn(a, a, m.reshape(4, 4), 0.5, numItermax=20, warn=False) * m.reshape(4, 4)), RNG.random(
+        16
+    )
 
 
 @program("ot")
@@ -310,9 +326,13 @@ def similaritymeasures_area() -> Made:
     import similaritymeasures
 
     one = np.column_stack([np.arange(4.0), [0.0, 1.0, 0.5, 2.0]])
-    return lambda y: similaritymeasures.frechet_dist(np.stack([np.arange(4.0), y], 1), one) + similaritymeasures.mae(
-        np.stack([np.arange(4.0), y], 1), one
-    ), np.array([0.3, 0.8, 1.5, 1.7])
+    return (
+        lambda y: (
+            similaritymeasures.frechet_dist(np.stack([np.arange(4.0), y], 1), one)
+            + similaritymeasures.mae(np.stack([np.arange(4.0), y], 1), one)
+        ),
+        np.array([0.3, 0.8, 1.5, 1.7]),
+    )
 
 
 @program("nashpy", 1)
@@ -321,5 +341,3 @@ def nashpy_payoffs() -> Made:
 
     game = nashpy.Game(np.array([[1.0, 2.0], [3.0, 0.5]]))
     return lambda p: np.sum(game[p, np.array([0.4, 0.6])]), np.array([0.3, 0.7])
-
-

@@ -1,0 +1,45 @@
+"""How `functad.scipy` is imported, and that rules can be loaded without adopting SciPy."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+IMPORTS = {
+    "the part": "from functad.scipy import linalg; f = linalg.cholesky; other = linalg.block_diag",
+    "the package": "import functad.scipy; f = functad.scipy.linalg.cholesky; other = functad.scipy.linalg.block_diag",
+    "the module": "import functad.scipy.linalg as linalg; f = linalg.cholesky; other = linalg.block_diag",
+    "names": "from functad.scipy.linalg import block_diag as other, cholesky as f",
+}
+
+
+def _run(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT).stdout.strip()
+
+
+@pytest.mark.parametrize("how", IMPORTS)
+def test_functions_take_tensors_however_they_are_imported(how: str) -> None:
+    code = f"""
+import functad, numpy as np
+{IMPORTS[how]}
+print(functad.grad(lambda s: np.sum(f(np.eye(2) * s)))(4.0), functad.grad(lambda s: np.sum(other([[s]], np.eye(2))))(4.0))
+"""
+    assert _run(code) == "0.5 1.0"
+
+
+def test_a_block_leaves_scipy_as_it_was() -> None:
+    code = """
+import scipy.linalg, scipy.linalg._special_matrices as module, numpy as np, statistics, functad
+linalg = statistics.linalg = scipy.linalg
+before = dict(vars(module))
+with functad.adopt("statistics"):
+    assert "scipy" in functad.adopted() and module.np is not np
+    assert statistics.linalg is not linalg
+assert dict(vars(module)) == before and statistics.linalg is linalg is scipy.linalg and functad.adopted() == []
+"""
+    _run(code)
