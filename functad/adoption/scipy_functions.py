@@ -17,6 +17,8 @@ from typing import Any, TypeVar
 
 from functad.adoption.arrays import has_tensors
 from functad.adoption.replacements import LATER
+from functad.errors import UnsupportedError
+from functad.places import here
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -41,7 +43,7 @@ def of_tensors(part: str, *names: str) -> Callable[[F], F]:
     def enter(function: F) -> F:
         result: Any = function
         for name in names or (function.__name__,):
-            original = getattr(import_module(part), name, None)
+            original = getattr(_module(part), name, None)
             if original is None:  # the SciPy that is installed does not have it
                 continue
             called = _dispatching(original, function)
@@ -64,6 +66,29 @@ def _from_package(part: str) -> Callable[[str], Any]:
         return getattr(getattr(import_module("functad.scipy"), part), name)
 
     return get
+
+
+def _module(name: str) -> ModuleType | None:
+    """Import a module; `None` if the SciPy that is installed does not have it."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError:
+        return None
+
+
+def refuse(part: str, reasons: dict[str, str]) -> None:
+    """Enter for functions of SciPy that they raise when a Tensor is among the arguments.
+
+    Args:
+        part: the module that has them.
+        reasons: by name, why, and what to use.
+    """
+    for name, reason in reasons.items():
+
+        def refused(*args: Any, name: str = name, reason: str = reason, **kwargs: Any) -> Any:
+            raise UnsupportedError(f"{part}.{name} of a Tensor, at {here()}: {reason}.")
+
+        of_tensors(part, name)(refused)
 
 
 def _dispatching(original: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
@@ -106,7 +131,7 @@ class ScipyStandIn(ModuleType):
         original = vars(self)["original"]
         value = getattr(original, name)
         _load((original.__name__ + ".").split(".")[1])
-        found = replacement_of(value)
+        found = ENTERED.get(original.__name__, {}).get(name) or replacement_of(value)
         found = value if found is None else found
         if not _begun(original):
             vars(self)[name] = found

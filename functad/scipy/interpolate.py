@@ -1,0 +1,341 @@
+"""`scipy.interpolate`: what its classes of piecewise polynomials, splines and grids compute by compiled loops, over arrays.
+
+The classes stay SciPy's own, and their Python code is adopted: an object is made of Tensors, or called with them, and holds
+Tensors then. Derivatives are by the values, by the knots and by the points; at a knot they are those of the piece that SciPy
+evaluates there.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from scipy import interpolate as _original
+
+from functad.adoption.arrays import asarray, broadcast_arrays
+from functad.adoption.replacements import numpy_stand_in
+from functad.adoption.scipy_functions import of_tensors, refuse
+from functad.errors import UnsupportedError
+from functad.expressions.spec import shape_of
+from functad.places import here
+from functad.primitives.operands import is_traced
+
+_PPOLY, _DIERCKX = "scipy.interpolate._ppoly", "scipy.interpolate._dierckx"
+
+
+def _pieces(x: Any, points: Any) -> tuple[Any, Any]:
+    """Return for each point the number of its piece, the outermost one beyond the ends, and how far in that it lies.
+
+    Args:
+        x: breakpoints in ascending or descending order, of shape `(m + 1,)`.
+        points: of shape `(r,)`.
+    """
+    up = bool(x[-1] >= x[0])
+    found = np.searchsorted(x, points, side="right") if up else np.searchsorted(-x, -points, side="right")
+    piece = np.clip(found - 1, 0, len(x) - 2)
+    return piece, points - x[piece]
+
+
+def _outside(x: Any, points: Any) -> Any:
+    low, high = (x[0], x[-1]) if x[-1] >= x[0] else (x[-1], x[0])
+    return ~((points >= low) & (points <= high))
+
+
+def _powers(c: Any, s: Any, nu: int) -> Any:
+    """Return the `nu`-th derivative of polynomials with the coefficients `c`, the highest first, at `s`; -1 is the integral.
+
+    Args:
+        c: of shape `(k, r, n)`.
+        s: of shape `(r,)`.
+        nu: the order.
+    """
+    k = len(c)
+    out, power = np.zeros(1), s[:, None] if nu < 0 else 1.0
+    for p in range(max(nu, 0), k):
+        factor = 1 / (p + 1) if nu < 0 else float(math.perm(p, nu))
+        out = out + c[k - 1 - p] * power * factor
+        power = power * s[:, None]
+    return out
+
+
+@of_tensors(_PPOLY)
+def evaluate(c: Any, x: Any, xp: Any, dx: int, extrapolate: bool, out: Any) -> None:
+    """Piecewise polynomials `c` of shape `(k, m, n)` over the breakpoints `x` at points, or a derivative, into `out`."""
+    piece, s = _pieces(x, xp)
+    _fill(out, _powers(c[:, piece], s, int(dx)), None if extrapolate else _outside(x, xp))
+
+
+@of_tensors(_PPOLY)
+def evaluate_bernstein(c: Any, x: Any, xp: Any, nu: int, extrapolate: bool, out: Any) -> None:
+    """The same in the basis of Bernstein; a derivative is by the differences of the coefficients."""
+    piece, s = _pieces(x, xp)
+    h = (x[piece + 1] - x[piece])[:, None]
+    s, c = s[:, None] / h, c[:, piece]
+    for _ in range(int(nu)):
+        c = (len(c) - 1) * (c[1:] - c[:-1]) / h if len(c) > 1 else np.zeros(shape_of(c))
+    k = len(c) - 1
+    total = sum((math.comb(k, j) * s**j * (1 - s) ** (k - j) * c[j] for j in range(k + 1)), start=np.zeros(1))
+    _fill(out, total, None if extrapolate else _outside(x, xp))
+
+
+def _fill(out: Any, values: Any, outside: Any) -> None:
+    out[...] = values if outside is None else np.where(outside[:, None], np.nan, values)
+
+
+@of_tensors(_PPOLY)
+def fix_continuity(c: Any, x: Any, order: int) -> None:
+    """Set the lowest coefficients so that derivatives up to an order go on from piece to piece; those of the first stay."""
+    h, k = (x[1:] - x[:-1])[:-1, None], len(c)
+    for low in range(int(order), -1, -1):
+        steps = 0.0
+        for p in range(low + 1, k):
+            steps = steps + math.comb(p, low) * c[k - 1 - p, :-1] * h ** (p - low)
+        c[k - 1 - low, 1:] = c[k - 1 - low, :1] + np.cumsum(steps, axis=0)
+
+
+@of_tensors(_PPOLY)
+def integrate(c: Any, x: Any, a: Any, b: Any, extrapolate: bool, out: Any) -> None:
+    """The integrals of piecewise polynomials from `a` to `b`, which is not less, into `out`."""
+    ends = np.stack([1.0 * a, 1.0 * b])
+    if not extrapolate and np.any(_outside(x, ends)):
+        out[...] = np.nan
+        return
+    (first, last), s = _pieces(x, ends)
+    up = bool(x[-1] >= x[0])
+    if not up:
+        first, last = last, first
+    whole = np.sum(_powers(c[:, first:last], (x[1:] - x[:-1])[first:last], -1), axis=0) if last > first else 0.0
+    over_a, over_b = _powers(c[:, [first, last] if up else [last, first]], s, -1)
+    out[...] = whole + over_b - over_a if up else over_b - over_a - whole
+
+
+def _basis(t: Any, k: int, x: Any, left: Any, nu: int = 0) -> Any:
+    """Return the B-splines that are not zero at points, or their derivatives: an array of shape `(r, k + 1)`.
+
+    de Boor's recurrence, in the order of `fpbspl` in P. Dierckx, "Curve and Surface Fitting with Splines", 1993.
+
+    Args:
+        t: the knots.
+        k: the degree.
+        x: points, of shape `(r,)`.
+        left: numbers of the knots to the left of them.
+        nu: the order of the derivative.
+    """
+    h = [np.ones(shape_of(x))]
+    for j in range(1, k + 1):
+        before, h = h, [np.zeros(shape_of(x))]
+        for i in range(1, j + 1):
+            high, low = t[left + i], t[left + i - j]
+            same = high == low
+            w = np.where(same, 0.0, before[i - 1] / np.where(same, 1.0, high - low))
+            if j <= k - nu:
+                h[-1] = h[-1] + w * (high - x)
+                h.append(w * (x - low))
+            else:
+                h[-1] = h[-1] - j * w
+                h.append(j * w)
+    return np.stack(h, axis=-1)
+
+
+def _left(t: Any, k: int, x: Any) -> Any:
+    return np.clip(np.searchsorted(t, x, side="right") - 1, k, len(t) - k - 2)
+
+
+@of_tensors(_DIERCKX)
+def evaluate_spline(t: Any, c: Any, k: int, xp: Any, nu: int, extrapolate: bool) -> Any:
+    """A spline of the knots `t` with coefficients of shape `(n, m)`, or a derivative of it, at points."""
+    left = _left(t, k, xp)
+    values = np.sum(_basis(t, k, xp, left, nu)[:, :, None] * c[left[:, None] + np.arange(-k, 1)], axis=1) if nu <= k else None
+    if values is None:
+        values = np.zeros((len(xp), shape_of(c)[1]))
+    return values if extrapolate else np.where(_outside(t[k : len(t) - k], xp)[:, None], np.nan, values)
+
+
+@of_tensors(_DIERCKX)
+def find_interval(t: Any, k: int, xval: Any, prev_l: int, extrapolate: bool) -> int:
+    """The number of the knot to the left of a point; -1 outside."""
+    if not extrapolate and np.any(_outside(t[k : len(t) - k], xval)):
+        return -1
+    return int(_left(t, k, xval))
+
+
+@of_tensors(_DIERCKX)
+def evaluate_all_bspl(t: Any, k: int, xval: Any, m: int, nu: int = 0) -> Any:
+    """The `k + 1` B-splines, or their derivatives, at a point after the knot `m`."""
+    return _basis(t, k, xval * np.ones(1), np.array([m]), nu)[0]
+
+
+@of_tensors(_DIERCKX)
+def _coloc(x: Any, t: Any, k: int, ab: Any, offset: int = 0) -> None:
+    """Write the B-splines at points into the rows of a banded matrix, whose transpose is given, after the first `offset`."""
+    left = _left(t, k, x)
+    columns = left[:, None] + np.arange(-k, 1)
+    ab[columns, 2 * k + offset + np.arange(len(x))[:, None] - columns] = _basis(t, k, x, left)
+
+
+@of_tensors(_DIERCKX)
+def evaluate_ndbspline(
+    xi: Any, t: Any, len_t: Any, k: Any, nu: Any, extrapolate: Any, c1r: Any, num_c_tr: int, strides_c1: Any, indices_k1d: Any
+) -> Any:
+    """A tensor product of splines at points of shape `(r, d)`; the coefficients are flat."""
+    sizes = [int(n) - int(degree) - 1 for n, degree in zip(len_t, k, strict=True)]
+    c, products, outside = c1r.reshape(*sizes, num_c_tr), np.ones(1), np.zeros(len(xi), bool)
+    numbers: list[Any] = []
+    for d, degree in enumerate(map(int, k)):
+        knots, x = t[d, : int(len_t[d])], xi[:, d]
+        left = _left(knots, degree, x)
+        basis = _basis(knots, degree, x, left, int(nu[d])) if nu[d] <= degree else np.zeros((len(x), degree + 1))
+        products = products[..., None] * basis.reshape(len(x), *[1] * d, degree + 1)
+        around = left[:, None] + np.arange(-degree, 1)
+        numbers.append(around.reshape(len(x), *[1] * d, degree + 1, *[1] * (len(sizes) - 1 - d)))
+        outside = outside | _outside(knots[degree : len(knots) - degree], x)
+    values = np.sum((products[..., None] * c[tuple(numbers)]).reshape(len(xi), -1, num_c_tr), axis=1)
+    return values if extrapolate else np.where(outside[:, None], np.nan, values)
+
+
+@of_tensors("scipy.interpolate._ndbspline")
+def make_ndbspl(points: Any, values: Any, k: Any = 3, **solver: Any) -> Any:
+    """The tensor product of splines through values on a grid: along one axis after the other, without a sparse matrix."""
+    degrees = k if isinstance(k, tuple) else (k,) * len(points)
+    knots = []
+    for d, (x, degree) in enumerate(zip(points, degrees, strict=True)):
+        spline: Any = _original.make_interp_spline(x, values, k=degree, axis=d)
+        knots.append(spline.t)
+        values = np.moveaxis(spline.c, 0, d)
+    return _original.NdBSpline(tuple(knots), values, degrees)
+
+
+@of_tensors("scipy.interpolate._bsplines")
+def get_lapack_funcs(names: Any, arrays: Any = (), *args: Any, **kwargs: Any) -> Any:
+    """What `make_interp_spline` solves its banded system by."""
+    if tuple(names) != ("gbsv",):
+        raise UnsupportedError(f"LAPACK's {', '.join(names)} of a Tensor, at {here()}. Call a function of scipy.linalg.")
+
+    def gbsv(kl: int, ku: int, ab: Any, b: Any, **overwrite: bool) -> Any:
+        return None, None, solve_banded((kl, ku), ab[kl:], b), 0
+
+    return (gbsv,)
+
+
+@of_tensors("scipy.interpolate._cubic")
+def solve_banded(l_and_u: Any, ab: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
+    """The solution of a system with a banded matrix."""
+    (low, up), n = l_and_u, shape_of(ab)[1]
+    diagonals = [np.diag(ab[up - d, max(d, 0) : n + min(d, 0)], d) for d in range(-low, up + 1)]
+    return np.linalg.solve(sum(diagonals, start=np.zeros((n, n))), b)
+
+
+@of_tensors("scipy.interpolate._bsplines")
+def _lsq_solve_qr(x: Any, y: Any, t: Any, k: int, w: Any, periodic: bool = False) -> Any:
+    """The coefficients of the spline of least squares, `y` of shape `(m, n)`, by the normal equations of a QR factorisation."""
+    if periodic:
+        raise UnsupportedError(f"A periodic spline of least squares of a Tensor, at {here()}. Use bc_type=None.")
+    left = _left(t, k, x)
+    design = np.sum(_basis(t, k, x, left)[:, :, None] * np.eye(len(t) - k - 1)[left[:, None] + np.arange(-k, 1)], axis=1)
+    q, r = np.linalg.qr(w[:, None] * design)
+    return None, None, np.linalg.solve(r, q.T @ (w[:, None] * y)), None, None
+
+
+@of_tensors("scipy.interpolate._fitpack_impl")
+def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
+    """A spline, given by knots, coefficients and degree, at points: FITPACK's way."""
+    t, c, k = tck
+    if (is_traced(c) and len(shape_of(c)) > 1) or (isinstance(c, (list, tuple)) and not np.isscalar(c[0]) and np.ndim(c[0])):
+        return [splev(x, (t, row, k), der, ext) for row in c]
+    x, low, high = asarray(x), t[k], t[len(t) - k - 1]
+    points = x.reshape(-1)
+    if ext == 2 and np.any((points < low) | (points > high)):
+        raise ValueError("Found x value not in the domain")
+    inner = np.clip(points, low, high) if ext == 3 else points
+    out = evaluate_spline(t, asarray(c)[: len(t) - k - 1, None], k, inner, der, True)[:, 0]
+    out = np.where((points < low) | (points > high), 0.0, out) if ext == 1 else out
+    return out.reshape(shape_of(x))
+
+
+@of_tensors("scipy.interpolate._fitpack_impl")
+def splint(a: Any, b: Any, tck: Any, full_output: int = 0) -> Any:
+    """The integral of a spline, which is zero outside its knots."""
+    t, c, k = tck
+    spline: Any = _original.BSpline(t, c, k)
+    over = spline.antiderivative()(np.clip(np.stack([1.0 * a, 1.0 * b]), t[k], t[len(t) - k - 1]))
+    return over[1] - over[0]
+
+
+_GRID = "scipy.interpolate._rgi_cython"
+
+
+@of_tensors(_GRID)
+def find_indices(grid: Any, xi: Any) -> Any:
+    """For points of shape `(d, r)` the numbers of the cells of a grid, and where in these they lie, from 0 to 1."""
+    numbers, places = [], []
+    for x, points in zip(grid, xi, strict=True):
+        if len(x) == 1:  # cell -1 goes from the only value to the same
+            numbers.append(np.full(shape_of(points), -1))
+            places.append(np.zeros(shape_of(points)))
+        else:
+            piece, s = _pieces(x, points)
+            numbers.append(piece)
+            places.append(s / (x[piece + 1] - x[piece]))
+    return np.stack(numbers), np.stack(places)
+
+
+@of_tensors(_GRID)
+def evaluate_linear_2d(values: Any, indices: Any, norm_distances: Any, grid: Any, out: Any) -> Any:
+    """Values on a grid, between which is interpolated along both axes."""
+    total: Any = 0.0
+    for corner in itertools.product((0, 1), repeat=2):
+        weights = [y if step else 1 - y for y, step in zip(norm_distances, corner, strict=True)]
+        total = total + values[tuple(i + step for i, step in zip(indices, corner, strict=True))] * weights[0] * weights[1]
+    return total
+
+
+@of_tensors("scipy.interpolate._interpnd")
+def _ndim_coords_from_arrays(points: Any, ndim: int | None = None) -> Any:
+    """Points as one array, whose last axis is that of the coordinates."""
+    if isinstance(points, tuple) and len(points) == 1:
+        points = points[0]
+    if isinstance(points, tuple):
+        return np.stack(broadcast_arrays(*points), axis=-1)
+    points = asarray(points)
+    if len(shape_of(points)) == 1:
+        return points.reshape(-1, 1 if ndim is None else ndim)
+    return points
+
+
+def _generic(name: str) -> Callable[..., Any]:
+    """Return the function of radial bases that SciPy has for arrays of other packages: one of NumPy's functions."""
+
+    def called(*args: Any, xp: Any = None) -> Any:
+        found = getattr(import_module("scipy.interpolate._rbfinterp_xp"), name)
+        with np.errstate(divide="ignore", invalid="ignore"):  # it takes the logarithm of a distance that is zero
+            return found(*(args if xp is not None else args[:-1]), xp=numpy_stand_in(True))
+
+    return called
+
+
+for _name in ("_build_and_solve_system", "compute_interpolation", "polynomial_matrix"):
+    of_tensors("scipy.interpolate._rbfinterp_np", _name)(_generic(_name))
+
+_SMOOTHED = "FITPACK chooses the knots in a loop of its own; use make_interp_spline or make_lsq_spline"
+
+REFUSED: dict[str, str] = {
+    "UnivariateSpline": _SMOOTHED,
+    "InterpolatedUnivariateSpline": _SMOOTHED,
+    "LSQUnivariateSpline": _SMOOTHED,
+    "splrep": _SMOOTHED,
+    "splprep": _SMOOTHED,
+    "lagrange": "numpy.poly1d holds no Tensors; use BarycentricInterpolator or KroghInterpolator",
+    "pade": "numpy.poly1d holds no Tensors; solve the linear system of its coefficients with numpy.linalg.solve",
+    "make_smoothing_spline": "its matrices are sparse ones of SciPy; use make_lsq_spline",
+    "griddata": "the triangulation is compiled; use RBFInterpolator",
+    "PPoly.solve": "how many roots there are depends on the coefficients; use functad.custom_root around one of them",
+}
+"""Functions that take no Tensors on purpose, and why."""
+
+refuse("scipy.interpolate", {name: reason for name, reason in REFUSED.items() if "." not in name and name.islower()})
+refuse("scipy.interpolate._dfitpack", dict.fromkeys(("fpcurf0", "fpcurf1", "fpcurfm1", "curfit", "percur"), _SMOOTHED))
+refuse(_PPOLY, {"real_roots": REFUSED["PPoly.solve"]})

@@ -1,0 +1,140 @@
+"""`functad.scipy.interpolate`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.interpolate
+from scipy.sparse.linalg import spsolve
+
+import functad
+from functad.errors import UnsupportedError
+from functad.scipy import interpolate
+from functad.testing import check_grads
+
+X = np.array([0.0, 1.0, 2.2, 3.0, 4.5])
+Y = np.array([1.0, 2.0, 0.5, 3.0, 1.2])
+Q = np.array([0.3, 1.7, 4.0])
+V = np.outer(Y, X) + 1.0
+T = np.arange(8.0) + 0.1 * np.arange(8.0) ** 2
+PLACES = np.array([[0.4, 0.5], [1.2, 2.3]])
+SCATTERED = np.stack([X, np.cos(X)], 1)
+P = scipy.interpolate  # for plain arguments: the same calls with functad's are compared with it
+
+
+def _round(y: Any) -> Any:
+    return np.concatenate([y, y[:1]])
+
+
+CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "not-a-knot": (lambda m, x, y, q: m.CubicSpline(x, y)(q), (X, Y, Q)),
+    "natural": (lambda m, x, y, q: m.CubicSpline(x, y, bc_type="natural")(q), (X, Y, Q)),
+    "clamped": (lambda m, x, y, q: m.CubicSpline(x, y, bc_type="clamped")(q), (X, Y, Q)),
+    "periodic": (lambda m, x, y, q: m.CubicSpline(x, _round(y), bc_type="periodic")(q + 3), (np.append(X, 5.0), Y, Q)),
+    "slopes": (lambda m, x, y, a: m.CubicSpline(x, y, bc_type=((1, a), (2, a)))(Q), (X, Y, 0.3)),
+    "two points": (lambda m, x, y, q: m.CubicSpline(x, y)(q), (X[:2], Y[:2], Q[:1])),
+    "axis": (lambda m, x, y, q: m.CubicSpline(x, y, axis=1)(q), (X, V[:2], Q)),
+    "derivative": (lambda m, x, y, q: m.CubicSpline(x, y).derivative()(q), (X, Y, Q)),
+    "nu": (lambda m, x, y, q: m.CubicSpline(x, y)(q, 2), (X, Y, Q)),
+    "antiderivative": (lambda m, x, y, q: m.CubicSpline(x, y).antiderivative(2)(q), (X, Y, Q)),
+    "integrate": (lambda m, x, y, a: m.CubicSpline(x, y).integrate(a, 0.2), (X, Y, 3.7)),
+    "integrate in a piece": (lambda m, x, y, a: m.CubicSpline(x, y).integrate(1.2, a), (X, Y, 1.7)),
+    "whole periods": (
+        lambda m, y, a: m.CubicSpline(np.append(X, 5.0), _round(y), bc_type="periodic").integrate(0.2, a),
+        (Y, 13.7),
+    ),
+    "plain spline": (lambda m, q: m.CubicSpline(X, Y)(q), (Q,)),
+    "hermite": (lambda m, x, y, d, q: m.CubicHermiteSpline(x, y, d)(q), (X, Y, Y[::-1].copy(), Q)),
+    "pchip": (lambda m, x, y, q: m.PchipInterpolator(x, y)(q), (X, Y, Q)),
+    "akima": (lambda m, x, y, q: m.Akima1DInterpolator(x, y + 0.1 * x**3)(q), (X, Y, Q)),
+    "ppoly": (lambda m, c, x, q: m.PPoly(c, x)(q), (V[:, :4], X, Q)),
+    "descending": (lambda m, c, x, q: m.PPoly(c, x)(q), (V[:, :4], X[::-1].copy(), Q)),
+    "descending integral": (lambda m, c, x, a: m.PPoly(c, x).integrate(0.5, a), (V[:, :4], X[::-1].copy(), 3.2)),
+    "bpoly": (lambda m, c, x, q: m.BPoly(c, x)(q), (V[:, :4], X, Q)),
+    "bpoly nu": (lambda m, c, x, q: m.BPoly(c, x)(q, 1), (V[:, :4], X, Q)),
+    "bspline": (lambda m, t, c, q: m.BSpline(t, c, 2)(q), (T, Y, Q + 2.5)),
+    "bspline nu": (lambda m, t, c, q: m.BSpline(t, c, 2)(q, 1), (T, Y, Q + 2.5)),
+    "bspline derivative": (lambda m, t, c, q: m.BSpline(t, c, 2).derivative()(q), (T, V, Q + 2.5)),
+    "bspline integrate": (lambda m, t, c, a: m.BSpline(t, c, 2).integrate(3.0, a), (T, Y, 5.0)),
+    "bspline inside": (lambda m, c, a: m.BSpline(T, c, 2).integrate(3.0, a, extrapolate=False), (Y, 5.0)),
+    "make_interp_spline": (lambda m, x, y, q: m.make_interp_spline(x, y)(q), (X, Y, Q)),
+    "clamped spline": (lambda m, x, y, q: m.make_interp_spline(x, y, bc_type="clamped")(q), (X, Y, Q)),
+    "make_lsq_spline": (lambda m, y, q: m.make_lsq_spline(X, y, [0, 0, 0, 2.0, 4.5, 4.5, 4.5], 2)(q), (Y, Q)),
+    "splev": (lambda m, c, q: m.splev(q, (T, c, 2), der=1), (np.append(Y, [0.0] * 3), Q + 2.5)),
+    "linear grid": (lambda m, x, v, q: m.RegularGridInterpolator((x, X[:4]), v)(q), (X, V[:, :4], PLACES)),
+    "linear 3-d": (lambda m, v, q: m.RegularGridInterpolator((X[:3],) * 3, v)(q), (V[:3, :3, None] * Y[:3], V[1:3, :3] / 7)),
+    "nearest grid": (lambda m, v: m.RegularGridInterpolator((X, X[:4]), v, method="nearest")(PLACES), (V[:, :4],)),
+    "cubic grid": (
+        lambda m, x, v, q: m.RegularGridInterpolator((x, X[:4]), v, method="cubic", solver=spsolve)(q),
+        (X, V[:, :4], PLACES),
+    ),
+    "pchip grid": (lambda m, v, q: m.RegularGridInterpolator((X, X[:4]), v, method="pchip")(q), (V[:, :4], PLACES)),
+    "interpn": (lambda m, v, q: m.interpn((X, X[:4]), v, q), (V[:, :4], PLACES)),
+    "barycentric": (lambda m, x, y, q: m.BarycentricInterpolator(x, y)(q), (X, Y, Q)),
+    "krogh": (lambda m, x, y, q: m.KroghInterpolator(x, y).derivative(q), (X, Y, Q)),
+    "interp1d": (lambda m, x, y, q: m.interp1d(x, y, fill_value="extrapolate")(q), (X, Y, Q + 2)),
+    "interp1d cubic": (lambda m, x, y, q: m.interp1d(x, y, kind="cubic")(q), (X, Y, Q)),
+    "interp1d previous": (lambda m, y: m.interp1d(X, y, kind="previous")(Q), (Y,)),
+    "interp1d nearest": (lambda m, y: m.interp1d(X, y, kind="nearest")(Q), (Y,)),
+    "radial": (lambda m, x, y, q: m.RBFInterpolator(x, y)(q), (SCATTERED, Y, PLACES)),
+    "gaussian": (lambda m, x, y, q: m.RBFInterpolator(x, y, kernel="gaussian", epsilon=1.1)(q), (SCATTERED, Y, PLACES)),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_derivatives(name: str) -> None:
+    call, args = CALLS[name]
+    check_grads(lambda *given: call(interpolate, *given), args, order=1)
+    plain, expected = call(interpolate, *args), call(P, *args)
+    np.testing.assert_allclose(plain, expected, rtol=1e-14 if name == "barycentric" else 0.0)  # which draws an order
+    assert type(plain) is type(expected)
+    value, _ = functad.value_and_grad(lambda *given: (np.sum(call(interpolate, *given)), 0)[0])(*args)
+    np.testing.assert_allclose(value, np.sum(expected), rtol=1e-10)
+
+
+def test_second_order() -> None:
+    for name in ("not-a-knot", "bspline"):
+        call, args = CALLS[name]
+        check_grads(lambda *given, call=call: call(interpolate, *given), args)
+
+
+def test_outside_is_nan_with_zero_derivative_to_the_inside() -> None:
+    q = np.array([-1.0, 0.5])
+
+    def f(y: Any) -> Any:
+        return interpolate.CubicSpline(X, y, extrapolate=False)(q)
+
+    jac = functad.jacobian(f)(Y)
+    assert np.isnan(interpolate.CubicSpline(X, Y, extrapolate=False)(q))[0]
+    np.testing.assert_allclose(jac[1], functad.jacobian(lambda y: interpolate.CubicSpline(X, y)(q))(Y)[1])
+
+
+def test_the_object_is_one_of_scipys_class() -> None:
+    found = []
+
+    def f(y: Any) -> Any:
+        found.append(interpolate.CubicSpline(X, y))
+        return np.sum(found[0].c)
+
+    functad.grad(f)(Y)
+    assert isinstance(found[0], scipy.interpolate.PPoly)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda y: interpolate.UnivariateSpline(X, y)(Q),
+        lambda y: interpolate.splrep(X, y)[1],
+        lambda y: interpolate.lagrange(X, y)(0.3),
+        lambda y: interpolate.pade(y, 2)[0](0.3),
+        lambda y: interpolate.make_smoothing_spline(X, y, lam=0.1)(Q),
+        lambda y: interpolate.CubicSpline(X, y).roots(),
+        lambda y: interpolate.griddata(SCATTERED, y, PLACES),
+    ],
+)
+def test_refused(call: Callable[..., Any]) -> None:
+    with pytest.raises(UnsupportedError, match=r"of a Tensor, at .*; (use|solve) "):
+        functad.jacobian(call)(Y)
