@@ -176,7 +176,7 @@ def _rfft_vjp(g: Any, a_shape: tuple[int, ...], n: int, axis: int, norm: str) ->
 RFFT: Primitive = _transform(
     "rfft",
     _rfft_vjp,
-    lambda array: [call for call in _transform_samples(array) if call[0][0].dtype == array.dtype],  # not those always real
+    lambda array: [call for call in _transform_samples(array) if call[0][0].dtype == array().dtype],  # not those always real
     "linear; the cotangent is transformed by irfft, its conjugate halved where a frequency stands for two",
     complex=False,
 )
