@@ -1,0 +1,197 @@
+"""Functions of matrices: `expm`, `logm`, `sqrtm`, powers and others, by their Frechet derivatives.
+
+That of a function f at a is the block above the diagonal of `f([[a, e], [0, a]])` (R. Mathias, "A chain rule for matrix functions
+and applications", 1996; N. Higham, "Functions of Matrices", 2008, theorem 3.6), so it needs nothing but f. Its transpose is that
+at the transposed matrix. `sqrtm` and `signm` have Sylvester equations for it (Higham, equations 6.1 and 5.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from functad.adoption.scipy_functions import of_tensors
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives.batching import stacked
+from functad.primitives.kinds import general
+from functad.primitives.linalg.eigen import eig
+from functad.primitives.linalg.solve import conjugate, inexact, regular, same_inexact
+from functad.primitives.operands import innermost, is_traced
+from functad.scipy.matrices.checks import over_stacks, refusal, square
+from functad.scipy.matrices.equations import solve_sylvester
+
+
+def _block(a: Any, e: Any) -> Any:
+    """Return `[[a, e], [0, a]]` for square matrices."""
+    shape = np.broadcast_shapes(shape_of(a), shape_of(e))
+    a, e = np.broadcast_to(a, shape), np.broadcast_to(e, shape)
+    above, below = np.concatenate((a, e), -1), np.concatenate((np.zeros(shape, dtype_of(a)), a), -1)
+    return np.concatenate((above, below), -2)
+
+
+def _change(function: Callable[[Any], Any], a: Any, e: Any) -> Any:
+    """Return the Frechet derivative of a function of matrices at `a` in the direction `e`."""
+    n = shape_of(a)[-1]
+    return function(_block(a, e))[..., :n, n:]
+
+
+def _positive_samples(array: Any) -> Any:
+    """Return matrices near multiples of the identity, of which logarithms, roots and powers are real."""
+    return [((regular(array, 3, 3),), {}), ((regular(array, 2, 2, 2),), {}), ((regular(array, 1, 1),), {})]
+
+
+def _matrix_function(name: str, function: Callable[[Any], Any], *, value_dependent: bool = False, **rules: Any) -> Any:
+    """Enter a function of square matrices.
+
+    Args:
+        name: that of SciPy.
+        function: computes it for one matrix.
+        value_dependent: for some real matrices the result is complex.
+        rules: `vjp` and `jvp`, where they are not those that follow for any such function.
+    """
+    found: Any = general(
+        function,
+        rules.get("vjp", lambda g, a: _change(found, a.mT, g)),
+        jvps=(rules.get("jvp", lambda t, a: _change(found, a, t)),),
+        compute=over_stacks(lambda a: function(a)),
+        spec=None if value_dependent else same_inexact,
+        samples=_positive_samples,
+        name=name,
+        internal=True,
+        value_dependent=value_dependent,
+        doc="df = f([[a, da], [0, a]]), of which it is the block above the diagonal",
+        batch=stacked,
+    )
+    return found
+
+
+def _floating(a: Any) -> Any:
+    return np.asarray(a, inexact(a.dtype))
+
+
+EXPM = _matrix_function("expm", lambda a: scipy.linalg.expm(_floating(a)))
+LOGM = _matrix_function("logm", lambda a: scipy.linalg.logm(_floating(a)), value_dependent=True)
+
+
+def _root_vjp(g: Any, out: Any) -> Any:
+    """The solution of `x^T y + y x^T = g`, where x is the root."""
+    return solve_sylvester(out.mT, out.mT, g)
+
+
+def _root_jvp(t: Any, out: Any) -> Any:
+    """The solution of `x y + y x = t`, where x is the root."""
+    return solve_sylvester(out, out, t)
+
+
+SQRTM = _matrix_function(
+    "sqrtm", lambda a: scipy.linalg.sqrtm(_floating(a)), value_dependent=True, vjp=_root_vjp, jvp=_root_jvp
+)
+
+
+def _sign_vjp(g: Any, a: Any, out: Any) -> Any:
+    """`y - s^T y s^T` with `n^T y + y n^T = g`, where s is the sign and `n = s a`."""
+    n = (out @ a).mT
+    y = solve_sylvester(n, n, g)
+    return y - out.mT @ y @ out.mT
+
+
+def _sign_jvp(t: Any, a: Any, out: Any) -> Any:
+    """The solution of `n y + y n = t - s t s`, where s is the sign and `n = s a`."""
+    n = out @ a
+    return solve_sylvester(n, n, t - out @ t @ out)
+
+
+SIGNM = _matrix_function("signm", lambda a: scipy.linalg.signm(_floating(a)), vjp=_sign_vjp, jvp=_sign_jvp)
+
+
+def _power_vjp(g: Any, a: Any, p: Any, out: Any) -> tuple[Any, Any]:
+    """The Frechet derivative of the power for the matrix, and `sum(g log(a) a^p)` for the exponent."""
+    return _change(lambda x: POWER(x, p), a.mT, g), (g * (LOGM(a) @ out)).sum().real
+
+
+def _power_compute(a: Any, p: Any) -> Any:
+    return scipy.linalg.fractional_matrix_power(_floating(a), float(p))
+
+
+POWER: Any = general(
+    _power_compute,
+    _power_vjp,
+    joint=True,
+    jvps=(lambda t, a, p: _change(lambda x: POWER(x, p), a, t), lambda t, a, out: t * (LOGM(a) @ out)),
+    name="fractional_matrix_power",
+    samples=lambda array: [((regular(array, 3, 3), 0.3), {}), ((regular(array, 2, 2), 1.7), {})],
+    spec=None,
+    internal=True,
+    value_dependent=True,
+    doc="that of other functions of matrices; by the exponent log(a) a^p",
+)
+
+
+# What SciPy's names stand for
+
+
+@of_tensors("scipy.linalg")
+def expm(A: Any) -> Any:
+    """The exponential of square matrices."""
+    return EXPM(square(A, False))
+
+
+@of_tensors("scipy.linalg")
+def expm_frechet(A: Any, E: Any, method: Any = None, compute_expm: bool = True, check_finite: bool = True) -> Any:
+    """The exponential of a matrix, and its derivative in the direction `E`."""
+    if method not in (None, "SPS", "blockEnlarge"):
+        raise ValueError(f"Unknown implementation {method}")
+    A, E = square(A, check_finite), square(E, check_finite)
+    if shape_of(A) != shape_of(E):
+        raise ValueError("expected A and E to be the same shape")
+    change = _change(EXPM, A, E)
+    return (EXPM(A), change) if compute_expm else change
+
+
+@of_tensors("scipy.linalg")
+def logm(A: Any, disp: Any = True) -> Any:
+    """The principal logarithm of square matrices."""
+    return _alone("logm", disp, LOGM(square(A, False)))
+
+
+@of_tensors("scipy.linalg")
+def sqrtm(A: Any, disp: Any = True, blocksize: Any = None) -> Any:
+    """The principal square root of square matrices."""
+    return _alone("sqrtm", disp, SQRTM(square(A, False)))
+
+
+@of_tensors("scipy.linalg")
+def signm(A: Any, disp: Any = True) -> Any:
+    """The sign of square matrices, whose eigenvalues are not imaginary."""
+    return _alone("signm", disp, SIGNM(square(A, False)))
+
+
+def _alone(name: str, disp: Any, value: Any) -> Any:
+    """Return a value, unless an estimate of its error is asked for too."""
+    if disp is False or disp == 0:
+        raise refusal(f"{name} with disp=False", "The estimate of the error has none: leave disp out.")
+    return value
+
+
+@of_tensors("scipy.linalg")
+def fractional_matrix_power(A: Any, t: Any) -> Any:
+    """A power of a square matrix."""
+    return POWER(square(A, False), t)
+
+
+@of_tensors("scipy.linalg")
+def funm(A: Any, func: Any, disp: bool = True) -> Any:
+    """A function of a matrix with distinct eigenvalues, `v f(w) v^-1`; `func` takes and gives Tensors."""
+    a = square(A, False)
+    w, v = eig(a.astype(np.result_type(inexact(dtype_of(a)), np.complex64)))
+    value = _alone("funm", disp, (v * func(w)) @ np.linalg.inv(v))
+    if dtype_of(a).kind == "c":
+        return value
+    plain = innermost(value)
+    scale = 1e3 if dtype_of(value) == np.complex128 else 10.0
+    if isinstance(plain, ArraySpec) or not np.allclose(plain.imag, 0.0, atol=scale * float(np.finfo(plain.dtype).eps)):
+        return value
+    return value.real
