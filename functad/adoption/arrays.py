@@ -22,7 +22,7 @@ from functad.tracing.constants import apart_from
 from functad.tracing.traces.base import OPEN
 from functad.trees.structure import flatten
 
-_PLAIN = frozenset({
+PLAIN_TYPES = frozenset({
     np.ndarray, int, float, complex, bool, str, type(None), type, np.dtype, slice, np.float64, np.float32, np.int64, np.bool_,
 })  # fmt: skip
 """Types of arguments that are no Tensors and hold none."""
@@ -30,11 +30,11 @@ _PLAIN = frozenset({
 
 def has_tensors(values: Collection[Any]) -> bool:
     """Say whether a Tensor is among some values, or in a list or tuple there."""
-    if _PLAIN.issuperset(map(type, values)):
+    if PLAIN_TYPES.issuperset(map(type, values)):
         return False
     for value in values:
         kind = type(value)
-        if kind not in _PLAIN and (has_tensors(value) if kind in _LISTS else is_traced(value)):
+        if kind not in PLAIN_TYPES and (has_tensors(value) if kind in _LISTS else is_traced(value)):
             return True
     return False
 
@@ -50,7 +50,7 @@ def _enter(function: Callable[..., Any], *, shape: bool = False, converts: bool 
 
     def made(a: Any = _ABSENT, /, *args: Any, **kwargs: Any) -> Any:
         kind = type(a)
-        traced = kind not in _PLAIN and (has_tensors(a) if kind in _LISTS else is_traced(a))
+        traced = kind not in PLAIN_TYPES and (has_tensors(a) if kind in _LISTS else is_traced(a))
         if not traced and (args or kwargs):
             traced = has_tensors(args) or has_tensors(kwargs.values())
         if not traced:
@@ -140,7 +140,7 @@ class _NumberType(type):
         return cls.__base__
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        if not args or type(args[0]) in _PLAIN or not has_tensors(args):
+        if not args or type(args[0]) in PLAIN_TYPES or not has_tensors(args):
             return cls.original(*args, **kwargs)
         return astype(as_operand(args[0]), cls.original, copy=False)
 

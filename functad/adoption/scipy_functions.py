@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from functad.adoption.arrays import has_tensors
+from functad.adoption.arrays import PLAIN_TYPES, has_tensors
 from functad.adoption.replacements import LATER
 from functad.errors import UnsupportedError
 from functad.places import here
+from functad.tracing.traces.base import OPEN
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -96,9 +97,26 @@ def _dispatching(original: Callable[..., Any], function: Callable[..., Any]) -> 
     def called(*args: Any, **kwargs: Any) -> Any:
         if has_tensors(args) or (kwargs and has_tensors(kwargs.values())):
             return function(*args, **kwargs)
-        return original(*args, **kwargs)
+        if OPEN.get() is None or not (_are_plain(args) and (not kwargs or _are_plain(kwargs.values()))):
+            return original(*args, **kwargs)
+        return outside_traces(original, *args, **kwargs)
 
     return called
+
+
+def outside_traces(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a function that no Tensor can reach as if there were no trace, in which adopted code would make Tensors."""
+    recorder = OPEN.get()
+    OPEN.set(None)
+    try:
+        return function(*args, **kwargs)
+    finally:
+        OPEN.set(recorder)
+
+
+def _are_plain(values: Collection[Any]) -> bool:
+    """Say whether values are numbers, arrays and texts, or lists and tuples of such, so that there are no Tensors in them."""
+    return all(type(value) in PLAIN_TYPES or (type(value) in (list, tuple) and _are_plain(value)) for value in values)
 
 
 _FILES = frozenset(path.stem for path in Path(__file__).parent.with_name("scipy").glob("[!_]*.py"))

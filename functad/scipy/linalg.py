@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 
-from functad.adoption.scipy_functions import of_tensors
+from functad.adoption.scipy_functions import of_tensors, outside_traces
 from functad.expressions.spec import dtype_of, shape_of
-from functad.primitives.linalg.solve import completed, adjoint
-from functad.scipy.matrices import decompositions, equations, functions  # noqa: F401 - they enter what they define
+from functad.scipy.matrices import decompositions, eigenvalues, equations, functions  # noqa: F401 - they enter what they define
 from functad.scipy.matrices.checks import finite, refusal, square
 
 
@@ -21,6 +21,46 @@ def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
     """The determinants of square matrices, in double precision."""
     a = square(a, check_finite)
     return np.linalg.det(a.astype(np.result_type(dtype_of(a), np.float64)))
+
+
+@of_tensors("scipy.linalg")
+def norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, check_finite: bool = True) -> Any:
+    """The norm of a vector or a matrix."""
+    a = finite(a, check_finite)
+    if axis is None and ord is None:
+        a, whole = a.ravel(), (1,) * len(shape_of(a))
+        return np.linalg.norm(a).reshape(whole) if keepdims else np.linalg.norm(a)
+    return np.linalg.norm(a, ord, axis, keepdims)
+
+
+@of_tensors("scipy.linalg")
+def lstsq(
+    a: Any,
+    b: Any,
+    cond: Any = None,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+    lapack_driver: str | None = None,
+) -> Any:
+    """The least-squares solution of `a x = b`, sums of squared residuals, the rank of a, and its singular values."""
+    if lapack_driver not in (None, "gelsd", "gelsy", "gelss"):
+        raise ValueError(f'LAPACK driver "{lapack_driver}" is not found')
+    a, b = finite(a, check_finite), finite(b, check_finite)
+    eps = np.finfo(np.result_type(dtype_of(a), dtype_of(b), np.float32)).eps
+    x, residuals, rank, s = np.linalg.lstsq(a, b, float(eps) if cond is None else cond)
+    if lapack_driver == "gelsy":
+        return x, np.zeros(0), rank, None
+    return x, residuals if len(shape_of(b)) == 2 else residuals.reshape(()) if len(residuals) else residuals, rank, s
+
+
+@of_tensors("scipy.linalg")
+def clarkson_woodruff_transform(input_matrix: Any, sketch_size: int, rng: Any = None, *, seed: Any = None) -> Any:
+    """A product with a random sparse matrix, which shortens the columns."""
+    rows = shape_of(input_matrix)[-2]
+    plain = np.eye(rows)
+    rng = rng if seed is None else seed
+    return outside_traces(scipy.linalg.clarkson_woodruff_transform, plain, sketch_size, rng) @ input_matrix
 
 
 REFUSED: dict[str, str] = {}

@@ -15,11 +15,9 @@ import scipy.linalg
 
 from functad.adoption.scipy_functions import of_tensors
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
-from functad.primitives.batching import stacked
 from functad.primitives.kinds import constant, general
 from functad.primitives.linalg.products import as_array
-from functad.primitives.linalg.solve import SOLVE, adjoint, conjugate, inexact, internal, regular, same_inexact
-from functad.primitives.operands import concrete
+from functad.primitives.linalg.solve import SOLVE, adjoint, inexact, internal, regular, same_inexact
 from functad.scipy.matrices.checks import finite, refusal, square
 from functad.scipy.matrices.equations import from_bands, hermitian_from_bands
 
@@ -64,9 +62,11 @@ def cho_solve_banded(cb_and_lower: Any, b: Any, overwrite_b: bool = False, check
 
 def _packed(a: Any) -> tuple[Any, Any]:
     """Return the factors and the row exchanges of stacks of matrices, as `getrf` does."""
-    getrf = scipy.linalg.get_lapack_funcs("getrf", (a,))
     batch, (m, n) = a.shape[:-2], a.shape[-2:]
-    found = [getrf(x)[:2] if x.size else (x, np.zeros(0, np.int32)) for x in a.reshape(-1, m, n)]
+    if a.size == 0:
+        return a.copy(), np.broadcast_to(np.arange(min(m, n), dtype=np.int32), (*batch, min(m, n)))
+    getrf = scipy.linalg.get_lapack_funcs("getrf", (a,))
+    found = [getrf(x)[:2] for x in a.reshape(-1, m, n)]
     lu = np.array([x for x, _ in found]).reshape(a.shape)
     return lu, np.array([p for _, p in found], np.int32).reshape(*batch, min(m, n))
 
@@ -160,9 +160,7 @@ def _decomposed(a: Any) -> tuple[Any, Any, Any, Any]:
 
 
 @of_tensors("scipy.linalg")
-def lu(
-    a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True, p_indices: bool = False
-) -> Any:
+def lu(a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True, p_indices: bool = False) -> Any:
     """The order of the rows, and triangular factors, `a = P L U`."""
     p, _, (left, right), _ = _decomposed(finite(a, check_finite))
     p = np.argsort(p)
@@ -234,9 +232,7 @@ def columns_first(a: Any) -> Any:
 
 
 @of_tensors("scipy.linalg")
-def rq(
-    a: Any, overwrite_a: bool = False, lwork: int | None = None, mode: str = "full", check_finite: bool = True
-) -> Any:
+def rq(a: Any, overwrite_a: bool = False, lwork: int | None = None, mode: str = "full", check_finite: bool = True) -> Any:
     """The factors `a = R Q`: those of `qr`, of rows and columns in the opposite order."""
     if mode not in ("full", "r", "economic"):
         raise ValueError("Mode argument should be one of ['full', 'r', 'economic']")
@@ -261,12 +257,11 @@ def qr_multiply(
         raise ValueError(f"Mode argument can only be 'left' or 'right' but not '{mode}'")
     a, c = finite(a), finite(c)
     flat = len(shape_of(c)) == 1
-    m, n = shape_of(a)[-2:]
-    q, *_ = qr(a, mode="economic", pivoting=pivoting)
+    q, *others = qr(a, mode="economic", pivoting=pivoting)
     q = q.conj() if conjugate else q
     c = (c[:, None] if mode == "left" else c[None, :]) if flat else c
     product = q @ c if mode == "left" else c @ q
-    return (product.ravel() if flat else product, *qr(a, mode="r", pivoting=pivoting))
+    return (product.ravel() if flat else product, *others)
 
 
 # Singular values
@@ -292,207 +287,3 @@ def svd(
 def svdvals(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
     """The singular values of matrices."""
     return np.linalg.svdvals(finite(a, check_finite))
-
-
-# Eigenvalues
-
-
-@internal(
-    constant,
-    spec=lambda v, *arrays, call: ArraySpec((*spec_of(v).shape[:-2], 1, spec_of(v).shape[-1]), spec_of(v).dtype),
-    samples=None,
-    doc="which of several vectors LAPACK gives has no derivative",
-    batch=None,
-)
-def phases(v: Any, *arrays: Any, call: Any) -> Any:
-    """Return by which number of absolute value 1 each column is to be multiplied to be that of SciPy, which `call` gives."""
-    found = np.sum(v.conj() * call(*arrays), -2, keepdims=True)
-    size = np.abs(found)
-    return np.where(size > 0.5, found / np.where(size > 0.5, size, 1), 1).astype(v.dtype)
-
-
-def _vectors(solver: Any, **options: Any) -> Any:
-    """Return a function that computes eigenvectors by SciPy, for stacks of matrices."""
-
-    def call(*arrays: Any) -> Any:
-        batch = arrays[0].shape[:-2]
-        found = [solver(*[a[place] for a in arrays], **options)[1] for place in np.ndindex(batch)]
-        return np.array(found).reshape(*batch, *found[0].shape) if found else 1.0
-
-    return call
-
-
-def _chosen(w: Any, by_index: Any, by_value: Any, of: str) -> slice | None:
-    """Return which of the ascending eigenvalues are asked for."""
-    if by_index is not None and by_value is not None:
-        raise ValueError("Either index or value subset can be requested.")
-    n = shape_of(w)[-1]
-    if by_index is not None:
-        low, high = map(int, by_index)
-        if not 0 <= low <= high < n:
-            raise ValueError(f"Requested eigenvalue indices are not valid. Valid range is [0, {n - 1}] and start <= end")
-        return slice(low, high + 1)
-    if by_value is not None:
-        values = concrete(w, of)
-        low, high = by_value
-        if not low < high:
-            raise ValueError("Requested eigenvalue bounds are not valid. Valid range is (-inf, inf) and low < high")
-        return slice(int((values <= low).sum()), int((values <= high).sum()))
-    return None
-
-
-@of_tensors("scipy.linalg")
-def eigh(
-    a: Any,
-    b: Any = None,
-    *,
-    lower: bool = True,
-    eigvals_only: bool = False,
-    overwrite_a: bool = False,
-    overwrite_b: bool = False,
-    type: int = 1,
-    check_finite: bool = True,
-    subset_by_index: Any = None,
-    subset_by_value: Any = None,
-    driver: str | None = None,
-) -> Any:
-    """Eigenvalues and vectors of a Hermitian matrix, or of `a v = w b v` for a positive definite `b`.
-
-    That is reduced to one matrix by the Cholesky factor of b, as LAPACK does; `type` 2 is `a b v = w v`, 3 is `b a v = w v`.
-    """
-    a, uplo = square(a, check_finite), "L" if lower else "U"
-    turned: Any = None
-    if b is not None:
-        b = square(b, check_finite)
-        if shape_of(b) != shape_of(a):
-            raise ValueError(f"wrong b dimensions {shape_of(b)}, should be {shape_of(a)}")
-        if type not in (1, 2, 3):
-            raise ValueError('"type" keyword only accepts 1, 2, and 3.')
-        left = np.linalg.cholesky(b if lower else adjoint(b))
-        whole = _hermitian(a, lower)
-        reduced = adjoint(left) @ whole @ left if type > 1 else SOLVE(left, adjoint(SOLVE(left, whole)))
-        turned = (lambda v: left @ v) if type == 3 else lambda v: SOLVE(adjoint(left), v)
-    else:
-        reduced = a
-    if eigvals_only:
-        w = np.linalg.eigvalsh(reduced, uplo)
-        chosen = _chosen(w, subset_by_index, subset_by_value, "scipy.linalg.eigh")
-        return w if chosen is None else w[..., chosen]
-    w, v = np.linalg.eigh(reduced, uplo)
-    options = {"lower": lower, "type": type, "driver": driver if driver not in ("evx", "gvx") else None}
-    arrays = (a,) if b is None else (a, b)
-    whole_v = v if turned is None else turned(v)
-    sizes = np.sqrt((whole_v * whole_v.conj()).real.sum(-2, keepdims=True)) if b is not None else 1.0
-    v = whole_v * phases(whole_v / sizes, *arrays, call=_unit(_vectors(scipy.linalg.eigh, **options)))
-    chosen = _chosen(w, subset_by_index, subset_by_value, "scipy.linalg.eigh")
-    return (w, v) if chosen is None else (w[..., chosen], v[..., chosen])
-
-
-def _unit(vectors: Any) -> Any:
-    """Return a function that computes vectors of length 1."""
-
-    def call(*arrays: Any) -> Any:
-        v = vectors(*arrays)
-        return v / np.linalg.norm(v, axis=-2, keepdims=True)
-
-    return call
-
-
-def _hermitian(a: Any, lower: bool) -> Any:
-    return np.tril(a) + adjoint(np.tril(a, -1)) if lower else np.triu(a) + adjoint(np.triu(a, 1))
-
-
-@of_tensors("scipy.linalg")
-def eigvalsh(
-    a: Any,
-    b: Any = None,
-    *,
-    lower: bool = True,
-    overwrite_a: bool = False,
-    overwrite_b: bool = False,
-    type: int = 1,
-    check_finite: bool = True,
-    subset_by_index: Any = None,
-    subset_by_value: Any = None,
-    driver: str | None = None,
-) -> Any:
-    """The eigenvalues that `eigh` gives."""
-    subset = {"subset_by_index": subset_by_index, "subset_by_value": subset_by_value}
-    return eigh(a, b, lower=lower, eigvals_only=True, type=type, check_finite=check_finite, driver=driver, **subset)
-
-
-def _selected(select: Any, select_range: Any) -> dict[str, Any]:
-    """Return what `eigh` takes for the choice of eigenvalues of a banded matrix."""
-    if select in (0, "a", "all"):
-        return {}
-    return {"subset_by_index" if select in (2, "i", "index") else "subset_by_value": tuple(select_range)}
-
-
-@of_tensors("scipy.linalg")
-def eig_banded(
-    a_band: Any,
-    lower: bool = False,
-    eigvals_only: bool = False,
-    overwrite_a_band: bool = False,
-    select: Any = "a",
-    select_range: Any = None,
-    max_ev: int = 0,
-    check_finite: bool = True,
-) -> Any:
-    """Eigenvalues and vectors of a Hermitian matrix, which is given by its diagonals."""
-    ab = finite(a_band, check_finite)
-    return _of_bands(hermitian_from_bands(ab, lower), ab, select, select_range, eigvals_only, lower)
-
-
-def _of_bands(a: Any, ab: Any, select: Any, select_range: Any, eigvals_only: bool, lower: bool) -> Any:
-    if eigvals_only:
-        return eigh(a, eigvals_only=True, **_selected(select, select_range))
-    w, v = np.linalg.eigh(a)
-    v = v * phases(v, ab, call=_vectors(scipy.linalg.eig_banded, lower=lower))
-    subset = _selected(select, select_range)
-    chosen = _chosen(w, subset.get("subset_by_index"), subset.get("subset_by_value"), "scipy.linalg.eig_banded")
-    return (w, v) if chosen is None else (w[..., chosen], v[..., chosen])
-
-
-@of_tensors("scipy.linalg")
-def eigvals_banded(
-    a_band: Any,
-    lower: bool = False,
-    overwrite_a_band: bool = False,
-    select: Any = "a",
-    select_range: Any = None,
-    check_finite: bool = True,
-) -> Any:
-    """The eigenvalues that `eig_banded` gives."""
-    return eig_banded(a_band, lower, True, select=select, select_range=select_range, check_finite=check_finite)
-
-
-@of_tensors("scipy.linalg")
-def eig(
-    a: Any,
-    b: Any = None,
-    left: bool = False,
-    right: bool = True,
-    overwrite_a: bool = False,
-    overwrite_b: bool = False,
-    check_finite: bool = True,
-    homogeneous_eigvals: bool = False,
-) -> Any:
-    """Eigenvalues and right eigenvectors of a square matrix; the values are complex always."""
-    if b is not None:
-        raise refusal("eig with b", "Use eig(solve(b, a)), or eigh for Hermitian matrices.")
-    if left:
-        raise refusal("eig with left=True", "The left vectors are the rows of inv(v), apart from their lengths.")
-    if homogeneous_eigvals:
-        raise refusal("eig with homogeneous_eigvals=True", "Leave it out, and the second row is ones.")
-    w, v = np.linalg.eig(square(a, check_finite))
-    w = w.astype(np.result_type(dtype_of(w), np.complex64))
-    return (w, v) if right else w
-
-
-@of_tensors("scipy.linalg")
-def eigvals(
-    a: Any, b: Any = None, overwrite_a: bool = False, check_finite: bool = True, homogeneous_eigvals: bool = False
-) -> Any:
-    """The eigenvalues that `eig` gives."""
-    return eig(a, b, right=False, check_finite=check_finite, homogeneous_eigvals=homogeneous_eigvals)

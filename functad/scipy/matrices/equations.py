@@ -1,6 +1,7 @@
 """Systems of equations: `solve` and those for matrices of a known form, and the equations of Sylvester and Lyapunov.
 
-What has a solver of its own is solved by that, in both modes, and differentiated as the solution of a linear system.
+Banded systems and Sylvester equations are solved by LAPACK's solvers for those, in both modes too: their derivatives are
+solutions of such equations again.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import scipy.linalg
 
 from functad.adoption.scipy_functions import of_tensors
 from functad.expressions.spec import dtype_of, shape_of
-from functad.implicit.linear_solve import custom_linear_solve
-from functad.primitives.linalg.solve import adjoint, completed, conjugate
+from functad.primitives.kinds import general
+from functad.primitives.linalg.solve import adjoint, completed, conjugate, inexact, internal, regular, same_inexact
 from functad.scipy.matrices.checks import finite, square
 
 _STRUCTURES = {
@@ -27,7 +28,13 @@ def _read(a: Any, structure: str, lower: bool) -> Any:
         return completed(a if lower else adjoint(a))
     if structure == "sym":
         return np.tril(a) + np.tril(a, -1).mT if lower else np.triu(a) + np.triu(a, 1).mT
-    bands = {"gen": None, "diagonal": (0, 0), "tridiagonal": (-1, 1), "upper triangular": (0, None), "lower triangular": (None, 0)}
+    bands = {
+        "gen": None,
+        "diagonal": (0, 0),
+        "tridiagonal": (-1, 1),
+        "upper triangular": (0, None),
+        "lower triangular": (None, 0),
+    }
     if structure not in bands:
         raise ValueError(f"{structure} is not a recognized matrix structure")
     low, high = bands[structure] or (None, None)
@@ -119,27 +126,85 @@ def hermitian_from_bands(ab: Any, lower: bool) -> Any:
     return completed(from_bands(ab, count, 0) if lower else adjoint(from_bands(ab, 0, count)))
 
 
-def _product(ab: Any, x: Any, below: int, above: int) -> Any:
-    """Return the product of the matrix with the diagonals `ab` and columns `x`."""
-    n, total = shape_of(ab)[-1], 0
+def _turned(ab: Any, below: int, above: int) -> Any:
+    """Return the diagonals of the transposed matrix."""
+    n = shape_of(ab)[-1]
+    row, column = np.ogrid[: below + above + 1, :n]
+    place = column + row - below  # the row of the transposed matrix that an element of its diagonals is in
+    inside = (place >= 0) & (place < n)
+    return np.where(inside, ab[..., below + above - row, np.clip(place, 0, n - 1)], 0)
+
+
+def _by_bands(g: Any, out: Any, below: int, above: int) -> Any:
+    """Return the elements of `g out^T` that are in the bands, as diagonals."""
+    n = shape_of(out)[-2]
+    row, column = np.ogrid[: below + above + 1, :n]
+    place = column + row - above
+    inside = (place >= 0) & (place < n)
+    return np.where(inside, (g[..., np.clip(place, 0, n - 1), :] * out[..., None, :, :]).sum(-1), 0)
+
+
+def _banded_product(ab: Any, x: Any, below: int, above: int) -> Any:
+    """Return the product of the matrix with the diagonals `ab` and columns `x`, without the matrix."""
+    n, total = shape_of(x)[-2], 0.0 * x
     for k in range(-min(below, n - 1), min(above, n - 1) + 1):
-        width = n - abs(k)
-        part = ab[above - k, max(k, 0) : max(k, 0) + width][:, None] * x[max(k, 0) : max(k, 0) + width]
-        total = total + np.pad(part, ((max(-k, 0), max(k, 0)), (0, 0)))
+        part = slice(max(k, 0), max(k, 0) + n - abs(k))
+        product = ab[..., above - k, part][..., None] * x[..., part, :]
+        total = total + np.pad(product, (*((0, 0),) * (len(shape_of(x)) - 2), (max(-k, 0), max(k, 0)), (0, 0)))
     return total
 
 
-def _turned(ab: Any, below: int, above: int) -> Any:
-    """Return the diagonals of the transposed matrix."""
-    n, out = ab.shape[-1], np.zeros_like(ab)
-    for k in range(-min(below, n - 1), min(above, n - 1) + 1):
-        width = n - abs(k)
-        out[below + k, max(-k, 0) : max(-k, 0) + width] = ab[above - k, max(k, 0) : max(k, 0) + width]
-    return out
+def _banded_vjp(g: Any, ab: Any, out: Any, below: int, above: int, definite: bool) -> tuple[Any, Any]:
+    """`a^-T g` for the right side, by the solver for the transposed bands, and the bands of `-a^-T g out^T`."""
+    right = banded(_turned(ab, below, above), g, below=above, above=below, definite=definite)
+    return -_by_bands(right, out, below, above), right
 
 
-def _columns(b: Any) -> Any:
-    return b[:, None] if len(shape_of(b)) == 1 else b
+def _banded_by_bands(t: Any, ab: Any, out: Any, below: int, above: int, definite: bool) -> Any:
+    """`-a^-1 t x`, where t is in the bands."""
+    return -_banded_by_columns(_banded_product(t, out, below, above), ab, below, above, definite)
+
+
+def _banded_by_columns(t: Any, ab: Any, below: int, above: int, definite: bool) -> Any:
+    """`a^-1 t`."""
+    return banded(ab, t, below=below, above=above, definite=definite)
+
+
+def _banded_samples(array: Any) -> Any:
+    ab = array(3, 4) + np.array([[0], [6], [0]], array().dtype)
+    return [((ab, array(4, 2)), {"below": 1, "above": 1, "definite": False})]
+
+
+@internal(
+    general,
+    _banded_vjp,
+    jvps=(_banded_by_bands, _banded_by_columns),
+    joint=True,
+    spec=lambda ab, b, **params: same_inexact(b, ab),
+    samples=_banded_samples,
+    doc="d(a^-1 b) = a^-1 (db - da a^-1 b), where da is in the bands",
+    linear_by=lambda params: (1,),
+)
+def banded(ab: Any, b: Any, *, below: int, above: int, definite: bool) -> Any:
+    """Return the solution for matrices that are given by all their diagonals, and columns."""
+    found = [_solved_bands(ab[place], b[place], below, above, definite) for place in np.ndindex(b.shape[:-2])]
+    return np.array(found).reshape(b.shape)
+
+
+def _solved_bands(ab: Any, b: Any, below: int, above: int, definite: bool) -> Any:
+    if definite:
+        return scipy.linalg.solveh_banded(ab[: above + 1], b)
+    return scipy.linalg.solve_banded((below, above), ab, b)
+
+
+def _solve_bands(ab: Any, b: Any, below: int, above: int, definite: bool) -> Any:
+    if shape_of(ab)[-1] != shape_of(b)[0 if len(shape_of(b)) == 1 else -2]:
+        raise ValueError(f"shapes of ab {shape_of(ab)} and b {shape_of(b)} are not compatible.")
+    columns = b[:, None] if len(shape_of(b)) == 1 else b
+    batch = np.broadcast_shapes(shape_of(ab)[:-2], shape_of(columns)[:-2])
+    ab = np.broadcast_to(ab, (*batch, *shape_of(ab)[-2:]))
+    x = banded(ab, np.broadcast_to(columns, (*batch, *shape_of(columns)[-2:])), below=below, above=above, definite=definite)
+    return x[..., 0] if len(shape_of(b)) == 1 else x
 
 
 @of_tensors("scipy.linalg")
@@ -151,18 +216,7 @@ def solve_banded(
     ab, b = finite(ab, check_finite), finite(b, check_finite)
     if below + above + 1 != shape_of(ab)[-2]:
         raise ValueError(f"invalid values for the number of lower and upper diagonals: {below} + {above} + 1 is not {len(ab)}")
-    if len(shape_of(ab)) > 2 or len(shape_of(b)) > 2:
-        return np.linalg.solve(from_bands(ab, below, above), b)
-    if shape_of(ab)[-1] != shape_of(b)[0]:
-        raise ValueError(f"shapes of ab {shape_of(ab)} and b {shape_of(b)} are not compatible.")
-    x = custom_linear_solve(
-        lambda x, ab: _product(ab, x, below, above),
-        _columns(b),
-        lambda _, b, ab: scipy.linalg.solve_banded((below, above), ab, b),
-        lambda _, b, ab: scipy.linalg.solve_banded((above, below), _turned(ab, below, above), b),
-        params=(ab,),
-    )
-    return x.reshape(shape_of(b))
+    return _solve_bands(ab, b, below, above, False)
 
 
 @of_tensors("scipy.linalg")
@@ -171,53 +225,55 @@ def solveh_banded(
 ) -> Any:
     """The solution of `a x = b`, where `ab` has the diagonals of a positive definite matrix in one triangle."""
     ab, b = finite(ab, check_finite), finite(b, check_finite)
-    if len(shape_of(ab)) > 2 or len(shape_of(b)) > 2:
-        return np.linalg.solve(hermitian_from_bands(ab, lower), b)
-    count = shape_of(ab)[0] - 1
-
-    def product(x: Any, ab: Any) -> Any:
-        if not lower:  # the diagonals below are the conjugates of those above
-            turned = np.stack([np.concatenate((conjugate(ab[count - k])[k:], np.zeros(k))) for k in range(count + 1)])
-        else:
-            turned = ab
-        main = _product(turned[:1].real, x, 0, 0)
-        rows = [np.concatenate((np.zeros(k), conjugate(turned[k])[: shape_of(ab)[1] - k])) for k in range(count, 0, -1)]
-        if not rows:
-            return main
-        below = np.concatenate((np.zeros((1, shape_of(ab)[1])), turned[1:]))
-        above = np.concatenate((np.stack(rows), np.zeros((1, shape_of(ab)[1]))))
-        return main + _product(below, x, count, 0) + _product(above, x, 0, count)
-
-    def solved(_: Any, b: Any, ab: Any) -> Any:
-        return scipy.linalg.solveh_banded(ab, b, lower=lower)
-
-    x = custom_linear_solve(product, _columns(b), solved, symmetric=True, params=(ab,))
-    return x.reshape(shape_of(b))
+    count = shape_of(ab)[-2] - 1
+    half = ab if lower else conjugate(_turned(np.concatenate((ab, 0 * ab[..., 1:, :]), -2), count, count))[..., count:, :]
+    full = np.concatenate((0 * half[..., 1:, :], half[..., :1, :].real, half[..., 1:, :]), -2)
+    other = np.concatenate((0 * half[..., 1:, :], 0 * half[..., :1, :], half[..., 1:, :]), -2)
+    return _solve_bands(full + conjugate(_turned(other, count, count)), b, count, count, True)
 
 
 # Equations for matrices
 
 
+def _sylvester_vjp(g: Any, a: Any, b: Any, out: Any) -> tuple[Any, Any, Any]:
+    """`-y x^T`, `-x^T y` and y, the solution of `a^T y + y b^T = g`."""
+    y = sylvester(a.mT, b.mT, g)
+    return -(y @ out.mT), -(out.mT @ y), y
+
+
+def _sylvester_jvp(t: Any, a: Any, b: Any) -> Any:
+    return sylvester(a, b, t)
+
+
+@internal(
+    general,
+    _sylvester_vjp,
+    jvps=(
+        lambda t, a, b, out: -_sylvester_jvp(t @ out, a, b),
+        lambda t, a, b, out: -_sylvester_jvp(out @ t, a, b),
+        lambda t, a, b: _sylvester_jvp(t, a, b),
+    ),
+    joint=True,
+    spec=lambda a, b, q: same_inexact(q, a, b),
+    samples=lambda array: [((regular(array, 3, 3), regular(array, 2, 2), array(3, 2)), {})],
+    doc="a dx + dx b = dq - da x - x db",
+    linear_by=lambda params: (2,),
+)
+def sylvester(a: Any, b: Any, q: Any) -> Any:
+    """Return the solution of `a x + x b = q`, for stacks of matrices."""
+    batch, dtype = q.shape[:-2], np.result_type(inexact(a.dtype), b.dtype, q.dtype)
+    a, b, q = (x.astype(dtype, copy=False) for x in (a, b, q))  # SciPy is wrong where only q is complex
+    a, b = np.broadcast_to(a, (*batch, *a.shape[-2:])), np.broadcast_to(b, (*batch, *b.shape[-2:]))
+    found = [scipy.linalg.solve_sylvester(a[place], b[place], q[place]) for place in np.ndindex(batch)]
+    return np.array(found).reshape(q.shape)
+
+
 @of_tensors("scipy.linalg")
 def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
-    """The solution of `a x + x b = q`; also for stacks of such equations."""
-    if max(map(len, map(shape_of, (a, b, q)))) > 2:
-        return _sylvester_stack(a, b, q)
-    return custom_linear_solve(
-        lambda x, a, b: a @ x + x @ b,
-        q,
-        lambda _, q, a, b: scipy.linalg.solve_sylvester(a, b, q),
-        lambda _, q, a, b: scipy.linalg.solve_sylvester(a.T, b.T, q),
-        params=(a, b),
-    )
-
-
-def _sylvester_stack(a: Any, b: Any, q: Any) -> Any:
-    """Return the solutions for stacks of matrices, by systems for all elements of each."""
-    m, n = shape_of(q)[-2:]
-    left = a[..., :, None, :, None] * np.eye(n)[:, None, :] + np.eye(m)[:, None, :, None] * b.mT[..., None, :, None, :]
-    system = left.reshape((*shape_of(left)[:-4], m * n, m * n))
-    return np.linalg.solve(system, q.reshape((*shape_of(q)[:-2], m * n, 1))).reshape(shape_of(q))
+    """The solution of `a x + x b = q`."""
+    a, b, q = finite(a, False), finite(b, False), finite(q, False)
+    batch = np.broadcast_shapes(shape_of(a)[:-2], shape_of(b)[:-2], shape_of(q)[:-2])
+    return sylvester(*[np.broadcast_to(x, (*batch, *shape_of(x)[-2:])) for x in (a, b, q)])
 
 
 @of_tensors("scipy.linalg", "solve_continuous_lyapunov", "solve_lyapunov")
@@ -266,10 +322,31 @@ def solve_toeplitz(c_or_cr: Any, b: Any, check_finite: bool = True) -> Any:
     c, r, b = finite(c, check_finite).ravel(), finite(r, check_finite).ravel(), finite(b, check_finite)
     if shape_of(c) != shape_of(r) or shape_of(b)[0] != shape_of(c)[0]:
         raise ValueError(f"solve_toeplitz of a column {shape_of(c)}, a row {shape_of(r)} and b {shape_of(b)}")
-    return custom_linear_solve(
-        lambda x, c, r: toeplitz(c, r) @ x,
-        b,
-        lambda _, b, c, r: scipy.linalg.solve_toeplitz((c, r), b),
-        lambda _, b, c, r: scipy.linalg.solve_toeplitz((np.concatenate((c[:1], r[1:])), c), b),
-        params=(c, r),
-    )
+    return np.linalg.solve(toeplitz(c, r), b)
+
+
+@of_tensors("scipy.linalg")
+def matmul_toeplitz(c_or_cr: Any, x: Any, check_finite: bool = False, workers: int | None = None) -> Any:
+    """The product of the Toeplitz matrix with the column c and the row r, and a vector or columns."""
+    c, r = c_or_cr if type(c_or_cr) is tuple else (c_or_cr, None)
+    matrix, x = toeplitz(finite(c, check_finite).ravel(), None if r is None else finite(r, check_finite).ravel()), finite(x)
+    if shape_of(matrix)[1] != shape_of(x)[0]:
+        raise ValueError(f"Incompatible dimensions: {shape_of(matrix)} and {shape_of(x)}")
+    return matrix @ x
+
+
+@of_tensors("scipy.linalg")
+def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
+    """The matrix whose product with a vector of length `n` is `np.convolve(a, v, mode)`."""
+    if n <= 0:
+        raise ValueError("n must be a positive integer.")
+    if mode not in ("full", "valid", "same"):
+        raise ValueError("'mode' argument must be one of ('full', 'valid', 'same')")
+    a = finite(a, False)
+    length = shape_of(a)[-1]
+    places = np.arange(length + n - 1)[:, None] - np.arange(n)
+    whole = np.where((places >= 0) & (places < length), a[..., np.clip(places, 0, length - 1)], 0)
+    trim = min(n, length) - 1
+    before = {"full": 0, "same": trim // 2, "valid": trim}[mode]
+    after = {"full": 0, "same": trim - trim // 2, "valid": trim}[mode]
+    return whole[..., before : length + n - 1 - after, :]

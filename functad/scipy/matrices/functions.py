@@ -1,8 +1,8 @@
 """Functions of matrices: `expm`, `logm`, `sqrtm`, powers and others, by their Frechet derivatives.
 
-That of a function f at a is the block above the diagonal of `f([[a, e], [0, a]])` (R. Mathias, "A chain rule for matrix functions
-and applications", 1996; N. Higham, "Functions of Matrices", 2008, theorem 3.6), so it needs nothing but f. Its transpose is that
-at the transposed matrix. `sqrtm` and `signm` have Sylvester equations for it (Higham, equations 6.1 and 5.3).
+That of a function f at a is the block above the diagonal of `f([[a, e], [0, a]])` (R. Mathias, "A chain rule for matrix
+functions and applications", 1996; N. Higham, "Functions of Matrices", 2008, theorem 3.6), so it needs nothing but f. Its
+transpose is that at the transposed matrix. `sqrtm` and `signm` have Sylvester equations for it (Higham, chapters 6 and 5).
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy as np
 import scipy.linalg
 
 from functad.adoption.scipy_functions import of_tensors
-from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
-from functad.primitives.batching import stacked
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of
+from functad.primitives.batching import everywhere, stacked
 from functad.primitives.kinds import general
 from functad.primitives.linalg.eigen import eig
-from functad.primitives.linalg.solve import conjugate, inexact, regular, same_inexact
-from functad.primitives.operands import innermost, is_traced
+from functad.primitives.linalg.solve import inexact, same_inexact
+from functad.primitives.operands import innermost
 from functad.scipy.matrices.checks import over_stacks, refusal, square
 from functad.scipy.matrices.equations import solve_sylvester
 
@@ -32,15 +32,22 @@ def _block(a: Any, e: Any) -> Any:
     return np.concatenate((above, below), -2)
 
 
-def _change(function: Callable[[Any], Any], a: Any, e: Any) -> Any:
-    """Return the Frechet derivative of a function of matrices at `a` in the direction `e`."""
+def _change(function: Callable[[Any], Any], a: Any, e: Any, out: Any) -> Any:
+    """Return the Frechet derivative of a function of matrices at `a`, where it is `out`, in the direction `e`."""
     n = shape_of(a)[-1]
-    return function(_block(a, e))[..., :n, n:]
+    found = function(_block(a, e))[..., :n, n:]
+    real = dtype_of(found).kind == "c" and all(dtype_of(x).kind != "c" for x in (a, e, out))
+    return found.real if real else found  # what is imaginary is rounding
 
 
 def _positive_samples(array: Any) -> Any:
-    """Return matrices near multiples of the identity, of which logarithms, roots and powers are real."""
-    return [((regular(array, 3, 3),), {}), ((regular(array, 2, 2, 2),), {}), ((regular(array, 1, 1),), {})]
+    """Return triangular matrices, of which logarithms, roots and powers are real, if they are."""
+    return [((_positive(array, *shape),), {}) for shape in ((3, 3), (2, 2, 2), (1, 1))]
+
+
+def _positive(array: Any, *shape: int) -> Any:
+    a = array(*shape, low=-0.3, high=0.3)
+    return np.triu(a) + 2 * np.eye(shape[-1], dtype=a.dtype)
 
 
 def _matrix_function(name: str, function: Callable[[Any], Any], *, value_dependent: bool = False, **rules: Any) -> Any:
@@ -54,10 +61,10 @@ def _matrix_function(name: str, function: Callable[[Any], Any], *, value_depende
     """
     found: Any = general(
         function,
-        rules.get("vjp", lambda g, a: _change(found, a.mT, g)),
-        jvps=(rules.get("jvp", lambda t, a: _change(found, a, t)),),
+        rules.get("vjp", lambda g, a, out: _change(found, a.mT, g, out)),
+        jvps=(rules.get("jvp", lambda t, a, out: _change(found, a, t, out)),),
         compute=over_stacks(lambda a: function(a)),
-        spec=None if value_dependent else same_inexact,
+        spec=same_inexact,
         samples=_positive_samples,
         name=name,
         internal=True,
@@ -109,24 +116,30 @@ SIGNM = _matrix_function("signm", lambda a: scipy.linalg.signm(_floating(a)), vj
 
 def _power_vjp(g: Any, a: Any, p: Any, out: Any) -> tuple[Any, Any]:
     """The Frechet derivative of the power for the matrix, and `sum(g log(a) a^p)` for the exponent."""
-    return _change(lambda x: POWER(x, p), a.mT, g), (g * (LOGM(a) @ out)).sum().real
+    return _change(lambda x: POWER(x, p), a.mT, g, out), (g * (LOGM(a) @ out)).sum((-2, -1)).real
 
 
 def _power_compute(a: Any, p: Any) -> Any:
-    return scipy.linalg.fractional_matrix_power(_floating(a), float(p))
+    p = np.broadcast_to(p, a.shape[:-2])
+    found = [scipy.linalg.fractional_matrix_power(_floating(a[place]), float(p[place])) for place in np.ndindex(p.shape)]
+    return np.array(found).reshape(a.shape)
 
 
 POWER: Any = general(
     _power_compute,
     _power_vjp,
     joint=True,
-    jvps=(lambda t, a, p: _change(lambda x: POWER(x, p), a, t), lambda t, a, out: t * (LOGM(a) @ out)),
+    jvps=(
+        lambda t, a, p, out: _change(lambda x: POWER(x, p), a, t, out),
+        lambda t, a, out: np.asarray(t)[..., None, None] * (LOGM(a) @ out),
+    ),
     name="fractional_matrix_power",
-    samples=lambda array: [((regular(array, 3, 3), 0.3), {}), ((regular(array, 2, 2), 1.7), {})],
-    spec=None,
+    samples=lambda array: [((_positive(array, 3, 3), 0.3), {}), ((_positive(array, 2, 2), 1.7), {})],
+    spec=lambda a, p: same_inexact(a),
     internal=True,
     value_dependent=True,
     doc="that of other functions of matrices; by the exponent log(a) a^p",
+    batch=lambda primitive, size, values, batched, params: primitive(*everywhere(values, batched, size)),
 )
 
 
@@ -147,8 +160,9 @@ def expm_frechet(A: Any, E: Any, method: Any = None, compute_expm: bool = True, 
     A, E = square(A, check_finite), square(E, check_finite)
     if shape_of(A) != shape_of(E):
         raise ValueError("expected A and E to be the same shape")
-    change = _change(EXPM, A, E)
-    return (EXPM(A), change) if compute_expm else change
+    value = EXPM(A)
+    change = _change(EXPM, A, E, value)
+    return (value, change) if compute_expm else change
 
 
 @of_tensors("scipy.linalg")
