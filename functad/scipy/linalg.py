@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from functad.adoption.scipy_functions import of_tensors, outside_traces
+from functad.adoption.scipy_functions import of_tensors, outside_traces, refuse
 from functad.expressions.spec import dtype_of, shape_of
 from functad.scipy.matrices import decompositions, eigenvalues, equations, functions  # noqa: F401 - they enter what they define
-from functad.scipy.matrices.checks import finite, refusal, square
+from functad.scipy.matrices.checks import finite, square
 
 
 @of_tensors("scipy.linalg")
@@ -63,30 +63,22 @@ def clarkson_woodruff_transform(input_matrix: Any, sketch_size: int, rng: Any = 
     return outside_traces(scipy.linalg.clarkson_woodruff_transform, plain, sketch_size, rng) @ input_matrix
 
 
-REFUSED: dict[str, str] = {}
-"""Functions of `scipy.linalg` that are refused on purpose, and why."""
+_BLOCKS = "a change of the matrix may change the form of its blocks; use eig, or eigh of a Hermitian matrix"
+_UPDATES = "what it updates has no derivative rule; use qr of the whole matrix"
 
-
-def _refuse(name: str, reason: str) -> None:
-    def refused(*args: Any, **kwargs: Any) -> Any:
-        raise refusal(name, reason)
-
-    REFUSED[name] = reason
-    of_tensors("scipy.linalg", name)(refused)
-
-
-_BLOCKS = "A change of the matrix may change the form of its blocks. Use eig, or eigh of a Hermitian matrix."
-for _name, _reason in {
+REFUSED: dict[str, str] = {
     "schur": _BLOCKS,
     "qz": _BLOCKS,
     "ordqz": _BLOCKS,
     "rsf2csf": _BLOCKS,
-    "ldl": "A change of the matrix may change which blocks it takes together. Use cholesky, lu, or eigh.",
-    "hessenberg": "Its vectors have no derivative rule. Use eig, or a function of the matrix itself.",
-    "cossin": "Its vectors have no derivative rule. Use svd of the blocks.",
-    "qr_delete": "What it updates has no derivative rule. Use qr of the whole matrix.",
-    "qr_insert": "What it updates has no derivative rule. Use qr of the whole matrix.",
-    "qr_update": "What it updates has no derivative rule. Use qr of the whole matrix.",
-    "matrix_balance": "It scales by powers of 2, by a program. Balance the plain values, and use the scaling as a constant.",
-}.items():
-    _refuse(_name, _reason)
+    "ldl": "a change of the matrix may change which blocks it takes together; use cholesky, lu or eigh",
+    "hessenberg": "its vectors have no derivative rule; use eig, or a function of the matrix itself",
+    "cossin": "its vectors have no derivative rule; use svd of the blocks",
+    "qr_delete": _UPDATES,
+    "qr_insert": _UPDATES,
+    "qr_update": _UPDATES,
+    "matrix_balance": "it scales by powers of 2, which it finds by trying; balance plain values, and scale by the result",
+}
+"""Functions of `scipy.linalg` that are refused on purpose, and why."""
+
+refuse("scipy.linalg", REFUSED)

@@ -137,7 +137,7 @@ def eigvalsh(
 
 
 def _selected(select: Any, select_range: Any) -> dict[str, Any]:
-    """Return what `eigh` takes for the choice of eigenvalues of a banded matrix."""
+    """Say what `eigh` takes for the choice of eigenvalues of a banded matrix."""
     if select in (0, "a", "all"):
         return {}
     return {"subset_by_index" if select in (2, "i", "index") else "subset_by_value": tuple(select_range)}

@@ -18,6 +18,7 @@ from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.primitives.batching import everywhere, stacked
 from functad.primitives.kinds import general
 from functad.primitives.linalg.eigen import eig
+from functad.primitives.linalg.products import as_array
 from functad.primitives.linalg.solve import inexact, same_inexact
 from functad.primitives.operands import innermost
 from functad.scipy.matrices.checks import over_stacks, refusal, square
@@ -131,7 +132,7 @@ POWER: Any = general(
     joint=True,
     jvps=(
         lambda t, a, p, out: _change(lambda x: POWER(x, p), a, t, out),
-        lambda t, a, out: np.asarray(t)[..., None, None] * (LOGM(a) @ out),
+        lambda t, a, out: as_array(t)[..., None, None] * (LOGM(a) @ out),
     ),
     name="fractional_matrix_power",
     samples=lambda array: [((_positive(array, 3, 3), 0.3), {}), ((_positive(array, 2, 2), 1.7), {})],
