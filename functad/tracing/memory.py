@@ -100,7 +100,9 @@ class ArrayMemory:
         )
 
     def setflags(self, write: Any = None, align: Any = None, uic: Any = None) -> None:
-        """Refuse: the value of a Tensor is not the user's."""
+        """Refuse: the value of a Tensor is not the user's. To be written to no more is no change of it."""
+        if write is False and align is None and uic is None:
+            return
         raise UnsupportedError(f"setflags() of a Tensor, at {here()}: a Tensor has no flags of its own. Leave the call out.")
 
     data = _buffer("data")

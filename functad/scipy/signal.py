@@ -1,0 +1,243 @@
+"""`scipy.signal`: what it compiles, recursive filters, convolutions and resampling, over NumPy and one rule for feedback."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from scipy.signal import _signaltools, _sigtools
+
+from functad.adoption.arrays import asarray
+from functad.adoption.scipy_functions import of_tensors
+from functad.errors import UnsupportedError
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.places import here
+from functad.primitives.arranging.reshape import Calls
+from functad.primitives.batching import one_by_one
+from functad.primitives.entry import Primitive
+from functad.primitives.kinds import general
+
+_SIGTOOLS = "scipy.signal._sigtools"
+
+# Feedback: y[n] = v[n] - a[0] y[n - 1] - a[1] y[n - 2] - ...
+
+
+def _feedback(a: Any, v: Any) -> Any:
+    dtype = np.result_type(a, v)
+    if v.size == 0:
+        return v.astype(dtype)
+    one = np.ones(1, dtype)
+    return _sigtools._linear_filter(one, np.concatenate([one, a]).astype(dtype), v.astype(dtype), -1)
+
+
+def _delayed(y: Any, count: int) -> Any:
+    """Return an array `(count, ..., n)` of what was there one step before along the last axis, two steps before, and so on."""
+    n = shape_of(y)[-1]
+    zeros = np.zeros((*shape_of(y)[:-1], count), dtype_of(y))
+    padded = np.concatenate([zeros, y], -1)
+    return np.stack([padded[..., count - k : count - k + n] for k in range(1, count + 1)])
+
+
+def _back(a: Any, g: Any) -> Any:
+    return FEEDBACK(a, g[..., ::-1])[..., ::-1]
+
+
+def _feedback_vjp_a(g: Any, a: Any, out: Any) -> Any:
+    """`-sum_n w[n] y[n - k]`, with the cotangent `w` of the input."""
+    return -np.sum(_delayed(out, shape_of(a)[0]) * _back(a, g), axis=tuple(range(1, len(shape_of(out)) + 1)))
+
+
+def _feedback_jvp_a(t: Any, a: Any, out: Any) -> Any:
+    return -FEEDBACK(a, np.tensordot(t, _delayed(out, shape_of(a)[0]), 1))
+
+
+def _feedback_spec(a: Any, v: Any) -> ArraySpec:
+    return ArraySpec(spec_of(v).shape, np.result_type(spec_of(a).dtype, spec_of(v).dtype))
+
+
+def _feedback_samples(array: Any) -> Calls:
+    return [((array(*shape) * 0.5, array(*other)), {}) for shape, other in (((2,), (5,)), ((1,), (2, 4)), ((3,), (2,)))]
+
+
+def _feedback_batch(primitive: Primitive, size: int, values: Any, batched: Any, params: Any) -> Any:
+    """One filter takes the signals of all examples together."""
+    return one_by_one(primitive, size, values, batched, params) if batched[0] else primitive(*values)
+
+
+FEEDBACK: Primitive = general(
+    _feedback,
+    _feedback_vjp_a,
+    lambda g, a: _back(a, g),
+    jvps=(_feedback_jvp_a, lambda t, a: FEEDBACK(a, t)),
+    name="feedback",
+    internal=True,
+    spec=_feedback_spec,
+    samples=_feedback_samples,
+    batch=_feedback_batch,
+    doc="linear in v, whose cotangent runs through the same filter backwards in time",
+)
+
+
+def _full(b: Any, x: Any) -> Any:
+    """Return the convolution of a vector with an array along its last axis, with all of the tail."""
+    m = shape_of(b)[0]
+    zeros = np.zeros((*shape_of(x)[:-1], m - 1), dtype_of(x))
+    return sliding_window_view(np.concatenate([zeros, x, zeros], -1), m, -1) @ b[::-1]
+
+
+def _longer(b: Any, length: int) -> Any:
+    return np.concatenate([b, np.zeros(length - shape_of(b)[0], dtype_of(b))])
+
+
+@of_tensors(_SIGTOOLS)
+def _linear_filter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
+    """The recursive filter: what is fed forward is a convolution, and what is fed back has a rule."""
+    b, a = b / a[0], a[1:] / a[0]
+    order = max(shape_of(b)[0] - 1, shape_of(a)[0])
+    x = np.moveaxis(x, axis, -1)
+    n = shape_of(x)[-1]
+    fed = _full(_longer(b, order + 1), x)
+    if zi is not None:
+        state = np.broadcast_to(np.moveaxis(zi, axis, -1), (*shape_of(x)[:-1], order))
+        rest = np.zeros((*shape_of(x)[:-1], n), dtype_of(fed))
+        fed = fed + np.concatenate([state, rest], -1)
+    y = FEEDBACK(a, fed[..., :n])
+    if zi is None:
+        return np.moveaxis(y, -1, axis)
+    back = _full(_longer(a, order), y)[..., n - 1 :]
+    return np.moveaxis(y, -1, axis), np.moveaxis(fed[..., n:] - back, -1, axis)
+
+
+@of_tensors("scipy.signal._sosfilt")
+def _sosfilt(sos: Any, x: Any, zi: Any) -> None:
+    """Sections of second order, one after the other; what is filtered and the states are written over."""
+    y, states = x, []
+    for k in range(shape_of(sos)[0]):
+        y, state = _linear_filter(sos[k, :3], sos[k, 3:], y, -1, zi[:, k])
+        states.append(state)
+    x[...] = y
+    zi[...] = np.stack(states, 1)
+
+
+# Convolutions
+
+
+def _slid(x: Any, kernel: Any) -> Any:
+    """Return the sums of products of a kernel with each part of its shape of an array."""
+    out: Any = 0.0
+    shape = tuple([n - m + 1 for n, m in zip(shape_of(x), shape_of(kernel), strict=True)])
+    for place in np.ndindex(*shape_of(kernel)):
+        out = out + x[tuple([slice(i, i + n) for i, n in zip(place, shape, strict=True)])] * kernel[place]
+    return out
+
+
+_VALID, _SAME, _FULL = 0, 1, 2
+_PADDING = {0: "constant", 4: "symmetric", 8: "wrap"}
+
+
+@of_tensors(_SIGTOOLS)
+def _convolve2d(in1: Any, in2: Any, flip: int = 1, mode: int = _FULL, boundary: int = 0, fillvalue: Any = 0) -> Any:
+    """The convolution, or without `flip` the correlation, of two matrices."""
+    kernel = in2[::-1, ::-1] if flip else in2
+    widths = []
+    for m in shape_of(kernel):
+        before = {_VALID: 0, _SAME: m // 2 if flip else (m - 1) // 2, _FULL: m - 1}[mode]
+        widths.append((before, {_VALID: 0, _SAME: m - 1 - before, _FULL: m - 1}[mode]))
+    if boundary == 0:
+        return _slid(np.pad(in1, widths, constant_values=np.asarray(fillvalue)[()]), kernel)
+    for axis, (width, n) in enumerate(zip(widths, shape_of(in1), strict=True)):
+        in1 = np.take(in1, np.pad(np.arange(n), width, _PADDING[boundary]), axis)  # type: ignore[call-overload]
+    return _slid(in1, kernel)
+
+
+@of_tensors(_SIGTOOLS)
+def _correlateND(in1: Any, in2: Any, out: Any, mode: int) -> Any:  # noqa: N802 - SciPy's name
+    """The correlation of arrays of any number of axes; the first is padded at its ends already, where that is needed."""
+    kernel = np.conjugate(in2)
+    if mode == _VALID:
+        return _slid(in1, kernel)
+    shape = shape_of(out)
+    inner = [n - m + 1 for n, m in zip(shape_of(in1), shape_of(in2), strict=True)]
+    in1 = in1[tuple([slice(n) for n in inner])]
+    whole = _slid(np.pad(in1, [(m - 1, m - 1) for m in shape_of(kernel)]), kernel)
+    if mode == _FULL:
+        return whole
+    starts = [(m - 1) // 2 if m % 2 else m // 2 - 1 for m in shape_of(kernel)]
+    return whole[tuple([slice(start, start + n) for start, n in zip(starts, shape, strict=True)])]
+
+
+@of_tensors("scipy.signal._signaltools")
+def upfirdn(h: Any, x: Any, up: int = 1, down: int = 1, axis: int = -1, mode: str = "constant", cval: float = 0) -> Any:
+    """Put zeros between samples, filter, and keep one of each `down`."""
+    if mode != "constant" or cval != 0:
+        raise UnsupportedError(f"upfirdn of a Tensor with mode {mode!r}, at {here()}. Pad the samples, and leave it out.")
+    if up < 1 or down < 1:
+        raise ValueError("Both up and down must be >= 1")
+    x, h = np.moveaxis(asarray(x) * 1.0, axis, -1), asarray(h) * 1.0
+    n = shape_of(x)[-1]
+    spread = np.stack([x, *[np.zeros(shape_of(x), dtype_of(x))] * (up - 1)], -1)
+    spread = spread.reshape((*shape_of(x)[:-1], n * up))[..., : (n - 1) * up + 1]
+    return np.moveaxis(_full(h, spread)[..., ::down], -1, axis)
+
+
+def _monic(b: Any, a: Any) -> tuple[Any, Any]:
+    """Return coefficients with 1 for the first of `a`; SciPy leaves them if it is 1, and so its derivative out."""
+    b, a = np.atleast_1d(b), np.atleast_1d(a)
+    return b / a[0], np.concatenate([np.ones(1), a[1:] / a[0]])
+
+
+_lfiltic = _signaltools.lfiltic
+
+
+@of_tensors("scipy.signal._signaltools")
+def lfilter_zi(b: Any, a: Any) -> Any:
+    """The state of a filter for a constant input of 1."""
+    b, a = np.atleast_1d(b), np.atleast_1d(a)
+    while shape_of(a)[0] > 1 and a[0] == 0.0:
+        a = a[1:]
+    b, a = _monic(b, a)
+    n = max(shape_of(a)[0], shape_of(b)[0])
+    if n == 1:
+        return np.zeros(0)
+    b, a = _longer(b, n), _longer(a, n)
+    companion = np.concatenate([-a[None, 1:], np.eye(n - 2, n - 1)], 0)
+    return np.linalg.solve(np.eye(n - 1) - companion.T, b[1:] - a[1:] * b[0])
+
+
+@of_tensors("scipy.signal._signaltools")
+def lfiltic(b: Any, a: Any, y: Any, x: Any = None) -> Any:
+    """The state of a filter after given outputs and inputs."""
+    return _lfiltic(*_monic(b, a), y, x)
+
+
+@of_tensors("scipy.signal._signaltools")
+def medfilt2d(input: Any, kernel_size: Any = 3) -> Any:
+    """The median of each neighbourhood, with zeros outside."""
+    sizes = [int(n) for n in np.broadcast_to(kernel_size, 2)]
+    padded = np.pad(input, [(n // 2, n // 2) for n in sizes])
+    windows = sliding_window_view(padded, sizes)
+    return np.median(windows.reshape((*shape_of(windows)[:2], -1)), -1)
+
+
+@of_tensors("scipy.signal._spectral_py")
+def _fft_helper(x: Any, win: Any, detrend_func: Any, nperseg: int, noverlap: int, nfft: int, sides: str) -> Any:
+    """The transforms of the windows of a signal."""
+    if nperseg == 1 and noverlap == 0:
+        parts = x[..., np.newaxis]
+    else:
+        parts = sliding_window_view(x, nperseg, -1)[..., :: nperseg - noverlap, :]
+    parts = win * detrend_func(parts * 1.0)
+    return np.fft.fft(parts, nfft) if sides == "twosided" else np.fft.rfft(parts.real, nfft)
+
+
+REFUSED: dict[str, str] = {
+    "medfilt": "SciPy refuses the dtype of a Tensor; use medfilt2d, or np.median of sliding windows",
+    "order_filter": "SciPy refuses the dtype of a Tensor; use np.sort of sliding windows",
+    "sepfir2d": "it is compiled, and two calls of convolve1d of scipy.ndimage compute the same",
+    "symiirorder1": "it is compiled, and two calls of lfilter compute the same",
+    "symiirorder2": "it is compiled, and two calls of lfilter compute the same",
+    "remez": "an exchange algorithm, compiled",
+    "find_peaks": "positions have no derivative",
+}
+"""Functions that take no Tensors, and why."""
