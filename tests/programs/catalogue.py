@@ -42,3 +42,12 @@ def program(package: str, lines: int = 0, *besides: str) -> Callable[[Callable[[
         return make
 
     return enter
+
+
+def table() -> str:
+    """Return the table of the packages, and how many of their programs need how many lines."""
+    rows = ["| package | as it is | with one `functad.adopt` |", "|---|---|---|"]
+    for package in sorted({program.package for program in PROGRAMS}, key=str.lower):
+        kinds = [[p.name.partition("_")[2].replace("_", " ") for p in PROGRAMS if p.package == package and p.lines == n] for n in (0, 1)]
+        rows.append(f"| {package} | {', '.join(kinds[0])} | {', '.join(kinds[1])} |")
+    return "\n".join(rows)

@@ -319,7 +319,7 @@ def sgp4_days() -> Made:
     return lambda p: jday(2019, 12, 9, 12, 0, p[0])[1] * 1e4, np.array([3.5])
 
 
-@program("thermo", 1)
+@program("thermo")
 def thermo_flash_equation() -> Made:
     from chemicals.rachford_rice import Rachford_Rice_flash_error
 
@@ -336,7 +336,7 @@ def chemicals_vapour_pressure() -> Made:
     )
 
 
-@program("fluids", 1)
+@program("fluids")
 def fluids_pump_and_valve() -> Made:
     import fluids
 
@@ -378,7 +378,7 @@ def colour_difference() -> Made:
     )
 
 
-@program("metpy", 1)
+@program("metpy")
 def metpy_interpolation() -> Made:
     from metpy.interpolate.tools import calc_kappa
 

@@ -6,8 +6,9 @@ held exactly: one that begins to work without its line, or ceases to with it, fa
 
 from __future__ import annotations
 
-import importlib
+import tomllib
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,15 @@ import pytest
 import functad
 
 from . import catalogue, engineering_programs, statistics_programs  # noqa: F401 - the last two enter programs
+
+DISTRIBUTIONS = {
+    "colour": "colour-science",
+    "ot": "POT",
+    "skrf": "scikit-rf",
+    "sklearn": "scikit-learn",
+    "spatialmath": "spatialmath-python",
+}
+"""What packages are installed as, where that is not what they are imported as."""
 
 
 def _value(out: Any) -> float:
@@ -62,4 +72,11 @@ def test_packages_are_many() -> None:
 
 
 def test_packages_are_those_of_the_extra() -> None:
-    assert importlib.import_module("functad")
+    text = (Path(__file__).parents[2] / "pyproject.toml").read_text()
+    extra = tomllib.loads(text)["project"]["optional-dependencies"]["programs"]
+    named = {DISTRIBUTIONS.get(name, name) for program in catalogue.PROGRAMS for name in (program.package,)}
+    assert {name.lower().replace("_", "-") for name in named} <= {name.lower().replace("_", "-") for name in extra}
+
+
+def test_the_table_of_the_page_is_that_of_the_catalogue() -> None:
+    assert catalogue.table() in (Path(__file__).parents[2] / "notebooks/other_peoples_code.md").read_text()
