@@ -50,9 +50,11 @@ def _enter(function: Callable[..., Any], *, shape: bool = False, converts: bool 
 
     def made(a: Any = _ABSENT, /, *args: Any, **kwargs: Any) -> Any:
         kind = type(a)
+        if converts and kind is np.ndarray and not args and not kwargs:
+            return function(a)
         traced = kind not in PLAIN_TYPES and (has_tensors(a) if kind in _LISTS else is_traced(a))
-        if not traced and (args or kwargs):
-            traced = has_tensors(args) or has_tensors(kwargs.values())
+        if not traced and ((args and has_tensors(args)) or (kwargs and has_tensors(kwargs.values()))):
+            traced = True
         if not traced:
             out = function(**kwargs) if a is _ABSENT else function(a, *args, **kwargs)
             recorder = OPEN.get()
@@ -309,12 +311,17 @@ def _take_lists(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def called(a: Any = _ABSENT, /, *args: Any, **kwargs: Any) -> Any:
-        if kwargs and not _LISTS.isdisjoint(map(type, kwargs.values())):
-            kwargs = {key: _as_array(value) for key, value in kwargs.items()}
-        if args and not _LISTS.isdisjoint(map(type, args)):
-            args = tuple(map(_as_array, args))
-        if type(a) in _LISTS:
+        # The tests are written out, as nearly all arguments are plain: a call takes 0.15 us more than NumPy's.
+        if type(a) is list or type(a) is tuple:
             a = _as_array(a)
+        for value in args:
+            if type(value) is list or type(value) is tuple:
+                args = tuple(map(_as_array, args))
+                break
+        for value in kwargs.values():
+            if type(value) is list or type(value) is tuple:
+                kwargs = {key: _as_array(value) for key, value in kwargs.items()}
+                break
         return function(**kwargs) if a is _ABSENT else function(a, *args, **kwargs)
 
     return called

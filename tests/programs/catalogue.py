@@ -48,6 +48,9 @@ def table() -> str:
     """Return the table of the packages, and how many of their programs need how many lines."""
     rows = ["| package | as it is | with one `functad.adopt` |", "|---|---|---|"]
     for package in sorted({program.package for program in PROGRAMS}, key=str.lower):
-        kinds = [[p.name.partition("_")[2].replace("_", " ") for p in PROGRAMS if p.package == package and p.lines == n] for n in (0, 1)]
+        kinds = [
+            [p.name.partition("_")[2].replace("_", " ") for p in PROGRAMS if p.package == package and p.lines == n]
+            for n in (0, 1)
+        ]
         rows.append(f"| {package} | {', '.join(kinds[0])} | {', '.join(kinds[1])} |")
     return "\n".join(rows)

@@ -232,10 +232,9 @@ class Examination:
     def check_vmap(self) -> None:
         """What `vmap` gives for two examples, against a loop."""
         batches = [np.stack([np.asarray(x), np.asarray(x) * 0.97 + 0.01]).astype(dtype_of(x)) for x in self.inputs]
-        rows = []
-        for values in zip(*batches, strict=True):  # a Python number among them has a dtype of its own under `vmap`
-            pairs = zip(self.inputs, values, strict=True)
-            rows.append(self.elsewhere(*[like(x, value) if isinstance(x, np.ndarray) else value for x, value in pairs]))
+        # An example of shape () is an array if the input is: beside Python's complex numbers NumPy's numbers are otherwise.
+        pairs = list(zip(batches, self.inputs, strict=True))
+        rows = [self.elsewhere(*[b[i, ...] if isinstance(x, np.ndarray) else b[i] for b, x in pairs]) for i in range(2)]
         found = as_list(functad.vmap(self.program)(*batches))
         compare(found, [np.stack(pair) for pair in zip(*rows, strict=True)], 1e-10 + self.loose)
 
