@@ -12,14 +12,17 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from functad.adoption.arrays import PLAIN_TYPES, has_tensors
 from functad.adoption.replacements import LATER
 from functad.errors import UnsupportedError
 from functad.places import here
+from functad.primitives.operands import concrete, is_traced
 from functad.tracing.traces.base import OPEN
+from functad.trees.functions import tree_map
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,12 +36,13 @@ _replaced: dict[int, tuple[Any, Any]] = {}
 _stand_ins: dict[str, ScipyStandIn] = {}
 
 
-def of_tensors(part: str, *names: str) -> Callable[[F], F]:
+def of_tensors(part: str, *names: str, within: bool = False) -> Callable[[F], F]:
     """Return a decorator that enters a function of Tensors for one of SciPy; for plain arguments SciPy's is called.
 
     Args:
         part: the module that has it, such as `scipy.linalg`.
         names: its names there; that of the decorated function if none is given.
+        within: Tensors that functions among the arguments have in their closures or by default count too.
     """
 
     def enter(function: F) -> F:
@@ -47,7 +51,7 @@ def of_tensors(part: str, *names: str) -> Callable[[F], F]:
             original = getattr(_module(part), name, None)
             if original is None:  # the SciPy that is installed does not have it
                 continue
-            called = _dispatching(original, function)
+            called = (_dispatching_within if within else _dispatching)(original, function)
             ENTERED.setdefault(part, {})[name] = called
             _replaced[id(original)] = original, called
             if name == function.__name__:
@@ -117,6 +121,57 @@ def outside_traces(function: Callable[..., Any], *args: Any, **kwargs: Any) -> A
 def _are_plain(values: Collection[Any]) -> bool:
     """Say whether values are numbers, arrays and texts, or lists and tuples of such, so that there are no Tensors in them."""
     return all(type(value) in PLAIN_TYPES or (type(value) in (list, tuple) and _are_plain(value)) for value in values)
+
+
+def _dispatching_within(original: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        given = (*args, *kwargs.values())
+        if has_tensors(given) or any(map(_holds_tensors, given)):
+            return function(*args, **kwargs)
+        return outside_traces(original, *args, **kwargs)
+
+    return called
+
+
+def _holds_tensors(value: Any, depth: int = 3) -> bool:
+    """Say whether a function has Tensors in its closure or by default, or such functions; a part of an object may be one."""
+    held: list[Any] = []
+    if isinstance(value, FunctionType) and value not in _PLAIN:
+        held = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+        for cell in value.__closure__ or ():
+            with suppress(ValueError):  # it is empty, so far
+                held.append(cell.cell_contents)
+    elif isinstance(value, functools.partial):
+        held = [value.func, *value.args, *value.keywords.values()]
+    elif isinstance(value, MethodType):
+        held = [value.__func__, *getattr(value.__self__, "__dict__", {}).values()]
+    return bool(held) and (has_tensors(held) or (depth > 0 and any(_holds_tensors(part, depth - 1) for part in held)))
+
+
+def plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that gives the plain values of what another one gives."""
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return tree_map(plain_value, function(*args, **kwargs))
+
+    _PLAIN.add(called)
+    return called
+
+
+_PLAIN: WeakSet[Callable[..., Any]] = WeakSet()
+"""Functions that `plain` has made: what Tensors they hold, they do not give."""
+
+
+def plain_value(a: Any) -> Any:
+    """Return the value of a Tensor, which must be known, and anything else as it is."""
+    return concrete(a, "A function of SciPy") if is_traced(a) else a
+
+
+def with_value(a: Any, value: Any) -> Any:
+    """Return a Tensor with the derivatives of another one, and a value that was computed in a way that is not followed."""
+    return a + (value - plain_value(a))
 
 
 _FILES = frozenset(path.stem for path in Path(__file__).parent.with_name("scipy").glob("[!_]*.py"))

@@ -23,6 +23,7 @@ from functad.errors import UnsupportedError
 from functad.expressions.spec import shape_of
 from functad.places import here
 from functad.primitives.operands import is_traced
+from functad.scipy.matrices.equations import solve_banded
 
 _PPOLY, _DIERCKX = "scipy.interpolate._ppoly", "scipy.interpolate._dierckx"
 
@@ -219,14 +220,6 @@ def get_lapack_funcs(names: Any, arrays: Any = (), *args: Any, **kwargs: Any) ->
         return None, None, solve_banded((kl, ku), ab[kl:], b), 0
 
     return (gbsv,)
-
-
-@of_tensors("scipy.interpolate._cubic")
-def solve_banded(l_and_u: Any, ab: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
-    """The solution of a system with a banded matrix."""
-    (low, up), n = l_and_u, shape_of(ab)[1]
-    diagonals = [np.diag(ab[up - d, max(d, 0) : n + min(d, 0)], d) for d in range(-low, up + 1)]
-    return np.linalg.solve(sum(diagonals, start=np.zeros((n, n))), b)
 
 
 @of_tensors("scipy.interpolate._bsplines")

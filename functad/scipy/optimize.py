@@ -1,0 +1,355 @@
+"""`scipy.optimize`: what a solver finds is differentiated by the implicit function theorem, through the equation it solves.
+
+SciPy runs on plain values, with its own methods and tolerances; derivatives are by what stands in `args`, and by Tensors that
+the functions use without being given them. By where a solver starts, and by its brackets, they are zero.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import optimize as _original
+
+from functad.adoption.arrays import asarray
+from functad.adoption.scipy_functions import of_tensors, outside_traces, plain, plain_value, refuse, with_value
+from functad.errors import UnsupportedError
+from functad.expressions.spec import dtype_of, shape_of
+from functad.implicit.root import custom_root
+from functad.places import here
+from functad.transforms.grad import grad
+from functad.transforms.jacobian import jacobian
+
+_FUNCTIONS = ("fprime", "fprime2", "jac", "hess", "hessp", "callback")
+
+
+def _solution(
+    name: str, residual: Callable[..., Any], solve: Callable[..., Any], start: Any, args: tuple[Any, ...]
+) -> tuple[Any, Any]:
+    """Return the solution of an equation, differentiable in `args`, and all that SciPy found.
+
+    Args:
+        name: of SciPy's function.
+        residual: `residual(x, *args)`, as many numbers as there are in `x`.
+        solve: gives for plain arguments the solution, a plain array, and all that SciPy found.
+        start: an array like the solution.
+        args: the arguments by which it may be differentiated.
+    """
+    found: list[Any] = []
+
+    def run(x: Any, *args: Any) -> Any:
+        solution, whole = outside_traces(solve, *args)
+        found.append(whole)
+        return np.asarray(solution, float) if np.ndim(solution) else np.float64(solution)
+
+    def equation(x: Any, *args: Any) -> Any:
+        return np.reshape(asarray(residual(x, *args)), shape_of(x))
+
+    run.__name__ = equation.__name__ = name
+    decorate: Any = custom_root(equation)
+    x = decorate(run)(start, *args)
+    return x, found[-1] if found else None
+
+
+def _tuple(args: Any) -> tuple[Any, ...]:
+    return args if isinstance(args, tuple) else (args,)
+
+
+def _options(options: dict[str, Any]) -> dict[str, Any]:
+    """Return SciPy's options, where those that are functions give plain values."""
+    return {key: plain(value) if key in _FUNCTIONS and callable(value) else _value(value) for key, value in options.items()}
+
+
+def _value(a: Any) -> Any:
+    """Return the plain value of an option, in a list or tuple too."""
+    return type(a)(map(_value, a)) if type(a) in (list, tuple) else plain_value(a)
+
+
+def _first(f: Callable[..., Any], pair: bool) -> Callable[..., Any]:
+    """Return a function that gives a value, of one that gives with it derivatives."""
+    return functools.wraps(f)(lambda *args: f(*args)[0]) if pair else f
+
+
+@of_tensors("scipy.optimize", within=True)
+def root(fun: Callable[..., Any], x0: Any, args: Any = (), method: str = "hybr", jac: Any = None, **options: Any) -> Any:
+    """A root of a system of equations."""
+    x0, f = asarray(_value(x0)), _first(fun, jac is True)
+
+    def solve(*args: Any) -> tuple[Any, Any]:
+        found = _original.root(plain(fun), x0, args, method, **_options({"jac": jac, **options}))
+        return found.x, found
+
+    x, result = _solution("root", f, solve, _floats(x0), _tuple(args))
+    return _with(result, x=x)
+
+
+@of_tensors("scipy.optimize", within=True)
+def fsolve(
+    func: Callable[..., Any], x0: Any, args: Any = (), fprime: Any = None, full_output: bool = False, **options: Any
+) -> Any:
+    """A root of a system of equations, by MINPACK."""
+    x0 = _floats(_value(x0)).reshape(-1)
+
+    def solve(*args: Any) -> tuple[Any, Any]:
+        found = _original.fsolve(plain(func), x0, args, fprime=fprime and plain(fprime), full_output=True, **options)
+        return found[0], found
+
+    x, result = _solution("fsolve", func, solve, x0, _tuple(args))
+    return (x, *result[1:]) if full_output else x
+
+
+def _scalar(name: str) -> None:
+    """Enter for a function that finds a root between two numbers one that differentiates through it."""
+
+    def find(f: Callable[..., Any], a: Any, b: Any, args: Any = (), *, full_output: bool = False, **options: Any) -> Any:
+        def solve(*args: Any) -> tuple[Any, Any]:
+            found = getattr(_original, name)(plain(f), _value(a), _value(b), args=args, full_output=True, **options)
+            return found[0], found
+
+        x, result = _solution(name, f, solve, np.float64(0.0), _tuple(args))
+        return (x, _with(result[1], root=x)) if full_output else x
+
+    of_tensors("scipy.optimize", name, within=True)(find)
+
+
+for _name in ("brentq", "brenth", "ridder", "bisect", "toms748"):
+    _scalar(_name)
+
+
+@of_tensors("scipy.optimize", within=True)
+def newton(func: Callable[..., Any], x0: Any, fprime: Any = None, args: Any = (), **options: Any) -> Any:
+    """Roots of a function of one number, by the method of Newton, Halley or the secant."""
+    x0, full = _value(x0), options.pop("full_output", False)
+
+    def solve(*args: Any) -> tuple[Any, Any]:
+        given = {**_options(options), "fprime": fprime and plain(fprime), "args": args, "full_output": True}
+        found = _original.newton(plain(func), x0, **given)
+        return found[0], found
+
+    x, result = _solution("newton", func, solve, _floats(x0), _tuple(args))
+    if not full:
+        return x
+    return (x, _with(result[1], root=x)) if len(result) == 2 else (x, *result[1:])
+
+
+@of_tensors("scipy.optimize", within=True)
+def root_scalar(f: Callable[..., Any], args: Any = (), method: Any = None, fprime: Any = None, **options: Any) -> Any:
+    """A root of a function of one number."""
+
+    def solve(*args: Any) -> tuple[Any, Any]:
+        derivative = fprime if isinstance(fprime, bool) or fprime is None else plain(fprime)
+        found = _original.root_scalar(plain(f), args, method, fprime=derivative, **_options(options))
+        return found.root, found
+
+    x, result = _solution("root_scalar", _first(f, fprime is True), solve, np.float64(0.0), _tuple(args))
+    return _with(result, root=x)
+
+
+@of_tensors("scipy.optimize", within=True)
+def fixed_point(func: Callable[..., Any], x0: Any, args: Any = (), **options: Any) -> Any:
+    """A point that a function leaves where it is."""
+    x0 = _value(x0)
+
+    def solve(*args: Any) -> tuple[Any, Any]:
+        found = _original.fixed_point(plain(func), x0, args, **options)
+        return found, found
+
+    return _solution("fixed_point", lambda x, *args: func(x, *args) - x, solve, _floats(x0), _tuple(args))[0]
+
+
+def _floats(a: Any) -> Any:
+    a = np.asarray(a)
+    return a if dtype_of(a).kind == "f" and shape_of(a) else a.astype(float)[()]
+
+
+def _with(result: Any, **values: Any) -> Any:
+    """Return what SciPy found with Tensors in place of some values; these alone if it has not been run."""
+    if result is None:
+        return _original.OptimizeResult(values)
+    for name, value in values.items():
+        setattr(result, name, value)
+    return result
+
+
+@of_tensors("scipy.optimize", within=True)
+def minimize(
+    fun: Callable[..., Any],
+    x0: Any,
+    args: Any = (),
+    method: Any = None,
+    jac: Any = None,
+    hess: Any = None,
+    hessp: Any = None,
+    bounds: Any = None,
+    constraints: Any = (),
+    **options: Any,
+) -> Any:
+    """A minimum: where the gradient vanishes, apart from the unknowns that are at their bounds, which stay there."""
+    if constraints not in ((), []):
+        raise UnsupportedError(
+            f"scipy.optimize.minimize with constraints, at {here()}: which of them hold is not differentiated. Write those "
+            f"that hold as equations with multipliers, for functad.custom_root."
+        )
+    x0, f = np.atleast_1d(_floats(_value(x0))), _first(fun, jac is True)
+    given = {"jac": jac, "hess": hess, "hessp": hessp, **options}
+
+    def solve(*args: Any) -> tuple[Any, Any]:
+        found = _original.minimize(plain(fun), x0, args, method, bounds=_value(bounds), **_options(given))
+        return found.x, found
+
+    x, result = _solution("minimize", _stationary(f, bounds), solve, x0, _tuple(args))
+    return _with(result, x=x, fun=f(x, *_tuple(args)))
+
+
+def _number(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Return an objective that gives a number of shape `()`, of one that may give an array of one number."""
+    return functools.wraps(f)(lambda *args: np.reshape(asarray(f(*args)), ()))
+
+
+def _stationary(f: Callable[..., Any], bounds: Any = None) -> Callable[..., Any]:
+    """Return the equation of a minimum; an unknown at a bound, against which the gradient pushes it, stays at that."""
+    gradient = grad(_number(f))
+    if bounds is None:
+        return gradient
+
+    def equation(x: Any, *args: Any) -> Any:
+        g, n = gradient(x, *args), shape_of(x)[0]
+        if hasattr(bounds, "lb"):
+            low, high = (np.broadcast_to(asarray(b), (n,)) for b in (bounds.lb, bounds.ub))
+        else:
+            low = np.stack([asarray(-np.inf if b[0] is None else b[0]) for b in bounds])
+            high = np.stack([asarray(np.inf if b[1] is None else b[1]) for b in bounds])
+        at_low, at_high = (x <= low) & (g >= 0), (x >= high) & (g <= 0)
+        return np.where(at_low, x - np.where(at_low, low, 0.0), np.where(at_high, x - np.where(at_high, high, 0.0), g))
+
+    return equation
+
+
+@of_tensors("scipy.optimize", within=True)
+def minimize_scalar(fun: Callable[..., Any], bracket: Any = None, bounds: Any = None, args: Any = (), **options: Any) -> Any:
+    """A minimum of a function of one number."""
+
+    def solve(*args: Any) -> tuple[Any, Any]:
+        found = _original.minimize_scalar(plain(fun), _value(bracket), _value(bounds), args, **_options(options))
+        return found.x, found
+
+    x, result = _solution("minimize_scalar", grad(_number(fun)), solve, np.float64(0.0), _tuple(args))
+    return _with(result, x=x, fun=fun(x, *_tuple(args)))
+
+
+_RHO: dict[str, Callable[[Any], Any]] = {
+    "linear": lambda z: z,
+    "soft_l1": lambda z: 2 * (np.sqrt(1 + z) - 1),
+    "huber": lambda z: np.where(z <= 1, z, 2 * np.sqrt(np.maximum(z, 1)) - 1),
+    "cauchy": np.log1p,
+    "arctan": np.arctan,
+}
+"""The losses of `least_squares`, functions of squared residuals."""
+
+
+@of_tensors("scipy.optimize", within=True)
+def least_squares(
+    fun: Callable[..., Any],
+    x0: Any,
+    jac: Any = "2-point",
+    bounds: Any = (-np.inf, np.inf),
+    *,
+    loss: Any = "linear",
+    f_scale: Any = 1.0,
+    args: Any = (),
+    kwargs: Any = None,
+    **options: Any,
+) -> Any:
+    """The minimum of a sum of squares, or of another loss."""
+    if loss not in _RHO:
+        raise UnsupportedError(f"least_squares with a loss of your own, at {here()}. Choose one of {', '.join(_RHO)}.")
+    x0, named = np.atleast_1d(_floats(_value(x0))), kwargs or {}
+
+    def residuals(x: Any, *args: Any) -> Any:
+        return np.atleast_1d(asarray(fun(x, *args, **named)))
+
+    def cost(x: Any, *args: Any) -> Any:
+        return 0.5 * f_scale**2 * np.sum(_RHO[loss]((residuals(x, *args) / f_scale) ** 2))
+
+    def solve(*args: Any) -> tuple[Any, Any]:
+        given = _options({"jac": jac, "bounds": bounds, "f_scale": f_scale, **options})
+        found = _original.least_squares(plain(residuals), x0, loss=loss, args=args, **given)
+        return found.x, found
+
+    pairs = bounds
+    if isinstance(bounds, tuple):
+        pairs = _original.Bounds()
+        pairs.lb, pairs.ub = bounds
+    x, result = _solution("least_squares", _stationary(cost, pairs), solve, x0, _tuple(args))
+    return _with(result, x=x, cost=cost(x, *_tuple(args)), fun=residuals(x, *_tuple(args)))
+
+
+@of_tensors("scipy.optimize", within=True)
+def curve_fit(
+    f: Callable[..., Any],
+    xdata: Any,
+    ydata: Any,
+    p0: Any = None,
+    sigma: Any = None,
+    absolute_sigma: bool = False,
+    *args: Any,
+    full_output: bool = False,
+    jac: Any = None,
+    **options: Any,
+) -> Any:
+    """The parameters with which a function fits data best, and their covariances; bounds are not among the options."""
+    if "bounds" in options or args:
+        raise UnsupportedError(f"curve_fit with bounds, or options by position, at {here()}. Use least_squares with bounds.")
+    if sigma is not None and len(shape_of(asarray(sigma))) > 1:
+        raise UnsupportedError(f"curve_fit with a matrix of covariances, at {here()}. Multiply by its root, in least_squares.")
+
+    def residuals(p: Any, x: Any, y: Any, s: Any) -> Any:
+        return ((asarray(f(x, *[p[i] for i in range(shape_of(p)[0])])) - y) / (1.0 if s is None else s)).reshape(-1)
+
+    def cost(p: Any, *data: Any) -> Any:
+        return 0.5 * np.sum(residuals(p, *data) ** 2)
+
+    def solve(x: Any, y: Any, s: Any) -> tuple[Any, Any]:
+        given = {**options, "jac": jac if jac is None or isinstance(jac, str) else plain(jac), "full_output": True}
+        found = _original.curve_fit(plain(f), x, y, plain_value(p0), s, absolute_sigma, **given)
+        return found[0], found
+
+    data = (asarray(xdata) if type(xdata) is list else xdata, asarray(ydata), None if sigma is None else asarray(sigma))
+    best, found = _solution("curve_fit", grad(cost), solve, np.ones(1) if p0 is None else _floats(_value(p0)), data)
+    slopes = jacobian(residuals)(best, *data)
+    covariances = np.linalg.inv(slopes.T @ slopes)
+    if not absolute_sigma:
+        count, unknowns = shape_of(slopes)
+        covariances = covariances * (2 * cost(best, *data) / (count - unknowns))
+    if found is not None:
+        covariances = with_value(covariances, found[1])
+    return (best, covariances, *found[2:]) if full_output and found is not None else (best, covariances)
+
+
+@of_tensors("scipy.optimize")
+def nnls(A: Any, b: Any, *args: Any, **options: Any) -> Any:
+    """The solution of least squares without negative numbers: that of the columns for which it is positive."""
+    x, _ = outside_traces(_original.nnls, _value(A), _value(b), *args, **options)
+    columns = np.flatnonzero(x > 0)
+    used = asarray(A)[:, columns]
+    found = np.linalg.solve(used.T @ used, used.T @ b)
+    whole = np.eye(len(x))[:, columns] @ found
+    return whole, np.linalg.norm(A @ whole - b)
+
+
+_DISCRETE = "its solution jumps where it changes"
+_GLOBAL = "write functad.argmin(objective) above a function that calls it"
+
+REFUSED: dict[str, str] = {
+    **dict.fromkeys(("linprog", "milp", "linear_sum_assignment", "quadratic_assignment", "isotonic_regression"), _DISCRETE),
+    **dict.fromkeys(("differential_evolution", "dual_annealing", "basinhopping", "shgo", "direct", "brute"), _GLOBAL),
+    **dict.fromkeys(("fmin", "fmin_bfgs", "fmin_cg", "fmin_l_bfgs_b", "fmin_ncg", "fmin_powell", "fmin_slsqp"), "use minimize"),
+    **dict.fromkeys(("fminbound", "brent", "golden"), "use minimize_scalar"),
+    **dict.fromkeys(("fmin_cobyla", "fmin_tnc", "leastsq"), "use minimize or least_squares"),
+    "lsq_linear": "use least_squares",
+}
+"""Functions that take no Tensors on purpose, and why."""
+
+refuse("scipy.optimize", REFUSED)

@@ -1,0 +1,94 @@
+"""`functad.scipy.integrate`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.integrate
+
+import functad
+from functad.errors import UnsupportedError
+from functad.scipy import integrate
+from functad.testing import check_grads
+
+X = np.array([0.0, 1.0, 2.2, 3.0, 4.5])
+Y = np.array([1.0, 2.0, 0.5, 3.0, 1.2])
+B = np.array([1.0, 2.0])
+INF = np.inf
+FINE = {"rtol": 1e-11, "atol": 1e-11}
+
+
+def _decay(t: Any, y: Any, p: Any) -> Any:
+    return -p * y + y[::-1] * t
+
+
+CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "trapezoid": (lambda m, y, x: m.trapezoid(y, x), (Y, X)),
+    "simpson": (lambda m, y, x: m.simpson(y, x=x), (Y[:4], X[:4])),
+    "cumulative_trapezoid": (lambda m, y, x: m.cumulative_trapezoid(y, x, initial=0), (Y, X)),
+    "cumulative_simpson": (lambda m, y, x: m.cumulative_simpson(y, x=x), (Y, X)),
+    "romb": (lambda m, y: m.romb(y, dx=0.3), (Y,)),
+    "fixed_quad": (lambda m, a, b, p: m.fixed_quad(lambda x: np.sin(p * x), a, b)[0], (0.1, 1.2, 0.7)),
+    "quad": (lambda m, a, b, p: m.quad(lambda x, p: np.sin(p * x), a, b, args=(p,))[0], (0.1, 1.2, 0.7)),
+    "backward": (lambda m, a, b, p: m.quad(lambda x, p: np.sin(p * x), b, a, args=(p,))[0], (0.1, 1.2, 0.7)),
+    "step": (lambda m, b, p: m.quad(lambda x: p * (x > 0.5), 0, b, points=[0.5])[0], (1.2, 0.7)),
+    "to infinity": (lambda m, a, p: m.quad(lambda x: np.exp(-p * x), a, INF)[0], (1.2, 0.7)),
+    "from infinity": (lambda m, a, p: m.quad(lambda x: np.exp(p * x), -INF, a)[0], (1.2, 0.7)),
+    "whole line": (lambda m, p, q: m.quad(lambda x: np.exp(-p * (x - q) ** 2), -INF, INF)[0], (1.2, 0.7)),
+    "singular": (lambda m, p: m.quad(lambda x: x**p, 0, 1)[0], (-0.3,)),
+    "quad_vec": (lambda m, a, b, p: m.quad_vec(lambda x: np.sin(p * x), a, b)[0], (0.1, 1.2, B)),
+    "quad_vec to infinity": (lambda m, a, p: m.quad_vec(lambda x: np.exp(-p * x), a, INF)[0], (0.1, B)),
+    "dblquad": (lambda m, p: m.dblquad(lambda y, x: np.sin(p * x * y), 0, 1, 0, lambda x: p * x)[0], (0.7,)),
+    "RK45": (lambda m, y, p: m.solve_ivp(_decay, (0, 1), y, args=(p,), **FINE).y[:, -1], (B, 0.7)),
+    "DOP853": (lambda m, y, p: m.solve_ivp(_decay, (0, 1), y, "DOP853", args=(p,), **FINE).y[:, -1], (B, 0.7)),
+    "t_eval": (lambda m, y, p: m.solve_ivp(lambda t, y: _decay(t, y, p), (0, 1), y, t_eval=[0.0, 0.4], **FINE).y, (B, 0.7)),
+    "odeint": (lambda m, y, p: m.odeint(lambda y, t, p: -p * y, y, [0, 1.0], args=(p,), **FINE), (B, 0.7)),
+    "odeint by time": (lambda m, y, t: m.odeint(_decay, y, [0, t], args=(0.5,), tfirst=True, **FINE), (B, 0.7)),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_derivatives(name: str) -> None:
+    call, args = CALLS[name]
+    check_grads(lambda *given: call(integrate, *given), args, order=1, rtol=1e-5)
+    plain, expected = call(integrate, *args), call(scipy.integrate, *args)
+    np.testing.assert_array_equal(plain, expected)
+    assert type(plain) is type(expected)
+    value, _ = functad.jvp(lambda *given: call(integrate, *given), args, args)
+    np.testing.assert_allclose(value, expected, rtol=1e-14)
+
+
+def test_second_order() -> None:
+    for name in ("quad", "to infinity", "quad_vec"):
+        call, args = CALLS[name]
+        check_grads(lambda *given, call=call: call(integrate, *given), args)
+
+
+def test_full_output_and_an_empty_range() -> None:
+    found = []
+
+    def f(p: Any) -> Any:
+        found.append(integrate.quad(lambda x: p * x, 0.0, 1.0, full_output=1))
+        return found[0][0] + integrate.quad(lambda x: x, p, 0.7)[0]
+
+    np.testing.assert_allclose(functad.grad(f)(0.7), 0.5 - 0.7)
+    assert found[0][2]["last"] == 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda p: integrate.quad(lambda x: p, 0, 1, weight="cos", wvar=1.0)[0],
+        lambda p: integrate.solve_ivp(_decay, (0, 1), B, "BDF", args=(p,)).y,
+        lambda p: integrate.odeint(lambda y, t: p * y, B, [0, 1], full_output=1)[0],
+        lambda p: integrate.tanhsinh(lambda x: p * x, 0.0, p).integral,
+        lambda p: integrate.quad(lambda x: p * abs(x - 0.3) ** -0.9, 0, 1)[0],
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_refused(call: Callable[..., Any]) -> None:
+    with pytest.raises(UnsupportedError, match=r"at .*test_integrate\.py"):
+        functad.jacobian(call)(0.7)

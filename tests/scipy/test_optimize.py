@@ -1,0 +1,183 @@
+"""`functad.scipy.optimize`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.optimize
+
+import functad
+from functad.errors import UnsupportedError
+from functad.scipy import optimize
+from functad.testing import check_grads
+
+B = np.array([1.0, 2.0])
+A = np.array([[1.0, 2.0], [3.0, 1.0], [0.5, 1.0]])
+C = np.array([1.0, 2.0, 0.5])
+X = np.linspace(0.0, 2.0, 7)
+FINE = {"xtol": 1e-15, "ftol": 1e-15, "gtol": 1e-15}
+
+
+def _real(p: Any) -> Any:
+    """Keep differences to real numbers, which is what MINPACK takes."""
+    np.floor(p)
+    return p
+
+
+def _system(x: Any, p: Any) -> Any:
+    return np.stack([x[0] ** 3 - p[0], x[1] + x[0] * p[1]])
+
+
+def _cube(x: Any, p: Any) -> Any:
+    return x**3 - p
+
+
+def _bowl(x: Any, p: Any) -> Any:
+    return np.sum((x - p) ** 4 + x**2)
+
+
+def _bowl_slope(x: Any, p: Any) -> Any:
+    return 4 * (x - p) ** 3 + 2 * x
+
+
+def _line(x: Any, p: Any) -> Any:
+    return np.stack([x[0] - p[0], x[1] * x[0] - p[1], x[1] + 0.1])
+
+
+def _line_jac(x: Any, p: Any) -> Any:
+    return np.array([[1, 0], [x[1], x[0]], [0, 1.0]])
+
+
+def _wave(x: Any, a: Any, b: Any) -> Any:
+    return a * np.exp(-b * x)
+
+
+CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "rosen": (lambda m, x: m.rosen(x), (C,)),
+    "rosen_der": (lambda m, x: m.rosen_der(x), (C,)),
+    "root": (lambda m, p: m.root(_system, [1.0, 1.0], args=(_real(p),)).x, (B,)),
+    "root closure": (lambda m, p: m.root(lambda x: _system(x, _real(p)), [1.0, 1.0]).x, (B,)),
+    "root lm": (lambda m, p: m.root(_system, [1.0, 1.0], args=(_real(p),), method="lm", tol=1e-12).x, (B,)),
+    "fsolve": (lambda m, p: m.fsolve(_cube, 1.0, args=(_real(p),)), (0.7,)),
+    **{
+        name: (lambda m, p, name=name: getattr(m, name)(_cube, 0.0, 2.0, args=(_real(p),)), (0.7,))
+        for name in ("brentq", "brenth", "ridder", "bisect", "toms748")
+    },
+    "newton": (lambda m, p: m.newton(_cube, 1.0, args=(p,)), (0.7,)),
+    "newton array": (lambda m, p: m.newton(_cube, np.ones(2), args=(p,), tol=1e-12), (B,)),
+    "newton fprime": (lambda m, p: m.newton(lambda x: _cube(x, p), 1.0, fprime=lambda x: 3 * x**2), (0.7,)),
+    "root_scalar": (lambda m, p: m.root_scalar(_cube, args=(_real(p),), bracket=(0, 2)).root, (0.7,)),
+    "root_scalar fprime": (
+        lambda m, p: m.root_scalar(lambda x, p: (_cube(x, p), 3 * x**2), args=(p,), x0=1.0, fprime=True).root,
+        (0.7,),
+    ),
+    "fixed_point": (lambda m, p: m.fixed_point(lambda x, p: np.cos(p * x), 1.0, args=(p,), xtol=1e-12), (0.7,)),
+    "minimize": (lambda m, p: m.minimize(_bowl, np.ones(2), args=(p,), tol=1e-12, jac=_bowl_slope).x, (0.7,)),
+    "minimize fun": (
+        lambda m, p: m.minimize(lambda x: _bowl(x, p), np.ones(2), tol=1e-12, jac=lambda x: _bowl_slope(x, p)).fun,
+        (0.7,),
+    ),
+    "minimize bounds": (
+        lambda m, p, low: (
+            m.minimize(
+                lambda x: np.sum((x - _real(p)) ** 2) + x[0] * x[1],
+                np.ones(2),
+                bounds=[(_real(low), None), (None, 5.0)],
+                jac=lambda x: 2 * (x - p) + x[::-1],
+                tol=1e-14,
+            ).x
+        ),
+        (B, 0.6),
+    ),
+    "minimize_scalar": (lambda m, p: m.minimize_scalar(lambda x, p: (x - p) ** 4 + x**2, args=(p,), tol=1e-14).fun, (0.7,)),
+    "least_squares": (lambda m, p: m.least_squares(_line, np.ones(2), _line_jac, args=(_real(p),), **FINE).cost, (B,)),
+    "nnls": (lambda m, a, b: m.nnls(a, b)[0], (A, C)),
+    "nnls with a zero": (lambda m, a, b: m.nnls(a, b), (A, A[:, 0] - C)),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_derivatives(name: str) -> None:
+    call, args = CALLS[name]
+    check_grads(lambda *given: call(optimize, *given), args, order=1, rtol=1e-5)
+    plain, expected = call(optimize, *args), call(scipy.optimize, *args)
+    for a, b in zip(
+        plain if type(plain) is tuple else [plain], expected if type(expected) is tuple else [expected], strict=True
+    ):
+        np.testing.assert_array_equal(a, b)
+        assert type(a) is type(b)
+
+
+def test_second_order() -> None:
+    for name in ("newton", "root"):
+        call, args = CALLS[name]
+        check_grads(lambda *given, call=call: call(optimize, *given), args, rtol=1e-5)
+
+
+def test_losses_of_least_squares() -> None:
+    def minimum(p: Any, loss: str) -> Any:
+        return optimize.least_squares(_line, np.ones(2), _line_jac, args=(p,), loss=loss, **FINE).x
+
+    step = np.array([0.3, -0.4])
+    for loss in ("linear", "soft_l1", "huber", "cauchy", "arctan"):
+        found = functad.jvp(lambda p, loss=loss: minimum(p, loss), (B,), (step,))[1]
+        differences = (minimum(B + 2e-3 * step, loss) - minimum(B - 2e-3 * step, loss)) / 4e-3
+        np.testing.assert_allclose(found, differences, rtol=1e-4, atol=3e-5)
+
+
+def test_curve_fit() -> None:
+    data = _wave(X, 2.0, 0.7) + 0.05 * np.cos(9 * X)
+
+    def best(y: Any) -> Any:
+        return optimize.curve_fit(_wave, X, y, p0=[1.0, 1.0], xtol=1e-14, ftol=1e-14)
+
+    step = np.cos(np.arange(7.0))
+    for i in (0, 1):
+        value, found = functad.jvp(lambda y, i=i: best(y)[i], (data,), (step,))
+        np.testing.assert_array_equal(value, best(data)[i])
+        differences = (best(data + 1e-5 * step)[i] - best(data - 1e-5 * step)[i]) / 2e-5
+        np.testing.assert_allclose(found, differences, rtol=1e-3, atol=1e-6)
+
+
+def test_the_rest_of_the_result_is_scipys() -> None:
+    found = []
+
+    def f(p: Any) -> Any:
+        found.append(optimize.root(_system, [1.0, 1.0], args=(p,)))
+        return np.sum(found[0].x)
+
+    functad.grad(f)(B)
+    assert found[0].success
+    x, info = optimize.brentq(_cube, 0.0, 2.0, args=(0.7,), full_output=True)
+    assert info.converged
+    assert x == scipy.optimize.brentq(_cube, 0.0, 2.0, args=(0.7,))
+
+
+def test_plain_calls_inside_a_trace() -> None:
+    found = functad.grad(lambda p: p * optimize.minimize(lambda x: np.sum((x - 1) ** 2) + 1, np.zeros(2)).fun)(0.7)
+    np.testing.assert_allclose(found, 1.0, rtol=1e-6)
+
+
+def test_batches() -> None:
+    roots = functad.vmap(functad.grad(lambda p: optimize.brentq(_cube, 0.0, 2.0, args=(p,))))(B)
+    np.testing.assert_allclose(roots, B ** (-2 / 3) / 3, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda p: optimize.linprog(p, A_ub=A, b_ub=C).x,
+        lambda p: optimize.linear_sum_assignment(np.outer(p, p))[0],
+        lambda p: optimize.fmin(_bowl, np.ones(2), args=(p,)),
+        lambda p: optimize.minimize(_bowl, np.ones(2), args=(p,), constraints={"type": "eq", "fun": np.sum}).x,
+        lambda p: optimize.least_squares(_line, np.ones(2), args=(p,), loss=np.cumsum).x,
+        lambda p: optimize.curve_fit(_wave, X, X * p[0], bounds=(0, 1))[0],
+        lambda p: optimize.curve_fit(_wave, X, X * p[0], sigma=np.eye(7))[0],
+    ],
+)
+def test_refused(call: Callable[..., Any]) -> None:
+    with pytest.raises(UnsupportedError, match=r"at .*test_optimize\.py"):
+        functad.jacobian(call)(B)
