@@ -165,7 +165,7 @@ def _floats(a: Any) -> Any:
 
 
 def _with(result: Any, **values: Any) -> Any:
-    """Return what SciPy found with Tensors in place of some values; these alone if it has not been run."""
+    """Put Tensors in the place of some values of SciPy's result; they stand alone if it has not been run."""
     if result is None:
         return _original.OptimizeResult(values)
     for name, value in values.items():
