@@ -1,0 +1,243 @@
+"""`scipy.sparse.linalg`: solutions of systems with a constant sparse matrix, differentiated by the right-hand side.
+
+Each is a linear function of that, `x = M b`: its derivative in forward mode is `M db`, and in reverse mode `M^T g`, which the
+same solver finds for the transposed matrix, to the same tolerance. Iterations are not differentiated, nor is a first guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.adoption.arrays import has_tensors
+from functad.adoption.scipy_functions import of_tensors, outside_traces, refuse
+from functad.errors import UnsupportedError
+from functad.expressions.spec import ArraySpec, shape_of, spec_of
+from functad.places import here
+from functad.primitives.entry import Primitive
+from functad.primitives.kinds import linear
+from functad.primitives.linalg.products import as_array
+from functad.primitives.linalg.solve import inexact
+from functad.primitives.linalg.sparse_products import is_sparse, kept_apart
+
+PART = "scipy.sparse.linalg"
+
+
+class Solver:
+    """A solver of systems with one matrix, and that of the transposed ones.
+
+    Attributes:
+        matrix: the matrix, sparse or dense, or an operator.
+        solve: `solve(matrix, b)`, the solution and what else SciPy says of it.
+        said: what was said last; `None` if nothing has been solved.
+    """
+
+    def __init__(self, matrix: Any, solve: Callable[[Any, Any], tuple[Any, Any]]) -> None:
+        self.matrix, self.solve = matrix, solve
+        self.said: Any = None
+        self._turned: Solver | None = None
+
+    @property
+    def T(self) -> Solver:  # noqa: N802 - NumPy's name
+        """The solver for the transposed matrix."""
+        if self._turned is None:
+            self._turned = Solver(self.matrix.T, self.solve)
+        return self._turned
+
+    def __call__(self, b: Any) -> Any:
+        """Return the solution for one right-hand side."""
+        found, self.said = outside_traces(self.solve, self.matrix, b)
+        return found
+
+
+def _compute(b: Any, *, solver: Solver, batch: int) -> Any:
+    spec = _spec(b, solver=solver, batch=batch)
+    found = [solver(b[place]) for place in np.ndindex(b.shape[:batch])]
+    return np.array(found, spec.dtype).reshape(spec.shape)
+
+
+def _spec(b: Any, *, solver: Solver, batch: int) -> ArraySpec:
+    spec = spec_of(b)
+    shape = (*spec.shape[:batch], solver.matrix.shape[1], *spec.shape[batch + 1 :])
+    return ArraySpec(shape, inexact(np.dtype(solver.matrix.dtype), spec.dtype))
+
+
+def _batch(primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]) -> Any:
+    return primitive(values[0], **{**params, "batch": params["batch"] + 1})
+
+
+def _samples(array: Any) -> Any:
+    matrix = np.array([[2.0, 0.5, 0.0], [0.0, 3.0, -1.0], [0.0, 0.0, 4.0]])
+    solver = Solver(matrix, lambda a, b: (np.linalg.solve(a, b), None))
+    return [((array(3),), {"solver": solver, "batch": 0}), ((array(3, 2),), {"solver": solver, "batch": 0})]
+
+
+SPARSE_SOLVE: Primitive = linear(
+    _compute,
+    lambda g, solver, batch: SPARSE_SOLVE(g, solver=solver.T, batch=batch),
+    name="sparse_solve",
+    spec=_spec,
+    samples=_samples,
+    internal=True,
+    doc="d(A^-1 b) = A^-1 db, for a constant matrix",
+    batch=_batch,
+)
+
+
+def _constant(name: str, *matrices: Any) -> Any:
+    """Return the first of some matrices, which nobody writes into.
+
+    Raises:
+        UnsupportedError: a Tensor is among them.
+    """
+    if has_tensors(matrices):
+        raise UnsupportedError(
+            f"{PART}.{name} with a matrix, a preconditioner or a first guess that is a Tensor, at {here()}, has a derivative by "
+            f"the right-hand side alone. Use functad.custom_linear_solve(lambda x: A @ x, b), or a constant."
+        )
+    matrix = matrices[0]
+    if is_sparse(matrix):
+        return kept_apart(matrix).matrix
+    return np.array(matrix) if isinstance(matrix, (np.ndarray, list, tuple)) else matrix
+
+
+def _of_scipy(name: str) -> Any:
+    """Return a function of SciPy."""
+    import scipy.sparse.linalg  # noqa: PLC0415 - who calls it has imported it
+
+    return getattr(scipy.sparse.linalg, name)
+
+
+def _enter_iterative(name: str) -> None:
+    """Enter a solver `(A, b, x0, **options)` that gives the solution and whether it was reached."""
+
+    def solve(A: Any, b: Any, x0: Any = None, **options: Any) -> Any:
+        matrix = _constant(name, A, x0, *options.values())
+        unturned = {key: value for key, value in options.items() if key in ("M", "M1", "M2") and value is not None}
+        original = _of_scipy(name)
+
+        def solved(a: Any, v: Any) -> tuple[Any, Any]:
+            own = a is matrix  # a preconditioner and a guess are those of this matrix
+            given = options if own else {k: v for k, v in options.items() if k not in (*unturned, "callback")}
+            found: tuple[Any, Any] = original(a, v, x0 if own and solver.said is None else None, **given)
+            return found
+
+        solver = Solver(matrix, solved)
+        x = SPARSE_SOLVE(_vector(as_array(b)), solver=solver, batch=0)
+        return x, 0 if solver.said is None else solver.said
+
+    solve.__name__ = name
+    of_tensors(PART)(solve)
+
+
+def _vector(b: Any) -> Any:
+    """Return a right-hand side of one axis."""
+    if len(shape_of(b)) == 2 and shape_of(b)[1] == 1:
+        return b.ravel()
+    if len(shape_of(b)) != 1:
+        raise ValueError(f"the right-hand side has the shape {shape_of(b)}, and not that of one column")
+    return b
+
+
+for _name in ("cg", "cgs", "bicg", "bicgstab", "gmres", "lgmres", "minres", "qmr", "gcrotmk", "tfqmr"):
+    _enter_iterative(_name)
+
+
+@of_tensors(PART)
+def spsolve(A: Any, b: Any, permc_spec: Any = None, use_umfpack: bool = True) -> Any:
+    """The solution of a system, by a factorization."""
+    original = _of_scipy("spsolve")
+    solver = Solver(_constant("spsolve", A), lambda a, v: (original(a.tocsc(), v, permc_spec, use_umfpack), None))
+    b = as_array(b)
+    return SPARSE_SOLVE(_vector(b) if shape_of(b)[1:] == (1,) else b, solver=solver, batch=0)
+
+
+@of_tensors(PART)
+def spsolve_triangular(
+    A: Any,
+    b: Any,
+    lower: bool = True,
+    overwrite_A: bool = False,
+    overwrite_b: bool = False,
+    unit_diagonal: bool = False,
+) -> Any:
+    """The solution of a system with a triangular matrix."""
+    matrix, original = _constant("spsolve_triangular", A), _of_scipy("spsolve_triangular")
+
+    def solved(a: Any, v: Any) -> tuple[Any, None]:
+        return original(a.tocsr(), v, lower if a is matrix else not lower, unit_diagonal=unit_diagonal), None
+
+    return SPARSE_SOLVE(as_array(b), solver=Solver(matrix, solved), batch=0)
+
+
+def _least_squares(name: str, A: Any, b: Any, damp: float, x0: Any, **options: Any) -> tuple[Any, ...]:
+    """Return the solution, what SciPy says besides, the norms of the residual, of that with the damping, of `A^T r`, and of x."""
+    matrix, b, original = _constant(name, A, damp, x0), _vector(as_array(b)), _of_scipy(name)
+
+    def solved(a: Any, v: Any) -> tuple[Any, Any]:
+        x, *rest = original(a, v, damp=damp, **options)
+        return x, rest
+
+    solver, product = Solver(matrix, solved), matrix
+    start = 0.0 if x0 is None else np.asarray(x0)
+    change = SPARSE_SOLVE(b if x0 is None else b - matrix @ start, solver=solver, batch=0)
+    x = change + start
+    residual = b - product @ x
+    slope = matrix.T @ residual - damp**2 * change
+    with_damping = np.concatenate((residual, damp * change))
+    norms = [np.linalg.norm(v) for v in (residual, with_damping, slope, x)]
+    return x, solver.said, *norms
+
+
+@of_tensors(PART)
+def lsqr(
+    A: Any,
+    b: Any,
+    damp: float = 0.0,
+    atol: float = 1e-6,
+    btol: float = 1e-6,
+    conlim: float = 1e8,
+    iter_lim: int | None = None,
+    show: bool = False,
+    calc_var: bool = False,
+    x0: Any = None,
+) -> Any:
+    """The least-squares solution, and what SciPy says besides."""
+    options = {"atol": atol, "btol": btol, "conlim": conlim, "iter_lim": iter_lim, "show": show, "calc_var": calc_var}
+    x, said, r1norm, r2norm, arnorm, xnorm = _least_squares("lsqr", A, b, damp, x0, **options)
+    istop, itn, _, _, anorm, acond, _, _, var = said or [0] * 9
+    return x, istop, itn, r1norm, r2norm, anorm, acond, arnorm, xnorm, var
+
+
+@of_tensors(PART)
+def lsmr(
+    A: Any,
+    b: Any,
+    damp: float = 0.0,
+    atol: float = 1e-6,
+    btol: float = 1e-6,
+    conlim: float = 1e8,
+    maxiter: int | None = None,
+    show: bool = False,
+    x0: Any = None,
+) -> Any:
+    """The least-squares solution, and what SciPy says besides."""
+    options = {"atol": atol, "btol": btol, "conlim": conlim, "maxiter": maxiter, "show": show}
+    x, said, _, normr, normar, normx = _least_squares("lsmr", A, b, damp, x0, **options)
+    istop, itn, _, _, norma, conda, _ = said or [0] * 7
+    return x, istop, itn, normr, normar, norma, conda, normx
+
+
+_DENSE = "it has no derivative rule; use numpy.linalg, or functad.custom_linear_solve, with products of the sparse matrix"
+
+REFUSED: dict[str, str] = {
+    "eigs": _DENSE,
+    "eigsh": _DENSE,
+    "svds": _DENSE,
+    "lobpcg": _DENSE,
+}
+"""Functions of `scipy.sparse.linalg` that are refused on purpose, and why."""
+
+refuse(PART, REFUSED)
