@@ -20,6 +20,7 @@ from functad.adoption.arrays import PLAIN_TYPES, has_tensors
 from functad.adoption.replacements import LATER
 from functad.errors import UnsupportedError
 from functad.places import here
+from functad.primitives.linalg.sparse_products import is_sparse
 from functad.primitives.operands import concrete, is_traced
 from functad.tracing.traces.base import OPEN
 from functad.trees.functions import tree_map
@@ -119,8 +120,11 @@ def outside_traces(function: Callable[..., Any], *args: Any, **kwargs: Any) -> A
 
 
 def _are_plain(values: Collection[Any]) -> bool:
-    """Say whether values are numbers, arrays and texts, or lists and tuples of such, so that there are no Tensors in them."""
-    return all(type(value) in PLAIN_TYPES or (type(value) in (list, tuple) and _are_plain(value)) for value in values)
+    """Say whether there are no Tensors in values: they are numbers, arrays, sparse matrices and texts, or lists of such."""
+    return all(
+        type(value) in PLAIN_TYPES or is_sparse(value) or (type(value) in (list, tuple) and _are_plain(value))
+        for value in values
+    )
 
 
 def _dispatching_within(original: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:

@@ -44,6 +44,7 @@ class Solver:
         """The solver for the transposed matrix."""
         if self._turned is None:
             self._turned = Solver(self.matrix.T, self.solve)
+            self._turned._turned = self
         return self._turned
 
     def __call__(self, b: Any) -> Any:
@@ -94,8 +95,8 @@ def _constant(name: str, *matrices: Any) -> Any:
     """
     if has_tensors(matrices):
         raise UnsupportedError(
-            f"{PART}.{name} with a matrix, a preconditioner or a first guess that is a Tensor, at {here()}, has a derivative by "
-            f"the right-hand side alone. Use functad.custom_linear_solve(lambda x: A @ x, b), or a constant."
+            f"{PART}.{name} with a matrix, a preconditioner or a first guess that is a Tensor, at {here()}: there is one "
+            f"derivative, by the right-hand side. Use functad.custom_linear_solve(lambda x: A @ x, b), or a constant."
         )
     matrix = matrices[0]
     if is_sparse(matrix):
@@ -173,7 +174,7 @@ def spsolve_triangular(
 
 
 def _least_squares(name: str, A: Any, b: Any, damp: float, x0: Any, **options: Any) -> tuple[Any, ...]:
-    """Return the solution, what SciPy says besides, the norms of the residual, of that with the damping, of `A^T r`, and of x."""
+    """Return the solution, the words of SciPy, and the norms of the residual, of that with damping, of `A^T r`, and of x."""
     matrix, b, original = _constant(name, A, damp, x0), _vector(as_array(b)), _of_scipy(name)
 
     def solved(a: Any, v: Any) -> tuple[Any, Any]:

@@ -113,3 +113,12 @@ def test_what_is_refused_names_a_way() -> None:
 
 def test_the_primitive_passes_the_checks_of_all() -> None:
     check_primitive(next(entry for entry in INTERNAL if entry.name == "sparse_solve"))
+
+
+def test_sparse_matrices_made_inside_of_a_trace_are_plain() -> None:
+    def f(t: Any) -> Any:
+        own = scipy.sparse.csr_array((np.array([1.0, 2.0]), ([0, 1], [1, 0])), shape=(2, 4)).tocsc()[:, :4]
+        assert type(own.data) is np.ndarray
+        return own @ t
+
+    np.testing.assert_array_equal(functad.jacobian(f)(b), [[0.0, 1.0, 0.0, 0.0], [2.0, 0.0, 0.0, 0.0]])
