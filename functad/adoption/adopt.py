@@ -22,7 +22,7 @@ from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any, Self, TypeVar, overload
 
 from functad.adoption.replacements import NUMBERS, TYPES, replacement
-from functad.adoption.scipy_functions import ENTERED_NOW, is_of_scipy
+from functad.adoption.scipy_functions import ENTERED_NOW, is_of_scipy, is_of_sparse_matrices
 from functad.errors import InputError, UnsupportedError
 from functad.places import here
 
@@ -186,15 +186,10 @@ def _covered(name: str) -> bool:
 def _take(module: ModuleType) -> None:
     """Adopt a module, if it is not: one of functad's own, or one without code in Python, is left."""
     name = module.__name__
-    if name not in _modules and name.partition(".")[0] != "functad" and not _is_of_sparse_matrices(name):
+    if name not in _modules and name.partition(".")[0] != "functad" and not is_of_sparse_matrices(name):
         spec = getattr(module, "__spec__", None)
         if not isinstance(getattr(spec, "loader", None), ExtensionFileLoader):
             _modules[name] = _Module(module)
-
-
-def _is_of_sparse_matrices(name: str) -> bool:
-    """Say whether a module has the sparse matrices of SciPy, whose elements compiled code reads: they are no Tensors ever."""
-    return f"{name}.".startswith("scipy.sparse.") and not f"{name}.".startswith("scipy.sparse.linalg.")
 
 
 class _Finder(MetaPathFinder):

@@ -180,6 +180,8 @@ def with_value(a: Any, value: Any) -> Any:
 
 _FILES = frozenset(path.stem for path in Path(__file__).parent.with_name("scipy").glob("[!_]*.py"))
 _loaded: set[str] = set()
+_LOADING: set[str] = set()
+"""Parts whose functions are being entered: what stands for a name is not known for good until then."""
 
 
 def _load(part: str) -> None:
@@ -187,7 +189,11 @@ def _load(part: str) -> None:
     module = sys.modules.get(f"scipy.{part}")
     if part in _FILES and part not in _loaded and module is not None and not _begun(module):
         _loaded.add(part)
-        import_module(f"functad.scipy.{part}")
+        _LOADING.add(part)
+        try:
+            import_module(f"functad.scipy.{part}")
+        finally:
+            _LOADING.discard(part)
         for tell in ENTERED_NOW:
             tell(module.__name__)
 
@@ -210,7 +216,7 @@ class ScipyStandIn(ModuleType):
         _load((original.__name__ + ".").split(".")[1])
         found = ENTERED.get(original.__name__, {}).get(name) or replacement_of(value)
         found = value if found is None else found
-        if not _begun(original):
+        if not _begun(original) and not _LOADING:
             vars(self)[name] = found
         return found
 
@@ -237,6 +243,11 @@ def replacement_of(value: Any) -> Any:
         return stand_in(value) if name in ENTERED or not any(part.startswith("_") for part in name.split(".")) else None
     entry = _replaced.get(id(value))
     return None if entry is None else entry[1]
+
+
+def is_of_sparse_matrices(name: str) -> bool:
+    """Say whether a module has the sparse matrices of SciPy, whose elements compiled code reads: they are no Tensors ever."""
+    return f"{name}.".startswith("scipy.sparse.") and not f"{name}.".startswith("scipy.sparse.linalg.")
 
 
 def is_of_scipy(value: Any) -> bool:

@@ -102,6 +102,7 @@ def test_solutions_are_batched() -> None:
 
 
 def test_what_is_refused_names_a_way() -> None:
+    assert set(REFUSED) == {"eigs", "eigsh", "svds", "lobpcg"}
     for name in REFUSED:
         with pytest.raises(UnsupportedError, match=name):
             functad.jvp(lambda v, name=name: getattr(linalg, name)(v), (DENSE,), (DENSE,))
