@@ -199,8 +199,9 @@ def _load(part: str) -> None:
 
 
 def _begun(module: ModuleType) -> bool:
-    """Say whether a module is being imported, so that names are missing."""
-    return bool(getattr(module.__spec__, "_initializing", False))
+    """Say whether a module, or one in it, is being imported, so that names are missing."""
+    inside = [part for name, part in list(sys.modules.items()) if name.startswith(f"{module.__name__}.")]
+    return any(getattr(getattr(part, "__spec__", None), "_initializing", False) for part in (module, *inside))
 
 
 class ScipyStandIn(ModuleType):
