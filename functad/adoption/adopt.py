@@ -73,6 +73,7 @@ class _Module:
                 for own, attribute in list(vars(value).items()):
                     if isinstance(attribute, FunctionType):
                         self._change_function(attribute)
+                        self._change(value, own, attribute)
                     elif isinstance(attribute, staticmethod):
                         found = replacement(attribute.__func__, types=self.types)
                         if found is not attribute.__func__:

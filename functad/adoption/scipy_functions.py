@@ -97,6 +97,29 @@ def refuse(part: str, reasons: dict[str, str]) -> None:
         of_tensors(part, name)(refused)
 
 
+def of_methods(kind: type, *names: str) -> Callable[[F], F]:
+    """Return a decorator that enters a function of Tensors for methods of a class of SciPy, or of one that it inherits from.
+
+    Args:
+        kind: the class.
+        names: of the methods. The function is called with the original method, and then with what that is called with.
+    """
+
+    def enter(function: F) -> F:
+        for name in names:
+            original = getattr(kind, name, None)
+            if original is not None and id(original) not in _replaced:
+                _replaced[id(original)] = original, _dispatching(original, functools.partial(function, original))
+        return function
+
+    return enter
+
+
+def stands_for(original: Any, called: Any) -> None:
+    """Enter what is to stand for an object of SciPy that is no function."""
+    _replaced[id(original)] = original, called
+
+
 def _dispatching(original: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def called(*args: Any, **kwargs: Any) -> Any:

@@ -151,3 +151,32 @@ special_function(
     names=("a", "b", "x"),
     doc="d Phi(a, b; x) = Phi(a, a + b; x) dx",
 )
+
+
+# Spherical Bessel functions: both kinds solve `f'' = -2/z f' + (n (n+1) / z^2 -+ 1) f`, with + for the modified ones
+
+
+def _enter_spherical(kind: str, sign: int, interval: tuple[float, float]) -> None:
+    name = f"_spherical_{kind}n"
+    function, slope = find_ufunc(name), find_ufunc(f"{name}_d")
+    for own, rule, doc in (
+        (name, lambda g, n, z: product(g, slope(n, z)), f"{name[1:]}'(n, z) dz"),
+        (
+            f"{name}_d",
+            lambda g, n, z: product(g, function(n, z) * (n * (n + 1) / (z * z) + sign) - slope(n, z) * 2 / z),
+            "by Bessel's equation",
+        ),
+    ):
+        special_function(
+            own,
+            None,  # SciPy takes integers only for n
+            rule,
+            names=("n", "z"),
+            arguments=[[np.int64(2), np.int64(0), np.int64(1)], interval],
+            doc=doc,
+            complex=True,
+        )
+
+
+for _kind, _sign in (("j", -1), ("y", -1), ("i", 1), ("k", 1)):
+    _enter_spherical(_kind, _sign, (0.8, 3.0))

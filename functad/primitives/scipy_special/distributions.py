@@ -202,5 +202,48 @@ def _kolmogorov_slope(x: Any) -> Any:
 
 
 _KOLMOGOROV = Partials("kolmogorov(x)", _kolmogorov_slope)
-_KOLMOGOROV.enter([(0.4, 1.6)], "-8x sum (-1)^(k-1) k^2 exp(-2 k^2 x^2) dx")
+_KOLMOGOROV.enter([(0.4, 1.6)], "-8x sum (-1)^(k-1) k^2 exp(-2 k^2 x^2) dx", "_kolmogc")
 _KOLMOGOROV.invert("kolmogi", "x", [_UNIT])
+_KOLMOGOROV.invert("_kolmogci", "x", [_UNIT], complement=True)
+
+
+def _kolmogorov_curvature(x: Any) -> Any:
+    """The derivative of the slope, by both of its forms."""
+    small = x < 0.8
+    y, z = np.where(small, x, 0.5), np.where(small, 1.0, x)
+    square = y * y
+    left: Any = 0.0
+    right: Any = 0.0
+    for k in range(1, 7):
+        c = ((2 * k - 1) * math.pi) ** 2 / 8
+        left = left + np.exp(-c / square) * (10 * c * square - 4 * c * c - 2 * square * square) / (square**3 * y)
+        right = right + (-1) ** k * k * k * np.exp(z * z * (-2 * k * k)) * (1 - 4 * k * k * z * z)
+    return np.where(small, left * math.sqrt(2 * math.pi), right * 8)
+
+
+special_function(
+    "_kolmogp",
+    lambda g, x: product(g, _kolmogorov_curvature(x)),
+    arguments=[(0.4, 1.6)],
+    doc="the second derivative of kolmogorov(x)",
+)
+
+
+def _tukey_slope(p: Any, lmbda: Any) -> Any:
+    """Return the derivative of Tukey's quantile function `(p^l - (1-p)^l) / l` by p."""
+    return p ** (lmbda - 1) + (1 - p) ** (lmbda - 1)
+
+
+def _tukey_by_lambda(p: Any, lmbda: Any) -> Any:
+    """Return the derivative by l; near zero by its series."""
+    a, b = np.log(p), np.log1p(-p)
+    small = np.abs(lmbda) < 1e-3
+    power = np.where(small, 1.0, lmbda)
+    exact = ((a * power - 1) * np.exp(a * power) - (b * power - 1) * np.exp(b * power)) / (power * power)
+    s = np.where(small, lmbda, 0.0)
+    series = (a**2 - b**2) / 2 + s * (a**3 - b**3) / 3 + s * s * (a**4 - b**4) / 8
+    return np.where(small, series, exact)
+
+
+_TUKEY = Partials("tukey_quantile(p, lmbda)", _tukey_slope, _tukey_by_lambda)
+_TUKEY.invert("tklmbda", "p", [(-1.0, 1.0), (0.2, 0.8)])

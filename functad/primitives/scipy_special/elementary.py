@@ -224,3 +224,10 @@ special_function(
     arguments=[(0.1, 0.9), (-0.9, 0.9)],
     doc="as inv_boxcox, for boxcox1p",
 )
+
+special_function(
+    "_log1mexp",
+    lambda g, x: -quotient(g, np.expm1(-x)),
+    arguments=[(-3.0, -0.3)],
+    doc="-1 / (exp(-x) - 1) dx",
+)

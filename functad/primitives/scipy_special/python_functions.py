@@ -42,7 +42,10 @@ def cure(why: str = "makes a plain array of its argument first") -> str | None:
         single = name.removesuffix("_all")
         if single in FORMULAS:
             every = "" if name == single else " for each degree and order"
-            return f"scipy.special.{name} {why}. Use {FORMULAS[single]}{every}, which does not."
+            return (
+                f"scipy.special.{name} {why}. Use {FORMULAS[single]}{every}, which does not, or functad.scipy.special.{name}, "
+                f"which takes Tensors."
+            )
     if not names:
         return None
     return f"SciPy's {names[0]} {why}. Use ufuncs of scipy.special and functions of NumPy."

@@ -11,7 +11,7 @@ from scipy import special
 from functad.primitives.entry import Primitive
 from functad.primitives.kinds import elementwise, ufunc_spec
 from functad.primitives.safe import product
-from functad.primitives.scipy_special.declaration import unknown
+from functad.primitives.scipy_special.declaration import special_function, unknown
 from functad.primitives.scipy_special.inverses import Partials
 
 _COUNTS = [np.int64(3), np.int64(5), np.int64(2)]
@@ -72,5 +72,14 @@ SMIRNOV_SLOPE: Primitive = elementwise(
 )
 
 SMIRNOV = Partials("smirnov(n, d)", "It is a count", lambda n, d: SMIRNOV_SLOPE(np.trunc(n), d, order=1))
-SMIRNOV.enter([_COUNTS, (0.15, 0.85)], "the sum of Birnbaum and Tingey, term by term dd")
+SMIRNOV.enter([_COUNTS, (0.15, 0.85)], "the sum of Birnbaum and Tingey, term by term dd", "_smirnovc")
 SMIRNOV.invert("smirnovi", "d", [_COUNTS, (0.15, 0.85)])
+SMIRNOV.invert("_smirnovci", "d", [_COUNTS, (0.15, 0.85)], complement=True)
+special_function(
+    "_smirnovp",
+    unknown("_smirnovp", "n", "It is a count"),
+    lambda g, n, d: product(g, SMIRNOV_SLOPE(np.trunc(n), d, order=2)),
+    names=("n", "d"),
+    arguments=[_COUNTS, (0.15, 0.85)],
+    doc="the second derivative of smirnov(n, d) by d",
+)

@@ -1,0 +1,114 @@
+"""Integrals and sums that stand behind distributions, in NumPy functions, so that they have derivatives of every order.
+
+The values are SciPy's own wherever these are known; what is computed here serves derivatives, and values in abstract traces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from functad.expressions.spec import ArraySpec, shape_of
+from functad.primitives.operands import innermost
+from functad.rules.rule_checks import RuleChecks
+from functad.tracing.traces.base import OPEN
+from functad.transforms.stop import stop_gradient
+from functad.trees.structure import Structure
+
+_STEPS = np.linspace(-3.3, 3.3, 167)
+_BETWEEN = np.pi / 2 * np.sinh(_STEPS)
+_SHARES = 1 / (1 + np.exp(-2 * _BETWEEN))
+_SHARE_WEIGHTS = (np.pi / 2 * np.cosh(_STEPS)) * _SHARES * (1 - _SHARES) * 2 * (_STEPS[1] - _STEPS[0])
+_AWAY = np.linspace(-3.6, 2.8, 161)
+_DISTANCES = np.exp(np.pi / 2 * np.sinh(_AWAY))
+_DISTANCE_WEIGHTS = (np.pi / 2 * np.cosh(_AWAY)) * _DISTANCES * (_AWAY[1] - _AWAY[0])
+
+
+def plain(*values: Any) -> list[Any] | None:
+    """Return the values below all traces; `None` if one is not known, or belongs to a batch."""
+    found = [innermost(value) for value in values]
+    if any(
+        isinstance(value, ArraySpec) or np.shape(value) != shape_of(given) for value, given in zip(found, values, strict=True)
+    ):
+        return None
+    return found
+
+
+class Proven(RuleChecks):
+    """The trials of a rule of functad's own, whose tangents may be rounding errors: there are none."""
+
+    def run(self, kind: str, structure: Structure, arrays: Sequence[Any], trial: Callable[[list[Any]], None]) -> None:
+        """Try nothing."""
+
+
+@contextmanager
+def outside() -> Iterator[None]:
+    """Return a context in which SciPy computes with plain values as it does outside of all traces."""
+    token = OPEN.set(None)
+    try:
+        yield
+    finally:
+        OPEN.reset(token)
+
+
+def valued(value: Any, formula: Any) -> Any:
+    """Return a value with the derivatives of a formula."""
+    return value + (formula - stop_gradient(formula))
+
+
+def within(f: Callable[[Any], Any], low: Any, high: Any) -> Any:
+    """Return the integral of a function between finite ends, by the formula of Takahasi and Mori (1974).
+
+    Args:
+        f: takes nodes along one more axis, the last.
+        low: shape `(...)`; a power of the distance from it may be a factor of the function.
+        high: likewise.
+    """
+    width = np.asarray(high - low)[..., None] if not shape_of(high - low) else (high - low)[..., None]
+    nodes = np.expand_dims(low, -1) + width * _SHARES
+    return np.sum(f(nodes) * (width * _SHARE_WEIGHTS), -1)
+
+
+def beyond(f: Callable[[Any], Any], end: Any, side: Any) -> Any:
+    """Return the integral of a function from a finite end to infinity, or minus infinity where `side` is -1, likewise."""
+    nodes = np.expand_dims(end, -1) + np.expand_dims(side, -1) * _DISTANCES
+    return np.sum(f(nodes) * _DISTANCE_WEIGHTS, -1)
+
+
+def log_kve(order: Any, x: Any) -> Any:
+    """Return the logarithm of `kve(order, x)`, that of the integral of `exp(-x (cosh t - 1)) cosh(order t)` over t > 0.
+
+    (NIST Handbook of Mathematical Functions, 10.32.9.) The trapezoidal rule converges exponentially.
+    """
+    order, x = np.expand_dims(np.abs(order), -1), np.expand_dims(x, -1)
+    size, scale = stop_gradient(order), stop_gradient(x)
+    last = np.arccosh(1 + 40 / scale)
+    last = np.arccosh(1 + (40 + size * last) / scale)
+    last = np.arccosh(1 + (40 + size * last) / scale)
+    nodes = last * np.linspace(0, 1, 201)
+    exponent = order * nodes - x * (2 * np.sinh(nodes / 2) ** 2)
+    top = np.max(stop_gradient(exponent), -1, keepdims=True)
+    terms = np.exp(exponent - top) * ((1 + np.exp(-2 * order * nodes)) / 2)
+    total = np.sum(terms, -1) - terms[..., 0] / 2
+    return np.log(total * last[..., 0] / 200) + top[..., 0]
+
+
+def log_mixture(log_term: Callable[[Any], Any], mean: Any) -> Any:
+    """Return the logarithm of the mean of `exp(log_term(j))` where j has Poisson's distribution.
+
+    Args:
+        log_term: takes the numbers j along one more axis, the last.
+        mean: of the distribution.
+    """
+    from scipy import special  # noqa: PLC0415 - it is imported by then
+
+    known = plain(mean)
+    most = 1000.0 if known is None else float(np.max(known[0], initial=0))
+    j = np.arange(int(most * 2 + 20 * np.sqrt(most) + 60)) * 1.0
+    m = np.expand_dims(mean, -1)
+    logs = log_term(j) + (special.xlogy(j, m) - m - special.gammaln(j + 1))
+    top = np.max(stop_gradient(logs), -1, keepdims=True)
+    return np.log(np.sum(np.exp(logs - top), -1)) + top[..., 0]

@@ -1,0 +1,226 @@
+"""`functad.scipy.stats`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.stats
+
+import functad
+from functad.errors import AbstractValueError, UnsupportedError
+from functad.scipy import stats
+from functad.testing import check_grads
+
+BY_ALL = {
+    "norm": (),
+    "gamma": (2.3,),
+    "beta": (2.3, 0.9),
+    "argus": (1.2,),
+    "cauchy": (),
+    "cosine": (),
+    "invgauss": (0.7,),
+    "skewnorm": (1.4,),
+    "norminvgauss": (1.3, 0.5),
+    "geninvgauss": (1.3, 0.8),
+    "genhyperbolic": (0.5, 1.5, -0.5),
+    "gausshyper": (1.8, 2.1, 1.5, 0.6),
+    "ncf": (5.0, 8.0, 0.6),
+    "nct": (8.0, 0.3),
+    "ncx2": (4.0, 1.1),
+    "tukeylambda": (0.4,),
+    "vonmises": (1.7,),
+    "landau": (),
+    "kstwobign": (),
+    "dpareto_lognorm": (3.0, 1.2, 1.5, 2.0),
+}
+"""Distributions, with values of their shape parameters."""
+
+COUNTED = {"ksone": (5,), "irwinhall": (4,)}
+"""Those whose shape parameters are counts."""
+
+METHODS = ("pdf", "logpdf", "cdf", "sf", "logcdf", "logsf", "ppf", "isf")
+
+
+def point(name: str, method: str, shapes: tuple[Any, ...]) -> float:
+    """Return where a method is differentiated."""
+    return 0.37 if method in ("ppf", "isf") else float(getattr(scipy.stats, name).ppf(0.37, *shapes)) * 1.3 + 0.05
+
+
+@pytest.mark.parametrize("name", BY_ALL)
+def test_continuous_distributions(name: str) -> None:
+    shapes = BY_ALL[name]
+    for method in METHODS:
+
+        def f(p: Any, method: str = method) -> Any:
+            return getattr(getattr(stats, name), method)(p[0], *[p[i] for i in range(1, len(p) - 2)], loc=p[-2], scale=p[-1])
+
+        p = np.array([point(name, method, shapes), *shapes, 0.05, 1.3])
+        g = functad.grad(f)(p)
+        for i in range(len(p)):
+            h = np.zeros(len(p))
+            h[i] = 1e-5
+            slope = (f(p + h) - f(p - h)) / 2e-5
+            assert g[i] == pytest.approx(slope, rel=2e-5, abs=2e-6), (method, i)
+        along = functad.jvp(f, (p,), (np.ones(len(p)),))[1]
+        assert along == pytest.approx(np.sum(g), rel=1e-8, abs=1e-10)
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_distributions_of_counts(name: str) -> None:
+    for method in METHODS:
+
+        def f(x: Any, scale: Any, method: str = method) -> Any:
+            return getattr(getattr(stats, name), method)(x, *COUNTED[name], loc=0.05, scale=scale)
+
+        check_grads(f, [point(name, method, COUNTED[name]), 1.3], order=2 if method in ("pdf", "cdf") else 1)
+
+
+@pytest.mark.parametrize("name", ["gamma", "skewnorm", "ncx2", "nct", "geninvgauss"])
+def test_quantiles_have_second_derivatives(name: str) -> None:
+    shapes = BY_ALL[name]
+
+    def f(q: Any, a: Any) -> Any:
+        return getattr(stats, name).ppf(q, a, *shapes[1:])
+
+    check_grads(f, [0.3, shapes[0]], order=2)
+
+
+def test_arrays_and_values() -> None:
+    x, q, a = np.array([0.4, 1.1, 2.0]), np.array([0.1, 0.5, 0.9]), np.array([[1.5], [2.5]])
+    for name, points, shapes in (
+        ("gamma", x, (a,)),
+        ("geninvgauss", x, (a, 0.8)),
+        ("ncx2", x, (a, 1.1)),
+        ("norminvgauss", x, (a, 0.5)),
+    ):
+        for method in METHODS:
+            where = q if method in ("ppf", "isf") else points
+            plain = getattr(getattr(scipy.stats, name), method)(where, *shapes)
+            if name == "norminvgauss" and method in ("pdf", "logpdf", "cdf", "sf", "ppf", "isf", "logcdf", "logsf"):
+                shapes = (1.3, 0.5)
+                plain = getattr(getattr(scipy.stats, name), method)(where, *shapes)
+
+            def f(b: Any, method: str = method, where: Any = where, shapes: Any = shapes, name: str = name) -> Any:
+                return getattr(getattr(stats, name), method)(where * b, *shapes)
+
+            value, _ = functad.vjp(f, 1.0)
+            np.testing.assert_allclose(value, plain, rtol=1e-13)
+            slope = (f(1 + 1e-6) - f(1 - 1e-6)) / 2e-6
+            np.testing.assert_allclose(functad.jvp(f, (1.0,), (1.0,))[1], slope, rtol=1e-4, atol=1e-7)
+            again = getattr(getattr(stats, name), method)(where, *shapes)
+            np.testing.assert_array_equal(again, plain)
+            assert type(again) is type(plain)
+
+
+def test_distributions_without_derivatives() -> None:
+    for name, shapes in (("kstwo", (7,)), ("levy_stable", (1.8, -0.5))):
+        x = point(name, "cdf", shapes)
+        d = getattr(stats, name)
+        check_grads(lambda x, scale, d=d, shapes=shapes: d.cdf(x, *shapes, scale=scale), [x / 1.4, 1.01], order=1)
+        check_grads(lambda x, d=d, shapes=shapes: d.sf(x, *shapes), [x / 1.4], order=1)
+        with pytest.raises(UnsupportedError, match="density of"):
+            functad.grad(lambda x, d=d, shapes=shapes: d.pdf(x, *shapes))(x)
+        with pytest.raises(UnsupportedError, match="with respect to its shape parameters"):
+            functad.grad(lambda a, d=d, shapes=shapes, x=x: d.cdf(x, a, *shapes[1:]))(float(shapes[0]))
+        np.testing.assert_array_equal(d.cdf(x, *shapes), getattr(scipy.stats, name).cdf(x, *shapes))
+    with pytest.raises(UnsupportedError, match="they are counts"):
+        functad.grad(lambda n: stats.irwinhall.pdf(1.2, n))(4.0)
+    with pytest.raises(AbstractValueError, match="examples"):
+        functad.vmap(lambda q: stats.gamma.ppf(q, 2.0))(np.array([0.3, 0.4]))
+
+
+DISCRETE = {
+    "bernoulli": ((0.3,), 1, ()),
+    "binom": ((0.3,), 2, (5,)),
+    "nbinom": ((2.5, 0.4), 3, ()),
+    "poisson": ((2.2,), 2, ()),
+    "geom": ((0.3,), 2, ()),
+    "betabinom": ((2.3, 0.6), 2, (5,)),
+    "zipf": ((3.2,), 2, ()),
+    "logser": ((0.6,), 2, ()),
+    "planck": ((0.5,), 2, ()),
+}
+
+
+@pytest.mark.parametrize("name", DISCRETE)
+def test_discrete_distributions(name: str) -> None:
+    parameters, k, counts = DISCRETE[name]
+    for method in ("pmf", "logpmf", "cdf", "sf"):
+        if (name, method) == ("bernoulli", "sf"):
+            continue
+        check_grads(lambda *p, m=method: getattr(getattr(stats, name), m)(k, *counts, *p), list(parameters), order=1)
+    check_grads(lambda loc: getattr(stats, name).ppf(0.4, *counts, *parameters) * loc, [1.2], order=1)
+
+
+def test_distributions_of_urns() -> None:
+    for method in ("pmf", "cdf", "sf"):
+        check_grads(lambda w, m=method: getattr(stats.nchypergeom_fisher, m)(4, 20, 7, 12, w), [1.5], order=1)
+        check_grads(lambda a, m=method: getattr(stats.zipfian, m)(3, a, 10), [1.3], order=1)
+        value, _ = functad.vjp(lambda w, m=method: getattr(stats.nchypergeom_fisher, m)(4, 20, 7, 12, w), 1.5)
+        assert value == pytest.approx(getattr(scipy.stats.nchypergeom_fisher, method)(4, 20, 7, 12, 1.5), rel=1e-12)
+    with pytest.raises(UnsupportedError, match="compiled code"):
+        functad.grad(lambda w: stats.nchypergeom_wallenius.pmf(4, 20, 7, 12, w))(1.5)
+
+
+A = np.array([[2.0, 0.5, 0.2], [0.5, 1.0, 0.1], [0.2, 0.1, 1.5]])
+X = np.array([0.3, 0.4, -0.2])
+RNG = np.random.default_rng(0)
+DATA, OTHERS = RNG.normal(size=9), RNG.normal(size=11)
+
+
+def test_several_variables() -> None:
+    check_grads(lambda x, m: stats.multivariate_normal.logpdf(x, m, A), [X, X + 0.1])
+    check_grads(lambda x: stats.multivariate_t.logpdf(x, np.zeros(3), A, df=4), [X])
+    check_grads(lambda d: stats.multivariate_t.logpdf(X, np.zeros(3), A, df=d), [4.0], order=1)
+    check_grads(lambda a: stats.dirichlet.logpdf(np.array([0.2, 0.3, 0.5]), a), [np.array([1.5, 2.0, 3.0])])
+    check_grads(lambda a: stats.dirichlet.pdf(a / np.sum(a), [1.5, 2.0, 3.0]), [np.array([0.2, 0.3, 0.5])], order=1)
+    with pytest.raises(UnsupportedError, match="random points"):
+        functad.grad(lambda m: stats.multivariate_normal.cdf(X, m, A))(X)
+
+
+def test_kernel_estimates() -> None:
+    points = np.array([0.3, -0.2])
+    check_grads(lambda d, p: stats.gaussian_kde(d)(p), [DATA, points], order=1)
+    check_grads(lambda d, p: stats.gaussian_kde(d).logpdf(p), [DATA, points], order=1)
+    check_grads(lambda w: stats.gaussian_kde(DATA, bw_method=w)(points), [0.4], order=1)
+    check_grads(lambda p: stats.gaussian_kde(np.stack([DATA, DATA**2]))(p), [points], order=1)
+    for method in ("evaluate", "logpdf"):
+        plain = getattr(scipy.stats.gaussian_kde(DATA), method)(points)
+        value, _ = functad.vjp(lambda p, m=method: getattr(stats.gaussian_kde(DATA), m)(p), points)
+        np.testing.assert_allclose(value, plain, rtol=1e-12)
+
+
+def test_statistics_of_samples() -> None:
+    positive = np.abs(DATA) + 0.2
+    for f in (
+        stats.skew,
+        stats.kurtosis,
+        stats.gmean,
+        stats.hmean,
+        stats.entropy,
+        stats.sem,
+        lambda t: stats.zscore(t)[:3],
+        lambda t: stats.moment(t, 3),
+        lambda t: stats.ttest_ind(t, OTHERS).pvalue,
+        lambda t: stats.entropy(t, np.abs(OTHERS[:9]) + 0.1),
+        lambda t: stats.wasserstein_distance(t, OTHERS),
+        lambda t: stats.energy_distance(t, OTHERS),
+    ):
+        check_grads(f, [positive], order=1)
+    weights = np.linspace(0.5, 1.5, 9)
+    check_grads(lambda t, w: stats.wasserstein_distance(t, OTHERS, w), [positive, weights], order=1)
+    assert stats.wasserstein_distance(positive, OTHERS) == scipy.stats.wasserstein_distance(positive, OTHERS)
+    value, _ = functad.vjp(lambda t: stats.wasserstein_distance(t, OTHERS), positive)
+    assert value == pytest.approx(scipy.stats.wasserstein_distance(positive, OTHERS), rel=1e-13)
+
+
+def test_fits() -> None:
+    data = np.abs(DATA) + 0.1
+    check_grads(lambda t: stats.norm.fit(t)[1], [data], order=1)
+    check_grads(lambda p: stats.gamma.nnlf(p, data), [np.array([2.0, 0.05, 1.0])], order=1)
+    np.testing.assert_array_equal(stats.gamma.fit(data, floc=0), scipy.stats.gamma.fit(data, floc=0))
+    for call in (stats.gamma.fit, lambda t: stats.fit(stats.gamma, t, [(0, 3)]).params.a):
+        with pytest.raises(UnsupportedError, match="searches for the parameters"):
+            functad.grad(lambda t, call=call: np.sum(np.stack(call(t))))(data)
