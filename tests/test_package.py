@@ -2,6 +2,7 @@
 
 import ast
 import collections
+import functools
 import graphlib
 import inspect
 import os
@@ -87,10 +88,17 @@ def layer(module: str) -> int:
     return LAYERS.index(max(fitting, key=len))
 
 
+@functools.cache
+def syntax(path: Path) -> ast.Module:
+    """Return the syntax tree of a file, which several tests look at."""
+    return ast.parse(path.read_text())
+
+
+@functools.cache
 def imports(path: Path) -> list[tuple[int, str]]:
     """Return line and module of each import of the project itself, those inside functions included."""
     found = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(syntax(path)):
         if isinstance(node, ast.Import):
             found += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -193,7 +201,7 @@ def test_docstrings_say_what_is_done(path):
     kinds = (ast.FunctionDef, ast.ClassDef)
     vague = [
         node.name
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(syntax(path))
         if isinstance(node, kinds) and (ast.get_docstring(node) or "").startswith("Return what")
     ]
     assert not vague
@@ -221,7 +229,7 @@ def test_file_has_a_telling_name_and_stays_short(path):
 
 @pytest.mark.parametrize("path", SOURCES, ids=dotted)
 def test_module_says_what_it_is(path):
-    tree = ast.parse(path.read_text())
+    tree = syntax(path)
     assert ast.get_docstring(tree) or not tree.body
 
 
