@@ -1,7 +1,8 @@
 """`adopt`: makes code of others differentiable where it coerces, by what its names for NumPy, `math` and SciPy stand for.
 
-NumPy, `math` and SciPy themselves stay what they are; only the globals of the code that is named change, and what they are
-bound to gives for plain values what it gave before. A package that is adopted is so with all that it imports later.
+NumPy and `math` themselves stay what they are; only the globals of the code that is named change, and what they are bound to
+gives for plain values what it gave before. A package that is adopted is so with all that it imports later, and SciPy's Python
+code with it, if it uses that.
 """
 
 from __future__ import annotations
@@ -384,8 +385,8 @@ def adopt(*targets: Any) -> Any:
 
     In the globals of that code `numpy`, `math` and `scipy` become modules like `functad.numpy`, `functad.math` and
     `functad.scipy`, also where single names were imported from them. Those take Tensors; for plain values they give exactly
-    what the originals give. NumPy, `math` and SciPy themselves are not touched, nor functions that Numba compiled, nor
-    extension modules: these are named by the `left` of the result.
+    what the originals give. NumPy and `math` themselves are not touched; SciPy is adopted with what uses it. Functions that
+    Numba compiled and extension modules stay what they are, and are named by the `left` of the result.
 
     Args:
         targets: packages or modules, by name or themselves, with their submodules and those that are imported later; or one
