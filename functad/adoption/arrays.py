@@ -68,7 +68,7 @@ def _enter(function: Callable[..., Any], *, shape: bool = False, converts: bool 
             entry: Any = vocabulary.find(function)
             out = entry.front(*(() if a is _ABSENT else (a, *args)), **kwargs)
             recorder = OPEN.get()
-            if is_traced(out) and not shape_of(out) and isinstance(innermost(out), np.generic):
+            if is_traced(out) and not shape_of(out) and issubclass(type(innermost(out)), np.generic):
                 return out.reshape(())  # an array, which can be written into
             if recorder is None or is_traced(out) or dtype_of(out).kind not in "fc":
                 return out

@@ -101,7 +101,7 @@ def _constant(name: str, *matrices: Any) -> Any:
     matrix = matrices[0]
     if is_sparse(matrix):
         return kept_apart(matrix).matrix
-    return np.array(matrix) if isinstance(matrix, (np.ndarray, list, tuple)) else matrix
+    return np.array(matrix) if issubclass(type(matrix), (np.ndarray, list, tuple)) else matrix
 
 
 def _of_scipy(name: str) -> Any:

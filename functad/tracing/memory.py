@@ -55,7 +55,7 @@ class ArrayMemory:
         """The flags of the value; of a view those of NumPy's, of which the value may be a copy without gaps."""
         root, path = origin_of(self)
         value = part(concrete(root, "flags"), path) if path else concrete(self, "flags")
-        return (value if isinstance(value, np.generic) else np.asarray(value)).flags
+        return (value if issubclass(type(value), np.generic) else np.asarray(value)).flags
 
     @property
     def strides(self: Any) -> tuple[int, ...]:
