@@ -201,7 +201,7 @@ def with_value(a: Any, value: Any) -> Any:
     return a + (value - plain_value(a))
 
 
-_FILES = frozenset(path.stem for path in Path(__file__).parent.with_name("scipy").glob("[!_]*.py"))
+_FILES = sorted([path.stem for path in Path(__file__).parent.with_name("scipy").glob("[!_]*.py")])
 _loaded: set[str] = set()
 _LOADING: set[str] = set()
 """Parts whose functions are being entered: what stands for a name is not known for good until then."""
@@ -260,8 +260,9 @@ def replacement_of(value: Any) -> Any:
     """Return the module or function that stands for one of SciPy; `None` if none does."""
     if not is_of_scipy(value):
         return None
-    for part in _FILES - _loaded:
-        _load(part)
+    for part in _FILES:  # in an order that is the same in every process
+        if part not in _loaded:
+            _load(part)
     if isinstance(value, ModuleType):  # a private one if functions of it, which is compiled then, were entered
         name = value.__name__
         return stand_in(value) if name in ENTERED or not any(part.startswith("_") for part in name.split(".")) else None
