@@ -74,8 +74,11 @@ def kept_apart(matrix: Any) -> ConstantMatrix:
     from scipy.sparse import csr_array  # noqa: PLC0415 - who has such a matrix has imported it
 
     last = ConstantMatrix(csr_array(own, copy=True))
-    key = id(matrix)
-    _KEPT[key] = ref(matrix, lambda _: _KEPT.pop(key, None)), last
+
+    def forget(_: object, key: int = id(matrix), kept: dict[int, Any] = _KEPT) -> None:  # names are gone when Python ends
+        kept.pop(key, None)
+
+    _KEPT[id(matrix)] = ref(matrix, forget), last
     return last
 
 
