@@ -22,6 +22,7 @@ from functad.errors import UnsupportedError
 from functad.places import here
 from functad.primitives.linalg.sparse_products import is_sparse
 from functad.primitives.operands import concrete, is_traced
+from functad.settings import setting
 from functad.tracing.traces.base import OPEN
 from functad.trees.functions import tree_map
 
@@ -134,12 +135,8 @@ def _dispatching(original: Callable[..., Any], function: Callable[..., Any]) -> 
 
 def outside_traces(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Call a function that no Tensor can reach as if there were no trace, in which adopted code would make Tensors."""
-    recorder = OPEN.get()
-    OPEN.set(None)
-    try:
+    with setting(OPEN, None):
         return function(*args, **kwargs)
-    finally:
-        OPEN.set(recorder)
 
 
 def _are_plain(values: Collection[Any]) -> bool:

@@ -32,7 +32,7 @@ EXCEPTIONS: dict[str, str] = {
         "it integrates on nodes of its own, in NumPy's arrays",
     ),
     **dict.fromkeys(
-        ("special.smirnov", "special.smirnovi", "smirnov_slope"),
+        ("special.smirnov", "special.smirnovi", "special.smirnovc", "special.smirnovci", "special.smirnovp", "smirnov_slope"),
         "the number of terms of its sum is a value",
     ),
     "histogramdd": "the number of bins depends on values",

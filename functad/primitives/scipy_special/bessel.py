@@ -169,7 +169,7 @@ def _enter_spherical(kind: str, sign: int, interval: tuple[float, float]) -> Non
     ):
         special_function(
             own,
-            None,  # SciPy takes integers only for n
+            unknown(own, "n", "It is a count"),
             rule,
             names=("n", "z"),
             arguments=[[np.int64(2), np.int64(0), np.int64(1)], interval],
