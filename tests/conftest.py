@@ -42,8 +42,8 @@ def _end_lasting_adoption():
         module._adopted.pop().__exit__(None, None, None)
 
 
-def pytest_collection_finish():
-    """Leave SciPy as it is for all tests, though some files import from `functad.scipy`."""
+def pytest_collectreport():
+    """Leave SciPy as it is for the files that are collected after one that imports from `functad.scipy`."""
     _end_lasting_adoption()
 
 

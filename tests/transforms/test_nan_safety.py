@@ -361,10 +361,12 @@ def _of_variables(entry: Any) -> tuple[Function, int]:
 
     The others are the orders and parameters of functions of SciPy; they have the values of the first sample.
     """
-    fixed = [isinstance(rule, UnknownRule) for rule in getattr(entry, "vjps", ())]
+    rules = getattr(entry, "vjps", ())
+    sample = calls(entry, np.float64)[0].leaves
+    counts = [rule is None and np.asarray(leaf).dtype.kind in "iu" for rule, leaf in zip(rules, sample, strict=False)]
+    fixed = [isinstance(rule, UnknownRule) or count for rule, count in zip(rules, counts, strict=False)]
     if not any(fixed):
         return entry.function, entry.function.nin
-    sample = calls(entry, np.float64)[0].leaves
 
     def f(*xs: Any) -> Any:
         variables = iter(xs)

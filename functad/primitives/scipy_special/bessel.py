@@ -169,7 +169,7 @@ def _enter_spherical(kind: str, sign: int, interval: tuple[float, float]) -> Non
     ):
         special_function(
             own,
-            unknown(own, "n", "It is a count"),
+            None,  # SciPy takes integers only for n
             rule,
             names=("n", "z"),
             arguments=[[np.int64(2), np.int64(0), np.int64(1)], interval],

@@ -58,7 +58,7 @@ def _matrix_function(name: str, function: Callable[[Any], Any], *, value_depende
         name: that of SciPy.
         function: computes it for one matrix.
         value_dependent: for some real matrices the result is complex.
-        rules: `vjp` and `jvp`, where they are not those that follow for any such function.
+        rules: `vjp` and `jvp`, where they are not those that follow for any such function; `selects` if it does.
     """
     found: Any = general(
         function,
@@ -70,6 +70,7 @@ def _matrix_function(name: str, function: Callable[[Any], Any], *, value_depende
         name=name,
         internal=True,
         value_dependent=value_dependent,
+        selects=rules.get("selects"),
         doc="df = f([[a, da], [0, a]]), of which it is the block above the diagonal",
         batch=stacked,
     )
@@ -112,7 +113,7 @@ def _sign_jvp(t: Any, a: Any, out: Any) -> Any:
     return solve_sylvester(n, n, t - out @ t @ out)
 
 
-SIGNM = _matrix_function("signm", lambda a: scipy.linalg.signm(_floating(a)), vjp=_sign_vjp, jvp=_sign_jvp)
+SIGNM = _matrix_function("signm", lambda a: scipy.linalg.signm(_floating(a)), vjp=_sign_vjp, jvp=_sign_jvp, selects=True)
 
 
 def _power_vjp(g: Any, a: Any, p: Any, out: Any) -> tuple[Any, Any]:
