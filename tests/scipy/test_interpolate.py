@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.interpolate
-from scipy.sparse.linalg import spsolve
 
 import functad
 from functad.errors import UnsupportedError
-from functad.scipy import interpolate
+from functad.scipy import interpolate, sparse
 from functad.testing import check_grads
 
 X = np.array([0.0, 1.0, 2.2, 3.0, 4.5])
@@ -68,7 +67,7 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "linear 3-d": (lambda m, v, q: m.RegularGridInterpolator((X[:3],) * 3, v)(q), (V[:3, :3, None] * Y[:3], V[1:3, :3] / 7)),
     "nearest grid": (lambda m, v: m.RegularGridInterpolator((X, X[:4]), v, method="nearest")(PLACES), (V[:, :4],)),
     "cubic grid": (
-        lambda m, x, v, q: m.RegularGridInterpolator((x, X[:4]), v, method="cubic", solver=spsolve)(q),
+        lambda m, x, v, q: m.RegularGridInterpolator((x, X[:4]), v, method="cubic", solver=sparse.linalg.spsolve)(q),
         (X, V[:, :4], PLACES),
     ),
     "pchip grid": (lambda m, v, q: m.RegularGridInterpolator((X, X[:4]), v, method="pchip")(q), (V[:, :4], PLACES)),
