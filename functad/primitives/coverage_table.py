@@ -28,12 +28,14 @@ class Row:
 
     Attributes:
         function: its name, as users write it.
-        status: `primitive`, `composite`, `constant`, `refused`, or `unlisted` if functad does not know it.
+        status: `primitive`, `composite`, `constant`, `refused`, or `unlisted` if functad does not know it. Functions of SciPy
+            without an entry are differentiated by a `rule` of functad.scipy, or as SciPy writes them, by `adoption`.
         reverse: where the pull-back comes from: a `rule`, the `body` of a composite; `zero` for a constant.
         forward: where the tangent comes from: a `rule`, the `same` rule, the function `itself` if it is linear in an argument,
             the pull-back `transposed`, the `body` of a composite; `zero` for a constant.
         batch: how `vmap` computes it for all examples at once: the function `broadcasts`, a `rule`, the `body` of a composite,
-            or what the `shape` of one example answers; `-` if it asks for values, of which a batch has several, or is refused.
+            or what the `shape` of one example answers; `-` if it asks for values, of which a batch has several, or is refused,
+            or, of a function of SciPy without an entry, if that was not tried.
         order: to which order the generated checks compare derivatives with numerical ones.
         note: what the derivative is, and the other names of the function.
     """
@@ -154,7 +156,11 @@ def _row(function: Any, names: list[str], entry: Entry | None) -> Row:
     name = next((name for name in names if name.rpartition(".")[2] == own), names[0])
     if entry is None:
         return Row(name, "unlisted", "-", "-", "-", "-", "functad does not know it yet")
-    others = [f"also {other}" for other in names if other != name]
+    return row_of_entry(name, entry, [f"also {other}" for other in names if other != name])
+
+
+def row_of_entry(name: str, entry: Entry, others: Sequence[str] = ()) -> Row:
+    """Return the row of a function with an entry; the note ends with what else is to be said."""
     limits = [
         *(["real numbers only"] if not getattr(entry, "complex", True) and entry.status != "constant" else []),
         *(["not in abstract traces"] if entry.value_dependent else []),

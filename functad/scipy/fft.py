@@ -156,9 +156,3 @@ _enter("dct", sine=False, forward=True)
 _enter("idct", sine=False, forward=False)
 _enter("dst", sine=True, forward=True)
 _enter("idst", sine=True, forward=False)
-
-REFUSED: dict[str, str] = {
-    "set_backend": "transforms by other libraries take no Tensors",
-    "set_global_backend": "transforms by other libraries take no Tensors",
-}
-"""Functions that take no Tensors, and why."""
