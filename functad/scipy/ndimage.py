@@ -1,24 +1,24 @@
-"""`scipy.ndimage`: its compiled filters, over NumPy; they write into an array that is made for them, as SciPy's do."""
+"""`scipy.ndimage`: its compiled filters, over NumPy, which write into an array that is made for them, as SciPy's do."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from scipy.ndimage import _nd_image as compiled
+from scipy import ndimage as _original
 
 from functad.adoption.scipy_functions import of_tensors
 from functad.expressions.spec import shape_of
+from functad.scipy._resampling import CONSTANT, MIRROR, ND_IMAGE, NEAREST, REFLECT, WRAP
 
-_ND_IMAGE = "scipy.ndimage._nd_image"
-_NEAREST, _WRAP, _REFLECT, _MIRROR, _CONSTANT = range(5)
-_PADDING = {_NEAREST: "edge", _WRAP: "wrap", _REFLECT: "symmetric", _MIRROR: "reflect"}
+_PADDING = {NEAREST: "edge", WRAP: "wrap", REFLECT: "symmetric", MIRROR: "reflect"}
 
 
 def _extended(x: Any, axis: int, width: tuple[int, int], mode: int, cval: Any) -> Any:
     """Return an array with more elements before and after those along an axis, as a mode says."""
-    if mode == _CONSTANT:
+    if mode == CONSTANT:
         widths = [(0, 0)] * len(shape_of(x))
         widths[axis] = width
         return np.pad(x, widths, constant_values=cval)
@@ -30,7 +30,7 @@ def _before(size: int, origin: int) -> int:
     return size // 2 + origin
 
 
-@of_tensors(_ND_IMAGE)
+@of_tensors(ND_IMAGE)
 def correlate1d(input: Any, weights: Any, axis: int, output: Any, mode: int, cval: Any, origin: int) -> None:
     """Correlation with a vector along an axis."""
     size = shape_of(weights)[0]
@@ -39,13 +39,13 @@ def correlate1d(input: Any, weights: Any, axis: int, output: Any, mode: int, cva
     output[...] = sliding_window_view(x, size, axis) @ weights
 
 
-@of_tensors(_ND_IMAGE)
+@of_tensors(ND_IMAGE)
 def uniform_filter1d(input: Any, size: int, axis: int, output: Any, mode: int, cval: Any, origin: int) -> None:
     """The mean of the elements around each along an axis."""
     correlate1d(input, np.full(size, 1 / size), axis, output, mode, cval, origin)
 
 
-@of_tensors(_ND_IMAGE)
+@of_tensors(ND_IMAGE)
 def correlate(input: Any, weights: Any, output: Any, mode: int, cval: Any, origins: Any) -> None:
     """Correlation with an array of as many axes."""
     x, sizes = input, shape_of(weights)
@@ -56,15 +56,6 @@ def correlate(input: Any, weights: Any, output: Any, mode: int, cval: Any, origi
     for place in np.ndindex(*sizes):
         out = out + x[tuple([slice(i, i + n) for i, n in zip(place, shape_of(input), strict=True)])] * weights[place]
     output[...] = out
-
-
-@of_tensors(_ND_IMAGE)
-def spline_filter1d(input: Any, order: int, axis: int, output: Any, mode: int) -> None:
-    """The coefficients of a spline along an axis, which are linear in its values: SciPy tells the matrix."""
-    n = shape_of(input)[axis]
-    matrix = np.empty((n, n))
-    compiled.spline_filter1d(np.eye(n), order, 0, matrix, mode)
-    output[...] = np.moveaxis(np.moveaxis(input, axis, -1) @ matrix.T, -1, axis)
 
 
 @of_tensors("scipy.ndimage._filters")
@@ -80,10 +71,22 @@ def _gaussian_kernel1d(sigma: Any, order: int, radius: int) -> Any:
     return (x[:, None] ** np.arange(order + 1)) @ q * phi
 
 
+def _whole(name: str) -> Callable[..., Any]:
+    """Return SciPy's function, whose Python code is adopted: for plain arguments it runs as if there were no trace."""
+    original = getattr(_original, name)
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return original(*args, **kwargs)
+
+    return called
+
+
+for _name in _original.__all__:
+    of_tensors("scipy.ndimage", _name, within=True)(_whole(_name))
+
 REFUSED: dict[str, str] = {
     name: reason
     for names, reason in (
-        ("map_coordinates affine_transform shift zoom rotate geometric_transform", "interpolation is compiled, without rules"),
         ("rank_filter median_filter percentile_filter minimum_filter maximum_filter", "order statistics are compiled"),
         ("fourier_gaussian fourier_uniform fourier_ellipsoid fourier_shift", "compiled; multiply a transform of scipy.fft"),
         ("generic_filter generic_filter1d", "compiled; call the function on sliding windows"),

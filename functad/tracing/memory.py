@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from functad.errors import ConversionError, NoBufferError, UnsupportedError
+from functad.errors import AbstractValueError, ConversionError, NoBufferError, UnsupportedError
 from functad.expressions.spec import ArraySpec
 from functad.places import here
 from functad.primitives.indexing.write import part
@@ -51,10 +51,16 @@ class ArrayMemory:
     __slots__ = ()
 
     @property
-    def flags(self) -> Any:
-        """The flags of the value; of a view those of NumPy's, of which the value may be a copy without gaps."""
+    def flags(self: Any) -> Any:
+        """The flags of the value; of a view those of NumPy's, of which the value may be a copy without gaps.
+
+        Where no value is known they are those of an array in C order.
+        """
         root, path = origin_of(self)
-        value = part(concrete(root, "flags"), path) if path else concrete(self, "flags")
+        try:
+            value = part(concrete(root, "flags"), path) if path else concrete(self, "flags")
+        except AbstractValueError:
+            value = np.empty(self.shape, self.dtype)
         return (value if issubclass(type(value), np.generic) else np.asarray(value)).flags
 
     @property

@@ -499,3 +499,8 @@ def test_order_of_a_number_needs_no_value(order: Any) -> None:
 
     assert functad.vmap(f)(np.arange(3.0)).tolist() == [[0.0], [1.0], [2.0]]
     assert functad.make_expressions(f)(2.0)(2.0).tolist() == [2.0]
+
+
+def test_flags_in_a_batch_are_those_of_an_array_in_c_order() -> None:
+    found = functad.vmap(lambda x: x.T * float((x.T + 1).flags.c_contiguous))(np.ones((2, 3, 4)))
+    np.testing.assert_array_equal(found, np.ones((2, 4, 3)))
