@@ -46,6 +46,7 @@ class Method:
         symmetric: the matrix is symmetric.
         structured: `solve` and `transpose_solve` of the user, over trees; the second may be missing.
         structure: of those trees.
+        params: the structure of what these are called with further, whose leaves are the last of the arguments of `f`.
     """
 
     solve: Solve = None
@@ -53,6 +54,7 @@ class Method:
     symmetric: bool = False
     structured: tuple[Callable[..., Any], Callable[..., Any] | None] | None = None
     structure: Structure | None = None
+    params: Structure | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.solve, str) and self.solve not in (*SOLVERS, "dense"):
@@ -79,6 +81,18 @@ def filled(point: Leaves, live: Leaves) -> list[Any]:
     """Return the leaves that `split` made a point of, with these that are `LIVE`."""
     waiting = iter(live)
     return [next(waiting) if value is LIVE else value for value in point]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class First:
+    """A function of leaves, after which others stand that it is not called with."""
+
+    f: Callable[..., list[Any]]
+    others: int
+
+    def __call__(self, *leaves: Any) -> list[Any]:
+        """Call the function."""
+        return self.f(*leaves[: len(leaves) - self.others])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -210,7 +224,9 @@ class System:
         def matvec(v: Any) -> Any:
             return structure.unflatten(product(structure.flatten_like(v, "v")))
 
-        found = structure.flatten_like(own(matvec, structure.unflatten([owned(b) for b in bs])), "the solution")
+        params = self.method.params
+        rest = () if params is None else params.unflatten([owned(leaf) for leaf in leaves[len(leaves) - params.leaves :]])
+        found = structure.flatten_like(own(matvec, structure.unflatten([owned(b) for b in bs]), *rest), "the solution")
         found = [known(leaf, own) for leaf in found]  # a solver may compute with what it captured: a constant, here
         for leaf, spec in zip(found, unknowns, strict=True):
             if spec_of(leaf).shape != spec.shape:
@@ -368,9 +384,7 @@ def custom_linear_solve(
         return structure.flatten_like(matvec(structure.unflatten(xs), *params_structure.unflatten(values)), "matvec(x)")
 
     if own:
-        plains = params_structure.unflatten([innermost(leaf) for leaf in values])
-        users: list[Any] = [None if s is None else lambda mv, v, s=s: s(mv, v, *plains) for s in (solve, transpose_solve)]
-        method = replace(method, structured=(users[0], users[1]))
+        method = replace(method, structured=(solve, transpose_solve), params=params_structure)  # type: ignore[arg-type]
     elif transpose_solve is not None:
         raise InputError(f"custom_linear_solve with transpose_solve= needs solve= to be a function too, at {here()}.")
     points = [np.zeros(spec.shape, spec.dtype)[()] for spec in specs]
@@ -381,8 +395,9 @@ def custom_linear_solve(
     if common != [spec.dtype for spec in specs]:  # a complex matrix and a real right-hand side, say
         cast = structure.unflatten([leaf.astype(dtype) for leaf, dtype in zip(bs, common, strict=True)])
         return custom_linear_solve(matvec, cast, solve, transpose_solve, symmetric, params, options)
-    system = System(name_of(matvec), closed, specs, tuple(map(strong_spec, closed.expressions.results)), method)
-    return structure.unflatten(system.solve(bs, [*points, *closed.captured]))
+    product, others = (First(closed, len(values)), values) if own and values else (closed, [])
+    system = System(name_of(matvec), product, specs, tuple(map(strong_spec, closed.expressions.results)), method)
+    return structure.unflatten(system.solve(bs, [*points, *closed.captured, *others]))
 
 
 def _check_no_constant(matvec: Callable[..., Any], closed: Closed, values: Leaves) -> None:

@@ -271,3 +271,27 @@ def test_the_matrix_may_be_chosen_by_the_value_of_a_parameter():
 
     np.testing.assert_allclose(functad.grad(solution)(2.0), -0.25)
     np.testing.assert_allclose(functad.grad(solution)(-2.0), 0.0)
+
+
+def test_solvers_are_given_the_parameters_of_their_own_example():
+    matrices = A + np.arange(3.0)[:, None, None] * np.eye(len(A))
+    sides = B + np.arange(3.0)[:, None]
+
+    def f(A, b):
+        return functad.custom_linear_solve(
+            lambda x, A, scale: scale * (A @ x),
+            b,
+            solve=lambda matvec, b, A, scale: np.linalg.solve(A, b) / scale,
+            transpose_solve=lambda vecmat, b, A, scale: np.linalg.solve(A.T, b) / scale,
+            params=(A, 2.0),
+        )
+
+    gradient = functad.grad(lambda A, b: np.sum(np.sin(f(A, b))), argnums=(0, 1))
+    np.testing.assert_allclose(functad.vmap(f)(matrices, sides), [f(a, b) for a, b in zip(matrices, sides, strict=True)])
+    np.testing.assert_allclose(functad.vmap(f, (0, None))(matrices, B), [f(a, B) for a in matrices])
+    found = functad.vmap(gradient)(matrices, sides)
+    for one, others in zip(found, zip(*map(gradient, matrices, sides), strict=True), strict=True):
+        np.testing.assert_allclose(one, others)
+    expressions = functad.make_expressions(f)(A, B)
+    for a, b in zip(matrices, sides, strict=True):
+        np.testing.assert_allclose(expressions(a, b), f(a, b))
