@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy import special
 
-from functad.adoption.scipy_functions import of_tensors
+from functad.adoption.scipy_functions import of_tensors, refuse
 from functad.errors import UnsupportedError
+from functad.expressions.spec import shape_of
 from functad.places import here
 from functad.rules.custom import custom_jvp
 from functad.scipy._integrals import Proven, outside, plain, valued
@@ -117,8 +119,110 @@ def sph_harm_y_all(n: Any, m: Any, theta: Any, phi: Any, *, diff_n: int = 0) -> 
     return _harmonic("sph_harm_y_all", (n, m), orders.reshape(-1, *[1] * axes), theta, phi, diff_n)
 
 
+# Sequences of functions with their slopes, which solve equations of second order
+
+
+def _solutions(name: str, counts: tuple[Any, ...], x: Any, curvature: Callable[[Any, Any, Any], Any]) -> Any:
+    """Return functions of several orders and their slopes, as SciPy gives them, whose derivatives are slopes and curvatures.
+
+    Args:
+        name: what SciPy calls the function.
+        counts: its other arguments, which are first.
+        x: the argument.
+        curvature: returns second derivatives from the argument, the functions and their slopes.
+    """
+
+    @custom_jvp
+    def known(x: Any) -> Any:
+        values = plain(x)
+        if values is None:
+            raise UnsupportedError(
+                f"scipy.special.{name} needs values, which are not known in jit or vmap, at {here()}. Call it outside."
+            )
+        with outside():
+            return tuple(getattr(special, name)(*counts, np.asarray(values[0])[()]))
+
+    @known.defjvp
+    def rule(primals: Any, tangents: Any) -> Any:
+        (point,), (tangent,) = primals, tangents
+        y, slope = _solutions(name, counts, point, curvature)
+        return (y, slope), (slope * tangent, curvature(point, y, slope) * tangent)
+
+    known.checks = Proven()
+    return known(x)
+
+
+@of_tensors("scipy.special")
+def lqn(n: Any, z: Any) -> Any:
+    """Legendre functions of the second kind of all degrees up to n, and their slopes."""
+    k = np.arange(max(int(n), 1) + 1)[: int(n) + 1].reshape(-1, *[1] * np.ndim(z))
+    return _solutions("lqn", (n,), z, lambda z, q, slope: (2 * z * slope - k * (k + 1) * q) / (1 - z * z))
+
+
+@of_tensors("scipy.special")
+def lqmn(m: Any, n: Any, z: Any) -> Any:
+    """The associated ones of all orders up to m and degrees up to n."""
+    k = np.arange(n + 1).reshape(-1, *[1] * np.ndim(z))
+    order = np.arange(m + 1).reshape(-1, 1, *[1] * np.ndim(z))
+    return _solutions(
+        "lqmn", (m, n), z, lambda z, q, slope: (2 * z * slope - (k * (k + 1) - order**2 / (1 - z * z)) * q) / (1 - z * z)
+    )
+
+
+def _riccati(name: str) -> None:
+    @of_tensors("scipy.special", name)
+    def riccati(n: Any, x: Any) -> Any:
+        """Riccati's functions, x times spherical Bessel functions, of all orders up to n."""
+        k = np.arange(n + 1)
+        return _solutions(name, (n,), x, lambda x, s, slope: (k * (k + 1) / (x * x) - 1) * s)
+
+
+_riccati("riccati_jn")
+_riccati("riccati_yn")
+
+
+def _parabolic(name: str) -> None:
+    @of_tensors("scipy.special", name)
+    def parabolic(v: Any, x: Any) -> Any:
+        """Parabolic cylinder functions of all orders from that between 0 and 1 to v."""
+        if v < 0:
+            raise UnsupportedError(
+                f"scipy.special.{name} of a Tensor with a negative order, at {here()}, for which SciPy's values and slopes do "
+                f"not belong together. Use special.{name[:4]} for each order."
+            )
+        orders = v - int(v) + np.arange(max(int(v), 1) + 1)
+        return _solutions(name, (v,), x, lambda x, d, slope: (x * x / 4 - orders[: shape_of(d)[0]] - 0.5) * d)
+
+
+for _name in ("pbdv_seq", "pbvv_seq"):
+    _parabolic(_name)
+
+
+@of_tensors("scipy.special")
+def lmbda(v: Any, x: Any) -> Any:
+    """Jahnke and Emden's functions, `gamma(v + 1) (2/x)^v J_v(x)`, of all orders up to v."""
+    orders = v - int(v) + np.arange(int(v) + 1)
+    return _solutions("lmbda", (v,), x, lambda x, y, slope: -(2 * orders + 1) / x * slope - y)
+
+
+_CLOSED = "their derivatives by it have no closed form; pass a constant, such as functad.stop_gradient of it"
+_NODES = "the derivative by alpha has no closed form. Pass alpha as a constant"
+
 REFUSED: dict[str, str] = {
-    "lmbda": "one of the algorithms that give all orders at once in compiled code; special.jv gives each",
-    "factorial2": "defined for integers; factorial has a continuation",
+    "ellip_harm": "Lame functions are compiled, and their slopes are not known; pass the argument as a constant",
+    "ellip_harm_2": "it is an integral of ellip_harm, whose slope is not known; pass the argument as a constant",
+    "ellip_normal": "its derivatives by the axes have no closed form; pass them as constants",
+    "pbdn_seq": "SciPy's values for complex numbers are not those of a differentiable function; use special.pbdv of real ones",
+    "mathieu_even_coef": f"coefficients follow from characteristic values by q: {_CLOSED}",
+    "mathieu_odd_coef": f"coefficients follow from characteristic values by q: {_CLOSED}",
+    "pro_cv_seq": f"these are characteristic values by c: {_CLOSED}",
+    "obl_cv_seq": f"these are characteristic values by c: {_CLOSED}",
 }
 """Functions that are refused, and why."""
+
+refuse("scipy.special", REFUSED)
+
+REFUSED |= dict.fromkeys(("pbdv_seq(-1)", "pbvv_seq(-1)"), "SciPy's values and slopes do not belong together")
+for _name in ("gegenbauer", "genlaguerre", "jacobi", "sh_jacobi"):
+    REFUSED[f"roots_{_name}(alpha)"] = _NODES
+REFUSED |= {f"{name}(alpha)": _NODES for name in ("cg_roots", "la_roots", "j_roots", "js_roots")}

@@ -62,3 +62,30 @@ def test_derivatives_that_scipy_gives() -> None:
         functad.grad(lambda t: np.sum(special.legendre_p(3, t, diff_n=2)))(Z)
     with pytest.raises(UnsupportedError, match="Use diff_n = 0"):
         functad.grad(lambda t: np.sum(special.sph_harm_y(3, 1, t, 0.3, diff_n=1)[0].real))(Z)
+
+
+def test_sequences_that_solve_an_equation_of_second_order() -> None:
+    for f in (
+        lambda t: special.lqn(3, t),
+        lambda t: special.lqmn(2, 3, t / 3),
+        lambda t: special.riccati_jn(2, t[0]),
+        lambda t: special.riccati_yn(2, t[0]),
+        lambda t: special.pbdv_seq(1.5, t[0]),
+        lambda t: special.pbvv_seq(2.5, t[0]),
+        lambda t: special.lmbda(1.5, t[0]),
+    ):
+        check_grads(f, [X], order=2)
+    with pytest.raises(UnsupportedError, match="negative order"):
+        functad.grad(lambda x: special.pbdv_seq(-1.5, x)[0][0])(2.0)
+    with pytest.raises(UnsupportedError, match="which are not known in jit or vmap"):
+        functad.vmap(lambda x: special.lqn(2, x)[0])(X)
+
+
+def test_plain_parameters_are_constants_inside_of_a_trace() -> None:
+    for name in ("jvp", "yvp", "ivp", "kvp", "h1vp", "h2vp"):
+        check_grads(lambda t, name=name: getattr(special, name)(1.5, t, 2), [X], order=1)
+
+    def f(x: Any) -> Any:
+        return x * special.roots_jacobi(3, 0.5, 1.5)[0]
+
+    np.testing.assert_allclose(functad.jacobian(f)(2.0), scipy.special.roots_jacobi(3, 0.5, 1.5)[0], rtol=1e-14)

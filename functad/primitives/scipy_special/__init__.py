@@ -10,11 +10,11 @@ from importlib import import_module
 FAMILIES: dict[str, str] = {
     "gamma": "gamma gammaln gammasgn loggamma rgamma psi poch binom",
     "error_functions": "erf erfc erfi erfcx dawsn wofz erfinv erfcinv ndtr log_ndtr ndtri ndtri_exp owens_t voigt_profile "
-    "fresnel",
+    "fresnel modfresnelp modfresnelm",
     "exponential_integrals": "exp1 expi expn sici shichi spence _lambertw wrightomega",
     "bessel": "j0 j1 y0 y1 i0 i1 k0 k1 i0e i1e k0e k1e jv yv iv kv jve yve ive kve kn yn hankel1 hankel2 hankel1e hankel2e "
     "struve modstruve besselpoly wright_bessel _spherical_jn _spherical_jn_d _spherical_yn _spherical_yn_d _spherical_in "
-    "_spherical_in_d _spherical_kn _spherical_kn_d",
+    "_spherical_in_d _spherical_kn _spherical_kn_d log_wright_bessel",
     "airy": "airy airye itairy itj0y0 iti0k0 it2j0y0 it2i0k0 itstruve0 it2struve0 itmodstruve0 ber bei ker kei berp beip kerp "
     "keip kelvin pbdv pbvv pbwa",
     "incomplete": "beta betaln betainc betaincc betaincinv betainccinv gammainc gammaincc gammaincinv gammainccinv "

@@ -151,6 +151,13 @@ special_function(
     names=("a", "b", "x"),
     doc="d Phi(a, b; x) = Phi(a, a + b; x) dx",
 )
+special_function(
+    "log_wright_bessel",
+    lambda g, a, b, x, out: product(g, np.exp(special.log_wright_bessel(a, a + b, x) - out)),
+    arguments=[[0.5, 1.0, 2.0], [1.0, 0.5, 2.0], _X],
+    names=("a", "b", "x"),
+    doc="d log Phi(a, b; x) = Phi(a, a + b; x) / Phi(a, b; x) dx",
+)
 
 
 # Spherical Bessel functions: both kinds solve `f'' = -2/z f' + (n (n+1) / z^2 -+ 1) f`, with + for the modified ones

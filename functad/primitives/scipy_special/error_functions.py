@@ -217,3 +217,19 @@ several_functions(
     complex=True,
     doc="dS = sin(pi x^2 / 2) dx, dC = cos(pi x^2 / 2) dx",
 )
+
+
+# Modified Fresnel integrals (NIST Handbook of Mathematical Functions, 7.2.14), with `F' = -exp(+-i x^2)` by definition
+
+
+def _enter_modified_fresnel(name: str, i: complex) -> None:
+    several_functions(  # SciPy's values of F for negative x are no integrals
+        name,
+        lambda x, out: (-np.exp(i * (x * x)), -2 * i * x * out[1] - np.exp(-i * math.pi / 4) / math.sqrt(math.pi)),
+        arguments=[(0.2, 2.0)],
+        doc=f"dF = -exp({i.imag:+.0f}i x^2) dx, dK = ({-2 * i.imag:+.0f}i x K - exp({-i.imag:+.0f}i pi/4) / sqrt(pi)) dx",
+    )
+
+
+_enter_modified_fresnel("modfresnelp", 1j)
+_enter_modified_fresnel("modfresnelm", -1j)

@@ -14,9 +14,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from functad.errors import UnsupportedError
 from functad.expressions.spec import PLAIN, dtype_of, shape_of
 from functad.places import user_frame
-from functad.primitives.entry import Primitive
+from functad.primitives.entry import Primitive, UnknownRule
 from functad.primitives.indexing.write import ADD_TO, is_alone, put
 from functad.primitives.kinds import forward_plan
 from functad.primitives.plan import KEEP_NOTHING, Plan
@@ -142,8 +143,23 @@ class ConcreteRecorder(Recorder):
             params: its parameters.
             out: the result, one level lower.
         """
-        equation = self.record_of(self, primitive, arrays, values, active, params, out)
+        try:
+            equation = self.record_of(self, primitive, arrays, values, active, params, out)
+        except UnsupportedError:
+            known = self._constants_without_rule(primitive, arrays, active)
+            if not known:
+                raise
+            active = tuple([i for i in active if i not in known])
+            if not active:
+                return self.underived(primitive, arrays, params, out)
+            arrays = tuple([values[i] if i in known else a for i, a in enumerate(arrays)])
+            equation = self.record_of(self, primitive, arrays, values, active, params, out)
         return (append_results if primitive.multiple else append_record)(Tensor, self, out, equation)
+
+    def _constants_without_rule(self, primitive: Primitive, arrays: Sequence[Any], active: tuple[int, ...]) -> set[int]:
+        """Return the positions of constants that were made to be written into, if no derivative by them is known."""
+        unknown = [i for i in active if not primitive.joint and isinstance(primitive.vjps[i], UnknownRule)]
+        return {i for i in unknown if self.is_constant(arrays[i])}
 
     def underived(self, primitive: Primitive, arrays: Sequence[Any], params: dict[str, Any], out: Any) -> Any:
         """Give the result of a call through which no derivative flows: its value."""
