@@ -13,17 +13,17 @@ import functools
 import importlib
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ExtensionFileLoader, ModuleSpec
-from itertools import pairwise
 from threading import RLock
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any, Self, TypeVar, overload
 
+from functad.adoption.code import calls, codes_of, compares
 from functad.adoption.replacements import NUMBERS, TYPES, replacement
-from functad.adoption.scipy_functions import ENTERED_NOW, is_of_scipy, is_of_sparse_matrices
+from functad.adoption.scipy_functions import ENTERED_NOW, is_of_scipy, is_of_sparse_matrices, outside_traces
 from functad.errors import InputError, UnsupportedError
 from functad.places import here
 
@@ -35,6 +35,7 @@ MARK = "__functad_adopted__"
 _changing = RLock()
 _packages: Counter[str] = Counter()
 _modules: dict[str, _Module] = {}
+_lasting: list[Adoption] = []
 
 
 class _Module:
@@ -51,18 +52,18 @@ class _Module:
         self.changes: list[tuple[Any, Any, Any, Any]] = []
         self.left: dict[str, str] = {}
         self.uses_scipy = False
-        codes = list(_codes(module))
-        self.types = not any(_compares(code, TYPES) for code in codes)
+        codes = list(codes_of(module))
+        self.types = not any(compares(code, TYPES) for code in codes)
         self.change_names()
         for name, number in NUMBERS.items():
-            if name not in vars(module) and _calls(codes, name) and not any(_compares(code, {name}) for code in codes):
+            if name not in vars(module) and calls(codes, name) and not any(compares(code, {name}) for code in codes):
                 self._set(vars(module), name, _ABSENT, number)
         self._set(vars(module), MARK, _ABSENT, True)
 
     def change_names(self) -> None:
         """Bind what the module's names, its functions and its classes refer to, to what stands for it."""
         for name, value in list(vars(self.module).items()):
-            if name.startswith("__"):
+            if name.startswith("__") and name.endswith("__"):
                 continue
             if type(value).__module__.partition(".")[0] == "numba":
                 self.left[f"{self.module.__name__}.{name}"] = "it is compiled by Numba"
@@ -70,6 +71,8 @@ class _Module:
                 self._change_items(value)
             elif isinstance(value, FunctionType):
                 self._change_function(value)
+            elif _covered(type(value).__module__) and type(getattr(value, "__dict__", None)) is dict:
+                self._change_items(vars(value))  # an object that stands for an array library, say
             elif isinstance(value, type) and value.__module__ == self.module.__name__:
                 for own, attribute in list(vars(value).items()):
                     if isinstance(attribute, FunctionType):
@@ -139,48 +142,6 @@ def _bind(place: Any, key: Any, value: Any) -> None:
         place[key] = value
 
 
-def _codes(module: ModuleType) -> Iterator[CodeType]:
-    """Yield the code of every function that is defined in a module, of those in its classes and of those within functions."""
-    waiting = [value for value in vars(module).values() if _defined_in(value, module)]
-    seen: set[int] = set()
-    while waiting:
-        value = waiting.pop()
-        if id(value) in seen:  # a class may hold itself
-            continue
-        seen.add(id(value))
-        if isinstance(value, type):
-            waiting += vars(value).values()
-            continue
-        value = getattr(value, "__func__", None) or getattr(value, "fget", None) or getattr(value, "func", None) or value
-        value = getattr(value, "__wrapped__", value)
-        code = value if isinstance(value, CodeType) else getattr(value, "__code__", None)
-        if isinstance(code, CodeType):
-            yield code
-            waiting += [const for const in code.co_consts if isinstance(const, CodeType)]
-
-
-def _defined_in(value: Any, module: ModuleType) -> bool:
-    try:
-        return bool(getattr(value, "__module__", None) == module.__name__)
-    except Exception:  # noqa: BLE001 - what stands for a package that is not installed may raise whatever is asked of it
-        return False
-
-
-def _calls(codes: Sequence[CodeType], name: str) -> bool:
-    return any(name in code.co_names for code in codes)
-
-
-def _compares(code: CodeType, names: Any) -> bool:
-    """Say whether a function compares something with one of the names by `is`, as in `type(x) is float`."""
-    if names.isdisjoint(code.co_names) or dis.opmap["IS_OP"] not in code.co_code[::2]:
-        return False
-    steps = [step for step in dis.get_instructions(code) if step.opname != "CACHE"]
-    return any(
-        step.opname.startswith(("LOAD_GLOBAL", "LOAD_ATTR", "LOAD_NAME")) and step.argval in names and after.opname == "IS_OP"
-        for step, after in pairwise(steps)
-    )
-
-
 def _covered(name: str) -> bool:
     return any(name == package or name.startswith(f"{package}.") for package in _packages)
 
@@ -225,10 +186,12 @@ class _AdoptingLoader(Loader):
         """Execute the module, and adopt it."""
         assert module.__spec__ is not None
         module.__spec__.loader = module.__loader__ = self._loader
-        self._loader.exec_module(module)
+        outside_traces(self._loader.exec_module, module)  # what it makes now lasts longer than a trace
         with _changing:
             if _covered(module.__name__):
                 _take(module)
+                for adoption in _lasting:
+                    adoption.follow_scipy(module.__name__)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
@@ -273,13 +236,19 @@ class Adoption:
                     if name not in sys.modules:
                         importlib.import_module(name)
                 _take_all()
-                if "scipy" not in self.packages and any(_modules[name].uses_scipy for name in self._modules()):
-                    self.packages = (*self.packages, "scipy")  # whose functions are called with Tensors then
-                    _packages["scipy"] += 1
-                    _take_all()
+                self.follow_scipy(*self._modules())
             except BaseException:
                 self._end()
                 raise
+            _lasting.append(self)
+
+    def follow_scipy(self, *modules: str) -> None:
+        """Adopt SciPy too if some of the modules, of which one may have been imported just now, are its own and use it."""
+        own = set(self._modules()).intersection(modules)
+        if "scipy" not in self.packages and any(_modules[name].uses_scipy for name in own):
+            self.packages = (*self.packages, "scipy")  # whose functions are called with Tensors then
+            _packages["scipy"] += 1
+            _take_all()
 
     def _modules(self) -> list[str]:
         """Return the names of the modules that it has adopted."""
@@ -308,6 +277,8 @@ class Adoption:
         with _changing:
             if self._lasts:
                 self._lasts = False
+                if self in _lasting:
+                    _lasting.remove(self)
                 _packages.subtract(self.packages)
                 for name in [name for name, count in _packages.items() if count <= 0]:
                     del _packages[name]
@@ -342,7 +313,7 @@ def _function(f: FunctionType) -> FunctionType:
             f"{f.__name__} assigns to a global name, at {here()}, which the adopted function would do apart from its module. "
             f'Adopt the module: functad.adopt("{f.__module__}").'
         )
-    types = not any(_compares(code, TYPES) for code in codes)
+    types = not any(compares(code, TYPES) for code in codes)
     cells = tuple([_cell(cell, types) for cell in f.__closure__ or ()]) or None
     found = FunctionType(f.__code__, _Globals(f.__globals__, types), f.__name__, f.__defaults__, cells)
     functools.update_wrapper(found, f)

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided as _as_strided
 
 from functad.errors import UnsupportedError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
@@ -253,6 +254,34 @@ def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any
     return np.moveaxis(whole, list(range(-added, 0)), list(range(start, start + added))) if added else whole
 
 
+def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
+    """`np.piecewise`, also where a function, or a value in place of one, is or gives a Tensor."""
+    if _may_give_tensors(x):
+        entry: Any = vocabulary.find(np.piecewise)
+        out = entry.front(_as_array(x), condlist, funclist, *args, **kw)
+        if is_traced(out):
+            return out
+    return np.piecewise(x, condlist, funclist, *args, **kw)
+
+
+def as_strided(x: Any, shape: Any = None, strides: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """`np.lib.stride_tricks.as_strided`, of a Tensor a copy: the elements that lie where the strides lead."""
+    if not is_traced(x):
+        return _as_strided(x, shape, strides, *args, **kwargs)
+    value = innermost(x)
+    flat = np.arange(x.size).reshape(shape_of(x))
+    places = np.empty_like(flat if isinstance(value, ArraySpec) else np.asarray(value), dtype=np.intp, order="K", subok=False)
+    places[...] = flat
+    if strides is not None:
+        strides = tuple([stride * places.itemsize // x.dtype.itemsize for stride in strides])
+    if places.strides != tuple([stride * places.itemsize // x.dtype.itemsize for stride in x.strides]):
+        raise UnsupportedError(
+            f"as_strided of a Tensor with gaps between its elements, at {here()}, would read what is between them. "
+            f"Use t.copy(), or np.lib.stride_tricks.sliding_window_view."
+        )
+    return x.reshape(-1)[_as_strided(places, shape, strides)]
+
+
 def _may_give_tensors(a: Any) -> bool:
     return is_traced(a) or OPEN.get() is not None
 
@@ -298,7 +327,7 @@ _OWN = frozenset({
     "array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "require", "zeros", "ones", "full", "empty", "eye",
     "identity", "arange", "linspace", "zeros_like", "ones_like", "full_like", "empty_like", "r_", "c_", "float64", "float32",
     "float16", "complex128", "complex64", "double", "single", "vectorize", "apply_along_axis", "fromiter", "frompyfunc",
-    "fromfunction", "broadcast_arrays", "asarray_chkfinite",
+    "fromfunction", "broadcast_arrays", "asarray_chkfinite", "piecewise",
 })  # fmt: skip
 
 _LOOK_INTO_LISTS = frozenset({
@@ -350,4 +379,8 @@ def _filled(module: ModuleType) -> ModuleType:
 def namespace() -> dict[str, Any]:
     """Return the names of `functad.numpy`: those of NumPy, and what stands for them here."""
     own = {name: value for name, value in globals().items() if name in _OWN}
-    return {**{name: _found(np, name) for name in vars(np)}, "linalg": _filled(np.linalg), "fft": _filled(np.fft), **own}
+    tricks = _filled(np.lib.stride_tricks)
+    vars(tricks).update(as_strided=as_strided)
+    parts = {"linalg": _filled(np.linalg), "fft": _filled(np.fft), "lib": _filled(np.lib)}
+    vars(parts["lib"]).update(stride_tricks=tricks)
+    return {**{name: _found(np, name) for name in vars(np)}, **parts, **own}

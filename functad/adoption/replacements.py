@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -51,7 +51,14 @@ class _NumberType(type):
 
     def __call__(cls, *args: Any) -> Any:
         if len(args) != 1 or not is_traced(args[0]):
-            return cls.original(*args)
+            try:
+                return cls.original(*args)
+            except TypeError:  # a method of adopted code may have given a Tensor, for which Python has no use
+                method = getattr(type(args[0]), f"__{cls.original.__name__}__", None) if len(args) == 1 else None
+                value = method(args[0]) if isinstance(method, FunctionType) else None
+                if not is_traced(value):
+                    raise
+                return value
         value = resolve(args[0])
         if not is_traced(value) or value.recorder.is_constant(value):
             return cls.original(value)
@@ -80,7 +87,35 @@ def _number_type(original: Any) -> Any:
     return _NumberType(original.__name__, (original,), members)
 
 
-NUMBERS: dict[str, Any] = {"float": _number_type(float), "complex": _number_type(complex)}
+class _TypeOfTypes(type):
+    """The class of what stands for `type` in adopted code: of a Tensor it gives the type of its value, as `__class__` does."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if len(args) == 1 and is_traced(args[0]):
+            return args[0].__class__
+        return type(*args, **kwargs)
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, type)
+
+    def __subclasscheck__(cls, kind: type) -> bool:
+        return issubclass(kind, type)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or other is type
+
+    def __hash__(cls) -> int:
+        return hash(type)
+
+    def __repr__(cls) -> str:
+        return repr(type)
+
+
+NUMBERS: dict[str, Any] = {
+    "float": _number_type(float),
+    "complex": _number_type(complex),
+    "type": _TypeOfTypes("type", (type,), {"__doc__": type.__doc__}),
+}
 """What stands for Python's own types, by name, in modules that call them."""
 
 TYPES = frozenset({"float64", "float32", "float16", "complex128", "complex64", "double", "single"})
@@ -91,8 +126,9 @@ TYPES = frozenset({"float64", "float32", "float16", "complex128", "complex64", "
 def numpy_stand_in(types: bool) -> StandIn:
     """Return the module that stands for NumPy, with its number types replaced or not."""
     names = {name: value for name, value in arrays.namespace().items() if types or name not in TYPES}
-    for part in ("linalg", "fft"):
+    for part in ("linalg", "fft", "lib"):
         names[part] = StandIn(getattr(np, part), vars(names[part]))
+    names["lib"].stride_tricks = StandIn(np.lib.stride_tricks, vars(names["lib"].stride_tricks))
     return StandIn(np, names)
 
 
@@ -101,7 +137,7 @@ def _known() -> dict[int, tuple[Any, Any, bool]]:
     """Return by identity each original that is replaced, with what stands for it, and whether it is a type."""
     numpy = numpy_stand_in(True)
     python_math = StandIn(math, {name: getattr(functad.math, name) for name in functad.math.__all__})
-    stand_ins = [numpy, numpy.linalg, numpy.fft, python_math]
+    stand_ins = [numpy, numpy.linalg, numpy.fft, numpy.lib, numpy.lib.stride_tricks, python_math]
     found: dict[int, tuple[Any, Any, bool]] = {}
     for module in stand_ins:
         found[id(module.original)] = module.original, module, False

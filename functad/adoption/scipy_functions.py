@@ -18,13 +18,14 @@ from weakref import WeakSet
 
 from functad.adoption.arrays import PLAIN_TYPES, has_tensors
 from functad.adoption.replacements import LATER
-from functad.errors import UnsupportedError
+from functad.errors import ConversionError, UnsupportedError
 from functad.places import here
 from functad.primitives.linalg.sparse_products import is_sparse
 from functad.primitives.operands import concrete, is_traced
 from functad.settings import setting
-from functad.tracing.traces.base import OPEN
+from functad.tracing.traces.base import OPEN, resolve
 from functad.trees.functions import tree_map
+from functad.trees.structure import flatten
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -125,12 +126,37 @@ def _dispatching(original: Callable[..., Any], function: Callable[..., Any]) -> 
     @functools.wraps(original)
     def called(*args: Any, **kwargs: Any) -> Any:
         if has_tensors(args) or (kwargs and has_tensors(kwargs.values())):
-            return function(*args, **kwargs)
+            try:
+                return function(*args, **kwargs)
+            except (ConversionError, UnsupportedError):  # what adopted code has made of constants only is none of its business
+                args, kwargs, changed = _with_plain_constants(args, kwargs)
+                if not changed:
+                    raise
+            return called(*args, **kwargs)
         if OPEN.get() is None or not (_are_plain(args) and (not kwargs or _are_plain(kwargs.values()))):
             return original(*args, **kwargs)
         return outside_traces(original, *args, **kwargs)
 
     return called
+
+
+def _with_plain_constants(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any], bool]:
+    """Return the arguments of a call with plain arrays for Tensors that depend on no input, and whether there are such."""
+    leaves, structure = flatten((args, kwargs))
+    found = [constant_value(leaf) if is_traced(leaf) else leaf for leaf in leaves]
+    changed = any(a is not b and not is_traced(a) for a, b in zip(found, leaves, strict=True))
+    return (*structure.unflatten(found), changed)
+
+
+def constant_value(a: Any) -> Any:
+    """Return the plain value of a Tensor that depends on no input of any trace; another one as it is."""
+    a.renew()
+    value = resolve(a)
+    while is_traced(value):
+        if not value.recorder.is_constant(value):
+            return a
+        value = resolve(value.value)
+    return value
 
 
 def outside_traces(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -265,6 +265,9 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         Raises:
             ConversionError: the Tensor is an argument of a transform such as `grad`, whose derivative would be lost.
         """
+        if "__functad_adopted__" in sys._getframe(1).f_globals and self.dtype.kind in "fc":
+            flat = self.reshape(-1)
+            return self[args].reshape(()) if len(args) > 1 else flat[args[0]] if args else flat.reshape(())
         return self._plain("item()").item(*args)
 
     def as_integer_ratio(self) -> Any:
@@ -280,7 +283,9 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         return bool(self._concrete("is_integer()").is_integer())
 
     def tolist(self) -> Any:
-        """Return the elements as Python numbers, unless they are being differentiated."""
+        """Return the elements as Python numbers, unless they are being differentiated; adopted code has lists of Tensors."""
+        if "__functad_adopted__" in sys._getframe(1).f_globals and self.dtype.kind in "fc":
+            return _listed(self)
         return self._plain("tolist()").tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -289,6 +294,11 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         if conversions.multiplying_sparse() and isinstance(resolve(self), Tensor):
             return np.empty((), object)  # by which SciPy knows that the product is the business of the other operand
         return np.array(self._plain("Conversion to an array"), dtype, copy=copy)
+
+
+def _listed(tensor: Any) -> Any:
+    """Return the elements of a Tensor as lists of Tensors of shape (), as `tolist` has numbers."""
+    return list(map(_listed, tensor)) if tensor.shape else tensor
 
 
 LEAF_KINDS.add(Tensor)
