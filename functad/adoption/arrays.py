@@ -201,6 +201,9 @@ class vectorize(np.vectorize):  # noqa: N801 - it stands for NumPy's
             for i, a in zip(spread, arrays, strict=True):
                 values[i] = a[place]
             outs.append(self.pyfunc(*values[: len(args)], **dict(zip(names, values[len(args) :], strict=True))))
+        if not outs and self.otypes and self.signature is None:
+            empty = tuple([np.empty(shape, kind) for kind in self.otypes])
+            return empty if len(empty) > 1 else empty[0]
         if not outs:
             raise ValueError("cannot call `vectorize` on size 0 inputs unless `otypes` is set")
         several = type(outs[0]) is tuple

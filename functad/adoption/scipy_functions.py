@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from weakref import WeakSet
 
 from functad.adoption.arrays import PLAIN_TYPES, has_tensors
+from functad.adoption.compiled import CompiledFunction, is_compiled
 from functad.adoption.replacements import LATER
 from functad.errors import ConversionError, UnsupportedError
 from functad.places import here
@@ -200,11 +201,14 @@ def _holds_tensors(value: Any, depth: int = 3) -> bool:
 
 
 def plain(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that gives the plain values of what another one gives."""
+    """Return a function that gives the plain values of what another one gives, which runs in the trace that is open now."""
+    recorder = OPEN.get()
 
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
-        return tree_map(plain_value, function(*args, **kwargs))
+        with setting(OPEN, recorder):  # it may have Tensors in its closure, and write them into arrays that it makes
+            out = function(*args, **kwargs)
+        return tree_map(plain_value, out)
 
     _PLAIN.add(called)
     return called
@@ -236,12 +240,15 @@ def _load(part: str) -> None:
     if part in _FILES and part not in _loaded and module is not None and not _begun(module):
         _loaded.add(part)
         _LOADING.add(part)
+        known = set(ENTERED)
         try:
             import_module(f"functad.scipy.{part}")
         finally:
             _LOADING.discard(part)
+        shared = {".".join(name.split(".")[:2]) for name in ENTERED.keys() - known}  # as scipy._lib is by all parts
         for tell in ENTERED_NOW:
-            tell(module.__name__)
+            for name in {module.__name__, *shared}:
+                tell(name)
 
 
 def _begun(module: ModuleType) -> bool:
@@ -290,6 +297,8 @@ def replacement_of(value: Any) -> Any:
         name = value.__name__
         return stand_in(value) if name in ENTERED or not any(part.startswith("_") for part in name.split(".")) else None
     entry = _replaced.get(id(value))
+    if entry is None and is_compiled(value):
+        entry = _replaced[id(value)] = value, CompiledFunction(value)
     return None if entry is None else entry[1]
 
 

@@ -26,6 +26,9 @@ _SHARE_WEIGHTS = (np.pi / 2 * np.cosh(_STEPS)) * _SHARES * (1 - _SHARES) * 2 * (
 _AWAY = np.linspace(-3.6, 2.8, 161)
 _DISTANCES = np.exp(np.pi / 2 * np.sinh(_AWAY))
 _DISTANCE_WEIGHTS = (np.pi / 2 * np.cosh(_AWAY)) * _DISTANCES * (_AWAY[1] - _AWAY[0])
+_FAR_AWAY = np.linspace(-3.6, 4.4, 241)
+_FAR = np.exp(np.pi / 2 * np.sinh(_FAR_AWAY))
+_FAR_WEIGHTS = (np.pi / 2 * np.cosh(_FAR_AWAY)) * _FAR * (_FAR_AWAY[1] - _FAR_AWAY[0])
 
 
 def plain(*values: Any) -> list[Any] | None:
@@ -65,15 +68,21 @@ def within(f: Callable[[Any], Any], low: Any, high: Any) -> Any:
         low: shape `(...)`; a power of the distance from it may be a factor of the function.
         high: likewise.
     """
-    width = np.asarray(high - low)[..., None] if not shape_of(high - low) else (high - low)[..., None]
+    width = np.expand_dims(high - low, -1)
     nodes = np.expand_dims(low, -1) + width * _SHARES
     return np.sum(f(nodes) * (width * _SHARE_WEIGHTS), -1)
 
 
-def beyond(f: Callable[[Any], Any], end: Any, side: Any) -> Any:
-    """Return the integral of a function from a finite end to infinity, or minus infinity where `side` is -1, likewise."""
-    nodes = np.expand_dims(end, -1) + np.expand_dims(side, -1) * _DISTANCES
-    return np.sum(f(nodes) * _DISTANCE_WEIGHTS, -1)
+def beyond(f: Callable[[Any], Any], end: Any, side: Any, far: bool = False) -> Any:
+    """Return the integral of a function from a finite end to infinity, or minus infinity where `side` is -1, likewise.
+
+    Args:
+        f, end, side: the function, the end and the side.
+        far: the function may be falling as slowly as a power.
+    """
+    distances, weights = (_FAR, _FAR_WEIGHTS) if far else (_DISTANCES, _DISTANCE_WEIGHTS)
+    nodes = np.expand_dims(end, -1) + np.expand_dims(side, -1) * distances
+    return np.sum(f(nodes) * weights, -1)
 
 
 def log_kve(order: Any, x: Any) -> Any:
@@ -107,6 +116,7 @@ def log_mixture(log_term: Callable[[Any], Any], mean: Any) -> Any:
     most = 1000.0 if known is None else float(np.max(known[0], initial=0))
     j = np.arange(int(most * 2 + 20 * np.sqrt(most) + 60)) * 1.0
     m = np.expand_dims(mean, -1)
-    logs = log_term(j) + (special.xlogy(j, m) - m - special.gammaln(j + 1))
-    top = np.max(stop_gradient(logs), -1, keepdims=True)
-    return np.log(np.sum(np.exp(logs - top), -1)) + top[..., 0]
+    unit = np.where(stop_gradient(m) > 0, stop_gradient(m), 1.0)
+    logs = log_term(j) + (j * np.log(unit) - m - special.gammaln(j + 1))
+    top = np.max(np.where(stop_gradient(m) > 0, stop_gradient(logs), stop_gradient(logs)[..., :1]), -1, keepdims=True)
+    return np.log(np.sum(np.exp(logs - top) * (m / unit) ** j, -1)) + top[..., 0]  # the power for the slope at a mean of zero

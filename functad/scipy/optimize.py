@@ -239,6 +239,34 @@ def minimize_scalar(fun: Callable[..., Any], bracket: Any = None, bounds: Any = 
     return _with(result, x=x, fun=fun(x, *_tuple(args)))
 
 
+def _by_search(name: str) -> None:
+    """Enter for a function that searches for a minimum of a function of one number one that differentiates through it."""
+
+    def find(func: Callable[..., Any], *given: Any, args: Any = (), full_output: Any = 0, **options: Any) -> Any:
+        if name == "fminbound":
+            (low, high, *rest), brack = given, None
+            args = rest.pop(0) if rest else args
+        else:
+            rest, low, high = list(given), None, None
+            args = rest.pop(0) if rest else args
+            brack = rest.pop(0) if rest else options.pop("brack", None)
+        named = {"brack": _value(brack)} if name != "fminbound" else {}
+
+        def solve(*args: Any) -> tuple[Any, Any]:
+            ends = () if name != "fminbound" else (_value(low), _value(high))
+            found = getattr(_original, name)(plain(func), *ends, args=args, full_output=True, **named, **_options(options))
+            return found[0], found
+
+        x, result = _solution(name, grad(_number(func)), solve, np.float64(0.0), _tuple(args))
+        return (x, func(x, *_tuple(args)), *result[2:]) if full_output else x
+
+    of_tensors("scipy.optimize", name, within=True)(find)
+
+
+for _name in ("brent", "golden", "fminbound"):
+    _by_search(_name)
+
+
 _RHO: dict[str, Callable[[Any], Any]] = {
     "linear": lambda z: z,
     "soft_l1": lambda z: 2 * (np.sqrt(1 + z) - 1),
@@ -346,7 +374,6 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(("linprog", "milp", "linear_sum_assignment", "quadratic_assignment", "isotonic_regression"), _DISCRETE),
     **dict.fromkeys(("differential_evolution", "dual_annealing", "basinhopping", "shgo", "direct", "brute"), _GLOBAL),
     **dict.fromkeys(("fmin", "fmin_bfgs", "fmin_cg", "fmin_l_bfgs_b", "fmin_ncg", "fmin_powell", "fmin_slsqp"), "use minimize"),
-    **dict.fromkeys(("fminbound", "brent", "golden"), "use minimize_scalar"),
     **dict.fromkeys(("fmin_cobyla", "fmin_tnc", "leastsq"), "use minimize or least_squares"),
     "lsq_linear": "use least_squares",
 }

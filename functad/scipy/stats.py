@@ -1,34 +1,38 @@
-"""`scipy.stats`: what its distributions, estimates and distances compute by compiled code, or find by a search.
+"""`scipy.stats`: what its distributions, estimates and tests compute by compiled code, or find by a search.
 
 Most of `scipy.stats` is differentiated as SciPy writes it. The values are SciPy's own.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 from scipy import special
-from scipy.stats import _discrete_distns as _discrete
-from scipy.stats import _kde, _multivariate
+from scipy import stats as _stats
+from scipy.optimize import linprog as _linprog
+from scipy.stats._ansari_swilk_statistics import swilk as _swilk
 from scipy.stats._distn_infrastructure import rv_continuous as _rv_continuous
-from scipy.stats._distn_infrastructure import rv_discrete as _rv_discrete
+from scipy.stats._distn_infrastructure import rv_generic as _rv_generic
 
-from functad.adoption.arrays import has_tensors
-from functad.adoption.scipy_functions import of_methods, of_tensors, stands_for
-from functad.errors import UnsupportedError
+from functad.adoption.arrays import asarray
+from functad.adoption.compiled import is_writeable_array
+from functad.adoption.scipy_functions import of_methods, of_tensors, outside_traces, plain_value, refuse, stands_for, with_value
+from functad.errors import ConversionError, UnsupportedError
 from functad.expressions.spec import shape_of
 from functad.places import here
-from functad.primitives.operands import innermost
-from functad.scipy._continuous import UNKNOWN_DENSITIES, like_scipy, of_class
-from functad.scipy._integrals import outside, plain
+from functad.scipy._integrals import outside
+from functad.scipy.distributions import densities, discrete, limits, moments, several_variables  # noqa: F401 - they enter rules
+from functad.scipy.distributions.continuous import UNKNOWN_DENSITIES
+from functad.scipy.distributions.several_variables import RANDOM_POINTS
 from functad.transforms.stop import stop_gradient
 
 REFUSED: dict[str, str] = {
     **UNKNOWN_DENSITIES,
     "nchypergeom_wallenius": "SciPy computes it by compiled code, an integral without closed form",
     "fit": "SciPy searches with a tolerance; by plain data it runs as ever",
-    "multivariate_normal.cdf": "SciPy integrates by random points",
+    "multivariate_normal.cdf": RANDOM_POINTS,
 }
 """What is not differentiated, and why. Counts, such as n of `binom`, have no derivative either."""
 
@@ -51,142 +55,11 @@ def fit(dist: Any, data: Any, bounds: Any = None, **kwargs: Any) -> Any:
     )
 
 
-# Discrete distributions, by their parameters
+of_tensors("scipy._lib.array_api_compat.common._helpers")(is_writeable_array)
 
-
-def _ppf(original: Any, self: Any, q: Any, *args: Any) -> Any:
-    """The quantile, which is constant between its steps."""
-    known = plain(q, *args)
-    if known is None:
-        raise UnsupportedError(
-            f"scipy.stats.{self.name} needs values for a quantile, at {here()}. Call it outside of jit and vmap."
-        )
-    with outside():
-        return original(self, *known)
-
-
-for _kind in vars(_discrete).values():
-    if isinstance(_kind, type) and issubclass(_kind, _rv_discrete):
-        for _name in {"_ppf", "_isf"} & vars(_kind).keys():
-            of_methods(_kind, _name)(_ppf)
-
-
-@of_methods(_rv_discrete, "_cdf")
-def _cdf(original: Any, self: Any, k: Any, *args: Any) -> Any:
-    """The sum of the probabilities up to k."""
-    known = plain(k, *args)
-    low: Any = None if known is None else self._get_support(*known[1:])[0]
-    if known is None or not np.all(np.isfinite(low)):
-        raise UnsupportedError(
-            f"scipy.stats.{self.name}.cdf sums probabilities from a first one, which is not known, at {here()}. Sum its pmf."
-        )
-    last = np.floor(known[0])
-    every = np.expand_dims(low, -1) + np.arange(int(np.max(last - low, initial=0)) + 1)
-    inside = every <= np.expand_dims(last, -1)
-    shape = np.broadcast_shapes(inside.shape, *[(*shape_of(a), 1) for a in args])
-    terms = self._pmf(
-        np.where(inside, every, np.expand_dims(low, -1)), *[np.broadcast_to(np.expand_dims(a, -1), shape) for a in args]
-    )
-    return like_scipy(original, np.sum(np.where(inside, terms, 0.0), -1), self, k, *args)
-
-
-def _powers(low: Any, high: Any, n: Any, a: Any) -> Any:
-    """Return the sum of `k^(-a)` for k from low to high, over that up to n."""
-    known = plain(low, high, n)
-    if known is None:
-        raise UnsupportedError(f"scipy.stats.zipfian needs the values of k and n, at {here()}. Pass them as plain numbers.")
-    k = np.arange(1.0, np.max(known[2], initial=1) + 1)
-    below, above, last = [np.expand_dims(v, -1) for v in known]
-    terms = k ** -np.expand_dims(a, -1)
-    return np.sum(terms * ((k >= below) & (k <= above)), -1) / np.sum(terms * (k <= last), -1)
-
-
-@of_class("zipfian", "_pmf", module=_discrete)
-def _zipfian_pmf(original: Any, self: Any, k: Any, a: Any, n: Any) -> Any:
-    """`k^(-a)` over the sum up to n."""
-    k = np.floor(stop_gradient(k))
-    return like_scipy(original, _powers(k, k, n, a), self, k, a, n)
-
-
-@of_class("zipfian", "_cdf", module=_discrete)
-def _zipfian_cdf(original: Any, self: Any, k: Any, a: Any, n: Any) -> Any:
-    """The sum up to k over that up to n."""
-    k = np.floor(stop_gradient(k))
-    return like_scipy(original, _powers(np.ones_like(k), k, n, a), self, k, a, n)
-
-
-@of_class("zipfian", "_sf", module=_discrete)
-def _zipfian_sf(original: Any, self: Any, k: Any, a: Any, n: Any) -> Any:
-    """The sum from k + 1 on over that up to n."""
-    k = np.floor(stop_gradient(k))
-    return like_scipy(original, _powers(k + 1, n, n, a), self, k, a, n)
-
-
-_fisher = getattr(_discrete, "_nchypergeom_gen", None)
-if _fisher is not None:
-
-    @of_methods(_fisher, "_pmf")
-    def _nchypergeom_pmf(original: Any, self: Any, x: Any, M: Any, n: Any, N: Any, odds: Any) -> Any:
-        """Fisher's: `C(n, x) C(M-n, N-x) odds^x` over its sum for all x; Wallenius' is an integral that SciPy compiles."""
-        if "fisher" not in self.name:
-            raise UnsupportedError(
-                f"scipy.stats.{self.name} has no derivative, at {here()}: SciPy computes it by compiled code. Use "
-                f"nchypergeom_fisher, or functad.stop_gradient(odds)."
-            )
-        x, M, n, N = [np.asarray(v, float) for v in map(innermost, (x, M, n, N))]
-
-        def log_term(y: Any, M: Any, n: Any, N: Any, odds: Any) -> Any:
-            inside = (y >= np.maximum(0, N - M + n)) & (y <= np.minimum(n, N))
-            z = np.where(inside, y, np.maximum(0, N - M + n))
-            counts = special.gammaln(n - z + 1) + special.gammaln(z + 1)
-            counts = counts + special.gammaln(N - z + 1) + special.gammaln(M - n - N + z + 1)
-            return np.where(inside, z * np.log(odds) - counts, -np.inf)
-
-        every = np.arange(np.max(n, initial=0) + 1)
-        logs = log_term(every, *[np.expand_dims(v, -1) for v in (M, n, N, odds)])
-        return like_scipy(
-            original, np.exp(log_term(x, M, n, N, odds) - special.logsumexp(logs, axis=-1)), self, x, M, n, N, odds
-        )
-
-
-# Estimates of densities
-
-
-class _KernelEstimate:
-    """SciPy's compiled sum of normal densities at all points of data, or its logarithm; `[spec]` chooses among its types."""
-
-    def __init__(self, original: Any, log: bool) -> None:
-        self.original, self.log = original, log
-
-    def __getitem__(self, spec: Any) -> Any:
-        def estimate(points: Any, values: Any, xi: Any, factor: Any, dtype: Any, *more: Any) -> Any:
-            if not has_tensors((points, values, xi, factor)):
-                return self.original[spec](points, values, xi, factor, dtype, *more)
-            d = shape_of(points)[1]
-            whitened = np.linalg.inv(factor).T
-            distances = (xi @ whitened)[:, None, :] - (points @ whitened)[None, :, :]
-            logs = np.sum(distances**2, -1) / -2 - d / 2 * np.log(2 * np.pi) - np.sum(np.log(np.diagonal(factor)))
-            if self.log:
-                top = np.max(stop_gradient(logs), -1, keepdims=True)
-                return np.log(np.exp(logs - top) @ values) + top
-            return np.exp(logs) @ values
-
-        return estimate
-
-
-for _name, _log in (("gaussian_kernel_estimate", False), ("gaussian_kernel_estimate_log", True)):
-    _estimate = getattr(_kde, _name, None)
-    if _estimate is not None and not isinstance(_estimate, _KernelEstimate):
-        stands_for(_estimate, _KernelEstimate(_estimate, _log))
-
-
-@of_methods(_multivariate.multivariate_normal_gen, "_cdf")
-def _normal_cdf(original: Any, self: Any, *args: Any) -> Any:
-    """The distribution function of several variables, which SciPy integrates by random points."""
-    raise UnsupportedError(
-        f"scipy.stats.multivariate_normal.cdf has no derivative, at {here()}: {REFUSED['multivariate_normal.cdf']}. Use "
-        f"products of norm.cdf for independent variables, or functad.stop_gradient."
-    )
+_make_distribution = getattr(_stats, "make_distribution", None)
+if _make_distribution is not None:  # what it makes has no Tensors
+    stands_for(_make_distribution, functools.wraps(_make_distribution)(functools.partial(outside_traces, _make_distribution)))
 
 
 # Distances between samples
@@ -216,44 +89,97 @@ def _cdf_distance(p: Any, u_values: Any, v_values: Any, u_weights: Any = None, v
     return np.sum(gap**p * np.diff(every)) ** (1 / p)
 
 
-@of_class("binom", "_pmf", module=_discrete)
-def _binom_pmf(original: Any, self: Any, x: Any, n: Any, p: Any) -> Any:
-    """`C(n, x) p^x (1-p)^(n-x)`."""
-    return like_scipy(original, np.exp(self._logpmf(x, n, p)), self, x, n, p)
+@of_tensors("scipy.stats")
+def wasserstein_distance_nd(u_values: Any, v_values: Any, u_weights: Any = None, v_weights: Any = None) -> Any:
+    """The least mean distance by which one sample is carried to the other; by the weights it changes by the dual solution."""
+    u, v = asarray(u_values), asarray(v_values)
+    if len(shape_of(u)) == 1:
+        return _stats.wasserstein_distance(u, v, u_weights, v_weights)
+    plains = [plain_value(part) for part in (u, v, u_weights, v_weights)]
+    value = outside_traces(_stats.wasserstein_distance_nd, *plains)
+    shares = [
+        np.full(shape_of(a)[0], 1 / shape_of(a)[0]) if w is None else asarray(w) / np.sum(asarray(w))
+        for a, w in ((u, u_weights), (v, v_weights))
+    ]
+    m, n = shape_of(u)[0], shape_of(v)[0]
+    gaps = u[:, None, :] - v[None, :, :]
+    lengths = np.sqrt(np.sum(gaps**2, -1))
+    sums = np.concatenate([np.kron(np.eye(m), np.ones(n)), np.kron(np.ones(m), np.eye(n))])
+    ends = np.concatenate([plain_value(part) for part in shares])
+    plan = outside_traces(_linprog, plain_value(lengths).reshape(-1), A_eq=sums, b_eq=ends)
+    prices = plan.eqlin.marginals
+    changed = prices @ np.concatenate([part - stop_gradient(part) for part in shares])
+    return with_value(np.sum(plan.x.reshape(m, n) * lengths) + changed, value)
 
 
-@of_class("binom", "_cdf", module=_discrete)
-def _binom_cdf(original: Any, self: Any, x: Any, n: Any, p: Any) -> Any:
-    """`I_(1-p)(n - k, k + 1)`."""
-    return like_scipy(original, _steps(n, np.floor(stop_gradient(x)), p), self, x, n, p)
+# Tests of samples
 
 
-@of_class("binom", "_sf", module=_discrete)
-def _binom_sf(original: Any, self: Any, x: Any, n: Any, p: Any) -> Any:
-    """One minus that."""
-    return like_scipy(original, 1 - _steps(n, np.floor(stop_gradient(x)), p), self, x, n, p)
+@of_tensors("scipy.stats")
+def anderson_ksamp(samples: Any, *args: Any, **options: Any) -> Any:
+    """A test by ranks: it does not change with the samples, as long as their order does not."""
+    return outside_traces(_stats.anderson_ksamp, [plain_value(asarray(sample)) for sample in samples], *args, **options)
 
 
-def _steps(n: Any, k: Any, p: Any) -> Any:
-    inside = (k < n) & (k >= 0)
-    return np.where(
-        inside, special.betainc(np.where(inside, n - k, 1.0), np.where(inside, k + 1, 1.0), 1 - p), np.where(k < 0, 0.0, 1.0)
-    )
+@of_tensors("scipy.stats._stats_pythran")
+def siegelslopes(y: Any, x: Any, method: str) -> Any:
+    """Medians of the medians of the slopes from each point to the others, and of intercepts."""
+    slopes, intercepts = [], []
+    for j in range(shape_of(x)[0]):
+        others = np.flatnonzero(plain_value(x[j] - x))
+        run = (x[j] - x)[others]
+        slopes.append(np.median((y[j] - y)[others] / run))
+        intercepts.append(np.median((y * x[j] - y[j] * x)[others] / run))
+    slope = np.median(np.stack(slopes))
+    return slope, np.median(np.stack(intercepts)) if method == "separate" else np.median(y - slope * x)
 
 
-@of_class("nbinom", "_pmf", module=_discrete)
-def _nbinom_pmf(original: Any, self: Any, x: Any, n: Any, p: Any) -> Any:
-    """`C(x + n - 1, x) p^n (1-p)^x`."""
-    return like_scipy(original, np.exp(self._logpmf(x, n, p)), self, x, n, p)
+_CENTRES = {False: (0.5440, -0.39978, 0.025054, -6.714e-4), True: (-1.5861, -0.31082, -0.083751, 0.0038915)}
+_SPREADS = {False: (1.3822, -0.77857, 0.062767, -0.0020322), True: (-0.4803, -0.082676, 0.0030302)}
 
 
-@of_class("nbinom", "_cdf", module=_discrete)
-def _nbinom_cdf(original: Any, self: Any, x: Any, n: Any, p: Any) -> Any:
-    """`I_p(n, k + 1)`."""
-    return like_scipy(original, special.betainc(n, np.floor(stop_gradient(x)) + 1, p), self, x, n, p)
+@of_tensors("scipy.stats._ansari_swilk_statistics")
+def swilk(x: Any, a: Any, init: Any) -> Any:
+    """The statistic of Shapiro and Wilk, and its probability by the approximation of Royston (1995)."""
+    n = shape_of(x)[0]
+    weights = np.zeros(n // 2)
+    with outside():
+        w, p, fault = _swilk(np.array(plain_value(x)), weights, 0)
+    centred = x - np.mean(x)
+    contrast = np.sum((x[::-1] - x)[: n // 2] * weights)
+    statistic = contrast**2 / (2 * np.sum(weights**2) * np.sum(centred**2))
+    if n == 3:
+        return with_value(statistic, w), with_value(6 / np.pi * np.arcsin(np.sqrt(statistic)), p), fault
+    many, level = n > 11, np.log(1 - statistic)
+    level = level if many else -np.log(0.459 * n - 2.273 - level)
+    size = np.log(n) if many else float(n)
+    centre, spread = np.polyval(_CENTRES[many][::-1], size), np.exp(np.polyval(_SPREADS[many][::-1], size))
+    return with_value(statistic, w), with_value(special.ndtr((centre - level) / spread), p), fault
 
 
-@of_class("nbinom", "_sf", module=_discrete)
-def _nbinom_sf(original: Any, self: Any, x: Any, n: Any, p: Any) -> Any:
-    """One minus that."""
-    return like_scipy(original, 1 - special.betainc(n, np.floor(stop_gradient(x)) + 1, p), self, x, n, p)
+_COUNTS = "it takes counts: pass integers"
+_MEASURE = "SciPy compiles it; use sums of products over the points by numpy"
+
+refuse("scipy.stats", dict.fromkeys(("barnard_exact", "boschloo_exact", "fisher_exact"), _COUNTS))
+refuse("scipy.stats.contingency", {"association": _COUNTS})
+refuse("scipy.stats.qmc", dict.fromkeys(("discrepancy", "update_discrepancy"), _MEASURE))
+
+REFUSED |= {
+    **dict.fromkeys(("barnard_exact", "boschloo_exact", "fisher_exact"), _COUNTS),
+    "dunnett": RANDOM_POINTS,
+    "rvs": "it draws numbers by a method without derivatives",
+}
+
+
+@of_methods(_rv_generic, "rvs")
+def _rvs(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Random numbers, which follow parameters where they are made of standard ones."""
+    try:
+        return original(self, *args, **kwargs)
+    except ConversionError as error:
+        cure = (
+            "functad.stop_gradient for the parameters" if hasattr(self, "pmf") else f"{self.name}.ppf(rng.uniform(size=n), ...)"
+        )
+        raise UnsupportedError(
+            f"scipy.stats.{self.name}.rvs of a Tensor, at {here()}: {REFUSED['rvs']}. Use {cure}."
+        ) from error

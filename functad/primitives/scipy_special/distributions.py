@@ -44,8 +44,11 @@ def f_density(dfn: Any, dfd: Any, x: Any) -> Any:
 
 
 def _student_density(v: Any, t: Any) -> Any:
-    """Return the derivative of `stdtr` by t."""
-    return np.exp(np.log1p(t * t / v) * (-(v + 1) / 2) - special.betaln(0.5, v / 2)) / np.sqrt(v)
+    """Return the derivative of `stdtr` by t; with infinite freedom that is the normal density."""
+    normal = np.isinf(v)
+    v = np.where(normal, 1.0, v)
+    density = np.exp(np.log1p(t * t / v) * (-(v + 1) / 2) - special.betaln(0.5, v / 2)) / np.sqrt(v)
+    return np.where(normal, np.exp(t * t / -2) / np.sqrt(2 * np.pi), density)
 
 
 def _beta_slope(a: Any, b: Any, x: Any, y: Any) -> Any:
@@ -76,9 +79,11 @@ def _student_by_freedom(v: Any, t: Any) -> Any:
 
     The incomplete beta function has a root of `1 - u` at t = 0; a distance that no sum notices keeps its slope finite there.
     """
+    normal = np.isinf(v)
+    v = np.where(normal, 1.0, v)
     square = (t + (t == 0) * 1e-18) ** 2
     slope = _beta_slope(v / 2, 0.5, v / (v + square), square / (v + square))
-    return np.where(t < 0, slope, -slope) / 4 - _student_density(v, t) * t / (2 * v)
+    return np.where(normal, 0.0, np.where(t < 0, slope, -slope) / 4 - _student_density(v, t) * t / (2 * v))
 
 
 _BINOMIAL = Partials(

@@ -1,0 +1,83 @@
+"""Compiled functions of SciPy in adopted code: arrays that were made inside of a trace, and took no Tensor, are handed over.
+
+In adopted code `np.zeros(n)` is a Tensor into which others can be written, and compiled code needs its memory.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functad.adoption.arrays import has_tensors
+from functad.errors import UnsupportedError
+from functad.expressions.spec import ArraySpec, shape_of
+from functad.places import here
+from functad.primitives.operands import innermost, is_traced
+from functad.tracing.traces.base import resolve
+
+_KINDS = frozenset({"cython_function_or_method", "fused_cython_function", "builtin_function_or_method"})
+
+
+def is_compiled(value: Any) -> bool:
+    """Say whether an object is a function that Cython, Pythran or C++ has compiled."""
+    return type(value).__name__ in _KINDS
+
+
+class CompiledFunction:
+    """A compiled function, which is given the arrays that constant Tensors stand for; what it writes there, they keep."""
+
+    def __init__(self, original: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, original)
+        self.original = original
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the compiled function."""
+        if not has_tensors(args) and not (kwargs and has_tensors(kwargs.values())):
+            return self.original(*args, **kwargs)
+        handed: list[tuple[Any, Any, Any]] = []
+        values = [_handed(a, handed) for a in args]
+        named = {key: _handed(a, handed) for key, a in kwargs.items()}
+        try:
+            out = self.original(*values, **named)
+        except (TypeError, ValueError) as error:
+            if not has_tensors(values) and not has_tensors(named.values()):
+                raise
+            raise UnsupportedError(
+                f"{self.original.__name__}, which SciPy has compiled, was given a Tensor, at {here()}, and has no derivative. "
+                f"Use functad.stop_gradient(t) for what is passed to the function of SciPy that calls it."
+            ) from error
+        for tensor, before, now in handed:
+            if not np.array_equal(before, now, equal_nan=True):
+                tensor[...] = now
+        return out
+
+    def __getitem__(self, types: Any) -> Any:
+        return CompiledFunction(self.original[types])  # type: ignore[index]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(vars(self)["original"], name)
+
+
+def _handed(a: Any, handed: list[tuple[Any, Any, Any]]) -> Any:
+    """Return a copy of the array that a constant Tensor stands for, and note it; anything else as it is."""
+    if not is_traced(a):
+        return a
+    outer = resolve(a)
+    if is_traced(outer) and not outer.recorder.is_constant(outer):
+        return a
+    value = innermost(outer)
+    if isinstance(value, ArraySpec) or np.shape(value) != shape_of(a):
+        return a
+    if not isinstance(value, np.ndarray):
+        return value
+    copy = value.copy(order="K")
+    handed.append((a, value, copy))
+    return copy
+
+
+def is_writeable_array(x: Any) -> bool:
+    """Say whether elements of an array may be assigned to, for SciPy: of a Tensor of a number of NumPy's they may not."""
+    return not issubclass(type(innermost(x)), np.generic)
