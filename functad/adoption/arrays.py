@@ -156,7 +156,7 @@ class _NumberType(type):
         return issubclass(kind, cls.original)
 
     def __eq__(cls, other: object) -> bool:
-        return other is cls or other is cls.original
+        return True if other is cls or other is cls.original else NotImplemented  # a dtype knows types that are equal to it
 
     def __hash__(cls) -> int:
         return hash(cls.original)

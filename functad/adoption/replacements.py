@@ -73,7 +73,7 @@ class _NumberType(type):
         return issubclass(kind, cls.original)
 
     def __eq__(cls, other: object) -> bool:
-        return other is cls or other is cls.original
+        return True if other is cls or other is cls.original else NotImplemented  # a dtype knows types that are equal to it
 
     def __hash__(cls) -> int:
         return hash(cls.original)
@@ -143,7 +143,7 @@ def _known() -> dict[int, tuple[Any, Any, bool]]:
         found[id(module.original)] = module.original, module, False
         for name, value in vars(module).items():
             original = vars(module.original).get(name)
-            if callable(value) and value is not original:
+            if value is not original and (callable(value) or name in ("r_", "c_")):
                 found[id(original)] = original, value, isinstance(value, type) and name in TYPES
     return found
 

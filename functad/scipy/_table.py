@@ -18,6 +18,42 @@ dct dctn dst dstn fft fft2 fftn fht hfft hfft2 hfftn idct idctn idst idstn ifft 
 irfft2 irfftn rfft rfft2 rfftn
 """,
     },
+    "scipy.signal": {
+        "adoption": """
+StateSpace TransferFunction ZerosPolesGain abcd_normalize bilinear_zpk bode butter buttord cheb1ap cheb1ord cheb2ap cheb2ord
+cheby1 cheby2 chirp closest_STFT_dual_window dbode dfreqresp dlsim dlti ellip ellipap ellipord firwin firwin_2d freqresp freqs
+freqs_zpk freqz_sos freqz_zpk gammatone gauss_spline gausspulse get_window group_delay iircomb iirdesign iirfilter iirnotch
+iirpeak invres invresz kaiser_atten kaiser_beta kaiserord lombscargle lp2bp lp2bp_zpk lp2bs lp2bs_zpk lp2hp lp2hp_zpk lp2lp
+lp2lp_zpk lti normalize sawtooth sos2tf sos2zpk sosfreqz ss2tf ss2zpk sweep_poly tf2sos tf2ss tf2zpk vectorstrength wiener
+zpk2sos zpk2ss zpk2tf
+""",
+        "constant": """
+argrelextrema argrelmax argrelmin besselap buttap check_COLA check_NOLA choose_conv_method correlation_lags czt_points
+find_peaks_cwt findfreqs max_len_seq savgol_coeffs square unit_impulse
+""",
+        "refused": """
+band_stop_obj remez
+""",
+        "rule": """
+CZT ShortTimeFFT ZoomFFT bessel bilinear coherence cont2discrete convolve convolve2d correlate correlate2d csd cspline1d
+cspline1d_eval cspline2d czt decimate deconvolve detrend dimpulse dstep envelope fftconvolve filtfilt find_peaks firls firwin2
+freqz hilbert hilbert2 impulse istft lfilter lfilter_zi lfiltic lsim medfilt medfilt2d minimum_phase oaconvolve order_filter
+peak_prominences peak_widths periodogram place_poles qspline1d qspline1d_eval qspline2d resample resample_poly residue residuez
+savgol_filter sepfir2d sosfilt sosfilt_zi sosfiltfilt spectrogram spline_filter step stft symiirorder1 symiirorder2 unique_roots
+upfirdn welch zoom_fft
+""",
+    },
+    "scipy.signal.windows": {
+        "adoption": """
+exponential gaussian general_cosine general_gaussian general_hamming get_window kaiser kaiser_bessel_derived taylor tukey
+""",
+        "constant": """
+barthann bartlett blackman blackmanharris bohman boxcar cosine flattop hamming hann lanczos nuttall parzen triang
+""",
+        "rule": """
+chebwin dpss
+""",
+    },
     "scipy.special": {
         "adoption": """
 assoc_laguerre chebyc chebys chebyt comb diric factorial factorial2 factorialk h1vp h2vp ivp jvp kvp lambertw log_softmax

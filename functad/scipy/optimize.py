@@ -42,7 +42,7 @@ def _solution(
     def run(x: Any, *args: Any) -> Any:
         solution, whole = outside_traces(solve, *args)
         found.append(whole)
-        return np.asarray(solution, float) if np.ndim(solution) else np.float64(solution)
+        return _floats(solution)
 
     def equation(x: Any, *args: Any) -> Any:
         return np.reshape(asarray(residual(x, *args)), shape_of(x))
@@ -160,8 +160,9 @@ def fixed_point(func: Callable[..., Any], x0: Any, args: Any = (), **options: An
 
 
 def _floats(a: Any) -> Any:
+    """Return numbers in double precision, complex ones if they are."""
     a = np.asarray(a)
-    return a if dtype_of(a).kind == "f" and shape_of(a) else a.astype(float)[()]
+    return a if dtype_of(a).kind == "f" and shape_of(a) else a.astype(complex if dtype_of(a).kind == "c" else float)[()]
 
 
 def _with(result: Any, **values: Any) -> Any:

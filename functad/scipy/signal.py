@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from scipy.signal import _signaltools, _sigtools
+from scipy.signal import _signaltools, _sigtools, _spline, normalize
 
 from functad.adoption.arrays import asarray
-from functad.adoption.scipy_functions import of_tensors
+from functad.adoption.scipy_functions import of_tensors, plain_value, refuse
 from functad.errors import UnsupportedError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.places import here
@@ -17,6 +17,8 @@ from functad.primitives.arranging.reshape import Calls
 from functad.primitives.batching import one_by_one
 from functad.primitives.entry import Primitive
 from functad.primitives.kinds import general
+from functad.primitives.operands import is_traced
+from functad.scipy import _peaks  # noqa: F401 - it enters what it defines
 
 _SIGTOOLS = "scipy.signal._sigtools"
 
@@ -232,13 +234,111 @@ def _fft_helper(x: Any, win: Any, detrend_func: Any, nperseg: int, noverlap: int
     return np.fft.fft(parts, nfft) if sides == "twosided" else np.fft.rfft(parts.real, nfft)
 
 
+@of_tensors("scipy.signal._signaltools")
+def order_filter(a: Any, domain: Any, rank: int) -> Any:
+    """The element of a rank among those of each neighbourhood, with zeros outside."""
+    a, domain = np.atleast_1d(a), np.asarray(domain)
+    if any(n % 2 == 0 for n in domain.shape):
+        raise ValueError("Each dimension of domain argument should have an odd number of elements.")
+    windows = sliding_window_view(np.pad(a, [(n // 2, n // 2) for n in domain.shape]), domain.shape)
+    return np.sort(windows[..., domain != 0], -1)[..., rank]
+
+
+@of_tensors("scipy.signal._signaltools")
+def medfilt(volume: Any, kernel_size: Any = None) -> Any:
+    """The median of each neighbourhood, likewise."""
+    volume = np.atleast_1d(volume)
+    sizes = np.broadcast_to(3 if kernel_size is None else kernel_size, len(shape_of(volume)))
+    if np.any(sizes % 2 == 0):
+        raise ValueError("Each element of kernel_size should be odd.")
+    return order_filter(volume, np.ones(sizes), int(np.prod(sizes)) // 2)
+
+
+# Splines, and filters that continue a signal by its mirror image
+
+
+def _mirrored(x: Any, h: Any, axis: int) -> Any:
+    """Return the convolution along an axis of a matrix, which is continued by its mirror image, with a vector of odd length."""
+    half = shape_of(h)[0] // 2
+    x = np.take(x, np.pad(np.arange(shape_of(x)[axis]), half, "symmetric"), axis)
+    return sliding_window_view(x, 2 * half + 1, axis) @ h[::-1]
+
+
+@of_tensors("scipy.signal._spline")
+def sepfir2d(input: Any, hrow: Any, hcol: Any) -> Any:
+    """The convolution of a matrix with a vector along its rows and another along its columns."""
+    if shape_of(hrow)[0] % 2 == 0 or shape_of(hcol)[0] % 2 == 0:
+        raise ValueError("hrow and hcol must be odd length")
+    return _mirrored(_mirrored(input, hrow, 1), hcol, 0)
+
+
+@of_tensors("scipy.signal._spline")
+def symiirorder1_ic(signal: Any, z1: Any, precision: float = -1.0) -> Any:
+    """The first results of a filter of first order, `x[0] + sum z1^(k+1) x[k]`, of which SciPy leaves out small terms."""
+    n = shape_of(signal)[-1]
+    known = _spline.symiirorder1_ic(np.eye(n, dtype=dtype_of(signal)), plain_value(z1), precision)[:, 0]
+    count = np.count_nonzero(known)
+    powers = z1 ** np.arange(1.0, count + 1)
+    return (signal[..., :1] + np.sum(signal[..., :count] * powers, -1, keepdims=True)).astype(dtype_of(signal))
+
+
+def _second_order(name: str) -> None:
+    @of_tensors("scipy.signal._spline", name)
+    def first(input: Any, r: Any, omega: Any, precision: float = -1.0) -> Any:
+        """The first, or last, results of a filter of second order, which are linear in the signal: SciPy tells the matrix."""
+        if is_traced(r) or is_traced(omega):
+            raise UnsupportedError(f"symiirorder2 of a Tensor for its coefficients, at {here()}: {REFUSED[_COEFFICIENTS]}.")
+        identity = np.eye(shape_of(input)[-1], dtype=dtype_of(input))
+        return input @ getattr(_spline, name)(identity, r, omega, precision)
+
+
+_second_order("symiirorder2_ic_fwd")
+_second_order("symiirorder2_ic_bwd")
+
+
+# Designs and forms of filters
+
+
+@of_tensors("scipy.signal._filter_design")
+def bilinear(b: Any, a: Any, fs: Any = 1.0) -> Any:
+    """A digital filter of an analogue one, by `s = 2 fs (z - 1) / (z + 1)` in both polynomials."""
+    b, a = (np.trim_zeros(np.atleast_1d(c) * 1.0, "f") for c in (b, a))
+    n = max(shape_of(a)[0], shape_of(b)[0]) - 1
+    rows = [np.ones(1)] * (n + 1)
+    for q in range(n + 1):
+        for k in range(n):
+            rows[q] = np.convolve(rows[q], [1.0, 1.0 if k < n - q else -1.0])
+    powers = (2 * fs) ** (np.arange(n + 1) - n / 2)
+    return normalize(*[(c[::-1] * powers[: shape_of(c)[0]]) @ np.stack(rows)[: shape_of(c)[0]] for c in (b, a)])
+
+
+@of_tensors("scipy.signal._signaltools")
+def unique_roots(p: Any, tol: float = 1e-3, rtype: str = "min") -> Any:
+    """One root for each group of those that lie together, and how many these are."""
+    p, known, groups = asarray(p), np.asarray(plain_value(p)), []
+    used = np.zeros(shape_of(p)[0], bool)
+    while not used.all():
+        group = np.flatnonzero(~used & (np.abs(known - known[np.argmin(used)]) <= tol))
+        used[group] = True
+        groups.append(group)
+    if rtype in ("avg", "mean"):
+        roots = [np.mean(p[group]) for group in groups]
+    elif rtype in ("max", "maximum", "min", "minimum"):
+        place = -1 if rtype.startswith("max") else 0
+        roots = [p[group[np.argsort(known[group])[place]]] for group in groups]
+    else:
+        raise ValueError("`rtype` must be one of {'max', 'maximum', 'min', 'minimum', 'avg', 'mean'}")
+    return np.stack(roots), np.array([len(group) for group in groups])
+
+
+_COEFFICIENTS = "symiirorder2(r)"
+
 REFUSED: dict[str, str] = {
-    "medfilt": "SciPy refuses the dtype of a Tensor; use medfilt2d, or np.median of sliding windows",
-    "order_filter": "SciPy refuses the dtype of a Tensor; use np.sort of sliding windows",
-    "sepfir2d": "it is compiled, and two calls of convolve1d of scipy.ndimage compute the same",
-    "symiirorder1": "it is compiled, and two calls of lfilter compute the same",
-    "symiirorder2": "it is compiled, and two calls of lfilter compute the same",
-    "remez": "an exchange algorithm, compiled",
-    "find_peaks": "positions have no derivative",
+    "remez": "an exchange algorithm, compiled; use firls, which solves linear equations",
+    _COEFFICIENTS: "SciPy's starting values have no rule by r and omega; pass them as constants, or use two calls of lfilter",
+    'gammatone(ftype="iir")': "it computes with numbers of Python; use the FIR filter, which has derivatives by its frequency",
+    "band_stop_obj": "it writes the frequency into a plain array; use buttord, which minimises it",
 }
 """Functions that take no Tensors, and why."""
+
+refuse("scipy.signal", {name: REFUSED[name] for name in ("remez", "band_stop_obj")})

@@ -211,6 +211,15 @@ def test_code_that_compares_types_gives_the_same(package: Any) -> None:
         assert type(types.number(1)) is float
 
 
+def test_joining_by_brackets_is_adopted_by_its_own_name() -> None:
+    from numpy import c_, r_
+
+    def own(a: Any) -> Any:
+        return r_[a, np.eye(2)] @ c_[a[0], a[0] ** 2]
+
+    check_grads(functad.adopt(own), [np.array([[1.0, 2.0]]) * X[0]])
+
+
 def test_a_function_of_ones_own_is_adopted_alone() -> None:
     def own(a: Any) -> Any:
         from numpy import asarray

@@ -181,3 +181,13 @@ def test_batches() -> None:
 def test_refused(call: Callable[..., Any]) -> None:
     with pytest.raises(UnsupportedError, match=r"at .*test_optimize\.py"):
         functad.jacobian(call)(B)
+
+
+def test_roots_may_be_complex() -> None:
+    def f(a: Any, start: Any = 0.2 + 1j) -> Any:
+        return optimize.newton(lambda x: x**2 + a * x + 3, start, fprime=lambda x: 2 * x + a)
+
+    check_grads(f, [1.0])
+    check_grads(lambda a: f(a, np.array([0.2 + 1j, -2j])), [1.0 + 0.3j], order=1)
+    found, _ = functad.vjp(f, 1.0)
+    np.testing.assert_allclose(found, (-1 + 11**0.5 * 1j) / 2, rtol=1e-13)

@@ -10,6 +10,7 @@ import pytest
 import scipy.signal
 
 import functad
+from functad.errors import UnsupportedError
 from functad.scipy import signal
 from functad.testing import check_grads, check_primitive
 
@@ -100,3 +101,47 @@ def test_rule_of_feedback() -> None:
 def test_refused() -> None:
     with pytest.raises(functad.errors.UnsupportedError, match="Pad the samples"):
         functad.grad(lambda x: np.sum(signal.upfirdn(K, x, mode="wrap")))(X)
+
+
+def test_peaks_are_measured_by_elements() -> None:
+    options = {"height": -1.0, "threshold": 0.0, "distance": 2, "prominence": 0.0, "width": 0.0, "rel_height": 0.8}
+    check_grads(lambda x: list(signal.find_peaks(x, **options)[1].values()), [X], order=1)
+    plain = scipy.signal.find_peaks(X, **options)
+    found, _ = functad.vjp(lambda x: signal.find_peaks(x, **options)[1]["widths"], X)
+    np.testing.assert_allclose(found, plain[1]["widths"], rtol=1e-13)
+
+
+def test_ranks_splines_and_forms() -> None:
+    long = np.random.default_rng(1).normal(size=(20, 21))
+    cases: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
+        (lambda s, x: s.medfilt(x, (3, 1)), (M,)),
+        (lambda s, x: s.order_filter(x, np.array([[0, 1, 1], [1, 1, 0], [0, 1, 0]]), 3), (M,)),
+        (lambda s, x, h, g: s.sepfir2d(x, h, g), (M, K, np.array([0.2, 0.4, 0.1, 0.05, 0.3]))),
+        (lambda s, x, z: s.symiirorder1(x, 0.5, z), (X, 0.3)),
+        (lambda s, x: s.symiirorder2(x, 0.3, 0.4, 1e-3), (X,)),
+        (lambda s, x: s.cspline2d(x, 0.1), (long,)),
+        (lambda s, b, a, fs: s.bilinear(b, a, fs), (B, A[:2], 1.5)),
+        (lambda s, b, a, fs: s.bilinear(b[:1], a, fs), (B, A, 1.5)),
+        (lambda s, b, a: s.residuez(b, a), (B, A)),
+        (lambda s, p: s.unique_roots(p, 0.1, "max"), (np.array([0.5, 0.55, -0.2, 0.9]),)),
+        (lambda s, b, a: s.tf2ss(b, a), (B, A)),
+        (lambda s, w: s.bessel(3, w), (0.3,)),
+    ]
+    for f, args in cases:
+        check_grads(lambda *a, f=f: f(signal, *a), args, order=1)
+        for found, expected in zip(*[_leaves(f(s, *args)) for s in (signal, scipy.signal)], strict=True):
+            np.testing.assert_array_equal(found, expected)
+    with pytest.raises(UnsupportedError, match="symiirorder2 of a Tensor for its coefficients"):
+        functad.grad(lambda r: np.sum(signal.symiirorder2(X, r, 0.4, 1e-3)))(0.3)
+    for wrong in (
+        lambda x: signal.order_filter(x, np.ones(2), 1),
+        lambda x: signal.medfilt(x, 2),
+        lambda x: signal.sepfir2d(np.stack([x, x]), K[:2], K),
+        lambda x: signal.unique_roots(x, rtype="some"),
+    ):
+        with pytest.raises(ValueError, match=r"odd|rtype"):
+            functad.grad(lambda x, wrong=wrong: np.sum(wrong(x)))(X)
+
+
+def _leaves(out: Any) -> list[Any]:
+    return list(out) if isinstance(out, tuple) else [out]

@@ -53,6 +53,11 @@ def test_the_number_types_of_functad_numpy_stand_for_those_of_numpy():
     assert np.zeros(2, fnp.float32).dtype == np.float32 == fnp.float32
     assert np.dtype(fnp.complex128) == np.complex128
     assert issubclass(fnp.float64, np.floating)
+    for number in (np.float64, np.dtype(np.float64), fnp.float64):
+        assert number in [fnp.float32, fnp.float64]  # which asks the types of functad.numpy first
+        assert number not in [fnp.float32, fnp.complex128]
+    assert fnp.float64 != np.float32
+    assert fnp.float64 != 1
     assert np.finfo(fnp.float32).eps == np.finfo(np.float32).eps
     assert functad.grad(lambda x: fnp.float32(x) * 2)(1.5) == 2.0
     assert functad.grad(lambda x: np.sum(fnp.float32(x * np.ones(2))).dtype.itemsize * x)(1.5) == 4.0
