@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import functools
 import math as _math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from functad.importable import optional
 from functad.primitives.operands import concrete, innermost, is_traced
 
 _NUMBERS = frozenset({float, int, np.float64, bool})
+_ABSENT: Any = object()
 
 Function = Callable[..., Any]
 
@@ -54,22 +55,21 @@ def _entered(name: str, on_tensors: Function) -> Function:
     """Return a function of `math` that calls another one where a Tensor is among its arguments."""
     plain: Function = getattr(_math, name)
 
-    def of_one(x: Any, /) -> Any:
-        if type(x) in _NUMBERS or not is_traced(x):
+    def of_one(x: Any = _ABSENT, /, *others: Any) -> Any:
+        if type(x) in _NUMBERS and not others:
             return plain(x)
-        return _differentiated(plain, on_tensors, (x,))
+        return of_several(x, *others)
 
-    def of_two(x: Any, y: Any, /) -> Any:
-        if (type(x) in _NUMBERS and type(y) in _NUMBERS) or not (is_traced(x) or is_traced(y)):
+    def of_two(x: Any = _ABSENT, y: Any = _ABSENT, /, *others: Any) -> Any:
+        if type(x) in _NUMBERS and type(y) in _NUMBERS and not others:
             return plain(x, y)
-        return _differentiated(plain, on_tensors, (x, y))
+        return of_several(x, y, *others)
 
-    def of_several(x: Any, /, *others: Any) -> Any:
-        if type(x) in _NUMBERS and (not others or _NUMBERS.issuperset(map(type, others))):
-            return plain(x, *others)
-        if is_traced(x) or any(map(is_traced, others)):
-            return _differentiated(plain, on_tensors, (x, *others))
-        return plain(x, *others)
+    def of_several(*args: Any, **options: Any) -> Any:
+        args = tuple([arg for arg in args if arg is not _ABSENT])
+        if any(map(is_traced, args)) and not options:
+            return _differentiated(plain, on_tensors, args)
+        return plain(*args, **options)
 
     called = functools.wraps(plain)(of_two if name in _OF_TWO else of_several if name in _OF_SEVERAL else of_one)
     called.__doc__ = f"`math.{name}`; of a Tensor it is a Tensor."
@@ -81,12 +81,13 @@ def _by_value(name: str) -> Function:
     plain: Function = getattr(_math, name)
 
     @functools.wraps(plain)
-    def called(x: Any, /, *others: Any, **options: Any) -> Any:
-        if type(x) in _NUMBERS and not others:
+    def called(x: Any = _ABSENT, /, *others: Any, **options: Any) -> Any:
+        if type(x) in _NUMBERS and not others and not options:
             return plain(x)
-        if not is_traced(x) and not any(map(is_traced, others)):
-            return plain(x, *others, **options)
-        return plain(*[concrete(value, f"math.{name}") for value in (x, *others)], **options)
+        args = [arg for arg in (x, *others) if arg is not _ABSENT]
+        if any(map(is_traced, args)):
+            args = [concrete(arg, f"math.{name}") for arg in args]
+        return plain(*args, **options)
 
     called.__doc__ = f"`math.{name}`; of a Tensor it is that of the value, with the derivative zero."
     return called
@@ -98,10 +99,10 @@ def _of_sequences(name: str, on_tensors: Function) -> Function:
 
     @functools.wraps(plain)
     def called(*args: Any, **options: Any) -> Any:
-        if _NUMBERS.issuperset(map(type, args)):
+        if len(args) == 2 and type(args[0]) in _NUMBERS and type(args[1]) in _NUMBERS and not options:  # hypot
             return plain(*args)
-        args = tuple([list(arg) if isinstance(arg, Iterable) and not is_traced(arg) else arg for arg in args])
-        if any(is_traced(arg) or (type(arg) is list and any(map(is_traced, arg))) for arg in args):
+        args = tuple([list(arg) if isinstance(arg, Iterator) else arg for arg in args])
+        if any(is_traced(arg) or (type(arg) in (list, tuple) and any(map(is_traced, arg))) for arg in args):
             return on_tensors(*args, **options)
         return plain(*args, **options)
 

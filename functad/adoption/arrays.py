@@ -5,110 +5,29 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided as _as_strided
 
+from functad.adoption import creation
+from functad.adoption.creation import asarray
+from functad.adoption.signatures import PLAIN_TYPES, as_array, has_tensors, taking_lists
+from functad.adoption.standing import made_when_called, standing_type
+from functad.adoption.ufuncs import ufunc_taking_lists
 from functad.errors import UnsupportedError
-from functad.expressions.spec import ArraySpec, dtype_of, shape_of
+from functad.expressions.spec import ArraySpec, shape_of
 from functad.places import here
 from functad.primitives import vocabulary
 from functad.primitives.arranging.reshape import atleast
 from functad.primitives.elementwise.conversion import astype
 from functad.primitives.operands import as_operand, innermost, is_traced, strong
-from functad.tracing.constants import apart_from
+from functad.tracing.tensor import GIVEN
 from functad.tracing.traces.base import OPEN
-from functad.trees.structure import flatten
 
-PLAIN_TYPES = frozenset({
-    np.ndarray, int, float, complex, bool, str, type(None), type, np.dtype, slice, np.float64, np.float32, np.int64, np.bool_,
-})  # fmt: skip
-"""Types of arguments that are no Tensors and hold none."""
-
-
-def has_tensors(values: Collection[Any]) -> bool:
-    """Say whether a Tensor is among some values, or in a list or tuple there."""
-    if PLAIN_TYPES.issuperset(map(type, values)):
-        return False
-    for value in values:
-        kind = type(value)
-        if kind not in PLAIN_TYPES and (has_tensors(value) if kind in _LISTS else is_traced(value)):
-            return True
-    return False
-
-
-def _enter(function: Callable[..., Any], *, shape: bool = False, converts: bool = False) -> Callable[..., Any]:
-    """Return a function of NumPy that makes arrays, as one that makes Tensors inside a trace.
-
-    Args:
-        function: the function.
-        shape: its arguments are lengths, which are no Tensors, or an array, of which NumPy tells a Tensor.
-        converts: it may give back the array that it is given, which then stays what it is: no Tensor can be written into it.
-    """
-
-    def made(a: Any = _ABSENT, /, *args: Any, **kwargs: Any) -> Any:
-        kind = type(a)
-        if converts and kind is np.ndarray and not args and not kwargs:
-            return function(a)
-        traced = kind not in PLAIN_TYPES and (has_tensors(a) if kind in _LISTS else is_traced(a))
-        if not traced and ((args and has_tensors(args)) or (kwargs and has_tensors(kwargs.values()))):
-            traced = True
-        if not traced:
-            out = function(**kwargs) if a is _ABSENT else function(a, *args, **kwargs)
-            recorder = OPEN.get()
-            if (
-                recorder is None
-                or out.dtype.kind not in "fc"
-                or (converts and kind is np.ndarray and np.may_share_memory(out, a))
-            ):
-                return out
-        else:
-            entry: Any = vocabulary.find(function)
-            out = entry.front(*(() if a is _ABSENT else (a, *args)), **kwargs)
-            recorder = OPEN.get()
-            if is_traced(out) and not shape_of(out) and issubclass(type(innermost(out)), np.generic):
-                return out.reshape(())  # an array, which can be written into
-            if recorder is None or is_traced(out) or dtype_of(out).kind not in "fc":
-                return out
-        return recorder.buffer(apart_from(flatten(((a, *args), kwargs))[0], out))
-
-    def sized(*args: Any, **kwargs: Any) -> Any:
-        out = function(*args, **kwargs)
-        recorder = OPEN.get()
-        if recorder is None or is_traced(out) or out.dtype.kind not in "fc":
-            return out
-        return recorder.buffer(out)
-
-    called = functools.wraps(function)(sized if shape else made)
-    called.__doc__ = f"`numpy.{function.__name__}`; inside a trace it makes a Tensor, into which others can be written."
-    return called
-
-
-_ABSENT: Any = object()
-_LISTS = frozenset({list, tuple})
-
-
-array = _enter(np.array)
-asarray = _enter(np.asarray, converts=True)
-asanyarray = _enter(np.asanyarray, converts=True)
-ascontiguousarray = _enter(np.ascontiguousarray, converts=True)
-asfortranarray = _enter(np.asfortranarray, converts=True)
-require = _enter(np.require, converts=True)
-zeros = _enter(np.zeros, shape=True)
-ones = _enter(np.ones, shape=True)
-full = _enter(np.full)
-empty = _enter(np.empty, shape=True)
-eye = _enter(np.eye, shape=True)
-identity = _enter(np.identity, shape=True)
-arange = _enter(np.arange)
-linspace = _enter(np.linspace)
-zeros_like = _enter(np.zeros_like, shape=True)
-ones_like = _enter(np.ones_like, shape=True)
-full_like = _enter(np.full_like)
-empty_like = _enter(np.empty_like, shape=True)
+__all__ = ["PLAIN_TYPES", "apply_along_axis", "asarray", "asarray_chkfinite", "broadcast_arrays", "has_tensors", "namespace"]
 
 
 class _Joining:
@@ -119,6 +38,18 @@ class _Joining:
         self._columns = columns
 
     def __getitem__(self, key: Any) -> Any:
+        if OPEN.get() is None:
+            before = GIVEN[0]
+            try:
+                out = self._original[key]
+            except Exception:  # noqa: BLE001, S110 - it is raised again below, if no Tensor is there
+                pass
+            else:
+                if GIVEN[0] is before:
+                    return out
+        return self._joined(key)
+
+    def _joined(self, key: Any) -> Any:
         parts = key if type(key) is tuple else (key,)
         if not has_tensors(parts):
             return self._original[key]
@@ -133,40 +64,12 @@ class _Joining:
 r_, c_ = _Joining(np.r_, columns=False), _Joining(np.c_, columns=True)
 
 
-class _NumberType(type):
-    """The class of `float64` and its kin: subclasses of NumPy's types, which they stand for everywhere.
-
-    A call gives a number of NumPy's type, or for a Tensor one of that dtype.
-    """
-
-    @property
-    def original(cls) -> Any:
-        """The type of NumPy."""
-        return cls.__base__
-
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        if not args or type(args[0]) in PLAIN_TYPES or not has_tensors(args):
-            return cls.original(*args, **kwargs)
-        return astype(as_operand(args[0]), cls.original, copy=False)
-
-    def __instancecheck__(cls, value: Any) -> bool:
-        return isinstance(value, cls.original)
-
-    def __subclasscheck__(cls, kind: type) -> bool:
-        return issubclass(kind, cls.original)
-
-    def __eq__(cls, other: object) -> bool:
-        return True if other is cls or other is cls.original else NotImplemented  # a dtype knows types that are equal to it
-
-    def __hash__(cls) -> int:
-        return hash(cls.original)
-
-    def __repr__(cls) -> str:
-        return repr(cls.original)
+def _of_tensor(kind: Any, *args: Any, **kwargs: Any) -> Any:
+    return astype(as_operand(args[0]), kind, copy=False) if has_tensors(args) else kind(*args, **kwargs)
 
 
 def _number_type(original: Any) -> Any:
-    return _NumberType(original.__name__, (original,), {"__slots__": (), "__doc__": original.__doc__})
+    return standing_type(original, functools.partial(_of_tensor, original))
 
 
 float64, float32, float16 = _number_type(np.float64), _number_type(np.float32), _number_type(np.float16)
@@ -174,12 +77,21 @@ complex128, complex64 = _number_type(np.complex128), _number_type(np.complex64)
 double, single = float64, float32
 
 
+_vectorized = np.vectorize.__call__
+
+
 class vectorize(np.vectorize):  # noqa: N801 - it stands for NumPy's
     """`np.vectorize`, whose function is called for each element of Tensors too, and their results are stacked."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function for the elements of the arguments, which are broadcast, or with `signature` for their cores."""
-        given = [*map(_as_array, args), *map(_as_array, kwargs.values())]
+        if not kwargs:
+            for value in args:
+                if type(value) not in PLAIN_TYPES:
+                    break
+            else:
+                return _vectorized(self, *args)
+        given = [*map(as_array, args), *map(as_array, kwargs.values())]
         if (
             not has_tensors(given) or not hasattr(self, "pyfunc") or self.pyfunc is _NO_FUNCTION
         ):  # or it is being decorated with
@@ -243,7 +155,7 @@ def frompyfunc(function: Callable[..., Any], /, nin: int, nout: int, **kwargs: A
 
 def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
     """`np.apply_along_axis`, also where the function gives Tensors."""
-    arr = _as_array(arr)
+    arr = as_array(arr)
     rows = np.moveaxis(arr if is_traced(arr) else np.asanyarray(arr), axis, -1)
     shape = shape_of(rows)[:-1]
     if 0 in shape or not _may_give_tensors(arr):
@@ -251,7 +163,7 @@ def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any
     outs = [func1d(rows[place], *args, **kwargs) for place in np.ndindex(shape)]
     if not has_tensors(outs):
         return np.apply_along_axis(func1d, axis, arr, *args, **kwargs)
-    whole = _stacked([_as_array(out) for out in outs], shape, None)
+    whole = _stacked([as_array(out) for out in outs], shape, None)
     added = len(shape_of(whole)) - len(shape)
     start = axis % len(shape_of(rows))
     return np.moveaxis(whole, list(range(-added, 0)), list(range(start, start + added))) if added else whole
@@ -261,7 +173,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
     """`np.piecewise`, also where a function, or a value in place of one, is or gives a Tensor."""
     if _may_give_tensors(x):
         entry: Any = vocabulary.find(np.piecewise)
-        out = entry.front(_as_array(x), condlist, funclist, *args, **kw)
+        out = entry.front(as_array(x), condlist, funclist, *args, **kw)
         if is_traced(out):
             return out
     return np.piecewise(x, condlist, funclist, *args, **kw)
@@ -312,7 +224,7 @@ def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
 
 def broadcast_arrays(*args: Any, **kwargs: Any) -> Any:
     """`np.broadcast_arrays`; beside Tensors all arrays of floats become Tensors, so that these can be written into copies."""
-    arrays = tuple(np.broadcast_arrays(*map(_as_array, args), **kwargs))
+    arrays = tuple(np.broadcast_arrays(*map(as_array, args), **kwargs))
     recorder = OPEN.get()
     if recorder is None or not has_tensors(arrays):
         return arrays
@@ -327,10 +239,8 @@ def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float
 
 
 _OWN = frozenset({
-    "array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "require", "zeros", "ones", "full", "empty", "eye",
-    "identity", "arange", "linspace", "zeros_like", "ones_like", "full_like", "empty_like", "r_", "c_", "float64", "float32",
-    "float16", "complex128", "complex64", "double", "single", "vectorize", "apply_along_axis", "fromiter", "frompyfunc",
-    "fromfunction", "broadcast_arrays", "asarray_chkfinite", "piecewise",
+    "r_", "c_", "float64", "float32", "float16", "complex128", "complex64", "double", "single", "vectorize", "apply_along_axis",
+    "fromiter", "frompyfunc", "fromfunction", "broadcast_arrays", "asarray_chkfinite", "piecewise",
 })  # fmt: skip
 
 _LOOK_INTO_LISTS = frozenset({
@@ -340,35 +250,12 @@ _LOOK_INTO_LISTS = frozenset({
 """Functions that NumPy itself calls with the Tensors in a list."""
 
 
-def _take_lists(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of NumPy as one that takes lists with Tensors in them for arrays."""
-
-    @functools.wraps(function)
-    def called(a: Any = _ABSENT, /, *args: Any, **kwargs: Any) -> Any:
-        # The tests are written out, as nearly all arguments are plain: a call takes 0.15 us more than NumPy's.
-        if type(a) is list or type(a) is tuple:
-            a = _as_array(a)
-        for value in args:
-            if type(value) is list or type(value) is tuple:
-                args = tuple(map(_as_array, args))
-                break
-        for value in kwargs.values():
-            if type(value) is list or type(value) is tuple:
-                kwargs = {key: _as_array(value) for key, value in kwargs.items()}
-                break
-        return function(**kwargs) if a is _ABSENT else function(a, *args, **kwargs)
-
-    return called
-
-
-def _as_array(value: Any) -> Any:
-    return as_operand(value) if type(value) in (list, tuple) and has_tensors(value) else value
-
-
 def _found(module: ModuleType, name: str) -> Any:
     found = getattr(module, name)
+    if isinstance(found, np.ufunc):
+        return ufunc_taking_lists(found)
     if isinstance(found, type(np.sum)) and name not in _LOOK_INTO_LISTS:  # what dispatches by its arguments
-        return _take_lists(found)
+        return made_when_called(found, taking_lists)
     return found
 
 
@@ -379,11 +266,13 @@ def _filled(module: ModuleType) -> ModuleType:
     return filled
 
 
+@functools.cache
 def namespace() -> dict[str, Any]:
     """Return the names of `functad.numpy`: those of NumPy, and what stands for them here."""
     own = {name: value for name, value in globals().items() if name in _OWN}
     tricks = _filled(np.lib.stride_tricks)
     vars(tricks).update(as_strided=as_strided)
+    made = {name: getattr(creation, name) for name in creation.MAKING}
     parts = {"linalg": _filled(np.linalg), "fft": _filled(np.fft), "lib": _filled(np.lib)}
     vars(parts["lib"]).update(stride_tricks=tricks)
-    return {**{name: _found(np, name) for name in vars(np)}, **parts, **own}
+    return {**{name: _found(np, name) for name in vars(np)}, **parts, **own, **made}

@@ -16,84 +16,54 @@ import numpy as np
 
 import functad.math
 from functad.adoption import arrays
+from functad.adoption.standing import ABSENT, standing_type
 from functad.expressions.spec import dtype_of, shape_of
 from functad.primitives.operands import is_traced
 from functad.tracing.traces.base import resolve
 
 
-class StandIn(ModuleType):
-    """A module that stands for another one: what it does not have itself is the other's.
+def stand_in(original: ModuleType, names: dict[str, Any]) -> ModuleType:
+    """Return a module that stands for another one: what it does not have itself is the other's.
 
-    Attributes:
-        original: the module that it stands for.
+    Python finds names in a module faster than in one of a class of its own.
     """
-
-    original: ModuleType
-
-    def __init__(self, original: ModuleType, names: dict[str, Any]) -> None:
-        super().__init__(original.__name__, original.__doc__)
-        vars(self).update({**vars(original), **names, "original": original})
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.original, name)
-
-    def __dir__(self) -> list[str]:
-        return dir(self.original)
+    found = ModuleType(original.__name__, original.__doc__)
+    later = {"__getattr__": lambda name: getattr(original, name), "__dir__": lambda: dir(original), "original": original}
+    vars(found).update({**vars(original), **names, **later})
+    return found
 
 
-class _NumberType(type):
-    """The class of what stands for `float` and `complex` in adopted code: of a Tensor they give a Tensor."""
-
-    @property
-    def original(cls) -> Any:
-        """The type of Python."""
-        return cls.__base__
-
-    def __call__(cls, *args: Any) -> Any:
-        if len(args) != 1 or not is_traced(args[0]):
-            try:
-                return cls.original(*args)
-            except TypeError:  # a method of adopted code may have given a Tensor, for which Python has no use
-                method = getattr(type(args[0]), f"__{cls.original.__name__}__", None) if len(args) == 1 else None
-                value = method(args[0]) if isinstance(method, FunctionType) else None
-                if not is_traced(value):
-                    raise
-                return value
-        value = resolve(args[0])
-        if not is_traced(value) or value.recorder.is_constant(value):
-            return cls.original(value)
-        number = value.reshape(()) if shape_of(value) else value
-        wanted = np.dtype(cls.original)
-        return number if dtype_of(number) == wanted else number.astype(wanted)
-
-    def __instancecheck__(cls, value: Any) -> bool:
-        return isinstance(value, cls.original)
-
-    def __subclasscheck__(cls, kind: type) -> bool:
-        return issubclass(kind, cls.original)
-
-    def __eq__(cls, other: object) -> bool:
-        return True if other is cls or other is cls.original else NotImplemented  # a dtype knows types that are equal to it
-
-    def __hash__(cls) -> int:
-        return hash(cls.original)
-
-    def __repr__(cls) -> str:
-        return repr(cls.original)
+def _of_tensor(kind: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call `float` or `complex`, of a Tensor: for a number of that dtype, or Python's of a constant one."""
+    if len(args) != 1 or kwargs or not is_traced(args[0]):
+        try:
+            return kind(*args, **kwargs)
+        except TypeError:  # a method of adopted code may have given a Tensor, for which Python has no use
+            method = getattr(type(args[0]), f"__{kind.__name__}__", None) if len(args) == 1 else None
+            value = method(args[0]) if isinstance(method, FunctionType) else None
+            if not is_traced(value):
+                raise
+            return value
+    value = resolve(args[0])
+    if not is_traced(value) or value.recorder.is_constant(value):
+        return kind(value)
+    number = value.reshape(()) if shape_of(value) else value
+    wanted = np.dtype(kind)
+    return number if dtype_of(number) == wanted else number.astype(wanted)
 
 
-def _number_type(original: Any) -> Any:
-    members = {"__slots__": (), "__doc__": original.__doc__, "dtype": np.dtype(original)}
-    return _NumberType(original.__name__, (original,), members)
+def _number_type(kind: Any) -> Any:
+    return standing_type(kind, functools.partial(_of_tensor, kind), dtype=np.dtype(kind))
 
 
 class _TypeOfTypes(type):
     """The class of what stands for `type` in adopted code: of a Tensor it gives the type of its value, as `__class__` does."""
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        if len(args) == 1 and is_traced(args[0]):
-            return args[0].__class__
-        return type(*args, **kwargs)
+    def __call__(cls, x: Any = ABSENT, /, *args: Any, **kwargs: Any) -> Any:
+        kind = type(x)
+        if args or kwargs or x is ABSENT:
+            return type(*(() if x is ABSENT else (x, *args)), **kwargs)
+        return x.__class__ if hasattr(kind, "__functad_record__") else kind
 
     def __instancecheck__(cls, value: Any) -> bool:
         return isinstance(value, type)
@@ -123,27 +93,28 @@ TYPES = frozenset({"float64", "float32", "float16", "complex128", "complex64", "
 
 
 @functools.cache
-def numpy_stand_in(types: bool) -> StandIn:
+def numpy_stand_in(types: bool) -> ModuleType:
     """Return the module that stands for NumPy, with its number types replaced or not."""
     names = {name: value for name, value in arrays.namespace().items() if types or name not in TYPES}
     for part in ("linalg", "fft", "lib"):
-        names[part] = StandIn(getattr(np, part), vars(names[part]))
-    names["lib"].stride_tricks = StandIn(np.lib.stride_tricks, vars(names["lib"].stride_tricks))
-    return StandIn(np, names)
+        names[part] = stand_in(getattr(np, part), vars(names[part]))
+    vars(names["lib"]).update(stride_tricks=stand_in(np.lib.stride_tricks, vars(names["lib"].stride_tricks)))
+    return stand_in(np, names)
 
 
 @functools.cache
 def _known() -> dict[int, tuple[Any, Any, bool]]:
     """Return by identity each original that is replaced, with what stands for it, and whether it is a type."""
     numpy = numpy_stand_in(True)
-    python_math = StandIn(math, {name: getattr(functad.math, name) for name in functad.math.__all__})
+    python_math = stand_in(math, {name: getattr(functad.math, name) for name in functad.math.__all__})
     stand_ins = [numpy, numpy.linalg, numpy.fft, numpy.lib, numpy.lib.stride_tricks, python_math]
     found: dict[int, tuple[Any, Any, bool]] = {}
     for module in stand_ins:
         found[id(module.original)] = module.original, module, False
         for name, value in vars(module).items():
             original = vars(module.original).get(name)
-            if value is not original and (callable(value) or name in ("r_", "c_")):
+            stands = callable(value) and callable(original) and not name.startswith("__")
+            if value is not original and (stands or name in ("r_", "c_")):
                 found[id(original)] = original, value, isinstance(value, type) and name in TYPES
     return found
 

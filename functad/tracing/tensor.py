@@ -44,6 +44,9 @@ from functad.trees.structure import LEAF_KINDS
 
 _KNOWN = (Recorded, np.ndarray, np.generic, int, float, complex, list, tuple)
 
+GIVEN: list[object] = [None]
+"""Holds another object whenever a Tensor has been asked for an array: by it `functad.numpy` knows of Tensors in lists."""
+
 
 class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded, metaclass=TensorType):
     """An array value that is being traced; functions under a transform receive it in place of their arguments.
@@ -289,6 +292,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         return self._plain("tolist()").tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        GIVEN[0] = object()
         if conversions.testing():
             return np.asarray(self._concrete("array"), dtype)
         if conversions.multiplying_sparse() and isinstance(resolve(self), Tensor):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from . import compare, functad_programs, handwritten_programs
+from . import compare, functad_programs, handwritten_programs, plain_values
 from .compare import difference
 from .programs import PROGRAMS, Program
 
@@ -60,3 +60,9 @@ def test_comparison_measures_every_framework(capsys: pytest.CaptureFixture[str])
     header, row = capsys.readouterr().out.splitlines()
     assert header.split("  ")[-1].strip() == "hand-written NumPy"
     assert re.fullmatch(r"logistic loss, 100 x 10 .*\d [um]s .*\d [um]s \(\d+\.\d\d, at most 6\.0( MISSED)?\)", row)
+
+
+def test_costs_of_plain_values_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    plain_values.main(["--rounds", "1", "--calls", "2", "--only", "np.zeros(n)", "math.sin"])
+    rows = capsys.readouterr().out.splitlines()[1:]
+    assert [row.split("  ")[0] for row in rows] == ["plain values", "np.zeros(n)", "math.sin(x)"]

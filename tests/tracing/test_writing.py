@@ -218,7 +218,9 @@ def test_integers_and_plain_arrays_take_no_tensors() -> None:
 def test_numpy_outside_of_a_trace_is_numpy() -> None:
     for name in ("zeros", "ones", "empty"):
         assert type(getattr(fnp, name)(3)) is np.ndarray
-    assert fnp.sin is np.sin
+    assert fnp.sin == np.sin
+    assert isinstance(fnp.sin, np.ufunc)
+    assert fnp.geterr is np.geterr
     assert fnp.linalg.LinAlgError is np.linalg.LinAlgError
     assert fnp.random is np.random
     assert "fft" in dir(fnp)

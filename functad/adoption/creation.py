@@ -1,0 +1,190 @@
+"""The functions of `functad.numpy` that make arrays: inside a trace they make Tensors, into which others can be written.
+
+Outside of one, for plain values, they call NumPy at once: the parameters that are used most are named, as those that are packed
+and unpacked take longer than the rest.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functad.adoption.signatures import LISTS, PLAIN_TYPES, as_array, has_tensors
+from functad.adoption.standing import ABSENT
+from functad.expressions.spec import dtype_of, shape_of
+from functad.primitives import vocabulary
+from functad.primitives.operands import innermost, is_traced
+from functad.tracing.constants import apart_from
+from functad.tracing.tensor import GIVEN
+from functad.tracing.traces.base import OPEN
+from functad.trees.structure import flatten
+
+Function = Callable[..., Any]
+
+
+_running = OPEN.get
+
+
+def _enter(function: Function, called: Function) -> Any:
+    found = functools.update_wrapper(called, function)
+    found.__doc__ = f"`numpy.{function.__name__}`; inside a trace it makes a Tensor, into which others can be written."
+    return found
+
+
+def _given(*values: Any) -> list[Any]:
+    return [value for value in values if value is not ABSENT]
+
+
+def _made(function: Function, *, converts: bool = False) -> Function:
+    """Return a function of NumPy that makes arrays, as one that makes Tensors inside a trace, or of Tensors.
+
+    Args:
+        function: the function.
+        converts: it may give back the array that it is given, which then stays what it is: no Tensor can be written into it.
+    """
+
+    def made(*args: Any, **kwargs: Any) -> Any:
+        if not (has_tensors(args) or (kwargs and has_tensors(kwargs.values()))):
+            out = function(*args, **kwargs)
+            recorder = _running()
+            if recorder is None or type(out) is tuple or out.dtype.kind not in "fc":
+                return out
+            if converts and args and type(args[0]) is np.ndarray and np.may_share_memory(out, args[0]):
+                return out
+            given: Any = args[:1] if args and type(args[0]) not in LISTS else ()  # of lists NumPy makes new arrays
+        else:
+            given = flatten((args, kwargs))[0]
+            entry: Any = vocabulary.find(function)
+            out = entry.front(*args, **kwargs)
+            recorder = _running()
+            if is_traced(out) and not shape_of(out) and issubclass(type(innermost(out)), np.generic):
+                return out.reshape(())  # an array, which can be written into
+            if recorder is None or type(out) is tuple or is_traced(out) or dtype_of(out).kind not in "fc":
+                return out
+        return recorder.buffer(apart_from(given, out))
+
+    return made
+
+
+def _of_array(function: Function, *, converts: bool = False) -> Any:
+    """Enter a function that makes an array of its first argument, in a dtype that may be the second."""
+    made = _made(function, converts=converts)
+
+    def called(a: Any = ABSENT, /, dtype: Any = None, *args: Any, copy: Any = ABSENT, **kwargs: Any) -> Any:
+        if converts and type(a) is np.ndarray and dtype is None and copy is ABSENT and not args and not kwargs:
+            return function(a)
+        if _running() is None and not args and not kwargs:
+            kind = type(a)
+            if kind in PLAIN_TYPES:
+                return function(a, dtype) if copy is ABSENT else function(a, dtype, copy=copy)
+            if (kind is list or kind is tuple) and copy is ABSENT:  # as in `calling_first`, which would take another 0.1 us
+                before = GIVEN[0]
+                try:
+                    out = function(a, dtype)
+                except Exception:  # noqa: BLE001, S110 - it is raised again below, if no Tensor is there
+                    pass
+                else:
+                    if GIVEN[0] is before:
+                        return out
+        if copy is not ABSENT:
+            kwargs["copy"] = copy
+        if dtype is None and not args:
+            return made(*_given(a), **kwargs)
+        return made(dtype=dtype, **kwargs) if a is ABSENT else made(a, dtype, *args, **kwargs)
+
+    return _enter(function, called)
+
+
+def _of_shape(function: Function, *, like: bool = False) -> Any:
+    """Enter a function that makes an array of a shape, or like another array; NumPy tells of Tensors of which it is like."""
+
+    def called(shape: Any = ABSENT, /, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
+        recorder = _running()
+        if recorder is None and not args and not kwargs and shape is not ABSENT and not (like and type(shape) in LISTS):
+            return function(shape, dtype)
+        if shape is ABSENT:
+            return _buffer(recorder, function(dtype=dtype, **kwargs))
+        return _buffer(recorder, function(as_array(shape) if like else shape, dtype, *args, **kwargs))
+
+    return _enter(function, called)
+
+
+def _buffer(recorder: Any, out: Any) -> Any:
+    return out if recorder is None or is_traced(out) or out.dtype.kind not in "fc" else recorder.buffer(out)
+
+
+def _square(function: Function) -> Any:
+    """Enter a function that makes a matrix of lengths."""
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return _buffer(_running(), function(*args, **kwargs) if kwargs else function(*args))
+
+    return _enter(function, called)
+
+
+def _filled(function: Function, *, like: bool = False) -> Any:
+    """Enter a function that makes an array of a shape, or like another array, with one value everywhere."""
+    made = _made(function)
+
+    def called(shape: Any = ABSENT, /, fill_value: Any = ABSENT, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
+        plain = type(fill_value) in PLAIN_TYPES and (type(shape) in PLAIN_TYPES or (type(shape) is tuple and not like))
+        if plain and _running() is None and not args and not kwargs:
+            return function(shape, fill_value, dtype)
+        if fill_value is ABSENT:
+            return made(*_given(shape), dtype=dtype, **kwargs)
+        if shape is ABSENT:
+            return made(fill_value=fill_value, dtype=dtype, **kwargs)
+        return made(shape, fill_value, dtype, *args, **kwargs)
+
+    return _enter(function, called)
+
+
+def _arange(function: Function) -> Any:
+    """Enter `arange`, whose dtype is often given by name."""
+    made = _made(function)
+
+    def called(a: Any = ABSENT, /, stop: Any = None, step: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
+        plain = type(a) in PLAIN_TYPES and type(stop) in PLAIN_TYPES and type(step) in PLAIN_TYPES
+        if plain and _running() is None and not kwargs:
+            return function(a) if stop is None and step is None and dtype is None else function(a, stop, step, dtype)
+        if a is not ABSENT:
+            return made(a, stop, step, dtype, **kwargs)
+        named = {"stop": stop, "step": step, "dtype": dtype}
+        return made(**{name: value for name, value in named.items() if value is not None}, **kwargs)
+
+    return _enter(function, called)
+
+
+def _linspace(function: Function) -> Any:
+    """Enter `linspace`."""
+    made = _made(function)
+
+    def called(start: Any, stop: Any, num: Any = 50, endpoint: Any = True, *args: Any, **kwargs: Any) -> Any:
+        if type(start) in PLAIN_TYPES and type(stop) in PLAIN_TYPES and _running() is None and not args and not kwargs:
+            return function(start, stop, num, endpoint)
+        return made(as_array(start), as_array(stop), num, endpoint, *args, **kwargs)
+
+    return _enter(function, called)
+
+
+array = _of_array(np.array)
+asarray = _of_array(np.asarray, converts=True)
+asanyarray = _of_array(np.asanyarray, converts=True)
+ascontiguousarray = _of_array(np.ascontiguousarray, converts=True)
+asfortranarray = _of_array(np.asfortranarray, converts=True)
+require = _of_array(np.require, converts=True)
+zeros, ones, empty = _of_shape(np.zeros), _of_shape(np.ones), _of_shape(np.empty)
+zeros_like, ones_like = _of_shape(np.zeros_like, like=True), _of_shape(np.ones_like, like=True)
+empty_like = _of_shape(np.empty_like, like=True)
+eye, identity = _square(np.eye), _square(np.identity)
+full, full_like = _filled(np.full), _filled(np.full_like, like=True)
+arange, linspace = _arange(np.arange), _linspace(np.linspace)
+
+MAKING = (
+    "array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "require", "zeros", "ones", "empty", "zeros_like",
+    "ones_like", "empty_like", "eye", "identity", "full", "full_like", "arange", "linspace",
+)  # fmt: skip
+"""Names of the functions that make arrays."""
