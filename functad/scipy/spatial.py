@@ -13,6 +13,7 @@ from functad.adoption.scipy_functions import of_tensors
 from functad.errors import UnsupportedError
 from functad.expressions.spec import shape_of
 from functad.places import here
+from functad.scipy import _rotation_classes  # noqa: F401 - it enters what stands for rotations
 
 _DISTANCE = "scipy.spatial.distance"
 
@@ -146,8 +147,6 @@ def squareform(X: Any, force: str = "no", checks: bool = True) -> Any:
 
 
 REFUSED: dict[str, str] = {
-    "Rotation": "compiled; build its matrix, or its quaternion, by NumPy",
-    "Slerp": "made of Rotation",
     "KDTree": "neighbours have no derivative: query it with plain points, and take the distances by cdist",
     "ConvexHull": "compiled, and what it finds are positions",
     "Delaunay": "compiled, and what it finds are positions",

@@ -1,0 +1,253 @@
+"""`scipy.spatial.transform`: a rotation of Tensors, and what stands for the classes of SciPy in adopted code.
+
+SciPy's `Rotation` is compiled. What stands for it makes SciPy's own rotations outside of a trace, and inside of one rotations
+of functad, which pass for SciPy's in type tests, and compute with SciPy's as long as there are no Tensors.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from scipy.spatial import transform as _original
+
+from functad.adoption.arrays import asarray, has_tensors
+from functad.adoption.scipy_functions import outside_traces
+from functad.errors import AbstractValueError, UnsupportedError
+from functad.expressions.spec import ArraySpec, shape_of
+from functad.places import here
+from functad.primitives.indexing.read import get_item
+from functad.primitives.operands import innermost, is_traced
+from functad.scipy import _quaternions as quaternions
+from functad.tracing.traces.base import OPEN
+
+ROTATION, SLERP = _original.Rotation, _original.Slerp
+NO_ROTATION = np.array([0.0, 0.0, 0.0, 1.0])
+
+
+def refused(what: str, cure: str) -> UnsupportedError:
+    return UnsupportedError(f"{what} of a rotation of Tensors, at {here()}. {cure}")
+
+
+def known_values(*values: Any) -> list[Any] | None:
+    """Return the values below all traces; `None` if one is not known, or belongs to a batch."""
+    found = [innermost(value) for value in values]
+    unknown = any(
+        isinstance(value, ArraySpec) or np.shape(value) != shape_of(given) for value, given in zip(found, values, strict=True)
+    )
+    return None if unknown else found
+
+
+def valued(q: Any, plain: Any) -> Any:
+    """Return a quaternion with SciPy's value, of the two that are the same rotation, and the derivatives of a formula."""
+    known = known_values(q)
+    if known is None or not is_traced(q):
+        return q
+    sign = np.where(np.sum(known[0] * plain, -1, keepdims=True) < 0, -1.0, 1.0)
+    return q * sign + (plain - known[0] * sign)
+
+
+def _as_scipys(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method that is SciPy's as long as there are no Tensors."""
+
+    @functools.wraps(method)
+    def called(self: Rotation, *args: Any, **options: Any) -> Any:
+        if self.plain is not None and not has_tensors((*args, *options.values())):
+            return as_here(outside_traces(getattr(self.plain, method.__name__), *args, **options))
+        return method(self, *args, **options)
+
+    return called
+
+
+class Rotation:
+    """A rotation of Tensors, or one of SciPy inside of a trace, which may meet Tensors.
+
+    Attributes:
+        quat: its quaternions.
+        plain: SciPy's rotation, if there are no Tensors.
+    """
+
+    def __init__(self, quat: Any, plain: Any = None) -> None:
+        self.plain = plain
+        self.quat = quat
+
+    @property  # type: ignore[misc] # type tests ask it
+    def __class__(self) -> Any:
+        return ROTATION
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_quat":
+            raise refused("This method of SciPy's", "Make the rotation that it is a method of inside of the function.")
+        if name.startswith("__") or not hasattr(ROTATION, name):
+            raise AttributeError(f"'Rotation' object has no attribute {name!r}")
+        if self.plain is not None:
+            return as_here(getattr(self.plain, name))
+        raise refused(name, "It has no derivative rule. Take as_quat() or as_matrix(), and compute with that.")
+
+    # What a rotation is
+
+    @_as_scipys
+    def as_quat(self, canonical: bool = False, *, scalar_first: bool = False) -> Any:
+        """The quaternions."""
+        q = quaternions.canonical(self.quat) if canonical else self.quat
+        return np.roll(q, 1, -1) if scalar_first else q
+
+    @_as_scipys
+    def as_matrix(self) -> Any:
+        """The matrices."""
+        return quaternions.to_matrix(self.quat)
+
+    @_as_scipys
+    def as_rotvec(self, degrees: bool = False) -> Any:
+        """The vectors about which it turns by their length."""
+        found = quaternions.to_rotvec(self.quat)
+        return np.rad2deg(found) if degrees else found
+
+    @_as_scipys
+    def as_mrp(self) -> Any:
+        """The modified Rodrigues parameters."""
+        return quaternions.to_mrp(self.quat)
+
+    @_as_scipys
+    def as_euler(self, seq: str, degrees: bool = False, **options: Any) -> Any:
+        """The angles about three axes of the coordinates."""
+        self._checked("as_euler", seq, degrees, **options)
+        axes = np.eye(3)[["xyz".index(axis) for axis in seq.lower()]]
+        found = quaternions.to_angles(self.quat, axes, seq.islower())
+        return np.rad2deg(found) if degrees else found
+
+    @_as_scipys
+    def as_davenport(self, axes: Any, order: str, degrees: bool = False, **options: Any) -> Any:
+        """The angles about three axes, the second of which is orthogonal to the others."""
+        axes = asarray(axes) * 1.0
+        known = known_values(axes)
+        if known is not None:
+            self._checked("as_davenport", known[0], order, degrees, **options)
+        found = quaternions.to_angles(self.quat, quaternions.normalized(axes), order.startswith("e"))
+        return np.rad2deg(found) if degrees else found
+
+    @_as_scipys
+    def magnitude(self) -> Any:
+        """The angles."""
+        return quaternions.magnitude(self.quat)
+
+    def _checked(self, name: str, *args: Any, **options: Any) -> None:
+        """Call a method of SciPy's for its errors and warnings."""
+        known = known_values(self.quat)
+        with warnings.catch_warnings():
+            if known is None:
+                warnings.simplefilter("ignore")
+            plain = np.broadcast_to(NO_ROTATION, shape_of(self.quat)) if known is None else known[0]
+            outside_traces(getattr(ROTATION.from_quat(plain), name), *args, **options)
+
+    # What is made of rotations
+
+    @_as_scipys
+    def apply(self, vectors: Any, inverse: bool = False) -> Any:
+        """Vectors, rotated."""
+        vectors = asarray(vectors)
+        if shape_of(vectors)[-1:] != (3,):
+            raise ValueError(f"Expected input of shape (3,) or (P, 3), got {shape_of(vectors)}.")
+        return quaternions.rotated(self.quat, vectors, inverse)
+
+    def __mul__(self, other: Any) -> Any:
+        if not isinstance(other, ROTATION):
+            return NotImplemented
+        if self.plain is not None and entered(other).plain is not None:
+            return as_here(outside_traces(self.plain.__mul__, entered(other).plain))
+        return Rotation(quaternions.compose(self.quat, entered(other).quat))
+
+    def __rmul__(self, other: Any) -> Any:
+        return entered(other) * self if isinstance(other, ROTATION) else NotImplemented
+
+    @_as_scipys
+    def __pow__(self, n: Any, modulus: None = None) -> Rotation:
+        if modulus is not None:
+            raise NotImplementedError("modulus not supported")
+        known = known_values(n)
+        q, value = self.quat, None if known is None else float(known[0])
+        if not is_traced(n) and value in (1.0, -1.0):
+            return Rotation(q if value == 1 else quaternions.inverse(q))
+        found = quaternions.power(q, n)
+        return Rotation(found * quaternions.sign_of(q) if value in (1.0, -1.0) else found)
+
+    @_as_scipys
+    def inv(self) -> Rotation:
+        """The rotation back."""
+        return Rotation(quaternions.inverse(self.quat))
+
+    @_as_scipys
+    def mean(self, weights: Any = None, axis: Any = None) -> Rotation:
+        """The mean rotation."""
+        if axis is not None:
+            raise refused("mean with axis", "Take the mean of each row of rotations.")
+        q = self.quat.reshape(-1, 4)
+        w = (
+            np.ones(shape_of(q)[0])
+            if weights is None
+            else np.broadcast_to(asarray(weights), shape_of(self.quat)[:-1]).reshape(-1)
+        )
+        known = known_values(q, w)
+        found = quaternions.mean(q, w)
+        if known is None:
+            return Rotation(found)
+        return Rotation(valued(found, outside_traces(ROTATION.from_quat(known[0]).mean, known[1]).as_quat()))
+
+    def approx_equal(self, other: Any, *args: Any, **options: Any) -> Any:
+        """Whether rotations are nearly the same."""
+        values = known_values(self.quat, entered(other).quat)
+        if values is None:
+            raise AbstractValueError(f"approx_equal of a rotation of Tensors without values, at {here()}.")
+        mine, others = map(ROTATION.from_quat, values)
+        return outside_traces(mine.approx_equal, others, *args, **options)
+
+    # A sequence
+
+    @property
+    def single(self) -> bool:
+        """Whether it is one rotation, and no sequence."""
+        return len(shape_of(self.quat)) == 1
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the sequence."""
+        return shape_of(self.quat)[:-1]
+
+    def __len__(self) -> int:
+        if self.single:
+            raise TypeError("Single rotation has no len().")
+        return self.shape[0]
+
+    def __bool__(self) -> bool:
+        return True
+
+    @_as_scipys
+    def __getitem__(self, index: Any) -> Rotation:
+        if self.single:
+            raise TypeError("Single rotation is not subscriptable.")
+        return Rotation(get_item(self.quat, index))
+
+    def __iter__(self) -> Iterator[Rotation]:
+        return iter([self[i] for i in range(len(self))])
+
+    def __repr__(self) -> str:
+        return repr(self.plain) if self.plain is not None else f"Rotation.from_quat({self.quat!r})"
+
+
+def entered(rotation: Any) -> Rotation:
+    """Return a rotation of SciPy as one that may meet Tensors."""
+    return rotation if type(rotation) is Rotation else Rotation(rotation.as_quat(), rotation)
+
+
+def as_here(found: Any) -> Any:
+    """Return a result of SciPy, inside of a trace as a rotation that may meet Tensors."""
+    if isinstance(found, tuple):
+        return tuple([as_here(part) for part in found])
+    if callable(found) and not isinstance(found, ROTATION):
+        return functools.wraps(found)(lambda *args, **options: as_here(outside_traces(found, *args, **options)))
+    if OPEN.get() is None or type(found) is not ROTATION:
+        return found
+    return Rotation(found.as_quat(), found)
