@@ -228,7 +228,7 @@ def forward_plan(primitive: Primitive, active: tuple[int, ...]) -> Plan | None:
         compute = primitive.__call__
         rules, wants = [lambda t, params: compute(t, **params)], [["params"]]
     elif primitive.kind == "linear":
-        rules, wants, joint = [_all_tangents(primitive, active)], [["shapes", "params"]], True
+        rules, wants, joint = [_all_tangents(primitive, active)], [["shapes", "dtypes", "params"]], True
     elif primitive.kind == "multilinear":
         rules, wants = [_in_place_of(primitive, i) for i in active], [["arrays", "params"]] * len(active)
     else:
@@ -246,12 +246,15 @@ def _in_place_of(primitive: Primitive, position: int) -> Rule:
 
 
 def _all_tangents(primitive: Primitive, active: tuple[int, ...]) -> Rule:
-    def push(ts: Sequence[Any], shapes: tuple[tuple[int, ...], ...], params: dict[str, Any]) -> Any:
+    def push(ts: Sequence[Any], shapes: tuple[tuple[int, ...], ...], dtypes: tuple[Any, ...], params: dict[str, Any]) -> Any:
         given = dict(zip(active, ts, strict=True))
         first = next(t for t in ts if t is not None)
-        full = [
-            zeros_for(shape, dtype_of(first), first) if given.get(i) is None else given[i] for i, shape in enumerate(shapes)
-        ]
+        full = []
+        for i, (shape, dtype) in enumerate(zip(shapes, dtypes, strict=True)):
+            t = given.get(i)
+            if t is None:  # of its own dtype: of a complex array the imaginary part may be written to
+                t = zeros_for(shape, dtype if dtype.kind in "fc" else dtype_of(first), first)
+            full.append(t)
         return primitive(*full, **params)
 
     return push

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import functad
+import functad.numpy as fnp
 from functad.testing import check_grads
 
 X = np.array([[0.7, -1.2, 1.9], [0.4, 2.1, -0.3]])
@@ -55,7 +56,25 @@ def _as_lies_in_memory(x: Any) -> Any:
     return np.matmul(np.conj(z), z.T).T
 
 
-PROGRAMS = [_rows, _functions, _attributes, _through_views, _as_lies_in_memory]
+def _buffers(x: Any) -> Any:
+    """The array itself has no derivative before its parts are written, by real numbers."""
+    z = fnp.zeros(x.shape, complex)
+    z.imag[:] = x**2
+    z.imag[0][1:][:] = x[1, :1] * 2
+    z[:, ::2].real[...] += np.sin(x[:, 1:])
+    return z * x
+
+
+def _numbers_and_buffers(x: Any) -> Any:
+    z = fnp.full(x.shape, 2j)
+    z.imag[1, 0] = x[0, 0]
+    view = z.T[1:].imag
+    view[0] *= x[:, 1]
+    z.real = x
+    return z
+
+
+PROGRAMS = [_rows, _functions, _attributes, _through_views, _as_lies_in_memory, _buffers, _numbers_and_buffers]
 
 
 def parts(program: Any) -> Any:

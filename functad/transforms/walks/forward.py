@@ -207,7 +207,7 @@ def push_write(equation: Any, index: int, tangents: list[Any], last: dict[int, i
 
     A loop that fills an array then costs time linear in its length.
     """
-    plan, _, (_, params), _ = equation
+    plan, _, (*_, params), _ = equation
     slots = inputs_of(equation)
     slot = slots[0]
     held = type(tangents[slot]) is np.ndarray and tangents[slot].base is None and is_alone(tangents, slot)
