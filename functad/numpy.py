@@ -22,18 +22,23 @@ Example:
 
 from __future__ import annotations
 
+from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as _numpy  # noqa: ICN001 - `np` would be a name of this module
 
 from functad.adoption.arrays import namespace as _namespace
+from functad.adoption.standard import MISSING as _MISSING
 
 if TYPE_CHECKING:
     from numpy import *  # noqa: F403
 else:
+    globals().update(_MISSING)
     globals().update({name: value for name, value in _namespace().items() if not name.startswith("__")})
 
     def __getattr__(name: str) -> Any:
+        if name == "special":  # the standard is to have it as an extension, and SciPy looks for it
+            return _import_module("functad.adoption.array_api").special()
         return getattr(_numpy, name)
 
 

@@ -251,6 +251,12 @@ def _load(part: str) -> None:
                 tell(name)
 
 
+def entered_in(part: str) -> dict[str, Callable[..., Any]]:
+    """Return by name the functions that stand for those of a part of SciPy."""
+    _load(part.split(".")[1])
+    return ENTERED.get(part, {})
+
+
 def _begun(module: ModuleType) -> bool:
     """Say whether a module, or one in it, is being imported, so that names are missing."""
     inside = [part for name, part in list(sys.modules.items()) if name.startswith(f"{module.__name__}.")]

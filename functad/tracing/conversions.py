@@ -275,6 +275,12 @@ def _asks_from(package: str) -> bool:
     return frame is not None and frame.f_globals.get("__name__", "").startswith(package)
 
 
+def updating() -> bool:
+    """Say whether array-api-extra asks, by `xpx.at(t, mask).set(v)`: for it a number that is no NumPy's is an array."""
+    frame = _caller()
+    return frame is not None and frame.f_globals.get("__name__", "").endswith("array_api_extra._lib._at")
+
+
 def multiplying_sparse() -> bool:
     """Say whether a sparse matrix of SciPy asks, by `A @ t`, that has not found out yet that it knows no Tensors."""
     frame, inside = _caller(), False

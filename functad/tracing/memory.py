@@ -130,9 +130,4 @@ class ArrayMemory:
         )
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        # array-api-compat, of which SciPy and others carry copies, has a namespace of its own for the arrays beside a Tensor.
-        asking = sys._getframe(1)
-        package, found, _ = asking.f_globals.get("__name__", "").rpartition(".common._helpers")
-        if found and asking.f_locals.get("use_compat") is not False:
-            return import_module(f"{package}.numpy")
-        return np
+        return import_module("functad.adoption.array_api").namespace_for(sys._getframe(1), api_version)

@@ -21,6 +21,7 @@ from functad.primitives.indexing.index_parts import holds_tensors, plain_index
 from functad.primitives.indexing.read import taken_apart
 from functad.primitives.indexing.write import ADD_TO, WRITE, Path
 from functad.primitives.operands import as_operand, innermost
+from functad.tracing.conversions import updating
 from functad.tracing.layouts import in_c_order, lie_alike
 from functad.tracing.traces.base import ONLOOKER, Recorded, Recorder, escaped, record, resolve
 from functad.tracing.views import clone, make_stale, memory_of, origin_of, settle
@@ -110,7 +111,9 @@ def _check(tensor: Any, root: Any, v: Any) -> None:
     locked = any(not step.writeable for step in origin_of(tensor)[1])
     if locked or (type(inner) is _ndarray and not inner.flags.writeable):
         raise AssignmentError(f"assignment destination is read-only, at {here()}. Write into a copy: t = t.copy()")
-    if not issubclass(type(inner), (_ndarray, ArraySpec)):
+    if issubclass(type(inner), np.generic) and updating():
+        adopt(root, clone(root)[None].reshape(()))  # an array, which can be written into
+    elif not issubclass(type(inner), (_ndarray, ArraySpec)):
         raise TypeError(f"'{type(inner).__name__}' object does not support item assignment")
     if isinstance(v, Recorded) and dtype_of(v).kind in "fc" and dtype_of(root).kind in "biu":
         raise ConversionError(

@@ -162,6 +162,16 @@ def _bound(package: Any) -> dict[str, Any]:
     return found
 
 
+@functad.adopt
+def same_types(dtype):
+    return [dtype in (kind, bool) for kind in (float, complex, np.float32, np.float64)]
+
+
+def test_types_of_adopted_code_are_those_of_dtypes():
+    for dtype in map(np.dtype, ("f4", "f8", "c16", "i8")):
+        assert same_types(dtype) == [dtype == kind for kind in map(np.dtype, (float, complex, np.float32, np.float64))]
+
+
 def test_every_name_is_restored(package: Any) -> None:
     before = _bound(package)
     adoption = functad.adopt(package)

@@ -21,7 +21,7 @@ a.diagonal() a.dot([1.0,2.0,3.0]) a.flatten('F') a.max() a.mean(0) a.min(axis=1)
 a.repeat(2,axis=0) a.reshape(3,2) a.round(1) a[0].searchsorted([0.5]) a[:,:1].squeeze(1) a.std(ddof=1)
 a.sum(axis=0,keepdims=True) a.swapaxes(0,1) a.take([0,1],axis=1) a.trace() a.transpose(1,0) a.var(0) a.view()
 a.view(a.dtype) a.getfield(a.dtype) a.to_device('cpu') (a>0).astype(int).choose([1.5,2.5]) abs(a) a+1 -a divmod(a,2)
-a//2 a@a.T 1-a len(a) a.__array_namespace__()
+a//2 a@a.T 1-a len(a) a.__array_namespace__().pi
 """.split()  # noqa: SIM905 (lines of code read better without sixty quotes)
 
 INSTEAD = {

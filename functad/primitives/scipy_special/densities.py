@@ -11,10 +11,11 @@ from functad.expressions.spec import ArraySpec, shape_of
 from functad.primitives.kinds import elementwise, ufunc_spec
 from functad.primitives.safe import product
 from functad.primitives.scipy_special import log_moments
+from functad.primitives.scipy_special.declaration import find_ufunc
 from functad.primitives.scipy_special.gamma import polygamma
 
-_gamma_spec = ufunc_spec(special.gammainc, keeps_weak=False)
-_beta_spec = ufunc_spec(special.betainc, keeps_weak=False)
+_gamma_spec = ufunc_spec(find_ufunc("gammainc"), keeps_weak=False)
+_beta_spec = ufunc_spec(find_ufunc("betainc"), keeps_weak=False)
 
 
 def gamma_density(a: Any, x: Any) -> Any:

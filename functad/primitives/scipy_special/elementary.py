@@ -12,7 +12,7 @@ from functad.expressions.spec import dtype_of, spec_of
 from functad.primitives.entry import Primitive
 from functad.primitives.kinds import constant, elementwise, linear
 from functad.primitives.safe import inverse, product, quotient
-from functad.primitives.scipy_special.declaration import samples_of, special_function
+from functad.primitives.scipy_special.declaration import find_ufunc, samples_of, special_function
 
 _REAL = (-2.0, 2.0)
 _POSITIVE = (0.5, 2.0)
@@ -89,7 +89,7 @@ special_function(
 
 
 linear(
-    special.radian,
+    find_ufunc("radian"),
     lambda g, shapes: [g * (_DEGREE / 60**i) for i, _ in enumerate(shapes)],
     compute=lambda *angles: special.radian(*angles),
     samples=samples_of([_REAL, _REAL, _REAL]),

@@ -13,7 +13,7 @@ from functad.expressions.spec import dtype_of
 from functad.primitives.entry import Primitive
 from functad.primitives.kinds import elementwise, ufunc_spec
 from functad.primitives.safe import product
-from functad.primitives.scipy_special.declaration import several_functions, special_function
+from functad.primitives.scipy_special.declaration import find_ufunc, several_functions, special_function
 
 _TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)
 _SQRT_2 = math.sqrt(2.0)
@@ -79,7 +79,7 @@ def _derivatives(
 
 
 ERFCX_DERIVATIVE = _derivatives(
-    special.erfcx,
+    find_ufunc("erfcx"),
     2.0,
     -_TWO_OVER_SQRT_PI,
     lambda x: (np.absolute(x) > 6.5) & (x.real > -np.absolute(x.imag)) if x.dtype.kind == "c" else x > 6.5,

@@ -12,7 +12,7 @@ from functad.expressions.spec import dtype_of, spec_of
 from functad.primitives.entry import Primitive
 from functad.primitives.kinds import constant, elementwise
 from functad.primitives.safe import product
-from functad.primitives.scipy_special.declaration import samples_of, special_function
+from functad.primitives.scipy_special.declaration import find_ufunc, samples_of, special_function
 
 POSITIVE = (0.6, 4.0)
 _BERNOULLI = [float(b) for b in special.bernoulli(24)[2::2]]
@@ -106,7 +106,7 @@ special_function(
     doc="d psi(x) = polygamma(1, x) dx",
 )
 constant(
-    special.gammasgn,
+    find_ufunc("gammasgn"),
     samples=samples_of([(-2.0, 2.0)]),
     complex=False,
     name="special.gammasgn",

@@ -1,0 +1,100 @@
+"""The array API: the namespace of Tensors is `functad.numpy`, whose functions take the plain arrays beside them too.
+
+array-api-compat, of which SciPy and scikit-learn carry copies, has a namespace of its own for NumPy's arrays, which it tells by
+their type, and refuses arrays of two namespaces. A copy that asks a Tensor for its namespace is therefore told that arrays
+beside Tensors are of the same. Of one that is adopted the namespace for arrays takes Tensors itself, and is that of both.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from importlib import import_module
+from types import FrameType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from functad.adoption.adopt import MARK
+from functad.adoption.scipy_functions import entered_in
+from functad.primitives.operands import is_traced
+
+
+def namespace_for(asking: FrameType, api_version: str | None) -> ModuleType:
+    """Return the namespace for a Tensor.
+
+    Args:
+        asking: the frame that asks; one of array-api-compat has other arrays beside the Tensor.
+        api_version: the version of the standard that is asked for.
+
+    Raises:
+        ValueError: NumPy has no such version.
+    """
+    version: Any = api_version
+    np.empty(0).__array_namespace__(api_version=version)  # raises for what it does not know
+    helpers = asking.f_globals
+    package, found, _ = helpers.get("__name__", "").rpartition(".common._helpers")
+    if not found or "xs" not in asking.f_locals:
+        return _namespace()
+    bare = asking.f_locals.get("use_compat") is False  # NumPy's own namespace is wanted for arrays
+    others = [x for x in asking.f_locals["xs"] if issubclass(type(x), (np.ndarray, np.generic))]
+    if not bare and (_takes_tensors(helpers) or (others and "_cls_to_namespace" not in helpers)):
+        return import_module(f"{package}.numpy")
+    if others:
+        _let_arrays_join(helpers)
+        namespaces = asking.f_locals["namespaces"]  # the collection itself: arrays before the Tensor have entered theirs
+        for namespace in [namespace for namespace in namespaces if namespace.__name__ in (f"{package}.numpy", "numpy")]:
+            namespaces.remove(namespace)
+    return _namespace()
+
+
+def _namespace() -> ModuleType:
+    """Return `functad.numpy`, which stands above this package."""
+    return import_module("functad.numpy")
+
+
+def _takes_tensors(helpers: dict[str, Any]) -> bool:
+    """Say whether the namespace for arrays of a copy of array-api-compat is adopted, and is to be that of Tensors.
+
+    scikit-learn compares the namespaces of what it was fitted to and of what it is applied to. SciPy does not, and has Python
+    code for other namespaces than NumPy's, for which it has compiled code: for `Rotation`.
+    """
+    return MARK in helpers and not helpers["__name__"].startswith("scipy.")
+
+
+def _let_arrays_join(helpers: dict[str, Any]) -> None:
+    """Let a copy of array-api-compat find for arrays beside Tensors the namespace of these."""
+    original = helpers["_cls_to_namespace"]
+    if getattr(original, "takes_tensors", False):
+        return
+
+    @functools.wraps(original)
+    def called(cls: type, api_version: str | None, use_compat: bool | None) -> Any:
+        joins = use_compat is False or (use_compat is None and not _takes_tensors(helpers))
+        if joins and issubclass(cls, (np.ndarray, np.generic)):
+            asking = sys._getframe(1)
+            if any(map(is_traced, asking.f_locals.get("xs", ()))):
+                return _namespace(), None
+        return original(cls, api_version, use_compat)
+
+    called.takes_tensors = True  # type: ignore[attr-defined]
+    helpers["_cls_to_namespace"] = called
+
+
+class _Special(ModuleType):
+    """Functions of `scipy.special` for Tensors, which SciPy asks of the namespace of its arguments."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = entered_in("scipy.special").get(name) or getattr(import_module("scipy.special._ufuncs"), name, None)
+        return getattr(np, name) if found is None else found  # SciPy has NumPy's own `sinc`
+
+
+def special() -> ModuleType:
+    """Return the functions of `scipy.special` for Tensors.
+
+    Raises:
+        AttributeError: there is no SciPy.
+    """
+    if "scipy" not in sys.modules:
+        raise AttributeError("module 'functad.numpy' has no attribute 'special'")
+    return _Special("functad.numpy.special")

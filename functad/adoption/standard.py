@@ -1,0 +1,82 @@
+"""Functions of the array API standard that NumPy 2.0 does not have yet, by their names; of a later NumPy none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functad.expressions.spec import dtype_of, shape_of
+from functad.primitives.operands import as_operand
+
+
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+    """Return the slices of an array along an axis."""
+    return tuple(np.moveaxis(as_operand(x), axis, 0))
+
+
+def _accumulation(accumulate: Callable[..., Any], first: float) -> Callable[..., Any]:
+    def cumulative(
+        x: Any, /, *, axis: int | None = None, dtype: Any = None, out: Any = None, include_initial: bool = False
+    ) -> Any:
+        x = as_operand(x)
+        if axis is None and len(shape_of(x)) != 1:
+            raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
+        along = 0 if axis is None else axis
+        sums = accumulate(x, axis=along, dtype=dtype)
+        if include_initial:
+            shape = [1 if i == along % len(shape_of(sums)) else n for i, n in enumerate(shape_of(sums))]
+            initial = np.full(shape, first, dtype_of(sums))
+            sums = np.concatenate([initial, sums], axis=along)
+        if out is None:
+            return sums
+        out[...] = sums
+        return out
+
+    return cumulative
+
+
+class NamespaceInfo:
+    """What the namespace can do, in the words of the standard."""
+
+    def capabilities(self) -> dict[str, Any]:
+        """Say what arrays can do that those of others cannot."""
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
+
+    def default_device(self) -> str:
+        """Return the device of arrays that are made without one."""
+        return "cpu"
+
+    def devices(self) -> list[str]:
+        """Return all devices."""
+        return ["cpu"]
+
+    def default_dtypes(self, *, device: str | None = None) -> dict[str, np.dtype[Any]]:
+        """Return the dtypes of what is made without one."""
+        return {
+            "real floating": np.dtype(np.float64),
+            "complex floating": np.dtype(np.complex128),
+            "integral": np.dtype(np.intp),
+            "indexing": np.dtype(np.intp),
+        }
+
+    def dtypes(self, *, device: str | None = None, kind: Any = None) -> dict[str, np.dtype[Any]]:
+        """Return the dtypes of a kind, or of several, by their names."""
+        sizes = {"int": (8, 16, 32, 64), "uint": (8, 16, 32, 64), "float": (32, 64), "complex": (64, 128)}
+        names = ["bool", *[f"{name}{size}" for name, row in sizes.items() for size in row]]
+        found = {name: np.dtype(name) for name in names}
+        return found if kind is None else {name: dtype for name, dtype in found.items() if np.isdtype(dtype, kind)}
+
+
+MISSING: dict[str, Any] = {
+    name: value
+    for name, value in {
+        "unstack": unstack,
+        "cumulative_sum": _accumulation(np.cumsum, 0),
+        "cumulative_prod": _accumulation(np.cumprod, 1),
+        "__array_namespace_info__": NamespaceInfo,
+    }.items()
+    if not hasattr(np, name)
+}
+"""What the installed NumPy does not have."""
