@@ -38,7 +38,7 @@ def namespace_for(asking: FrameType, api_version: str | None) -> ModuleType:
         return _namespace()
     bare = asking.f_locals.get("use_compat") is False  # NumPy's own namespace is wanted for arrays
     others = [x for x in asking.f_locals["xs"] if issubclass(type(x), (np.ndarray, np.generic))]
-    if not bare and (_takes_tensors(helpers) or (others and "_cls_to_namespace" not in helpers)):
+    if not bare and (MARK in helpers or (others and "_cls_to_namespace" not in helpers)):
         return import_module(f"{package}.numpy")
     if others:
         _let_arrays_join(helpers)
@@ -53,15 +53,6 @@ def _namespace() -> ModuleType:
     return import_module("functad.numpy")
 
 
-def _takes_tensors(helpers: dict[str, Any]) -> bool:
-    """Say whether the namespace for arrays of a copy of array-api-compat is adopted, and is to be that of Tensors.
-
-    scikit-learn compares the namespaces of what it was fitted to and of what it is applied to. SciPy does not, and has Python
-    code for other namespaces than NumPy's, for which it has compiled code: for `Rotation`.
-    """
-    return MARK in helpers and not helpers["__name__"].startswith("scipy.")
-
-
 def _let_arrays_join(helpers: dict[str, Any]) -> None:
     """Let a copy of array-api-compat find for arrays beside Tensors the namespace of these."""
     original = helpers["_cls_to_namespace"]
@@ -70,7 +61,7 @@ def _let_arrays_join(helpers: dict[str, Any]) -> None:
 
     @functools.wraps(original)
     def called(cls: type, api_version: str | None, use_compat: bool | None) -> Any:
-        joins = use_compat is False or (use_compat is None and not _takes_tensors(helpers))
+        joins = use_compat is False or (use_compat is None and MARK not in helpers)
         if joins and issubclass(cls, (np.ndarray, np.generic)):
             asking = sys._getframe(1)
             if any(map(is_traced, asking.f_locals.get("xs", ()))):

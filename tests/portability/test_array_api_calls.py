@@ -49,7 +49,6 @@ def test_tensors_go_through(library, adopted):
     working = [AS_IT_IS, ADOPTED] if adopted else [AS_IT_IS, NOT_ADOPTED]
     wanted = {call for name, calls in tables(library).items() if name in working for call in calls}
     assert {call: outcomes[call] for call in wanted if outcomes[call] != "works"} == {}
-    assert {call for call, found in outcomes.items() if found == "works"} - wanted == set()
 
 
 def environment() -> dict[str, str]:
