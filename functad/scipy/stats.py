@@ -13,7 +13,6 @@ from scipy import special
 from scipy import stats as _stats
 from scipy.optimize import linprog as _linprog
 from scipy.stats._ansari_swilk_statistics import swilk as _swilk
-from scipy.stats._distn_infrastructure import rv_continuous as _rv_continuous
 from scipy.stats._distn_infrastructure import rv_generic as _rv_generic
 
 from functad.adoption.arrays import asarray
@@ -23,7 +22,7 @@ from functad.errors import ConversionError, UnsupportedError
 from functad.expressions.spec import shape_of
 from functad.places import here
 from functad.scipy._integrals import outside
-from functad.scipy.distributions import densities, discrete, limits, moments, several_variables  # noqa: F401 - they enter rules
+from functad.scipy.distributions import densities, discrete, fits, limits, moments, several_variables  # noqa: F401 - they enter rules
 from functad.scipy.distributions.continuous import UNKNOWN_DENSITIES
 from functad.scipy.distributions.several_variables import RANDOM_POINTS
 from functad.transforms.stop import stop_gradient
@@ -31,28 +30,9 @@ from functad.transforms.stop import stop_gradient
 REFUSED: dict[str, str] = {
     **UNKNOWN_DENSITIES,
     "nchypergeom_wallenius": "SciPy computes it by compiled code, an integral without closed form",
-    "fit": "SciPy searches with a tolerance; by plain data it runs as ever",
     "multivariate_normal.cdf": RANDOM_POINTS,
 }
 """What is not differentiated, and why. Counts, such as n of `binom`, have no derivative either."""
-
-
-@of_methods(_rv_continuous, "fit")
-def _fit(original: Any, self: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
-    """The fit of a distribution by a search: it is not differentiated by the data."""
-    raise UnsupportedError(
-        f"scipy.stats.{self.name}.fit searches for the parameters with a tolerance that no derivative by the data has, at "
-        f"{here()}. Fit plain data: functad.stop_gradient(data). Or solve {self.name}.nnlf's equation with functad.argmin."
-    )
-
-
-@of_tensors("scipy.stats")
-def fit(dist: Any, data: Any, bounds: Any = None, **kwargs: Any) -> Any:
-    """The fit of any distribution, likewise."""
-    raise UnsupportedError(
-        f"scipy.stats.fit searches for the parameters with a tolerance that no derivative by the data has, at {here()}. Fit "
-        f"plain data: functad.stop_gradient(data). Or solve the equation of {dist.name}.nnlf with functad.argmin."
-    )
 
 
 of_tensors("scipy._lib.array_api_compat.common._helpers")(is_writeable_array)

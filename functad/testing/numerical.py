@@ -126,7 +126,7 @@ def complex_step(function: Function, primals: Sequence[Any], direction: Sequence
         with warnings.catch_warnings():
             warnings.simplefilter("error", np.exceptions.ComplexWarning)
             out = function(*[x + 1j * (COMPLEX_STEP * v) for x, v in zip(primals, direction, strict=True)])
-    except (TypeError, ValueError, np.exceptions.ComplexWarning):
+    except (TypeError, ValueError, SystemError, np.exceptions.ComplexWarning):  # brentq of SciPy raises the third
         return None
     return [np.imag(y) / COMPLEX_STEP for y in out]
 

@@ -214,13 +214,3 @@ def test_statistics_of_samples() -> None:
     assert stats.wasserstein_distance(positive, OTHERS) == scipy.stats.wasserstein_distance(positive, OTHERS)
     value, _ = functad.vjp(lambda t: stats.wasserstein_distance(t, OTHERS), positive)
     assert value == pytest.approx(scipy.stats.wasserstein_distance(positive, OTHERS), rel=1e-13)
-
-
-def test_fits() -> None:
-    data = np.abs(DATA) + 0.1
-    check_grads(lambda t: stats.norm.fit(t)[1], [data], order=1)
-    check_grads(lambda p: stats.gamma.nnlf(p, data), [np.array([2.0, 0.05, 1.0])], order=1)
-    np.testing.assert_array_equal(stats.gamma.fit(data, floc=0), scipy.stats.gamma.fit(data, floc=0))
-    for call in (stats.gamma.fit, lambda t: stats.fit(stats.gamma, t, [(0, 3)]).params.a):
-        with pytest.raises(UnsupportedError, match="searches for the parameters"):
-            functad.grad(lambda t, call=call: np.sum(np.stack(call(t))))(data)

@@ -1,0 +1,175 @@
+"""Fits of distributions: the parameters by the data, by the implicit function theorem where the likelihood is highest.
+
+SciPy searches on plain values, and its values are given. The derivatives are those at the maximum near them, which Newton's
+method finds. Fits by formulas are SciPy's own code, which is adopted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import stats as _stats
+from scipy.stats import _continuous_distns as continuous
+from scipy.stats._distn_infrastructure import rv_continuous
+
+from functad.adoption.arrays import asarray
+from functad.adoption.scipy_functions import of_methods, of_tensors, outside_traces, plain_value, with_value
+from functad.errors import UnsupportedError
+from functad.implicit.root import custom_root
+from functad.places import here
+from functad.primitives.operands import is_traced
+from functad.scipy._integrals import plain
+from functad.scipy.distributions.continuous import of_class
+from functad.transforms.grad import grad
+from functad.transforms.second_order import hessian
+
+NO_MAXIMUM = "the likelihood has no smooth maximum there, whose equations would define the parameters"
+"""Why some fits have no derivative: uniform distributions, and parameters at a bound."""
+
+
+def _names(dist: Any) -> list[str]:
+    """Return the names of the parameters of a distribution, in their order."""
+    shapes = [name.strip() for name in dist.shapes.split(",")] if dist.shapes else []
+    return [*shapes, "loc", *(["scale"] if hasattr(dist, "logpdf") else [])]
+
+
+def _cost(dist: Any, free: Sequence[int], count: int) -> Callable[..., Any]:
+    """Return the mean of minus the log-likelihood, as a function of the free parameters, the data and those that are fixed."""
+
+    def cost(p: Any, data: Any, *fixed: Any) -> Any:
+        rest = iter(fixed)
+        at = [p[free.index(i)] if i in free else next(rest) for i in range(count)]
+        return -np.mean(dist.logpdf(data, *at) if hasattr(dist, "logpdf") else dist.logpmf(data, *at))
+
+    return cost
+
+
+def _maximum(cost: Callable[..., Any], start: Any, data: Any, fixed: Any) -> Any:
+    """Return the maximum of the likelihood near what SciPy found; `None` if Newton's method leads to none."""
+    p, slopes, curvatures = start, grad(cost), hessian(cost)
+    for _ in range(40):
+        with np.errstate(all="ignore"):
+            curvature, slope = curvatures(p, data, *fixed), slopes(p, data, *fixed)
+        if not (np.all(np.isfinite(curvature)) and np.all(np.isfinite(slope))) or np.linalg.eigvalsh(curvature)[0] <= 0:
+            return None
+        step = np.linalg.solve(curvature, slope)
+        p = p - step
+        if np.any(np.abs(p - start) > 0.05 * (1 + np.abs(start))):
+            return None
+        if np.all(np.abs(step) <= 1e-11 * (1 + np.abs(p))):
+            return p
+    return None
+
+
+def _through(dist: Any, name: str, found: Sequence[Any], data: Any, fixed: dict[int, Any]) -> tuple[Any, ...]:
+    """Return the parameters that SciPy found, as functions of the data and of those that are fixed.
+
+    Args:
+        dist: the distribution.
+        name: of the function, for messages.
+        found: the parameters.
+        data: the data.
+        fixed: by place, parameters that were not fitted.
+    """
+    free = [i for i in range(len(found)) if i not in fixed]
+    if not free:
+        return tuple([fixed[i] for i in range(len(found))])
+    cost = _cost(dist, free, len(found))
+    start = np.array([float(found[i]) for i in free])
+
+    def highest(start: Any, data: Any, *fixed: Any) -> Any:
+        p = outside_traces(_maximum, cost, start, data, fixed)
+        if p is None:
+            raise UnsupportedError(
+                f"scipy.stats.{name} found {tuple(map(float, found))}, at {here()}: {NO_MAXIMUM}. Fix parameters by floc, "
+                f"fscale or another one, or fit plain data: functad.stop_gradient(data)."
+            )
+        return p
+
+    equation: Any = grad(cost)
+    equation.__name__ = highest.__name__ = name
+    decorate: Any = custom_root(equation)
+    p = decorate(highest)(start, data, *[fixed[i] for i in sorted(fixed)])
+    return tuple([fixed[i] if i in fixed else with_value(p[free.index(i)], found[i]) for i in range(len(found))])
+
+
+def _values(data: Any, name: str) -> Any:
+    known = plain(data)
+    if known is None:
+        raise UnsupportedError(
+            f"scipy.stats.{name} searches, which needs values that are not known in jit or vmap, at {here()}. Call it outside "
+            f"of them, for one sample after another."
+        )
+    return known[0]
+
+
+@of_methods(rv_continuous, "fit")
+def _fit(original: Any, self: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
+    """The fit of a distribution by a search."""
+    name = f"{self.name}.fit"
+    if isinstance(data, _stats.CensoredData) or str(kwargs.get("method", "mle")).lower() != "mle":
+        raise UnsupportedError(
+            f"scipy.stats.{name} of censored data, or by moments, has no derivative, at {here()}. Use method='MLE', and arrays."
+        )
+    data = np.ravel(asarray(data))
+    names = _names(self)
+    fixed: dict[int, Any] = {}
+    for i, parameter in enumerate(names):
+        keys = (f"f{parameter}", f"fix_{parameter}", *((f"f{i}",) if i < len(names) - 2 else ()))
+        for key in keys:
+            if kwargs.get(key) is not None:
+                fixed[i] = kwargs[key]
+    known = {key: plain_value(value) for key, value in kwargs.items()}
+    found = outside_traces(original, self, _values(data, name), *map(plain_value, args), **known)
+    return _through(self, name, found, data, fixed)
+
+
+def _fit_of_class(original: Any, self: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
+    """The fit of a distribution that has formulas, or a start of its own, which rounding must not move."""
+    found = original(self, data, *args, **kwargs)
+    known = {key: plain_value(value) for key, value in kwargs.items()}
+    exact = outside_traces(original, self, _values(asarray(data), f"{self.name}.fit"), *map(plain_value, args), **known)
+    return tuple([with_value(a, b) if is_traced(a) else b for a, b in zip(found, exact, strict=True)])
+
+
+for _kind in vars(continuous).values():
+    if (
+        isinstance(_kind, type)
+        and issubclass(_kind, rv_continuous)
+        and "fit" in vars(_kind)
+        and "powerlaw" not in _kind.__name__
+    ):
+        of_methods(_kind, "fit")(_fit_of_class)
+
+
+@of_class("powerlaw", "fit")
+def _powerlaw_fit(original: Any, self: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
+    """The fit by formulas, of which that for the location takes the number next to the least of the data."""
+    if kwargs.get("floc") is None:
+        raise UnsupportedError(
+            f"scipy.stats.powerlaw.fit takes for loc the number next to the least of the data, at {here()}: {NO_MAXIMUM}. "
+            f"Fix it by floc, or fit plain data: functad.stop_gradient(data)."
+        )
+    return original(self, data, *args, **kwargs)
+
+
+@of_tensors("scipy.stats")
+def fit(dist: Any, data: Any, bounds: Any = None, *, guess: Any = None, method: Any = "mle", **options: Any) -> Any:
+    """The fit of any distribution within bounds; integers stay what they are, and so does what is at a bound."""
+    if str(method).lower() != "mle":
+        raise UnsupportedError(f"scipy.stats.fit by {method} has no derivative, at {here()}. Use method='mle'.")
+    data = np.ravel(asarray(data))
+    result = outside_traces(_stats.fit, dist, _values(data, "fit"), bounds, guess=guess, method=method, **options)
+    names = _names(dist)
+    if bounds is None or not hasattr(bounds, "get"):
+        bounds = dict(zip(names, bounds or (), strict=False))
+    whole = {info.name for info in dist._param_info() if info.integrality}
+    fixed: dict[int, Any] = {}
+    for i, (name, value) in enumerate(zip(names, result.params, strict=True)):
+        ends = bounds.get(name, {"loc": (0, 0), "scale": (1, 1)}.get(name, ()))
+        if name in whole or value in ends:
+            fixed[i] = value
+    result.params = type(result.params)(*_through(dist, "fit", result.params, data, fixed))
+    return result
