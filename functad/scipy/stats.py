@@ -101,6 +101,12 @@ def anderson_ksamp(samples: Any, *args: Any, **options: Any) -> Any:
     return outside_traces(_stats.anderson_ksamp, [plain_value(asarray(sample)) for sample in samples], *args, **options)
 
 
+@of_tensors("scipy.stats")
+def weightedtau(x: Any, y: Any, *args: Any, **options: Any) -> Any:
+    """A correlation of ranks, likewise."""
+    return outside_traces(_stats.weightedtau, plain_value(asarray(x)), plain_value(asarray(y)), *args, **options)
+
+
 @of_tensors("scipy.stats._stats_pythran")
 def siegelslopes(y: Any, x: Any, method: str) -> Any:
     """Medians of the medians of the slopes from each point to the others, and of intercepts."""
