@@ -302,6 +302,9 @@ def replacement_of(value: Any) -> Any:
     if isinstance(value, ModuleType):  # a private one if functions of it, which is compiled then, were entered
         name = value.__name__
         return stand_in(value) if name in ENTERED or not any(part.startswith("_") for part in name.split(".")) else None
+    if type(value) is CompiledFunction:  # it stood there before a rule was entered
+        entry = _replaced.get(id(value.original))
+        return None if entry is None or entry[1] is value else entry[1]
     entry = _replaced.get(id(value))
     if entry is None and is_compiled(value):
         entry = _replaced[id(value)] = value, CompiledFunction(value)

@@ -43,3 +43,14 @@ with functad.adopt("statistics"):
 assert dict(vars(module)) == before and statistics.linalg is linalg is scipy.linalg and functad.adopted() == []
 """
     _run(code)
+
+
+def test_rules_for_compiled_functions_hold_where_scipy_is_adopted_before_it_is_imported() -> None:
+    code = """
+import functad, numpy as np
+from functad.scipy import interpolate
+x = np.arange(4.0)
+f = lambda v: np.sum(interpolate.RegularGridInterpolator((x, x), v)([[0.4, 0.5]]))
+print(np.sum(functad.grad(f)(np.outer(x, x))))
+"""
+    assert _run(code) == "1.0"
