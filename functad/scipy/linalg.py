@@ -12,7 +12,7 @@ import scipy.linalg
 
 from functad.adoption.scipy_functions import of_tensors, outside_traces, refuse
 from functad.expressions.spec import dtype_of, shape_of
-from functad.scipy.matrices import decompositions, eigenvalues, equations, functions  # noqa: F401 - they enter what they define
+from functad.scipy.matrices import decompositions, eigenvalues, equations, functions, riccati  # noqa: F401 - they enter them
 from functad.scipy.matrices.checks import finite, square
 
 

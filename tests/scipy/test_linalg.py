@@ -111,6 +111,19 @@ CASES: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "solve_continuous_lyapunov": (linalg.solve_continuous_lyapunov, [G, S]),
     "solve_discrete_lyapunov": (linalg.solve_discrete_lyapunov, [G / 7, S]),
     "solve_discrete_lyapunov bilinear": (lambda a, q: linalg.solve_discrete_lyapunov(a, q, "bilinear"), [G / 7, S]),
+    **{
+        f"solve_{kind}_are": (lambda a, b, c, f=f: f(a, b, c @ c.conj().T, P[:2, :2]), [S / 9, B, G])
+        for kind, f in (("continuous", linalg.solve_continuous_are), ("discrete", linalg.solve_discrete_are))
+    },
+    **{
+        f"solve_{kind}_are general": (
+            lambda a, b, r, e, s, f=f: f(a, b, P, r @ r.T, e, s),
+            [S / 9, B, G[:2, :2], G, B[::-1] / 10],
+        )
+        for kind, f in (("continuous", linalg.solve_continuous_are), ("discrete", linalg.solve_discrete_are))
+    },
+    "solve_continuous_are complex": (lambda a, b: linalg.solve_continuous_are(a, b, P, S[:2, :2]), [C, B + 0.3j]),
+    "solve_discrete_are complex": (lambda a, b: linalg.solve_discrete_are(a, b, P, S[:2, :2]), [C, B + 0.3j]),
     "solve_banded": (lambda a, b: linalg.solve_banded((1, 1), a, b), [BANDS, V]),
     "solve_banded complex": (lambda a, b: linalg.solve_banded((2, 0), a, b), [BANDS[[1, 0, 2]] * (1 + 0.5j), V[:, None]]),
     "solveh_banded": (lambda a, b: linalg.solveh_banded(a, b, lower=True), [HALF, V]),
@@ -167,7 +180,9 @@ def test_derivatives_are_those_of_differences(case: str) -> None:
     check_grads(f, args, order=1)
 
 
-@pytest.mark.parametrize("case", ["lu", "expm", "sqrtm", "logm", "signm", "solve_banded", "eigh 1", "fractional_matrix_power"])
+@pytest.mark.parametrize(
+    "case", ["lu", "solve_discrete_are", "expm", "sqrtm", "logm", "signm", "solve_banded", "eigh 1", "fractional_matrix_power"]
+)
 def test_second_derivatives_are_those_of_differences(case: str) -> None:
     f, args = CASES[case]
     check_grads(f, args)
@@ -204,6 +219,16 @@ def test_functions_of_matrices_are_batched() -> None:
     stack = np.stack((P, P / 3))
     for f in (linalg.expm, linalg.sqrtm, linalg.det, lambda a: linalg.lu(a)[2], lambda a: linalg.solve_sylvester(a, a, S)):
         np.testing.assert_allclose(functad.vmap(f)(stack), [f(a) for a in stack], atol=1e-10)
+
+
+def test_riccatis_equation_in_a_batch() -> None:
+    def f(a: Any) -> Any:
+        return linalg.solve_continuous_are(a, B, P, S[:2, :2])
+
+    stack = np.stack((S / 9, P / 5))
+    np.testing.assert_array_equal(functad.vmap(f)(stack), [f(a) for a in stack])
+    slope = functad.grad(lambda a: np.sum(f(a) ** 2))
+    np.testing.assert_allclose(functad.vmap(slope)(stack), [slope(a) for a in stack])
 
 
 def test_what_is_refused_names_a_way() -> None:
