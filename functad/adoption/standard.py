@@ -16,7 +16,9 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
     return tuple(np.moveaxis(as_operand(x), axis, 0))
 
 
-def _accumulation(accumulate: Callable[..., Any], first: float) -> Callable[..., Any]:
+def accumulation(accumulate: Callable[..., Any], first: float) -> Callable[..., Any]:
+    """Return `cumulative_sum` or `cumulative_prod` by the function that accumulates, and what it begins with."""
+
     def cumulative(
         x: Any, /, *, axis: int | None = None, dtype: Any = None, out: Any = None, include_initial: bool = False
     ) -> Any:
@@ -73,8 +75,8 @@ MISSING: dict[str, Any] = {
     name: value
     for name, value in {
         "unstack": unstack,
-        "cumulative_sum": _accumulation(np.cumsum, 0),
-        "cumulative_prod": _accumulation(np.cumprod, 1),
+        "cumulative_sum": accumulation(np.cumsum, 0),
+        "cumulative_prod": accumulation(np.cumprod, 1),
         "__array_namespace_info__": NamespaceInfo,
     }.items()
     if not hasattr(np, name)
