@@ -21,7 +21,10 @@ from threading import RLock
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any, Self, TypeVar, overload
 
-from functad.adoption.code import calls, codes_of, compares
+import numpy as np
+
+from functad.adoption.code import calls, codes_of, compares, functions_of
+from functad.adoption.products import PRODUCT, product, with_products
 from functad.adoption.replacements import NUMBERS, TYPES, replacement
 from functad.adoption.scipy_functions import ENTERED_NOW, is_of_scipy, is_of_sparse_matrices, outside_traces
 from functad.errors import InputError, UnsupportedError
@@ -55,6 +58,7 @@ class _Module:
         codes = list(codes_of(module))
         self.types = not any(compares(code, TYPES) for code in codes)
         self.change_names()
+        self._change_products()
         for name, number in NUMBERS.items():
             if name not in vars(module) and calls(codes, name) and not any(compares(code, {name}) for code in codes):
                 self._set(vars(module), name, _ABSENT, number)
@@ -115,6 +119,19 @@ class _Module:
                 self._set(function, "__defaults__", defaults, found)
         if function.__kwdefaults__:
             self._change_items(function.__kwdefaults__)
+        if function.__dict__:  # a function for numbers may have one for arrays as an attribute
+            for key, value in list(vars(function).items()):
+                if type(value) is np.vectorize:
+                    self._change(vars(function), key, value)
+
+    def _change_products(self) -> None:
+        """Let functions that multiply by the method `dot` do so for Tensors too."""
+        for function in functions_of(self.module):
+            code = with_products(function.__code__)
+            if code is not function.__code__:
+                if PRODUCT not in function.__globals__:
+                    self._set(function.__globals__, PRODUCT, _ABSENT, product)
+                self._set(function, "__code__", function.__code__, code)
 
     def _set(self, place: Any, key: Any, old: Any, new: Any) -> None:
         self.changes.append((place, key, old, new))
@@ -293,7 +310,7 @@ class _Globals(dict[str, Any]):
     """The globals of one adopted function: those of its module, where what coerces is replaced as it is looked up."""
 
     def __init__(self, own: dict[str, Any], types: bool) -> None:
-        super().__init__({MARK: True, "__builtins__": {**vars(builtins), **NUMBERS, "__import__": _imported}})
+        super().__init__({MARK: True, PRODUCT: product, "__builtins__": {**vars(builtins), **NUMBERS, "__import__": _imported}})
         self._own, self._types = own, types
 
     def __missing__(self, name: str) -> Any:
@@ -315,7 +332,7 @@ def _function(f: FunctionType) -> FunctionType:
         )
     types = not any(compares(code, TYPES) for code in codes)
     cells = tuple([_cell(cell, types) for cell in f.__closure__ or ()]) or None
-    found = FunctionType(f.__code__, _Globals(f.__globals__, types), f.__name__, f.__defaults__, cells)
+    found = FunctionType(with_products(f.__code__), _Globals(f.__globals__, types), f.__name__, f.__defaults__, cells)
     functools.update_wrapper(found, f)
     found.__kwdefaults__ = dict(f.__kwdefaults__) if f.__kwdefaults__ else None
     return found

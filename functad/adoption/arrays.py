@@ -23,7 +23,7 @@ from functad.places import here
 from functad.primitives import vocabulary
 from functad.primitives.arranging.reshape import atleast
 from functad.primitives.elementwise.conversion import astype
-from functad.primitives.operands import as_operand, innermost, is_traced, strong
+from functad.primitives.operands import as_operand, concrete, innermost, is_traced, strong
 from functad.tracing.tensor import GIVEN
 from functad.tracing.traces.base import OPEN
 
@@ -183,18 +183,21 @@ def as_strided(x: Any, shape: Any = None, strides: Any = None, *args: Any, **kwa
     """`np.lib.stride_tricks.as_strided`, of a Tensor a copy: the elements that lie where the strides lead."""
     if not is_traced(x):
         return _as_strided(x, shape, strides, *args, **kwargs)
-    value = innermost(x)
-    flat = np.arange(x.size).reshape(shape_of(x))
-    places = np.empty_like(flat if isinstance(value, ArraySpec) else np.asarray(value), dtype=np.intp, order="K", subok=False)
-    places[...] = flat
-    if strides is not None:
-        strides = tuple([stride * places.itemsize // x.dtype.itemsize for stride in strides])
-    if places.strides != tuple([stride * places.itemsize // x.dtype.itemsize for stride in x.strides]):
+    x.renew()
+    root = x.origin[0] if hasattr(x, "origin") else x
+    memory, value = (np.asarray(concrete(of, "as_strided")) for of in (root, x))
+    gaps = not memory.flags.forc or not (root is x or np.may_share_memory(memory, value))
+    steps = value.strides if strides is None else strides
+    places = np.array((value.__array_interface__["data"][0] - memory.__array_interface__["data"][0]) // memory.itemsize)
+    for length, step in zip(value.shape if shape is None else shape, steps, strict=True):
+        places = places[..., None] + np.arange(length) * (step // memory.itemsize)
+    if gaps or (places.size and (places.min() < 0 or places.max() >= memory.size)):
         raise UnsupportedError(
-            f"as_strided of a Tensor with gaps between its elements, at {here()}, would read what is between them. "
-            f"Use t.copy(), or np.lib.stride_tricks.sliding_window_view."
+            f"as_strided of a Tensor, at {here()}, reads what is beside its elements, or between them. "
+            f"Use np.lib.stride_tricks.sliding_window_view, or t.copy() first."
         )
-    return x.reshape(-1)[_as_strided(places, shape, strides)]
+    order = np.arange(memory.size).reshape(memory.shape).ravel("K")  # of the elements in memory
+    return root.reshape(-1)[order[places]]
 
 
 def _may_give_tensors(a: Any) -> bool:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dis
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from types import CodeType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 
-def codes_of(module: ModuleType) -> Iterator[CodeType]:
-    """Yield the code of every function that is defined in a module, of those in its classes and of those within functions."""
+def functions_of(module: ModuleType) -> Iterator[FunctionType]:
+    """Yield every function that is defined in a module, and those in its classes."""
     waiting = [value for value in vars(module).values() if _defined_in(value, module)]
     seen: set[int] = set()
     while waiting:
@@ -23,10 +23,17 @@ def codes_of(module: ModuleType) -> Iterator[CodeType]:
             continue
         value = getattr(value, "__func__", None) or getattr(value, "fget", None) or getattr(value, "func", None) or value
         value = getattr(value, "__wrapped__", value)
-        code = value if isinstance(value, CodeType) else getattr(value, "__code__", None)
-        if isinstance(code, CodeType):
-            yield code
-            waiting += [const for const in code.co_consts if isinstance(const, CodeType)]
+        if isinstance(value, FunctionType):
+            yield value
+
+
+def codes_of(module: ModuleType) -> Iterator[CodeType]:
+    """Yield the code of every function that is defined in a module, of those in its classes and of those within functions."""
+    waiting = [function.__code__ for function in functions_of(module)]
+    while waiting:
+        code = waiting.pop()
+        yield code
+        waiting += [const for const in code.co_consts if isinstance(const, CodeType)]
 
 
 def _defined_in(value: Any, module: ModuleType) -> bool:

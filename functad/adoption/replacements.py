@@ -135,6 +135,9 @@ def replacement(value: Any, *, types: bool = True) -> Any:
         if value is np:
             return numpy_stand_in(types)
         return value if entry[2] and not types else entry[1]
+    if type(value) is np.vectorize:
+        options = {name: getattr(value, name) for name in ("otypes", "excluded", "cache", "signature")}
+        return arrays.vectorize(replacement(value.pyfunc, types=types), **options)
     for ask in LATER:
         found = ask(value)
         if found is not None:

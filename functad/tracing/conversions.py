@@ -32,7 +32,7 @@ _NUMBER = "Use the Tensor itself, np functions instead of math ones, or functad.
 _RANDOM = "Draw standard numbers and transform them: mean + scale * rng.normal(size=n). "
 
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "int_", "intp", "uint")
-_NOT_CURED_BY_ADOPTION = (*_INTEGERS, "fromfunction", "range", "item", "tolist", "dump", "dumps", "fmean", "[]")
+_NOT_CURED_BY_ADOPTION = (*_INTEGERS, "fromfunction", "range", "dump", "dumps", "fmean", "[]")
 
 CURES = {
     "array": _STACK + " For t itself no np.array is needed.",
@@ -167,7 +167,7 @@ def refusal(wanted: str) -> ConversionError:
     number = wanted in ("float()", "complex()", "int()") and (
         called in ("float", "complex", "int", "fromiter") or (hasattr(math, called) and not snippet.startswith("cmath."))
     )
-    if array or number or called == "fill":
+    if array or number or called == "fill" or wanted == "item()":
         cure += adoption_cure()
     if wanted == "JSON":
         wanted, cure = "Object of type Tensor is not JSON serializable: text", _BY_KIND[wanted]
