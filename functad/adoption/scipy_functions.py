@@ -156,7 +156,7 @@ def constant_value(a: Any) -> Any:
     while is_traced(value):
         if not value.recorder.is_constant(value):
             return a
-        value = resolve(value.value)
+        value = resolve(value.below)
     return value
 
 

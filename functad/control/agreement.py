@@ -104,7 +104,7 @@ class Agreement:
         if structure != self.structure:
             raise self._error(f"{self.rule}: {difference(self.structure, structure, self.root)}.")
         for i, (leaf, spec) in enumerate(zip(leaves, self.specs, strict=True)):
-            value = leaf.value if isinstance(leaf, Recorded) else leaf
+            value = leaf.below if isinstance(leaf, Recorded) else leaf
             kind = type(value)
             if kind in _ARRAYS and value.dtype is spec.dtype and value.shape == spec.shape and not spec.weak:
                 continue  # the usual case

@@ -220,7 +220,7 @@ def _seeds(results: list[Any], count: int) -> list[Any]:
     generator = np.random.default_rng(0)
     seeds: list[Any] = [None] * count
     for leaf in results:
-        shape, dtype = shape_of(leaf.value), dtype_of(leaf.value)
+        shape, dtype = shape_of(leaf.below), dtype_of(leaf.below)
         seeds[leaf.slot] = generator.uniform(0.5, 1.5, shape).astype(dtype) if shape else dtype.type(1)
     return seeds
 

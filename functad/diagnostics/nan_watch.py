@@ -67,7 +67,7 @@ def called(expressions: Expressions, leaves: Sequence[Any]) -> list[Any]:
     outs = traced(recorder, functools.partial(evaluate, expressions), (tensors,), {})
     own = [isinstance(out, Recorded) and out.recorder is recorder for out in outs]
     recorder.watch.check_values([out.slot for out, mine in zip(outs, own, strict=True) if mine])
-    return [out.value if mine else out for out, mine in zip(outs, own, strict=True)]
+    return [out.below if mine else out for out, mine in zip(outs, own, strict=True)]
 
 
 class Watch:
@@ -109,7 +109,7 @@ class Watch:
     def keep(self, root: Any) -> None:
         """Keep the value of a Tensor that is about to be written to in place, if no operation made it."""
         if root.slot not in self.log and root.slot not in self.log.bases:
-            self.log.bases[root.slot] = np.copy(self.untraced(root.value))
+            self.log.bases[root.slot] = np.copy(self.untraced(root.below))
 
     def untraced(self, value: Any) -> Any:
         """Return a value of the trace without Tensors."""
@@ -123,7 +123,7 @@ class Watch:
         slots = tuple([a.slot if isinstance(a, Recorded) and a.recorder is self.recorder else None for a in arrays])
         line = line_of(results[-1].code, results[-1].instruction)
         known = tuple(map(self.untraced, values))
-        out: tuple[Any, ...] = tuple([self.untraced(t.value) for t in results])
+        out: tuple[Any, ...] = tuple([self.untraced(t.below) for t in results])
         if slots[0] is not None and moves_elements(primitive):
             if primitive.writes:
                 out = (None,)
@@ -133,8 +133,8 @@ class Watch:
         operation = Operation(primitive, _called(primitive), line, known, slots, params, out, DERIVATIVE_OF.get())
         for i, t in enumerate(results):
             self.log[t.slot] = operation, i
-            if isinstance(self.untraced(t.value), Batched):
-                self.batched[t.slot] = t.value
+            if isinstance(self.untraced(t.below), Batched):
+                self.batched[t.slot] = t.below
 
     def check_values(self, slots: Sequence[int | None]) -> None:
         """Raise if one of the values in some slots is not as it should be."""
@@ -190,7 +190,7 @@ class Watch:
 def _check_batch(value: Any) -> None:
     """Let the watch of a batch look at a value that belongs to it."""
     while isinstance(value, Recorded):
-        below = value.value
+        below = value.below
         if isinstance(below, Batched):
             if value.recorder.watch is not None:
                 value.recorder.watch.check_results([value])
@@ -257,7 +257,7 @@ class BatchWatch(Watch):
         for leaf in leaves:
             if not isinstance(leaf, Recorded) or leaf.recorder is not self.recorder or leaf.slot not in self.log:
                 continue
-            array = leaf.value.array
+            array = leaf.below.array
             if isinstance(array, Recorded) and array.recorder.watch is not None:
                 continue
             examples = innermost(array)

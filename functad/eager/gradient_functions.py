@@ -317,4 +317,4 @@ def _as_tensors(value: Any, f: Callable[..., Any]) -> Any:
 
 
 def _tensor(leaf: Any) -> Any:
-    return read(leaf) if isinstance(leaf, TensorLike) else idle(Tensor, constant(leaf).value)
+    return read(leaf) if isinstance(leaf, TensorLike) else idle(Tensor, constant(leaf).below)

@@ -250,7 +250,7 @@ def _scope_of(targets: Sequence[tuple[Any, str]]) -> Any:
         while isinstance(tensor, Recorded):
             if getattr(tensor.recorder, "scope", None) is not None:
                 found.append(tensor.recorder)
-            tensor = tensor.value
+            tensor = tensor.below
     found.sort(key=lambda recorder: recorder not in ACTIVE.get())  # what is open comes first
     if found:
         return found[0].scope

@@ -58,7 +58,7 @@ def refuse_foreign(name: str, *operands: Any) -> None:
 def known_array(value: Any) -> Any:
     """Return the array that a value is, or a Tensor stands for: of a batch, that of all examples; `None` if there is none."""
     while is_traced(value):
-        value = value.value
+        value = value.below
         value = getattr(value, "array", value)
     return value if type(value) is np.ndarray else None
 

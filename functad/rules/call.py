@@ -128,7 +128,7 @@ def apply(rules: Rules, arrays: Sequence[Any]) -> tuple[Any, ...]:
     if not recorder.has_values:
         return outs
     # Indices, counts and masks are plain in a concrete trace.
-    return tuple([out if dtype_of(out).kind in "fc" else out.value if isinstance(out, Recorded) else out for out in outs])
+    return tuple([out if dtype_of(out).kind in "fc" else out.below if isinstance(out, Recorded) else out for out in outs])
 
 
 class CallWithRules(OneCall):

@@ -177,7 +177,7 @@ def _segment(
     (closed,), captured = close(expressions.replace(outputs=(*outputs, *kept)))
     segment, inputs = Segment(f, closed, len(outputs)), [*given, *captured]
     if recorder is noting:
-        values = [leaf.value for leaf, mine in zip(results, own, strict=True) if mine]
+        values = [leaf.below for leaf, mine in zip(results, own, strict=True) if mine]
         segment.first = list(map(innermost, inputs)), (*values, *[known[slot] for slot in kept])
     rest = [_OWN if mine else leaf for leaf, mine in zip(results, own, strict=True)]
     return segment, inputs, rest, expressions.output_structure

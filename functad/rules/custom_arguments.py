@@ -194,5 +194,5 @@ def _unguarded(leaf: Any, back: dict[int, tuple[Any, Any]]) -> Any:
     own, argument = back.get(id(leaf), (None, None))
     if leaf is not own or leaf is None:
         return leaf
-    changed = isinstance(leaf, Recorded) and not (leaf.value is argument.value and leaf.slot == argument.slot)
+    changed = isinstance(leaf, Recorded) and not (leaf.below is argument.below and leaf.slot == argument.slot)
     return leaf if changed else argument

@@ -144,7 +144,7 @@ def _depth(value: Any) -> int:
     depth = 0
     while isinstance(value, Recorded):
         depth += value.recorder.has_values
-        value = value.value
+        value = value.below
     return depth
 
 

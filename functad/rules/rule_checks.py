@@ -59,7 +59,7 @@ def example_of(value: Any) -> Any:
 
     value = resolve(value)
     while isinstance(value, Recorded):
-        value = resolve(value.value)
+        value = resolve(value.below)
         if isinstance(value, Batched):
             value = value.array[0] if shape_of(value.array)[0] else ArraySpec(value.shape, value.dtype)
     return value

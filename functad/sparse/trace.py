@@ -110,7 +110,7 @@ class Dependence(Recorder):
         if isinstance(primitive, OneCall) and primitive.rules is not None and primitive.rules.inner is not None:
             return tuple(evaluate(primitive.rules.inner, arrays))
         own = [self.owns(a) for a in arrays]
-        values = [a.value if mine else a for a, mine in zip(arrays, own, strict=True)]
+        values = [a.below if mine else a for a, mine in zip(arrays, own, strict=True)]
         if any(isinstance(value, ArraySpec) for value in values):
             out = primitive.spec(*[spec_of(v) if isinstance(v, Recorded) else v for v in values], **params)
         elif any(isinstance(value, Recorded) for value in values):

@@ -39,7 +39,7 @@ def _enter(primitive: Primitive, *, adds: int) -> None:
                     return NotImplemented
                 active.append(i)
                 slots.append(a.slot)
-                value = a.value
+                value = a.below
             if type(value) is not _float64 and (type(value) is not _ndarray or value.dtype is not _FLOAT64):
                 return NotImplemented
             values.append(value)

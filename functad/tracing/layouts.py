@@ -26,7 +26,7 @@ def in_c_order(a: Any) -> bool:
     while is_traced(a):
         if not is_ordered(a):
             return False
-        a = a.value
+        a = a.below
         if isinstance(a, ArraySpec):
             return True
     return type(a) is not _ndarray or a.flags.c_contiguous
@@ -35,20 +35,20 @@ def in_c_order(a: Any) -> bool:
 def examples_in_c_order(array: Any) -> bool:
     """Say whether it is known that the elements of each example of a batch, whose axis is the first, lie in C order."""
     while is_traced(array):
-        if isinstance(array.value, ArraySpec):
+        if isinstance(array.below, ArraySpec):
             root, path = origin_of(array)
             if not is_ordered(root):
                 return False
             array = part(np.empty(root.shape, root.dtype), path)
         else:
-            array = array.value
+            array = array.below
     return type(array) is not _ndarray or array.ndim < 2 or not array.size or bool(array[0].flags.c_contiguous)
 
 
 def lies_in_c_order(tensor: Any) -> bool | None:
     """Say whether the elements of a Tensor without a value lie in C order without gaps; `None` if that is not known."""
-    while is_traced(tensor.value):
-        tensor = tensor.value
+    while is_traced(tensor.below):
+        tensor = tensor.below
     if is_ordered(tensor):
         return True
     root = origin_of(tensor)[0]
@@ -59,7 +59,7 @@ def lie_alike(one: Any, other: Any) -> bool:
     """Say whether it is known that the elements of two Tensors of one trace and of the same shape lie in the same order."""
     ordered = is_ordered(one) and is_ordered(other)
     while ordered and is_traced(one) and is_traced(other):
-        one, other = one.value, other.value
+        one, other = one.below, other.below
         ordered = is_ordered(one) and is_ordered(other)
     if issubclass(type(one), _ndarray) and issubclass(type(other), _ndarray):
         return bool(one.strides == other.strides)
@@ -70,7 +70,7 @@ def note_result(tensor: Any, primitive: Primitive, arrays: Sequence[Any], params
     """Let the result of an operation of an abstract trace stand for a view if it is one, and note if its order is not known."""
     if primitive.views and is_traced(arrays[0]) and _noted_as_view(arrays[0], tensor, primitive, params):
         return
-    if not _is_flat(tensor.value.shape) and not _gives_c_order(primitive, arrays, params):
+    if not _is_flat(tensor.below.shape) and not _gives_c_order(primitive, arrays, params):
         memory_of(tensor).ordered = False
 
 
@@ -93,7 +93,7 @@ def _axes_in_order(a: Any) -> bool:
     """Say whether it is known that the axes of an array lie in C order, with gaps and some of them backwards perhaps."""
     if is_traced(a):
         root, path = origin_of(a)
-        if not isinstance(a.value, ArraySpec) or not path or not is_ordered(root):
+        if not isinstance(a.below, ArraySpec) or not path or not is_ordered(root):
             return False
         a = part(np.empty(root.shape, root.dtype), path)
     strides = [abs(stride) for stride, n in zip(a.strides, a.shape, strict=True) if n != 1]

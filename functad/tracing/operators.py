@@ -135,9 +135,9 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                 if made is not None:
                     return made
             elif recorder is IDLE and ONLOOKER.get() is None:
-                other = y.value if type(y) is type(x) and y.recorder is IDLE else y
+                other = y.below if type(y) is type(x) and y.recorder is IDLE else y
                 if type(other) in _PLAIN:
-                    return idle(type(x), compute(other, x.value) if flipped else compute(x.value, other))
+                    return idle(type(x), compute(other, x.below) if flipped else compute(x.below, other))
             return _slow(primitive, y, x) if flipped else _slow(primitive, x, y)
 
         def method(x: Any, y: Any, modulus: Any = None, *, depth: int = 1) -> Any:
@@ -146,7 +146,7 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
             recorder = x.recorder
             if not recorder.eager:
                 return aside(x, y)
-            value, cls, kind = x.value, type(x), type(y)
+            value, cls, kind = x.below, type(x), type(y)
             if kind is float or kind is int:
                 if convert and type(value) is _ndarray and value.dtype is _FLOAT64:
                     known = _CONSTANTS.get(y)
@@ -155,7 +155,7 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                 saved = y if reads_other else None if reads_nothing else save(value, y, out)
                 equation = (plan, x.slot, saved, None)
             elif kind is cls and y.recorder is recorder and not flipped:
-                other = y.value
+                other = y.below
                 out = compute(value, other)
                 if (
                     type(other) is _ndarray
@@ -187,7 +187,7 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                 return aside(x, y)
             equations = recorder.equations
             tensor = cls()
-            tensor.value = out
+            tensor.below = out
             tensor.recorder = recorder
             tensor.slot = len(equations)
             frame = _getframe(depth)
@@ -230,10 +230,10 @@ def unary(primitive: Primitive) -> Method:
     def method(x: Any, depth: int = 1) -> Any:
         recorder = x.recorder
         if not recorder.eager:
-            if recorder is IDLE and ONLOOKER.get() is None and type(x.value) in _PLAIN:
-                return idle(type(x), compute(x.value))
+            if recorder is IDLE and ONLOOKER.get() is None and type(x.below) in _PLAIN:
+                return idle(type(x), compute(x.below))
             return record(primitive, (x,), {})
-        value = x.value
+        value = x.below
         out = compute(value)
         if reads_input:
             saved = value
@@ -247,7 +247,7 @@ def unary(primitive: Primitive) -> Method:
             specs = recorder.specs_for(primitive, [value], (0,), out)
         equations = recorder.equations
         tensor = cls()
-        tensor.value = out
+        tensor.below = out
         tensor.recorder = recorder
         tensor.slot = len(equations)
         frame = _getframe(depth)
@@ -291,10 +291,10 @@ def _comparison(primitive: Primitive) -> tuple[Method, Method]:
                 return _slow(primitive, x, y)
             if recorder.reassigns and y.slot not in recorder.left:
                 recorder.note(y, name)
-            y = y.value
+            y = y.below
         if recorder.reassigns and x.slot not in recorder.left:
             recorder.note(x, name)
-        return compute(x.value, y)
+        return compute(x.below, y)
 
     return method, _unfollowed(primitive)[1]
 

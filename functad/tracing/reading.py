@@ -66,9 +66,9 @@ class Reading:
         recorder = self.recorder
         if not recorder.eager:
             return GETITEM(self, index=index)
-        value = self.value
+        value = self.below
         tensor = type(self)()
-        tensor.value = out = value[index]
+        tensor.below = out = value[index]
         tensor.recorder = recorder
         equations = recorder.equations
         tensor.slot = len(equations)
@@ -105,9 +105,9 @@ def _elements(t: Any, code: CodeType, instruction: int) -> Iterator[Any]:
         if not recorder.eager:
             yield GETITEM(t, index=i)
             continue
-        value, equations = t.value, recorder.equations
+        value, equations = t.below, recorder.equations
         tensor: Recorded = cls()
-        tensor.value = out = value[i]
+        tensor.below = out = value[i]
         tensor.recorder = recorder
         tensor.slot = len(equations)
         tensor.code = code

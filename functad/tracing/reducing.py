@@ -30,7 +30,7 @@ def _enter(primitive: Primitive, function: Any) -> None:
     def short(x: Any, axis: Any = None, *rest: Any, keepdims: Any = False, **others: Any) -> Any:
         if rest or others or (keepdims is not False and keepdims is not True):
             return NotImplemented
-        recorder, value = x.recorder, x.value
+        recorder, value = x.recorder, x.below
         if not recorder.eager or type(value) is not _ndarray:
             return NotImplemented
         if value.dtype is not _FLOAT64 and value.dtype is not _FLOAT32:
@@ -44,7 +44,7 @@ def _enter(primitive: Primitive, function: Any) -> None:
         out = compute(value, axis=axes, keepdims=keepdims)
         equations = recorder.equations  # what `append_record` does, without its search for the user's line: 0.5 us of 6
         tensor = type(x)()
-        tensor.value = out
+        tensor.below = out
         tensor.recorder = recorder
         tensor.slot = len(equations)
         frame = _getframe(2)

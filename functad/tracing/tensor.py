@@ -82,7 +82,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
             if len(inputs) == 1:
                 return _first_call(ufunc, self)
         first = self
-        if type(self.value) not in _STRONG and all(map(is_weak, inputs)):
+        if type(self.below) not in _STRONG and all(map(is_weak, inputs)):
             inputs = tuple([strong(value) if is_traced(value) else np.asarray(value)[()] for value in inputs])
             first = next(filter(is_traced, inputs))
         if (type(inputs[0]) is complex or type(inputs[-1]) is complex) and dtype_of(self) == np.float64:
@@ -128,14 +128,14 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
 
     def renew(self) -> None:
         """Read the Tensor anew if it is a view of what was written to since."""
-        if self.value is None:
+        if self.below is None:
             refresh(self)
 
     def current(self) -> Any:
         """Return the value one level lower, of a view as it is now."""
-        if self.value is None:
+        if self.below is None:
             refresh(self)
-        return self.value
+        return self.below
 
     @property
     def spec(self) -> ArraySpec:
@@ -145,7 +145,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
     @property
     def shape(self) -> tuple[int, ...]:
         """Lengths of the axes."""
-        value = self.value
+        value = self.below
         if value is None:
             value = self.current()
         return () if type(value) in PYTHON_SCALARS else value.shape
@@ -153,7 +153,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the elements."""
-        value = self.value
+        value = self.below
         if value is None:
             value = self.current()
         kind = type(value)
@@ -194,7 +194,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         self.renew()
         if not self.recorder.has_values:
             return f"Tensor({self.spec})"
-        return f"Tensor({self.value!r})"
+        return f"Tensor({self.below!r})"
 
     def __format__(self, spec: str) -> str:
         value = self.current()
@@ -233,7 +233,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
 
     def __float__(self) -> float:
         if conversions.formatting() and self.recorder.has_values:
-            return float(self.value)
+            return float(self.below)
         return float(self._plain("float()"))
 
     def __complex__(self) -> complex:
@@ -241,7 +241,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
 
     def __int__(self) -> int:
         if conversions.formatting() and self.recorder.has_values:
-            return int(self.value)
+            return int(self.below)
         if "__functad_adopted__" in sys._getframe(1).f_globals:  # the derivative of an integer is zero
             return int(concrete(self, "int()"))
         return int(self._plain("int()"))

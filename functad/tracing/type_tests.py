@@ -57,7 +57,7 @@ class TypeTests:
                 return type(self)
         value = self
         while issubclass(type(value), Recorded):
-            held = value.value
+            held = value.below
             value = value.origin[0] if held is None else held  # a view that is to be read anew is what its owner is
         return type_of(value)
 

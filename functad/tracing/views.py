@@ -121,7 +121,7 @@ def note_view(base: Any, view: Any, primitive: Primitive, params: dict[str, Any]
     if origin is None:
         enter(base, (step,), view)
     elif origin[1] and (origin[1][-1].copied or _copies(origin[0], (*origin[1], step))):
-        view.value = view.value if isinstance(view.value, ArraySpec) else np.copy(view.value)
+        view.below = view.below if isinstance(view.below, ArraySpec) else np.copy(view.below)
     else:
         enter(origin[0], (*origin[1], step), view)
 
@@ -154,7 +154,7 @@ def doubt(view: Any) -> None:
             del view.origin
             note_doubt(origin[0], view)
             view.memory.ordered = True
-        view = view.value
+        view = view.below
 
 
 def note_read_only(base: Any, view: Any, entry: Any, params: dict[str, Any]) -> None:
@@ -172,10 +172,10 @@ def enter(root: Any, path: Path, view: Any) -> None:
     if len(views) >= memory.limit:
         views[:] = [weak for weak in views if weak() is not None]
         memory.limit = max(64, 2 * len(views))
-    if memory.copied > 1 and type(view.value) is _ndarray:
+    if memory.copied > 1 and type(view.below) is _ndarray:
         # Records of what is computed from it then hold this part, and not the whole of an array that is still being written to.
-        part, view.value = view.value, copy_alike(view.value)
-        view.value.setflags(write=part.flags.writeable)
+        part, view.below = view.below, copy_alike(view.below)
+        view.below.setflags(write=part.flags.writeable)
 
 
 def make_stale(root: Any) -> None:
@@ -187,7 +187,7 @@ def make_stale(root: Any) -> None:
     for weak in memory.views:
         view = weak()
         if view is not None:
-            view.value = None
+            view.below = None
             view.recorder = STALE
             if noted is not None:
                 noted[id(view)] = weak
@@ -209,20 +209,20 @@ def settle(root: Any) -> None:
         other = weak()
         if other is not None and other is not root:
             make_stale(other)
-            other.value, other.recorder = None, STALE
+            other.below, other.recorder = None, STALE
             other.memory.doubted = None
     memory.doubted = None
 
 
 def clone(tensor: Any) -> Any:
     """Return another Tensor for the same value, which stays what it is when the first one is written to."""
-    if tensor.value is None:
+    if tensor.below is None:
         refresh(tensor)
-    value = tensor.value
+    value = tensor.below
     if getattr(value, "origin", None) is not None:  # a write to the other would go through it, to what it views one level below
         value = clone(value)
     other = type(tensor)()
-    other.value, other.recorder, other.slot = value, tensor.recorder, tensor.slot
+    other.below, other.recorder, other.slot = value, tensor.recorder, tensor.slot
     other.code, other.instruction = tensor.code, tensor.instruction
     if not is_ordered(tensor):
         memory_of(other).ordered = False
@@ -246,6 +246,6 @@ def refresh(view: Any) -> None:
     new = root
     for step in path:
         new = step.read(new)
-    view.value, view.recorder, view.slot = new.value, new.recorder, new.slot
+    view.below, view.recorder, view.slot = new.below, new.recorder, new.slot
     view.code, view.instruction = new.code, new.instruction
     enter(root, path, view)

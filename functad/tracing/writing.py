@@ -96,13 +96,13 @@ def _place(root: Any, path: Path, index: Any, v: Any, adds: bool) -> None:
 def _unlock(root: Any) -> None:
     """Let an argument own a copy of an array that is read-only: it may be written to, as any argument may."""
     tensor = root
-    while isinstance(tensor.value, Recorded):
-        tensor = tensor.value
-    value = tensor.value
+    while isinstance(tensor.below, Recorded):
+        tensor = tensor.below
+    value = tensor.below
     if type(value) is _ndarray and not value.flags.writeable and tensor.slot < tensor.recorder.inputs:
         make_stale(root)
         own = copy_alike(value)
-        tensor.value = own if own.flags.writeable else np.copy(value)
+        tensor.below = own if own.flags.writeable else np.copy(value)
 
 
 def _check(tensor: Any, root: Any, v: Any) -> None:
@@ -133,7 +133,7 @@ def adopt(tensor: Any, new: Any) -> None:
     """Let a Tensor stand for the value of another that was just made."""
     make_stale(tensor)
     settle(tensor)
-    tensor.value, tensor.recorder, tensor.slot = new.value, new.recorder, new.slot
+    tensor.below, tensor.recorder, tensor.slot = new.below, new.recorder, new.slot
     tensor.code, tensor.instruction = new.code, new.instruction
 
 
@@ -150,7 +150,7 @@ def buffer_after(model: Any, value: Any) -> Any:
     model.renew()
     unknown = value.ndim > 1 and isinstance(innermost(model), ArraySpec) and not in_c_order(model)
     if unknown and model.recorder.has_values:
-        return buffer_like(model, buffer_after(model.value, value))
+        return buffer_like(model, buffer_after(model.below, value))
     out = buffer_like(model, value)
     if unknown and out is not value:
         memory_of(out).ordered = False

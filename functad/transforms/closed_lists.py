@@ -192,7 +192,7 @@ def close(*lists: Expressions) -> tuple[list[Expressions], list[Any]]:
 def _place(source: Constant) -> tuple[int, int, int]:
     """Return a key of the value that a Tensor stands for; the Tensors of batches have no slots."""
     tensor = source.value
-    return tensor.recorder.serial, tensor.slot, id(tensor.value)
+    return tensor.recorder.serial, tensor.slot, id(tensor.below)
 
 
 def _with_inputs(expressions: Expressions, captured: list[Any], order: dict[tuple[int, int, int], int]) -> Expressions:

@@ -157,7 +157,7 @@ def _pull_scalar(
 ) -> tuple[Any, list[Any]]:
     """Return the value of a scalar result, and the cotangents of the inputs for the cotangent 1."""
     recorded = isinstance(out, Recorded) and out.recorder is recorder
-    value = out.value if recorded else out
+    value = out.below if recorded else out
     one = _ONE
     if type(value) is not np.float64 or holomorphic:
         _check_scalar(value, selection, holomorphic, allow_int)
@@ -281,7 +281,7 @@ class Pullback:
         self.recorder = recorder
         self.inputs = inputs
         self.slots = [leaf.slot if isinstance(leaf, Recorded) and leaf.recorder is recorder else None for leaf in leaves]
-        self.values = [leaf if slot is None else leaf.value for leaf, slot in zip(leaves, self.slots, strict=True)]
+        self.values = [leaf if slot is None else leaf.below for leaf, slot in zip(leaves, self.slots, strict=True)]
         if recorder.watch is not None:
             recorder.watch.check_values(self.slots)
 

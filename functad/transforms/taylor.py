@@ -94,7 +94,7 @@ class SeriesRecorder(Recorder):
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Compute a call on power series."""
         own = [isinstance(a, Recorded) and a.recorder is self for a in arrays]
-        values = [a.value if mine else clone(a) if isinstance(a, Recorded) else a for a, mine in zip(arrays, own, strict=True)]
+        values = [a.below if mine else clone(a) if isinstance(a, Recorded) else a for a, mine in zip(arrays, own, strict=True)]
         out = primitive(*values, **params)
         active = tuple([i for i, mine in enumerate(own) if mine and (primitive.joint or primitive.differentiable(i))])
         if not active or out is NotImplemented:
@@ -210,7 +210,7 @@ class _Call(NamedTuple):
         """Return the coefficients from order 1 on of a series with the given derivative."""
         if not isinstance(slope, Recorded) or slope.recorder is not self.recorder:
             return [slope, *[None] * (order - 1)]
-        terms = [slope.value, *self.recorder.coefficients(slope, order - 1)]
+        terms = [slope.below, *self.recorder.coefficients(slope, order - 1)]
         return [None if term is None else term if k == 0 else term / (k + 1.0) for k, term in enumerate(terms)]
 
 
@@ -314,7 +314,7 @@ def _entered(recorder: SeriesRecorder, f: Callable[..., Any], position: int, pri
 
 def _terms(recorder: SeriesRecorder, leaf: Any, order: int) -> list[Any]:
     own = isinstance(leaf, Recorded) and leaf.recorder is recorder
-    value = leaf.value if own else leaf
+    value = leaf.below if own else leaf
     spec = (shape_of(value), dtype_of(value) if dtype_of(value).kind in "fc" else np.dtype(np.float64))
     return [value, *[zero_tangent(value) if c is None else fit(c, spec) for c in recorder.coefficients(leaf, order)]]
 

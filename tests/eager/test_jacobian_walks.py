@@ -135,7 +135,7 @@ def test_results_are_nobody_elses():
     by_x, by_z = tape.jacobian(y, [x, z])
     by_x.numpy()[0, 0] = 7.0
     assert np.array_equal(by_z.numpy(), np.eye(2))
-    assert not np.asarray(by_x.value).flags.writeable
+    assert not np.asarray(by_x.below).flags.writeable
 
 
 # How many walks

@@ -361,7 +361,7 @@ def test_watching_one_tensor_by_many_tapes_builds_no_chain():
         tape.gradient(y, x)
     depth, value = 0, x
     while isinstance(value, functad.Tensor):
-        depth, value = depth + 1, value.value
+        depth, value = depth + 1, value.below
     assert depth == 1
 
 

@@ -50,7 +50,7 @@ def _zeros_in_cotangents(entry: Primitive, call: Call) -> bool:
     made = [out for out in outs if isinstance(out, Recorded) and out.recorder is recorder]
     cotangents = [None] * max([recorder.inputs, *[out.slot + 1 for out in made]])
     for out in made:
-        cotangents[out.slot] = _without_zeros(rng, np.shape(out.value), out.dtype)
+        cotangents[out.slot] = _without_zeros(rng, np.shape(out.below), out.dtype)
     seen = _Seen()
     walk_back(recorder.equations, cotangents, recorder.inputs, consume=False, guard=False, observer=seen)
     for index, specs in seen.specs.items():

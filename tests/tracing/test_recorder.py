@@ -53,7 +53,7 @@ def _survives(operation: Callable[[Any], Any]) -> tuple[bool, bool]:
     def f(x: Any) -> Any:
         y = x * 2.0 + 2.5
         z = operation(y)
-        given, made = weakref.ref(y.value), weakref.ref(z.value)
+        given, made = weakref.ref(y.below), weakref.ref(z.below)
         del y, z
         found.append((given() is not None, made() is not None))
         return x.sum()
@@ -129,7 +129,7 @@ def test_a_rule_keeps_what_it_names(operation: Callable[[Any], Any], given: bool
         def plain(x: Any) -> Any:
             y = x * 2.0 + 2.5
             z = operation(y)
-            ref = weakref.ref(z.value)
+            ref = weakref.ref(z.below)
             del z
             assert (ref() is not None) == made
             return y.sum()
@@ -285,8 +285,8 @@ def test_newest_recorder_records() -> None:
 
     def outer(x: Any) -> Any:
         def inner(y: Any) -> Any:
-            assert isinstance(y.value, Tensor)
-            assert y.value.recorder is x.recorder
+            assert isinstance(y.below, Tensor)
+            assert y.below.recorder is x.recorder
             assert y.recorder.serial > x.recorder.serial
             product, own = x * y, x * 2.0
             assert product.recorder is y.recorder

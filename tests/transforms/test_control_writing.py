@@ -201,7 +201,7 @@ def test_filling_an_array_copies_it_once(derive):
 
     def fill(i, a):
         a[i] = 2.0 * i
-        inner = a.value if isinstance(a, functad.Tensor) else a
+        inner = a.below if isinstance(a, functad.Tensor) else a
         places.add(inner.__array_interface__["data"][0])
         return a
 

@@ -396,7 +396,7 @@ def _note_assigned(value: Any, method: str) -> None:
     """Let the recorders that a Tensor belongs to remember that its value is assigned to a Variable."""
     while isinstance(value, Recorded):
         value.recorder.assigned(value, method)
-        value = value.value
+        value = value.below
 
 
 def _followers(value: Any) -> Any:
@@ -406,7 +406,7 @@ def _followers(value: Any) -> Any:
         recorder = value.recorder
         if isinstance(recorder, (ConcreteRecorder, AbstractRecorder)) and not (recorder.closed or recorder.inactive):
             found.append(ref(recorder))
-        value = value.value
+        value = value.below
     return (found, here()) if found else None
 
 

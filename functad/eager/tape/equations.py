@@ -32,7 +32,7 @@ class TapeEquations(dict[int, tuple[Equation, tuple[ArraySpec, ...]] | Constant]
                 inputs.append(Constant(known.value.copy()) if issubclass(type(known.value), np.ndarray) else known)
         own = {name: with_arrays(value, np.copy) for name, value in params.items()}
         equation = Equation(primitive, tuple(inputs), own, tuple([t.slot for t in results]))
-        self.update(dict.fromkeys(equation.outputs, (equation, tuple([spec_of(t.value) for t in results]))))
+        self.update(dict.fromkeys(equation.outputs, (equation, tuple([spec_of(t.below) for t in results]))))
 
     def keep(self, tensor: Recorded) -> None:
         """Keep the value of a Tensor that no equation made, as the user's own or one of a tape that was opened earlier."""

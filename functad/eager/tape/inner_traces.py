@@ -24,7 +24,7 @@ def refuse_within(value: Any, recorder: Recorder, call: str) -> None:
                 f"{recorder.transform}, which sees what {inner.transform} gives and not what the function does. Open a tape or "
                 f"graph within the function for that."
             )
-        value = resolve(value.value)
+        value = resolve(value.below)
 
 
 def has_value(tensor: Recorded, recorder: Recorder) -> bool:
@@ -33,7 +33,7 @@ def has_value(tensor: Recorded, recorder: Recorder) -> bool:
     while isinstance(value, Recorded) and value.recorder.serial > recorder.serial:
         if not value.recorder.has_values:
             return False
-        value = resolve(value.value)
+        value = resolve(value.below)
     return True
 
 

@@ -204,7 +204,7 @@ class EagerRecorder(ReverseRecorder):
     def value_outside(self, tensor: Recorded) -> Any:
         """Return the value of a Tensor one level lower, and note the line where the user asked for it."""
         self.note(tensor, "numpy()")
-        value = tensor.value if self in ACTIVE.get() else resolve(tensor)
+        value = tensor.below if self in ACTIVE.get() else resolve(tensor)
         return value.recorder.value_outside(value) if isinstance(value, Recorded) else value
 
     def resolve(self, tensor: Recorded) -> Any:
@@ -215,7 +215,7 @@ class EagerRecorder(ReverseRecorder):
             entry = recorder.aliases.get(id(tensor)) if recorder.aliases else None
             if entry is not None and entry[0]() is tensor:
                 return entry[1]
-        return tensor.value
+        return tensor.below
 
     def note(self, tensor: Recorded, what: str) -> None:
         """Remember that the value of a Tensor leaves the trace, and the user's line.
@@ -299,7 +299,7 @@ class EagerRecorder(ReverseRecorder):
             if entry is not None and entry[0]() is tensor:
                 return entry[1]
             entry = self.aliases.get(id(tensor))
-            tensor = entry[1] if entry is not None and entry[0]() is tensor else tensor.value
+            tensor = entry[1] if entry is not None and entry[0]() is tensor else tensor.below
         return None
 
 
@@ -359,13 +359,13 @@ def _watch(tensor: Any, recorder: EagerRecorder) -> None:
         if home is not IDLE:
             home.moved[id(tensor)] = ref(tensor), tensor.slot
         if isinstance(value, Recorded):
-            tensor.value, tensor.recorder, tensor.slot = value.value, value.recorder, value.slot
+            tensor.below, tensor.recorder, tensor.slot = value.below, value.recorder, value.slot
             _watch(tensor, recorder)
             return
     elif home.serial > recorder.serial:
-        inner = clone(tensor.value) if isinstance(tensor.value, Recorded) else idle(Tensor, tensor.value)
+        inner = clone(tensor.below) if isinstance(tensor.below, Recorded) else idle(Tensor, tensor.below)
         _watch(inner, recorder)
-        tensor.value = inner
+        tensor.below = inner
         return
     else:
         value = clone(tensor)
@@ -376,7 +376,7 @@ def _watch(tensor: Any, recorder: EagerRecorder) -> None:
     slot = len(recorder.equations)
     recorder.equations.append(None)
     recorder.watched.add(slot)
-    tensor.value, tensor.recorder, tensor.slot = value, recorder, slot  # without a call, so that no interrupt comes between
+    tensor.below, tensor.recorder, tensor.slot = value, recorder, slot  # without a call, so that no interrupt comes between
 
 
 def _in_scope(tensor: Any) -> Any:

@@ -46,7 +46,7 @@ class AbstractRecorder(Recorder):
         inputs: list[int | Constant] = []
         for a in arrays:
             if isinstance(a, Recorded) and a.recorder is self:
-                known.append(a.value)
+                known.append(a.below)
                 inputs.append(a.slot)
             else:
                 known.append(spec_of(a) if isinstance(a, Recorded) else a)

@@ -141,14 +141,14 @@ class Recorder:
         Raises:
             AbstractValueError: it has none.
         """
-        return tensor.value
+        return tensor.below
 
 
 class Recorded:
-    """The state of a Tensor: a value one level lower, and its place in the list of a recorder.
+    """The state of a Tensor: a value, and its place in the list of a recorder.
 
     Attributes:
-        value: an array, a scalar, a Tensor of an older recorder, or a spec if the trace is abstract.
+        below: the value one level lower: an array, a scalar, a Tensor of an older recorder, or a spec if the trace is abstract.
         recorder: the recorder whose list the Tensor stands in.
         slot: its index there.
         code, instruction: the line of the user's code that made it, if it is no input.
@@ -156,9 +156,9 @@ class Recorded:
         memory: if it has been viewed or written to, what it knows of its memory; otherwise it is not there.
     """
 
-    __slots__ = ("__weakref__", "code", "instruction", "memory", "origin", "recorder", "slot", "value")
+    __slots__ = ("__weakref__", "below", "code", "instruction", "memory", "origin", "recorder", "slot")
 
-    value: Any
+    below: Any
     recorder: Recorder
     slot: int
     code: CodeType | None
@@ -168,7 +168,7 @@ class Recorded:
 def bare(cls: type[Recorded], recorder: Recorder, value: Any, slot: int) -> Any:
     """Make a Tensor that no line of the user's made: an input, a constant, a buffer."""
     tensor = cls()
-    tensor.value, tensor.recorder, tensor.slot = value, recorder, slot
+    tensor.below, tensor.recorder, tensor.slot = value, recorder, slot
     tensor.code, tensor.instruction = None, 0
     return tensor
 
@@ -185,7 +185,7 @@ def append_record(cls: type[Recorded], recorder: Recorder, value: Any, equation:
     """Append a record and return the Tensor for its result."""
     equations = recorder.equations
     tensor = cls()
-    tensor.value = value
+    tensor.below = value
     tensor.recorder = recorder
     tensor.slot = len(equations)
     frame = user_frame(_getframe(3))  # what calls `record` is functad

@@ -88,7 +88,7 @@ class BatchRecorder(AbstractRecorder):
     def array(self, value: Any) -> Any:
         """Return all examples of a Tensor of this trace; `None` for anything else."""
         if isinstance(value, Recorded) and value.recorder is self:
-            return value.value.array
+            return value.below.array
         return None
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
@@ -103,7 +103,7 @@ class BatchRecorder(AbstractRecorder):
             own = False
             if isinstance(a, Recorded):
                 own = a.recorder is self
-                a = a.value.array if own else clone(a)
+                a = a.below.array if own else clone(a)
             batched.append(own)
             values.append(a)
         if True in batched:
@@ -136,7 +136,7 @@ class BatchRecorder(AbstractRecorder):
                 return None
         if len(arrays) == 2:
             return self.operate(primitive, x, other, flipped)
-        a = x.value.array
+        a = x.below.array
         if type(a) is not _ndarray or self.watch is not None:
             return None
         tensor = self._made(primitive.compute(a))
@@ -150,11 +150,11 @@ class BatchRecorder(AbstractRecorder):
         Returns:
             The Tensor for the result; `None` if it is not as simple as that. `flipped` says that `x` is the second operand.
         """
-        a, y, kind = x.value.array, other, type(other)
+        a, y, kind = x.below.array, other, type(other)
         if kind is type(x):
             if y.recorder is not self:
                 return None
-            y = y.value.array
+            y = y.below.array
             if type(y) is not _ndarray or type(a) is not _ndarray or y.ndim != a.ndim:
                 return None
         elif type(a) is not _ndarray:
@@ -174,14 +174,14 @@ class BatchRecorder(AbstractRecorder):
     def write(self, primitive: Primitive, root: Any, v: Any, params: dict[str, Any]) -> Any:
         """Write for all examples: in place while nothing else holds the array, so that a loop of writes takes linear time."""
         own = isinstance(v, Recorded) and v.recorder is self
-        given = v.value.array if own else clone(v) if isinstance(v, Recorded) else v
+        given = v.below.array if own else clone(v) if isinstance(v, Recorded) else v
         make_stale(root)
         if self.watch is not None:
             self.watch.keep(root)
-        cell, root.value = [root.value.array], None
+        cell, root.below = [root.below.array], None
         alone = is_alone(cell, 0)
         array = cell[0]
-        root.value = Batched(array)
+        root.below = Batched(array)
         if isinstance(array, Recorded):
             # what was broadcast is one array for all examples
             alone = alone and not origin_of(array)[1] and not in_doubt(array)
@@ -200,12 +200,12 @@ class BatchRecorder(AbstractRecorder):
 
     def _note(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any], made: Any) -> None:
         """Tell the watch of an operation that has just been computed."""
-        values = [a.value if isinstance(a, Recorded) and a.recorder is self else a for a in arrays]
+        values = [a.below if isinstance(a, Recorded) and a.recorder is self else a for a in arrays]
         self.watch.note(primitive, arrays, values, params, made)
 
     def _made(self, array: Any) -> Any:
         tensor = Tensor()
-        tensor.value = value = _new_spec(Batched)
+        tensor.below = value = _new_spec(Batched)
         _set_array(value, array)
         tensor.recorder = self
         tensor.slot = 1

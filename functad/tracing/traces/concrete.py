@@ -78,7 +78,7 @@ class ConcreteRecorder(Recorder):
 
     def _process_one(self, plan: Plan, x: Recorded, params: dict[str, Any]) -> Any:
         """The usual case, one array and one result: what `process` does otherwise, in 60 % of the time."""
-        primitive, value = plan.primitive, x.value
+        primitive, value = plan.primitive, x.below
         kind = type(value)
         untraced = kind is _ndarray or not issubclass(kind, Recorded)
         out = primitive.compute(value, **params) if untraced else record(primitive, (value,), params)
@@ -88,7 +88,7 @@ class ConcreteRecorder(Recorder):
         made = out.dtype if type(out) is _ndarray else dtype_of(out)
         equations = self.equations
         tensor = Tensor()
-        tensor.value = out
+        tensor.below = out
         tensor.recorder = self
         tensor.slot = len(equations)
         frame = user_frame(_getframe(3))  # what calls `record` is functad
@@ -116,7 +116,7 @@ class ConcreteRecorder(Recorder):
                 if a.recorder is self:
                     if primitive.joint or primitive.differentiable(i):
                         active.append(i)
-                    a = a.value
+                    a = a.below
                 else:
                     a = clone(a)
                 if isinstance(a, Recorded):
@@ -168,7 +168,7 @@ class ConcreteRecorder(Recorder):
     def write(self, primitive: Primitive, root: Any, v: Any, params: dict[str, Any]) -> Any:
         """Write into a value, in place if nothing else holds it, and record that."""
         own = isinstance(v, Recorded) and v.recorder is self
-        given = v.value if own else v
+        given = v.below if own else v
         make_stale(root)
         if self.watch is not None:
             self.watch.keep(root)
@@ -259,9 +259,9 @@ class ForwardRecorder(ConcreteRecorder):
 
 def _written(primitive: Primitive, root: Any, v: Any, path: Any, index: Any) -> Any:
     """Return the value of a root after a write, in place if nothing else holds it."""
-    cell, root.value = [root.value], None
+    cell, root.below = [root.below], None
     alone = is_alone(cell, 0)
-    value = root.value = cell[0]
+    value = root.below = cell[0]
     if alone and (not in_doubt(value) if isinstance(value, Recorded) else type(v) is not type(root) and value.base is None):
         put(value, path, index, v, adds=primitive is ADD_TO)
         return value

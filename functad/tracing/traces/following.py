@@ -80,7 +80,7 @@ class Follower(Recorder):
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Record a call of a primitive; without a derivative, the result is a Tensor that stands for a constant."""
-        values = [a.value if isinstance(a, Recorded) and a.recorder is self else a for a in arrays]
+        values = [a.below if isinstance(a, Recorded) and a.recorder is self else a for a in arrays]
         nested = any(isinstance(value, Recorded) for value in values)
         out = primitive(*values, **params) if nested else primitive.compute(*values, **params)
         if out is NotImplemented:
@@ -186,7 +186,7 @@ class Followed(Tensor):
         if self.alive or any(isinstance(leaf, Followed) and leaf.alive for leaf in flatten(value)[0]):
             super().__setitem__(_plain_index(index), value)
         else:
-            self.value[_plain_index(index)] = value
+            self.below[_plain_index(index)] = value
 
     def __getattr__(self, name: str) -> Any:
         """Look up what only arrays have, if this stands for one."""
@@ -211,7 +211,7 @@ class Followed(Tensor):
         """Call a function all of whose Tensors stand for constants."""
         leaves, structure = flatten((args, kwargs))
         parents = tuple([leaf.slot for leaf in leaves if isinstance(leaf, Followed)])
-        args, kwargs = structure.unflatten([leaf.value if isinstance(leaf, Followed) else leaf for leaf in leaves])
+        args, kwargs = structure.unflatten([leaf.below if isinstance(leaf, Followed) else leaf for leaf in leaves])
         out, text = function(*args, **kwargs), f"{name} at {here()}"
         follower: Any = next(leaf for leaf in leaves if isinstance(leaf, Followed)).recorder  # `self` may be a stale view
         follower.compare(name, text, parents, out)

@@ -29,7 +29,7 @@ class IdleRecorder(Recorder):
 
     def resolve(self, tensor: Recorded) -> Any:
         """Return the value."""
-        return tensor.value
+        return tensor.below
 
     def value_outside(self, tensor: Recorded) -> Any:
         """Return the value."""

@@ -303,9 +303,9 @@ def checked_leaves(out: Any, transform: str, function: Any) -> tuple[list[Any], 
 def lower(tree: Any, recorder: Recorder) -> Any:
     """Return a tree with the Tensors of a trace replaced by their values."""
     if isinstance(tree, Recorded):
-        return tree.value if tree.recorder is recorder else tree
+        return tree.below if tree.recorder is recorder else tree
     leaves, structure = flatten(tree)
-    return structure.unflatten([v.value if isinstance(v, Recorded) and v.recorder is recorder else v for v in leaves])
+    return structure.unflatten([v.below if isinstance(v, Recorded) and v.recorder is recorder else v for v in leaves])
 
 
 _NO_NUMBERS = "Derivatives are multiplied by it, so it must hold numbers: np.ones_like(x) shows the form."

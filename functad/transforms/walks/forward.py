@@ -265,7 +265,7 @@ def transposed_seeds(recorder: Recorder, ts: Sequence[Any], cts: Sequence[Any]) 
 
 def unfit(t: Any, ct: Recorded) -> Any:
     """Bring a tangent to the shape and dtype of what a VJP rule returns, which the backward walk would sum and cast."""
-    shape, dtype = shape_of(ct.value), dtype_of(ct.value)
+    shape, dtype = shape_of(ct.below), dtype_of(ct.below)
     if shape_of(t) != shape:
         t = np.broadcast_to(t, shape)
     return t if dtype_of(t) == dtype else t.astype(dtype)

@@ -136,7 +136,7 @@ def guard_outer(found: list[Any]) -> None:
     for g in found:
         while isinstance(g, Recorded):
             g.recorder.guard = True
-            g = g.value
+            g = g.below
             if isinstance(g, ArraySpec):  # of a Tensor that stands for a batch, the array may be one of a trace around
                 g = getattr(g, "array", None)
 

@@ -157,7 +157,7 @@ class RowSlices:
         return getattr(self.dense(), name)
 
     def __repr__(self) -> str:
-        values = self.values.value if isinstance(self.values, Recorded) else self.values
+        values = self.values.below if isinstance(self.values, Recorded) else self.values
         shown = " ".join(np.array2string(np.asarray(values), threshold=20).split()) if _has_values(values) else repr(values)
         return f"RowSlices(indices={np.array2string(self.indices, threshold=20)}, values={shown}, shape={self.shape})"
 
