@@ -15,11 +15,13 @@ from scipy import integrate as _original
 from functad.adoption.arrays import asarray
 from functad.adoption.scipy_functions import of_tensors, outside_traces, plain, plain_value, refuse, with_value
 from functad.errors import UnsupportedError
+from functad.expressions.spec import shape_of
 from functad.implicit.odeint import odeint as _odeint
 from functad.places import here
-from functad.primitives.operands import is_traced
+from functad.primitives.operands import is_traced, known_array
 
 _NODES = np.polynomial.legendre.leggauss(20)
+_original_quad_vec = _original.quad_vec
 _SOLVE_IVP = _original.solve_ivp  # before its name there stands for what is entered here
 _AT_LIMIT = np.polynomial.legendre.leggauss(5)
 
@@ -72,15 +74,76 @@ def _graded(cells: Any) -> Any:
     return np.concatenate([np.stack([first[1:], first[:-1]], 1), cells[1:-1], np.stack([last[:-1], last[1:]], 1)])
 
 
+def _singular(name: str, found: Any, gap: Any) -> UnsupportedError:
+    return UnsupportedError(
+        f"scipy.integrate.{name}, at {here()}: the integrand is singular, so the integral is {found} by extrapolation, "
+        f"and a sum over points, which could be differentiated, is off by {gap:.1e}. Substitute another variable."
+    )
+
+
 def _agreeing(total: Any, found: Any, error: float, name: str) -> Any:
     """Return an integral with SciPy's value, with which the sum must agree for its derivative to mean something."""
     gap = _gap(total, found)
     if gap > 10 * error + 1e-6 * np.max(np.abs(found), initial=0.0):
-        raise UnsupportedError(
-            f"scipy.integrate.{name}, at {here()}: the integrand is singular, so the integral is {found} by extrapolation, "
-            f"and a sum over points, which could be differentiated, is off by {gap:.1e}. Substitute another variable."
-        )
+        raise _singular(name, found, gap)
     return with_value(total, found)
+
+
+DEFAULTS = {"epsabs": 1e-200, "epsrel": 1e-8, "limit": 10000}
+
+
+def _examples(a: Any) -> Any:
+    """Return the values of a Tensor for all examples of a batch; `None` if it has one value, or none is known."""
+    known = known_array(a)
+    return None if known is None or np.shape(known) == shape_of(a) else known
+
+
+def _in_batch(f: Callable[[Any], Any], a: Any, b: Any) -> bool:
+    """Say whether the limits of an integral, or the values of the integrand, differ between the examples of a batch."""
+    ends = [end for end in (_one(a), _one(b)) if np.isfinite(end)]
+    inside = (ends[0] + ends[1]) / 2 if len(ends) == 2 else sum(ends) + (0.5 if np.isfinite(_one(a)) else -0.5)
+    return any(_examples(value) is not None for value in (a, b, f(inside)))
+
+
+def _one(limit: Any) -> float:
+    found = _examples(limit)
+    return float(plain_value(limit)) if found is None else float(found.flat[0])
+
+
+def _batched(f: Callable[[Any], Any], a: Any, b: Any, epsabs: float, epsrel: float, limit: int) -> tuple[Any, float]:
+    """Return integrals for all examples of a batch, whose range is divided as the most difficult one needs."""
+
+    def over(low: Any, high: Any) -> tuple[Callable[[Any], Any], float, float]:
+        if np.isfinite(_one(low)) and np.isfinite(_one(high)):
+            return (lambda t: f(low + (high - low) * t) * (high - low)), 0.0, 1.0
+        if np.isfinite(_one(low)):
+            return (lambda t: f(low + t)), 0.0, np.inf
+        if np.isfinite(_one(high)):
+            return (lambda t: f(high + t)), -np.inf, 0.0
+        return f, -np.inf, np.inf
+
+    down = _one(b) < _one(a)
+    g, low, high = over(b, a) if down else over(a, b)
+
+    def values(t: float) -> Any:
+        found = g(t)
+        known = _examples(found)
+        return np.asarray(plain_value(found)) if known is None else known
+
+    tolerances = {"epsabs": epsabs, "epsrel": epsrel, "limit": limit}
+    found, error, info = outside_traces(_original_quad_vec, values, low, high, norm="max", full_output=True, **tolerances)
+    total = _integral(g, low, high, info.intervals)
+    if _gap_of_all(total, found) > 1e-9 * np.max(np.abs(found), initial=0.0):
+        total = _integral(g, low, high, _graded(info.intervals))
+    gap = _gap_of_all(total, found)
+    if gap > 10 * error + 1e-6 * np.max(np.abs(found), initial=0.0):
+        raise _singular("quad in vmap", found, gap)
+    return (-total if down else total), error
+
+
+def _gap_of_all(total: Any, found: Any) -> Any:
+    known = _examples(total)
+    return _gap(total if known is None else known, found)
 
 
 @of_tensors("scipy.integrate", within=True)
@@ -101,6 +164,9 @@ def quad(
     if weight is not None or options.get("complex_func"):
         raise UnsupportedError(f"scipy.integrate.quad of a Tensor with weight or complex_func, at {here()}. Put it into func.")
     args = args if isinstance(args, tuple) else (args,)
+    if _in_batch(lambda x: func(x, *args), a, b):
+        total, error = _batched(lambda x: func(x, *args), a, b, epsabs, epsrel, limit)
+        return (total, error, {}) if full_output else (total, error)
     low, high = plain_value(a), plain_value(b)
     if high < low:
         found = quad(func, b, a, args, full_output, epsabs, epsrel, limit, points)
@@ -131,6 +197,9 @@ def quad_vec(
 ) -> Any:
     """An integral of a function of one number that gives an array."""
     args = args if isinstance(args, tuple) else (args,)
+    if not options and not full_output and _in_batch(lambda x: f(x, *args), a, b):
+        names = ("epsabs", "epsrel", "limit")
+        return _batched(lambda x: f(x, *args), a, b, *[named.get(name, DEFAULTS[name]) for name in names])
     low, high = plain_value(a), plain_value(b)
     plains = tuple(map(plain_value, args))
     found = outside_traces(_original.quad_vec, plain(lambda x: f(x, *plains)), low, high, *options, full_output=True, **named)
@@ -162,6 +231,8 @@ def odeint(
 
     tolerances = {"rtol": 1.49012e-8 if rtol is None else rtol, "atol": 1.49012e-8 if atol is None else atol}
     total = _odeint(slope, y0, asarray(t), *args, method="LSODA", **tolerances)
+    if any(_examples(part) is not None for part in (y0, total)):  # there is a value for each example of a batch
+        return total
     plains = [plain_value(part) for part in (y0, asarray(t))]
     given = {"args": tuple(map(plain_value, args)), "tfirst": tfirst, "rtol": rtol, "atol": atol, **named}
     return with_value(total, outside_traces(_original.odeint, plain(func), *plains, **given))

@@ -22,7 +22,9 @@ from functad.adoption.scipy_functions import of_tensors, refuse
 from functad.errors import UnsupportedError
 from functad.expressions.spec import shape_of
 from functad.places import here
+from functad.primitives.indexing.read import get_item
 from functad.primitives.operands import is_traced
+from functad.scipy import _interpolators  # noqa: F401 - it enters what it defines
 from functad.scipy.matrices.equations import solve_banded
 
 _PPOLY, _DIERCKX = "scipy.interpolate._ppoly", "scipy.interpolate._dierckx"
@@ -38,7 +40,7 @@ def _pieces(x: Any, points: Any) -> tuple[Any, Any]:
     up = bool(x[-1] >= x[0])
     found = np.searchsorted(x, points, side="right") if up else np.searchsorted(-x, -points, side="right")
     piece = np.clip(found - 1, 0, len(x) - 2)
-    return piece, points - x[piece]
+    return piece, points - get_item(x, piece)
 
 
 def _outside(x: Any, points: Any) -> Any:
@@ -67,15 +69,15 @@ def _powers(c: Any, s: Any, nu: int) -> Any:
 def evaluate(c: Any, x: Any, xp: Any, dx: int, extrapolate: bool, out: Any) -> None:
     """Piecewise polynomials `c` of shape `(k, m, n)` over the breakpoints `x` at points, or a derivative, into `out`."""
     piece, s = _pieces(x, xp)
-    _fill(out, _powers(c[:, piece], s, int(dx)), None if extrapolate else _outside(x, xp))
+    _fill(out, _powers(get_item(c, (slice(None), piece)), s, int(dx)), None if extrapolate else _outside(x, xp))
 
 
 @of_tensors(_PPOLY)
 def evaluate_bernstein(c: Any, x: Any, xp: Any, nu: int, extrapolate: bool, out: Any) -> None:
     """The same in the basis of Bernstein; a derivative is by the differences of the coefficients."""
     piece, s = _pieces(x, xp)
-    h = (x[piece + 1] - x[piece])[:, None]
-    s, c = s[:, None] / h, c[:, piece]
+    h = (get_item(x, piece + 1) - get_item(x, piece))[:, None]
+    s, c = s[:, None] / h, get_item(c, (slice(None), piece))
     for _ in range(int(nu)):
         c = (len(c) - 1) * (c[1:] - c[:-1]) / h if len(c) > 1 else np.zeros(shape_of(c))
     k = len(c) - 1
@@ -109,8 +111,10 @@ def integrate(c: Any, x: Any, a: Any, b: Any, extrapolate: bool, out: Any) -> No
     up = bool(x[-1] >= x[0])
     if not up:
         first, last = last, first
-    whole = np.sum(_powers(c[:, first:last], (x[1:] - x[:-1])[first:last], -1), axis=0) if last > first else 0.0
-    over_a, over_b = _powers(c[:, [first, last] if up else [last, first]], s, -1)
+    pieces = np.cumsum(_powers(c, x[1:] - x[:-1], -1), axis=0)
+    before = np.concatenate([np.zeros((1, shape_of(c)[2])), pieces])
+    whole = get_item(before, last) - get_item(before, first)
+    over_a, over_b = _powers(get_item(c, (slice(None), np.stack([first, last] if up else [last, first]))), s, -1)
     out[...] = whole + over_b - over_a if up else over_b - over_a - whole
 
 
@@ -130,7 +134,7 @@ def _basis(t: Any, k: int, x: Any, left: Any, nu: int = 0) -> Any:
     for j in range(1, k + 1):
         before, h = h, [np.zeros(shape_of(x))]
         for i in range(1, j + 1):
-            high, low = t[left + i], t[left + i - j]
+            high, low = get_item(t, left + i), get_item(t, left + i - j)
             same = high == low
             w = np.where(same, 0.0, before[i - 1] / np.where(same, 1.0, high - low))
             if j <= k - nu:
@@ -150,7 +154,11 @@ def _left(t: Any, k: int, x: Any) -> Any:
 def evaluate_spline(t: Any, c: Any, k: int, xp: Any, nu: int, extrapolate: bool) -> Any:
     """A spline of the knots `t` with coefficients of shape `(n, m)`, or a derivative of it, at points."""
     left = _left(t, k, xp)
-    values = np.sum(_basis(t, k, xp, left, nu)[:, :, None] * c[left[:, None] + np.arange(-k, 1)], axis=1) if nu <= k else None
+    values = (
+        np.sum(_basis(t, k, xp, left, nu)[:, :, None] * get_item(c, left[:, None] + np.arange(-k, 1)), axis=1)
+        if nu <= k
+        else None
+    )
     if values is None:
         values = np.zeros((len(xp), shape_of(c)[1]))
     return values if extrapolate else np.where(_outside(t[k : len(t) - k], xp)[:, None], np.nan, values)
@@ -194,7 +202,7 @@ def evaluate_ndbspline(
         around = left[:, None] + np.arange(-degree, 1)
         numbers.append(around.reshape(len(x), *[1] * d, degree + 1, *[1] * (len(sizes) - 1 - d)))
         outside = outside | _outside(knots[degree : len(knots) - degree], x)
-    values = np.sum((products[..., None] * c[tuple(numbers)]).reshape(len(xi), -1, num_c_tr), axis=1)
+    values = np.sum((products[..., None] * get_item(c, tuple(numbers))).reshape(len(xi), -1, num_c_tr), axis=1)
     return values if extrapolate else np.where(outside[:, None], np.nan, values)
 
 
@@ -228,7 +236,9 @@ def _lsq_solve_qr(x: Any, y: Any, t: Any, k: int, w: Any, periodic: bool = False
     if periodic:
         raise UnsupportedError(f"A periodic spline of least squares of a Tensor, at {here()}. Use bc_type=None.")
     left = _left(t, k, x)
-    design = np.sum(_basis(t, k, x, left)[:, :, None] * np.eye(len(t) - k - 1)[left[:, None] + np.arange(-k, 1)], axis=1)
+    design = np.sum(
+        _basis(t, k, x, left)[:, :, None] * get_item(np.eye(len(t) - k - 1), left[:, None] + np.arange(-k, 1)), axis=1
+    )
     q, r = np.linalg.qr(w[:, None] * design)
     return None, None, np.linalg.solve(r, q.T @ (w[:, None] * y)), None, None
 
@@ -272,7 +282,7 @@ def find_indices(grid: Any, xi: Any) -> Any:
         else:
             piece, s = _pieces(x, points)
             numbers.append(piece)
-            places.append(s / (x[piece + 1] - x[piece]))
+            places.append(s / (get_item(x, piece + 1) - get_item(x, piece)))
     return np.stack(numbers), np.stack(places)
 
 
@@ -282,7 +292,9 @@ def evaluate_linear_2d(values: Any, indices: Any, norm_distances: Any, grid: Any
     total: Any = 0.0
     for corner in itertools.product((0, 1), repeat=2):
         weights = [y if step else 1 - y for y, step in zip(norm_distances, corner, strict=True)]
-        total = total + values[tuple(i + step for i, step in zip(indices, corner, strict=True))] * weights[0] * weights[1]
+        total = (
+            total + get_item(values, tuple(i + step for i, step in zip(indices, corner, strict=True))) * weights[0] * weights[1]
+        )
     return total
 
 

@@ -92,3 +92,27 @@ def test_full_output_and_an_empty_range() -> None:
 def test_refused(call: Callable[..., Any]) -> None:
     with pytest.raises(UnsupportedError, match=r"at .*test_integrate\.py"):
         functad.jacobian(call)(0.7)
+
+
+def test_integrals_in_a_batch() -> None:
+    a = np.array([0.3, 1.2, 2.5])
+    calls: list[Callable[..., Any]] = [
+        lambda a: integrate.quad(lambda t: np.exp(-a * t * t), 0, 1)[0],
+        lambda a: integrate.quad(lambda t: np.exp(-t * t), 0.1, a)[0],
+        lambda a: integrate.quad(lambda t: np.exp(-t * t), a, 0.1)[0],
+        lambda a: integrate.quad(lambda t, a: np.exp(-a * t * t), 0, np.inf, args=(a,))[0],
+        lambda a: integrate.quad(lambda t: np.exp(-(t**2)), -np.inf, a)[0],
+        lambda a: integrate.quad(lambda t: np.exp(-a * t * t), -np.inf, np.inf)[0],
+        lambda a: integrate.quad(lambda t: t**a, 0, 1)[0],
+        lambda a: integrate.quad_vec(lambda t: np.exp(-a * t * np.arange(1.0, 3.0)), 0, 1)[0],
+        lambda a: integrate.dblquad(lambda y, t: np.exp(-a * t * y), 0, 1, 0, 1)[0],
+        lambda a: integrate.odeint(lambda y, t: -a * y, [1.0], [0, 1.0])[-1],
+    ]
+    for f in calls:
+        np.testing.assert_allclose(functad.vmap(f)(a), [f(x) for x in a], rtol=1e-6)
+        slope = functad.grad(lambda x, f=f: np.sum(f(x)))
+        np.testing.assert_allclose(functad.vmap(slope)(a), [slope(x) for x in a], rtol=1e-6)
+
+
+def test_second_derivatives_of_integrals() -> None:
+    check_grads(lambda a, b: integrate.quad(lambda t: np.exp(-a * t * t), 0, b)[0], (0.7, 1.2))

@@ -137,3 +137,59 @@ def test_the_object_is_one_of_scipys_class() -> None:
 def test_refused(call: Callable[..., Any]) -> None:
     with pytest.raises(UnsupportedError, match=r"of a Tensor, at .*; (use|solve) "):
         functad.jacobian(call)(Y)
+
+
+def _agrees(f: Callable[..., Any], *several: Any, rtol: float = 1e-9) -> None:
+    for g in (f, functad.grad(lambda *a: np.sum(f(*a) ** 2), argnums=0)):
+        found = functad.vmap(g)(*several)
+        for i in range(len(found)):
+            np.testing.assert_allclose(found[i], g(*[a[i] for a in several]), rtol=rtol, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "CubicSpline",
+        "PchipInterpolator",
+        "make_interp_spline",
+        "BarycentricInterpolator",
+        "KroghInterpolator",
+        "interp1d",
+    ],
+)
+def test_batches(kind: str) -> None:
+    values, points = np.stack([Y, Y[::-1], Y**2]), np.stack([Q, 0.9 * Q, 1.1 * Q])
+    interpolator = getattr(interpolate, kind)
+    _agrees(lambda q: interpolator(X, Y)(q), points)
+    _agrees(lambda q: interpolator(X, Y)(q), points[:, 0])
+    _agrees(lambda y: interpolator(X, y)(Q), values)
+    _agrees(lambda y, q: interpolator(X, y)(q), values, points)
+    _agrees(lambda x: interpolator(x, Y)(Q), np.stack([X, 1.1 * X, 1.2 * X]))
+
+
+def test_batches_of_other_calls() -> None:
+    values, points = np.stack([Y, Y[::-1], Y**2]), np.stack([Q, 0.9 * Q, 1.1 * Q])
+    made, spline = interpolate.CubicSpline(X, Y), interpolate.make_interp_spline(X, Y)
+    _agrees(lambda q: made(q, 1) + made.derivative()(q) + made.antiderivative()(q), points)
+    _agrees(lambda q: spline(q, 1) + spline.derivative()(q), points)
+    _agrees(lambda a: made.integrate(0.2, a) + spline.integrate(0.1, a), points[:, 0])
+    _agrees(lambda c: interpolate.splev(Q + 2.5, (T, c, 2)), np.concatenate([values, np.zeros((3, 3))], 1))
+    _agrees(lambda y: interpolate.RBFInterpolator(SCATTERED, y)(PLACES), values)
+    _agrees(lambda y, d: interpolate.CubicHermiteSpline(X, y, d)(Q), values, values[::-1])
+    _agrees(lambda y: interpolate.make_lsq_spline(X, y, [0, 0, 0, 2.0, 4.5, 4.5, 4.5], 2)(Q), values)
+    grids, places = np.stack([V[:, :4], V[::-1, :4]]), np.stack([PLACES, 0.9 * PLACES])
+    _agrees(lambda v, q: interpolate.RegularGridInterpolator((X, X[:4]), v)(q), grids, places)
+    _agrees(lambda v, q: interpolate.RegularGridInterpolator((X, X[:4]), v, method="pchip")(q), grids, places)
+    _agrees(lambda v, q: interpolate.interpn((X, X[:4]), v, q), grids, places)
+
+
+def test_barycentric_interpolation_at_its_points() -> None:
+    nodes = np.array([0.0, 0.7, 1.0, 2.2])
+    check_grads(lambda y, q: interpolate.BarycentricInterpolator(X[:4], y)(q), (Y[:4], nodes + np.array([0, 0, 0, 0.0])))
+
+
+def test_interp1d_outside() -> None:
+    q = np.array([-1.0, 0.5, 7.0])
+    jac = functad.jacobian(lambda y: interpolate.interp1d(X, y, bounds_error=False, fill_value=(3.0, 4.0))(q))(Y)
+    np.testing.assert_array_equal(jac[[0, 2]], 0.0)
+    np.testing.assert_array_equal(interpolate.interp1d(X, Y, bounds_error=False, fill_value=(3.0, 4.0))(q)[[0, 2]], [3, 4])

@@ -35,17 +35,17 @@ def _discrete(x: Any, a: Any, b: Any, q: Any, r: Any, rest: dict[str, Any]) -> A
     return adjoint(a) @ x @ a - before - left @ np.linalg.solve(r + adjoint(b) @ x @ b, right) + q
 
 
-def _solution(residual: Callable[..., Any], original: Callable[..., Any], given: tuple[Any, ...], balanced: bool) -> Any:
+def _solution(residual: Any, original: Callable[..., Any], given: tuple[Any, ...], balanced: bool) -> Any:
     a, q, r = (square(m) for m in (given[0], *given[2:4]))
     rest = {name: finite(m) for name, m in zip("es", given[4:], strict=True) if m is not None}
 
-    @custom_root(residual, check=None)
     def solve(init: Any, a: Any, b: Any, q: Any, r: Any, rest: dict[str, Any]) -> Any:
         return outside_traces(original, a, b, q, r, balanced=balanced, **rest)
 
     b = finite(given[1])
     dtype = np.result_type(np.float64, *[dtype_of(m) for m in (a, b, q, r, *rest.values())])
-    return solve(np.zeros(shape_of(a), dtype), a, b, q, r, rest)
+    decorator: Any = custom_root(residual, check=None)
+    return decorator(solve)(np.zeros(shape_of(a), dtype), a, b, q, r, rest)
 
 
 _CONTINUOUS, _DISCRETE = scipy.linalg.solve_continuous_are, scipy.linalg.solve_discrete_are
