@@ -177,8 +177,23 @@ def refusal(wanted: str) -> ConversionError:
     )
 
 
-def length_refusal(error: TypeError) -> FunctadError | None:
-    """Return the error for a Tensor as the length of an array, `np.zeros(t)`, for which NumPy raises one of its own.
+_IN_COMPILED_CODE = {
+    "Iterator operand is flagged as writeable, but is an object": (
+        "np.nditer",
+        "Use t.flat, or np.ndindex(t.shape) and t[i].",
+    ),
+    "a bytes-like object is required, not 'Tensor'": (
+        "The memory",
+        "Use functad.stop_gradient(t), which is a plain array.",
+    ),
+    "conversion from Tensor to Decimal": ("Decimal()", CURES["item"]),
+    "unsupported type for timedelta": ("timedelta()", CURES["item"]),
+}
+"""What compiled code says of a Tensor without having asked it for anything, by which name that is told, and the cure."""
+
+
+def refusal_in_compiled_code(error: TypeError) -> FunctadError | None:
+    """Return the error for a Tensor in place of what compiled code of others wants, and raises an error of its own for.
 
     Args:
         error: what was raised.
@@ -186,19 +201,31 @@ def length_refusal(error: TypeError) -> FunctadError | None:
     Returns:
         `None` if it is another error.
     """
-    text, _, shown = str(error).partition(", got 'Tensor(")
+    text = str(error)
+    for said, (wanted, cure) in _IN_COMPILED_CODE.items():
+        if said in text:
+            return ConversionError(
+                f"{wanted} of a Tensor that is being differentiated, at {_place_of(error)}, would lose its derivative. {cure}"
+            )
+    text, _, shown = text.partition(", got 'Tensor(")
     if not shown or not text.startswith("expected a sequence of integers"):
         return None
+    place = _place_of(error)
+    shown = shown.removesuffix("'").removesuffix(")")
+    if shown.endswith("]"):  # of an abstract trace
+        return AbstractValueError(f"The length of an array is a Tensor of which only {shown} is known, at {place}. {_LENGTHS}")
+    return ConversionError(f"The length of an array is a Tensor, {shown}, at {place}. {_COUNT}")
+
+
+def _place_of(error: BaseException) -> str:
+    """Return the innermost line of the user that an error came through."""
     place, step = here(), error.__traceback__
     while step is not None:
         code = step.tb_frame.f_code
         if user_frame(step.tb_frame) is step.tb_frame and not code.co_filename.endswith(".pyx"):  # of NumPy's random numbers
             place = line_of(code, step.tb_lasti)
         step = step.tb_next
-    shown = shown.removesuffix("'").removesuffix(")")
-    if shown.endswith("]"):  # of an abstract trace
-        return AbstractValueError(f"The length of an array is a Tensor of which only {shown} is known, at {place}. {_LENGTHS}")
-    return ConversionError(f"The length of an array is a Tensor, {shown}, at {place}. {_COUNT}")
+    return place
 
 
 def depends_on_inputs(tensor: Any) -> bool:

@@ -6,6 +6,7 @@ arrays go to the recorder directly. What would silently cut the derivative, such
 
 from __future__ import annotations
 
+import operator
 import sys
 from typing import Any
 
@@ -251,7 +252,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
     def __index__(self) -> int:
         if self.dtype.kind in "iu":
             return int(self._concrete("index").__index__())
-        return self._plain("Use as an integer").__index__()  # type: ignore[no-any-return]
+        return operator.index(self._plain("Use as an integer"))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return idle_tensor, (np.copy(self._plain("Pickling"))[()],)

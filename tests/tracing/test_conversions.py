@@ -259,6 +259,17 @@ def test_other_ways_out_raise_too(convert: Route, kind: type[Exception]) -> None
         functad.grad(lambda x: convert(x) or np.sum(x))(np.array([1.0, 2.0, 3.0]))
 
 
+def test_a_constant_that_is_no_integer_is_no_index() -> None:
+    for plain in (np.float64(2.0), 2.0, np.array([1.0, 2.0])):
+        with pytest.raises(TypeError):
+            operator.index(functad.constant(plain))
+        with pytest.raises(TypeError):
+            operator.index(plain)
+    with pytest.raises(TypeError):
+        range(functad.constant(2.0))
+    assert list(range(functad.constant(2))) == [0, 1]
+
+
 def test_json_names_the_tensor() -> None:
     with pytest.raises(TypeError, match="Tensor is not JSON serializable"):
         functad.grad(lambda x: json.dumps([x]) or x)(1.0)

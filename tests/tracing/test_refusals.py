@@ -182,6 +182,12 @@ CONVERSIONS: dict[str, Call] = {
     "fractions.Fraction(t)": lambda np, math, t: fractions.Fraction(t[0]),
     "array.array(t)": lambda np, math, t: array.array("d", t),
     "ctypes.c_double(t)": lambda np, math, t: ctypes.c_double(t[0]),
+    # Asked of no method of the Tensor: what compiled code says of it is told in other words.
+    "memoryview(t)": lambda np, math, t: memoryview(t),
+    "np.frombuffer(t)": lambda np, math, t: np.frombuffer(t),
+    "decimal.Decimal(t)": lambda np, math, t: decimal.Decimal(t[0]),
+    "np.nditer([t])": lambda np, math, t: np.nditer([t]),
+    "datetime.timedelta(t)": lambda np, math, t: dt.timedelta(seconds=t[0]),
 }
 KINDS = {"t[t0]": IndexError, "t.data": AttributeError, "t.ctypes": AttributeError}
 """What Python or NumPy raises, where it is no TypeError: functad's error is one of these too."""
@@ -207,18 +213,13 @@ def test_conversions_are_refused_and_adoption_is_named_where_it_cures(name: str)
 # Python and NumPy raise these themselves and ask no method of the Tensor, or put their own error in the place of its. The
 # reasons stand here, so that one that is given a hook some day is moved up.
 WITHOUT_HOOK: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "memoryview(t)": (memoryview, "buffers are asked for in C, and before Python 3.12 a class has no method for that"),
-    "np.frombuffer(t)": (np.frombuffer, "the same"),
     "struct.pack('d', t)": (lambda t: struct.pack("d", t[0]), "struct puts its own error in the place of that of __float__"),
-    "decimal.Decimal(t)": (lambda t: decimal.Decimal(t[0]), "Decimal asks for the types that it knows, and for nothing else"),
     "float.hex(t)": (lambda t: float.hex(t[0]), "a method of a class of Python's takes objects of that class alone"),
-    "np.nditer([t])": (lambda t: np.nditer([t]), "NumPy refuses to write to what is no array, before it looks what it is"),
     "a.flat[0] = t": (
         lambda t: np.ones(3).flat.__setitem__(0, t[0]),
         "NumPy puts its own error in the place of that of __float__",
     ),
     "np.datetime64(t)": (lambda t: np.datetime64(t[0]), "NumPy asks for the types that it knows, and for nothing else"),
-    "datetime.timedelta(t)": (lambda t: dt.timedelta(seconds=t[0]), "the same, of Python"),
     "np.random.default_rng(t)": (lambda t: np.random.default_rng(t[0]), "NumPy asks for integers, as for a float"),
     "t.__array_interface__": (
         lambda t: t.__array_interface__,

@@ -13,7 +13,7 @@ from functad.places import call_of, here, line_of, name_of
 from functad.primitives.indexing.indexable import IndexableArray, as_plain
 from functad.primitives.operands import foreign_rules
 from functad.tracing.constants import broken_seal, held_input
-from functad.tracing.conversions import length_refusal
+from functad.tracing.conversions import refusal_in_compiled_code
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import ONLOOKER, OPEN, Recorded, Recorder, new_input, resolve
 from functad.tracing.views import clone
@@ -174,7 +174,7 @@ def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwarg
 
     Raises:
         ConversionError, AbstractValueError: also where NumPy hides them behind "setting an array element with a sequence", as
-            in `a[0] = t`, or behind "expected a sequence of integers", as in `np.zeros(t)`.
+            in `a[0] = t`, or behind an error of its own, as in `np.zeros(t)` or `np.nditer(t)`.
     """
     around = OPEN.get()
     try:
@@ -194,7 +194,7 @@ def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwarg
         recorder.close()
         if isinstance(error, ValueError) and isinstance(error.__cause__, (AbstractValueError, ConversionError)):
             raise error.__cause__ from None
-        if isinstance(error, TypeError) and (refused := length_refusal(error)) is not None:
+        if isinstance(error, TypeError) and (refused := refusal_in_compiled_code(error)) is not None:
             raise refused from None
         raise
 
