@@ -162,7 +162,8 @@ def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any
         return np.apply_along_axis(func1d, axis, arr, *args, **kwargs)
     outs = [func1d(rows[place], *args, **kwargs) for place in np.ndindex(shape)]
     if not has_tensors(outs):
-        return np.apply_along_axis(func1d, axis, arr, *args, **kwargs)
+        given = iter(outs)  # the function is called once for each row, as it may draw random numbers
+        return np.apply_along_axis(lambda row: next(given), axis, arr)
     whole = _stacked([as_array(out) for out in outs], shape, None)
     added = len(shape_of(whole)) - len(shape)
     start = axis % len(shape_of(rows))

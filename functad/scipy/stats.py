@@ -12,6 +12,7 @@ import numpy as np
 from scipy import special
 from scipy import stats as _stats
 from scipy.optimize import linprog as _linprog
+from scipy.stats import _qmvnt
 from scipy.stats._ansari_swilk_statistics import swilk as _swilk
 from scipy.stats._distn_infrastructure import rv_generic as _rv_generic
 
@@ -24,22 +25,24 @@ from functad.places import here
 from functad.scipy._integrals import outside
 from functad.scipy.distributions import densities, discrete, fits, limits, moments, several_variables  # noqa: F401 - they enter rules
 from functad.scipy.distributions.continuous import UNKNOWN_DENSITIES
+from functad.scipy.distributions.discrete import COMPILED
 from functad.scipy.distributions.several_variables import RANDOM_POINTS
 from functad.transforms.stop import stop_gradient
 
 REFUSED: dict[str, str] = {
-    **UNKNOWN_DENSITIES,
-    "nchypergeom_wallenius": "SciPy computes it by compiled code, an integral without closed form",
+    **{f"{name}.pdf": reason for name, reason in UNKNOWN_DENSITIES.items()},
+    "nchypergeom_wallenius": COMPILED,
     "multivariate_normal.cdf": RANDOM_POINTS,
+    "multivariate_t.cdf": RANDOM_POINTS,
 }
 """What is not differentiated, and why. Counts, such as n of `binom`, have no derivative either."""
 
 
 of_tensors("scipy._lib.array_api_compat.common._helpers")(is_writeable_array)
 
-_make_distribution = getattr(_stats, "make_distribution", None)
-if _make_distribution is not None:  # what it makes has no Tensors
-    stands_for(_make_distribution, functools.wraps(_make_distribution)(functools.partial(outside_traces, _make_distribution)))
+for _original in (getattr(_stats, "make_distribution", None), getattr(_qmvnt, "_cbc_lattice", None)):
+    if _original is not None:  # no Tensor can be in what they make, and a lattice follows from rounding
+        stands_for(_original, functools.wraps(_original)(functools.partial(outside_traces, _original)))
 
 
 # Distances between samples

@@ -32,7 +32,8 @@ DIFFERENTIATED: dict[str, Any] = {
     "siegelslopes": lambda s, t: s.siegelslopes(t, Y).slope,
     "siegelslopes, intercept": lambda s, t: s.siegelslopes(Y, t, method="separate").intercept,
     "theilslopes": lambda s, t: s.theilslopes(t, Y).high_slope,
-    "tukey_hsd": lambda s, t: s.tukey_hsd(t, Z, Y).pvalue[0, 1],
+    "tukey_hsd": lambda s, t: s.tukey_hsd(t, Z).pvalue[0, 1],
+    "poisson_means_test": lambda s, t: s.poisson_means_test(3, 10.0, 5, 12 + t[0]).statistic,
     "wasserstein_distance_nd": lambda s, t: s.wasserstein_distance_nd(t.reshape(3, 3), POINTS),
 }
 

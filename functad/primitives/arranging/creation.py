@@ -126,6 +126,7 @@ def _full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", *, d
         ((3,), {"like": array(1)}),
         ((1.0, 2.0, 0.5), {"like": array(1)}),
         ((np.real(array(low=-2, high=-1)), np.real(array(low=1))), {"like": array(1)}),
+        ((np.real(array(low=-2, high=-1)), 2.0, None), {"like": array(1)}),
         ((np.real(array(low=-2, high=-1)), 2.0, np.real(array(low=0.6, high=0.9))), {"like": array(1)}),
         ((1.0, np.real(array(low=1.3))), {"step": 0.5, "dtype": np.float64, "like": array(1)}),
     ],
@@ -135,6 +136,7 @@ def _full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", *, d
 def _arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None) -> Any:
     if stop is None:
         start, stop = 0, start
+    step = 1 if step is None else step
     first, last, by = (concrete(value, "np.arange") for value in (start, stop, step))
     foreign = [value for value in (first, last, by) if type(value) not in PLAIN and not issubclass(type(value), np.generic)]
     plain = np.arange(first, last, by, dtype=dtype, like=foreign[0]) if foreign else np.arange(first, last, by, dtype=dtype)

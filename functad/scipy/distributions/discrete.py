@@ -87,6 +87,8 @@ def _zipfian_sf(original: Any, self: Any, k: Any, a: Any, n: Any) -> Any:
     return like_scipy(original, _powers(k + 1, n, n, a), self, k, a, n)
 
 
+COMPILED = "SciPy computes it by compiled code, an integral without closed form"
+
 _fisher = getattr(_discrete, "_nchypergeom_gen", None)
 if _fisher is not None:
 
@@ -95,8 +97,8 @@ if _fisher is not None:
         """Fisher's: `C(n, x) C(M-n, N-x) odds^x` over its sum for all x; Wallenius' is an integral that SciPy compiles."""
         if "fisher" not in self.name:
             raise UnsupportedError(
-                f"scipy.stats.{self.name} has no derivative, at {here()}: SciPy computes it by compiled code. Use "
-                f"nchypergeom_fisher, or functad.stop_gradient(odds)."
+                f"scipy.stats.{self.name} has no derivative, at {here()}: {COMPILED}. Use nchypergeom_fisher, or "
+                f"functad.stop_gradient(odds)."
             )
         x, M, n, N = [np.asarray(v, float) for v in map(innermost, (x, M, n, N))]
 

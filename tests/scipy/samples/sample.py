@@ -32,10 +32,12 @@ class Sample:
     Attributes:
         function: is called with the object of SciPy that the sample is of, and then with the arguments.
         arguments: those that are differentiated, if they are inexact.
+        searched: what it gives was found by a search with a tolerance, so that differences need wide steps.
     """
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
+    searched: bool = False
 
 
 def call(*arguments: Any, **options: Any) -> Sample:
@@ -46,3 +48,8 @@ def call(*arguments: Any, **options: Any) -> Sample:
 def use(function: Callable[..., Any], *arguments: Any) -> Sample:
     """Return the sample that hands what SciPy has under the name to a function, and then the arguments."""
     return Sample(function, arguments)
+
+
+def search(function: Callable[..., Any], *arguments: Any) -> Sample:
+    """Return a sample like that of `use`, of what a search with a tolerance finds."""
+    return Sample(function, arguments, searched=True)
