@@ -295,7 +295,8 @@ def stand_in(module: ModuleType) -> ScipyStandIn:
 def replacement_of(value: Any) -> Any:
     """Return the module or function that stands for one of SciPy; `None` if none does."""
     if not is_of_scipy(value):
-        return None
+        entry = _replaced.get(id(value))  # of some functions SciPy does not say that they are its own
+        return None if entry is None else entry[1]
     for part in _FILES:  # in an order that is the same in every process
         if part not in _loaded:
             _load(part)

@@ -1,4 +1,4 @@
-"""`scipy.fft`: what pocketfft computes, by the transforms of `numpy.fft`; cosine and sine transforms by rules of their own."""
+"""`scipy.fft`: what is compiled there, by the transforms of `numpy.fft`; cosine and sine transforms by rules of their own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.fft._pocketfft import pypocketfft, realtransforms
 
 from functad.adoption.scipy_functions import of_tensors
 from functad.expressions.spec import dtype_of, shape_of
@@ -15,14 +14,21 @@ from functad.primitives.batching import along_axis
 from functad.primitives.entry import Primitive
 from functad.primitives.kinds import linear
 
-_POCKETFFT = "scipy.fft._pocketfft.pypocketfft"
+try:
+    from scipy.fft._duccfft import pyduccfft as _compiled
+    from scipy.fft._duccfft import realtransforms
+except ModuleNotFoundError:  # SciPy before 1.18
+    from scipy.fft._pocketfft import pypocketfft as _compiled
+    from scipy.fft._pocketfft import realtransforms
+
+_COMPILED = _compiled.__name__
 
 # By how SciPy numbers them: no factor, 1 / sqrt(n), 1 / n. NumPy names them by what the forward transform has.
 _FORWARD_NORMS: Any = ("backward", "ortho", "forward")
 _BACKWARD_NORMS: Any = ("forward", "ortho", "backward")
 
 
-@of_tensors(_POCKETFFT)
+@of_tensors(_COMPILED)
 def c2c(a: Any, axes: Any = None, forward: bool = True, inorm: int = 0, out: Any = None, nthreads: int = 1) -> Any:
     """The transform of complex numbers, or of real ones taken for complex, along some axes."""
     transform = np.fft.fft if forward else np.fft.ifft
@@ -32,7 +38,7 @@ def c2c(a: Any, axes: Any = None, forward: bool = True, inorm: int = 0, out: Any
     return a
 
 
-@of_tensors(_POCKETFFT)
+@of_tensors(_COMPILED)
 def r2c(a: Any, axes: Any = None, forward: bool = True, inorm: int = 0, out: Any = None, nthreads: int = 1) -> Any:
     """The transform of real numbers to half a spectrum along the last of the axes, and to a whole one along the others."""
     *others, last = range(a.ndim) if axes is None else axes
@@ -40,7 +46,7 @@ def r2c(a: Any, axes: Any = None, forward: bool = True, inorm: int = 0, out: Any
     return c2c(half if forward else half.conjugate(), others, forward, inorm)
 
 
-@of_tensors(_POCKETFFT)
+@of_tensors(_COMPILED)
 def c2r(
     a: Any, axes: Any = None, lastsize: int = 0, forward: bool = True, inorm: int = 0, out: Any = None, nthreads: int = 1
 ) -> Any:
@@ -63,7 +69,7 @@ def _real_transform(a: Any, *, sine: bool, type: int, axis: int) -> Any:
     if a.dtype.kind == "c":
         parts = [_real_transform(part, sine=sine, type=type, axis=axis) for part in (a.real, a.imag)]
         return parts[0] + 1j * parts[1]
-    return (pypocketfft.dst if sine else pypocketfft.dct)(a, type, (axis,), 0, None, 1)
+    return (_compiled.dst if sine else _compiled.dct)(a, type, (axis,), 0, None, 1)
 
 
 def _transposed(g: Any, sine: bool, type: int, axis: int) -> Any:
@@ -105,7 +111,7 @@ REAL_TRANSFORM: Primitive = linear(
 
 
 def _normalized(sine: bool) -> Callable[..., Any]:
-    """Return one of the two transforms with its factors, with the signature that pocketfft has."""
+    """Return one of the two transforms with its factors, with the signature of the compiled one."""
 
     def transform(
         a: Any,

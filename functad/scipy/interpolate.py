@@ -342,5 +342,6 @@ REFUSED: dict[str, str] = {
 """Functions that take no Tensors on purpose, and why."""
 
 refuse("scipy.interpolate", {name: reason for name, reason in REFUSED.items() if "." not in name and name.islower()})
-refuse("scipy.interpolate._dfitpack", dict.fromkeys(("fpcurf0", "fpcurf1", "fpcurfm1", "curfit", "percur"), _SMOOTHED))
+for _part in ("scipy.interpolate._dfitpack", "scipy.interpolate._fitpack"):  # before SciPy 1.18, and since
+    refuse(_part, dict.fromkeys(("fpcurf0", "fpcurf1", "fpcurfm1", "curfit", "percur"), _SMOOTHED))
 refuse(_PPOLY, {"real_roots": REFUSED["PPoly.solve"]})

@@ -19,6 +19,7 @@ from functad.primitives.entry import Primitive
 from functad.primitives.kinds import general
 from functad.primitives.operands import is_traced
 from functad.scipy import _peaks  # noqa: F401 - it enters what it defines
+from functad.scipy.matrices.decompositions import cho_solve_banded, cholesky_banded
 
 _SIGTOOLS = "scipy.signal._sigtools"
 
@@ -329,6 +330,13 @@ def unique_roots(p: Any, tol: float = 1e-3, rtype: str = "min") -> Any:
     else:
         raise ValueError("`rtype` must be one of {'max', 'maximum', 'min', 'minimum', 'avg', 'mean'}")
     return np.stack(roots), np.array([len(group) for group in groups])
+
+
+@of_tensors("scipy.signal._whittaker")
+def _solveh_banded(ab: Any, b: Any, calc_logdet: bool = False) -> Any:
+    """A positive definite system of the lower diagonals of its matrix, the logarithm of the determinant, and no error."""
+    c = cholesky_banded(ab, lower=True)
+    return cho_solve_banded((c, True), b), 2 * np.log(c[0]).sum() if calc_logdet else 0.0, 0
 
 
 _COEFFICIENTS = "symiirorder2(r)"

@@ -178,18 +178,36 @@ def _skellam_cdf(original: Any, self: Any, x: Any, mu1: Any, mu2: Any) -> Any:
     return like_scipy(original, np.where(low, below, above), self, x, mu1, mu2)
 
 
-_sum_of_trials: Any = getattr(_discrete, "_poisson_binom", None)
-
-
-@of_tensors("scipy.stats._stats_pythran")
-def _poisson_binom(k: Any, p: Any, kind: str) -> Any:
-    """The probabilities of the number of successes in n trials of probabilities p, of shape `(n, ...)`."""
+def _of_trials(original: Any, k: Any, p: Any, cumulative: bool) -> Any:
+    """The probabilities of the number of successes in n trials of probabilities p, of shape `(n, ...)`, by SciPy's values."""
     n, *shape = shape_of(p)
     found: Any = np.ones((1, *shape))
     none = np.zeros((1, *shape))
     for i in range(n):
         found = np.concatenate([found * (1 - p[i]), none]) + np.concatenate([none, found * p[i]])
-    found = np.cumsum(found, 0) if kind == "cdf" else found
+    found = np.cumsum(found, 0) if cumulative else found
     k = np.asarray(plain_value(k)).astype(int)
     chosen = np.where(np.arange(n + 1)[:, None] == k, found, 0.0).sum(0)
-    return like_scipy(lambda self, k, p: _sum_of_trials(k, p, kind), chosen, None, k, p)
+    return like_scipy(lambda self, k, p: original(k, p), chosen, None, k, p)
+
+
+_sum_of_trials: Any = getattr(_discrete, "_poisson_binom", None)
+
+
+@of_tensors("scipy.stats._stats_pythran")
+def _poisson_binom(k: Any, p: Any, kind: str) -> Any:
+    """What SciPy before 1.18 computes both by."""
+    return _of_trials(lambda k, p: _sum_of_trials(k, p, kind), k, p, kind == "cdf")
+
+
+def _enter_of_trials(name: str) -> None:
+    original = getattr(_discrete, name, None)
+
+    def called(k: Any, p: Any) -> Any:
+        return _of_trials(lambda k, p: original(k, np.moveaxis(p, 0, -1)), k, np.moveaxis(p, -1, 0), name.endswith("cdf"))  # type: ignore[misc]
+
+    of_tensors("scipy.special._spfun_stats", name)(called)
+
+
+_enter_of_trials("_poisson_binom_pmf")
+_enter_of_trials("_poisson_binom_cdf")

@@ -30,11 +30,17 @@ def cholesky(a: Any, lower: bool = False, overwrite_a: bool = False, check_finit
     return np.linalg.cholesky(square(a, check_finite), upper=not lower)
 
 
+_CLEARS = scipy.linalg.cho_factor(np.array([[2.0, 1.0], [1.0, 2.0]]))[0][1, 0] == 0.0
+"""The SciPy that is installed gives zeros in the other triangle of `cho_factor`."""
+
+
 @of_tensors("scipy.linalg")
 def cho_factor(a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:
-    """The triangular factor of a positive definite matrix, with the elements of `a` in the other triangle."""
+    """The triangular factor of a definite matrix; in the other triangle SciPy before 1.18 leaves the elements of `a`."""
     a = square(a, check_finite)
     c = np.linalg.cholesky(a, upper=not lower)
+    if _CLEARS:
+        return c, np.tile(lower, shape_of(a)[:-2])
     return c + (np.triu(a, 1) if lower else np.tril(a, -1)), lower
 
 

@@ -55,6 +55,7 @@ FILTERS: dict[str, Sample | list[Sample]] = {
     "sosfilt_zi": use(lambda f, q: f(_sections(SOS, q)), 1.05),
     "savgol_filter": call(X, window_length=5, polyorder=2),
     "savgol_coeffs": call(5, 2),
+    "whittaker_henderson": use(lambda f, x, lamb: f(x, lamb=lamb).x, X, 1.5),
     "deconvolve": call(X, B),
     "detrend": [call(X), call(X, type="constant", bp=[10])],
     "hilbert": call(X),
