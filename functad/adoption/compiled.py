@@ -20,6 +20,9 @@ from functad.tracing.traces.base import resolve
 
 _KINDS = frozenset({"cython_function_or_method", "fused_cython_function", "builtin_function_or_method"})
 
+_IN_C = "builtin_function_or_method"
+"""The type of functions that read memory: some of SciPy's, as `lsoda`, end the process when what they are given is no array."""
+
 
 def is_compiled(value: Any) -> bool:
     """Say whether an object is a function that Cython, Pythran or C++ has compiled."""
@@ -40,19 +43,25 @@ class CompiledFunction:
         handed: list[tuple[Any, Any, Any]] = []
         values = [_handed(a, handed) for a in args]
         named = {key: _handed(a, handed) for key, a in kwargs.items()}
+        left = has_tensors(values) or has_tensors(named.values())
+        if left and type(self.original).__name__ == _IN_C:
+            raise self._refused()
         try:
             out = self.original(*values, **named)
         except (TypeError, ValueError) as error:
-            if not has_tensors(values) and not has_tensors(named.values()):
+            if not left:
                 raise
-            raise UnsupportedError(
-                f"{self.original.__name__}, which SciPy has compiled, was given a Tensor, at {here()}, and has no derivative. "
-                f"Use functad.stop_gradient(t) for what is passed to the function of SciPy that calls it."
-            ) from error
+            raise self._refused() from error
         for tensor, before, now in handed:
             if not np.array_equal(before, now, equal_nan=True):
                 tensor[...] = now
         return out
+
+    def _refused(self) -> UnsupportedError:
+        return UnsupportedError(
+            f"{self.original.__name__}, which SciPy has compiled, was given a Tensor, at {here()}, and has no derivative. "
+            f"Use functad.stop_gradient(t) for what is passed to the function of SciPy that calls it."
+        )
 
     def __getitem__(self, types: Any) -> Any:
         return CompiledFunction(self.original[types])  # type: ignore[index]
@@ -71,7 +80,7 @@ def _handed(a: Any, handed: list[tuple[Any, Any, Any]]) -> Any:
     value = innermost(outer)
     if isinstance(value, ArraySpec) or np.shape(value) != shape_of(a):
         return a
-    if not isinstance(value, np.ndarray):
+    if not issubclass(type(value), np.ndarray):
         return value
     copy = value.copy(order="K")
     handed.append((a, value, copy))

@@ -100,19 +100,21 @@ def refuse(part: str, reasons: dict[str, str]) -> None:
         of_tensors(part, name)(refused)
 
 
-def of_methods(kind: type, *names: str) -> Callable[[F], F]:
+def of_methods(kind: type, *names: str, within: bool = False) -> Callable[[F], F]:
     """Return a decorator that enters a function of Tensors for methods of a class of SciPy, or of one that it inherits from.
 
     Args:
         kind: the class.
         names: of the methods. The function is called with the original method, and then with what that is called with.
+        within: Tensors that functions among the arguments hold count too, as for `of_tensors`.
     """
 
     def enter(function: F) -> F:
         for name in names:
             original = getattr(kind, name, None)
             if original is not None and id(original) not in _replaced:
-                _replaced[id(original)] = original, _dispatching(original, functools.partial(function, original))
+                enter_one = _dispatching_within if within else _dispatching
+                _replaced[id(original)] = original, enter_one(original, functools.partial(function, original))
         return function
 
     return enter

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from functad.errors import ConversionError, UnsupportedError
+from functad.errors import ConversionError, FunctadError, UnsupportedError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.places import adoption_cure, augmented_assignment, here
 from functad.primitives.arranging.reshape import RESHAPE, permuted
@@ -241,6 +241,8 @@ def call_with_keywords(entry: Any, inputs: tuple[Any, ...], kwargs: dict[str, An
     outs = kwargs.get("out", ())
     if getattr(entry, "kind", "") == "constant" and outs and not any(map(is_traced, outs)):  # then no derivative is lost
         return ufunc(*[concrete(as_operand(value), f"np.{ufunc.__name__}(out=)") for value in inputs], **kwargs)
+    if outs and not any(map(is_traced, outs)) and (constants := _constants(inputs)) is not None:
+        return ufunc(*constants, **kwargs)
     keywords = {key: value for key, value in kwargs.items() if key not in ("order", "subok")}
     _refuse_out(ufunc, "", keywords.pop("out", None))
     where = keywords.pop("where", True)
@@ -261,6 +263,16 @@ def call_with_keywords(entry: Any, inputs: tuple[Any, ...], kwargs: dict[str, An
     if ufunc.signature is not None:
         return _call_along_axes(entry, operands, **keywords)
     return entry.front(*operands, **keywords)
+
+
+def _constants(inputs: tuple[Any, ...]) -> list[Any] | None:
+    """Return the values of what was made inside a trace and depends on no input; `None` if something does."""
+    if any(is_traced(value) and value.recorder.inactive for value in inputs):
+        return None
+    try:
+        return [value._plain("out=") if is_traced(value) else value for value in inputs]
+    except FunctadError:
+        return None
 
 
 def _call_along_axes(entry: Any, operands: list[Any], axes: Any = None, axis: Any = None, keepdims: bool = False) -> Any:

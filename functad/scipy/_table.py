@@ -18,6 +18,40 @@ dct dctn dst dstn fft fft2 fftn fht hfft hfft2 hfftn idct idctn idst idstn ifft 
 irfft2 irfftn rfft rfft2 rfftn
 """,
     },
+    "scipy.integrate": {
+        "adoption": """
+DOP853 RK23 RK45 cumulative_simpson cumulative_trapezoid fixed_quad nsum qmc_quad romb simpson tanhsinh trapezoid
+""",
+        "constant": """
+DenseOutput OdeSolution OdeSolver lebedev_rule newton_cotes
+""",
+        "refused": """
+LSODA Radau complex_ode ode solve_bvp
+""",
+        "rule": """
+BDF cubature dblquad nquad odeint quad quad_vec solve_ivp tplquad
+""",
+    },
+    "scipy.linalg": {
+        "adoption": """
+block_diag cdf2rdf companion diagsvd fiedler fiedler_companion khatri_rao leslie solve_circulant
+""",
+        "constant": """
+bandwidth dft find_best_blas_type get_blas_funcs get_lapack_funcs hadamard helmert hilbert invhilbert invpascal ishermitian
+issymmetric pascal
+""",
+        "refused": """
+cossin hessenberg ldl matrix_balance ordqz qr_delete qr_insert qr_update qz rsf2csf schur
+""",
+        "rule": """
+cho_factor cho_solve cho_solve_banded cholesky cholesky_banded circulant clarkson_woodruff_transform convolution_matrix coshm
+cosm det eig eig_banded eigh eigh_tridiagonal eigvals eigvals_banded eigvalsh eigvalsh_tridiagonal expm expm_cond expm_frechet
+fractional_matrix_power funm hankel inv logm lstsq lu lu_factor lu_solve matmul_toeplitz norm null_space orth
+orthogonal_procrustes pinv pinvh polar qr qr_multiply rq signm sinhm sinm solve solve_banded solve_continuous_are
+solve_continuous_lyapunov solve_discrete_are solve_discrete_lyapunov solve_lyapunov solve_sylvester solve_toeplitz
+solve_triangular solveh_banded sqrtm subspace_angles svd svdvals tanhm tanm toeplitz
+""",
+    },
     "scipy.signal": {
         "adoption": """
 StateSpace TransferFunction ZerosPolesGain abcd_normalize bilinear_zpk bode butter buttord cheb1ap cheb1ord cheb2ap cheb2ord
@@ -52,6 +86,21 @@ barthann bartlett blackman blackmanharris bohman boxcar cosine flattop hamming h
 """,
         "rule": """
 chebwin dpss
+""",
+    },
+    "scipy.sparse.linalg": {
+        "adoption": """
+LaplacianNd LinearOperator aslinearoperator expm_multiply matrix_power
+""",
+        "constant": """
+SuperLU inv is_sptriangular norm onenormest spbandwidth use_solver
+""",
+        "refused": """
+eigs eigsh lobpcg svds
+""",
+        "rule": """
+bicg bicgstab cg cgs expm factorized funm_multiply_krylov gcrotmk gmres lgmres lsmr lsqr minres qmr spilu splu spsolve
+spsolve_triangular tfqmr
 """,
     },
     "scipy.special": {

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import integrate as _original
 
 from functad.adoption.arrays import asarray
-from functad.adoption.scipy_functions import of_tensors, outside_traces, plain, plain_value, refuse, with_value
+from functad.adoption.scipy_functions import of_methods, of_tensors, outside_traces, plain, plain_value, refuse, with_value
 from functad.errors import UnsupportedError
 from functad.expressions.spec import shape_of
 from functad.implicit.odeint import odeint as _odeint
@@ -162,7 +162,9 @@ def quad(
 ) -> Any:
     """An integral of a function of one number, by QUADPACK; differentiated under the integral sign, and by the limits."""
     if weight is not None or options.get("complex_func"):
-        raise UnsupportedError(f"scipy.integrate.quad of a Tensor with weight or complex_func, at {here()}. Put it into func.")
+        raise UnsupportedError(
+            f"scipy.integrate.quad of a Tensor with weight or complex_func, at {here()}. Multiply func by it."
+        )
     args = args if isinstance(args, tuple) else (args,)
     if _in_batch(lambda x: func(x, *args), a, b):
         total, error = _batched(lambda x: func(x, *args), a, b, epsabs, epsrel, limit)
@@ -250,12 +252,25 @@ def solve_ivp(fun: Callable[..., Any], t_span: Any, y0: Any, method: Any = "RK45
 
 
 REFUSED: dict[str, str] = {
+    "quad(weight)": "Multiply func by it",
+    'solve_ivp(method="BDF")': "its linear algebra is not followed. Use functad.odeint",
+    **dict.fromkeys(("LSODA", "Radau", "ode", "complex_ode"), "its steps are not followed; use solve_ivp or functad.odeint"),
     "solve_bvp": "its mesh and its sparse systems are not followed; use functad.custom_root with the conditions of collocation",
-    "nsum": "it looks for where terms may be left out; use numpy.sum of as many terms as are needed",
-    "tanhsinh": "use quad or quad_vec",
-    "cubature": "use nquad or quad_vec",
-    "qmc_quad": "use the mean of the function over the points of scipy.stats.qmc",
 }
 """Functions that take no Tensors on purpose, and why."""
 
-refuse("scipy.integrate", REFUSED)
+refuse("scipy.integrate", {"solve_bvp": REFUSED["solve_bvp"]})
+
+
+def _refuse_class(name: str, *methods: str) -> None:
+    """Refuse Tensors, and functions that hold some, for methods of a class, which others may inherit from."""
+
+    @of_methods(getattr(_original, name), *methods, within=True)
+    def refused(original: Any, *args: Any, **kwargs: Any) -> Any:
+        raise UnsupportedError(f"scipy.integrate.{name} with a Tensor, at {here()}: {REFUSED[name]}.")
+
+
+_refuse_class("LSODA", "__init__")
+_refuse_class("Radau", "__init__")
+_refuse_class("ode", "__init__", "set_initial_value", "set_f_params", "set_jac_params")
+_refuse_class("complex_ode", "__init__", "set_initial_value")

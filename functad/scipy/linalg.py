@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from functad.adoption.scipy_functions import of_tensors, outside_traces, refuse
+from functad.adoption.scipy_functions import of_tensors, outside_traces, plain_value, refuse
 from functad.expressions.spec import dtype_of, shape_of
 from functad.scipy.matrices import decompositions, eigenvalues, equations, functions, riccati  # noqa: F401 - they enter them
 from functad.scipy.matrices.checks import finite, square
@@ -63,6 +63,19 @@ def clarkson_woodruff_transform(input_matrix: Any, sketch_size: int, rng: Any = 
     return outside_traces(scipy.linalg.clarkson_woodruff_transform, plain, sketch_size, rng) @ input_matrix
 
 
+def _enter_test(name: str) -> None:
+    original = getattr(scipy.linalg, name)
+
+    def test(a: Any, *args: Any, **kwargs: Any) -> Any:
+        """A question about the form of a matrix, which its values answer."""
+        return outside_traces(original, plain_value(a), *args, **kwargs)
+
+    of_tensors("scipy.linalg", name)(test)
+
+
+for _name in ("bandwidth", "issymmetric", "ishermitian"):
+    _enter_test(_name)
+
 _BLOCKS = "a change of the matrix may change the form of its blocks; use eig, or eigh of a Hermitian matrix"
 _UPDATES = "what it updates has no derivative rule; use qr of the whole matrix"
 
@@ -77,8 +90,10 @@ REFUSED: dict[str, str] = {
     "qr_delete": _UPDATES,
     "qr_insert": _UPDATES,
     "qr_update": _UPDATES,
-    "matrix_balance": "it scales by powers of 2, which it finds by trying; balance plain values, and scale by the result",
+    "matrix_balance": "it scales by powers of 2, which it finds by trying; pass it plain values, and scale by the result",
+    "eig(left=True)": "Use the rows of inv(v), which are the left vectors apart from their lengths",
+    "eig(b)": "Use eig(solve(b, a)), or eigh for Hermitian matrices",
 }
 """Functions of `scipy.linalg` that are refused on purpose, and why."""
 
-refuse("scipy.linalg", REFUSED)
+refuse("scipy.linalg", {name: reason for name, reason in REFUSED.items() if name.isidentifier()})

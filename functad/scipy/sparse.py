@@ -6,13 +6,14 @@ same solver finds for the transposed matrix, to the same tolerance. Iterations a
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from functad.adoption.arrays import has_tensors
-from functad.adoption.scipy_functions import of_tensors, outside_traces, refuse
+from functad.adoption.scipy_functions import of_tensors, outside_traces, refuse, stands_for
 from functad.errors import UnsupportedError
 from functad.expressions.spec import ArraySpec, shape_of, spec_of
 from functad.places import here
@@ -230,6 +231,94 @@ def lsmr(
     istop, itn, _, _, norma, conda, _ = said or [0] * 7
     return x, istop, itn, normr, normar, norma, conda, normx
 
+
+# Factorizations that are kept
+
+
+class _Factors:
+    """The factors of a matrix that SciPy has found, whose `solve` takes Tensors; all else is SciPy's."""
+
+    def __init__(self, original: Any) -> None:
+        self._original = original
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return type(self._original)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._original, name)
+
+    def solve(self, rhs: Any, trans: str = "N") -> Any:
+        """Return the solution for a right-hand side, of the matrix, its transpose `T`, or the conjugate of that, `H`."""
+        if not has_tensors((rhs,)):
+            return outside_traces(self._original.solve, rhs, trans)
+        if trans == "H":
+            return self.solve(rhs.conj(), "T").conj()
+        return SPARSE_SOLVE(as_array(rhs), solver=Solver(_Operator(self._original, trans), _by_factors), batch=0)
+
+
+class _Operator:
+    """A matrix of which only the factors are known, or its transpose."""
+
+    def __init__(self, factors: Any, trans: str = "N") -> None:
+        self.factors, self.trans = factors, trans
+        self.shape, self.dtype = factors.shape, factors.L.dtype
+
+    @property
+    def T(self) -> _Operator:  # noqa: N802 - NumPy's name
+        return _Operator(self.factors, "T" if self.trans == "N" else "N")
+
+
+def _by_factors(operator: _Operator, b: Any) -> tuple[Any, None]:
+    if b.dtype.kind == "c" and operator.dtype.kind != "c":
+        parts = [operator.factors.solve(part.astype(operator.dtype), operator.trans) for part in (b.real, b.imag)]
+        return parts[0] + 1j * parts[1], None
+    return operator.factors.solve(b.astype(operator.dtype), operator.trans), None
+
+
+def _enter_factors(name: str) -> None:
+    """Enter a factorization, which gives an object with `solve`."""
+    original = _of_scipy(name)
+
+    @functools.wraps(original)
+    def factored(A: Any, *args: Any, **options: Any) -> Any:
+        if has_tensors((A,)):
+            _constant(name, A)  # which raises
+        return _Factors(outside_traces(original, A, *args, **options))
+
+    stands_for(original, factored)
+
+
+_enter_factors("splu")
+_enter_factors("spilu")
+
+
+def _enter_factorized() -> None:
+    """Enter the factorization that gives a function."""
+    original = _of_scipy("factorized")
+
+    @functools.wraps(original)
+    def factorized(A: Any) -> Any:
+        matrix = _constant("factorized", A)
+        found = {True: outside_traces(original, A)}
+
+        def by_factors(a: Any, b: Any) -> tuple[Any, None]:
+            own = a is matrix
+            if own not in found:
+                found[own] = original(a.tocsc())
+            return found[own](b), None
+
+        solver = Solver(matrix, by_factors)
+
+        def solve(b: Any) -> Any:
+            return SPARSE_SOLVE(as_array(b), solver=solver, batch=0) if has_tensors((b,)) else outside_traces(found[True], b)
+
+        return solve
+
+    stands_for(original, factorized)
+
+
+_enter_factorized()
 
 _DENSE = "it has no derivative rule; use numpy.linalg, or functad.custom_linear_solve, with products of the sparse matrix"
 

@@ -49,7 +49,8 @@ class TypeTests:
     def __class__(self: Any) -> type:
         """The type of the value; where a trace has none, that of arrays, or of NumPy's numbers for the shape ()."""
         asking = sys._getframe(1)
-        if asking.f_globals.get("__name__", "").startswith(_TOLD):
+        module = asking.f_globals.get("__name__", "")
+        if module.startswith(_TOLD) and not module.startswith("scipy.sparse.linalg."):
             name = asking.f_code.co_qualname
             if name == "JSONEncoder.default":  # which is about to raise
                 self._plain("JSON")

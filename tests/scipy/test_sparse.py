@@ -61,6 +61,14 @@ CASES: dict[str, tuple[Callable[..., Any], Any]] = {
 }
 
 
+COMPLEX = scipy.sparse.csc_array(SKEW * (1 + 0.5j))
+CASES |= {
+    "factorized": (lambda v: linalg.factorized(SKEW.tocsc())(v), b),
+    "factorized columns": (lambda v: linalg.factorized(SKEW.tocsc())(v), np.stack((b, b**2), 1)),
+    **{f"splu {trans}": (lambda v, trans=trans: linalg.splu(COMPLEX).solve(v, trans), b * (1 + 2j)) for trans in "NTH"},
+}
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_derivatives_are_those_of_differences(case: str) -> None:
     f, v = CASES[case]
@@ -74,6 +82,22 @@ def test_values_are_those_of_scipy(case: str) -> None:
     for x, y in zip(found, plain, strict=True) if isinstance(plain, tuple) else [(found, plain)]:
         assert np.shape(x) == np.shape(y)
         np.testing.assert_allclose(x, y, rtol=1e-7, atol=1e-10)
+
+
+def test_factors_are_those_of_scipy() -> None:
+    factors = linalg.splu(SKEW.tocsc())
+    plain = scipy.sparse.linalg.splu(SKEW.tocsc())
+    assert isinstance(factors, scipy.sparse.linalg.SuperLU)
+    assert factors.nnz == plain.nnz
+    np.testing.assert_array_equal(factors.perm_c, plain.perm_c)
+    np.testing.assert_array_equal(factors.solve(b), plain.solve(b))
+    np.testing.assert_array_equal(linalg.factorized(SKEW.tocsc())(b), plain.solve(b))
+    with pytest.raises(UnsupportedError, match="custom_linear_solve"):
+        functad.jvp(lambda a: linalg.splu(a).solve(b), (DENSE,), (DENSE,))
+
+
+def test_operators_may_hold_tensors() -> None:
+    check_grads(lambda a, v: linalg.aslinearoperator(a) @ v, [DENSE, b])
 
 
 def test_what_the_solver_says_is_returned() -> None:

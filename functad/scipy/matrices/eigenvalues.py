@@ -228,7 +228,7 @@ def eig(
     if b is not None:
         raise refusal("eig with b", "Use eig(solve(b, a)), or eigh for Hermitian matrices.")
     if left:
-        raise refusal("eig with left=True", "The left vectors are the rows of inv(v), apart from their lengths.")
+        raise refusal("eig with left=True", "Use the rows of inv(v), which are the left vectors apart from their lengths.")
     if homogeneous_eigvals:
         raise refusal("eig with homogeneous_eigvals=True", "Leave it out, and the second row is ones.")
     w, v = np.linalg.eig(square(a, check_finite))

@@ -44,7 +44,8 @@ def _solution(residual: Any, original: Callable[..., Any], given: tuple[Any, ...
 
     b = finite(given[1])
     dtype = np.result_type(np.float64, *[dtype_of(m) for m in (a, b, q, r, *rest.values())])
-    decorator: Any = custom_root(residual, check=None)
+    # With e and balanced=True SciPy may give the solution of another equation, whose derivatives would be wrong.
+    decorator: Any = custom_root(residual, check="raise", tolerance=1e-5)
     return decorator(solve)(np.zeros(shape_of(a), dtype), a, b, q, r, rest)
 
 
