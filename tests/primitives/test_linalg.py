@@ -163,6 +163,27 @@ def test_matrices_of_low_rank_have_a_pseudoinverse_with_a_derivative() -> None:
     assert pairing([functad.grad(f)(b)], [t]) == pytest.approx(central_difference(lambda b: [f(b)], [b], [t])[0], abs=1e-7)
 
 
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (2, 0, 3)])
+@pytest.mark.filterwarnings("ignore:divide by zero")
+def test_norms_of_nothing_are_those_of_numpy(shape: tuple[int, ...]) -> None:
+    x = np.zeros(shape)
+    for function in (np.linalg.norm, np.linalg.vector_norm, np.linalg.matrix_norm):
+        for p in (0, 1, 2, 3, -1, -2, np.inf, -np.inf, "fro", "nuc"):
+            for kwargs in ({}, {"keepdims": True}, {"axis": -1}, {"axis": (0, -1), "keepdims": True}):
+
+                def f(x: Any) -> Any:
+                    return function(x, ord=p, **kwargs)  # noqa: B023
+
+                try:
+                    expected = f(x)
+                except (ValueError, TypeError):
+                    continue
+                value, pulled = functad.vjp(f, x)
+                assert np.array_equal(value, expected)
+                assert np.shape(value) == np.shape(expected) == functad.eval_shape(f, x).shape
+                assert pulled(np.ones_like(value))[0].shape == shape
+
+
 @pytest.mark.parametrize(
     ("f", "instead"),
     [

@@ -324,3 +324,14 @@ def test_integers_in_an_abstract_trace(f):
     for a, b in zip(*[x if isinstance(x, tuple) else (x,) for x in (found, expected)], strict=True):
         assert a.dtype == b.dtype
         assert np.array_equal(a, b)
+
+
+@pytest.mark.parametrize("function", [np.unique_counts, np.unique_all, np.unique_inverse, np.unique_values, np.unique])
+def test_complex_numbers_that_are_no_numbers_keep_their_order(function):
+    x = np.array([1 + 1j, complex(np.nan, 1), 2, complex(np.nan, 1), complex(np.nan, -1), 1 + 1j, complex(1, np.nan)])
+    for equal in (True, False) if function is np.unique else (None,):
+        f = function if equal is None else functools.partial(np.unique, equal_nan=equal, return_counts=True)
+        expected, found = f(x), functad.vjp(lambda x: (x, f(x)), x, has_aux=True)[2]  # noqa: B023
+        for a, b in zip(*[out if isinstance(out, tuple) else (out,) for out in (found, expected)], strict=True):
+            np.testing.assert_array_equal(a, b)
+            np.testing.assert_array_equal(np.imag(a), np.imag(b))

@@ -35,7 +35,9 @@ def _first_places(flat: Any, values: Any) -> Any:
     order = np.argsort(flat, kind="stable")
     places = np.searchsorted(flat[order], values)
     missing = values != values
-    places[missing] += np.cumsum(missing[missing]) - 1
+    if np.any(missing):  # complex ones have an order among themselves
+        nans = np.flatnonzero(flat[order] != flat[order])
+        places[missing] = nans[np.argsort(np.argsort(values[missing], kind="stable"), kind="stable")]
     return order[places]
 
 

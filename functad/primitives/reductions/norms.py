@@ -65,6 +65,9 @@ def _of_vectors(x: Any, p: Any, axis: Axes, keepdims: bool) -> Any:
     """Return the norm of order p over some axes together."""
     if p is None or p == 2:
         return EUCLIDEAN(x, axis=axis, keepdims=keepdims)
+    if 0 in shape_of(x) and (p < 0 or p == math.inf):  # a constant, which NumPy knows
+        plain: Any = np.linalg.vector_norm
+        return plain(np.zeros(shape_of(x), dtype_of(x)), axis=axis, keepdims=keepdims, ord=p)
     if p == 0:
         return (x != 0).astype(real_dtype(dtype_of(x))).sum(axis, keepdims=keepdims)
     sizes = abs(x)
@@ -126,6 +129,8 @@ def _of_matrices(x: Any, p: Any, keepdims: bool) -> Any:
     """Return norms of the matrices in the last two axes."""
     if p is None or p in ("fro", "f"):
         return EUCLIDEAN(x, axis=reduced_axes((-2, -1), len(shape_of(x))), keepdims=keepdims)
+    if 0 in shape_of(x):
+        return np.linalg.matrix_norm(np.zeros(shape_of(x), dtype_of(x)), keepdims=keepdims, ord=p)
     if p == "nuc":
         result = singular_sum(x, which="sum")
     elif p in (1, -1, math.inf, -math.inf):
