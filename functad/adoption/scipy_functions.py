@@ -162,7 +162,7 @@ def constant_value(a: Any) -> Any:
     return value
 
 
-def outside_traces(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def outside_traces(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Call a function that no Tensor can reach as if there were no trace, in which adopted code would make Tensors."""
     with setting(OPEN, None):
         return function(*args, **kwargs)

@@ -85,7 +85,7 @@ class Rotation:
             raise AttributeError(f"'Rotation' object has no attribute {name!r}")
         if self.plain is not None:
             return as_here(getattr(self.plain, name))
-        raise refused(name, "It has no derivative rule. Take as_quat() or as_matrix(), and compute with that.")
+        raise refused(name, "It has no derivative rule; take as_quat() or as_matrix(), and compute with that.")
 
     # What a rotation is
 

@@ -9,9 +9,13 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy import ndimage as _original
 
+from functad.adoption.creation import zeros
 from functad.adoption.scipy_functions import of_tensors
+from functad.errors import UnsupportedError
 from functad.expressions.spec import shape_of
-from functad.scipy._resampling import CONSTANT, MIRROR, ND_IMAGE, NEAREST, REFLECT, WRAP
+from functad.places import here
+from functad.primitives.operands import as_operand
+from functad.scipy._resampling import CONSTANT, MIRROR, ND_IMAGE, NEAREST, REFLECT, WRAP, into_output
 
 _PADDING = {NEAREST: "edge", WRAP: "wrap", REFLECT: "symmetric", MIRROR: "reflect"}
 
@@ -58,6 +62,106 @@ def correlate(input: Any, weights: Any, output: Any, mode: int, cval: Any, origi
     output[...] = out
 
 
+def _around(x: Any, footprint: Any, mode: int, cval: Any, origins: Any) -> Any:
+    """Return what lies in a footprint around each element, along one more axis, the last."""
+    shape = shape_of(x)
+    for axis, (size, origin) in enumerate(zip(footprint.shape, origins, strict=True)):
+        before = _before(size, int(origin))
+        x = _extended(x, axis, (before, size - 1 - before), mode, cval)
+    return sliding_window_view(x, footprint.shape)[(*[slice(None)] * len(shape), footprint)]
+
+
+@of_tensors(ND_IMAGE)
+@into_output
+def min_or_max_filter1d(input: Any, size: int, axis: int, output: Any, mode: int, cval: Any, origin: int, minimum: int) -> Any:
+    """The least, or the largest, of the elements around each along an axis; of equal ones each has its share."""
+    before = _before(size, origin)
+    x = sliding_window_view(_extended(input, axis, (before, size - 1 - before), mode, cval), size, axis)
+    return np.min(x, -1) if minimum else np.max(x, -1)
+
+
+@of_tensors(ND_IMAGE)
+@into_output
+def min_or_max_filter(
+    input: Any, footprint: Any, structure: Any, output: Any, mode: int, cval: Any, origins: Any, minimum: int
+) -> Any:
+    """The same in a footprint, of the elements less or plus those of a structure."""
+    x = _around(input, footprint, mode, cval, origins)
+    if structure is not None:
+        x = x - structure[footprint] if minimum else x + structure[footprint]
+    return np.min(x, -1) if minimum else np.max(x, -1)
+
+
+@of_tensors(ND_IMAGE)
+@into_output
+def rank_filter(input: Any, rank: int, footprint: Any, output: Any, mode: int, cval: Any, origins: Any) -> Any:
+    """One of the elements in a footprint, by its place when they are sorted."""
+    return np.sort(_around(input, footprint, mode, cval, origins), -1)[..., rank]
+
+
+@of_tensors("scipy.ndimage._rank_filter_1d", "rank_filter")
+def _rank_filter_1d(input: Any, rank: int, size: int, output: Any, mode: int, cval: Any, origin: int) -> None:
+    """The same of one axis."""
+    output[...] = np.sort(_around(input, np.ones(size, bool), mode, cval, [origin]), -1)[..., rank]
+
+
+@of_tensors(ND_IMAGE, within=True)
+@into_output
+def generic_filter1d(
+    input: Any, function: Any, filter_size: int, axis: int, output: Any, mode: int, cval: Any, origin: int,
+    extra_arguments: Any = (), extra_keywords: Any = None,
+) -> Any:  # fmt: skip
+    """What a function writes into each line, of which it is given what is around it."""
+    before = _before(filter_size, origin)
+    lines = np.moveaxis(_extended(input, axis, (before, filter_size - 1 - before), mode, cval), axis, -1)
+    shape = (*shape_of(lines)[:-1], shape_of(input)[axis])
+    written = []
+    for place in np.ndindex(shape[:-1]):
+        line = zeros(shape[-1])
+        function(lines[place], line, *(extra_arguments or ()), **(extra_keywords or {}))
+        written.append(line)
+    return np.moveaxis(np.stack(written).reshape(shape), -1, axis)
+
+
+@of_tensors(ND_IMAGE, within=True)
+@into_output
+def generic_filter(
+    input: Any, function: Any, footprint: Any, output: Any, mode: int, cval: Any, origins: Any,
+    extra_arguments: Any = (), extra_keywords: Any = None,
+) -> Any:  # fmt: skip
+    """What a function gives for the elements in a footprint."""
+    x = _around(input, footprint, mode, cval, origins)
+    shape = shape_of(input)
+    found = [function(x[place], *(extra_arguments or ()), **(extra_keywords or {})) for place in np.ndindex(*shape)]
+    return np.stack([as_operand(value) for value in found]).reshape(shape)
+
+
+def _frequencies(shape: tuple[int, ...], axis: int, n: int) -> list[Any]:
+    """Return those of a transform along each axis, of which one is half a spectrum of `n` elements if that is not negative."""
+    found = [np.arange(m) / n if k == axis and n >= 0 else np.fft.fftfreq(m) for k, m in enumerate(shape)]
+    return [f.reshape(-1, *[1] * (len(shape) - 1 - k)) for k, f in enumerate(found)]
+
+
+@of_tensors(ND_IMAGE)
+@into_output
+def fourier_filter(input: Any, sizes: Any, n: int, axis: int, output: Any, kind: int) -> Any:
+    """A transform times that of a Gaussian, or of a box."""
+    if kind == 2:
+        raise UnsupportedError(f"scipy.ndimage.fourier_ellipsoid of a Tensor, at {here()}: {_ELLIPSOID}.")
+    out = input
+    for k, f in enumerate(_frequencies(shape_of(input), axis, n)):
+        out = out * (np.exp(-2 * (np.pi * sizes[k] * f) ** 2) if kind == 0 else np.sinc(sizes[k] * f))
+    return out
+
+
+@of_tensors(ND_IMAGE)
+@into_output
+def fourier_shift(input: Any, shifts: Any, n: int, axis: int, output: Any) -> Any:
+    """A transform times that of a shift."""
+    turns = sum(shifts[k] * f for k, f in enumerate(_frequencies(shape_of(input), axis, n)))
+    return input * np.exp(-2j * np.pi * turns)
+
+
 @of_tensors("scipy.ndimage._filters")
 def _gaussian_kernel1d(sigma: Any, order: int, radius: int) -> Any:
     """A sampled Gaussian, or a derivative of it: a polynomial `q` times it, with `q' - q x / sigma^2` for the next order."""
@@ -84,13 +188,7 @@ def _whole(name: str) -> Callable[..., Any]:
 for _name in _original.__all__:
     of_tensors("scipy.ndimage", _name, within=True)(_whole(_name))
 
-REFUSED: dict[str, str] = {
-    name: reason
-    for names, reason in (
-        ("rank_filter median_filter percentile_filter minimum_filter maximum_filter", "order statistics are compiled"),
-        ("fourier_gaussian fourier_uniform fourier_ellipsoid fourier_shift", "compiled; multiply a transform of scipy.fft"),
-        ("generic_filter generic_filter1d", "compiled; call the function on sliding windows"),
-    )
-    for name in names.split()
-}
+_ELLIPSOID = "that of a ball is compiled; multiply by what it should be"
+
+REFUSED: dict[str, str] = {"fourier_ellipsoid": _ELLIPSOID}
 """Functions that take no Tensors, and why."""

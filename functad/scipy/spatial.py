@@ -9,7 +9,7 @@ import numpy as np
 from scipy.spatial import distance
 
 from functad.adoption.arrays import asarray
-from functad.adoption.scipy_functions import of_tensors
+from functad.adoption.scipy_functions import of_tensors, outside_traces, plain_value
 from functad.errors import UnsupportedError
 from functad.expressions.spec import shape_of
 from functad.places import here
@@ -146,12 +146,26 @@ def squareform(X: Any, force: str = "no", checks: bool = True) -> Any:
     return np.concatenate([np.zeros(1), x])[places]
 
 
+@of_tensors(_DISTANCE)
+def directed_hausdorff(u: Any, v: Any, rng: Any = 0, *, seed: Any = 0) -> Any:
+    """The largest of the distances of rows of a matrix to the nearest one of another, and which rows these are."""
+    u, v = asarray(u), asarray(v)
+    _, i, j = outside_traces(distance.directed_hausdorff, plain_value(u), plain_value(v), rng or seed)
+    return np.linalg.norm(u[i] - v[j]), i, j
+
+
+_POSITIONS = "compiled, and what it finds are positions; use plain points, and compute with those that it finds"
+_NEIGHBOURS = "neighbours have no derivative: query it with plain points, and take the distances by cdist"
+
 REFUSED: dict[str, str] = {
-    "KDTree": "neighbours have no derivative: query it with plain points, and take the distances by cdist",
-    "ConvexHull": "compiled, and what it finds are positions",
-    "Delaunay": "compiled, and what it finds are positions",
-    "Voronoi": "compiled, and most of what it finds are positions",
-    "directed_hausdorff": "compiled; take the largest of the smallest distances by cdist",
-    "geometric_slerp": "it takes plain points",
+    "KDTree": _NEIGHBOURS,
+    "cKDTree": _NEIGHBOURS,
+    "ConvexHull": _POSITIONS,
+    "Delaunay": _POSITIONS,
+    "Voronoi": _POSITIONS,
+    "HalfspaceIntersection": _POSITIONS,
+    "SphericalVoronoi": _POSITIONS,
+    "transform.RigidTransform": "compiled; use Rotation and a vector",
+    "transform.Rotation.reduce": "it has no derivative rule; take as_quat() or as_matrix(), and compute with that",
 }
 """Functions that take no Tensors, and why."""

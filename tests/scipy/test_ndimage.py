@@ -17,7 +17,17 @@ rng = np.random.default_rng(0)
 M = rng.normal(size=(5, 6))
 K = rng.normal(size=3)
 KM = rng.normal(size=(3, 2))
+CROSS = np.array([[0, 1, 0], [1, 1, 1], [0, 1, 0]], bool)
 MODES = ["reflect", "constant", "nearest", "mirror", "wrap"]
+
+
+def _differences(line: Any, out: Any) -> None:
+    out[:] = line[2:] - line[:-2] * line[1:-1]
+
+
+def _second(s: Any) -> Callable[..., Any]:
+    return lambda x, axis, output, mode, cval: s.correlate1d(x, [1, -2, 1], axis, output, mode, cval)
+
 
 CASES: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
     *[
@@ -38,6 +48,24 @@ CASES: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
     ("laplace", lambda s, x: s.laplace(x), (M,)),
     ("spline_filter", lambda s, x: s.spline_filter(x), (M,)),
     ("mean", lambda s, x: s.mean(x, np.arange(30).reshape(5, 6) // 10, [0, 1, 2]), (M,)),
+    *[
+        (f"{name} {mode}", lambda s, x, n=name, m=mode: getattr(s, n)(x, size=(3, 2), mode=m, cval=0.5), (M,))
+        for name in ("minimum_filter", "maximum_filter", "median_filter", "grey_dilation", "white_tophat")
+        for mode in MODES
+    ],
+    ("footprint", lambda s, x: s.maximum_filter(x, footprint=CROSS, origin=(0, 1)), (M,)),
+    ("rank_filter", lambda s, x: s.rank_filter(x, 2, footprint=CROSS), (M,)),
+    ("percentile_filter", lambda s, x: s.percentile_filter(x, 20, size=3), (M,)),
+    ("median of a row", lambda s, x: s.median_filter(x, 3), (M[0],)),
+    ("structure", lambda s, x: s.grey_erosion(x, structure=np.outer(K, K)), (M,)),
+    ("morphological_gradient", lambda s, x: s.morphological_gradient(x, (2, 3)), (M,)),
+    ("generic_filter", lambda s, x, a: s.generic_filter(x, lambda w: np.sum(np.sin(a * w)), (2, 2)), (M, 1.1)),
+    ("generic_filter1d", lambda s, x: s.generic_filter1d(x, _differences, 3), (M,)),
+    ("generic_laplace", lambda s, x: s.generic_laplace(x, _second(s)), (M,)),
+    ("fourier_gaussian", lambda s, x, d: s.fourier_gaussian(x, [d, 0.7]), (M * (1 + 0.3j), 1.3)),
+    ("fourier_gaussian real", lambda s, x, d: s.fourier_gaussian(x, d, 11), (M, 1.3)),
+    ("fourier_uniform", lambda s, x, d: s.fourier_uniform(x, d, 10, 0), (M, 2.3)),
+    ("fourier_shift", lambda s, x, d: s.fourier_shift(x, [d, -0.4]), (M * (1 + 0.3j), 1.3)),
     ("center_of_mass", lambda s, x: np.stack(s.center_of_mass(x)), (M**2,)),
 ]
 
