@@ -52,6 +52,25 @@ solve_continuous_lyapunov solve_discrete_are solve_discrete_lyapunov solve_lyapu
 solve_triangular solveh_banded sqrtm subspace_angles svd svdvals tanhm tanm toeplitz
 """,
     },
+    "scipy.ndimage": {
+        "constant": """
+binary_closing binary_dilation binary_erosion binary_fill_holes binary_hit_or_miss binary_opening binary_propagation
+distance_transform_bf distance_transform_cdt distance_transform_edt find_objects generate_binary_structure histogram
+iterate_structure label maximum_position minimum_position value_indices watershed_ift
+""",
+        "refused": """
+fourier_ellipsoid
+""",
+        "rule": """
+affine_transform black_tophat center_of_mass convolve convolve1d correlate correlate1d extrema fourier_gaussian fourier_shift
+fourier_uniform gaussian_filter gaussian_filter1d gaussian_gradient_magnitude gaussian_laplace generic_filter generic_filter1d
+generic_gradient_magnitude generic_laplace geometric_transform grey_closing grey_dilation grey_erosion grey_opening
+labeled_comprehension laplace map_coordinates maximum maximum_filter maximum_filter1d mean median median_filter minimum
+minimum_filter minimum_filter1d morphological_gradient morphological_laplace percentile_filter prewitt rank_filter rotate shift
+sobel spline_filter spline_filter1d standard_deviation sum sum_labels uniform_filter uniform_filter1d variance vectorized_filter
+white_tophat zoom
+""",
+    },
     "scipy.signal": {
         "adoption": """
 StateSpace TransferFunction ZerosPolesGain abcd_normalize bilinear_zpk bode butter buttord cheb1ap cheb1ord cheb2ap cheb2ord
@@ -101,6 +120,39 @@ eigs eigsh lobpcg svds
         "rule": """
 bicg bicgstab cg cgs expm factorized funm_multiply_krylov gcrotmk gmres lgmres lsmr lsqr minres qmr spilu splu spsolve
 spsolve_triangular tfqmr
+""",
+    },
+    "scipy.spatial": {
+        "adoption": """
+Rectangle distance_matrix minkowski_distance minkowski_distance_p
+""",
+        "constant": """
+convex_hull_plot_2d delaunay_plot_2d tsearch voronoi_plot_2d
+""",
+        "refused": """
+ConvexHull Delaunay HalfspaceIntersection KDTree SphericalVoronoi Voronoi cKDTree
+""",
+        "rule": """
+geometric_slerp procrustes
+""",
+    },
+    "scipy.spatial.distance": {
+        "adoption": """
+braycurtis canberra chebyshev cityblock correlation cosine jensenshannon mahalanobis sqeuclidean
+""",
+        "constant": """
+dice hamming is_valid_dm is_valid_y jaccard num_obs_dm num_obs_y rogerstanimoto russellrao sokalsneath yule
+""",
+        "rule": """
+cdist directed_hausdorff euclidean minkowski pdist seuclidean squareform
+""",
+    },
+    "scipy.spatial.transform": {
+        "refused": """
+RigidTransform
+""",
+        "rule": """
+Rotation RotationSpline Slerp
 """,
     },
     "scipy.special": {

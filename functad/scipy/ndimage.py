@@ -63,7 +63,7 @@ def correlate(input: Any, weights: Any, output: Any, mode: int, cval: Any, origi
 
 
 def _around(x: Any, footprint: Any, mode: int, cval: Any, origins: Any) -> Any:
-    """Return what lies in a footprint around each element, along one more axis, the last."""
+    """Return the elements in a footprint around each, along one more axis, the last."""
     shape = shape_of(x)
     for axis, (size, origin) in enumerate(zip(footprint.shape, origins, strict=True)):
         before = _before(size, int(origin))
