@@ -90,7 +90,8 @@ def log_kve(order: Any, x: Any) -> Any:
 
     (NIST Handbook of Mathematical Functions, 10.32.9.) The trapezoidal rule converges exponentially.
     """
-    order, x = np.expand_dims(np.abs(order), -1), np.expand_dims(x, -1)
+    order = order * np.where(stop_gradient(order) < 0, -1.0, 1.0)  # it is even in the order, and has no kink at zero
+    order, x = np.expand_dims(order, -1), np.expand_dims(x, -1)
     size, scale = stop_gradient(order), stop_gradient(x)
     last = np.arccosh(1 + 40 / scale)
     last = np.arccosh(1 + (40 + size * last) / scale)

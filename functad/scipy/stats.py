@@ -23,7 +23,7 @@ from functad.errors import ConversionError, UnsupportedError
 from functad.expressions.spec import shape_of
 from functad.places import here
 from functad.scipy._integrals import outside
-from functad.scipy.distributions import densities, discrete, fits, limits, moments, several_variables  # noqa: F401 - they enter rules
+from functad.scipy.distributions import batches, densities, discrete, fits, limits, moments, several_variables  # noqa: F401
 from functad.scipy.distributions.continuous import UNKNOWN_DENSITIES
 from functad.scipy.distributions.discrete import COMPILED
 from functad.scipy.distributions.several_variables import RANDOM_POINTS

@@ -200,6 +200,11 @@ def _nct_sf(original: Any, self: Any, x: Any, df: Any, nc: Any) -> Any:
 
 def _by_density(original: Any, self: Any, x: Any, *args: Any, sign: float) -> Any:
     shapes = [constant_shape(self, a) for a in args]
+    if plain(x) is None:
+        raise UnsupportedError(
+            f"scipy.stats.{self.name}.cdf needs values, which are not known in jit or vmap, at {here()}. "
+            f"Call it outside of them, or for all examples at once."
+        )
 
     @custom_jvp
     def solved(x: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,11 @@ from scipy.stats import _continuous_distns as continuous
 from functad.expressions.spec import shape_of
 from functad.scipy._integrals import log_kve, log_mixture, within
 from functad.scipy.distributions.continuous import constant_shape, like_scipy, of_class
+
+
+@cache
+def _legendre(count: int) -> Any:
+    return np.polynomial.legendre.leggauss(count)
 
 
 @of_class("landau", "_pdf")
@@ -24,7 +30,7 @@ def _landau_pdf(original: Any, self: Any, x: Any) -> Any:
     large = x > 0
     y = np.expand_dims(np.where(large, x, 1.0) * (np.pi / 2) + np.log(np.pi / 2), -1)
     z = np.expand_dims(np.where(large, 0.0, x), -1)
-    nodes, weights = np.polynomial.legendre.leggauss(400)
+    nodes, weights = _legendre(400)
     t, w = (nodes + 1) * 21, weights * 21
     left = np.sum(np.exp(-t) * np.cos(t * z + (2 / np.pi) * t * np.log(t)) * w, -1) / np.pi
     u = t / y

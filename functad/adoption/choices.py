@@ -1,0 +1,72 @@
+"""How SciPy's Python code chooses between formulas, where values are not known or differ between examples: by both.
+
+Where values are known SciPy's own functions run, which compute each formula where it is chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from functad.expressions.spec import ArraySpec, shape_of
+from functad.primitives.operands import innermost, is_traced
+
+
+def are_known(*values: Any) -> bool:
+    """Say whether values are known, and the same for all examples of a batch."""
+    found = [(value, innermost(value)) for value in values if is_traced(value)]
+    return not any(isinstance(value, ArraySpec) or np.shape(value) != shape_of(given) for given, value in found)
+
+
+def _tuple(arrays: Any) -> tuple[Any, ...]:
+    return tuple(arrays) if isinstance(arrays, (list, tuple)) else (arrays,)
+
+
+def lazily(part: str, name: str, enter: Callable[..., Any]) -> None:
+    """Enter for a function of SciPy that chooses one that does so for values that are not known.
+
+    Args:
+        part: the module that has it, which the SciPy that is installed may not have.
+        name: of the function.
+        enter: `of_tensors`.
+    """
+    try:
+        original = getattr(import_module(part), name, None)
+    except ModuleNotFoundError:
+        return
+    if original is not None:
+        enter(part, name)(_CHOICES[name](original))
+
+
+def _where(original: Callable[..., Any]) -> Callable[..., Any]:
+    """`apply_where(cond, args, f1, f2, fill_value=)`, and `_lazywhere(cond, arrays, f, fillvalue, f2)`."""
+
+    def chosen(cond: Any, arrays: Any, f: Any, *rest: Any, **options: Any) -> Any:
+        arrays = _tuple(arrays)
+        if are_known(cond, *arrays):
+            return original(cond, arrays, f, *rest, **options)
+        named = [value for key, value in options.items() if key != "xp" and value is not None]
+        other = next(value for value in (*rest, *named) if value is not None)
+        return np.where(cond, f(*arrays), other(*arrays) if callable(other) else other)
+
+    return chosen
+
+
+def _select(original: Callable[..., Any]) -> Callable[..., Any]:
+    """`_lazyselect(condlist, choicelist, arrays, default)`."""
+
+    def chosen(condlist: Any, choicelist: Any, arrays: Any, default: Any = 0) -> Any:
+        if are_known(*condlist, *arrays):
+            return original(condlist, choicelist, arrays, default)
+        found = default
+        for cond, choice in reversed(list(zip(condlist, choicelist, strict=True))):
+            found = np.where(cond, choice(*arrays) if callable(choice) else choice, found)
+        return found
+
+    return chosen
+
+
+_CHOICES = {"apply_where": _where, "_lazywhere": _where, "_lazyselect": _select}

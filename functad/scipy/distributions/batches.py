@@ -1,0 +1,96 @@
+"""Methods of distributions in `jit` and `vmap`, where SciPy would pick the points inside the support by their values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.stats._distn_infrastructure import rv_continuous, rv_discrete
+
+from functad.adoption.arrays import asarray, has_tensors
+from functad.adoption.choices import are_known, lazily
+from functad.adoption.scipy_functions import of_methods, of_tensors
+
+for _name in ("_lazywhere", "_lazyselect"):
+    lazily("scipy._lib._util", _name, of_tensors)
+lazily("scipy._lib.array_api_extra._lib._funcs", "apply_where", of_tensors)
+
+_OUTSIDE = {
+    "pdf": (0.0, 0.0),
+    "pmf": (0.0, 0.0),
+    "logpdf": (-np.inf, -np.inf),
+    "logpmf": (-np.inf, -np.inf),
+    "cdf": (0.0, 1.0),
+    "logcdf": (-np.inf, 0.0),
+    "sf": (1.0, 0.0),
+    "logsf": (0.0, -np.inf),
+}
+"""What methods give below and above the support."""
+
+
+def _array(a: Any) -> Any:
+    """Return an array, of constants a plain one, whose values are known."""
+    return asarray(a) if has_tensors((a,)) else np.asarray(a)
+
+
+def _within(low: Any, high: Any) -> Any:
+    """Return a point inside a support."""
+    ends = [np.isfinite(low), np.isfinite(high)]
+    low, high = np.where(ends[0], low, 0.0), np.where(ends[1], high, 0.0)
+    return np.where(ends[0] & ends[1], (low + high) / 2, np.where(ends[0], low + 1.0, np.where(ends[1], high - 1.0, 0.0)))
+
+
+def _everywhere(name: str) -> Any:
+    below, above = _OUTSIDE[name]
+    counts = name in ("pmf", "logpmf")
+
+    def method(original: Any, self: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+        if are_known(x, *args, *kwargs.values()):
+            return original(self, x, *args, **kwargs)
+        shapes, loc, scale = self._parse_args(*args, **kwargs)
+        shapes = [_array(a) for a in shapes]
+        valid = self._argcheck(*shapes) & (scale > 0)
+        low, high = self._get_support(*shapes)
+        y = (_array(x) - loc) / scale if isinstance(self, rv_continuous) else _array(x) - loc
+        if isinstance(self, rv_discrete):
+            inside = (y >= low) & ((y <= high) if counts else (y < high))
+            inside = inside & (np.floor(y) == y) if counts else inside
+            safe = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high - 1, 0.0))
+        else:
+            closed = name in ("pdf", "logpdf")
+            inside = (y >= low) & (y <= high) if closed else (y > low) & (y < high)
+            safe = _within(low, high)
+        with np.errstate(all="ignore"):  # of formulas that are not chosen
+            found = getattr(self, f"_{name}")(np.where(inside, y, safe), *shapes)
+        if name in ("pdf", "logpdf"):
+            found = found / scale if name == "pdf" else found - np.log(scale)
+        outside = np.where(y >= high, above, below)
+        return np.where(valid & ~np.isnan(y), np.where(inside, found, outside), np.nan)[()]
+
+    return method
+
+
+for _name in _OUTSIDE:
+    for _kind in (rv_continuous, rv_discrete):
+        of_methods(_kind, _name)(_everywhere(_name))
+
+
+def _quantiles(upper: bool) -> Any:
+    def method(original: Any, self: Any, q: Any, *args: Any, **kwargs: Any) -> Any:
+        if are_known(q, *args, *kwargs.values()):
+            return original(self, q, *args, **kwargs)
+        shapes, loc, scale = self._parse_args(*args, **kwargs)
+        q, shapes = _array(q), [_array(a) for a in shapes]
+        valid = self._argcheck(*shapes) & (scale > 0) & (loc == loc)
+        low, high = self._get_support(*shapes)
+        inside = (q > 0) & (q < 1)
+        found = (self._isf if upper else self._ppf)(np.where(inside, q, 0.5), *shapes)
+        ends = np.where((q == 0) == upper, high, low)
+        found = np.where(inside, found, np.where((q == 0) | (q == 1), ends, np.nan))
+        return np.where(valid, found * scale + loc, np.nan)[()]
+
+    return method
+
+
+of_methods(rv_continuous, "ppf")(_quantiles(upper=False))
+of_methods(rv_continuous, "isf")(_quantiles(upper=True))
