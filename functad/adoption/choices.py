@@ -21,6 +21,17 @@ def are_known(*values: Any) -> bool:
     return not any(isinstance(value, ArraySpec) or np.shape(value) != shape_of(given) for given, value in found)
 
 
+def where_unknown(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method for `of_methods` that is SciPy's own where its arguments are known, and otherwise a function."""
+
+    def called(original: Any, *args: Any, **kwargs: Any) -> Any:
+        if are_known(*args, *kwargs.values()):
+            return original(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    return called
+
+
 def _tuple(arrays: Any) -> tuple[Any, ...]:
     return tuple(arrays) if isinstance(arrays, (list, tuple)) else (arrays,)
 

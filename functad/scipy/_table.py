@@ -179,14 +179,21 @@ sph_harm_y_all sph_legendre_p sph_legendre_p_all
     },
     "scipy.stats": {
         "adoption": """
-Binomial Logistic Mixture Normal Uniform abs alexandergovern bartlett binned_statistic binned_statistic_2d binned_statistic_dd
-bootstrap boxcox boxcox_llf chi2_contingency chisquare circmean circstd circvar combine_pvalues cumfreq describe
-differential_entropy directional_stats dirichlet dirichlet_multinomial entropy epps_singleton_2samp exp f_oneway
-false_discovery_control gmean gstd gzscore hmean iqr jarque_bera kstat kstatvar kurtosis kurtosistest levene linregress lmoment
-log make_distribution median_abs_deviation mode moment monte_carlo_test multinomial mvsdist normal_inverse_gamma normaltest
-obrientransform order_statistic pearsonr permutation_test pmean pointbiserialr power_divergence quantile relfreq
-scoreatpercentile sem sigmaclip skew skewtest theilslopes tmax tmean tmin trim1 trim_mean trimboth truncate tsem tstd
-ttest_1samp ttest_ind ttest_ind_from_stats ttest_rel tvar variation vonmises_fisher yeojohnson yeojohnson_llf zmap zscore
+Binomial Logistic Mixture Normal Uniform abs alexandergovern alpha anderson anglit arcsine bartlett bayes_mvs betabinom
+binned_statistic binned_statistic_2d binned_statistic_dd boltzmann bootstrap boxcox boxcox_llf boxcox_normplot bradford burr
+burr12 chi chi2 chi2_contingency chisquare circmean circstd circvar combine_pvalues cramervonmises crystalball cumfreq describe
+dgamma differential_entropy directional_stats dirichlet dirichlet_multinomial dlaplace dweibull entropy epps_singleton_2samp
+erlang exp expon exponpow exponweib f f_oneway false_discovery_control fatiguelife fisk gamma genexpon gengamma genhalflogistic
+genlogistic gennorm geom gibrat gmean gompertz gstd gumbel_l gumbel_r gzscore halfcauchy halfgennorm halflogistic halfnorm hmean
+hypsecant invgamma invweibull iqr jarque_bera johnsonsb johnsonsu kappa3 kstat kstatvar kurtosis kurtosistest laplace
+laplace_asymmetric levene levy levy_l linregress lmoment log loggamma logistic loglaplace lognorm loguniform lomax
+make_distribution maxwell median_abs_deviation mielke mode moment monte_carlo_test moyal multinomial mvsdist nakagami norm
+normal_inverse_gamma normaltest obrientransform order_statistic pareto pearsonr permutation_test planck pmean pointbiserialr
+poisson power_divergence powerlaw powerlognorm powernorm probplot quantile rayleigh reciprocal relfreq rv_histogram
+scoreatpercentile sem sigmaclip skew skewcauchy skewtest sobol_indices t theilslopes tmax tmean tmin trapezoid trim1 trim_mean
+trimboth truncate truncexpon truncnorm truncpareto truncweibull_min tsem tstd ttest_1samp ttest_ind ttest_ind_from_stats
+ttest_rel tvar uniform variation vonmises_fisher weibull_max weibull_min wrapcauchy yeojohnson yeojohnson_llf
+yeojohnson_normplot yulesimon zmap zscore
 """,
         "constant": """
 BootstrapMethod CensoredData MonteCarloMethod PermutationMethod anderson_ksamp ansari brunnermunzel bws_test chatterjeexi
@@ -199,19 +206,13 @@ uniform_direction unitary_group weightedtau wilcoxon
 barnard_exact boschloo_exact dunnett fisher_exact nchypergeom_wallenius
 """,
         "rule": """
-Covariance alpha anderson anglit arcsine argus bayes_mvs bernoulli beta betabinom betanbinom betaprime binom binomtest boltzmann
-boxcox_normmax boxcox_normplot bradford burr burr12 cauchy chi chi2 cosine cramervonmises crystalball dgamma dlaplace
-dpareto_lognorm dweibull ecdf energy_distance erlang expectile expon exponnorm exponpow exponweib f fatiguelife fisk fit
-foldcauchy foldnorm gamma gausshyper gaussian_kde genexpon genextreme gengamma genhalflogistic genhyperbolic geninvgauss
-genlogistic gennorm genpareto geom gibrat gompertz goodness_of_fit gumbel_l gumbel_r halfcauchy halfgennorm halflogistic
-halfnorm hypsecant invgamma invgauss invweibull invwishart irwinhall jf_skew_t johnsonsb johnsonsu kappa3 kappa4 ks_1samp ksone
-kstest kstwo kstwobign landau laplace laplace_asymmetric levy levy_l levy_stable loggamma logistic loglaplace lognorm logser
-loguniform lomax matrix_normal matrix_t maxwell mielke moyal multivariate_normal multivariate_t nakagami nbinom ncf
-nchypergeom_fisher nct ncx2 norm norminvgauss pareto pearson3 planck poisson poisson_binom poisson_means_test powerlaw
-powerlognorm powernorm ppcc_max ppcc_plot probplot rayleigh rdist recipinvgauss reciprocal rel_breitwigner rice rv_continuous
-rv_histogram semicircular shapiro siegelslopes skellam skewcauchy skewnorm sobol_indices studentized_range t trapezoid triang
-truncexpon truncnorm truncpareto truncweibull_min tukey_hsd tukeylambda uniform vonmises vonmises_line wald wasserstein_distance
-wasserstein_distance_nd weibull_max weibull_min wishart wrapcauchy yeojohnson_normmax yeojohnson_normplot yulesimon zipf zipfian
+Covariance argus bernoulli beta betanbinom betaprime binom binomtest boxcox_normmax cauchy cosine dpareto_lognorm ecdf
+energy_distance expectile exponnorm fit foldcauchy foldnorm gausshyper gaussian_kde genextreme genhyperbolic geninvgauss
+genpareto goodness_of_fit invgauss invwishart irwinhall jf_skew_t kappa4 ks_1samp ksone kstest kstwo kstwobign landau
+levy_stable logser matrix_normal matrix_t multivariate_normal multivariate_t nbinom ncf nchypergeom_fisher nct ncx2 norminvgauss
+pearson3 poisson_binom poisson_means_test ppcc_max ppcc_plot rdist recipinvgauss rel_breitwigner rice rv_continuous semicircular
+shapiro siegelslopes skellam skewnorm studentized_range triang tukey_hsd tukeylambda vonmises vonmises_line wald
+wasserstein_distance wasserstein_distance_nd wishart yeojohnson_normmax zipf zipfian
 """,
     },
 }

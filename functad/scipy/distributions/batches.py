@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats._distn_infrastructure import rv_continuous, rv_discrete
 
 from functad.adoption.arrays import asarray, has_tensors
-from functad.adoption.choices import are_known, lazily
+from functad.adoption.choices import lazily, where_unknown
 from functad.adoption.scipy_functions import of_methods, of_tensors
 
 for _name in ("_lazywhere", "_lazyselect"):
@@ -44,9 +44,7 @@ def _everywhere(name: str) -> Any:
     below, above = _OUTSIDE[name]
     counts = name in ("pmf", "logpmf")
 
-    def method(original: Any, self: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
-        if are_known(x, *args, *kwargs.values()):
-            return original(self, x, *args, **kwargs)
+    def method(self: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
         shapes, loc, scale = self._parse_args(*args, **kwargs)
         shapes = [_array(a) for a in shapes]
         valid = self._argcheck(*shapes) & (scale > 0)
@@ -72,13 +70,11 @@ def _everywhere(name: str) -> Any:
 
 for _name in _OUTSIDE:
     for _kind in (rv_continuous, rv_discrete):
-        of_methods(_kind, _name)(_everywhere(_name))
+        of_methods(_kind, _name)(where_unknown(_everywhere(_name)))
 
 
 def _quantiles(upper: bool) -> Any:
-    def method(original: Any, self: Any, q: Any, *args: Any, **kwargs: Any) -> Any:
-        if are_known(q, *args, *kwargs.values()):
-            return original(self, q, *args, **kwargs)
+    def method(self: Any, q: Any, *args: Any, **kwargs: Any) -> Any:
         shapes, loc, scale = self._parse_args(*args, **kwargs)
         q, shapes = _array(q), [_array(a) for a in shapes]
         valid = self._argcheck(*shapes) & (scale > 0) & (loc == loc)
@@ -92,5 +88,5 @@ def _quantiles(upper: bool) -> Any:
     return method
 
 
-of_methods(rv_continuous, "ppf")(_quantiles(upper=False))
-of_methods(rv_continuous, "isf")(_quantiles(upper=True))
+of_methods(rv_continuous, "ppf")(where_unknown(_quantiles(upper=False)))
+of_methods(rv_continuous, "isf")(where_unknown(_quantiles(upper=True)))
