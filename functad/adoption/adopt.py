@@ -75,8 +75,9 @@ class _Module:
                 self._change_items(value)
             elif isinstance(value, FunctionType):
                 self._change_function(value)
-            elif _covered(type(value).__module__) and type(getattr(value, "__dict__", None)) is dict:
-                self._change_items(vars(value))  # an object that stands for an array library, say
+            elif _covered(type(value).__module__) and not isinstance(value, type):
+                with suppress(Exception):  # what stands for a package that is not installed may raise whatever is asked of it
+                    self._change_items(vars(value))  # an object that stands for an array library, say
             elif isinstance(value, type) and value.__module__ == self.module.__name__:
                 for own, attribute in list(vars(value).items()):
                     if isinstance(attribute, FunctionType):

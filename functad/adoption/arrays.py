@@ -118,7 +118,7 @@ class vectorize(np.vectorize):  # noqa: N801 - it stands for NumPy's
             return empty if len(empty) > 1 else empty[0]
         if not outs:
             raise ValueError("cannot call `vectorize` on size 0 inputs unless `otypes` is set")
-        several = type(outs[0]) is tuple
+        several = isinstance(outs[0], tuple)
         columns = zip(*outs, strict=True) if several else [outs]
         kinds = self.otypes or [None] * (len(outs[0]) if several else 1)
         results = [_stacked(list(column), shape, kind) for column, kind in zip(columns, kinds, strict=True)]

@@ -81,7 +81,8 @@ squared.of_all = np.vectorize(squared)
 
 
 def by_vectorize(a):
-    return products(a, np.array([a, a * a])).sum() + squared.of_all(a)[1]
+    q, r = np.vectorize(np.linalg.qr, signature='(m,n)->(m,k),(k,n)')(np.array([a, a * a]))
+    return products(a, np.array([a, a * a])).sum() + squared.of_all(a)[1] + q[0, 1] * r[0, 0]
 
 
 TABLE = np.arange(6.0).reshape(3, 2)
@@ -115,7 +116,15 @@ class Library:
         return getattr(self.module, name)
 
 
+class Missing:
+    def __getattribute__(self, name):
+        if name == "__class__":
+            return type(None)
+        raise ImportError("no such package")
+
+
 xp = Library(numpy)
+missing = Missing()
 
 
 def by_library(a):

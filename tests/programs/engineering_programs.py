@@ -1,4 +1,4 @@
-"""Programs of physics, engineering, astronomy, robotics and the earth sciences."""
+"""Programs of physics and engineering, robotics, colours and the earth."""
 
 from __future__ import annotations
 
@@ -7,75 +7,6 @@ import numpy as np
 from .catalogue import Made, program
 
 RNG = np.random.default_rng(1)
-
-
-@program("astropy")
-def astropy_models() -> Made:
-    from astropy.modeling.models import Gaussian1D, Moffat1D, Sersic1D
-
-    t = np.linspace(0.1, 1, 5)
-    return (
-        lambda p: (
-            np.sum(Gaussian1D.evaluate(t, *p))
-            + np.sum(Moffat1D.evaluate(t, *p, 1.5))
-            + np.sum(Sersic1D.evaluate(t, p[0], p[2], 2.0))
-        ),
-        np.array([1.0, 0.2, 0.5]),
-    )
-
-
-@program("astropy", 1)
-def astropy_robust_location() -> Made:
-    from astropy.stats import biweight_location, biweight_scale
-
-    return lambda y: biweight_location(y) + biweight_scale(y), np.array([1.0, 0.2, 0.55, 0.7, 0.95])
-
-
-@program("astropy")
-def astropy_angles() -> Made:
-    from astropy.coordinates.angles import angular_separation
-
-    return lambda p: angular_separation(p[0], p[1], p[2], 0.4), np.array([0.1, 0.2, 0.5])
-
-
-@program("pvlib")
-def pvlib_power() -> Made:
-    import pvlib
-
-    return (
-        lambda p: (
-            np.sum(pvlib.pvsystem.pvwatts_dc(p[0], p[1], 100.0, -0.004))
-            + pvlib.irradiance.aoi_projection(p[2], 180.0, 30.0, 170.0)
-        ),
-        np.array([800.0, 40.0, 20.0]),
-    )
-
-
-@program("pvlib")
-def pvlib_single_diode() -> Made:
-    import pvlib
-
-    return (
-        lambda p: (
-            pvlib.singlediode.bishop88(p[0], 7.0, 1e-9, 0.3, 300.0, 1.5)[0]
-            + pvlib.pvsystem.calcparams_desoto(p[1], 40.0, 0.002, 1.5, 7.0, 1e-9, 300.0, 0.3)[0]
-        ),
-        np.array([0.5, 800.0]),
-    )
-
-
-@program("pvlib")
-def pvlib_temperature() -> Made:
-    import pvlib
-
-    return (
-        lambda p: (
-            pvlib.temperature.sapm_cell(p[0], 20.0, p[1], -3.47, -0.0594, 3.0)
-            + pvlib.temperature.faiman(p[0], 20.0, p[1])
-            + pvlib.atmosphere.get_relative_airmass(p[2])
-        ),
-        np.array([800.0, 3.0, 40.0]),
-    )
 
 
 @program("lmfit")
