@@ -11,10 +11,13 @@ import numpy as np
 from scipy import interpolate as _original
 
 from functad.adoption.arrays import asarray, has_tensors
-from functad.adoption.scipy_functions import outside_traces, stands_for
+from functad.adoption.scipy_functions import outside_traces, plain_value, stands_for
+from functad.errors import UnsupportedError
 from functad.expressions.spec import ArraySpec, shape_of
+from functad.places import here
 from functad.primitives.indexing.read import get_item
 from functad.primitives.operands import innermost
+from functad.trees.functions import tree_map
 
 
 def _pchip_end(h0: Any, h1: Any, m0: Any, m1: Any) -> Any:
@@ -139,3 +142,40 @@ for _kind in (
 ):  # fmt: skip
     if isinstance(vars(_kind).get("__init__"), FunctionType):
         _plain_outside(_kind)
+
+
+def refuse_classes(reasons: dict[str, str]) -> None:
+    """Enter for classes of `scipy.interpolate` that they raise when they are made of a Tensor.
+
+    Args:
+        reasons: by name, why, and what to use.
+    """
+    for name, reason in reasons.items():
+        kind = getattr(_original, name, None)
+        if kind is not None:
+            _refuse_class(kind, reason)
+
+
+def _refuse_class(kind: type, reason: str) -> None:
+    original = vars(kind)["__init__"]
+
+    @functools.wraps(original)
+    def made(self: Any, *args: Any, **options: Any) -> None:
+        if has_tensors((*args, *options.values())):
+            raise UnsupportedError(f"scipy.interpolate.{kind.__name__} of a Tensor, at {here()}: {reason}.")
+        outside_traces(original, self, *args, **options)
+
+    stands_for(original, made)
+
+
+_KNOTS = getattr(_original, "generate_knots", None)
+
+
+def _generate_knots(*args: Any, **options: Any) -> Any:
+    """Give the knots that SciPy chooses, which are constants, one choice after the other."""
+    args, options = tree_map(plain_value, (args, options))
+    return iter(outside_traces(lambda: list(_KNOTS(*args, **options))))  # type: ignore[misc]
+
+
+if _KNOTS is not None:
+    stands_for(_KNOTS, functools.wraps(_KNOTS)(_generate_knots))

@@ -32,6 +32,25 @@ LSODA Radau complex_ode ode solve_bvp
 BDF cubature dblquad nquad odeint quad quad_vec solve_ivp tplquad
 """,
     },
+    "scipy.interpolate": {
+        "adoption": """
+FloaterHormannInterpolator splantider splder
+""",
+        "constant": """
+BivariateSpline generate_knots interp2d
+""",
+        "refused": """
+AAA LSQBivariateSpline LSQSphereBivariateSpline NdPPoly RectBivariateSpline RectSphereBivariateSpline SmoothBivariateSpline
+SmoothSphereBivariateSpline bisplev bisplrep insert lagrange pade spalde splprep sproot
+""",
+        "rule": """
+Akima1DInterpolator BPoly BSpline BarycentricInterpolator CloughTocher2DInterpolator CubicHermiteSpline CubicSpline
+InterpolatedUnivariateSpline KroghInterpolator LSQUnivariateSpline LinearNDInterpolator NdBSpline NearestNDInterpolator PPoly
+PchipInterpolator RBFInterpolator Rbf RegularGridInterpolator UnivariateSpline approximate_taylor_polynomial
+barycentric_interpolate griddata interp1d interpn krogh_interpolate make_interp_spline make_lsq_spline make_smoothing_spline
+make_splprep make_splrep pchip_interpolate splev splint splrep
+""",
+    },
     "scipy.linalg": {
         "adoption": """
 block_diag cdf2rdf companion diagsvd fiedler fiedler_companion khatri_rao leslie solve_circulant

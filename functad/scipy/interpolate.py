@@ -24,7 +24,8 @@ from functad.expressions.spec import shape_of
 from functad.places import here
 from functad.primitives.indexing.read import get_item
 from functad.primitives.operands import is_traced
-from functad.scipy import _interpolators  # noqa: F401 - it enters what it defines
+from functad.scipy import _fitpack, _interpolators, _triangulated  # noqa: F401 - they enter what they define
+from functad.scipy._fitpack import SMOOTHED
 from functad.scipy.matrices.equations import solve_banded
 
 _PPOLY, _DIERCKX = "scipy.interpolate._ppoly", "scipy.interpolate._dierckx"
@@ -325,23 +326,32 @@ def _generic(name: str) -> Callable[..., Any]:
 for _name in ("_build_and_solve_system", "compute_interpolation", "polynomial_matrix"):
     of_tensors("scipy.interpolate._rbfinterp_np", _name)(_generic(_name))
 
-_SMOOTHED = "FITPACK chooses the knots in a loop of its own; use make_interp_spline or make_lsq_spline"
+_fitpack.enter(_basis)
+
+_SURFACE = "FITPACK fits surfaces in loops of its own; use RegularGridInterpolator or RBFInterpolator"
 
 REFUSED: dict[str, str] = {
-    "UnivariateSpline": _SMOOTHED,
-    "InterpolatedUnivariateSpline": _SMOOTHED,
-    "LSQUnivariateSpline": _SMOOTHED,
-    "splrep": _SMOOTHED,
-    "splprep": _SMOOTHED,
+    "UnivariateSpline(s)": SMOOTHED,
+    "splrep(s)": SMOOTHED,
+    "splprep": SMOOTHED,
+    "make_smoothing_spline(lam=None)": "its matrices are sparse ones of SciPy; use make_lsq_spline",
+    "insert": "FITPACK inserts the knot; use a BSpline with the knots that are wanted from the beginning",
+    "spalde": "FITPACK evaluates all derivatives at once; use splev with der=, or BSpline",
     "lagrange": "numpy.poly1d holds no Tensors; use BarycentricInterpolator or KroghInterpolator",
     "pade": "numpy.poly1d holds no Tensors; solve the linear system of its coefficients with numpy.linalg.solve",
-    "make_smoothing_spline": "its matrices are sparse ones of SciPy; use make_lsq_spline",
-    "griddata": "the triangulation is compiled; use RBFInterpolator",
+    "AAA": "it chooses points by their errors; use FloaterHormannInterpolator",
+    "NdPPoly": "polynomials of several variables are compiled; use NdBSpline or RegularGridInterpolator",
     "PPoly.solve": "how many roots there are depends on the coefficients; use functad.custom_root around one of them",
+    "sproot": "how many roots there are depends on the coefficients; use functad.custom_root around one of them",
+    **dict.fromkeys(("bisplrep", "bisplev", "RectBivariateSpline", "SmoothBivariateSpline", "LSQBivariateSpline"), _SURFACE),
+    **dict.fromkeys(("RectSphereBivariateSpline", "SmoothSphereBivariateSpline", "LSQSphereBivariateSpline"), _SURFACE),
 }
 """Functions that take no Tensors on purpose, and why."""
 
-refuse("scipy.interpolate", {name: reason for name, reason in REFUSED.items() if "." not in name and name.islower()})
+_CLASSES = [name for name in REFUSED if name.isidentifier() and not name.islower()]
+_interpolators.refuse_classes({name: REFUSED[name] for name in _CLASSES if name != "NdPPoly"})
+refuse(_PPOLY, {"evaluate_nd": REFUSED["NdPPoly"]})
+refuse("scipy.interpolate", {name: reason for name, reason in REFUSED.items() if name.isidentifier() and name.islower()})
 for _part in ("scipy.interpolate._dfitpack", "scipy.interpolate._fitpack"):  # before SciPy 1.18, and since
-    refuse(_part, dict.fromkeys(("fpcurf0", "fpcurf1", "fpcurfm1", "curfit", "percur"), _SMOOTHED))
+    refuse(_part, dict.fromkeys(("fpcurf0", "fpcurf1", "fpcurfm1", "curfit", "percur"), SMOOTHED))
 refuse(_PPOLY, {"real_roots": REFUSED["PPoly.solve"]})

@@ -21,6 +21,11 @@ V = np.outer(Y, X) + 1.0
 T = np.arange(8.0) + 0.1 * np.arange(8.0) ** 2
 PLACES = np.array([[0.4, 0.5], [1.2, 2.3]])
 SCATTERED = np.stack([X, np.cos(X)], 1)
+LONG = np.array([0.0, 1.0, 2.2, 3.0, 4.5, 5.0, 6.3])
+WAVE = np.sin(2 * LONG) + LONG / 3
+CLOUD = np.random.default_rng(0).normal(size=(12, 2))
+HEIGHTS = np.sin(CLOUD[:, 0]) + CLOUD[:, 1] ** 2
+NEAR = 0.2 * np.random.default_rng(1).normal(size=(3, 2))
 P = scipy.interpolate  # for plain arguments: the same calls with functad's are compared with it
 
 
@@ -62,6 +67,31 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "make_interp_spline": (lambda m, x, y, q: m.make_interp_spline(x, y)(q), (X, Y, Q)),
     "clamped spline": (lambda m, x, y, q: m.make_interp_spline(x, y, bc_type="clamped")(q), (X, Y, Q)),
     "make_lsq_spline": (lambda m, y, q: m.make_lsq_spline(X, y, [0, 0, 0, 2.0, 4.5, 4.5, 4.5], 2)(q), (Y, Q)),
+    **{f"splrep {k}": (lambda m, x, y, q, k=k: m.splev(q, m.splrep(x, y, k=k)), (LONG, WAVE, Q)) for k in (1, 2, 3, 4, 5)},
+    **{f"through all {k}": (lambda m, x, y, q, k=k: m.UnivariateSpline(x, y, k=k, s=0)(q), (LONG, WAVE, Q)) for k in (2, 3)},
+    "splrep of knots": (lambda m, x, y, w, t: m.splrep(x, y, w, t=t)[1], (LONG, WAVE, WAVE**2 + 1, np.array([3.3]))),
+    "given knots": (lambda m, x, y, t, w: m.LSQUnivariateSpline(x, y, t, w)(Q), (LONG, WAVE, np.array([3.3]), WAVE**2 + 1)),
+    "what is left": (lambda m, x, y: m.LSQUnivariateSpline(x, y, [3.3]).get_residual(), (LONG, WAVE)),
+    "coefficients": (lambda m, y: m.InterpolatedUnivariateSpline(LONG, y).get_coeffs(), (WAVE,)),
+    "derivative of one": (lambda m, y, q: m.UnivariateSpline(LONG, y, s=0).derivative()(q), (WAVE, Q)),
+    "antiderivative of one": (lambda m, y: m.UnivariateSpline(LONG, y, s=0).antiderivative()(Q), (WAVE,)),
+    "integral of one": (lambda m, y, a: m.UnivariateSpline(LONG, y, s=0).integral(0.3, a), (WAVE, 4.2)),
+    "smooth, point": (lambda m, q: m.UnivariateSpline(LONG, WAVE)(q, 1), (Q,)),
+    "splint": (lambda m, y, a: m.splint(0.3, a, m.splrep(LONG, y)), (WAVE, 4.2)),
+    "make_smoothing_spline": (lambda m, y, q: m.make_smoothing_spline(LONG, y, lam=0.1)(q), (WAVE, Q)),
+    "triangles": (lambda m, p, v, q: m.LinearNDInterpolator(p, v)(q), (CLOUD, HEIGHTS, NEAR)),
+    "triangles, outside": (
+        lambda m, v: m.LinearNDInterpolator(CLOUD, v, 0.5, rescale=True)(9 * NEAR),
+        (np.stack([HEIGHTS, HEIGHTS**2], 1),),
+    ),
+    "triangles, coordinates": (lambda m, x, y: m.LinearNDInterpolator(CLOUD, HEIGHTS)(x, y), (NEAR[:, 0], NEAR[:, 1])),
+    "smooth triangles": (
+        lambda m, v: m.CloughTocher2DInterpolator(CLOUD, v, 2.0, tol=1e-12)(np.concatenate([NEAR, 99 + NEAR])),
+        (np.stack([HEIGHTS, HEIGHTS**2], 1),),
+    ),
+    "nearest point": (lambda m, v: m.NearestNDInterpolator(CLOUD, v)(NEAR), (HEIGHTS,)),
+    "griddata": (lambda m, p, v, q: m.griddata(p, v, q), (CLOUD, HEIGHTS, NEAR)),
+    "griddata cubic": (lambda m, v: m.griddata(CLOUD, v, NEAR, method="cubic"), (HEIGHTS,)),
     "splev": (lambda m, c, q: m.splev(q, (T, c, 2), der=1), (np.append(Y, [0.0] * 3), Q + 2.5)),
     "linear grid": (lambda m, x, v, q: m.RegularGridInterpolator((x, X[:4]), v)(q), (X, V[:, :4], PLACES)),
     "linear 3-d": (lambda m, v, q: m.RegularGridInterpolator((X[:3],) * 3, v)(q), (V[:3, :3, None] * Y[:3], V[1:3, :3] / 7)),
@@ -126,12 +156,12 @@ def test_the_object_is_one_of_scipys_class() -> None:
     "call",
     [
         lambda y: interpolate.UnivariateSpline(X, y)(Q),
-        lambda y: interpolate.splrep(X, y)[1],
+        lambda y: interpolate.splrep(X, y, s=0.1)[1],
         lambda y: interpolate.lagrange(X, y)(0.3),
         lambda y: interpolate.pade(y, 2)[0](0.3),
-        lambda y: interpolate.make_smoothing_spline(X, y, lam=0.1)(Q),
+        lambda y: interpolate.make_smoothing_spline(X, y)(Q),
         lambda y: interpolate.CubicSpline(X, y).roots(),
-        lambda y: interpolate.griddata(SCATTERED, y, PLACES),
+        lambda y: interpolate.RectBivariateSpline(X, X, V * y)(Q, Q),
     ],
 )
 def test_refused(call: Callable[..., Any]) -> None:
