@@ -1,0 +1,140 @@
+"""The elementary functions by the names of NumPy and of `scipy.special`, as functions of LLVM that are always inlined.
+
+A row is a formula that holds everywhere. Where that is slow for the sake of arguments that hardly occur, such as angles above
+2^45, there is a quick formula too, and a condition that says where it does not hold: a loop may compute blocks by the quick
+one, gather the condition, and repeat the few blocks that need it by the other.
+
+Formulas are written in float64. For float32 they are computed in float64 with shorter polynomials, and rounded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple
+
+from functad.backends.llvm import error_functions, exponential, gamma, hyperbolic, logarithms, powers, rounding, trigonometric
+from functad.backends.llvm.values import SUFFIX, Body, Value
+
+
+class Elementary(NamedTuple):
+    """How a function is computed.
+
+    Attributes:
+        formula: the value by the arguments, wherever they are.
+        arguments: how many there are.
+        quick: the value where `beyond` is not true.
+        beyond: whether the quick formula does not hold.
+        native: the formula is one of either precision, without a detour through float64.
+    """
+
+    formula: Callable[..., Value]
+    arguments: int = 1
+    quick: Callable[..., Value] | None = None
+    beyond: Callable[..., Value] | None = None
+    native: bool = False
+
+
+def _angle(formula: Callable[..., Value], quick: Callable[..., Value]) -> Elementary:
+    return Elementary(formula, quick=quick, beyond=trigonometric.is_large)
+
+
+def _division(formula: Callable[..., Value], quick: Callable[..., Value]) -> Elementary:
+    return Elementary(formula, 2, quick, rounding.has_large_quotient)
+
+
+ELEMENTARY: dict[str, Elementary] = {
+    "exp": Elementary(exponential.exp),
+    "exp2": Elementary(exponential.exp2),
+    "expm1": Elementary(exponential.expm1),
+    "log": Elementary(logarithms.log),
+    "log2": Elementary(logarithms.log2),
+    "log10": Elementary(logarithms.log10),
+    "log1p": Elementary(logarithms.log1p),
+    "logaddexp": Elementary(logarithms.logaddexp, 2),
+    "logaddexp2": Elementary(logarithms.logaddexp2, 2),
+    "expit": Elementary(logarithms.logistic),
+    "log_expit": Elementary(logarithms.log_logistic),
+    "sin": _angle(trigonometric.sin, trigonometric.sin_of_moderate),
+    "cos": _angle(trigonometric.cos, trigonometric.cos_of_moderate),
+    "tan": _angle(trigonometric.tan, trigonometric.tan_of_moderate),
+    "arcsin": Elementary(trigonometric.arcsin),
+    "arccos": Elementary(trigonometric.arccos),
+    "arctan": Elementary(trigonometric.arctan),
+    "arctan2": Elementary(trigonometric.arctan2, 2),
+    "sinh": Elementary(hyperbolic.sinh),
+    "cosh": Elementary(hyperbolic.cosh),
+    "tanh": Elementary(hyperbolic.tanh),
+    "arcsinh": Elementary(hyperbolic.arcsinh),
+    "arccosh": Elementary(hyperbolic.arccosh),
+    "arctanh": Elementary(hyperbolic.arctanh),
+    "erf": Elementary(error_functions.erf),
+    "erfc": Elementary(error_functions.erfc),
+    "gammaln": Elementary(gamma.gammaln, quick=gamma.gammaln_of_positive, beyond=gamma.is_not_positive),
+    "power": Elementary(powers.power, 2),
+    "cbrt": Elementary(powers.cbrt),
+    "hypot": Elementary(powers.hypot, 2),
+    "sqrt": Elementary(powers.sqrt, native=True),
+    "square": Elementary(powers.square, native=True),
+    "reciprocal": Elementary(powers.reciprocal, native=True),
+    "floor": Elementary(rounding.floor, native=True),
+    "ceil": Elementary(rounding.ceil, native=True),
+    "trunc": Elementary(rounding.trunc, native=True),
+    "rint": Elementary(rounding.rint, native=True),
+    "fmod": _division(rounding.fmod, rounding.fmod_of_moderate),
+    "remainder": _division(rounding.remainder, rounding.remainder_of_moderate),
+    "floor_divide": _division(rounding.floor_divide, rounding.floor_divide_of_moderate),
+    "absolute": Elementary(rounding.absolute, native=True),
+    "sign": Elementary(rounding.sign, native=True),
+    "copysign": Elementary(rounding.copysign, 2, native=True),
+    "maximum": Elementary(rounding.maximum, 2, native=True),
+    "minimum": Elementary(rounding.minimum, 2, native=True),
+    "fmax": Elementary(rounding.fmax, 2, native=True),
+    "fmin": Elementary(rounding.fmin, 2, native=True),
+    "heaviside": Elementary(rounding.heaviside, 2, native=True),
+}
+"""All functions by name."""
+
+FORMS = ("formula", "quick", "beyond")
+
+
+class Definition(NamedTuple):
+    """The text of a function, and of what it needs outside of itself: declarations, which a module has once each."""
+
+    symbol: str
+    text: str
+    declarations: tuple[str, ...]
+
+
+@cache
+def definition(name: str, kind: str, *, fused: bool, form: str = "formula") -> Definition:
+    """Return one form of a function for a type, as LLVM's text.
+
+    Args:
+        name: of the function, a key of `ELEMENTARY`.
+        kind: `double` or `float`.
+        fused: the processor multiplies and adds in one instruction.
+        form: `formula`, `quick` or `beyond`, the last of which gives a truth value.
+    """
+    row = ELEMENTARY[name]
+    narrow = kind == "float" and not row.native
+    body = Body(fused=fused, short=narrow)
+    arguments = [Value(body, f"%x{i}", kind) for i in range(row.arguments)]
+    result = getattr(row, form)(*([x.widened() for x in arguments] if narrow else arguments))
+    if narrow and result.kind == "double":
+        result = result.narrowed()
+    symbol = f"@functad.{name}.{SUFFIX[kind]}" + ("" if form == "formula" else f".{form}")
+    given = ", ".join(f"{x.kind} {x.name}" for x in arguments)
+    lines = [
+        f"define internal {result.kind} {symbol}({given}) alwaysinline nounwind {{",
+        *body.lines,
+        f"  ret {result.kind} {result.name}",
+        "}",
+    ]
+    return Definition(symbol, "\n".join(lines), tuple(body.declarations))
+
+
+def joined(definitions: list[Definition]) -> str:
+    """Return the text of several definitions, each once, with what they need."""
+    declarations = {line: None for part in definitions for line in part.declarations}
+    return "\n".join([*declarations, *{part.text: None for part in definitions}])

@@ -1,0 +1,45 @@
+"""The error function: a polynomial up to 1/2, above it the complement as `exp(-x^2)` times a slowly changing factor.
+
+`(1 + 2 x) exp(x^2) erfc(x)` stays between 1.1 and 1.3; as a function of `(x - 4) / (x + 4)` one polynomial reaches infinity
+(after Shepherd and Laframboise, Chebyshev approximation of (1 + 2x) exp(x^2) erfc x, 1981).
+"""
+
+from __future__ import annotations
+
+from functad.backends.llvm.coefficients import ERF, ERFC
+from functad.backends.llvm.exponential import exp_of_pair, times_power_of_two
+from functad.backends.llvm.pairs import quick_sum, two_product
+from functad.backends.llvm.polynomials import polynomial
+from functad.backends.llvm.values import Value, fused, larger, smaller, where
+
+
+def _complement(size: Value) -> tuple[Value, Value]:
+    """Return `erfc(x)` for x of at least 1/2 without its factor `2^k`, and `k + ROUNDING`."""
+    square = two_product(size, size)
+    exponential, shifted = exp_of_pair(square.negated())
+    q = (size - 4.0) / (size + 4.0)
+    factor = quick_sum(size.like(19 / 16), polynomial(q, ERFC))
+    divisor = quick_sum(2.0 * size, size.like(1.0))
+    if size.body.short:
+        return exponential.high * factor.high / divisor.high, shifted
+    return exponential.times(factor).over(divisor).value(), shifted
+
+
+def erf(x: Value) -> Value:
+    """The error function."""
+    size = abs(x)
+    value, shifted = _complement(smaller(larger(size, 0.5), 6.0))
+    far = 1.0 - times_power_of_two(value, shifted)
+    return where(size < 0.5, _near_zero(x), far.with_sign_of(x))
+
+
+def erfc(x: Value) -> Value:
+    """One less the error function, accurate where that is nearly 1."""
+    size = abs(x)
+    value, shifted = _complement(smaller(larger(size, 0.5), 27.5))
+    far = times_power_of_two(value, shifted)
+    return where(size < 0.5, 1.0 - _near_zero(x), where(x < 0.0, 2.0 - far, far))
+
+
+def _near_zero(x: Value) -> Value:
+    return fused(x, polynomial(x * x, ERF), x)

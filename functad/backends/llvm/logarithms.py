@@ -1,0 +1,197 @@
+"""Logarithms: `x = 2^k m` with m between the square roots of 1/2 and 2, and `log(m) = 2 atanh((m - 1) / (m + 1))`."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from functad.backends.llvm.coefficients import LOG, LOG_PAIR, Coefficients
+from functad.backends.llvm.exponential import (
+    LOG2,
+    LOG2_HIGH,
+    LOG2_LOW,
+    LOG2_REST,
+    LOG2E,
+    exp_of_pair,
+    power_of_two,
+    times_power_of_two,
+)
+from functad.backends.llvm.pairs import Pair, constant_pair, quick_sum, two_product, two_sum
+from functad.backends.llvm.polynomials import polynomial
+from functad.backends.llvm.values import Value, fused, larger, where
+
+ROOT_HALF_BITS = 0x3FE6A09E667F3BCD
+BIAS = 1023
+MANTISSA = (1 << 52) - 1
+LEAST_NORMAL = 2.0**-1022
+
+LOG2E_LOW = 2.0355273740931033e-17
+LOG10E, LOG10E_LOW = 0.4342944819032518, 1.098319650216765e-17
+LOG10_2, LOG10_2_LOW = 0.3010299956639812, -2.8037281277851704e-18
+
+
+class Scaled(NamedTuple):
+    """A positive number as `m 2^k`, with k as a real number, and `2^-k` where that is a normal number."""
+
+    m: Value
+    k: Value
+    biased: Value
+
+    def scale(self) -> Value:
+        """Return `2^-k`, for k of at most 1022."""
+        return ((2 * BIAS - self.biased) << 52).real
+
+
+def scaled(x: Value, *, denormal: bool = True) -> Scaled:
+    """Split a positive number, which is normal unless told otherwise."""
+    offset = x.like(0.0)
+    if denormal:
+        small = x < LEAST_NORMAL
+        offset = where(small, x.like(54.0), 0.0)
+        x = where(small, x * 2.0**54, x)
+    shifted = x.bits + ((BIAS << 52) - ROOT_HALF_BITS)
+    biased = shifted >> 52
+    # An integer below 2^52 becomes real by being put into the last digits of 2^52.
+    k = (biased | (1075 << 52)).real - (2.0**52 + BIAS)
+    m = ((shifted & MANTISSA) + ROOT_HALF_BITS).real
+    return Scaled(m, k - offset if denormal else k, biased)
+
+
+def with_special_values(x: Value, result: Value) -> Value:
+    """Put in the logarithms of 0, infinity, NaN and negative numbers."""
+    special = where(x.equals(0.0), x.like(-math.inf), where(x < 0.0, x.like(math.nan), x))
+    return where((x > 0.0) & (x < math.inf), result, special)
+
+
+def log_of_one_plus(f: Value, k: Value, correction: Value | None = None, *, exact: bool = False) -> Value:
+    """Return `log(1 + f) + k log(2) + correction` for f between -0.3 and 0.42; exact means float64 for float32 too."""
+    s = f / (f + 2.0)
+    z = s * s
+    half = (f * f) * 0.5
+    low = k * LOG2_LOW if correction is None else fused(k, LOG2_LOW, correction)
+    # log(1 + f) = f - f^2 / 2 + s (f^2 / 2 + R), in which R = 2 atanh(s) / s - 2
+    rest = fused(s, fused(z, polynomial(z, Coefficients(LOG.wide, LOG.wide) if exact else LOG), half), low)
+    return fused(k, LOG2_HIGH, f - (half - rest))
+
+
+def log(x: Value) -> Value:
+    """The natural logarithm."""
+    part = scaled(x, denormal=not x.body.short)
+    return with_special_values(x, log_of_one_plus(part.m - 1.0, part.k))
+
+
+def log1p_of_pair(x: Pair) -> Value:
+    """Return `log(1 + x)` of a number above -1 that has a correction."""
+    total = two_sum(x.high, 1.0)
+    part = scaled(total.high, denormal=False)
+    near = part.k.equals(0.0)
+    f = where(near, x.high, part.m - 1.0)
+    # What 1 + x lost in rounding, times the derivative of the logarithm there.
+    lost = where(near, x.low / total.high, (total.low + x.low) / total.high)
+    return log_of_one_plus(f, part.k, lost)
+
+
+def log1p(x: Value) -> Value:
+    """`log(1 + x)`, accurate near 0."""
+    result = log1p_of_pair(Pair(x, x.like(0.0)))
+    result = where(abs(x) < 2.0**-54, x, result)
+    special = where(x.equals(-1.0), x.like(-math.inf), where(x < -1.0, x.like(math.nan), x))
+    return where((x > -1.0) & (x < math.inf), result, special)
+
+
+def atanh_ratio(m: Value, low: Value | None = None) -> Pair:
+    """Return `log(m + low)` to about 68 bits, for m between the roots of 1/2 and 2."""
+    f = Pair(m - 1.0, m.like(0.0) if low is None else low)
+    above = two_sum(m, 1.0)
+    s = f.over(above if low is None else Pair(above.high, above.low + low))
+    z = s.times(s)
+    third = z.times(constant_pair(m, 1 / 3, 1.850371707708594e-17))
+    tail = (z.high * z.high) * polynomial(z.high, LOG_PAIR)
+    series = quick_sum(third.high, third.low + tail)
+    return s.plus(s.times(series)).scaled(2.0)
+
+
+def log_pair(x: Value) -> Pair:
+    """Return the logarithm of a positive number to about 64 bits."""
+    part = scaled(x)
+    return exponent_part(part.k).plus(atanh_ratio(part.m))
+
+
+def log_of_pair(x: Pair) -> Pair:
+    """Return the logarithm of a positive number with a correction, between 2^-1000 and 2^1000."""
+    part = scaled(x.high, denormal=False)
+    return exponent_part(part.k).plus(atanh_ratio(part.m, x.low * part.scale()))
+
+
+def exponent_part(k: Value) -> Pair:
+    """Return `k log(2)`."""
+    product = two_product(k, LOG2)
+    return quick_sum(product.high, fused(k, LOG2_REST, product.low))
+
+
+def log2(x: Value) -> Value:
+    """The logarithm to base 2."""
+    part = scaled(x, denormal=not x.body.short)
+    if x.body.short:
+        return with_special_values(x, fused(log_of_one_plus(part.m - 1.0, x.like(0.0)), LOG2E, part.k))
+    product = atanh_ratio(part.m).times(constant_pair(x, LOG2E, LOG2E_LOW))
+    total = two_sum(part.k, product.high)
+    return with_special_values(x, total.high + (total.low + product.low))
+
+
+def log10(x: Value) -> Value:
+    """The logarithm to base 10."""
+    if x.body.short:
+        return log(x) * LOG10E
+    part = scaled(x)
+    product = atanh_ratio(part.m).times(constant_pair(x, LOG10E, LOG10E_LOW))
+    exponent = two_product(part.k, LOG10_2)
+    total = Pair(exponent.high, fused(part.k, LOG10_2_LOW, exponent.low)).plus(product)
+    return with_special_values(x, total.value())
+
+
+def logaddexp(a: Value, b: Value) -> Value:
+    """`log(exp(a) + exp(b))`."""
+    return _logaddexp(a, b, 1.0)
+
+
+def logaddexp2(a: Value, b: Value) -> Value:
+    """`log2(2^a + 2^b)`."""
+    return _logaddexp(a, b, LOG2)
+
+
+def _logaddexp(a: Value, b: Value, base: float) -> Value:
+    top = where(a > b, a, b)
+    difference = two_sum(where(a > b, b, a), -top)
+    bound = -750.0 if base == 1.0 else -1080.0
+    exponent = Pair(larger(difference.high, bound), where(difference.high > bound, difference.low, 0.0))
+    if base != 1.0:
+        exponent = exponent.times(constant_pair(a, LOG2, LOG2_REST))
+    added = log1p_of_pair(Pair(_exp(exponent), a.like(0.0)))
+    result = top + (added if base == 1.0 else added * LOG2E)
+    # Equal infinities have no difference.
+    return where(a.equals(b), a + (LOG2 if base == 1.0 else 1.0), result)
+
+
+def _exp(x: Pair) -> Value:
+    """Return `exp(x)` of a number above -745 that has a correction."""
+    value, shifted = exp_of_pair(x)
+    return times_power_of_two(value.high + value.low, shifted)
+
+
+def logistic(x: Value) -> Value:
+    """`1 / (1 + exp(-x))`."""
+    value, shifted = exp_of_pair(Pair(larger(-abs(x), -746.0), x.like(0.0)))
+    one, zero = x.like(1.0), x.like(0.0)
+    small = value.scaled(where(abs(x) < 700.0, power_of_two(shifted), zero))
+    positive = x > 0.0
+    numerator = Pair(where(positive, one, value.high), where(positive, zero, value.low))
+    quotient = numerator.over(Pair(one, zero).plus(small)).value()
+    return where(positive, quotient, times_power_of_two(quotient, shifted))
+
+
+def log_logistic(x: Value) -> Value:
+    """`log(1 / (1 + exp(-x)))`."""
+    bounded = larger(-abs(x), -750.0)
+    added = log1p_of_pair(Pair(_exp(Pair(bounded, x.like(0.0))), x.like(0.0)))
+    return where(x < 0.0, x, x.like(-0.0)) - added

@@ -1,0 +1,130 @@
+"""Modules of LLVM: text that is optimised and compiled for this machine, loaded, and called through ctypes.
+
+LLVM's objects are not made for several threads at once, so that one lock guards them all; compiled code needs none, and runs
+with the GIL released. What keeps machine code loaded is `Library`: code lives as long as one of its functions does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from functad.importable import optional
+
+_LOCK = threading.RLock()
+_NUMBERS = itertools.count()
+
+
+def binding() -> Any:
+    """Return llvmlite's interface to LLVM, which is optional.
+
+    Raises:
+        MissingPackageError: llvmlite is not installed.
+    """
+    return optional("llvmlite.binding", "The backend `llvm`", package="llvmlite", install="'functad[jit]'")
+
+
+class Machine:
+    """The processor that code is compiled for.
+
+    Attributes:
+        triple: what LLVM calls such machines.
+        cpu: the name of the processor.
+        features: what it can do, as LLVM lists it.
+        fused: it multiplies and adds in one instruction.
+    """
+
+    def __init__(self, cpu: str | None = None, features: str | None = None) -> None:
+        llvm = binding()
+        with _LOCK:
+            llvm.initialize_native_target()
+            llvm.initialize_native_asmprinter()
+            self.triple: str = llvm.get_process_triple()
+            self.cpu: str = llvm.get_host_cpu_name() if cpu is None else cpu
+            self.features: str = llvm.get_host_cpu_features().flatten() if features is None else features
+            target = llvm.Target.from_triple(self.triple)
+            self._machine = target.create_target_machine(cpu=self.cpu, features=self.features, opt=3, reloc="pic", jit=True)
+            self._linker: Any = None
+        architecture = self.triple.partition("-")[0]
+        self.fused: bool = "+fma" in self.features.split(",") or architecture in {"aarch64", "arm64", "ppc64le", "s390x"}
+
+    def optimised(self, text: str) -> Any:
+        """Return a module of LLVM made from text, with its loops vectorised.
+
+        Raises:
+            RuntimeError: the text is not LLVM's language; LLVM says where.
+        """
+        llvm = binding()
+        with _LOCK:
+            module = llvm.parse_assembly(text)
+            module.triple = self.triple
+            module.data_layout = str(self._machine.target_data)
+            module.verify()
+            options = llvm.create_pipeline_tuning_options(speed_level=3)
+            options.loop_vectorization = True
+            options.slp_vectorization = True
+            passes = llvm.create_pass_builder(self._machine, options)
+            passes.getModulePassManager().run(module, passes)
+            return module
+
+    def assembly(self, text: str) -> str:
+        """Return the instructions of the processor that text becomes."""
+        with _LOCK:
+            return str(self._machine.emit_assembly(self.optimised(text)))
+
+    def compiled(self, text: str) -> bytes:
+        """Return the machine code that text becomes, as the bytes of an object file."""
+        with _LOCK:
+            return bytes(self._machine.emit_object(self.optimised(text)))
+
+    def loaded(self, code: bytes, names: Sequence[str]) -> Library:
+        """Load machine code and find functions in it.
+
+        Args:
+            code: the bytes of an object file, compiled for this machine.
+            names: the functions that will be called.
+        """
+        llvm = binding()
+        with _LOCK:
+            if self._linker is None:
+                self._linker = llvm.create_lljit_compiler(self._machine)
+            builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+            for name in names:
+                builder.export_symbol(name)
+            tracker = builder.link(self._linker, f"functad.{next(_NUMBERS)}")
+            return Library(tracker, {name: tracker[name] for name in names})
+
+
+@dataclass(frozen=True)
+class Library:
+    """Machine code in memory, which is unloaded with the last reference to this.
+
+    Attributes:
+        tracker: what LLVM unloads the code by.
+        addresses: of its functions.
+    """
+
+    tracker: Any
+    addresses: dict[str, int]
+
+    def function(self, name: str, *arguments: Any) -> Any:
+        """Return a function without result, called through ctypes and without the GIL.
+
+        Args:
+            name: the name that it was compiled under.
+            arguments: the types of ctypes of its arguments.
+        """
+        function = ctypes.CFUNCTYPE(None, *arguments)(self.addresses[name])
+        function.library = self  # type: ignore[attr-defined]
+        return function
+
+
+@lru_cache(maxsize=1)
+def host() -> Machine:
+    """Return the machine that this process runs on."""
+    return Machine()

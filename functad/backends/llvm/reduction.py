@@ -1,0 +1,154 @@
+"""Angles without their multiples of a quarter turn: `x = k pi / 2 + r`, `|r| <= pi / 4`, as a pair.
+
+Up to 2^45, k and three parts of pi / 2 suffice (Cody and Waite). Above, x is an integer times a power of two, and what that
+power holds of quarter turns, whole ones left out, is read from a table (after Payne and Hanek, Radian reduction for
+trigonometric functions, 1983).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from functad.backends.llvm.exponential import ROUNDING
+from functad.backends.llvm.pairs import Pair, quick_sum, two_product, two_sum
+from functad.backends.llvm.values import Value, fused, where
+
+TWO_OVER_PI = 0.6366197723675814
+HALF_PI = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33)
+
+MODERATE = 2.0**45
+"""Below this, three parts of pi / 2 are enough."""
+
+_EXPONENT_BIAS = 1023 + 52
+_FIRST_EXPONENT = 45 - 52
+"""Of the power of two that the mantissa as an integer is multiplied by, for the least number that the table is for."""
+
+_LENGTH = 1024 - 45
+_PARTS = 4
+
+
+class Angle(NamedTuple):
+    """What is left of an angle, and the number of quarter turns as bits whose last two count."""
+
+    r: Pair
+    quarters: Value
+
+
+def moderate(x: Value) -> Angle:
+    """Reduce an angle below `MODERATE`."""
+    shifted = fused(x, TWO_OVER_PI, ROUNDING)
+    k = shifted - ROUNDING
+    if x.body.short:
+        whole = two_product(k, -HALF_PI[0])
+        high = (x + whole.high) + fused(k, -HALF_PI[1], whole.low)
+        return Angle(Pair(high, x.like(0.0)), shifted.bits)
+    first, second, third = two_product(k, -HALF_PI[0]), two_product(k, -HALF_PI[1]), k * -HALF_PI[2]
+    # x and the first product nearly cancel, so that their difference is exact.
+    total = two_sum(x + first.high, first.low)
+    total = two_sum_of(total, second.high)
+    return Angle(quick_sum(total.high, total.low + (second.low + third)), shifted.bits)
+
+
+def two_sum_of(pair: Pair, number: Value) -> Pair:
+    """Add a number to a pair whose parts it may cancel."""
+    high = two_sum(pair.high, number)
+    low = two_sum(high.low, pair.low)
+    total = quick_sum(high.high, low.high)
+    return Pair(total.high, total.low + low.low)
+
+
+def any_angle(x: Value) -> Angle:
+    """Reduce an angle of any size."""
+    below = moderate(x)
+    huge = abs(x) >= MODERATE
+    above = _huge(where(huge, x, x.like(MODERATE)))
+    r = Pair(where(huge, above.r.high, below.r.high), where(huge, above.r.low, below.r.low))
+    return Angle(r, where(huge, above.quarters, below.quarters))
+
+
+def _huge(x: Value) -> Angle:
+    bits = abs(x).bits
+    integer = ((bits & ((1 << 52) - 1)) | (_EXPONENT_BIAS << 52)).real  # the digits of x as an integer of 53 bits
+    index = (bits >> 52) - (_EXPONENT_BIAS + _FIRST_EXPONENT)
+    index = where(index > _LENGTH - 1, index.like(0), index)  # infinity and NaN, whose result is NaN whatever is read
+    products = [two_product(integer, part) for part in _turns(x, index)]
+    # The first product is of up to 2^54 quarter turns, of which multiples of 4 make no difference.
+    first = _without_turns(products[0].high)
+    total, rest = two_sum(first, products[0].low)
+    terms = [products[1].high, products[1].low, products[2].high, products[2].low, products[3].high]
+    exact: list[Value] = [rest]
+    for term in terms:
+        total, error = two_sum(total, term)
+        exact.append(error)
+    shifted = total + ROUNDING
+    near = quick_sum_all(total - (shifted - ROUNDING), exact)
+    again = near.times(Pair(x.like(HALF_PI[0]), x.like(HALF_PI[1])))
+    negative = x < 0.0
+    sign = where(negative, x.like(-1.0), 1.0)
+    quarters = where(negative, 0 - shifted.bits, shifted.bits)
+    return Angle(again.times_number(sign), quarters)
+
+
+def _without_turns(product: Value) -> Value:
+    """Leave out multiples of 4 of a number of at most 2^54."""
+    less = product - where(abs(product) > 2.0**53, product.like(2.0**53).with_sign_of(product), 0.0)
+    large = 1.5 * 2.0**54  # whose last digit is 4, also with what is left added
+    return less - ((less + large) - large)
+
+
+def quick_sum_all(first: Value, rest: list[Value]) -> Pair:
+    """Add up numbers of which each may cancel what was before."""
+    total = first
+    errors: list[Value] = []
+    for term in rest:
+        total, error = two_sum(total, term)
+        errors.append(error)
+    correction = errors[0]
+    for error in errors[1:]:
+        correction = correction + error
+    return quick_sum(total, correction)
+
+
+def _turns(x: Value, index: Value) -> list[Value]:
+    return [index.at(x.body.table(f"functad.turns.{part}", numbers), _LENGTH) for part, numbers in enumerate(turns_of_powers())]
+
+
+@lru_cache(maxsize=1)
+def turns_of_powers() -> tuple[tuple[float, ...], ...]:
+    """Return `2^e 2 / pi`, less multiples of 4, for each exponent of the table, as four numbers that add up to it."""
+    digits = 1400
+    two_over_pi = (2 << (2 * digits)) // _pi(digits)
+    rows = []
+    for exponent in range(_FIRST_EXPONENT, _FIRST_EXPONENT + _LENGTH):
+        rest = _shifted(two_over_pi, exponent) % (4 << digits)
+        if rest >= 2 << digits:
+            rest -= 4 << digits
+        parts = []
+        for _ in range(_PARTS):
+            part = rest / (1 << digits)  # Python divides integers of any size with one rounding
+            parts.append(part)
+            numerator, denominator = part.as_integer_ratio()
+            rest -= (numerator << digits) // denominator
+        rows.append(parts)
+    return tuple(zip(*rows, strict=True))
+
+
+def _shifted(number: int, places: int) -> int:
+    return number << places if places >= 0 else number >> -places
+
+
+def _pi(digits: int) -> int:
+    """Return pi times `2^digits` by Machin's formula, `pi / 4 = 4 arctan(1/5) - arctan(1/239)`."""
+    guard = 64
+    one = 1 << (digits + guard)
+
+    def arctan_of_inverse(n: int) -> int:
+        power, total, k = one // n, 0, 0
+        while power:
+            total += (power // (2 * k + 1)) * (-1) ** k
+            power //= n * n
+            k += 1
+        return total
+
+    return 4 * (4 * arctan_of_inverse(5) - arctan_of_inverse(239)) >> guard

@@ -1,0 +1,120 @@
+"""Rounding, remainders, signs and bounds, with the conventions of NumPy."""
+
+from __future__ import annotations
+
+from functad.backends.llvm.pairs import two_product
+from functad.backends.llvm.values import Value, where
+
+
+def floor(x: Value) -> Value:
+    """The largest integer not above x."""
+    return x.body.call("floor", x)
+
+
+def ceil(x: Value) -> Value:
+    """The least integer not below x."""
+    return x.body.call("ceil", x)
+
+
+def trunc(x: Value) -> Value:
+    """The integer part."""
+    return x.body.call("trunc", x)
+
+
+def rint(x: Value) -> Value:
+    """The nearest integer, of two the even one."""
+    return x.body.call("nearbyint", x)
+
+
+def fmod(x: Value, y: Value) -> Value:
+    """What is left of dividing, with the sign of x; exact."""
+    return x.body.emit(f"frem {x.kind} {x.name}, {y.name}", x.kind)
+
+
+def fmod_of_moderate(x: Value, y: Value) -> Value:
+    """The same where the quotient is not beyond `has_large_quotient`: one product of two numbers is exact."""
+    size, divisor = abs(x), abs(y)
+    count = trunc(size / divisor)
+    product = two_product(count, divisor)
+    rest = (size - product.high) - product.low
+    # The quotient may have been rounded up to an integer.
+    rest = where(rest < 0.0, rest + divisor, rest)
+    return rest.with_sign_of(x)
+
+
+def has_large_quotient(x: Value, y: Value) -> Value:
+    """Say whether the quotient has too many digits, or is no number."""
+    return ~((abs(x / y) < 2.0**26) & (abs(y) > 2.0**-900) & (abs(y) < 2.0**900))
+
+
+def _remainder(x: Value, y: Value, rest: Value) -> Value:
+    moved = where((rest < 0.0) ^ (y < 0.0), rest + y, rest)
+    return where(rest.equals(0.0), rest.with_sign_of(y), moved)
+
+
+def remainder(x: Value, y: Value) -> Value:
+    """What is left of dividing, with the sign of y, as Python's `%`."""
+    return _remainder(x, y, fmod(x, y))
+
+
+def remainder_of_moderate(x: Value, y: Value) -> Value:
+    """The same where the quotient is not beyond `has_large_quotient`."""
+    return _remainder(x, y, fmod_of_moderate(x, y))
+
+
+def _floor_divide(x: Value, y: Value, rest: Value) -> Value:
+    turned = (~rest.equals(0.0)) & ((rest < 0.0) ^ (y < 0.0))
+    quotient = where(turned, (x - rest) / y - 1.0, (x - rest) / y)
+    whole = floor(quotient)
+    whole = where(quotient - whole > 0.5, whole + 1.0, whole)
+    return where(y.equals(0.0), x / y, where(quotient.equals(0.0), x.like(0.0).with_sign_of(x / y), whole))
+
+
+def floor_divide(x: Value, y: Value) -> Value:
+    """The largest integer not above the quotient, found by the remainder, as Python's `//`."""
+    return _floor_divide(x, y, fmod(x, y))
+
+
+def floor_divide_of_moderate(x: Value, y: Value) -> Value:
+    """The same where the quotient is not beyond `has_large_quotient`."""
+    return _floor_divide(x, y, fmod_of_moderate(x, y))
+
+
+def absolute(x: Value) -> Value:
+    """The magnitude."""
+    return abs(x)
+
+
+def sign(x: Value) -> Value:
+    """-1, 0 or 1; NaN of NaN."""
+    return where(x > 0.0, x.like(1.0), where(x < 0.0, x.like(-1.0), where(x.is_nan(), x, 0.0)))
+
+
+def copysign(x: Value, y: Value) -> Value:
+    """The magnitude of x with the sign of y."""
+    return x.with_sign_of(y)
+
+
+def maximum(x: Value, y: Value) -> Value:
+    """The larger of two, the second if they are equal; NaN if either is."""
+    return where((x > y) | x.is_nan(), x, y)
+
+
+def minimum(x: Value, y: Value) -> Value:
+    """The smaller of two, the second if they are equal; NaN if either is."""
+    return where((x < y) | x.is_nan(), x, y)
+
+
+def fmax(x: Value, y: Value) -> Value:
+    """The larger of two, or the one that is a number."""
+    return where((x > y) | y.is_nan(), x, y)
+
+
+def fmin(x: Value, y: Value) -> Value:
+    """The smaller of two, or the one that is a number."""
+    return where((x < y) | y.is_nan(), x, y)
+
+
+def heaviside(x: Value, y: Value) -> Value:
+    """0 below 0, 1 above, y at 0."""
+    return where(x.is_nan(), x, where(x < 0.0, x.like(0.0), where(x > 0.0, x.like(1.0), y)))
