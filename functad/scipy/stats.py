@@ -23,7 +23,7 @@ from functad.errors import ConversionError, UnsupportedError
 from functad.expressions.spec import shape_of
 from functad.places import here
 from functad.scipy._integrals import outside
-from functad.scipy.distributions import batches, densities, discrete, fits, limits, moments, several_variables  # noqa: F401
+from functad.scipy.distributions import batches, densities, discrete, fits, limits, moments, normal_mass, several_variables  # noqa: F401
 from functad.scipy.distributions.continuous import UNKNOWN_DENSITIES
 from functad.scipy.distributions.discrete import COMPILED
 from functad.scipy.distributions.several_variables import RANDOM_POINTS
@@ -32,7 +32,6 @@ from functad.transforms.stop import stop_gradient
 REFUSED: dict[str, str] = {
     **{f"{name}.pdf": reason for name, reason in UNKNOWN_DENSITIES.items()},
     "nchypergeom_wallenius": COMPILED,
-    "multivariate_normal.cdf": RANDOM_POINTS,
     "multivariate_t.cdf": RANDOM_POINTS,
 }
 """What is not differentiated, and why. Counts, such as n of `binom`, have no derivative either."""

@@ -174,7 +174,35 @@ def test_several_variables() -> None:
     check_grads(lambda a: stats.dirichlet.logpdf(np.array([0.2, 0.3, 0.5]), a), [np.array([1.5, 2.0, 3.0])])
     check_grads(lambda a: stats.dirichlet.pdf(a / np.sum(a), [1.5, 2.0, 3.0]), [np.array([0.2, 0.3, 0.5])], order=1)
     with pytest.raises(UnsupportedError, match="random points"):
-        functad.grad(lambda m: stats.multivariate_normal.cdf(X, m, A))(X)
+        functad.grad(lambda x: stats.multivariate_t.cdf(x, X, A, df=4))(X)
+
+
+def test_the_mass_of_normal_variables() -> None:
+    root = np.linalg.cholesky(A)
+
+    def f(x: Any, m: Any, r: Any) -> Any:
+        return stats.multivariate_normal.cdf(x, m, r @ r.T)
+
+    check_grads(f, [X[:2], X[:2] / 3, root[:2, :2]], order=2)  # SciPy has a formula for two
+    check_grads(
+        lambda x, low: stats.multivariate_normal.cdf(x, X[:2], A[:2, :2], lower_limit=low), [X[:2] + 1, X[:2] - 1], order=1
+    )
+    check_grads(lambda d: stats.gaussian_kde(d).integrate_box([0.0, 0.0], [1.0, 1.0]), [RNG.normal(size=(2, 7))], order=1)
+    t, w = np.polynomial.legendre.leggauss(60)
+
+    def mass(h: float) -> float:
+        """Return the mass of three variables: the integral over one of that of the two others, given that."""
+        x, cov = X + h * way[0], (root + h * way[1]) @ (root + h * way[1]).T
+        u = (x[0] + 12) / 2 * t + (x[0] - 12) / 2
+        given = cov[1:, 1:] - np.outer(cov[1:, 0], cov[1:, 0]) / cov[0, 0]
+        each = [scipy.stats.multivariate_normal.cdf(x[1:] - cov[1:, 0] / cov[0, 0] * v, cov=given) for v in u]
+        return float(np.sum(w * scipy.stats.norm.pdf(u, scale=np.sqrt(cov[0, 0])) * each) * (x[0] + 12) / 2)
+
+    way = RNG.normal(size=3), RNG.normal(size=(3, 3))
+    along = functad.jvp(lambda x, r: f(x, 0 * X, r), (X, root), way)[1]
+    assert along == pytest.approx((mass(1e-4) - mass(-1e-4)) / 2e-4, rel=1e-5)
+    value, _ = functad.vjp(lambda x: f(x, 0 * X, root), X[:2].repeat(2)[:3])
+    assert value == pytest.approx(scipy.stats.multivariate_normal.cdf(X[:2].repeat(2)[:3], 0 * X, A), rel=1e-4)
 
 
 def test_kernel_estimates() -> None:

@@ -63,9 +63,6 @@ def _random_points(name: str, cure: str) -> Any:
 
 RANDOM_POINTS = "SciPy integrates by random points"
 
-of_methods(_multivariate.multivariate_normal_gen, "_cdf")(
-    _random_points("multivariate_normal.cdf", "Use products of norm.cdf for independent variables, or functad.stop_gradient.")
-)
 of_methods(_multivariate.multivariate_t_gen, "_cdf")(
     _random_points("multivariate_t.cdf", "Use t.cdf for one variable, or functad.stop_gradient.")
 )

@@ -114,8 +114,10 @@ SEVERAL_VARIABLES: dict[str, Sample | list[Sample]] = {
         lambda d, p: [d.logpmf([1, 2, 3], 6, p / np.sum(p)), d.cov(6, p / np.sum(p))], np.array([0.2, 0.3, 0.5])
     ),
     "multivariate_hypergeom": use(lambda d: d.logpmf([1, 2], [4, 5], 3)),
-    "multivariate_normal": use(lambda d, x, m, c: [d.logpdf(x, m, c @ c.T), d.entropy(m, c @ c.T)], V, V + 0.1, ROOT),
-    "multivariate_normal.cdf": use(lambda d, x: d.cdf(x, V, np.eye(3)), V + 0.1),
+    "multivariate_normal": [
+        use(lambda d, x, m, c: [d.logpdf(x, m, c @ c.T), d.entropy(m, c @ c.T)], V, V + 0.1, ROOT),
+        use(lambda d, x, c: d.cdf(x, 0 * x, c @ c.T), V[:2], ROOT[:2, :2]),
+    ],
     "multivariate_t": use(lambda d, x, m, c, n: d.logpdf(x, m, c @ c.T, n), V, V + 0.1, ROOT, 4.0),
     "multivariate_t.cdf": use(lambda d, x: d.cdf(x, V, np.eye(3), 4, random_state=np.random.default_rng(0)), V + 0.1),
     "normal_inverse_gamma": use(lambda d, *args: d.logpdf(*args), 0.3, 1.2, 0.1, 1.3, 2.0, 1.5),
