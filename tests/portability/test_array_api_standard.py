@@ -8,7 +8,10 @@ otherwise is in `standard_excused.txt`, each with its reason.
 from __future__ import annotations
 
 import inspect
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +139,7 @@ def assert_same(found: Any, wanted: Any) -> None:
 
 
 def in_traces(call: Any, given: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Return what a call gives for Tensors in a tape, for plain arrays beside it, for both together, and in a forward trace."""
+    """Return what a call gives in a tape for Tensors, arrays and both, and forward for arguments and for what is made inside."""
     found: dict[str, Any] = {}
     with functad.GradientTape() as tape:
         tensors = {name: functad.constant(a) for name, a in given.items()}
@@ -149,12 +152,14 @@ def in_traces(call: Any, given: dict[str, np.ndarray]) -> dict[str, Any]:
     def run(*floats: Any) -> Any:
         names = [name for name, a in given.items() if a.dtype.kind in "fc"]
         outs.append(functad.stop_gradient(call(functad.numpy, **given | dict(zip(names, floats, strict=True)))))
+        made = {name: functad.numpy.array(a) for name, a in given.items()}
+        outs.append(functad.stop_gradient(call(functad.numpy, **made)))
         return 0.0
 
     floats = [a for a in given.values() if a.dtype.kind in "fc"]
     if floats:
         functad.jvp(run, tuple(floats), tuple([np.ones_like(a) for a in floats]))
-        found["forward"] = plain(outs[0])
+        found["forward"], found["made inside"] = map(plain, outs)
     return found
 
 
@@ -291,3 +296,37 @@ def test_the_inspection_made_for_the_oldest_numpy_is_that_of_the_standard():
     for kinds in (None, "integral", ("bool", "complex floating")):
         assert own.dtypes(kind=kinds) == {name: plain(dtype) for name, dtype in wanted.dtypes(kind=kinds).items()}
     assert own.default_dtypes() == {name: plain(dtype) for name, dtype in wanted.default_dtypes().items()}
+
+
+TESTS = """
+import functad
+import functad.numpy as xp
+
+def test_arrays_are_tensors(tmp_path):
+    x = xp.ones(3)
+    assert type(x) is functad.Tensor and tmp_path.is_dir()
+    x[0] = 2.0
+    assert float(xp.sum(x)) == 4.0 and x.tolist() == [2.0, 1.0, 1.0] and bool(xp.all(x > 0))
+
+def test_that_fails():
+    assert xp.ones(3)[0] == 2
+"""
+
+
+def test_tests_of_others_can_be_run_in_a_trace(tmp_path):
+    (tmp_path / "test_others.py").write_text(TESTS)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "tests.portability.in_trace",
+        str(tmp_path),
+    ]
+    environment = os.environ | {"PYTHONPATH": str(HERE.parents[1])}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
+    assert "1 failed, 1 passed" in done.stdout
+    assert "test_that_fails" in done.stdout
