@@ -139,7 +139,7 @@ def assert_same(found: Any, wanted: Any) -> None:
 
 
 def in_traces(call: Any, given: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Return what a call gives in a tape for Tensors, arrays and both, and forward for arguments and for what is made inside."""
+    """Return what a call gives in a tape for Tensors, arrays and both, and forward for arguments and for what is made there."""
     found: dict[str, Any] = {}
     with functad.GradientTape() as tape:
         tensors = {name: functad.constant(a) for name, a in given.items()}
