@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.adoption.adopt import MARK
+from functad.adoption.modules import MARK
 from functad.adoption.scipy_functions import entered_in
 from functad.primitives.operands import is_traced
 

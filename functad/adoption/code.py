@@ -3,33 +3,58 @@
 from __future__ import annotations
 
 import dis
-from collections.abc import Iterator, Sequence
+import functools
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import pairwise
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 
 def functions_of(module: ModuleType) -> Iterator[FunctionType]:
-    """Yield every function that is defined in a module, and those in its classes."""
-    waiting = [value for value in vars(module).values() if _defined_in(value, module)]
+    """Yield every function whose code is that of a module: of its classes and tables, and those that decorators keep, too."""
+    names = vars(module)
+    waiting = [value for value in list(names.values()) if type(value) is dict or _defined_in(value, module)]
     seen: set[int] = set()
     while waiting:
         value = waiting.pop()
         if id(value) in seen:  # a class may hold itself
             continue
         seen.add(id(value))
-        if isinstance(value, type):
-            waiting += vars(value).values()
-            continue
-        value = getattr(value, "__func__", None) or getattr(value, "fget", None) or getattr(value, "func", None) or value
-        value = getattr(value, "__wrapped__", value)
-        if isinstance(value, FunctionType):
+        if type(value) is FunctionType and value.__globals__ is names:
             yield value
+        waiting += _within(value, module)
 
 
-def codes_of(module: ModuleType) -> Iterator[CodeType]:
-    """Yield the code of every function that is defined in a module, of those in its classes and of those within functions."""
-    waiting = [function.__code__ for function in functions_of(module)]
+def _within(value: Any, module: ModuleType) -> list[Any]:
+    """List the parts of a function, a class or another object that may be functions."""
+    if type(value) is FunctionType:
+        held = [value.__dict__.get("__wrapped__")]
+        for cell in value.__closure__ or ():
+            with suppress(ValueError):  # it is empty, so far
+                held.append(cell.cell_contents)
+        return [part for part in held if not isinstance(part, (type, dict, ModuleType))]
+    if type(value) is dict:
+        return [part for part in value.values() if type(part) is FunctionType]
+    if isinstance(value, type):
+        return list(vars(value).values()) if value.__module__ == module.__name__ else []
+    if isinstance(value, property):
+        return [value.fget, value.fset, value.fdel]
+    if isinstance(value, (staticmethod, classmethod, MethodType)):
+        return [value.__func__]
+    if isinstance(value, _HOLDING):
+        return [value.func]
+    return [value.__wrapped__] if type(value) in _WRAPPING else []
+
+
+_HOLDING = (functools.partial, functools.partialmethod, functools.cached_property)
+_WRAPPING = frozenset({type(functools.cache(len))})
+
+
+def codes_of(functions: Iterable[FunctionType]) -> Iterator[CodeType]:
+    """Yield the code of functions, and of those within them."""
+    waiting = [function.__code__ for function in functions]
     while waiting:
         code = waiting.pop()
         yield code
@@ -43,17 +68,40 @@ def _defined_in(value: Any, module: ModuleType) -> bool:
         return False
 
 
-def calls(codes: Sequence[CodeType], name: str) -> bool:
-    """Say whether a function uses a global name or an attribute of this name."""
-    return any(name in code.co_names for code in codes)
+def steps_of(code: CodeType) -> Iterator[tuple[int, Any]]:
+    """Yield each instruction and its operand, a name where it is one: ten times faster than `dis`, which tells more."""
+    raw, names = code.co_code, code.co_names
+    extended = 0
+    for place in range(0, len(raw), 2):
+        operation = raw[place]
+        if operation != _CACHE:
+            operand = raw[place + 1] | extended
+            extended = operand << 8 if operation == dis.EXTENDED_ARG else 0
+            if operation in _SHIFTS:
+                yield operation, names[operand >> _SHIFTS[operation]]
+            elif operation != dis.EXTENDED_ARG:
+                yield operation, operand
 
 
-def compares(code: CodeType, names: Any) -> bool:
-    """Say whether a function compares something with one of the names by `is`, as in `type(x) is float`."""
-    if names.isdisjoint(code.co_names) or dis.opmap["IS_OP"] not in code.co_code[::2]:
-        return False
-    steps = [step for step in dis.get_instructions(code) if step.opname != "CACHE"]
-    return any(
-        step.opname.startswith(("LOAD_GLOBAL", "LOAD_ATTR", "LOAD_NAME")) and step.argval in names and after.opname == "IS_OP"
-        for step, after in pairwise(steps)
-    )
+_CACHE = dis.opmap["CACHE"]
+_SHIFTS = {
+    dis.opmap[name]: shift
+    for name, shift in {
+        "LOAD_GLOBAL": 1,
+        "LOAD_ATTR": int(sys.version_info >= (3, 12)),
+        "LOAD_METHOD": 0,
+        "LOAD_NAME": 0,
+    }.items()
+    if name in dis.opmap
+}
+"""By how many bits an operand is more than the place of a name: these tell what is done with the name."""
+
+
+def compared_by_is(code: CodeType) -> frozenset[str]:
+    """Return the names with which a function compares something by `is`, as in `type(x) is float`, `f is np.sum`."""
+    if _IS not in code.co_code[::2]:
+        return frozenset()
+    return frozenset([name for (_, name), (after, _) in pairwise(steps_of(code)) if after == _IS and type(name) is str])
+
+
+_IS = dis.opmap["IS_OP"]

@@ -13,12 +13,14 @@ import functools
 import linecache
 import operator
 from contextlib import suppress
+from itertools import pairwise
 from types import CodeType
 from typing import Any
 
 import numpy as np
 
 from functad.adoption.arrays import has_tensors
+from functad.adoption.code import steps_of
 from functad.primitives.linalg.sparse_products import is_sparse
 from functad.primitives.operands import as_operand, is_traced
 
@@ -48,7 +50,12 @@ _CHANGED: dict[int, tuple[CodeType, CodeType]] = {}  # by identity, as code of d
 
 
 def _calls_dot(code: CodeType) -> bool:
-    return "dot" in code.co_names or any(map(_calls_dot, _parts(code)))
+    """Say whether a function calls a method `dot`, of something else than NumPy, or one in it does."""
+    if "dot" in code.co_names:
+        for (_, before), (_, name) in pairwise(steps_of(code)):
+            if name == "dot" and before not in ("np", "numpy"):
+                return True
+    return any(map(_calls_dot, _parts(code)))
 
 
 def _parts(code: CodeType) -> list[CodeType]:

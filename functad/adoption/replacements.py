@@ -89,55 +89,76 @@ NUMBERS: dict[str, Any] = {
 """What stands for Python's own types, by name, in modules that call them."""
 
 TYPES = frozenset({"float64", "float32", "float16", "complex128", "complex64", "double", "single"})
-"""Types of NumPy for which `functad.numpy` has others; code that compares types by `is` keeps the originals."""
+"""Types of NumPy for which `functad.numpy` has others; code that compares one of them by `is` keeps the originals of all."""
 
 
 @functools.cache
-def numpy_stand_in(types: bool) -> ModuleType:
-    """Return the module that stands for NumPy, with its number types replaced or not."""
-    names = {name: value for name, value in arrays.namespace().items() if types or name not in TYPES}
-    for part in ("linalg", "fft", "lib"):
-        names[part] = stand_in(getattr(np, part), vars(names[part]))
-    vars(names["lib"]).update(stride_tricks=stand_in(np.lib.stride_tricks, vars(names["lib"].stride_tricks)))
-    return stand_in(np, names)
+def _stand_ins(kept: frozenset[str]) -> dict[int, ModuleType]:
+    """Return by identity of NumPy, its parts and `math` the modules that stand for them, but for names that are kept."""
+    found = {}
+
+    def enter(original: ModuleType, names: dict[str, Any], **parts: ModuleType) -> ModuleType:
+        chosen = {name: value for name, value in names.items() if name not in kept}
+        found[id(original)] = result = stand_in(original, {**chosen, **parts})
+        return result
+
+    numpy = arrays.namespace()
+    tricks = enter(np.lib.stride_tricks, vars(numpy["lib"].stride_tricks))
+    parts = {name: enter(getattr(np, name), vars(numpy[name])) for name in ("linalg", "fft")}
+    enter(np, numpy, **parts, lib=enter(np.lib, vars(numpy["lib"]), stride_tricks=tricks))
+    enter(math, {name: getattr(functad.math, name) for name in functad.math.__all__})
+    return found
 
 
 @functools.cache
-def _known() -> dict[int, tuple[Any, Any, bool]]:
-    """Return by identity each original that is replaced, with what stands for it, and whether it is a type."""
-    numpy = numpy_stand_in(True)
-    python_math = stand_in(math, {name: getattr(functad.math, name) for name in functad.math.__all__})
-    stand_ins = [numpy, numpy.linalg, numpy.fft, numpy.lib, numpy.lib.stride_tricks, python_math]
-    found: dict[int, tuple[Any, Any, bool]] = {}
-    for module in stand_ins:
-        found[id(module.original)] = module.original, module, False
+def _known() -> dict[int, tuple[Any, Any, frozenset[str]]]:
+    """Return by identity each original that is replaced, with what stands for it, and its names."""
+    found: dict[int, tuple[Any, Any, frozenset[str]]] = {}
+    for module in _stand_ins(frozenset()).values():
         for name, value in vars(module).items():
             original = vars(module.original).get(name)
             stands = callable(value) and callable(original) and not name.startswith("__")
             if value is not original and (stands or name in ("r_", "c_")):
-                found[id(original)] = original, value, isinstance(value, type) and name in TYPES
+                _, first, names = found.get(id(original), (original, value, frozenset()))
+                found[id(original)] = original, first, names | {name}
     return found
+
+
+def kept_names(compared: frozenset[str], names: dict[str, Any]) -> frozenset[str]:
+    """Return the names that stay those of the originals in code that compares some by `is`: there no other is like them.
+
+    Args:
+        compared: the names that it compares.
+        names: the globals of the code, where what they stand for may have another name.
+    """
+    if not compared:
+        return compared
+    originals = {id(names.get(name)) for name in compared}
+    groups = [group for key, (_, _, group) in _known().items() if key in originals or not compared.isdisjoint(group)]
+    kept: frozenset[str] = frozenset().union(*groups)
+    return kept | TYPES if kept & TYPES else kept
 
 
 LATER: list[Callable[[Any], Any]] = []
 """Ask for what stands for an object of another package, once that is imported: `functad.scipy` enters itself here."""
 
 
-def replacement(value: Any, *, types: bool = True) -> Any:
+def replacement(value: Any, *, kept: frozenset[str] = frozenset()) -> Any:
     """Return the object that stands for one in adopted code; itself if none does.
 
     Args:
         value: what a name of a module is bound to.
-        types: types of numbers may be replaced too.
+        kept: names that stay those of the originals.
     """
+    module = _stand_ins(kept).get(id(value))
+    if module is not None:
+        return module
     entry = _known().get(id(value))
     if entry is not None:
-        if value is np:
-            return numpy_stand_in(types)
-        return value if entry[2] and not types else entry[1]
+        return value if kept and not kept.isdisjoint(entry[2]) else entry[1]
     if type(value) is np.vectorize:
         options = {name: getattr(value, name) for name in ("otypes", "excluded", "cache", "signature")}
-        return arrays.vectorize(replacement(value.pyfunc, types=types), **options)
+        return arrays.vectorize(replacement(value.pyfunc, kept=kept), **options)
     for ask in LATER:
         found = ask(value)
         if found is not None:

@@ -231,7 +231,8 @@ def with_value(a: Any, value: Any) -> Any:
 
 
 _FILES = sorted([path.stem for path in Path(__file__).parent.with_name("scipy").glob("[!_]*.py")])
-_loaded: set[str] = set()
+_WAITING = _FILES.copy()
+"""Those that have not been loaded, as that part of SciPy has not been imported."""
 _LOADING: set[str] = set()
 """Parts whose functions are being entered: what stands for a name is not known for good until then."""
 
@@ -239,8 +240,8 @@ _LOADING: set[str] = set()
 def _load(part: str) -> None:
     """Import what `functad.scipy` has for a part of SciPy, if it has anything and that part has been imported."""
     module = sys.modules.get(f"scipy.{part}")
-    if part in _FILES and part not in _loaded and module is not None and not _begun(module):
-        _loaded.add(part)
+    if part in _WAITING and module is not None and not _begun(module):
+        _WAITING.remove(part)
         _LOADING.add(part)
         known = set(ENTERED)
         try:
@@ -299,8 +300,8 @@ def replacement_of(value: Any) -> Any:
     if not is_of_scipy(value):
         entry = _replaced.get(id(value))  # of some functions SciPy does not say that they are its own
         return None if entry is None else entry[1]
-    for part in _FILES:  # in an order that is the same in every process
-        if part not in _loaded:
+    for part in _WAITING[:]:  # in an order that is the same in every process
+        if f"scipy.{part}" in sys.modules:
             _load(part)
     if isinstance(value, ModuleType):  # a private one if functions of it, which is compiled then, were entered
         name = value.__name__
@@ -321,11 +322,12 @@ def is_of_sparse_matrices(name: str) -> bool:
 
 def is_of_scipy(value: Any) -> bool:
     """Say whether a module, function or class, or an object of such a class, is SciPy's."""
-    name: Any = None
-    with suppress(Exception):  # what stands for a package that is not installed may raise whatever is asked of it
+    try:
         name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
-    name = name if isinstance(name, str) else type(value).__module__
-    return name == "scipy" or name.startswith("scipy.") or type(value).__module__.startswith("scipy.")
+    except Exception:  # noqa: BLE001 - what stands for a package that is not installed may raise whatever is asked of it
+        name = None
+    kind = type(value).__module__
+    return (name == "scipy" or name.startswith("scipy.") if type(name) is str else False) or kind.startswith("scipy.")
 
 
 LATER.append(replacement_of)

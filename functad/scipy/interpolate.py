@@ -17,7 +17,7 @@ import numpy as np
 from scipy import interpolate as _original
 
 from functad.adoption.arrays import asarray, broadcast_arrays
-from functad.adoption.replacements import numpy_stand_in
+from functad.adoption.replacements import replacement
 from functad.adoption.scipy_functions import of_tensors, refuse
 from functad.errors import UnsupportedError
 from functad.expressions.spec import shape_of
@@ -318,7 +318,7 @@ def _generic(name: str) -> Callable[..., Any]:
     def called(*args: Any, xp: Any = None) -> Any:
         found = getattr(import_module("scipy.interpolate._rbfinterp_xp"), name)
         with np.errstate(divide="ignore", invalid="ignore"):  # it takes the logarithm of a distance that is zero
-            return found(*(args if xp is not None else args[:-1]), xp=numpy_stand_in(True))
+            return found(*(args if xp is not None else args[:-1]), xp=replacement(np))
 
     return called
 

@@ -12,11 +12,13 @@ from functad.errors import UnsupportedError
 from functad.expressions.spec import shape_of
 from functad.places import here
 from functad.primitives.linalg.products import as_array
+from functad.primitives.operands import as_operand
 
 
 def finite(a: Any, check: bool = True) -> Any:
-    """Return an array or Tensor, whose elements are finite if that is to be checked."""
-    return asarray_chkfinite(as_array(a)) if check else as_array(a)
+    """Return an array or Tensor, also for a list with Tensors in it, whose elements are finite if that is to be checked."""
+    a = as_array(as_operand(a))
+    return asarray_chkfinite(a) if check else a
 
 
 def square(a: Any, check: bool = True) -> Any:

@@ -292,8 +292,8 @@ def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
 @of_tensors("scipy.linalg")
 def toeplitz(c: Any, r: Any = None) -> Any:
     """The matrix with the first column `c` and the first row `r`, whose diagonals are constant."""
-    c = np.atleast_1d(c)
-    r = conjugate(c) if r is None else np.atleast_1d(r)
+    c = np.atleast_1d(finite(c, False))
+    r = conjugate(c) if r is None else np.atleast_1d(finite(r, False))
     m, n = shape_of(c)[-1], shape_of(r)[-1]
     batch = np.broadcast_shapes(shape_of(c)[:-1], shape_of(r)[:-1])
     c, r = np.broadcast_to(c, (*batch, m)), np.broadcast_to(r, (*batch, n))

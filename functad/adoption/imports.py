@@ -1,0 +1,93 @@
+"""`import numpy` within a function of adopted code, which does not look at the globals of its module.
+
+The function gets other code, which imports from a name of ours: the module of that name is what stands for NumPy. No source is
+needed for that, and `__import__` stays what it is for everybody else.
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+from importlib import import_module
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec
+from importlib.util import resolve_name
+from types import CodeType, ModuleType
+
+from functad.adoption.replacements import replacement
+
+_PREFIX = "functad imports "
+_TOPS = ("numpy", "math", "scipy")
+_IMPORT = dis.opmap["IMPORT_NAME"]
+_kept: list[frozenset[str]] = []
+"""Sets of names that stay those of the originals, each for some modules; their numbers are part of what these import."""
+
+
+class Imports:
+    """The imports in the code of one function, and of those in it, of what stands for NumPy, `math` and SciPy.
+
+    Attributes:
+        package: where relative imports begin.
+        kept: names that stay those of the originals.
+        scipy: SciPy is imported.
+        complete: all imports were redirected; in very long functions some cannot be.
+    """
+
+    def __init__(self, package: str, kept: frozenset[str]) -> None:
+        self.package, self.kept = package, kept
+        self.scipy, self.complete = False, True
+
+    def redirected(self, code: CodeType) -> CodeType:
+        """Return code that imports what stands for the modules; itself if it imports none of them."""
+        consts = tuple([self.redirected(part) if isinstance(part, CodeType) else part for part in code.co_consts])
+        if any(a is not b for a, b in zip(consts, code.co_consts, strict=True)):
+            code = code.replace(co_consts=consts)
+        if _IMPORT not in code.co_code[::2]:
+            return code
+        steps = list(dis.get_instructions(code))
+        for level, step in zip(steps, steps[2:], strict=False):
+            if step.opcode == _IMPORT and isinstance(level.argval, int):
+                code = self._with_import(code, level, step)
+        return code
+
+    def _with_import(self, code: CodeType, level: dis.Instruction, step: dis.Instruction) -> CodeType:
+        name = resolve_name("." * level.argval + step.argval, self.package) if level.argval else step.argval
+        top = name.partition(".")[0]
+        if top not in _TOPS or top == self.package.partition(".")[0] != "scipy":
+            return code
+        self.scipy = self.scipy or top == "scipy"
+        if self.kept not in _kept:
+            _kept.append(self.kept)
+        ours = f"{_PREFIX}{_kept.index(self.kept)} {name}"
+        names = code.co_names if ours in code.co_names else (*code.co_names, ours)
+        consts = (*code.co_consts, 0) if level.argval else code.co_consts
+        if names.index(ours) > _LARGEST or len(consts) - 1 > _LARGEST:
+            self.complete = False
+            return code
+        body = bytearray(code.co_code)
+        body[step.offset + 1] = names.index(ours)
+        if level.argval:
+            body[level.offset + 1] = 0 if level.opname == "LOAD_SMALL_INT" else len(consts) - 1
+        return code.replace(co_names=names, co_consts=consts, co_code=bytes(body))
+
+
+_LARGEST = 255
+"""An operand of Python's instructions has one byte; where it has more, the function stays what it is."""
+
+
+def imported(fullname: str) -> ModuleSpec | None:
+    """Return how a module of a name of ours is found; `None` for other names."""
+    return ModuleSpec(fullname, _Redirecting(), is_package=True) if fullname.startswith(_PREFIX) else None
+
+
+class _Redirecting(Loader):
+    """Gives, for a name of ours, what stands for the module of the name that follows."""
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Leave it to Python; the module is replaced at once."""
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Import the original, and put what stands for it in the place of the module."""
+        number, _, name = module.__name__.removeprefix(_PREFIX).partition(" ")
+        sys.modules[module.__name__] = replacement(import_module(name), kept=_kept[int(number)])

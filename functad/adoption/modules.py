@@ -1,0 +1,172 @@
+"""A module that is adopted: what its names, functions and classes refer to is bound to what stands for it, and restored."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from functad.adoption.code import codes_of, compared_by_is, functions_of
+from functad.adoption.imports import Imports
+from functad.adoption.products import PRODUCT, product, with_products
+from functad.adoption.replacements import NUMBERS, kept_names, replacement
+from functad.adoption.scipy_functions import is_of_scipy
+
+MARK = "__functad_adopted__"
+"""Stands among the globals of adopted code."""
+
+PACKAGES: Counter[str] = Counter()
+"""The packages and modules that are adopted, and how often."""
+
+_prefixes: list[tuple[str, ...]] = [()]
+
+
+def count(names: Iterable[str], change: int) -> None:
+    """Take note that packages are adopted once more, or once less."""
+    for name in names:
+        PACKAGES[name] += change
+        if PACKAGES[name] <= 0:
+            del PACKAGES[name]
+    _prefixes[0] = tuple([f"{name}." for name in PACKAGES])
+
+
+def covered(name: str) -> bool:
+    """Say whether a module is adopted, or in a package that is."""
+    return f"{name}.".startswith(_prefixes[0])
+
+
+class AdoptedModule:
+    """An adopted module: what was bound in it, and what is now.
+
+    Attributes:
+        module: the module.
+        changes: each a place, a key, what stood there and what stands there now.
+        left: what could not be changed, and why.
+    """
+
+    def __init__(self, module: ModuleType) -> None:
+        self.module = module
+        self.changes: list[tuple[Any, Any, Any, Any]] = []
+        self.left: dict[str, str] = {}
+        self.uses_scipy = False
+        functions = list(functions_of(module))
+        codes = list(codes_of(functions))
+        compared = frozenset().union(*map(compared_by_is, codes))
+        self.kept = kept_names(compared, vars(module))
+        self.change_names()
+        self._change_code(functions)
+        called = frozenset().union(*[NUMBERS.keys() & code.co_names for code in codes])
+        for name in called - compared - vars(module).keys():
+            self._set(vars(module), name, _ABSENT, NUMBERS[name])
+        self._set(vars(module), MARK, _ABSENT, True)
+
+    def change_names(self) -> None:
+        """Bind what the module's names, its functions and its classes refer to, to what stands for it."""
+        for name, value in list(vars(self.module).items()):
+            if name.startswith("__") and name.endswith("__"):
+                continue
+            if type(value).__module__.partition(".")[0] == "numba":
+                self.left[f"{self.module.__name__}.{name}"] = "it is compiled by Numba"
+            elif type(value) is dict:
+                self._change_items(value)
+            elif type(value) is FunctionType:
+                self._change_function(value)
+            elif covered(type(value).__module__) and not isinstance(value, type):
+                with suppress(Exception):  # what stands for a package that is not installed may raise whatever is asked of it
+                    self._change_items(vars(value))  # an object that stands for an array library, say
+            elif isinstance(value, type) and value.__module__ == self.module.__name__:
+                for own, attribute in list(vars(value).items()):
+                    if type(attribute) is FunctionType:
+                        self._change_function(attribute)
+                        self._change(value, own, attribute)
+                    elif isinstance(attribute, staticmethod):
+                        found = replacement(attribute.__func__, kept=self.kept)
+                        if found is not attribute.__func__:
+                            self._set(value, own, attribute, staticmethod(found))
+                    else:
+                        self._change(value, own, attribute)
+            self._change(vars(self.module), name, value)
+
+    def _change(self, place: Any, key: Any, value: Any) -> None:
+        if type(value) in _VALUES:
+            return
+        self.uses_scipy = self.uses_scipy or is_of_scipy(value)
+        found = replacement(value, kept=self.kept)
+        if found is not value:
+            self._set(place, key, value, found)
+
+    def _change_items(self, table: dict[Any, Any]) -> None:
+        for key, value in list(table.items()):
+            if callable(value) or isinstance(value, ModuleType):
+                self._change(table, key, value)
+
+    def _change_function(self, function: FunctionType) -> None:
+        """Change what a function of the package has by default, or keeps in cells, as one that a decorator made does."""
+        if not covered(function.__module__ or "") or function.__globals__.get("__name__", "").partition(".")[0] == "functad":
+            return  # functad's own, which stand for others, keep these in cells
+        for cell in function.__closure__ or ():
+            with suppress(ValueError):  # it is empty, so far
+                value = cell.cell_contents
+                if type(value) is FunctionType and value is not function and value.__closure__:
+                    self._change_function(value)
+                if callable(value) or isinstance(value, ModuleType):
+                    self._change(cell, "cell_contents", value)
+        defaults = function.__defaults__
+        if defaults and any(callable(value) or isinstance(value, ModuleType) for value in defaults):
+            found = tuple([replacement(value, kept=self.kept) for value in defaults])
+            if any(a is not b for a, b in zip(found, defaults, strict=True)):
+                self._set(function, "__defaults__", defaults, found)
+        if function.__kwdefaults__:
+            self._change_items(function.__kwdefaults__)
+        if function.__dict__:  # a function for numbers may have one for arrays as an attribute
+            for key, value in list(vars(function).items()):
+                if type(value) is np.vectorize:
+                    self._change(vars(function), key, value)
+
+    def _change_code(self, functions: Sequence[FunctionType]) -> None:
+        """Let functions that multiply by the method `dot` do so for Tensors too, and import what stands for NumPy."""
+        package = vars(self.module).get("__package__") or self.module.__name__
+        for function in functions:
+            code = with_products(function.__code__)
+            if code is not function.__code__ and PRODUCT not in function.__globals__:
+                self._set(function.__globals__, PRODUCT, _ABSENT, product)
+            imports = Imports(package, self.kept)
+            code = imports.redirected(code)
+            self.uses_scipy = self.uses_scipy or imports.scipy
+            if not imports.complete:
+                name = f"{self.module.__name__}.{function.__qualname__}"
+                self.left[name] = "it imports within its body, where it has too many names for another one"
+            if code is not function.__code__:
+                self._set(function, "__code__", function.__code__, code)
+
+    def _set(self, place: Any, key: Any, old: Any, new: Any) -> None:
+        self.changes.append((place, key, old, new))
+        _bind(place, key, new)
+
+    def restore(self) -> None:
+        """Bind every name to what it was bound to, unless somebody else has bound it since."""
+        for place, key, old, new in reversed(self.changes):
+            held = (
+                place if type(place) is dict else vars(place) if isinstance(place, type) else {key: getattr(place, key, None)}
+            )
+            if held.get(key) is new:
+                _bind(place, key, old)
+
+
+_ABSENT: Any = object()
+
+_VALUES = frozenset({str, int, float, complex, bool, bytes, tuple, list, set, frozenset, type(None), np.ndarray, np.float64})
+"""Types of what nothing stands for; there is much of it in modules."""
+
+
+def _bind(place: Any, key: Any, value: Any) -> None:
+    if type(place) is not dict:
+        setattr(place, key, value)
+    elif value is _ABSENT:
+        del place[key]
+    else:
+        place[key] = value

@@ -1,0 +1,74 @@
+"""One function or one class of one's own that is adopted alone: its module stays what it is."""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import functools
+from types import CellType, CodeType, FunctionType
+from typing import Any
+
+from functad.adoption.code import compared_by_is
+from functad.adoption.modules import MARK
+from functad.adoption.products import PRODUCT, product, with_products
+from functad.adoption.replacements import NUMBERS, kept_names, replacement
+from functad.errors import UnsupportedError
+from functad.places import here
+
+
+class _Globals(dict[str, Any]):
+    """The globals of one adopted function: those of its module, where what coerces is replaced as it is looked up."""
+
+    def __init__(self, own: dict[str, Any], kept: frozenset[str]) -> None:
+        super().__init__({MARK: True, PRODUCT: product, "__builtins__": {**vars(builtins), **NUMBERS, "__import__": _imported}})
+        self._own, self._kept = own, kept
+
+    def __missing__(self, name: str) -> Any:
+        return replacement(self._own[name], kept=self._kept)
+
+
+def _imported(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+    """Import as Python does; what an adopted function imports in its body is replaced too."""
+    return replacement(__import__(name, getattr(globals, "_own", globals), locals, fromlist, level))
+
+
+def adopted_function(f: FunctionType) -> FunctionType:
+    """Return a function with the code of another one, and the globals of adopted code."""
+    codes = [f.__code__, *[const for const in f.__code__.co_consts if isinstance(const, CodeType)]]
+    if any(step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL") for code in codes for step in dis.get_instructions(code)):
+        raise UnsupportedError(
+            f"{f.__name__} assigns to a global name, at {here()}, which the adopted function would do apart from its module. "
+            f'Adopt the module: functad.adopt("{f.__module__}").'
+        )
+    kept = kept_names(frozenset().union(*map(compared_by_is, codes)), f.__globals__)
+    cells = tuple([_cell(cell, kept) for cell in f.__closure__ or ()]) or None
+    found = FunctionType(with_products(f.__code__), _Globals(f.__globals__, kept), f.__name__, f.__defaults__, cells)
+    functools.update_wrapper(found, f)
+    found.__kwdefaults__ = dict(f.__kwdefaults__) if f.__kwdefaults__ else None
+    return found
+
+
+def _cell(cell: CellType, kept: frozenset[str]) -> CellType:
+    """Return a cell with what stands for the module or function that a cell holds; else the cell itself."""
+    try:
+        value = cell.cell_contents
+    except ValueError:  # it is empty, so far
+        return cell
+    found = replacement(value, kept=kept)
+    return cell if found is value else CellType(found)
+
+
+def adopted_class(cls: Any) -> Any:
+    """Give a class methods that are adopted functions."""
+    for name, value in list(vars(cls).items()):
+        if isinstance(value, FunctionType):
+            setattr(cls, name, adopted_function(value))
+        elif isinstance(value, (staticmethod, classmethod)) and isinstance(value.__func__, FunctionType):
+            setattr(cls, name, type(value)(adopted_function(value.__func__)))
+        elif isinstance(value, property):
+            found = property(value.fget, value.fset, value.fdel, value.__doc__)
+            for set_accessor, part in ((found.getter, value.fget), (found.setter, value.fset), (found.deleter, value.fdel)):
+                if isinstance(part, FunctionType):
+                    found = set_accessor(adopted_function(part))
+            setattr(cls, name, found)
+    return cls
