@@ -233,13 +233,15 @@ def with_value(a: Any, value: Any) -> Any:
 _FILES = sorted([path.stem for path in Path(__file__).parent.with_name("scipy").glob("[!_]*.py")])
 _WAITING = _FILES.copy()
 """Those that have not been loaded, as that part of SciPy has not been imported."""
+_FOR = {"sparse": "scipy.sparse.linalg"}
+"""Files for less than the part of their name: other parts import that, while they are being imported themselves."""
 _LOADING: set[str] = set()
 """Parts whose functions are being entered: what stands for a name is not known for good until then."""
 
 
 def _load(part: str) -> None:
     """Import what `functad.scipy` has for a part of SciPy, if it has anything and that part has been imported."""
-    module = sys.modules.get(f"scipy.{part}")
+    module = sys.modules.get(_FOR.get(part, f"scipy.{part}"))
     if part in _WAITING and module is not None and not _begun(module):
         _WAITING.remove(part)
         _LOADING.add(part)
@@ -266,12 +268,17 @@ def _begun(module: ModuleType) -> bool:
     return any(getattr(getattr(part, "__spec__", None), "_initializing", False) for part in (module, *inside))
 
 
+_ASKED = ("__getattr__", "__dir__")
+"""What Python asks of a module itself, before its class."""
+
+
 class ScipyStandIn(ModuleType):
     """A module that stands for SciPy or a part of it: it has what was entered for that, and all else from SciPy."""
 
     def __init__(self, original: ModuleType) -> None:
         super().__init__(original.__name__, original.__doc__)
-        vars(self).update({name: value for name, value in vars(original).items() if name.startswith("__")}, original=original)
+        own = {name: value for name, value in vars(original).items() if name.startswith("__") and name not in _ASKED}
+        vars(self).update(own, original=original)
 
     def __getattr__(self, name: str) -> Any:
         original = vars(self)["original"]

@@ -32,6 +32,21 @@ print(functad.grad(lambda s: np.sum(f(np.eye(2) * s)))(4.0), functad.grad(lambda
     assert _run(code) == "0.5 1.0"
 
 
+@pytest.mark.parametrize("part", ["stats", "sparse", "optimize"])
+def test_a_part_may_be_the_first_that_is_imported(part: str) -> None:
+    assert _run(f"from functad.scipy import {part}; print({part}.__name__)") == f"scipy.{part}"
+
+
+def test_what_scipy_imports_when_it_is_asked_for_stands_in() -> None:
+    code = """
+from functad.scipy import sparse
+import functad, numpy as np
+solve = sparse.linalg.spsolve
+print(functad.grad(lambda b: np.sum(solve(sparse.diags_array([2.0, 4.0]).tocsc(), b)))(np.ones(2)))
+"""
+    assert _run(code) == "[0.5  0.25]"
+
+
 def test_a_block_leaves_scipy_as_it_was() -> None:
     code = """
 import scipy.linalg, scipy.linalg._special_matrices as module, numpy as np, statistics, functad

@@ -40,7 +40,7 @@ DECOMPOSITIONS: dict[str, Sample | list[Sample]] = {
     "svd": [use(lambda f, a: f(a), G), call(B, full_matrices=False)],
     "svdvals": call(B),
     "polar": call(G),
-    "eig": call(S),
+    "eig": use(lambda f, a: f(a)[0], G - G.T),
     "eig(left=True)": call(S, left=True),
     "eig(b)": use(lambda f, a, b: f(a, b), S, P),
     "eigvals": call(G),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy
 
 from tests.scipy.samples.sample import Sample, call, use
 
@@ -20,6 +21,12 @@ def _of(*counts: Any) -> Sample:
 def _by_order(*counts: Any, x: Any = X) -> Sample:
     """Return the sample of a function of counts and then of an argument."""
     return use(lambda f, x: f(*counts, x), x)
+
+
+def _ordered(f: Any, c: Any) -> Any:
+    if scipy.__version__.startswith("1.14."):
+        raise NotImplementedError("it ends the process")
+    return f(1, 3, c)
 
 
 def _polynomial(*parameters: Any) -> Sample:
@@ -96,8 +103,7 @@ SAMPLES: dict[str, Sample | list[Sample]] = {
     **{f"{name}(-1)": use(lambda f, x: f(-1, x), 2.0) for name in ("pbdv_seq", "pbvv_seq")},
     "mathieu_even_coef": use(lambda f, q: f(2, q), 2.0),
     "mathieu_odd_coef": use(lambda f, q: f(2, q), 2.0),
-    "pro_cv_seq": use(lambda f, c: f(1, 3, c), 2.0),
-    "obl_cv_seq": use(lambda f, c: f(1, 3, c), 2.0),
+    **{name: use(_ordered, 2.0) for name in ("pro_cv_seq", "obl_cv_seq")},
     "geterr": call(),
     "seterr": call(),
     "errstate": use(lambda errstate: type(errstate()).__name__),
