@@ -16,7 +16,10 @@ WRITTEN = Path(__file__).parents[2] / "functad" / "backends" / "llvm" / "coeffic
 
 
 class Fit(NamedTuple):
-    """What is approximated: a function on an interval, the weight of its error, and the bounds of that, as powers of two."""
+    """What is approximated: a function on an interval, the weight of its error, and the bounds of that, as powers of two.
+
+    `floor` is the least weight as a part of the largest.
+    """
 
     function: Callable[[mpf], mpf]
     low: mpf
@@ -25,6 +28,7 @@ class Fit(NamedTuple):
     wide: int
     short: int | None
     says: str
+    floor: float = 1e-4
 
 
 def series(function: Callable[[mpf], mpf], known: Callable[[mpf], mpf], power: int) -> Callable[[mpf], mpf]:
@@ -115,8 +119,12 @@ FITS = {
         "(arctan(x) / x - 1) / z, z = x^2, for |x| <= tan(pi / 8)",
     ),
     "ERF": Fit(
-        series(lambda z: mpmath.erf(root(z)) / root(z), lambda z: 1, 0), mpf(0), mpf("0.2501"), lambda z: mpf(1), -57, -28,
-        "erf(x) / x - 1 by z = x^2, for |x| <= 1/2",
+        series(lambda z: mpmath.erf(root(z)) / root(z), lambda z: 1, 0), mpf(0), mpf("1.0001"), lambda z: mpf(1), -56, -28,
+        "erf(x) / x - 1 by z = x^2, for |x| <= 1",
+    ),
+    "LOG_ERFC": Fit(
+        lambda t: mpmath.log(mpmath.erfc(1 + t)), mpf(0), mpf(5), lambda t: mpmath.erfc(1 + t), -56, -28,
+        "log(erfc(1 + t)) for 0 <= t <= 5", floor=1e-15,
     ),
     "ERFC": Fit(
         erfc_scaled, (mpf("0.499") - 4) / (mpf("0.499") + 4), mpf(1), lambda q: mpf(1), -57, -28,
@@ -137,7 +145,7 @@ FITS = {
 
 def weight_at(fit: Fit, x: mpf) -> mpf:
     """The weight, kept from vanishing, which would leave a coefficient free."""
-    return max(abs(fit.weight(x)), max(abs(fit.weight(fit.low)), abs(fit.weight(fit.high))) / 10**4)
+    return max(abs(fit.weight(x)), max(abs(fit.weight(fit.low)), abs(fit.weight(fit.high))) * fit.floor)
 
 
 def solved(fit: Fit, nodes: list[mpf]) -> tuple[list[mpf], mpf]:

@@ -1,5 +1,6 @@
 """The elementary functions of the llvm backend: errors, special values, and that loops over them are vectorised."""
 
+import ctypes
 import platform
 import re
 
@@ -11,7 +12,7 @@ pytest.importorskip("llvmlite", reason="the llvm backend needs llvmlite, of the 
 special = pytest.importorskip("scipy.special", reason="some functions are those of scipy.special")
 
 from functad.backends.llvm import coefficients  # noqa: E402 - what needs llvmlite comes after the test for it
-from functad.backends.llvm.elementary import ELEMENTARY, definition  # noqa: E402
+from functad.backends.llvm.elementary import ELEMENTARY, definition, guarded, joined  # noqa: E402
 from functad.backends.llvm.module import Machine, host  # noqa: E402
 from functad.backends.llvm.ufunc import compile_ufunc, source  # noqa: E402
 from tests.backends.accuracy import CASES, PAGE, worst  # noqa: E402
@@ -134,6 +135,27 @@ def test_quick_formulas_call_nothing(name, dtype):
         text = definition(name, kind, fused=True, form=form).text
         assert "frem" not in text
         assert "load" not in text
+
+
+@pytest.mark.parametrize("name", ["sin", "gammaln", "fmod", "exp"])
+def test_guarded_functions_have_the_same_values(name):
+    machine = host()
+    parts = guarded(name, "double", fused=machine.fused)
+    arguments = [f"%x{i}" for i in range(ELEMENTARY[name].arguments)]
+    given = ", ".join(f"double {x}" for x in arguments)
+    text = f"""{joined(parts)}
+define void @once(ptr %out, {given}) {{
+  %value = call double {parts[-1].symbol}({given})
+  store double %value, ptr %out
+  ret void
+}}"""
+    once = machine.loaded(machine.compiled(text), ["once"]).function(
+        "once", ctypes.c_void_p, *[ctypes.c_double] * len(arguments)
+    )
+    for values in [(0.5, 0.3), (-2.5, 1e-300), (1e300, 7.0), (np.inf, 1.0)]:
+        result = np.zeros(())
+        once(result.ctypes.data, *values[: len(arguments)])
+        np.testing.assert_array_equal(result, compile_ufunc(name, "float64")(*values[: len(arguments)]))
 
 
 def test_text_of_a_function():

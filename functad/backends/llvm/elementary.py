@@ -1,10 +1,11 @@
 """The elementary functions by the names of NumPy and of `scipy.special`, as functions of LLVM that are always inlined.
 
 A row is a formula that holds everywhere. Where that is slow for the sake of arguments that hardly occur, such as angles above
-2^45, there is a quick formula too, and a condition that says where it does not hold: a loop may compute blocks by the quick
+2^30, there is a quick formula too, and a condition that says where it does not hold: a loop may compute blocks by the quick
 one, gather the condition, and repeat the few blocks that need it by the other.
 
-Formulas are written in float64. For float32 they are computed in float64 with shorter polynomials, and rounded once.
+Formulas are written in float64. For float32 they are computed in float64 with shorter polynomials, and rounded once;
+those that loops are full of are formulas of either precision.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import NamedTuple
 from functad.backends.llvm import error_functions, exponential, gamma, hyperbolic, logarithms, powers, rounding, trigonometric
 from functad.backends.llvm.values import SUFFIX, Body, Value
 
+FORMS = ("formula", "quick", "beyond")
+
 
 class Elementary(NamedTuple):
     """How a function is computed.
@@ -25,18 +28,18 @@ class Elementary(NamedTuple):
         arguments: how many there are.
         quick: the value where `beyond` is not true.
         beyond: whether the quick formula does not hold.
-        native: the formula is one of either precision, without a detour through float64.
+        native: the forms that are computed in the precision of the arguments, without a detour through float64.
     """
 
     formula: Callable[..., Value]
     arguments: int = 1
     quick: Callable[..., Value] | None = None
     beyond: Callable[..., Value] | None = None
-    native: bool = False
+    native: tuple[str, ...] = ()
 
 
 def _angle(formula: Callable[..., Value], quick: Callable[..., Value]) -> Elementary:
-    return Elementary(formula, quick=quick, beyond=trigonometric.is_large)
+    return Elementary(formula, quick=quick, beyond=trigonometric.is_large, native=("quick", "beyond"))
 
 
 def _division(formula: Callable[..., Value], quick: Callable[..., Value]) -> Elementary:
@@ -44,13 +47,13 @@ def _division(formula: Callable[..., Value], quick: Callable[..., Value]) -> Ele
 
 
 ELEMENTARY: dict[str, Elementary] = {
-    "exp": Elementary(exponential.exp),
+    "exp": Elementary(exponential.exp, native=FORMS),
     "exp2": Elementary(exponential.exp2),
-    "expm1": Elementary(exponential.expm1),
-    "log": Elementary(logarithms.log),
+    "expm1": Elementary(exponential.expm1, native=FORMS),
+    "log": Elementary(logarithms.log, native=FORMS),
     "log2": Elementary(logarithms.log2),
     "log10": Elementary(logarithms.log10),
-    "log1p": Elementary(logarithms.log1p),
+    "log1p": Elementary(logarithms.log1p, native=FORMS),
     "logaddexp": Elementary(logarithms.logaddexp, 2),
     "logaddexp2": Elementary(logarithms.logaddexp2, 2),
     "expit": Elementary(logarithms.logistic),
@@ -64,38 +67,36 @@ ELEMENTARY: dict[str, Elementary] = {
     "arctan2": Elementary(trigonometric.arctan2, 2),
     "sinh": Elementary(hyperbolic.sinh),
     "cosh": Elementary(hyperbolic.cosh),
-    "tanh": Elementary(hyperbolic.tanh),
+    "tanh": Elementary(hyperbolic.tanh, native=FORMS),
     "arcsinh": Elementary(hyperbolic.arcsinh),
     "arccosh": Elementary(hyperbolic.arccosh),
     "arctanh": Elementary(hyperbolic.arctanh),
-    "erf": Elementary(error_functions.erf),
+    "erf": Elementary(error_functions.erf, native=FORMS),
     "erfc": Elementary(error_functions.erfc),
     "gammaln": Elementary(gamma.gammaln, quick=gamma.gammaln_of_positive, beyond=gamma.is_not_positive),
     "power": Elementary(powers.power, 2),
     "cbrt": Elementary(powers.cbrt),
     "hypot": Elementary(powers.hypot, 2),
-    "sqrt": Elementary(powers.sqrt, native=True),
-    "square": Elementary(powers.square, native=True),
-    "reciprocal": Elementary(powers.reciprocal, native=True),
-    "floor": Elementary(rounding.floor, native=True),
-    "ceil": Elementary(rounding.ceil, native=True),
-    "trunc": Elementary(rounding.trunc, native=True),
-    "rint": Elementary(rounding.rint, native=True),
+    "sqrt": Elementary(powers.sqrt, native=FORMS),
+    "square": Elementary(powers.square, native=FORMS),
+    "reciprocal": Elementary(powers.reciprocal, native=FORMS),
+    "floor": Elementary(rounding.floor, native=FORMS),
+    "ceil": Elementary(rounding.ceil, native=FORMS),
+    "trunc": Elementary(rounding.trunc, native=FORMS),
+    "rint": Elementary(rounding.rint, native=FORMS),
     "fmod": _division(rounding.fmod, rounding.fmod_of_moderate),
     "remainder": _division(rounding.remainder, rounding.remainder_of_moderate),
     "floor_divide": _division(rounding.floor_divide, rounding.floor_divide_of_moderate),
-    "absolute": Elementary(rounding.absolute, native=True),
-    "sign": Elementary(rounding.sign, native=True),
-    "copysign": Elementary(rounding.copysign, 2, native=True),
-    "maximum": Elementary(rounding.maximum, 2, native=True),
-    "minimum": Elementary(rounding.minimum, 2, native=True),
-    "fmax": Elementary(rounding.fmax, 2, native=True),
-    "fmin": Elementary(rounding.fmin, 2, native=True),
-    "heaviside": Elementary(rounding.heaviside, 2, native=True),
+    "absolute": Elementary(rounding.absolute, native=FORMS),
+    "sign": Elementary(rounding.sign, native=FORMS),
+    "copysign": Elementary(rounding.copysign, 2, native=FORMS),
+    "maximum": Elementary(rounding.maximum, 2, native=FORMS),
+    "minimum": Elementary(rounding.minimum, 2, native=FORMS),
+    "fmax": Elementary(rounding.fmax, 2, native=FORMS),
+    "fmin": Elementary(rounding.fmin, 2, native=FORMS),
+    "heaviside": Elementary(rounding.heaviside, 2, native=FORMS),
 }
 """All functions by name."""
-
-FORMS = ("formula", "quick", "beyond")
 
 
 class Definition(NamedTuple):
@@ -117,8 +118,8 @@ def definition(name: str, kind: str, *, fused: bool, form: str = "formula") -> D
         form: `formula`, `quick` or `beyond`, the last of which gives a truth value.
     """
     row = ELEMENTARY[name]
-    narrow = kind == "float" and not row.native
-    body = Body(fused=fused, short=narrow)
+    narrow = kind == "float" and form not in row.native
+    body = Body(fused=fused, short=kind == "float")
     arguments = [Value(body, f"%x{i}", kind) for i in range(row.arguments)]
     result = getattr(row, form)(*([x.widened() for x in arguments] if narrow else arguments))
     if narrow and result.kind == "double":
@@ -132,6 +133,47 @@ def definition(name: str, kind: str, *, fused: bool, form: str = "formula") -> D
         "}",
     ]
     return Definition(symbol, "\n".join(lines), tuple(body.declarations))
+
+
+GUARDED = """\
+define internal {kind} {symbol}.apart({given}) noinline nounwind {{
+  %value = call {kind} {symbol}({given})
+  ret {kind} %value
+}}
+define internal {kind} {symbol}.guarded({given}) alwaysinline nounwind {{
+  %rare = call i1 {symbol}.beyond({given})
+  br i1 %rare, label %apart, label %quick
+apart:
+  %slow = call {kind} {symbol}.apart({given})
+  br label %done
+quick:
+  %fast = call {kind} {symbol}.quick({given})
+  br label %done
+done:
+  %value = phi {kind} [ %slow, %apart ], [ %fast, %quick ]
+  ret {kind} %value
+}}"""
+
+
+def guarded(name: str, kind: str, *, fused: bool) -> list[Definition]:
+    """Return a function for code that is not vectorised, and what it calls; the last one is what to call.
+
+    It is the quick formula under a branch, behind which the other one is called and not inlined, so that little code is made of
+    it. A function without a quick formula is itself.
+
+    Args:
+        name: of the function, a key of `ELEMENTARY`.
+        kind: `double` or `float`.
+        fused: the processor multiplies and adds in one instruction.
+    """
+    row = ELEMENTARY[name]
+    whole = definition(name, kind, fused=fused)
+    if row.quick is None:
+        return [whole]
+    given = ", ".join(f"{kind} %x{i}" for i in range(row.arguments))
+    text = GUARDED.format(kind=kind, symbol=whole.symbol, given=given)
+    parts = [definition(name, kind, fused=fused, form=form) for form in ("quick", "beyond")]
+    return [whole, *parts, Definition(f"{whole.symbol}.guarded", text, ())]
 
 
 def joined(definitions: list[Definition]) -> str:

@@ -1,13 +1,14 @@
-"""The error function: a polynomial up to 1/2, above it the complement as `exp(-x^2)` times a slowly changing factor.
+"""The error function: a polynomial up to 1, above it the exponential of a polynomial for the logarithm of its complement.
 
-`(1 + 2 x) exp(x^2) erfc(x)` stays between 1.1 and 1.3; as a function of `(x - 4) / (x + 4)` one polynomial reaches infinity
-(after Shepherd and Laframboise, Chebyshev approximation of (1 + 2x) exp(x^2) erfc x, 1981).
+The complement itself is `exp(-x^2)` times a slowly changing factor: `(1 + 2 x) exp(x^2) erfc(x)` stays between 1.1 and 1.3, and
+as a function of `(x - 4) / (x + 4)` one polynomial reaches infinity (after Shepherd and Laframboise, Chebyshev approximation of
+(1 + 2x) exp(x^2) erfc x, 1981).
 """
 
 from __future__ import annotations
 
-from functad.backends.llvm.coefficients import ERF, ERFC
-from functad.backends.llvm.exponential import exp_of_pair, times_power_of_two
+from functad.backends.llvm.coefficients import ERF, ERFC, LOG_ERFC
+from functad.backends.llvm.exponential import exp_of_pair, exp_tail, power_of_two, reduced, times_power_of_two
 from functad.backends.llvm.pairs import quick_sum, two_product
 from functad.backends.llvm.polynomials import polynomial
 from functad.backends.llvm.values import Value, fused, larger, smaller, where
@@ -20,7 +21,7 @@ def _complement(size: Value) -> tuple[Value, Value]:
     q = (size - 4.0) / (size + 4.0)
     factor = quick_sum(size.like(19 / 16), polynomial(q, ERFC))
     divisor = quick_sum(2.0 * size, size.like(1.0))
-    if size.body.short:
+    if size.is_spare:
         return exponential.high * factor.high / divisor.high, shifted
     return exponential.times(factor).over(divisor).value(), shifted
 
@@ -28,9 +29,10 @@ def _complement(size: Value) -> tuple[Value, Value]:
 def erf(x: Value) -> Value:
     """The error function."""
     size = abs(x)
-    value, shifted = _complement(smaller(larger(size, 0.5), 6.0))
-    far = 1.0 - times_power_of_two(value, shifted)
-    return where(size < 0.5, _near_zero(x), far.with_sign_of(x))
+    part = reduced(polynomial(smaller(size, 6.0) - 1.0, LOG_ERFC))
+    power = power_of_two(part.shifted)
+    far = fused(-power, part.r + exp_tail(part), 1.0 - power)
+    return where(size < 1.0, _near_zero(x), far.with_sign_of(x))
 
 
 def erfc(x: Value) -> Value:

@@ -9,25 +9,22 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from functad.backends.llvm.coefficients import EXP
+from functad.backends.llvm.formats import Format, format_of
 from functad.backends.llvm.pairs import Pair, quick_sum, two_product, two_sum
 from functad.backends.llvm.polynomials import polynomial
 from functad.backends.llvm.values import Value, fused, larger, smaller, where
 
-LOG2_HIGH = 0.6931471805598903
-"""The first 42 digits of log(2), so that its product with an exponent is exact."""
-
-LOG2_LOW = 5.497923018708371e-14
 LOG2, LOG2_REST = 0.6931471805599453, 2.3190468138462996e-17
 LOG2E = 1.4426950408889634
 
-ROUNDING = 6755399441055744.0
-"""Added to a number below 2^51, it leaves the nearest integer in the last bits."""
+ROUNDING = 1.5 * 2.0**52
+"""Added to a float64 number below 2^51, it leaves the nearest integer in the last bits."""
 
 ONE_BITS = 1023 << 52
 
 
 class Reduced(NamedTuple):
-    """A number as `k log(2) + r`; `shifted` is `k + ROUNDING`, `low` is what `r` lacks."""
+    """A number as `k log(2) + r`; `shifted` is `k + rounding`, `low` is what `r` lacks."""
 
     shifted: Value
     k: Value
@@ -37,24 +34,30 @@ class Reduced(NamedTuple):
 
 def reduced(x: Value) -> Reduced:
     """Split off the multiple of log(2)."""
-    shifted = fused(x, LOG2E, ROUNDING)
-    k = shifted - ROUNDING
-    high = fused(k, -LOG2_HIGH, x)
-    correction = k * LOG2_LOW
+    form = format_of(x)
+    shifted = fused(x, LOG2E, form.rounding)
+    k = shifted - form.rounding
+    high = fused(k, -form.log2_high, x)
+    correction = k * form.log2_low
     r = high - correction
     return Reduced(shifted, k, r, (high - r) - correction)
 
 
 def power_of_two(shifted: Value) -> Value:
-    """Return `2^k` by `k + ROUNDING`, for k of normal numbers."""
-    return ((shifted.bits << 52) + ONE_BITS).real
+    """Return `2^k` by `k + rounding`, for k of normal numbers."""
+    return _power(shifted.bits, format_of(shifted))
+
+
+def _power(k: Value, form: Format) -> Value:
+    """Return `2^k` by the last bits of an integer."""
+    return ((k << form.mantissa) + form.one).real
 
 
 def times_power_of_two(x: Value, shifted: Value) -> Value:
     """Multiply by `2^k` in two steps, so that what overflows or is denormal is rounded once."""
+    form = format_of(shifted)
     half = shifted.bits >> 1
-    rest = shifted.bits - half
-    return (x * ((half << 52) + ONE_BITS).real) * ((rest << 52) + ONE_BITS).real
+    return (x * _power(half, form)) * _power(shifted.bits - half, form)
 
 
 def exp_less_one(r: Value, low: Value | None = None) -> Pair:
@@ -68,15 +71,21 @@ def exp_tail(part: Reduced) -> Value:
     return fused(part.r * part.r, polynomial(part.r, EXP), fused(part.low, part.r, part.low))
 
 
+def bounded(x: Value) -> Value:
+    """Keep an exponent to where its exponential is not yet 0 or infinite for certain."""
+    form = format_of(x)
+    return smaller(larger(x, form.least_exponent * LOG2), form.largest_exponent * LOG2)
+
+
 def exp(x: Value) -> Value:
     """The exponential function."""
-    part = reduced(smaller(larger(x, -760.0), 720.0))
+    part = reduced(bounded(x))
     tail = fused(part.r * part.r, polynomial(part.r, EXP), part.r)
     return times_power_of_two(1.0 + tail, part.shifted)
 
 
 def exp_of_pair(x: Pair) -> tuple[Pair, Value]:
-    """Return `exp(x)` as a pair times `2^k`, with `k + ROUNDING`; x is within 760."""
+    """Return `exp(x)` as a pair times `2^k`, with `k + rounding`; x is `bounded`."""
     part = reduced(x.high)
     r = two_sum(part.r, part.low + x.low)
     tail = exp_less_one(r.high, r.low)
@@ -97,10 +106,10 @@ def exp2(x: Value) -> Value:
 
 def expm1(x: Value) -> Value:
     """`exp(x) - 1`, accurate near 0."""
-    bounded = smaller(larger(x, -50.0), 710.0)
-    part = reduced(bounded)
+    form = format_of(x)
+    part = reduced(smaller(larger(x, -50.0), (form.bias + 1.25) * LOG2))
     tail = exp_less_one(part.r, part.low)
-    half = ((part.shifted.bits << 52) + (ONE_BITS - (1 << 52))).real  # 2^(k - 1), which does not overflow
+    half = _power(part.shifted.bits - 1, form)  # 2^(k - 1), which does not overflow
     leading = two_sum(half - 0.5, tail.high * half)
     result = (leading.high + fused(tail.low, half, leading.low)) * 2.0
-    return where(abs(x) < 2.0**-54, x, result)
+    return where(abs(x) < form.tiny**2, x, result)

@@ -75,7 +75,7 @@ def _bounded(size: Value) -> Value:
 def _with_extremes(size: Value, result: Value) -> Value:
     tiny = -log_pair(where(size < 2.0**-60, size, size.like(1.0))).value()
     # log(x) - 1 is 708 there, and doubles overflow soon.
-    large = where(size > 2.0**1000, size * 709.0 + (log_pair(size).high - 710.0) * size, result)
+    large = where(size > 2.0**1000, size * 709.0 + (log_pair(size).value() - 710.0) * size, result)
     return where(size < 2.0**-60, tiny, where(size.equals(math.inf), size, large))
 
 

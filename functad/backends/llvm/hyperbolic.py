@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from functad.backends.llvm.coefficients import COSH, SINH
 from functad.backends.llvm.exponential import LOG2, ONE_BITS, exp_tail, power_of_two, reduced
+from functad.backends.llvm.formats import format_of
 from functad.backends.llvm.logarithms import log1p_of_pair
 from functad.backends.llvm.pairs import Pair, quick_sum, two_product, two_sum
 from functad.backends.llvm.polynomials import polynomial
@@ -72,9 +73,9 @@ def tanh(x: Value) -> Value:
     power = power_of_two(part.shifted)
     e = fused(exp_tail(part), power, fused(part.r, power, power - 1.0))
     quotient = e / (e + 2.0)
-    if not x.body.short:
+    if not x.is_spare:
         quotient = _corrected(quotient, e)
-    return where(size < 2.0**-27, x, quotient.with_sign_of(x))
+    return where(size < format_of(x).tiny, x, quotient.with_sign_of(x))
 
 
 def _corrected(quotient: Value, e: Value) -> Value:

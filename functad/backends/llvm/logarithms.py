@@ -8,23 +8,18 @@ from typing import NamedTuple
 from functad.backends.llvm.coefficients import LOG, LOG_PAIR, Coefficients
 from functad.backends.llvm.exponential import (
     LOG2,
-    LOG2_HIGH,
-    LOG2_LOW,
     LOG2_REST,
     LOG2E,
     exp_of_pair,
     power_of_two,
     times_power_of_two,
 )
+from functad.backends.llvm.formats import format_of
 from functad.backends.llvm.pairs import Pair, constant_pair, quick_sum, two_product, two_sum
 from functad.backends.llvm.polynomials import polynomial
 from functad.backends.llvm.values import Value, fused, larger, where
 
-ROOT_HALF_BITS = 0x3FE6A09E667F3BCD
-BIAS = 1023
-MANTISSA = (1 << 52) - 1
-LEAST_NORMAL = 2.0**-1022
-
+TWELFTH_LOW = 4.625929269271485e-18
 LOG2E_LOW = 2.0355273740931033e-17
 LOG10E, LOG10E_LOW = 0.4342944819032518, 1.098319650216765e-17
 LOG10_2, LOG10_2_LOW = 0.3010299956639812, -2.8037281277851704e-18
@@ -39,21 +34,23 @@ class Scaled(NamedTuple):
 
     def scale(self) -> Value:
         """Return `2^-k`, for k of at most 1022."""
-        return ((2 * BIAS - self.biased) << 52).real
+        form = format_of(self.m)
+        return ((2 * form.bias - self.biased) << form.mantissa).real
 
 
 def scaled(x: Value, *, denormal: bool = True) -> Scaled:
     """Split a positive number, which is normal unless told otherwise."""
+    form = format_of(x)
     offset = x.like(0.0)
     if denormal:
-        small = x < LEAST_NORMAL
-        offset = where(small, x.like(54.0), 0.0)
-        x = where(small, x * 2.0**54, x)
-    shifted = x.bits + ((BIAS << 52) - ROOT_HALF_BITS)
-    biased = shifted >> 52
-    # An integer below 2^52 becomes real by being put into the last digits of 2^52.
-    k = (biased | (1075 << 52)).real - (2.0**52 + BIAS)
-    m = ((shifted & MANTISSA) + ROOT_HALF_BITS).real
+        small = x < form.least_normal
+        offset = where(small, x.like(form.mantissa + 2.0), 0.0)
+        x = where(small, x * 2.0 ** (form.mantissa + 2), x)
+    shifted = x.bits + (form.one - form.root_half)
+    biased = shifted >> form.mantissa
+    # An integer becomes real by being put into the last digits of a power of two.
+    k = (biased | ((form.bias + form.mantissa) << form.mantissa)).real - (2.0**form.mantissa + form.bias)
+    m = ((shifted & form.fraction) + form.root_half).real
     return Scaled(m, k - offset if denormal else k, biased)
 
 
@@ -65,18 +62,19 @@ def with_special_values(x: Value, result: Value) -> Value:
 
 def log_of_one_plus(f: Value, k: Value, correction: Value | None = None, *, exact: bool = False) -> Value:
     """Return `log(1 + f) + k log(2) + correction` for f between -0.3 and 0.42; exact means float64 for float32 too."""
+    form = format_of(f)
     s = f / (f + 2.0)
     z = s * s
     half = (f * f) * 0.5
-    low = k * LOG2_LOW if correction is None else fused(k, LOG2_LOW, correction)
+    low = k * form.log2_low if correction is None else fused(k, form.log2_low, correction)
     # log(1 + f) = f - f^2 / 2 + s (f^2 / 2 + R), in which R = 2 atanh(s) / s - 2
     rest = fused(s, fused(z, polynomial(z, Coefficients(LOG.wide, LOG.wide) if exact else LOG), half), low)
-    return fused(k, LOG2_HIGH, f - (half - rest))
+    return fused(k, form.log2_high, f - (half - rest))
 
 
 def log(x: Value) -> Value:
     """The natural logarithm."""
-    part = scaled(x, denormal=not x.body.short)
+    part = scaled(x, denormal=not x.is_spare)
     return with_special_values(x, log_of_one_plus(part.m - 1.0, part.k))
 
 
@@ -94,57 +92,67 @@ def log1p_of_pair(x: Pair) -> Value:
 def log1p(x: Value) -> Value:
     """`log(1 + x)`, accurate near 0."""
     result = log1p_of_pair(Pair(x, x.like(0.0)))
-    result = where(abs(x) < 2.0**-54, x, result)
+    result = where(abs(x) < format_of(x).tiny ** 2, x, result)
     special = where(x.equals(-1.0), x.like(-math.inf), where(x < -1.0, x.like(math.nan), x))
     return where((x > -1.0) & (x < math.inf), result, special)
 
 
-def atanh_ratio(m: Value, low: Value | None = None) -> Pair:
-    """Return `log(m + low)` to about 68 bits, for m between the roots of 1/2 and 2."""
-    f = Pair(m - 1.0, m.like(0.0) if low is None else low)
-    above = two_sum(m, 1.0)
-    s = f.over(above if low is None else Pair(above.high, above.low + low))
-    z = s.times(s)
-    third = z.times(constant_pair(m, 1 / 3, 1.850371707708594e-17))
-    tail = (z.high * z.high) * polynomial(z.high, LOG_PAIR)
-    series = quick_sum(third.high, third.low + tail)
-    return s.plus(s.times(series)).scaled(2.0)
+def log_of_mantissa(m: Value, low: Value | None = None) -> Pair:
+    """Return `log(m + low)` to about 66 bits, for m between the roots of 1/2 and 2.
+
+    It is `2 s (1 + z / 3 + z^2 P(z))` with `s = (m - 1) / (m + 1)` and `z = s^2`, here by twice of s.
+    """
+    f = m - 1.0
+    above = quick_sum(m.like(1.0), m)
+    low = m.like(0.0) if low is None else low
+    s = Pair(f + f, low + low).over(Pair(above.high, above.low + low))
+    square = two_product(s.high, s.high)
+    square_low = fused(s.high + s.high, s.low, square.low)
+    z = square.high * 0.25
+    third = two_product(square.high, 1 / 12)
+    third_low = fused(square.high, TWELFTH_LOW, fused(square_low, 1 / 12, third.low))
+    series = quick_sum(third.high, (z * z) * polynomial(z, LOG_PAIR))
+    product = two_product(s.high, series.high)
+    product_low = fused(s.high, series.low + third_low, fused(s.low, series.high, product.low))
+    total = quick_sum(s.high, product.high)
+    return Pair(total.high, total.low + (product_low + s.low))
 
 
 def log_pair(x: Value) -> Pair:
     """Return the logarithm of a positive number to about 64 bits."""
     part = scaled(x)
-    return exponent_part(part.k).plus(atanh_ratio(part.m))
+    return _with_exponent(part.k, log_of_mantissa(part.m))
 
 
 def log_of_pair(x: Pair) -> Pair:
     """Return the logarithm of a positive number with a correction, between 2^-1000 and 2^1000."""
     part = scaled(x.high, denormal=False)
-    return exponent_part(part.k).plus(atanh_ratio(part.m, x.low * part.scale()))
+    return _with_exponent(part.k, log_of_mantissa(part.m, x.low * part.scale()))
 
 
-def exponent_part(k: Value) -> Pair:
-    """Return `k log(2)`."""
-    product = two_product(k, LOG2)
-    return quick_sum(product.high, fused(k, LOG2_REST, product.low))
+def _with_exponent(k: Value, logarithm: Pair) -> Pair:
+    """Add `k log(2)`, which is 0 or the larger of both."""
+    form = format_of(k)
+    total = quick_sum(k * form.log2_high, logarithm.high)
+    return Pair(total.high, total.low + fused(k, form.log2_low, logarithm.low))
 
 
 def log2(x: Value) -> Value:
     """The logarithm to base 2."""
-    part = scaled(x, denormal=not x.body.short)
-    if x.body.short:
+    part = scaled(x, denormal=not x.is_spare)
+    if x.is_spare:
         return with_special_values(x, fused(log_of_one_plus(part.m - 1.0, x.like(0.0)), LOG2E, part.k))
-    product = atanh_ratio(part.m).times(constant_pair(x, LOG2E, LOG2E_LOW))
+    product = log_of_mantissa(part.m).times(constant_pair(x, LOG2E, LOG2E_LOW))
     total = two_sum(part.k, product.high)
     return with_special_values(x, total.high + (total.low + product.low))
 
 
 def log10(x: Value) -> Value:
     """The logarithm to base 10."""
-    if x.body.short:
+    if x.is_spare:
         return log(x) * LOG10E
     part = scaled(x)
-    product = atanh_ratio(part.m).times(constant_pair(x, LOG10E, LOG10E_LOW))
+    product = log_of_mantissa(part.m).times(constant_pair(x, LOG10E, LOG10E_LOW))
     exponent = two_product(part.k, LOG10_2)
     total = Pair(exponent.high, fused(part.k, LOG10_2_LOW, exponent.low)).plus(product)
     return with_special_values(x, total.value())

@@ -1,4 +1,4 @@
-"""Unevaluated sums of two float64 numbers, which carry about 106 bits.
+"""Unevaluated sums of two numbers, which carry twice the digits of one.
 
 The error of a sum or a product of two numbers is a number itself, which a few more operations find (Dekker, A floating-point
 technique for extending the available precision, 1971; Knuth, The art of computer programming, volume 2, section 4.2.2).
@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 from functad.backends.llvm.values import Operand, Value, fused
 
-_HALF = 1 << 26
-_UPPER = -(1 << 27)
-"""What is added for rounding, and what clears the lower half of the digits, so that products of what is left are exact."""
+_LOWER = {"double": 27, "float": 12}
+"""The bits of the lower half of the digits: without them, a number has so few that products of two are exact."""
 
 
 class Pair(NamedTuple):
@@ -47,11 +46,15 @@ class Pair(NamedTuple):
         return Pair(self.high * power, self.low * power)
 
     def over(self, divisor: Pair) -> Pair:
-        """Divide two."""
-        quotient = self.high / divisor.high
-        product = two_product(quotient, divisor.high)
-        rest = (self.high - product.high) - product.low + self.low
-        return quick_sum(quotient, fused(-quotient, divisor.low, rest) / divisor.high)
+        """Divide two, the second of which is of moderate size: there is one division for both digits."""
+        inverse = 1.0 / divisor.high
+        quotient = self.high * inverse
+        if quotient.body.fused:
+            rest = quotient.body.call("fma", -quotient, divisor.high, self.high) + self.low
+        else:
+            product = two_product(quotient, divisor.high)
+            rest = (self.high - product.high) - product.low + self.low
+        return quick_sum(quotient, fused(-quotient, divisor.low, rest) * inverse)
 
     def sqrt(self) -> Pair:
         """The square root of what is not 0."""
@@ -89,8 +92,9 @@ def two_product(a: Value, b: Operand) -> Pair:
     product = a * b
     if a.body.fused:
         return Pair(product, a.body.call("fma", a, b, -product))
-    # Rounded to 26 digits, each leaves at most 26, with a sign.
-    a_high, b_high = (((x.bits + _HALF) & _UPPER).real for x in (a, b))
+    # Rounded to half of the digits, each leaves at most as many, with a sign.
+    lower = _LOWER[a.kind]
+    a_high, b_high = (((x.bits + (1 << lower - 1)) & -(1 << lower)).real for x in (a, b))
     a_low, b_low = a - a_high, b - b_high
     return Pair(product, ((a_high * b_high - product) + (a_high * b_low + a_low * b_high)) + a_low * b_low)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 from functad.backends.llvm.coefficients import CBRT
-from functad.backends.llvm.exponential import exp, exp_of_pair, times_power_of_two
+from functad.backends.llvm.exponential import bounded, exp, exp_of_pair, times_power_of_two
 from functad.backends.llvm.logarithms import log_of_one_plus, log_pair, scaled
 from functad.backends.llvm.pairs import Pair, quick_sum, two_product
 from functad.backends.llvm.polynomials import horner
-from functad.backends.llvm.values import Value, larger, smaller, where
+from functad.backends.llvm.values import Value, larger, where
 
 
 def power(x: Value, y: Value) -> Value:
@@ -28,7 +28,7 @@ def power(x: Value, y: Value) -> Value:
 
 
 def _power_of_magnitude(size: Value, y: Value) -> Value:
-    if size.body.short:
+    if size.is_spare:
         part = scaled(size, denormal=False)
         product = y * log_of_one_plus(part.m - 1.0, part.k, exact=True)
     else:
@@ -38,10 +38,10 @@ def _power_of_magnitude(size: Value, y: Value) -> Value:
         product = where(abs(rough) < 1000.0, pair.high, rough)
     product = where(size.equals(0.0), -y * math.inf, where(size.equals(math.inf), y * math.inf, product))
     product = where(size.equals(1.0), size.like(0.0), product)
-    bounded = smaller(larger(product, -760.0), 720.0)
-    if size.body.short:
-        return exp(bounded)
-    value, shifted = exp_of_pair(Pair(bounded, where(bounded.equals(pair.high), pair.low, size.like(0.0))))
+    if size.is_spare:
+        return exp(product)
+    exponent = bounded(product)
+    value, shifted = exp_of_pair(Pair(exponent, where(exponent.equals(pair.high), pair.low, size.like(0.0))))
     return times_power_of_two(value.high + value.low, shifted)
 
 

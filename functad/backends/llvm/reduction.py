@@ -1,6 +1,6 @@
 """Angles without their multiples of a quarter turn: `x = k pi / 2 + r`, `|r| <= pi / 4`, as a pair.
 
-Up to 2^45, k and three parts of pi / 2 suffice (Cody and Waite). Above, x is an integer times a power of two, and what that
+Up to 2^30, k and three parts of pi / 2 suffice (Cody and Waite). Above, x is an integer times a power of two, and what that
 power holds of quarter turns, whole ones left out, is read from a table (after Payne and Hanek, Radian reduction for
 trigonometric functions, 1983).
 """
@@ -11,20 +11,23 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from functad.backends.llvm.exponential import ROUNDING
+from functad.backends.llvm.formats import format_of
 from functad.backends.llvm.pairs import Pair, quick_sum, two_product, two_sum
 from functad.backends.llvm.values import Value, fused, where
 
 TWO_OVER_PI = 0.6366197723675814
 HALF_PI = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33)
 
-MODERATE = 2.0**45
+HALF_PI_FLOAT = (1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15)
+
+MODERATE = {"double": 2.0**30, "float": 2.0**15}
 """Below this, three parts of pi / 2 are enough."""
 
 _EXPONENT_BIAS = 1023 + 52
-_FIRST_EXPONENT = 45 - 52
+_FIRST_EXPONENT = 30 - 52
 """Of the power of two that the mantissa as an integer is multiplied by, for the least number that the table is for."""
 
-_LENGTH = 1024 - 45
+_LENGTH = 1024 - 30
 _PARTS = 4
 
 
@@ -36,33 +39,30 @@ class Angle(NamedTuple):
 
 
 def moderate(x: Value) -> Angle:
-    """Reduce an angle below `MODERATE`."""
-    shifted = fused(x, TWO_OVER_PI, ROUNDING)
-    k = shifted - ROUNDING
-    if x.body.short:
-        whole = two_product(k, -HALF_PI[0])
-        high = (x + whole.high) + fused(k, -HALF_PI[1], whole.low)
-        return Angle(Pair(high, x.like(0.0)), shifted.bits)
-    first, second, third = two_product(k, -HALF_PI[0]), two_product(k, -HALF_PI[1]), k * -HALF_PI[2]
-    # x and the first product nearly cancel, so that their difference is exact.
-    total = two_sum(x + first.high, first.low)
-    total = two_sum_of(total, second.high)
-    return Angle(quick_sum(total.high, total.low + (second.low + third)), shifted.bits)
-
-
-def two_sum_of(pair: Pair, number: Value) -> Pair:
-    """Add a number to a pair whose parts it may cancel."""
-    high = two_sum(pair.high, number)
-    low = two_sum(high.low, pair.low)
-    total = quick_sum(high.high, low.high)
-    return Pair(total.high, total.low + low.low)
+    """Reduce an angle of moderate size."""
+    rounding = format_of(x).rounding
+    shifted = fused(x, TWO_OVER_PI, rounding)
+    k = shifted - rounding
+    half_pi = HALF_PI if x.kind == "double" else HALF_PI_FLOAT
+    # What is left is a multiple of the last digit of pi / 2 or x, and below 1, so that it is found exactly.
+    if x.body.fused:
+        rest = x.body.call("fma", k, x.like(-half_pi[0]), x)
+    else:
+        whole = two_product(k, -half_pi[0])
+        rest = (x + whole.high) + whole.low
+    if x.is_spare:
+        return Angle(Pair(fused(k, -half_pi[1], rest), x.like(0.0)), shifted.bits)
+    # And it is a multiple of the last digit of the second product, which is all that the sum of two needs.
+    second = two_product(k, -half_pi[1])
+    r, low = quick_sum(rest, second.high)
+    return Angle(Pair(r, fused(k, -half_pi[2], low + second.low)), shifted.bits)
 
 
 def any_angle(x: Value) -> Angle:
     """Reduce an angle of any size."""
     below = moderate(x)
-    huge = abs(x) >= MODERATE
-    above = _huge(where(huge, x, x.like(MODERATE)))
+    huge = abs(x) >= MODERATE[x.kind]
+    above = _huge(where(huge, x, x.like(MODERATE[x.kind])))
     r = Pair(where(huge, above.r.high, below.r.high), where(huge, above.r.low, below.r.low))
     return Angle(r, where(huge, above.quarters, below.quarters))
 

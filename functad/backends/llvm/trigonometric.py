@@ -6,10 +6,11 @@ import math
 from typing import NamedTuple
 
 from functad.backends.llvm.coefficients import ARCSIN, ARCTAN, COS, SIN
+from functad.backends.llvm.formats import format_of
 from functad.backends.llvm.pairs import Pair, quick_sum, two_product, two_sum
 from functad.backends.llvm.polynomials import polynomial
 from functad.backends.llvm.reduction import MODERATE, Angle, any_angle, moderate
-from functad.backends.llvm.values import Value, fused, larger, smaller, where
+from functad.backends.llvm.values import BITS, Value, fused, larger, smaller, where
 
 HALF_PI, HALF_PI_LOW = 1.5707963267948966, 6.123233995736766e-17
 SIGN = -(1 << 63)
@@ -27,7 +28,7 @@ def sine_and_cosine(r: Pair) -> Both:
     """Return both for an angle within a quarter turn's half."""
     x, low = r
     z = x * x
-    if x.body.short:
+    if x.is_spare:
         sine = fused(x * z, polynomial(z, SIN), x)
         cosine = fused(z * z, polynomial(z, COS), fused(z, -0.5, 1.0))
         zero = x.like(0.0)
@@ -41,14 +42,14 @@ def sine_and_cosine(r: Pair) -> Both:
 
 def is_large(x: Value) -> Value:
     """Say whether an angle needs the table, infinity and NaN included."""
-    return ~(abs(x) < MODERATE)
+    return ~(abs(x) < MODERATE[x.kind])
 
 
 def _turned(x: Value, angle: Angle, quarter: int) -> Value:
     both = sine_and_cosine(angle.r)
     quarters = angle.quarters + quarter
     value = where((quarters & 1).equals(0), both.sine.high, both.cosine.high)
-    return (value.bits ^ ((quarters & 2) << 62)).real
+    return (value.bits ^ ((quarters & 2) << BITS[value.kind] - 2)).real
 
 
 def _finite(x: Value, result: Value) -> Value:
@@ -61,8 +62,8 @@ def sin(x: Value) -> Value:
 
 
 def sin_of_moderate(x: Value) -> Value:
-    """The sine of what is below `MODERATE`."""
-    return where(abs(x) < 2.0**-27, x, _turned(x, moderate(x), 0))
+    """The sine of a moderate angle."""
+    return where(abs(x) < format_of(x).tiny, x, _turned(x, moderate(x), 0))
 
 
 def cos(x: Value) -> Value:
@@ -71,7 +72,7 @@ def cos(x: Value) -> Value:
 
 
 def cos_of_moderate(x: Value) -> Value:
-    """The cosine of what is below `MODERATE`."""
+    """The cosine of a moderate angle."""
     return _turned(x, moderate(x), 1)
 
 
@@ -80,8 +81,8 @@ def _quotient(x: Value, angle: Angle) -> Value:
     odd = ~(angle.quarters & 1).equals(0)
     over = Pair(where(odd, -cosine.high, sine.high), where(odd, -cosine.low, sine.low))
     under = Pair(where(odd, sine.high, cosine.high), where(odd, sine.low, cosine.low))
-    result = over.high / under.high if x.body.short else over.over(under).value()
-    return where(abs(x) < 2.0**-27, x, result)
+    result = over.high / under.high if x.is_spare else over.over(under).value()
+    return where(abs(x) < format_of(x).tiny, x, result)
 
 
 def tan(x: Value) -> Value:
@@ -90,7 +91,7 @@ def tan(x: Value) -> Value:
 
 
 def tan_of_moderate(x: Value) -> Value:
-    """The tangent of what is below `MODERATE`."""
+    """The tangent of a moderate angle."""
     return _quotient(x, moderate(x))
 
 

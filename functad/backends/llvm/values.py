@@ -176,6 +176,11 @@ class Value:
         return self._comparison("uno", "", self)
 
     @property
+    def is_spare(self) -> bool:
+        """Say whether it has more digits than the result, which will be rounded to float32."""
+        return self.body.short and self.kind == "double"
+
+    @property
     def bits(self) -> Value:
         """The bits of a real number as an integer."""
         kind = REAL[self.kind]
