@@ -85,19 +85,20 @@ def _module(name: str) -> ModuleType | None:
         return None
 
 
-def refuse(part: str, reasons: dict[str, str]) -> None:
+def refuse(part: str, reasons: dict[str, str], *, within: bool = False) -> None:
     """Enter for functions of SciPy that they raise when a Tensor is among the arguments.
 
     Args:
         part: the module that has them.
         reasons: by name, why, and what to use.
+        within: as for `of_tensors`.
     """
     for name, reason in reasons.items():
 
         def refused(*args: Any, name: str = name, reason: str = reason, **kwargs: Any) -> Any:
             raise UnsupportedError(f"{part}.{name} of a Tensor, at {here()}: {reason}.")
 
-        of_tensors(part, name)(refused)
+        of_tensors(part, name, within=within)(refused)
 
 
 def of_methods(kind: type, *names: str, within: bool = False) -> Callable[[F], F]:

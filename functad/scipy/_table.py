@@ -90,6 +90,23 @@ sobel spline_filter spline_filter1d standard_deviation sum sum_labels uniform_fi
 white_tophat zoom
 """,
     },
+    "scipy.optimize": {
+        "adoption": """
+approx_fprime rosen rosen_der rosen_hess rosen_hess_prod
+""",
+        "constant": """
+BFGS Bounds BroydenFirst HessianUpdateStrategy InverseJacobian KrylovJacobian LbfgsInvHessProduct LinearConstraint
+NonlinearConstraint OptimizeResult RootResults SR1 bracket check_grad line_search linprog_verbose_callback show_options
+""",
+        "refused": """
+brute differential_evolution direct dual_annealing fmin_cobyla linear_sum_assignment linprog milp quadratic_assignment shgo
+""",
+        "rule": """
+anderson basinhopping bisect brent brenth brentq broyden1 broyden2 curve_fit diagbroyden excitingmixing fixed_point fmin
+fmin_bfgs fmin_cg fmin_l_bfgs_b fmin_ncg fmin_powell fmin_slsqp fmin_tnc fminbound fsolve golden isotonic_regression
+least_squares leastsq linearmixing lsq_linear minimize minimize_scalar newton newton_krylov nnls ridder root root_scalar toms748
+""",
+    },
     "scipy.signal": {
         "adoption": """
 StateSpace TransferFunction ZerosPolesGain abcd_normalize bilinear_zpk bode butter buttord cheb1ap cheb1ord cheb2ap cheb2ord

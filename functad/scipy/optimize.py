@@ -19,6 +19,7 @@ from functad.errors import UnsupportedError
 from functad.expressions.spec import dtype_of, shape_of
 from functad.implicit.root import custom_root
 from functad.places import here
+from functad.scipy import _minima
 from functad.transforms.grad import grad
 from functad.transforms.jacobian import jacobian
 
@@ -368,16 +369,16 @@ def nnls(A: Any, b: Any, *args: Any, **options: Any) -> Any:
     return whole, np.linalg.norm(A @ whole - b)
 
 
-_DISCRETE = "its solution jumps where it changes"
+_minima.enter(_solution)
+
+_DISCRETE = "its solution jumps where it changes; use minimize of something smooth"
 _GLOBAL = "write functad.argmin(objective) above a function that calls it"
 
 REFUSED: dict[str, str] = {
-    **dict.fromkeys(("linprog", "milp", "linear_sum_assignment", "quadratic_assignment", "isotonic_regression"), _DISCRETE),
-    **dict.fromkeys(("differential_evolution", "dual_annealing", "basinhopping", "shgo", "direct", "brute"), _GLOBAL),
-    **dict.fromkeys(("fmin", "fmin_bfgs", "fmin_cg", "fmin_l_bfgs_b", "fmin_ncg", "fmin_powell", "fmin_slsqp"), "use minimize"),
-    **dict.fromkeys(("fmin_cobyla", "fmin_tnc", "leastsq"), "use minimize or least_squares"),
-    "lsq_linear": "use least_squares",
+    **dict.fromkeys(("linprog", "milp", "linear_sum_assignment", "quadratic_assignment"), _DISCRETE),
+    **dict.fromkeys(("differential_evolution", "dual_annealing", "shgo", "direct", "brute"), _GLOBAL),
+    "fmin_cobyla": "use minimize",
 }
 """Functions that take no Tensors on purpose, and why."""
 
-refuse("scipy.optimize", REFUSED)
+refuse("scipy.optimize", REFUSED, within=True)

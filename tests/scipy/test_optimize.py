@@ -171,7 +171,8 @@ def test_batches() -> None:
     [
         lambda p: optimize.linprog(p, A_ub=A, b_ub=C).x,
         lambda p: optimize.linear_sum_assignment(np.outer(p, p))[0],
-        lambda p: optimize.fmin(_bowl, np.ones(2), args=(p,)),
+        lambda p: optimize.fmin_cobyla(_bowl, np.ones(2), [np.sum], args=(p,)),
+        lambda p: optimize.fmin_slsqp(_bowl, np.ones(2), bounds=[(0, 1)] * 2, args=(p,)),
         lambda p: optimize.minimize(_bowl, np.ones(2), args=(p,), constraints={"type": "eq", "fun": np.sum}).x,
         lambda p: optimize.least_squares(_line, np.ones(2), args=(p,), loss=np.cumsum).x,
         lambda p: optimize.curve_fit(_wave, X, X * p[0], bounds=(0, 1))[0],
@@ -191,3 +192,51 @@ def test_roots_may_be_complex() -> None:
     check_grads(lambda a: f(a, np.array([0.2 + 1j, -2j])), [1.0 + 0.3j], order=1)
     found, _ = functad.vjp(f, 1.0)
     np.testing.assert_allclose(found, (-1 + 11**0.5 * 1j) / 2, rtol=1e-13)
+
+
+OLDER: dict[str, Callable[..., Any]] = {
+    "fmin": lambda f, p: f(_bowl, np.ones(2), args=(p,), xtol=1e-13, ftol=1e-15, disp=0),
+    "fmin_powell": lambda f, p: f(_bowl, np.ones(2), args=(p,), xtol=1e-13, ftol=1e-15, disp=0, full_output=True)[0],
+    "fmin_bfgs": lambda f, p: f(_bowl, np.ones(2), _bowl_slope, args=(p,), gtol=1e-12, disp=0),
+    "fmin_cg": lambda f, p: f(lambda x: _bowl(x, p), np.ones(2), lambda x: _bowl_slope(x, p), gtol=1e-12, disp=0),
+    "fmin_ncg": lambda f, p: f(_bowl, np.ones(2), _bowl_slope, args=(p,), avextol=1e-14, disp=0),
+    "fmin_l_bfgs_b": lambda f, p: f(lambda x, p: (_bowl(x, p), _bowl_slope(x, p)), np.ones(2), args=(p,), factr=1, pgtol=0)[0],
+    "fmin_tnc": lambda f, p: f(_bowl, np.ones(2), _bowl_slope, args=(p,), disp=0, pgtol=1e-13, ftol=1e-16)[0],
+    "fmin_slsqp": lambda f, p: f(_bowl, np.ones(2), fprime=_bowl_slope, args=(p,), disp=0, acc=1e-16),
+    "leastsq": lambda f, p: f(_line, np.ones(2), args=(p,), xtol=1e-14, ftol=1e-14)[0],
+    **{
+        name: lambda f, p: f(lambda x: x - p + 0.1 * np.sin(x), np.ones(2), f_tol=1e-12)
+        for name in ("broyden1", "broyden2", "anderson", "diagbroyden", "newton_krylov")
+    },
+    **{name: lambda f, p: f(lambda x: np.sin(x - p), np.ones(2), f_tol=1e-12) for name in ("linearmixing", "excitingmixing")},
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*(precision|evaluations).*")
+@pytest.mark.parametrize("name", OLDER)
+def test_older_functions(name: str) -> None:
+    p, step, h = np.array([1.1, 1.9]), np.array([0.3, -0.7]), 1e-3
+    solver = getattr(optimize, name)
+
+    def f(p: Any) -> Any:
+        return OLDER[name](solver, p)
+
+    value, found = functad.jvp(f, (p,), (step,))
+    np.testing.assert_array_equal(value, f(p))
+    expected = (8 * (f(p + h * step) - f(p - h * step)) - (f(p + 2 * h * step) - f(p - 2 * h * step))) / (12 * h)
+    np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1e-5)
+    np.testing.assert_allclose(functad.grad(lambda p: f(p) @ step)(p) @ step, found @ step, rtol=1e-9)
+
+
+def test_values_of_older_functions() -> None:
+    check_grads(lambda p: optimize.fmin_bfgs(_bowl, np.ones(2), args=(_real(p),), full_output=True, disp=0)[1], (B,), order=1)
+    check_grads(lambda p: optimize.fmin_l_bfgs_b(_bowl, np.ones(2), args=(_real(p),), approx_grad=True)[1], (B,), order=1)
+
+
+def test_bounded_and_ordered_least_squares() -> None:
+    check_grads(lambda a, b, low, high: optimize.lsq_linear(a, b, (low, high)).x, (A, C, np.array([0.0, 0.1]), 0.3), order=1)
+    check_grads(lambda a, b: optimize.lsq_linear(a, b).cost, (A, C))
+    y, w = np.array([1.0, 3.0, 2.0, 2.5, 4.0]), np.arange(1.0, 6.0)
+    for increasing in (True, False):
+        check_grads(lambda y, w, up=increasing: optimize.isotonic_regression(y, weights=w, increasing=up).x, (y, w), order=1)
+    assert functad.jvp(lambda y: optimize.isotonic_regression(y).x, (y,), (y,))[0].tolist() == [1.0, 2.5, 2.5, 2.5, 4.0]
