@@ -23,14 +23,26 @@ from functad.errors import ConversionError, UnsupportedError
 from functad.expressions.spec import shape_of
 from functad.places import here
 from functad.scipy._integrals import outside
-from functad.scipy.distributions import batches, densities, discrete, fits, limits, moments, normal_mass, several_variables  # noqa: F401
+from functad.scipy.distributions import (  # noqa: F401 - they enter rules
+    batches,
+    densities,
+    discrete,
+    fits,
+    integrated,
+    limits,
+    moments,
+    normal_mass,
+    several_variables,
+)
 from functad.scipy.distributions.continuous import UNKNOWN_DENSITIES
 from functad.scipy.distributions.discrete import COMPILED
+from functad.scipy.distributions.integrated import AT_ONE
 from functad.scipy.distributions.several_variables import RANDOM_POINTS
 from functad.transforms.stop import stop_gradient
 
 REFUSED: dict[str, str] = {
     **{f"{name}.pdf": reason for name, reason in UNKNOWN_DENSITIES.items()},
+    "levy_stable(alpha=1)": AT_ONE,
     "nchypergeom_wallenius": COMPILED,
     "multivariate_t.cdf": RANDOM_POINTS,
 }

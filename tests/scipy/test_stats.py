@@ -112,7 +112,7 @@ def test_arrays_and_values() -> None:
 
 
 def test_distributions_without_derivatives() -> None:
-    for name, shapes in (("kstwo", (7,)), ("levy_stable", (1.8, -0.5))):
+    for name, shapes in (("kstwo", (7,)),):
         x = point(name, "cdf", shapes)
         d = getattr(stats, name)
         check_grads(lambda x, scale, d=d, shapes=shapes: d.cdf(x, *shapes, scale=scale), [x / 1.4, 1.01], order=1)
@@ -126,6 +126,27 @@ def test_distributions_without_derivatives() -> None:
         functad.grad(lambda n: stats.irwinhall.pdf(1.2, n))(4.0)
     with pytest.raises(UnsupportedError, match="found by a search"):
         functad.vmap(lambda q: stats.skewnorm.ppf(q, 2.0))(np.array([0.3, 0.4]))
+
+
+def test_distributions_that_are_integrated() -> None:
+    def f(kind: Any, p: Any, name: str, method: str) -> Any:
+        return getattr(getattr(kind, name), method)(p[0], p[1], p[2], loc=p[3], scale=p[4])
+
+    for name, shapes in (("levy_stable", (1.8, -0.5)), ("levy_stable", (0.7, 0.2)), ("studentized_range", (3.0, 10.0))):
+        for method in ("logpdf", "cdf", "sf", "ppf") if shapes[0] == 1.8 else ("logpdf", "cdf"):
+            p = np.array([0.4 if method == "ppf" else 1.3, *shapes, 0.05, 1.2])
+            value, pull = functad.vjp(lambda p, n=name, m=method: f(stats, p, n, m), p)
+            assert value == f(scipy.stats, p, name, method)
+            slopes = [
+                (f(scipy.stats, p + h, name, method) - f(scipy.stats, p - h, name, method)) / 2e-4 for h in np.eye(5) * 1e-4
+            ]
+            np.testing.assert_allclose(np.reshape(pull(1.0), -1), slopes, rtol=1e-5, atol=1e-6)
+    check_grads(lambda x, a: stats.levy_stable.pdf(x, a, 0.3), [0.4, 1.5], order=2)
+    check_grads(lambda x: stats.studentized_range.cdf(x, 3, 200000.0), [2.8], order=1)
+    with pytest.raises(UnsupportedError, match="alpha = 1"):
+        functad.grad(lambda x: stats.levy_stable.pdf(x, 1.0, 0.5))(0.3)
+    with pytest.raises(UnsupportedError, match="too much cancels"):
+        functad.grad(lambda x: stats.levy_stable.pdf(x, 0.99, 0.9))(0.3)
 
 
 DISCRETE = {

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from scipy import special
 from scipy.stats import _continuous_distns as continuous
-from scipy.stats import _levy_stable
 from scipy.stats._distn_infrastructure import rv_continuous, rv_discrete, rv_generic
 
 from functad.adoption.arrays import has_tensors
@@ -245,13 +244,11 @@ def _only_by_x(original: Any, self: Any, x: Any, *args: Any) -> Any:
 
 UNKNOWN_DENSITIES: dict[str, str] = {
     "kstwo": "SciPy computes the density from matrix powers and differences, and no formula holds for all numbers of samples",
-    "levy_stable": "SciPy integrates the density piece by piece by compiled code, and its derivatives have no closed form",
-    "studentized_range": "SciPy integrates the density twice by compiled code",
 }
 """Distributions whose density has no derivative, and why."""
 
 for _name in UNKNOWN_DENSITIES:
-    _kind = getattr(continuous, f"{_name}_gen", getattr(_levy_stable, f"{_name}_gen", None))
+    _kind = getattr(continuous, f"{_name}_gen", None)
     if _kind is not None:
         for _method, _function in (
             ("_cdf", partial(_by_density, sign=1.0)),

@@ -71,6 +71,7 @@ def continuous() -> dict[str, Sample | list[Sample]]:
             found[f"{name}.pdf"] = use(lambda d, x, shapes=shapes: d.pdf(x, *shapes), x)
         else:
             found[name] = use(methods, x, *shapes, 0.1, 1.3)
+    found["levy_stable(alpha=1)"] = use(lambda d, x: d.pdf(x, 1.0, 0.5), 0.3)
     return found
 
 
@@ -80,14 +81,14 @@ _OWN: dict[str, tuple[Any, ...]] = {
     "irwinhall": (4,),
     "ksone": (5,),
     "kstwo": (7,),
-    "studentized_range": (3, 10),
+    "studentized_range": (3.0, 10.0),
     "levy_stable": (1.8, -0.5),
     "gausshyper": (1.8, 2.1, 1.5, 0.6),
     "reciprocal": (0.3, 2.5),
     "erlang": (4,),
     "wald": (),
 }
-_ONLY_BY_X = ("kstwo", "levy_stable", "studentized_range")
+_ONLY_BY_X = ("kstwo",)
 
 
 def discrete() -> dict[str, Sample | list[Sample]]:
