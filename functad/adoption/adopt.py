@@ -179,8 +179,11 @@ def adopt(*targets: Any) -> Any:
 
     In the globals of that code `numpy`, `math` and `scipy` become modules like `functad.numpy`, `functad.math` and
     `functad.scipy`, also where single names were imported from them. Those take Tensors; for plain values they give exactly
-    what the originals give. NumPy and `math` themselves are not touched; SciPy is adopted with what uses it. Functions that
-    Numba compiled and extension modules stay what they are, and are named by the `left` of the result.
+    what the originals give. NumPy and `math` themselves are not touched; SciPy is adopted with what uses it. Imports within
+    functions give these modules too. What stands for a function compares and hashes as that; where a module compares a
+    function of NumPy or `math` by `is`, it keeps the original, which refuses Tensors. `module is numpy` holds for modules that
+    adopted code hands around, not for NumPy itself. Functions that Numba compiled and extension modules stay what they are,
+    and are named by the `left` of the result.
 
     Args:
         targets: packages or modules, by name or themselves, with their submodules and those that are imported later; or one

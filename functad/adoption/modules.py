@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -71,6 +72,7 @@ class AdoptedModule:
                 continue
             if type(value).__module__.partition(".")[0] == "numba":
                 self.left[f"{self.module.__name__}.{name}"] = "it is compiled by Numba"
+                self._leave_compiled(value)
             elif type(value) is dict:
                 self._change_items(value)
             elif type(value) is FunctionType:
@@ -143,6 +145,19 @@ class AdoptedModule:
             if code is not function.__code__:
                 self._set(function, "__code__", function.__code__, code)
 
+    def _leave_compiled(self, value: Any) -> None:
+        """Let Numba, which reads the globals when it compiles, find what they were; it knows functions by their identity."""
+        dispatcher = getattr(value, "_dispatcher", value)
+        for place in (dispatcher, getattr(dispatcher, "_compiler", None)):
+            function = getattr(place, "py_func", None)
+            if type(function) is FunctionType and function.__globals__ is vars(self.module):
+                own = FunctionType(
+                    function.__code__, _Before(self), function.__name__, function.__defaults__, function.__closure__
+                )
+                own.__kwdefaults__ = function.__kwdefaults__
+                functools.update_wrapper(own, function)
+                self._set(place, "py_func", function, own)
+
     def _set(self, place: Any, key: Any, old: Any, new: Any) -> None:
         self.changes.append((place, key, old, new))
         _bind(place, key, new)
@@ -155,6 +170,24 @@ class AdoptedModule:
             )
             if held.get(key) is new:
                 _bind(place, key, old)
+
+
+class _Before(dict[str, Any]):
+    """The globals of an adopted module as they would be if it were not."""
+
+    def __init__(self, adopted: AdoptedModule) -> None:
+        super().__init__()
+        self._adopted = adopted
+
+    def __missing__(self, name: str) -> Any:
+        names = vars(self._adopted.module)
+        value = names[name]
+        for place, key, old, new in self._adopted.changes:
+            if place is names and key == name and value is new:
+                value = old
+        if value is _ABSENT:
+            raise KeyError(name)
+        return value
 
 
 _ABSENT: Any = object()

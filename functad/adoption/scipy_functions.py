@@ -12,13 +12,14 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from types import FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, TypeVar
 from weakref import WeakSet
 
 from functad.adoption.arrays import PLAIN_TYPES, has_tensors
 from functad.adoption.compiled import CompiledFunction, is_compiled
 from functad.adoption.replacements import LATER
+from functad.adoption.standing import stands_for as standing_for
 from functad.errors import ConversionError, UnsupportedError
 from functad.places import here
 from functad.primitives.linalg.sparse_products import is_sparse
@@ -141,7 +142,15 @@ def _dispatching(original: Callable[..., Any], function: Callable[..., Any]) -> 
             return original(*args, **kwargs)
         return outside_traces(original, *args, **kwargs)
 
-    return called
+    return _standing(original, called)
+
+
+def _standing(original: Callable[..., Any], called: Callable[..., Any]) -> Callable[..., Any]:
+    """Let what is called instead of a function of SciPy compare and hash as that."""
+    return standing_for(original, called) if type(original) in _FUNCTIONS else called
+
+
+_FUNCTIONS = frozenset({FunctionType, BuiltinFunctionType})
 
 
 def _with_plain_constants(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any], bool]:
@@ -185,7 +194,7 @@ def _dispatching_within(original: Callable[..., Any], function: Callable[..., An
             return function(*args, **kwargs)
         return outside_traces(original, *args, **kwargs)
 
-    return called
+    return _standing(original, called)
 
 
 def _holds_tensors(value: Any, depth: int = 3) -> bool:

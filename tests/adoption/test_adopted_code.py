@@ -274,6 +274,55 @@ TABLE = {"f": lambda a: np.asarray(a).sum()}
 def by_table(a):
     return TABLE["f"](a)
 """,
+    "compiled.py": """
+import numpy as np
+from numpy import zeros
+from anybodys import compiler
+
+
+@compiler.njit
+def fast(x):
+    out = zeros(2)
+    out[0] = np.sum(x) + float(3)
+    return out, np.add, zeros
+
+
+def use(a):
+    return np.asarray(a).sum()
+""",
+    "compiler.py": """
+class Compiler:
+    pass
+
+
+class Dispatcher:
+    def __init__(self, py_func):
+        self.py_func = py_func
+        self._compiler = Compiler()
+        self._compiler.py_func = py_func
+
+    def __call__(self, *args):
+        return self._compiler.py_func(*args)
+
+
+Dispatcher.__module__ = "numba.core.registry"
+
+
+def njit(f):
+    return Dispatcher(f)
+""",
+    "solvers.py": """
+from scipy.sparse import linalg as ssl
+from scipy.sparse.linalg import cg
+
+
+def which(solver):
+    return "direct" if solver == ssl.spsolve else "cg" if solver in (cg,) else "other" if solver != ssl.gmres else "gmres"
+
+
+def own():
+    return [which(ssl.spsolve), which(cg), which(ssl.gmres), which(ssl.lsqr), {ssl.spsolve: 1}[ssl.spsolve]]
+""",
     "lazy.py": """
 def __getattr__(name):
     if name == "np":
@@ -358,6 +407,46 @@ def test_code_that_compares_functions_gives_the_same(package: Callable[[str], An
         assert module.average is np.mean
         check_grads(module.prod, [X])
     assert module.np is np
+
+
+def test_solvers_of_scipy_compare_as_those(package: Callable[[str], Any]) -> None:
+    scipy = pytest.importorskip("scipy.sparse.linalg")
+    module = package("solvers")
+    solvers = (scipy.spsolve, scipy.cg, scipy.gmres, scipy.lsqr)
+    before = [module.which(solver) for solver in solvers]
+    assert before == ["direct", "cg", "gmres", "other"]
+    with functad.adopt("anybodys"):
+        assert module.ssl.spsolve is not solvers[0]
+        assert [module.which(solver) for solver in solvers] == before
+        assert module.own() == [*before, 1]
+
+
+def test_numba_finds_the_names_that_it_would_find(package: Callable[[str], Any]) -> None:
+    """It compiles when a function is called first, and reads the globals of the module then."""
+    module = package("compiled")
+    dispatcher, function = module.fast, module.fast.py_func
+    with functad.adopt("anybodys") as adoption:
+        assert adoption.left["anybodys.compiled.fast"] == "it is compiled by Numba"
+        assert module.fast is dispatcher
+        out, add, zeros = module.fast(X)
+        assert (out.tolist(), add, zeros) == ([5.0, 0.0], np.add, np.zeros)
+        assert add is np.add
+        assert zeros is np.zeros
+        names = module.fast.py_func.__globals__
+        assert names["np"] is np
+        with pytest.raises(KeyError):
+            names["float"]
+        check_grads(module.use, [X])
+    assert module.fast.py_func is function
+
+
+def test_numba_compiles_within_adopted_modules(package: Callable[[str], Any]) -> None:
+    pytest.importorskip("numba")
+    module = package("compiled")
+    text = "import numba\nimport numpy as np\nfrom numpy import zeros\n\n@numba.njit\ndef fast(x):\n    out = zeros(2)\n"
+    Path(module.__file__).with_name("jitted.py").write_text(text + "    out[0] = np.sum(np.sin(x))\n    return out\n")
+    with functad.adopt("anybodys"):
+        assert package("jitted").fast(X).tolist() == [np.sin(X).sum(), 0.0]
 
 
 FORMS = (
