@@ -260,3 +260,8 @@ def test_statistics_of_samples() -> None:
     assert stats.wasserstein_distance(positive, OTHERS) == scipy.stats.wasserstein_distance(positive, OTHERS)
     value, _ = functad.vjp(lambda t: stats.wasserstein_distance(t, OTHERS), positive)
     assert value == pytest.approx(scipy.stats.wasserstein_distance(positive, OTHERS), rel=1e-13)
+
+
+def test_the_test_of_a_proportion() -> None:
+    for k, alternative in ((3, "two-sided"), (3, "less"), (3, "greater"), (0, "greater"), (10, "less")):
+        check_grads(lambda p, k=k, a=alternative: stats.binomtest(k, 10, p, a).pvalue, [0.4], order=1)

@@ -25,7 +25,7 @@ FAMILIES: dict[str, str] = {
     "eval_genlaguerre eval_hermite eval_hermitenorm eval_sh_legendre eval_sh_chebyt eval_sh_chebyu eval_sh_jacobi lpmv",
     "distributions": "bdtr bdtrc bdtri bdtrik bdtrin chdtr chdtrc chdtri chdtriv fdtr fdtrc fdtri fdtridfd gdtr gdtrc gdtria "
     "gdtrib gdtrix nbdtr nbdtrc nbdtri nbdtrik nbdtrin pdtr pdtrc pdtri pdtrik stdtr stdtrit stdtridf nrdtrimn nrdtrisd "
-    "kolmogorov kolmogi _kolmogc _kolmogci _kolmogp tklmbda",
+    "kolmogorov kolmogi _kolmogc _kolmogci _kolmogp tklmbda _binom_pmf _binom_cdf _binom_sf",
     "noncentral": "chndtr chndtrix chndtrinc chndtridf ncfdtr ncfdtri ncfdtrinc ncfdtridfn ncfdtridfd nctdtr nctdtrit "
     "nctdtrinc nctdtridf",
     "smirnov": "smirnov smirnovi _smirnovc _smirnovci _smirnovp",

@@ -252,3 +252,26 @@ def _tukey_by_lambda(p: Any, lmbda: Any) -> Any:
 
 _TUKEY = Partials("tukey_quantile(p, lmbda)", _tukey_slope, _tukey_by_lambda)
 _TUKEY.invert("tklmbda", "p", [(-1.0, 1.0), (0.2, 0.8)])
+
+
+# The binomial distribution, as `scipy.stats` computes it: of all arguments only the probability has derivatives
+
+_BY_PROBABILITY: Any = {"arguments": [[2.0, 0.0, 3.0], [5.0, 4.0, 7.0], (0.2, 0.8)], "names": ("k", "n", "p")}
+special_function(
+    "_binom_pmf",
+    lambda g, k, n, p, out: product(g, out * (k - n * p) / (p * (1 - p))),
+    doc="df(k; n, p) = f (k - n p) / (p (1 - p)) dp",
+    **_BY_PROBABILITY,
+)
+special_function(
+    "_binom_cdf",
+    lambda g, k, n, p: product(g, -special._ufuncs._binom_pmf(k, n, p) * (n - k) / (1 - p)),
+    doc="dF(k; n, p) = -f(k; n, p) (n - k) / (1 - p) dp, for whole k",
+    **_BY_PROBABILITY,
+)
+special_function(
+    "_binom_sf",
+    lambda g, k, n, p: product(g, special._ufuncs._binom_pmf(k, n, p) * (n - k) / (1 - p)),
+    doc="minus that of the distribution function",
+    **_BY_PROBABILITY,
+)
