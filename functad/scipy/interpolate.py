@@ -24,7 +24,7 @@ from functad.expressions.spec import shape_of
 from functad.places import here
 from functad.primitives.indexing.read import get_item
 from functad.primitives.operands import is_traced
-from functad.scipy import _fitpack, _interpolators, _triangulated  # noqa: F401 - they enter what they define
+from functad.scipy import _fitpack, _interpolators, _older_splines, _triangulated  # noqa: F401 - they enter what they define
 from functad.scipy._fitpack import SMOOTHED
 from functad.scipy.matrices.equations import solve_banded
 
@@ -327,6 +327,7 @@ for _name in ("_build_and_solve_system", "compute_interpolation", "polynomial_ma
     of_tensors("scipy.interpolate._rbfinterp_np", _name)(_generic(_name))
 
 _fitpack.enter(_basis)
+_older_splines.enter(globals())
 
 _SURFACE = "FITPACK fits surfaces in loops of its own; use RegularGridInterpolator or RBFInterpolator"
 
