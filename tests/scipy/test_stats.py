@@ -91,12 +91,12 @@ def test_arrays_and_values() -> None:
     x, q, a = np.array([0.4, 1.1, 2.0]), np.array([0.1, 0.5, 0.9]), np.array([[1.5], [2.5]])
     for name, points, shapes in (
         ("gamma", x, (a,)),
-        ("geninvgauss", x, (a, 0.8)),
+        ("geninvgauss", x[:2], (a, 0.8)),
         ("ncx2", x, (a, 1.1)),
-        ("norminvgauss", x, (1.3, 0.5)),
+        ("norminvgauss", x[:2], (1.3, 0.5)),
     ):
         for method in METHODS:
-            where = q if method in ("ppf", "isf") else points
+            where = q[: len(points)] if method in ("ppf", "isf") else points
             plain = getattr(getattr(scipy.stats, name), method)(where, *shapes)
 
             def f(b: Any, method: str = method, where: Any = where, shapes: Any = shapes, name: str = name) -> Any:
