@@ -65,6 +65,10 @@ def adopted_class(cls: Any) -> Any:
             setattr(cls, name, adopted_function(value))
         elif isinstance(value, (staticmethod, classmethod)) and isinstance(value.__func__, FunctionType):
             setattr(cls, name, type(value)(adopted_function(value.__func__)))
+        elif isinstance(value, functools.cached_property) and type(value.func) is FunctionType:
+            cached = functools.cached_property(adopted_function(value.func))
+            cached.__set_name__(cls, name)
+            setattr(cls, name, cached)
         elif isinstance(value, property):
             found = property(value.fget, value.fset, value.fdel, value.__doc__)
             for set_accessor, part in ((found.getter, value.fget), (found.setter, value.fset), (found.deleter, value.fdel)):

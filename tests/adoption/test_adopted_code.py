@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import dis
+import enum
 import functools
 import importlib
 import math
@@ -18,7 +20,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad.errors import ConversionError
+from functad.errors import ConversionError, InputError
 from functad.testing import check_grads
 
 TEXTS = {
@@ -70,6 +72,13 @@ def numpy_method(a):
         numpy = 2.0
     import numpy
     return numpy.asarray(a).sum() * Box.numpy
+
+
+def relative(a):
+    from . import comparisons
+    from .comparisons import NAMES
+    import numpy as np
+    return np.asarray(a).sum() * len(NAMES) * len(comparisons.NAMES)
 
 
 class Model:
@@ -349,7 +358,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
         del sys.modules[name]
 
 
-IMPORTS = ("whole", "names", "parts", "numbers", "nested", "numpy_method", "model", "renamed")
+IMPORTS = ("whole", "names", "parts", "numbers", "nested", "numpy_method", "model", "renamed", "relative")
 
 
 @pytest.mark.parametrize("name", IMPORTS)
@@ -365,6 +374,12 @@ def test_imports_within_functions_give_what_stands_for_the_module(package: Calla
     assert function.__code__ is code
     with pytest.raises(ConversionError):
         functad.grad(function)(X)
+
+
+def test_imports_within_functions_that_are_adopted_alone(package: Callable[[str], Any]) -> None:
+    for name in (*IMPORTS[:6], "relative"):
+        function = functad.adopt(getattr(package("imports"), name))
+        check_grads(function, [X])
 
 
 def test_imports_of_scipy_within_functions(package: Callable[[str], Any]) -> None:
@@ -566,3 +581,35 @@ def test_own_functions_of_many_forms_are_adopted_alone() -> None:
     check_grads(lambda x: (x * weights(2)).sum(), [X])
     check_grads(lambda x: Line().value(x), [X])
     assert "functad" not in Line.value.__name__
+
+
+def test_own_classes_of_many_forms_are_adopted_alone() -> None:
+    @functad.adopt
+    @dataclasses.dataclass
+    class Line:
+        a: Any
+
+        @functools.cached_property
+        def squares(self) -> Any:
+            return np.asarray([self.a[0], self.a[1]]) ** 2
+
+        def pieces(self) -> Iterator[Any]:
+            yield from np.array([self.squares[0], self.a[1]])
+
+    @functad.adopt
+    class Kind(enum.Enum):
+        ROOT = 0.5
+
+        def of(self, a: Any) -> Any:
+            return np.asarray([a[0], a[1]]) ** self.value
+
+    check_grads(lambda x: sum(Line(x).pieces()) * Line(x).squares.sum(), [X])
+    check_grads(lambda x: Kind.ROOT.of(x).sum(), [X])
+
+
+@pytest.mark.parametrize("wrap", [functools.partial, functools.lru_cache, lambda f: [f]])
+def test_what_holds_a_function_is_refused(wrap: Callable[[Any], Any]) -> None:
+    with pytest.raises(
+        InputError, match="it takes packages and modules, by name or themselves, or one function or class alone"
+    ):
+        functad.adopt(wrap(len))
