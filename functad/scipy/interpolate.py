@@ -24,9 +24,9 @@ from functad.expressions.spec import shape_of
 from functad.places import here
 from functad.primitives.indexing.read import get_item
 from functad.primitives.operands import is_traced
-from functad.scipy import _fitpack, _interpolators, _older_splines, _triangulated  # noqa: F401 - they enter what they define
-from functad.scipy._fitpack import SMOOTHED
 from functad.scipy.matrices.equations import solve_banded
+from functad.scipy.splines import fitpack, interpolators, older, triangulated  # noqa: F401 - they enter what they define
+from functad.scipy.splines.fitpack import SMOOTHED
 
 _PPOLY, _DIERCKX = "scipy.interpolate._ppoly", "scipy.interpolate._dierckx"
 
@@ -326,8 +326,8 @@ def _generic(name: str) -> Callable[..., Any]:
 for _name in ("_build_and_solve_system", "compute_interpolation", "polynomial_matrix"):
     of_tensors("scipy.interpolate._rbfinterp_np", _name)(_generic(_name))
 
-_fitpack.enter(_basis)
-_older_splines.enter(globals())
+fitpack.enter(_basis)
+older.enter(globals())
 
 _SURFACE = "FITPACK fits surfaces in loops of its own; use RegularGridInterpolator or RBFInterpolator"
 
@@ -350,7 +350,7 @@ REFUSED: dict[str, str] = {
 """Functions that take no Tensors on purpose, and why."""
 
 _CLASSES = [name for name in REFUSED if name.isidentifier() and not name.islower()]
-_interpolators.refuse_classes({name: REFUSED[name] for name in _CLASSES if name != "NdPPoly"})
+interpolators.refuse_classes({name: REFUSED[name] for name in _CLASSES if name != "NdPPoly"})
 refuse(_PPOLY, {"evaluate_nd": REFUSED["NdPPoly"]})
 refuse("scipy.interpolate", {name: reason for name, reason in REFUSED.items() if name.isidentifier() and name.islower()})
 for _part in ("scipy.interpolate._dfitpack", "scipy.interpolate._fitpack"):  # before SciPy 1.18, and since

@@ -13,7 +13,7 @@ from functad.adoption.scipy_functions import of_tensors, outside_traces, plain_v
 from functad.errors import UnsupportedError
 from functad.expressions.spec import shape_of
 from functad.places import here
-from functad.scipy import _rotation_classes  # noqa: F401 - it enters what stands for rotations
+from functad.scipy.rotations import classes  # noqa: F401 - it enters what stands for rotations
 
 _DISTANCE = "scipy.spatial.distance"
 

@@ -21,7 +21,7 @@ from functad.expressions.spec import ArraySpec, shape_of
 from functad.places import here
 from functad.primitives.indexing.read import get_item
 from functad.primitives.operands import innermost, is_traced
-from functad.scipy import _quaternions as quaternions
+from functad.scipy.rotations import quaternions
 from functad.tracing.traces.base import OPEN
 
 ROTATION, SLERP = _original.Rotation, _original.Slerp
@@ -29,6 +29,7 @@ NO_ROTATION = np.array([0.0, 0.0, 0.0, 1.0])
 
 
 def refused(what: str, cure: str) -> UnsupportedError:
+    """Return the error for what has no rule."""
     return UnsupportedError(f"{what} of a rotation of Tensors, at {here()}. {cure}")
 
 

@@ -20,8 +20,18 @@ from functad.errors import AbstractValueError
 from functad.expressions.spec import shape_of
 from functad.places import here
 from functad.primitives.indexing.read import get_item
-from functad.scipy import _quaternions as quaternions
-from functad.scipy._rotations import NO_ROTATION, ROTATION, SLERP, Rotation, as_here, entered, known_values, refused, valued
+from functad.scipy.rotations import quaternions
+from functad.scipy.rotations.rotation import (
+    NO_ROTATION,
+    ROTATION,
+    SLERP,
+    Rotation,
+    as_here,
+    entered,
+    known_values,
+    refused,
+    valued,
+)
 from functad.tracing.traces.base import OPEN
 
 # Constructors

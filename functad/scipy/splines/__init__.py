@@ -1,0 +1,1 @@
+"""What `functad.scipy.interpolate` is made of, but for piecewise polynomials: interpolators, FITPACK, and triangles."""
