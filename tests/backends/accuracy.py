@@ -91,6 +91,7 @@ CASES = {
     "erf": Case(lambda x: mpmath.erf(max(-30, min(x, 30))), ((-1.0, 1.0), (-6.5, 6.5), (0.4, 0.6))),
     "erfc": Case(lambda x: mpmath.erfc(max(-30, min(x, 1000))), ((-1.0, 1.0), (-7.0, 28.0), (0.4, 0.6), (0.5, 10.0))),
     "gammaln": Case(log_gamma, ((0.0, 5.0), (0.5, 1.5), (1.5, 2.5), (4.0, 5.0), (0.0, 200.0)), low=0.0),
+    "digamma": Case(mpmath.digamma, ((0.0, 5.0), (1.4, 1.5), (1.0, 2.0), (0.0, 200.0)), low=0.0),
     "expit": Case(lambda x: 1 / (1 + mpmath.exp(-x)), (*ALL, (-746.0, 40.0))),
     "log_expit": Case(lambda x: -mpmath.log1p(mpmath.exp(-x)), (*ALL, (-40.0, 746.0))),
     "cbrt": Case(signed_cbrt, (*ALL, (1.0, 8.0))),

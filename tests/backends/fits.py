@@ -71,6 +71,23 @@ def stirling(w: mpf) -> mpf:
         return x * (mpmath.loggamma(x) - (x - 0.5) * mpmath.log(x) + x - mpmath.log(2 * mpmath.pi) / 2)
 
 
+def digamma_remainder(w: mpf) -> mpf:
+    """`(log(x) - 1 / (2 x) - digamma(x)) x^2` by `w = 1 / x^2`."""
+    if w < mpf(10) ** -12:
+        return mpf(1) / 12 - w / 120
+    with mp.workdps(80):
+        x = 1 / mpmath.sqrt(w)
+        return (mpmath.log(x) - 1 / (2 * x) - mpmath.digamma(x)) * x * x
+
+
+def digamma_slope(u: mpf) -> mpf:
+    """`digamma(3/2 + u) / (3/2 + u - x0)`, x0 being where it vanishes, where it is above 0."""
+    with mp.workdps(80):
+        x0 = mpmath.findroot(mpmath.digamma, mpf("1.4616321449683623"))
+        x = mpf("1.5") + u
+        return mpmath.digamma(x) / (x - x0) if abs(x - x0) > mpf(10) ** -20 else mpmath.psi(1, x0)
+
+
 def root(z: mpf) -> mpf:
     """The square root, which turns what is given by `z = x^2` into a function of x."""
     return mpmath.sqrt(z)
@@ -138,6 +155,14 @@ FITS = {
     "STIRLING": Fit(
         stirling, mpf(0), 1 / mpf("4.49") ** 2, lambda w: root(w) / 2, -57, -28,
         "x (log(gamma(x)) - (x - 1/2) log(x) + x - log(2 pi) / 2) by w = 1 / x^2, for x >= 4.5",
+    ),
+    "DIGAMMA": Fit(
+        digamma_slope, mpf("-0.5001"), mpf("0.5001"), lambda u: mpf(1), -56, -28,
+        "digamma(3/2 + u) / (3/2 + u - x0), x0 being where it vanishes, for |u| <= 1/2",
+    ),
+    "DIGAMMA_FAR": Fit(
+        digamma_remainder, mpf(0), mpf(1) / 9, lambda w: max(w, mpf(10) ** -5), -57, -28,
+        "(log(x) - 1 / (2 x) - digamma(x)) x^2 by w = 1 / x^2, for x >= 3",
     ),
     "CBRT": Fit(lambda m: mpmath.cbrt(m), mpf(1), mpf(2), lambda m: mpf(1), -14, None, "the cube root, for 1 <= m <= 2"),
 }  # fmt: skip

@@ -14,7 +14,17 @@ from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
-from functad.backends.llvm import error_functions, exponential, gamma, hyperbolic, logarithms, powers, rounding, trigonometric
+from functad.backends.llvm import (
+    digamma,
+    error_functions,
+    exponential,
+    gamma,
+    hyperbolic,
+    logarithms,
+    powers,
+    rounding,
+    trigonometric,
+)
 from functad.backends.llvm.values import SUFFIX, Body, Value
 
 FORMS = ("formula", "quick", "beyond")
@@ -73,7 +83,8 @@ ELEMENTARY: dict[str, Elementary] = {
     "arctanh": Elementary(hyperbolic.arctanh),
     "erf": Elementary(error_functions.erf, native=FORMS),
     "erfc": Elementary(error_functions.erfc),
-    "gammaln": Elementary(gamma.gammaln, quick=gamma.gammaln_of_positive, beyond=gamma.is_not_positive),
+    "gammaln": Elementary(gamma.gammaln, quick=gamma.gammaln_of_moderate, beyond=gamma.is_extreme),
+    "digamma": Elementary(digamma.digamma, quick=digamma.digamma_of_moderate, beyond=gamma.is_extreme),
     "power": Elementary(powers.power, 2),
     "cbrt": Elementary(powers.cbrt),
     "hypot": Elementary(powers.hypot, 2),

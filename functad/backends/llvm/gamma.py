@@ -23,9 +23,9 @@ LOG_PI, LOG_PI_LOW = 1.1447298858494002, 1.0265951162707826e-17
 PI, PI_LOW = 3.141592653589793, 1.2246467991473532e-16
 
 
-def is_not_positive(x: Value) -> Value:
-    """Say whether a number needs the reflection."""
-    return x <= 0.0
+def is_extreme(x: Value) -> Value:
+    """Say whether a number is not positive, or so small or large that intermediate results might not be numbers."""
+    return ~((x > 2.0**-60) & (x < 2.0**1000))
 
 
 def _of_positive(x: Value) -> Pair:
@@ -79,9 +79,9 @@ def _with_extremes(size: Value, result: Value) -> Value:
     return where(size < 2.0**-60, tiny, where(size.equals(math.inf), size, large))
 
 
-def gammaln_of_positive(x: Value) -> Value:
-    """`log(gamma(x))` of what is above 0."""
-    return _with_extremes(x, _of_positive(_bounded(x)).value())
+def gammaln_of_moderate(x: Value) -> Value:
+    """`log(gamma(x))` of what is not `is_extreme`."""
+    return _of_positive(_bounded(x)).value()
 
 
 def gammaln(x: Value) -> Value:

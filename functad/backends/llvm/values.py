@@ -60,7 +60,7 @@ class Body:
     def table(self, name: str, numbers: Sequence[float]) -> str:
         """Name an array of constant float64 numbers."""
         entries = ", ".join(f"double {literal(number, 'double')}" for number in numbers)
-        self.declarations[f"@{name} = linkonce_odr hidden unnamed_addr constant [{len(numbers)} x double] [{entries}]"] = None
+        self.declarations[f"@{name} = internal unnamed_addr constant [{len(numbers)} x double] [{entries}]"] = None
         return f"@{name}"
 
 

@@ -1,0 +1,81 @@
+"""The derivative of the logarithm of the gamma function: Stirling's series from 3 on, below it a polynomial around its zero.
+
+Between, `digamma(x + 1) = digamma(x) + 1 / x` leads to between 1 and 2; negative numbers are reflected (DLMF 5.5.2, 5.5.4,
+5.11.2).
+"""
+
+from __future__ import annotations
+
+import math
+
+from functad.backends.llvm.coefficients import DIGAMMA, DIGAMMA_FAR
+from functad.backends.llvm.gamma import PI, PI_LOW, where_pair
+from functad.backends.llvm.logarithms import log_pair
+from functad.backends.llvm.pairs import Pair, constant_pair, quick_sum, two_product, two_sum
+from functad.backends.llvm.polynomials import horner, polynomial
+from functad.backends.llvm.trigonometric import sine_and_cosine
+from functad.backends.llvm.values import Value, fused, larger, smaller, where
+
+ZERO, ZERO_LOW = 1.4616321449683622, 9.549995429965697e-17
+"""Where the function vanishes, to 106 bits."""
+
+
+def _of_positive(x: Value) -> Pair:
+    """Return the function of x between 2^-60 and 2^1000."""
+    far = x >= 3.0
+    near = smaller(x, 3.0)
+    above, below = near >= 2.0, near < 1.0
+    zero, one = x.like(0.0), x.like(1.0)
+    # Between 1 and 2, as the distance from the zero, for which 1 is added or taken away without rounding.
+    shift = where(above, one, where(below, -one, zero))
+    distance = _distance(near, shift)
+    first, *higher = DIGAMMA.short if x.body.short else DIGAMMA.wide
+    u = near - (shift + 1.5)
+    slope = quick_sum(x.like(first), u * horner(u, higher))
+    centre = distance.times(slope)
+    divisor = where(above, near - 1.0, where(below, -near, one))
+    fraction = Pair(one, zero).over(Pair(divisor, zero))
+    centre = where_pair(above | below, fraction.plus(centre), centre)
+    # Stirling's series
+    size = larger(x, 3.0)
+    inverse = 1.0 / size
+    rest = Pair(inverse * -0.5, zero)
+    rest = Pair(rest.high, fused(-inverse, size, 1.0) * inverse * -0.5)
+    w = inverse * inverse
+    total = log_pair(size).plus(rest).plus_number(-(w * polynomial(w, DIGAMMA_FAR)))
+    return where_pair(far, total, centre)
+
+
+def _distance(near: Value, shift: Value) -> Pair:
+    """Return `near - shift - ZERO`, in which the first difference may be inexact below 1."""
+    first = two_sum(near, -shift)
+    second = two_sum(first.high, -ZERO)
+    return quick_sum(second.high, second.low + (first.low - ZERO_LOW))
+
+
+def digamma_of_moderate(x: Value) -> Value:
+    """The function of what is not `is_extreme`."""
+    return _of_positive(smaller(larger(x, 2.0**-60), 2.0**1000)).value()
+
+
+def digamma(x: Value) -> Value:
+    """The logarithmic derivative of the gamma function; below 0 it is that of -x, less `1 / x` and `pi / tan(pi x)`."""
+    size = abs(x)
+    bounded = smaller(larger(size, 2.0**-60), 2.0**1000)
+    positive = _of_positive(bounded)
+    # Of the angle pi x only the distance from the nearest half counts.
+    rest = bounded - bounded.body.call("nearbyint", bounded)
+    distance = abs(rest)
+    close = distance > 0.25
+    turn = two_product(where(close, 0.5 - distance, distance), PI)
+    both = sine_and_cosine(quick_sum(turn.high, fused(where(close, 0.5 - distance, distance), PI_LOW, turn.low)))
+    safe = where(rest.equals(0.0), x.like(0.25), 1.0)
+    sine, cosine = where_pair(close, both.cosine, both.sine), where_pair(close, both.sine, both.cosine)
+    cotangent = cosine.over(Pair(where(rest.equals(0.0), safe, sine.high), sine.low)).times(constant_pair(x, PI, PI_LOW))
+    inverse = Pair(x.like(1.0), x.like(0.0)).over(Pair(bounded, x.like(0.0)))
+    reflected = positive.plus(inverse).plus(cotangent.times_number(x.like(1.0).with_sign_of(rest))).value()
+    result = where(x > 0.0, positive.value(), where(rest.equals(0.0), x.like(math.nan), reflected))
+    result = where(size < 2.0**-60, -1.0 / x, result)
+    infinite = where(x > 0.0, log_pair(where(size < math.inf, larger(size, 1.0), 1.0)).value(), math.nan)
+    result = where(size > 2.0**1000, infinite, result)
+    return where(x.equals(math.inf) | x.is_nan(), x, result)
