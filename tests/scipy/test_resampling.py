@@ -13,7 +13,7 @@ import functad
 from functad.errors import UnsupportedError
 from functad.scipy import ndimage
 from functad.scipy._resampling import MIRROR, NEAREST, SPLINE_FILTER
-from functad.testing import check_grads
+from functad.testing import check_grads, check_primitive
 
 rng = np.random.default_rng(1)
 M = rng.normal(size=(5, 6))
@@ -173,3 +173,4 @@ def test_an_array_for_the_result_is_refused() -> None:
 def test_the_filter_of_long_rows_is_its_own_transpose() -> None:
     for mode in (MIRROR, NEAREST):
         check_grads(lambda x, mode=mode: SPLINE_FILTER(x, order=5, axis=-1, mode=mode), (rng.normal(size=(2, 40)),), order=1)
+    check_primitive(SPLINE_FILTER)

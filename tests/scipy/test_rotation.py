@@ -13,7 +13,8 @@ from scipy.spatial.transform import Rotation, RotationSpline, Slerp
 import functad
 from functad.errors import UnsupportedError
 from functad.scipy import spatial
-from functad.testing import check_grads
+from functad.scipy.rotations.quaternions import LARGEST, NEAREST
+from functad.testing import check_grads, check_primitive
 
 scipys = SimpleNamespace(Rotation=Rotation, Slerp=Slerp, RotationSpline=RotationSpline)
 COMPILED = type(vars(scipys.Rotation)["apply"]) is not FunctionType
@@ -174,3 +175,8 @@ def test_refused() -> None:
     ):
         with pytest.raises(UnsupportedError, match="of a rotation of Tensors"):
             functad.vjp(call, PTS)
+
+
+@pytest.mark.parametrize("entry", [LARGEST, NEAREST], ids=lambda entry: entry.name)
+def test_primitives(entry: Any) -> None:
+    check_primitive(entry)
