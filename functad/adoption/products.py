@@ -80,11 +80,14 @@ def _changed(code: CodeType) -> CodeType:
     return code
 
 
+_OPERATIONS = (dis.opmap["BINARY_OP"], dis.opmap["COMPARE_OP"])
+
+
 def _signature(code: CodeType) -> list[Any]:
     """Return parts in which two codes of the same function agree, which may differ in how they look names up."""
     own = [code.co_varnames, code.co_freevars, code.co_cellvars, sorted(code.co_names)]
     consts = [const for const in code.co_consts if not isinstance(const, CodeType)]
-    operations = [step.argrepr for step in dis.get_instructions(code) if step.opname in ("BINARY_OP", "COMPARE_OP")]
+    operations = [step for step in steps_of(code) if step[0] in _OPERATIONS]
     return [*own, consts, operations, *map(_signature, _parts(code))]
 
 
