@@ -9,6 +9,7 @@ import pytest
 import scipy
 
 import functad
+from functad.errors import ConversionError, UnsupportedError
 from functad.scipy._coverage import PARTS, listed, public_names, refusals
 from functad.scipy._table import VERSION
 from tests.scipy import table
@@ -31,7 +32,12 @@ def test_a_function_is_what_the_table_says(part: str, key: str) -> None:
     same = scipy.__version__.startswith(f"{VERSION}.")
     if not same and any(isinstance(values, Exception) for values in EXPECTED[part][key]):
         pytest.skip("this SciPy takes no such call")
-    status = table.found_status(part, key, EXPECTED[part][key])
+    try:
+        status = table.found_status(part, key, EXPECTED[part][key])
+    except (UnsupportedError, ConversionError, table.UnlistedRefusalError) as error:
+        if not _is_older():
+            raise
+        pytest.skip(f"SciPy {VERSION} writes it otherwise: {error}")
     assert (status == "refused") == (f"{part}.{key}" in refusals()), "what works needs no reason"
     if key != table.public_name(key):
         assert status == "refused", "a key with more than a public name is for what is refused of it"
@@ -39,11 +45,21 @@ def test_a_function_is_what_the_table_says(part: str, key: str) -> None:
         assert key in listed()[part].get(status, []), "write the table anew: python -m tests.scipy.table"
 
 
+def _is_older() -> bool:
+    """Say whether SciPy is older than that with which the table was made."""
+    return tuple(map(int, scipy.__version__.split(".")[:2])) < tuple(map(int, VERSION.split(".")))
+
+
+def test_every_part_has_samples() -> None:
+    assert list(PARTS) == SAMPLED
+
+
 @pytest.mark.parametrize("part", SAMPLED)
 def test_every_public_function_has_a_sample(part: str) -> None:
-    newer = [int(number) for number in scipy.__version__.split(".")[:2]] > [int(number) for number in VERSION.split(".")]
-    lacking = [name for name in table.missing(part) if not newer]  # what a newer SciPy adds is unlisted
-    assert lacking == []
+    if scipy.__version__.startswith(f"{VERSION}."):  # what older ones have had, or newer ones add, is unlisted
+        assert table.missing(part) == []
+    else:
+        assert {row.function.rpartition(".")[2] for row in functad.coverage("unlisted", part)} == set(table.missing(part))
 
 
 @pytest.mark.parametrize("part", SAMPLED)

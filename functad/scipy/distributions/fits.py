@@ -155,7 +155,7 @@ def _powerlaw_fit(original: Any, self: Any, data: Any, *args: Any, **kwargs: Any
     return original(self, data, *args, **kwargs)
 
 
-@of_tensors("scipy.stats")
+@of_tensors("scipy.stats", within=True)
 def fit(dist: Any, data: Any, bounds: Any = None, *, guess: Any = None, method: Any = "mle", **options: Any) -> Any:
     """The fit of any distribution within bounds; integers stay what they are, and so does what is at a bound."""
     if str(method).lower() != "mle":
