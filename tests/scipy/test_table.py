@@ -76,7 +76,7 @@ def test_the_table_is_shown() -> None:
     assert {row.module for row in shown} == {"scipy.fft"}
     every = functad.coverage(module="scipy")
     assert len(every) > 1000
-    assert {"primitive", "rule", "adoption", "constant"} <= set(every.counts())
+    assert {"primitive", "rule", "adoption", "constant", "refused"} <= set(every.counts())
     kept = [row for row in every if row.function == "scipy.special.gamma"]
     assert (kept[0].status, kept[0].reverse, kept[0].order) == ("primitive", "rule", "2")
     assert "scipy.fft.fftshift" in shown._repr_html_()
