@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 import sys
 from collections.abc import Callable
@@ -91,6 +92,15 @@ class ArrayMemory:
         """Return the Tensor, if it is to be seen in its own dtype."""
         if type is None and (dtype is None or dtype is np.ndarray):
             return self
+        kind = dtype if type is None else type
+        if kind is np.ndarray and dtype is None:
+            return self
+        if isinstance(kind, builtins.type) and issubclass(kind, np.ndarray):
+            raise UnsupportedError(
+                f"view({kind.__name__}) of a Tensor, at {here()}: an array of the class {kind.__module__}.{kind.__qualname__} "
+                f"has its numbers in memory, so a Tensor cannot be one. Compute with the numbers alone, and make such arrays "
+                f"of the results, outside of what is differentiated."
+            )
         if type is None and np.dtype(dtype) == self.dtype:
             return self
         raise UnsupportedError(

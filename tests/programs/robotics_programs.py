@@ -36,6 +36,17 @@ def gymnasium_acrobot() -> Made:
 
 
 @program("vector", 1)
+def vector_invariant_mass() -> Made:
+    import vector
+
+    def f(p):
+        one, other = vector.obj(px=p[0], py=p[1], pz=0.3, E=p[2]), vector.obj(px=0.1, py=0.4, pz=0.2, E=2.0)
+        return (one + other).mass
+
+    return f, np.array([0.5, 0.2, 3.0])
+
+
+@program("vector", 1)
 def vector_boost() -> Made:
     import vector
 
