@@ -60,6 +60,15 @@ def test_the_usual_tolerance_is_enough() -> None:
     assert type(again[0]) is type(scipy.stats.gamma.fit(DATA, fscale=0.9)[0])
 
 
+def test_plain_data_in_a_trace() -> None:
+    for fit in (
+        lambda: stats.gamma.fit(DATA, fscale=0.9)[0],
+        lambda: stats.nakagami.fit(DATA, floc=0.0)[0],
+        lambda: stats.fit(stats.norm, DATA, {"loc": (0, 9)}, optimizer=evolution).params.loc,
+    ):
+        assert functad.grad(lambda x, fit=fit: x * fit())(1.0) == fit()
+
+
 def test_what_is_fixed_may_be_a_tensor() -> None:
     def f(scale: Any, kind: Any = stats) -> Any:
         return kind.gamma.fit(DATA, fscale=scale, optimizer=search)[0]
@@ -88,12 +97,14 @@ def test_fits_by_formulas() -> None:
     check_grads(lambda p: stats.gamma.nnlf(p, DATA), [np.array([2.0, 0.05, 1.0])], order=1)
 
 
-def test_any_distribution_within_bounds() -> None:
-    def optimizer(f: Any, bounds: Any = (), **options: Any) -> Any:
-        return scipy.optimize.differential_evolution(f, bounds, seed=1, tol=1e-6)
+def evolution(f: Any, bounds: Any = (), **options: Any) -> Any:
+    """Return a minimum within bounds, the same in every call."""
+    return scipy.optimize.differential_evolution(f, bounds, seed=1, tol=1e-6)
 
+
+def test_any_distribution_within_bounds() -> None:
     def f(t: Any, kind: Any = stats) -> Any:
-        params = kind.fit(kind.gamma, t, {"a": (0.1, 20), "loc": (0, 0), "scale": (0.01, 10)}, optimizer=optimizer).params
+        params = kind.fit(kind.gamma, t, {"a": (0.1, 20), "loc": (0, 0), "scale": (0.01, 10)}, optimizer=evolution).params
         return np.stack([params.a, params.scale])
 
     value, along = functad.jvp(f, (DATA,), (WAY,))
@@ -104,10 +115,10 @@ def test_any_distribution_within_bounds() -> None:
     counts = np.array([3, 4, 2, 5, 3, 4])
 
     def g(p: Any, kind: Any = stats) -> Any:
-        return kind.fit(kind.binom, counts * p, {"n": (8, 8), "p": (0, 1)}, optimizer=optimizer).params.p
+        return kind.fit(kind.binom, counts * p, {"n": (8, 8), "p": (0, 1)}, optimizer=evolution).params.p
 
     assert functad.grad(g)(1.0) == 0.0  # counts are constant
-    assert stats.fit(stats.poisson, counts, {"mu": (0, 9)}, optimizer=optimizer).params.mu == pytest.approx(3.5, rel=1e-6)
+    assert stats.fit(stats.poisson, counts, {"mu": (0, 9)}, optimizer=evolution).params.mu == pytest.approx(3.5, rel=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore:invalid value", "ignore:The iteration")

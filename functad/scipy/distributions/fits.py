@@ -6,6 +6,7 @@ method finds. Fits by formulas are SciPy's own code, which is adopted.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,14 +15,13 @@ from scipy import stats as _stats
 from scipy.stats import _continuous_distns as continuous
 from scipy.stats._distn_infrastructure import rv_continuous
 
-from functad.adoption.arrays import asarray
-from functad.adoption.scipy_functions import of_methods, of_tensors, outside_traces, plain_value, with_value
+from functad.adoption.arrays import asarray, has_tensors
+from functad.adoption.scipy_functions import of_tensors, outside_traces, plain_value, stands_for, with_value
 from functad.errors import UnsupportedError
 from functad.implicit.root import custom_root
 from functad.places import here
 from functad.primitives.operands import is_traced
 from functad.scipy._integrals import plain
-from functad.scipy.distributions.continuous import of_class
 from functad.transforms.grad import grad
 from functad.transforms.second_order import hessian
 
@@ -105,7 +105,19 @@ def _values(data: Any, name: str) -> Any:
     return known[0]
 
 
-@of_methods(rv_continuous, "fit")
+def _enter(kind: type, function: Callable[..., Any]) -> None:
+    """Enter a function for the method `fit` of a class; plain data are fitted as if there were no trace."""
+    original: Any = vars(kind)["fit"]
+
+    @functools.wraps(original)
+    def fit(self: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
+        if has_tensors((data, *args, *kwargs.values())):
+            return function(original, self, data, *args, **kwargs)
+        return outside_traces(original, self, data, *args, **kwargs)
+
+    stands_for(original, fit)
+
+
 def _fit(original: Any, self: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
     """The fit of a distribution by a search."""
     name = f"{self.name}.fit"
@@ -141,10 +153,9 @@ for _kind in vars(continuous).values():
         and "fit" in vars(_kind)
         and "powerlaw" not in _kind.__name__
     ):
-        of_methods(_kind, "fit")(_fit_of_class)
+        _enter(_kind, _fit_of_class)
 
 
-@of_class("powerlaw", "fit")
 def _powerlaw_fit(original: Any, self: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
     """The fit by formulas, of which that for the location takes the number next to the least of the data."""
     if kwargs.get("floc") is None:
@@ -153,6 +164,10 @@ def _powerlaw_fit(original: Any, self: Any, data: Any, *args: Any, **kwargs: Any
             f"Fix it by floc, or fit plain data: functad.stop_gradient(data)."
         )
     return original(self, data, *args, **kwargs)
+
+
+_enter(rv_continuous, _fit)
+_enter(continuous.powerlaw_gen, _powerlaw_fit)
 
 
 @of_tensors("scipy.stats", within=True)
