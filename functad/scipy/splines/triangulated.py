@@ -52,12 +52,14 @@ class Linear:
         self.scale: Any = np.ptp(plain, 0) if rescale else 1.0
         self.triangles = self.triangles or outside_traces(Delaunay, (plain - self.offset) / self.scale)
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, simplex_tolerance: float = 1.0) -> Any:
         """The values at points."""
         at = _as_points(args)
         shape = shape_of(at)[:-1]
         at = at.reshape(-1, shape_of(at)[-1])
-        found = outside_traces(self.triangles.find_simplex, (plain_value(at) - self.offset) / self.scale)
+        scaled = (plain_value(at) - self.offset) / self.scale
+        tolerance = 100 * np.finfo(float).eps * simplex_tolerance
+        found = outside_traces(self.triangles.find_simplex, scaled, tol=tolerance)
         corners = self.triangles.simplices[found]
         vertices = get_item(self.points, corners)
         edges = (vertices[:, :-1] - vertices[:, -1:]).mT
@@ -83,19 +85,19 @@ class ByMatrix:
     def _refused(self) -> UnsupportedError:
         return UnsupportedError(f"{self.kind.__name__}, at {here()}: {REASON}.")
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **how: Any) -> Any:
         """The values at points."""
         at = _as_points(args)
         if is_traced(at):
             raise self._refused()
         units, options = np.eye(shape_of(self.values)[0]), self.options
-        plain = outside_traces(self._made, plain_value(self.values), self.args, options)(at)
+        plain = outside_traces(self._made, plain_value(self.values), self.args, options)(at, **how)
         if self.kind is not _NEAREST:
             options = {**dict(zip(("fill_value", "tol", "maxiter", "rescale"), self.args, strict=False)), **options}
             options["fill_value"] = np.nan
         if self.kind is _original.CloughTocher2DInterpolator:  # whose slopes SciPy finds by iteration
             options.update(tol=1e-13, maxiter=1000)
-        matrix = outside_traces(self._made, units, self.args if self.kind is _NEAREST else (), options)(at)
+        matrix = outside_traces(self._made, units, self.args if self.kind is _NEAREST else (), options)(at, **how)
         inside = np.isfinite(matrix).all(-1)
         weights = np.where(inside[..., None], matrix, 0.0)
         values = weights.reshape(-1, len(units)) @ self.values
