@@ -66,7 +66,7 @@ ELEMENTARY: dict[str, Elementary] = {
     "log1p": Elementary(logarithms.log1p, native=FORMS),
     "logaddexp": Elementary(logarithms.logaddexp, 2),
     "logaddexp2": Elementary(logarithms.logaddexp2, 2),
-    "expit": Elementary(logarithms.logistic),
+    "expit": Elementary(logarithms.logistic, native=FORMS),
     "log_expit": Elementary(logarithms.log_logistic),
     "sin": _angle(trigonometric.sin, trigonometric.sin_of_moderate),
     "cos": _angle(trigonometric.cos, trigonometric.cos_of_moderate),

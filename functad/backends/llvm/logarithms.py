@@ -10,8 +10,10 @@ from functad.backends.llvm.exponential import (
     LOG2,
     LOG2_REST,
     LOG2E,
+    bounded,
     exp_of_pair,
-    power_of_two,
+    exp_tail,
+    reduced,
     times_power_of_two,
 )
 from functad.backends.llvm.formats import format_of
@@ -189,17 +191,17 @@ def _exp(x: Pair) -> Value:
 
 def logistic(x: Value) -> Value:
     """`1 / (1 + exp(-x))`."""
-    value, shifted = exp_of_pair(Pair(larger(-abs(x), -746.0), x.like(0.0)))
-    one, zero = x.like(1.0), x.like(0.0)
-    small = value.scaled(where(abs(x) < 700.0, power_of_two(shifted), zero))
+    part = reduced(bounded(-abs(x)))
+    value = 1.0 + (part.r + exp_tail(part))
+    small = times_power_of_two(value, part.shifted)
     positive = x > 0.0
-    numerator = Pair(where(positive, one, value.high), where(positive, zero, value.low))
-    quotient = numerator.over(Pair(one, zero).plus(small)).value()
-    return where(positive, quotient, times_power_of_two(quotient, shifted))
+    numerator = Pair(where(positive, x.like(1.0), value), x.like(0.0))
+    quotient = numerator.over(quick_sum(x.like(1.0), small)).value()
+    return where(positive, quotient, times_power_of_two(quotient, part.shifted))
 
 
 def log_logistic(x: Value) -> Value:
     """`log(1 / (1 + exp(-x)))`."""
-    bounded = larger(-abs(x), -750.0)
-    added = log1p_of_pair(Pair(_exp(Pair(bounded, x.like(0.0))), x.like(0.0)))
+    exponent = larger(-abs(x), -750.0)
+    added = log1p_of_pair(Pair(_exp(Pair(exponent, x.like(0.0))), x.like(0.0)))
     return where(x < 0.0, x, x.like(-0.0)) - added
