@@ -9,13 +9,15 @@ import pytest
 import scipy
 
 import functad
-from functad.errors import ConversionError, UnsupportedError
+from functad.errors import ConversionError, UnsupportedError, WrongDerivativeError
 from functad.scipy._coverage import PARTS, listed, public_names, refusals
 from functad.scipy._table import VERSION
 from tests.scipy import table
 
 SAMPLED = [part for part in PARTS if table.samples_of(part) is not None]
 KEYS = [(part, key) for part in SAMPLED for key in table.samples_of(part) or {}]
+OF_OLDER_VERSIONS = {"lfiltic": "it did not divide by a[0]", "curve_fit": "its solution was less exact"}
+"""Functions whose derivatives are those of later versions, and why."""
 EXPECTED: dict[str, dict[str, list[Any]]] = {}
 
 
@@ -34,10 +36,12 @@ def test_a_function_is_what_the_table_says(part: str, key: str) -> None:
         pytest.skip("this SciPy takes no such call")
     try:
         status = table.found_status(part, key, EXPECTED[part][key])
-    except (UnsupportedError, ConversionError, table.UnlistedRefusalError) as error:
-        if not _is_older():
+    except (UnsupportedError, ConversionError, AttributeError, WrongDerivativeError, table.UnlistedRefusalError) as error:
+        if not _is_older() or (isinstance(error, WrongDerivativeError) and key not in OF_OLDER_VERSIONS):
             raise
         pytest.skip(f"SciPy {VERSION} writes it otherwise: {error}")
+    if _is_older():
+        return  # it may be by adoption what was compiled then, or the other way round
     assert (status == "refused") == (f"{part}.{key}" in refusals()), "what works needs no reason"
     if key != table.public_name(key):
         assert status == "refused", "a key with more than a public name is for what is refused of it"
