@@ -37,7 +37,7 @@ def test_a_function_is_what_the_table_says(part: str, key: str) -> None:
     try:
         status = table.found_status(part, key, EXPECTED[part][key])
     except (UnsupportedError, ConversionError, AttributeError, WrongDerivativeError, table.UnlistedRefusalError) as error:
-        if not _is_older() or (isinstance(error, WrongDerivativeError) and key not in OF_OLDER_VERSIONS):
+        if same or (isinstance(error, WrongDerivativeError) and not (_is_older() and key in OF_OLDER_VERSIONS)):
             raise
         pytest.skip(f"SciPy {VERSION} writes it otherwise: {error}")
     if _is_older():
@@ -63,7 +63,7 @@ def test_every_public_function_has_a_sample(part: str) -> None:
     if scipy.__version__.startswith(f"{VERSION}."):  # what older ones have had, or newer ones add, is unlisted
         assert table.missing(part) == []
     else:
-        assert {row.function.rpartition(".")[2] for row in functad.coverage("unlisted", part)} == set(table.missing(part))
+        assert {row.function.rpartition(".")[2] for row in functad.coverage("unlisted", part)} >= set(table.missing(part))
 
 
 @pytest.mark.parametrize("part", SAMPLED)
