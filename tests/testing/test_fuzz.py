@@ -110,6 +110,15 @@ def test_what_hangs_on_the_last_digit_is_not_compared(monkeypatch):
     assert [f.outcome for f in fuzz.examined(steady, ["value"])] == ["wrong"]
 
 
+def test_examples_of_a_batch_are_not_written_into():
+    """A raveled broadcast input is a copy, but a raveled example of a batch of such is a view of the batch."""
+    flat = np.broadcast_to(np.array([-0.555, 0.664, -1.374]), (3, 3))
+    lines = ("b0 = np.ravel(x0)", "a1 = np.cumsum(b0)", "b0[2] = 0.25")
+    texts = ("np.broadcast_to(np.array([-0.555, 0.664, -1.374]), (3, 3))",)
+    program = Program(lines, (flat,), ("shown",), mutates=True, texts=texts, returns=("a1",))
+    assert {f.outcome for f in fuzz.examined(program, ["vmap"])} == {"compared"}
+
+
 @pytest.mark.parametrize("width", [0.3, 0.05, 0.01])
 def test_stairs_are_no_slope(width):
     [found] = measure(

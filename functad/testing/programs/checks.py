@@ -233,7 +233,8 @@ class Examination:
         """What `vmap` gives for two examples, against a loop."""
         batches = [np.stack([np.asarray(x), np.asarray(x) * 0.97 + 0.01]).astype(dtype_of(x)) for x in self.inputs]
         # An example of shape () is an array if the input is: beside Python's complex numbers NumPy's numbers are otherwise.
-        pairs = list(zip(batches, self.inputs, strict=True))
+        # Each is a copy, as what is a copy of a broadcast input may be a view of an example, which the program writes into.
+        pairs = [(np.copy(b), x) for b, x in zip(batches, self.inputs, strict=True)]
         rows = [self.elsewhere(*[b[i, ...] if isinstance(x, np.ndarray) else b[i] for b, x in pairs]) for i in range(2)]
         found = as_list(functad.vmap(self.program)(*batches))
         compare(found, [np.stack(pair) for pair in zip(*rows, strict=True)], 1e-10 + self.loose)

@@ -31,7 +31,8 @@ table("elementwise", Draft.operand)("""
 table("reductions", Draft.filled)("""
     np.{sum|mean|max|prod|min|var|std|ptp}({a}, axis={axes}{|, keepdims=True})
     {a}.{sum|mean|max|prod|min|var|std}(axis={axes}{|, keepdims=True}); np.mean({a}, axis={axes}, where={a} < 1.5)
-    np.{sum|prod|max|min}({a}, axis={axes}, where={a} < 1.5, initial=0.98765); {a}.{var|std}(axis={axes}, {ddof=0.5|correction=0})
+    np.{sum|prod|max|min}({a}, axis={axes}, where={a} < 1.5, initial=0.98765)
+    {a}.{var|std}(axis={axes}, {ddof=0.5|correction=0})
 """)
 table("reductions", Draft.array)("""
     np.linalg.norm({a}, {None|1|np.inf|3|-np.inf}, axis={axis})
