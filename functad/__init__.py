@@ -18,6 +18,7 @@ from functad.trees.structure import register_tree, static_field
 if _TYPE_CHECKING:
     from functad import nn, optimize, optimizers
     from functad.adoption.adopt import adopt, adopted
+    from functad.compilation.jit import jit
     from functad.control.associative import associative_scan
     from functad.control.branches import cond, switch
     from functad.control.loops import fori_loop, while_loop
@@ -76,6 +77,7 @@ __version__ = "0.1.0"
 
 _HOLDERS = {
     "adoption.adopt": "adopt adopted",
+    "compilation.jit": "jit",
     "control.associative": "associative_scan",
     "control.branches": "cond switch",
     "control.loops": "fori_loop while_loop",
@@ -190,6 +192,7 @@ __all__ = [
     "jacobian",
     "jacobian_sparsity",
     "jacrev",
+    "jit",
     "jvp",
     "laplacian",
     "linear_transpose",

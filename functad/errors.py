@@ -425,6 +425,14 @@ class LoopWarning(_Coded, UserWarning):
     cure = "Give it one, functad.primitive(..., batch=rule), or leave it at that: the result is right, but takes its time."
 
 
+class RecompileWarning(_Coded, UserWarning):
+    """A function under `jit` has been compiled many times. Given once for each function."""
+
+    code = "recompile"
+    cause = "Each structure, shape and dtype of the arguments, and each value of a static one, is traced and compiled anew."
+    cure = "f.explain_recompile() says which argument changed. Pad arrays to one shape, or leave out jit where shapes change."
+
+
 class ImplicitWarning(_Coded, UserWarning):
     """A solver returned something that does not solve its equation, so its derivative is not what it should be."""
 

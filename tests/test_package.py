@@ -52,6 +52,7 @@ LAYERS = (
     "functad.eager.tape.recorder",
     "functad.eager.tape",
     "functad.eager",
+    "functad.compilation",
     "functad.optimizers",
     "functad.optimize",
     "functad.scipy",

@@ -98,7 +98,7 @@ def listed(
     leaves, structure = flatten((args, kwargs))
     # To look up the names of parameters takes longer than to record some operations.
     shows = isinstance(recorder, AbstractRecorder)
-    names = _input_names(f, structure, len(args)) if shows else [f"args[{i}]" for i in range(len(leaves))]
+    names = input_names(f, structure, len(args)) if shows else [f"args[{i}]" for i in range(len(leaves))]
     tensors = []
     for leaf, name in zip(leaves, names, strict=True):
         spec = _spec_of_input(leaf, name, transform, function)
@@ -132,7 +132,7 @@ def _spec_of_input(leaf: Any, name: str, transform: str, f: object) -> ArraySpec
     return spec
 
 
-def _input_names(f: Callable[..., Any], structure: Structure, count: int) -> list[str]:
+def input_names(f: Callable[..., Any], structure: Structure, count: int) -> list[str]:
     """Return for each leaf of `(args, kwargs)` the name of its parameter, with the path within it."""
     parameters = parameters_of(f) or {}
     positional = [p.name for p in parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]

@@ -38,6 +38,10 @@ GIVEN: ContextVar[dict[int, Given]] = ContextVar("given", default={})  # noqa: B
 """By identity, the values that stand for those of Variables, in this thread or coroutine."""
 
 
+MAKER: ContextVar[Callable[[Variable], Given] | None] = ContextVar("maker", default=None)
+"""What makes a stand-in of each Variable that is met and has no given value: an abstract trace makes an input of it."""
+
+
 class Given:
     """A value that stands for that of a Variable for a while, and what was read from it.
 
@@ -163,13 +167,19 @@ class Variable(TensorLike):
         self._cut = cut
         self._latest: Any = None  # stamp, recorders, value and Tensor of the last read: in one tuple, for threads read too
 
+    def _given(self) -> Given | None:
+        """Return what stands for the Variable now, if anything does."""
+        given, make = GIVEN.get(), MAKER.get()
+        if given and id(self) in given:
+            return given[id(self)]
+        return None if make is None else make(self)
+
     def __functad_read__(self) -> Tensor:
         active = ACTIVE.get()
         found = _READ.get()
         if found is not None and not any(other is self for other in found):
             found.append(self)
-        given = GIVEN.get()
-        holder: Any = given.get(id(self), self) if given else self
+        holder: Any = self._given() or self
         stamp, latest, value = Stamp.current, holder._latest, holder._value
         if latest is not None and latest[0] == stamp and latest[1] == active and latest[2] is value:
             return latest[3]  # type: ignore[no-any-return]
@@ -228,9 +238,7 @@ class Variable(TensorLike):
             TypeError: floats would become integers, or complex numbers real.
             RuntimeError: `functional_call` gave the Variable a value.
         """
-        value = read(value)
-        self._set(self._checked(value, "assign"), _followers(value))
-        return self if read_value else None
+        return self._change(value, "assign", _replaced, read_value)
 
     def assign_add(self, delta: Any, *, read_value: bool = True) -> Variable | None:
         """Add to the value, as `assign` does.
@@ -265,13 +273,30 @@ class Variable(TensorLike):
     def _change(self, delta: Any, method: str, change: np.ufunc, read_value: bool) -> Variable | None:
         """Change the value, or some rows of it: those given several times as often."""
         given = read(delta.values if isinstance(delta, RowSlices) else delta)
-        if isinstance(delta, RowSlices):
+        if MAKER.get() is not None and id(self) not in GIVEN.get():
+            self._replace(given, method, change, delta if isinstance(delta, RowSlices) else None)
+        elif isinstance(delta, RowSlices):
             values, changed = self._checked(given, method, delta.shape), np.array(self._value)
-            change.at(changed, delta.indices, values)
+            change.at(changed, delta.indices, values)  # type: ignore[attr-defined]
+            self._set(changed, _followers(given) or self._cut)
         else:
             changed = change(self._value, self._checked(given, method))
-        self._set(changed, _followers(given) or self._cut)
+            self._set(changed, _followers(given) or (None if change is _replaced else self._cut))
         return self if read_value else None
+
+    def _replace(self, value: Any, method: str, change: Callable[[Any, Any], Any], rows: RowSlices | None = None) -> None:
+        """Change the value of the stand-in, which is a Tensor: as the Variable itself would be."""
+        holder: Any = self._given()
+        old = read(self)
+        call = f"{method} to the Variable {self.name!r}"
+        self._check_shape(shape_of(value) if rows is None else rows.shape, self.shape, method)
+        _check_cast(dtype_of(value), self, call)
+        if rows is None:
+            new = np.asarray(change(old, value)) if not isinstance(value, Recorded) and change is _replaced else change(old, value)
+        else:
+            new = COPY(old)
+            change.at(new, rows.indices, value)  # type: ignore[attr-defined]
+        holder.change(new if dtype_of(new) == self.dtype else new.astype(self.dtype))
 
     def _checked(self, value: Any, method: str, whole: tuple[int, ...] | None = None) -> Any:
         """Return a value to be assigned, as an array of the Variable's dtype that is nobody else's.
@@ -285,14 +310,21 @@ class Variable(TensorLike):
         _note_assigned(value, method)
         refuse_foreign_rules(value, call := f"{method} to the Variable {self.name!r}")
         plain = np.array(_plain(value, call))
-        shape, dtype = shape_of(plain) if whole is None else whole, dtype_of(plain)
-        if shape != self.shape:
+        self._check_shape(shape_of(plain) if whole is None else whole, self.shape, method)
+        _check_cast(dtype_of(plain), self, call)
+        return plain if plain.dtype == self.dtype else plain.astype(self.dtype)
+
+    def _check_shape(self, shape: tuple[int, ...], wanted: tuple[int, ...], method: str) -> None:
+        """Refuse a value of another shape.
+
+        Raises:
+            AssignmentError: it has one.
+        """
+        if shape != wanted:
             raise AssignmentError(
-                f"{method} of a value of shape {shape} to the Variable {self.name!r} of shape {self.shape}, at {here()}: "
+                f"{method} of a value of shape {shape} to the Variable {self.name!r} of shape {wanted}, at {here()}: "
                 f"the shapes must be equal. Use np.broadcast_to(value, v.shape) if it is to be repeated."
             )
-        _check_cast(dtype, self, call)
-        return plain if dtype == self.dtype else plain.astype(self.dtype)
 
     def _refuse_given(self, method: str) -> None:
         if id(self) in GIVEN.get():
@@ -321,6 +353,11 @@ class Variable(TensorLike):
 
     def __reduce__(self) -> Any:
         return Variable, (self.copied(), self._trainable), {"name": self.name, "_frozen": self._frozen}
+
+
+def _replaced(old: Any, new: Any) -> Any:
+    """Return the new value: what `assign` makes of both."""
+    return new
 
 
 def _refuse_in_place(symbol: str, method: str) -> Callable[[Any, Any], Any]:

@@ -1,0 +1,38 @@
+"""What compiles expression lists, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from functad.errors import InputError
+from functad.expressions.expressions import Expressions
+from functad.places import here
+
+Program = Callable[[Sequence[Any]], Sequence[Any]]
+"""A compiled list: from input leaves to output leaves. Its `source` is what it runs."""
+
+
+class Backend(NamedTuple):
+    """What makes a program of an expression list.
+
+    Attributes:
+        name: what `functad.jit` calls it.
+        compile: from a list to a program.
+    """
+
+    name: str
+    compile: Callable[[Expressions], Any]
+
+
+def find(name: str | None) -> Backend:
+    """Return a backend by its name; the best that is installed by default.
+
+    Raises:
+        InputError: there is none of this name.
+    """
+    if name in (None, "numpy"):
+        from functad.backends.numpy_source import NumpyProgram  # noqa: PLC0415 - imported when something is compiled
+
+        return Backend("numpy", NumpyProgram)
+    raise InputError(f"jit has no backend {name!r}, at {here()}. There is 'numpy', which needs nothing.")

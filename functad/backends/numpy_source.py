@@ -1,0 +1,192 @@
+"""The backend `numpy`: an expression list as straight-line Python source of NumPy calls.
+
+Each equation is a line. Values are dropped after their last reader, and large results of elementwise functions are written
+into arrays that nobody reads any more: never into an input, a constant or a view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.backends.source import Definitions
+from functad.expressions.expressions import Constant, Equation, Expressions
+from functad.expressions.ownership import root_of, unshared
+from functad.expressions.records import inputs_of, last_readers
+from functad.expressions.spec import PYTHON_SCALARS, spec_of
+
+_LARGE = 16_384
+"""Bytes from which on an array is worth writing into again; to allocate a smaller one takes less time than to say so."""
+
+_OPERATORS = {
+    np.add: "+", np.subtract: "-", np.multiply: "*", np.divide: "/", np.less: "<", np.less_equal: "<=", np.greater: ">",
+    np.greater_equal: ">=", np.equal: "==", np.not_equal: "!=", np.remainder: "%", np.floor_divide: "//",
+}  # fmt: skip
+
+
+class NumpyProgram:
+    """An expression list as Python source, and the function that the source defines.
+
+    Attributes:
+        source: the text.
+        objects: by name, what the text uses and does not say: large constants, and functions that only functad has.
+    """
+
+    def __init__(self, expressions: Expressions, name: str = "run") -> None:
+        writer = _Writer(expressions)
+        self.source = writer.text(name)
+        self.objects = writer.definitions.objects
+        self._owned = writer.owned()
+        space: dict[str, Any] = dict(self.objects)
+        exec(compile(self.source, f"<functad.jit {name}>", "exec"), space)  # noqa: S102 - the text was made above
+        self._run: Callable[..., tuple[Any, ...]] = space[name]
+        outputs = [s.value for s in expressions.outputs if isinstance(s, Constant)]
+        self._foreign = {id(root_of(value)) for value in outputs if type(value) is np.ndarray}
+
+    def __call__(self, leaves: Sequence[Any]) -> Sequence[Any]:
+        """Return the output leaves for input leaves; arrays among them are nobody else's."""
+        out = self._run(*leaves)
+        if self._owned:
+            return out
+        known = {id(root_of(value)) for value in leaves if type(value) is np.ndarray}
+        return unshared(list(out), known | self._foreign)
+
+
+class _Writer:
+    """Writes the lines of a list.
+
+    Attributes:
+        definitions: what stands in front of them.
+        roots: by slot, the slot of the array whose memory its value may share.
+        fresh: roots that are arrays of the program's own.
+    """
+
+    def __init__(self, expressions: Expressions) -> None:
+        self.expressions = expressions
+        self.definitions = Definitions()
+        self.names = dict(enumerate(_argument_names(expressions.inputs)))
+        self.names |= {s: f"v{s}" for e in expressions.equations for s in e.outputs}
+        self.roots: dict[int, int] = {}
+        self.fresh: set[int] = set()
+        self.lines: list[str] = []
+        for equation in expressions.equations:
+            self._find_root(equation)
+        self.last = last_readers(expressions.equations, expressions.outputs)
+        self._ends = self._last_of_roots()
+
+    def _find_root(self, equation: Equation) -> None:
+        """Note whether the results of an equation are arrays of their own."""
+        given = inputs_of(equation)
+        for slot in equation.outputs:
+            if is_fresh(equation):
+                self.fresh.add(slot)
+            elif given:
+                self.roots[slot] = self.roots.get(given[0], given[0])
+                for other in given[1:]:  # it may be a view of any of them: all live as long
+                    self.roots[self.roots.get(other, other)] = self.roots[slot]
+
+    def _root(self, slot: int) -> int:
+        while slot in self.roots and self.roots[slot] != slot:
+            slot = self.roots[slot]
+        return slot
+
+    def _last_of_roots(self) -> dict[int, int]:
+        """Return for each root the last equation that reads any value in its memory."""
+        found: dict[int, int] = {}
+        for slot, number in self.last.items():
+            root = self._root(slot)
+            found[root] = max(found.get(root, -1), number)
+        return found
+
+    def owned(self) -> bool:
+        """Say whether the results are surely arrays of their own, each in memory of its own."""
+        roots = [self._root(s) if not isinstance(s, Constant) else None for s in self.expressions.outputs]
+        plain = [s for s in self.expressions.outputs if isinstance(s, Constant) and type(s.value) is np.ndarray]
+        return not plain and all(r is None or r in self.fresh for r in roots) and len(roots) == len(set(roots)) + (
+            max(0, roots.count(None) - 1)
+        )
+
+    def text(self, name: str) -> str:
+        """Return the whole source, of a function with the given name."""
+        for number, equation in enumerate(self.expressions.equations):
+            self.lines.append(self._line(number, equation))
+            self._drop(number, equation)
+        result = ", ".join(self._source(s) for s in self.expressions.outputs)
+        arguments = ", ".join(self.names[i] for i in range(len(self.expressions.inputs)))
+        body = [f"def {name}({arguments}):", *[f"    {line}" for line in self.lines]]
+        body.append(f"    return ({result}{',' if len(self.expressions.outputs) == 1 else ''})")
+        own = self.definitions
+        imports = [f"import {module} as {alias}" if alias != module else f"import {module}" for alias, module in own.imports.items()]
+        constants = [f"{key} = {text}" for key, text in own.constants.items()]
+        parts = ["\n".join([*imports, "", *constants]).rstrip(), *own.functions.values(), "\n".join(body)]
+        return "\n\n\n".join(part.rstrip() for part in parts) + "\n"
+
+    def _source(self, source: int | Constant) -> str:
+        return self.definitions.text(source.value) if isinstance(source, Constant) else self.names[source]
+
+    def _line(self, number: int, equation: Equation) -> str:
+        left = ", ".join(self.names[s] for s in equation.outputs) + ("," if len(equation.outputs) == 1 < equation.primitive.multiple else "")
+        return f"{left} = {self._right(number, equation)}"
+
+    def _right(self, number: int, equation: Equation) -> str:
+        primitive, given = equation.primitive, [self._source(s) for s in equation.inputs]
+        ufunc = ufunc_of(equation, self.expressions)
+        if ufunc is not None:
+            target = self._dead_buffer(number, equation)
+            if target is not None:
+                return f"{self.definitions.literal(ufunc)}({', '.join([*given, target])})"
+            if ufunc in _OPERATORS:
+                return f" {_OPERATORS[ufunc]} ".join(given)
+        function = primitive if primitive.inner is not None else primitive.compute if ufunc is None else ufunc
+        return self.definitions.call(function, given, equation.params)
+
+    def _dead_buffer(self, number: int, equation: Equation) -> str | None:
+        """Return the name of an argument into whose memory the result can be written; `None` if there is none."""
+        [slot] = equation.outputs
+        spec = self.expressions.specs[slot]
+        if spec.size * spec.dtype.itemsize < _LARGE:
+            return None
+        for source in inputs_of(equation):
+            if source in self.fresh and self._ends[source] == number and self.expressions.specs[source] == spec:
+                return self.names[source]
+        return None
+
+    def _drop(self, number: int, equation: Equation) -> None:
+        dead = sorted({s for s in inputs_of(equation) if self.last[s] == number and s >= len(self.expressions.inputs)})
+        dead += [s for s in equation.outputs if s not in self.last]
+        if dead:
+            self.lines.append(f"del {', '.join(self.names[s] for s in dead)}")
+
+
+def is_fresh(equation: Equation) -> bool:
+    """Say whether the result of an equation is surely a new array, or a number."""
+    primitive = equation.primitive
+    if primitive.views or primitive.inner is not None or primitive.multiple:
+        return False
+    return isinstance(primitive.function, np.ufunc) or primitive.name in ("sum", "mean", "matmul", "euclidean_norm", "spread", "scatter", "product", "quotient")
+
+
+def ufunc_of(equation: Equation, expressions: Expressions) -> np.ufunc | None:
+    """Return the ufunc that computes an equation: for Python numbers alone operators give others."""
+    function = equation.primitive.function
+    if not isinstance(function, np.ufunc) or equation.params or function.nout != 1:
+        return None
+    specs = [expressions.specs[s] if not isinstance(s, Constant) else spec_of(s.value) for s in equation.inputs]
+    return function if any(not spec.weak for spec in specs) else None
+
+
+def _argument_names(paths: Iterable[str]) -> list[str]:
+    """Return identifiers for the inputs, like their paths."""
+    names: list[str] = []
+    for path in paths:
+        base = "".join(c if c.isalnum() or c == "_" else "_" for c in path).strip("_")
+        base = base if base.isidentifier() and not base.startswith("v") else f"x_{base}"
+        names.append(base if base not in names else f"{base}_{len(names)}")
+    return names
+
+
+def is_number(value: Any) -> bool:
+    """Say whether a value is a number of Python."""
+    return type(value) in PYTHON_SCALARS

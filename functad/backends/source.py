@@ -1,0 +1,319 @@
+"""The text of plain Python functions, taken from their source: what code is made of that is to run without functad.
+
+A primitive computes by a short function over NumPy. Its text, with the names of the arguments and the values of the parameters
+put in, is a line of compiled code; what it needs besides is written in front, once.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import functools
+import inspect
+import keyword
+import math
+import operator
+import sys
+import types
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from functad.expressions.spec import ArraySpec
+
+_LARGEST_LITERAL = 16
+"""Arrays with more elements stand in a table, and not in the line that uses them."""
+
+_MODULES = ("numpy", "numpy.linalg", "numpy.fft", "numpy.lib.array_utils", "scipy.special", "scipy.linalg", "math", "operator")
+_OPERATORS = {
+    operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.matmul: "@", operator.pow: "**",
+    operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">=", operator.eq: "==", operator.ne: "!=",
+    operator.and_: "&", operator.or_: "|", operator.xor: "^", operator.lshift: "<<", operator.rshift: ">>",
+    operator.floordiv: "//", operator.mod: "%",
+}  # fmt: skip
+_SIGNS = {operator.neg: "-", operator.pos: "+", operator.invert: "~"}
+
+
+class NoTextError(Exception):
+    """An object cannot be written as text that runs without functad."""
+
+
+class Definitions:
+    """What lines of code need in front of them: imports, constants and functions, each once.
+
+    Attributes:
+        imports: modules, by the names that they have in the text.
+        constants: the texts of containers and dtypes that functions look up, by name.
+        functions: the texts of functions, by name.
+        objects: by name, what has no text, and is handed over as it is.
+    """
+
+    def __init__(self) -> None:
+        self.imports: dict[str, str] = {"np": "numpy"}
+        self.constants: dict[str, str] = {}
+        self.functions: dict[str, str] = {}
+        self.objects: dict[str, Any] = {}
+        self._names: dict[int, tuple[str, Any]] = {}
+
+    def text(self, value: Any, hint: str = "constant") -> str:
+        """Return an expression for a value; what has no text gets a name among `objects`."""
+        try:
+            return self.literal(value)
+        except NoTextError:
+            return self._named(value, hint)
+
+    def literal(self, value: Any) -> str:
+        """Return an expression for a value that runs without functad.
+
+        Raises:
+            NoTextError: there is none.
+        """
+        kind = type(value)
+        if value is None or value is Ellipsis or kind in (bool, int, str, bytes):
+            return "..." if value is Ellipsis else repr(value)
+        if kind is float or kind is complex:
+            return _number(value)
+        if kind in (tuple, list, set, frozenset):
+            return self._collection(value)
+        if kind is dict:
+            return "{" + ", ".join(f"{self.literal(k)}: {self.literal(v)}" for k, v in value.items()) + "}"
+        if kind is slice:
+            return f"slice({self.literal(value.start)}, {self.literal(value.stop)}, {self.literal(value.step)})"
+        if isinstance(value, np.dtype):
+            return f"np.dtype({value.str!r})" if value.kind in "biufcSU" else _refused(value)
+        if isinstance(value, np.generic):
+            return f"np.{kind.__name__}({_number(value.item())})" if kind.__name__ in vars(np) else _refused(value)
+        if kind is np.ndarray and value.size <= _LARGEST_LITERAL and value.dtype.kind in "biufc":
+            return f"np.array({_nested(value)}, {self.literal(value.dtype)})"
+        return self._reference(value)
+
+    def _collection(self, value: Any) -> str:
+        parts = ", ".join(map(self.literal, value))
+        if type(value) is tuple:
+            return f"({parts},)" if len(value) == 1 else f"({parts})"
+        return f"[{parts}]" if type(value) is list else f"{type(value).__name__}([{parts}])"
+
+    def _reference(self, value: Any) -> str:
+        """Return the name by which a function, class or module is found, or that of its definition."""
+        if isinstance(value, types.ModuleType):
+            return self._module(value.__name__)
+        name = getattr(value, "__name__", None)
+        if isinstance(name, str):
+            if vars(builtins).get(name) is value:
+                return name
+            for module in _MODULES:
+                if module in sys.modules and getattr(sys.modules[module], name, None) is value:
+                    return f"{self._module(module)}.{name}"
+        if isinstance(value, (types.BuiltinMethodType, types.MethodType)) and isinstance(value.__self__, np.ufunc):
+            return f"{self.literal(value.__self__)}.{value.__name__}"
+        if isinstance(value, types.FunctionType):
+            return self.function(value)
+        return _refused(value)
+
+    def _module(self, name: str) -> str:
+        root = name.partition(".")[0]
+        if root not in ("numpy", "scipy", "math", "operator"):
+            return _refused(name)
+        if root == "numpy":
+            return "np" + name.removeprefix("numpy")
+        self.imports.setdefault(name.replace(".", "_"), name)
+        return name.replace(".", "_")
+
+    def _named(self, value: Any, hint: str) -> str:
+        known = self._names.get(id(value))
+        if known is None:
+            known = self._names[id(value)] = (self._free(hint), value)
+            self.objects[known[0]] = value
+        return known[0]
+
+    def constant(self, value: Any, hint: str) -> str:
+        """Return an expression for what a function finds outside of it; a container gets a name, and is made once.
+
+        Raises:
+            NoTextError: there is none.
+        """
+        text = self.literal(value)
+        if not isinstance(value, (dict, set, frozenset, np.dtype)):
+            return text
+        known = next((name for name, other in self.constants.items() if other == text), None)
+        if known is None:
+            known = self._free(hint)
+            self.constants[known] = text
+        return known
+
+    def _free(self, hint: str) -> str:
+        base = "".join(c if c.isalnum() or c == "_" else "_" for c in hint.strip("_<>")) or "value"
+        base = "compute" if base == "lambda" else base
+        taken = {*self.constants, *self.functions, *self.objects, *self.imports, *vars(builtins), *keyword.kwlist}
+        return next(name for name in (base, *(f"{base}_{i}" for i in range(1, len(taken) + 2))) if name not in taken)
+
+    def function(self, function: types.FunctionType) -> str:
+        """Return the name under which a function of Python is defined, from its source.
+
+        Raises:
+            NoTextError: it has none, or uses what has no text.
+        """
+        known = self._names.get(id(function))
+        if known is not None:
+            return known[0]
+        node = syntax(function)
+        name = self._free(function.__name__)
+        self._names[id(function)] = (name, function)
+        self.functions[name] = ""
+        try:
+            text = self._definition(function, node, name)
+        except NoTextError:
+            del self._names[id(function)]
+            raise
+        finally:
+            del self.functions[name]
+        self.functions[name] = text  # after what it needs
+        return name
+
+    def _definition(self, function: types.FunctionType, node: Any, name: str) -> str:
+        body = _Names(self, function).visit(node)
+        if isinstance(body, ast.Lambda):
+            return f"def {name}({ast.unparse(body.args)}):\n    return {ast.unparse(body.body)}\n"
+        body.name, body.decorator_list, body.returns = name, [], None
+        return ast.unparse(ast.fix_missing_locations(body)) + "\n"
+
+    def call(self, function: Any, arguments: Sequence[str], params: Mapping[str, Any]) -> str:
+        """Return an expression for a call: the body of a short function with the arguments put in, or a call by name."""
+        if function in _OPERATORS and len(arguments) == 2 and not params:
+            return f"{arguments[0]} {_OPERATORS[function]} {arguments[1]}"
+        if function in _SIGNS and not params:
+            return f"{_SIGNS[function]}{arguments[0]}"
+        if isinstance(function, types.FunctionType):
+            try:
+                return self._inlined(function, arguments, params)
+            except NoTextError:
+                pass
+        given = [*arguments, *[f"{name}={self.text(value, name)}" for name, value in params.items()]]
+        return f"{self.text(function, getattr(function, '__name__', 'function'))}({', '.join(given)})"
+
+    def _inlined(self, function: types.FunctionType, arguments: Sequence[str], params: Mapping[str, Any]) -> str:
+        """Return the body of a function that is one expression, with what it is given in place of its parameters."""
+        node = syntax(function)
+        body = node.body if isinstance(node, ast.Lambda) else node.body[-1]
+        if isinstance(body, ast.Return) and _documented_at_most(node.body[:-1]):
+            body = body.value
+        if not isinstance(body, ast.expr) or any(isinstance(part, (ast.Lambda, ast.comprehension)) for part in ast.walk(body)):
+            return _refused(function)
+        bound = inspect.signature(function).bind(*arguments, **{name: _Literal(self.text(v, name)) for name, v in params.items()})
+        if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in bound.signature.parameters.values()):
+            return _refused(function)
+        for name, parameter in bound.signature.parameters.items():
+            if name not in bound.arguments:
+                bound.arguments[name] = _Literal(self.literal(parameter.default))
+        given = {name: ast.parse(str(text), mode="eval").body for name, text in bound.arguments.items()}
+        return ast.unparse(_Names(self, function, given).visit(body))
+
+
+class _Literal(str):
+    """The text of a parameter's value."""
+
+    __slots__ = ()
+
+
+class _Names(ast.NodeTransformer):
+    """Puts in place of the names in a function what they stand for: its arguments, if given, and what it finds outside."""
+
+    def __init__(self, definitions: Definitions, function: types.FunctionType, given: Mapping[str, ast.expr] | None = None) -> None:
+        self.definitions = definitions
+        self.given = given or {}
+        self.local = {*function.__code__.co_varnames, *function.__code__.co_cellvars} - self.given.keys()
+        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        self.outside = {**function.__globals__, **{name: cell.cell_contents for name, cell in cells}}
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:  # noqa: N802 - as `ast` calls it
+        """Replace a name."""
+        if node.id in self.given:
+            return self.given[node.id]
+        if node.id in self.local or node.id not in self.outside:
+            return node
+        return ast.parse(self.definitions.constant(self.outside[node.id], node.id), mode="eval").body
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        """Leave out an annotation."""
+        node.annotation = None
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:  # noqa: N802
+        """Make a plain assignment of an annotated one."""
+        if node.value is None:
+            return None
+        return self.visit(ast.Assign([node.target], node.value, lineno=node.lineno))  # type: ignore[no-any-return]
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:  # noqa: N802
+        """Leave out the docstring, and decorators, which are not called again."""
+        node.decorator_list, node.returns = [], None
+        if len(node.body) > 1 and _documented_at_most(node.body[:1]):
+            node.body = node.body[1:]
+        self.generic_visit(node)
+        return node
+
+
+def _documented_at_most(nodes: Sequence[ast.stmt]) -> bool:
+    """Say whether statements are nothing but a docstring."""
+    return all(isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in nodes)
+
+
+def syntax(function: types.FunctionType) -> Any:
+    """Return a new syntax tree of a function: a `FunctionDef` or a `Lambda`.
+
+    Raises:
+        NoTextError: its source is not to be found.
+    """
+    code = function.__code__
+    if getattr(function, "__wrapped__", None) is not None or inspect.isgeneratorfunction(function):
+        return _refused(function)
+    for node in _functions_of(code.co_filename):
+        first = node.lineno if not getattr(node, "decorator_list", None) else node.decorator_list[0].lineno
+        if first == code.co_firstlineno and _compiles_to(node, code):
+            return ast.parse(ast.unparse(node), mode="eval").body if isinstance(node, ast.Lambda) else _copy(node)
+    return _refused(function)
+
+
+def _copy(node: ast.stmt) -> ast.stmt:
+    return ast.parse(ast.unparse(node)).body[0]
+
+
+@functools.lru_cache(maxsize=256)
+def _functions_of(path: str) -> list[Any]:
+    """Return the functions in a file."""
+    try:
+        tree = ast.parse(Path(path).read_text(encoding="utf-8"))
+    except (OSError, SyntaxError):
+        return []
+    return [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.Lambda))]
+
+
+def _compiles_to(node: Any, code: types.CodeType) -> bool:
+    """Say whether a function in a file is the one that has some code: several may begin on one line."""
+    names = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+    if list(code.co_varnames[: len(names)]) != names:
+        return False
+    if isinstance(node, ast.FunctionDef):
+        return node.name == code.co_name
+    found = [c for c in compile(ast.Expression(node), code.co_filename, "eval").co_consts if isinstance(c, types.CodeType)]
+    return bool(found) and found[0].co_names == code.co_names and _constants(found[0]) == _constants(code)
+
+
+def _constants(code: types.CodeType) -> list[Any]:
+    return [c for c in code.co_consts if not isinstance(c, types.CodeType)]
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, complex):
+        return f"complex({_number(value.real)}, {_number(value.imag)})"
+    return repr(value) if not isinstance(value, float) or math.isfinite(value) else f"float({str(value)!r})"
+
+
+def _nested(value: Any) -> str:
+    return f"[{', '.join(map(_nested, value))}]" if isinstance(value, np.ndarray) and value.ndim else _number(value.item())
+
+
+def _refused(value: Any) -> Any:
+    raise NoTextError(repr(value) if not isinstance(value, ArraySpec) else "a spec")

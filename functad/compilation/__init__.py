@@ -1,0 +1,1 @@
+"""`functad.jit`: functions as expression lists that a backend compiles."""

@@ -1,0 +1,344 @@
+"""`jit`: a function that is traced once for each structure and kind of its arguments, and compiled."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+import numpy as np
+
+from functad.backends.backend import Backend, find
+from functad.compilation.lists import CompiledList
+from functad.compilation.lowered import Lowered
+from functad.compilation.simplify import simplified
+from functad.compilation.trace import Trace
+from functad.errors import InputError, RecompileWarning
+from functad.expressions.records import mark_reached, marks_at
+from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, is_array, spec_of
+from functad.places import call_of, here, name_of, warn
+from functad.primitives.safe import STRICT
+from functad.tracing.layouts import in_c_order
+from functad.tracing.tensor import Tensor
+from functad.tracing.traces.base import OPEN, WATCHER, Recorded, resolve
+from functad.tracing.traces.idle import idle
+from functad.transforms.abstract import input_names
+from functad.transforms.calling.arguments import value_of
+from functad.transforms.calling.decorators import Transformed, remake
+from functad.transforms.leaves import replaced
+from functad.trees.structure import Structure, flatten
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+MANY = 16
+"""So many compilations of one function give a warning: its arguments change their shapes from call to call."""
+
+
+class CacheInfo(NamedTuple):
+    """How often a compiled function was called and compiled.
+
+    Attributes:
+        hits: calls for which there was a compiled list.
+        misses: calls for which the function was traced and compiled.
+        size: the number of lists that are kept.
+    """
+
+    hits: int
+    misses: int
+    size: int
+
+
+class Entry:
+    """The compiled function for one kind of arguments.
+
+    Attributes:
+        trace: what was traced.
+        program: the compiled list.
+        wraps: for each result, whether eager functions would give a Tensor, as what depends on a Variable is.
+    """
+
+    def __init__(self, trace: Trace, program: CompiledList, tensors: Sequence[int]) -> None:
+        self.trace = trace
+        self.program = program
+        own = program.expressions
+        slots = [*tensors, *range(len(own.inputs) - len(trace.captured) - len(trace.cells), len(own.inputs) - len(trace.captured))]
+        reached = mark_reached(marks_at(slots, len(own.specs)), _by_slot(own)) if slots else bytearray(len(own.specs))
+        self.wraps = [type(s) is int and bool(reached[s]) for s in own.outputs]
+        self.count = len(own.outputs) - len(trace.changed)
+
+    def __call__(self, leaves: list[Any]) -> Any:
+        """Run on leaves of arguments, and assign what the function assigned."""
+        trace = self.trace
+        if trace.cells or trace.captured:
+            leaves = [*leaves, *[resolve(cell.read()) for cell in trace.cells], *trace.captured]
+        outs = self.program(leaves)
+        if trace.changed:
+            for cell, value in zip(trace.changed, outs[self.count :], strict=True):
+                cell.write(value)
+            outs = outs[: self.count]
+        if True in self.wraps:
+            outs = [
+                idle(Tensor, out) if wrap and not isinstance(out, Recorded) else out
+                for out, wrap in zip(outs, self.wraps, strict=False)
+            ]
+        return trace.structure.unflatten(list(outs))
+
+
+def _by_slot(expressions: Any) -> list[Any]:
+    found: list[Any] = [None] * len(expressions.specs)
+    for equation in expressions.equations:
+        found[equation.outputs[-1]] = equation
+    return found
+
+
+class Compiler:
+    """What a jitted function knows: its options, and what was compiled of it.
+
+    Attributes:
+        f: the function.
+        static: positions and names of the arguments that are no arrays.
+        backend: what compiles.
+    """
+
+    def __init__(self, f: Callable[..., Any], argnums: Sequence[int], argnames: Sequence[str], backend: Backend) -> None:
+        self.f = f
+        self.argnums = frozenset(argnums)
+        self.argnames = frozenset(argnames)
+        self.backend = backend
+        self.entries: dict[Any, Entry] = {}
+        self.hits = 0
+        self.misses = 0
+        self.last_miss: tuple[Any, Any] | None = None
+
+    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run the compiled function, which is compiled first if this kind of arguments is new."""
+        if WATCHER.get() is not None:  # what looks at each operation sees them in the function itself
+            return self.f(*args, **kwargs)
+        leaves, structure, key = self.key(args, kwargs)
+        entry = self.entries.get(key)
+        if entry is None or (OPEN.get() is not None and _closes_over_tensors(self.f)):
+            entry = self.compiled(leaves, structure, key, len(args))
+        else:
+            self.hits += 1
+        return entry([leaf for leaf, kind in zip(leaves, key[1], strict=True) if kind is not _STATIC])
+
+    def key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Structure, Any]:
+        """Return the leaves of arguments, how they are put together, and what is equal for calls that one list serves."""
+        static: list[Any] = []
+        if self.argnums or self.argnames:
+            static = [(i, args[i]) for i in sorted(self.argnums) if i < len(args)]
+            static += [(name, kwargs[name]) for name in sorted(self.argnames & kwargs.keys())]
+            args = tuple([_Static(a) if i in self.argnums else a for i, a in enumerate(args)])
+            kwargs = {name: _Static(a) if name in self.argnames else a for name, a in kwargs.items()}
+        leaves, structure = flatten((args, kwargs))
+        kinds: list[Any] = []
+        for i, leaf in enumerate(leaves):
+            kind = type(leaf)
+            if kind is np.ndarray:
+                kinds.append((leaf.dtype, leaf.shape, leaf.flags.c_contiguous))
+            elif kind in PYTHON_SCALARS:
+                kinds.append(kind)
+            else:
+                leaves[i], kind = self._other(leaf, static)
+                kinds.append(kind)
+        key = structure, tuple(kinds), tuple(static), STRICT.get()
+        try:
+            hash(key)
+        except TypeError:
+            self._refuse_unhashable(static)
+        return leaves, structure, key
+
+    def _other(self, leaf: Any, static: list[Any]) -> tuple[Any, Any]:
+        """Return a leaf that is no array of NumPy's as it is to be handed on, and its kind."""
+        if isinstance(leaf, _Static):
+            return leaf.value, _STATIC
+        if isinstance(leaf, Recorded):
+            leaf = value_of(leaf)
+        if isinstance(leaf, Recorded) or (is_array(leaf) and not hasattr(type(leaf), "__functad_read__")):
+            spec = spec_of(leaf)
+            if spec.dtype.kind in "biufc":
+                return leaf, (spec, isinstance(leaf, Recorded), in_c_order(leaf))
+        static.append(leaf)
+        return leaf, _STATIC
+
+    def _refuse_unhashable(self, static: Sequence[Any]) -> None:
+        for value in static:
+            try:
+                hash(value)
+            except TypeError:
+                raise InputError(
+                    f"{call_of('jit', self.f)}: a static argument is a {type(value).__name__}, which cannot be hashed, at {here()}. "
+                    f"Pass a tuple instead of a list, or an array instead of what is no number."
+                ) from None
+
+    def compiled(self, leaves: Sequence[Any], structure: Structure, key: Any, count: int) -> Entry:
+        """Trace and compile the function for a kind of arguments."""
+        kinds = key[1]
+        places = [i for i, kind in enumerate(kinds) if kind is not _STATIC]
+        specs = [self._spec(leaves[i], kinds[i]) for i in places]
+        names = input_names(self.f, structure, count)
+        f = self.f
+
+        def of_leaves(*own: Any) -> Any:
+            args, kwargs = structure.unflatten(replaced(leaves, places, own))
+            return f(*args, **kwargs)
+
+        trace = Trace(of_leaves, f, specs, [names[i] for i in places])
+        program = CompiledList(simplified(trace.expressions), self.backend, f)
+        entry = Entry(trace, program, [i for i, place in enumerate(places) if isinstance(leaves[place], Recorded)])
+        self.misses += 1
+        if not trace.captured:  # a list with Tensors of other traces is good for this call alone
+            self.last_miss = key, self._nearest(key)
+            self.entries[key] = entry
+            if len(self.entries) == MANY:
+                warn(
+                    RecompileWarning(
+                        f"jit of {name_of(f)} has been compiled {MANY} times, at {here()}. {self.explain()} Pad arrays to one "
+                        f"shape, or leave out jit where shapes change from call to call."
+                    )
+                )
+        return entry
+
+    def _spec(self, leaf: Any, kind: Any) -> ArraySpec:
+        return spec_of(leaf)
+
+    def _nearest(self, key: Any) -> Any:
+        """Return the key of the compiled list whose arguments are most like those of another key."""
+
+        def likeness(other: Any) -> tuple[bool, int]:
+            return other[0] == key[0], sum(a == b for a, b in zip(other[1], key[1], strict=False))
+
+        return max(self.entries, key=likeness, default=None)
+
+    def explain(self) -> str:
+        """Say which argument made the last compilation necessary."""
+        if self.last_miss is None:
+            return f"{name_of(self.f)} has not been compiled."
+        (structure, kinds, static, strict), before = self.last_miss
+        if before is None:
+            return f"{name_of(self.f)} was compiled at its first call."
+        if structure != before[0]:
+            return "The structure of the arguments was another: other containers, keys or names."
+        names = input_names(self.f, structure, len(structure.children[0].children))
+        changes = [
+            f"{name} was {_shown(old)} and is {_shown(new)}"
+            for name, old, new in zip(names, before[1], kinds, strict=True)
+            if old != new
+        ]
+        changes += [f"a static argument was {old!r} and is {new!r}" for old, new in zip(before[2], static, strict=False) if old != new]
+        if strict != before[3]:
+            changes.append("strict_derivatives was switched")
+        return f"The last compilation of {name_of(self.f)}: {'; '.join(changes)}."
+
+
+class _Static:
+    """A static argument: a leaf of the arguments that no trace enters."""
+
+    is_tree_leaf = True
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+_STATIC = "static"
+
+
+def _shown(kind: Any) -> str:
+    if kind is _STATIC:
+        return "static"
+    if isinstance(kind, type):
+        return f"a {kind.__name__} of Python"
+    spec = kind[0] if isinstance(kind[0], ArraySpec) else ArraySpec(kind[1], kind[0])
+    return f"{spec}" if kind[2] else f"{spec}, not in C order"
+
+
+def _closes_over_tensors(f: Any) -> bool:
+    """Say whether a function has a Tensor that a trace follows among its closed-over or global names."""
+    code = getattr(f, "__code__", None)
+    if code is None:
+        return True
+    own = f.__globals__
+    values = [own[name] for name in code.co_names if name in own]
+    for cell in f.__closure__ or ():
+        try:
+            values.append(cell.cell_contents)
+        except ValueError:  # not assigned yet
+            continue
+    return any(isinstance(resolve(value), Recorded) for value in values if isinstance(value, Recorded))
+
+
+class Jitted(Transformed):
+    """A compiled function; called, it runs."""
+
+    compiler: Compiler
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """Return what the function becomes for arguments like these: its list, and the source of what will run."""
+        compiler = self.compiler
+        leaves, structure, key = compiler.key(args, kwargs)
+        entry = compiler.entries.get(key) or compiler.compiled(leaves, structure, key, len(args))
+        return Lowered(entry.trace.expressions, entry.program)
+
+    def cache_info(self) -> CacheInfo:
+        """Return how often the function was called and compiled."""
+        compiler = self.compiler
+        return CacheInfo(compiler.hits, compiler.misses, len(compiler.entries))
+
+    def explain_recompile(self) -> str:
+        """Say which argument, and what about it, made the last compilation necessary."""
+        return self.compiler.explain()
+
+
+@remake
+def jit(
+    f: Callable[P, R],
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    backend: str | None = None,
+) -> Callable[P, R]:
+    """Return a function that computes what `f` does by a compiled expression list.
+
+    `f` is traced without values once for each structure, dtypes and shapes of its arguments, so it cannot branch on values:
+    `np.where`, `functad.cond` and loops such as `functad.scan` can. Variables that it reads are inputs, and those that it
+    assigns are assigned by each call. What no Tensor takes part in, such as random numbers, is computed while tracing, and is
+    the same in all calls.
+
+    Args:
+        f: a function of NumPy code; without it a decorator is returned.
+        static_argnums: positions of arguments that are not traced: for each value the function is compiled anew. They must be
+            hashable. What is no array or number is static without being named.
+        static_argnames: names of such keyword arguments.
+        backend: what compiles: `"numpy"`, or the best that is installed.
+
+    Returns:
+        A function with the signature of `f`, and with the methods `lower(*args)`, `cache_info()` and `explain_recompile()`.
+
+    Raises:
+        AbstractValueError: `f` asked for a value.
+        InputError: a static argument cannot be hashed, or there is no such backend.
+        OutputError: `f` returned something that is no tree of arrays.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> @functad.jit
+        ... def loss(w, x):
+        ...     return np.sum(np.tanh(x @ w) ** 2)
+        >>> round(float(loss(np.ones(2), np.eye(2))), 4)
+        1.1601
+        >>> functad.grad(loss)(np.ones(2), np.eye(2)).round(4)
+        array([0.6397, 0.6397])
+        >>> loss.cache_info().misses
+        1
+    """
+    argnums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+    argnames = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+    compiler = Compiler(f, argnums, argnames, find(backend))
+
+    @functools.wraps(f)
+    def jitted(*args: P.args, **kwargs: P.kwargs) -> Any:
+        return compiler(args, kwargs)
+
+    made = Jitted.of(jitted)
+    vars(made).update(compiler=compiler, transform=jit, given=(f, (static_argnums, static_argnames, backend), {}))
+    return made

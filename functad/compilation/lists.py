@@ -1,0 +1,187 @@
+"""An expression list that is compiled when it is first run, and its derivatives, which are compiled lists in turn.
+
+A call with Tensors among its arrays is recorded as one operation. Its derivatives are traced once, without values: the list of
+values and cotangents together is cut into a forward list, which also gives what the other needs, and a backward list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from functad.backends.backend import Backend
+from functad.compilation.simplify import simplified
+from functad.expressions.expressions import Expressions, evaluate
+from functad.expressions.records import mark_reached, marks_at
+from functad.expressions.spec import ArraySpec, is_inexact, spec_of
+from functad.rules.call import apply
+from functad.rules.rules import Rules
+from functad.tracing.traces.abstract import AbstractRecorder
+from functad.tracing.traces.base import Recorded
+from functad.transforms.abstract import listed
+from functad.transforms.closed_lists import extract
+from functad.transforms.leaves import pulled_with_results, pushed, replaced
+
+Split = tuple["CompiledList", "CompiledList", tuple[int, ...], list[int]]
+
+
+class CompiledList:
+    """A list, and what a backend makes of it.
+
+    Args:
+        expressions: the list; its result is a tuple of leaves.
+        backend: what compiles it.
+        function: that of the user, for messages.
+    """
+
+    def __init__(self, expressions: Expressions, backend: Backend, function: Any) -> None:
+        self.expressions = expressions
+        self.backend = backend
+        self.function = function
+        self._program: Callable[[Sequence[Any]], Sequence[Any]] | None = None
+        self._rules: dict[tuple[int, ...], Rules] = {}
+        self._splits: dict[tuple[int, ...], Split] = {}
+        self._others: dict[Any, CompiledList] = {}
+
+    def compiled(self) -> Any:
+        """Return the compiled program."""
+        if self._program is None:
+            self._program = self.backend.compile(self.expressions)
+        return self._program
+
+    def __call__(self, arrays: Sequence[Any]) -> Sequence[Any]:
+        """Return the results for arrays; with a Tensor among them the call is recorded as one operation."""
+        if not any(isinstance(a, Recorded) for a in arrays):
+            return (self._program or self.compiled())(arrays)  # type: ignore[no-any-return]
+        newest = max((a for a in arrays if isinstance(a, Recorded)), key=lambda a: a.recorder.serial)
+        if isinstance(newest.recorder, AbstractRecorder):
+            return evaluate(self.expressions, arrays)
+        active = tuple([i for i, a in enumerate(arrays) if isinstance(a, Recorded) and is_inexact(a)])
+        return apply(self.rules(active), arrays)
+
+    def rules(self, active: tuple[int, ...]) -> Rules:
+        """Return how a call is computed and differentiated by the arrays at some positions."""
+        if active not in self._rules:
+
+            def forward(*arrays: Any) -> tuple[tuple[Any, ...], Any]:
+                first, _, inputs, _ = self._split(active)
+                outs = first(arrays)
+                count = len(self.expressions.outputs)
+                return tuple(outs[:count]), [*outs[count:], *[arrays[i] for i in inputs]]
+
+            def backward(kept: Any, gs: Sequence[Any]) -> list[Any]:
+                _, second, _, wanted = self._split(active)
+                floats = [g for g, spec in zip(gs, self.expressions.results, strict=True) if is_inexact(spec)]
+                return replaced([None] * len(self.expressions.inputs), wanted, second([*kept, *floats]))
+
+            self._rules[active] = Rules(
+                self.function,
+                lambda *arrays: tuple(self(arrays)),
+                forward,
+                backward,
+                self._push,
+                self._batch,
+                lambda *specs: tuple(map(spec_of, self.expressions.results)),
+                name="jit",
+                inner=self.expressions,
+            )
+        return self._rules[active]
+
+    def _derived(self, key: Any, f: Callable[..., Sequence[Any]], specs: Sequence[ArraySpec]) -> CompiledList:
+        """Return another list, traced from a function of leaves, that is kept by a key."""
+        if key not in self._others:
+            found = listed(AbstractRecorder("jit", self.function), lambda *own: tuple(f(*own)), tuple(specs), {})[0]
+            self._others[key] = self._list(_flat(found))
+        return self._others[key]
+
+    def _list(self, expressions: Expressions) -> CompiledList:
+        return CompiledList(simplified(expressions), self.backend, self.function)
+
+    def _split(self, active: tuple[int, ...]) -> Split:
+        """Return the forward and the backward list for the derivatives by some inputs.
+
+        Returns:
+            Both lists; the inputs that the backward one takes after what the forward one kept; and those that have a cotangent.
+        """
+        if active not in self._splits:
+            self._splits[active] = self._made_split(active)
+        return self._splits[active]
+
+    def _made_split(self, active: tuple[int, ...]) -> Split:
+        own = self.expressions
+        count, results = len(own.inputs), own.results
+        wanted: list[int] = []
+
+        def joint(*given: Any) -> tuple[Any, ...]:
+            def f(*own_leaves: Any) -> list[Any]:
+                return evaluate(own, own_leaves)
+
+            values, found = pulled_with_results(
+                f, given[:count], active, given[count:], transform="jit", function=self.function
+            )
+            wanted[:] = [i for i, ct in zip(active, found, strict=True) if ct is not None]
+            return (*values, *[ct for ct in found if ct is not None])
+
+        seeds = [ArraySpec(spec.shape, spec.dtype) for spec in results if is_inexact(spec)]
+        specs = (*own.specs[:count], *seeds)
+        whole = simplified(_flat(listed(AbstractRecorder("jit", self.function), joint, specs, {})[0]))
+        slots = range(count, count + len(seeds))
+        reached = mark_reached(marks_at(slots, len(whole.specs)), _by_slot(whole))
+        outs, cts = whole.outputs[: len(results)], whole.outputs[len(results) :]
+        read = [s for e in whole.equations if any(reached[slot] for slot in e.outputs) for s in e.inputs]
+        needed = dict.fromkeys(s for s in (*read, *cts) if type(s) is int and not reached[s])
+        kept, inputs = [s for s in needed if s >= count + len(seeds)], tuple([s for s in needed if s < count])
+        names = whole.inputs
+        first = extract(whole, range(count), [*outs, *kept], names[:count])
+        later = [f"kept[{i}]" for i in range(len(kept))]
+        second = extract(
+            whole, [*kept, *inputs, *slots], cts, [*later, *[names[i] for i in inputs], *[names[i] for i in slots]]
+        )
+        return self._list(first), self._list(second), inputs, wanted
+
+    def _push(self, primals: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+        """Return the tangents of the results."""
+        own = self.expressions
+        moving = tuple([i for i, t in enumerate(tangents) if t is not None and is_inexact(own.specs[i])])
+        floats = [i for i, spec in enumerate(own.results) if is_inexact(spec)]
+        if not moving:
+            return [None] * len(own.outputs)
+
+        def along(*given: Any) -> list[Any]:
+            ts = replaced([None] * len(primals), moving, given[len(primals) :])
+            found = pushed(lambda *leaves: evaluate(own, leaves), given[: len(primals)], ts)[1]
+            return [found[i] for i in floats]
+
+        count = len(own.inputs)
+        specs = [*own.specs[:count], *[ArraySpec(own.specs[i].shape, own.specs[i].dtype) for i in moving]]
+        found = self._derived(("push", moving), along, specs)([*primals, *[tangents[i] for i in moving]])
+        return replaced([None] * len(own.outputs), floats, found)
+
+    def _batch(self, size: int, values: Sequence[Any], batched: Sequence[bool]) -> tuple[Any, ...]:
+        """Return the results for all examples of a batch."""
+        from functad.transforms.vmap import vmap  # noqa: PLC0415 - few programs batch what they compile
+
+        own, axes = self.expressions, tuple([0 if flag else None for flag in batched])
+        specs = [
+            ArraySpec((size, *spec.shape), spec.dtype) if flag else spec for spec, flag in zip(own.specs, batched, strict=False)
+        ]
+
+        def every(*given: Any) -> Any:
+            return vmap(lambda *leaves: tuple(evaluate(own, leaves)), in_axes=axes, axis_size=size)(*given)
+
+        return tuple(self._derived(("batch", size, tuple(batched)), every, specs)(values))
+
+
+def _flat(expressions: Expressions) -> Expressions:
+    """Return a list with positional inputs and a tuple as its result."""
+    return extract(expressions, range(len(expressions.inputs)), expressions.outputs, expressions.inputs)
+
+
+def _by_slot(expressions: Expressions) -> list[Any]:
+    """Return the equations at the slots of their last results, `None` elsewhere, as in a trace."""
+    found: list[Any] = [None] * len(expressions.specs)
+    for equation in expressions.equations:
+        found[equation.outputs[-1]] = equation
+    return found
+
+

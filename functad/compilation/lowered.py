@@ -1,0 +1,97 @@
+"""What a compiled function becomes, to look at: its list, its source, its cost."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from functad.compilation.lists import CompiledList
+from functad.expressions.expressions import Constant, Expressions
+from functad.expressions.records import inputs_of, last_readers
+from functad.expressions.spec import ArraySpec
+
+
+class Cost(NamedTuple):
+    """What a list costs.
+
+    Attributes:
+        operations: the number of equations.
+        bytes_moved: bytes that all equations read and write, if each works alone.
+        peak_bytes: bytes of the values that live at one time, inputs included.
+    """
+
+    operations: int
+    bytes_moved: int
+    peak_bytes: int
+
+
+class Both(NamedTuple):
+    """A list before and after it was simplified."""
+
+    before: Expressions
+    after: Expressions
+
+
+class Lowered:
+    """A function that was traced for some arguments.
+
+    Args:
+        traced: the list as it was traced.
+        program: what is compiled of it.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> lowered = functad.jit(lambda x: np.sin(x) + np.sin(x)).lower(1.0)
+        >>> lowered.expressions.after
+        { lambda x:float[].
+          a:float64[] = sin x
+          b:float64[] = add a a
+          return b }
+        >>> print(lowered.source())
+        import numpy as np
+        <BLANKLINE>
+        <BLANKLINE>
+        def run(x):
+            v1 = np.sin(x)
+            v2 = v1 + v1
+            del v1
+            return (v2,)
+        <BLANKLINE>
+    """
+
+    def __init__(self, traced: Expressions, program: CompiledList) -> None:
+        self._traced = traced
+        self._program = program
+
+    @property
+    def expressions(self) -> Both:
+        """The list as it was traced, and as it is compiled."""
+        return Both(self._traced, self._program.expressions)
+
+    def source(self) -> str:
+        """Return the text of what will run."""
+        return str(self._program.compiled().source)
+
+    def compile(self) -> Any:
+        """Return the compiled program, a function from leaves to leaves."""
+        return self._program.compiled()
+
+    def cost(self) -> Cost:
+        """Return how much is computed, moved and held."""
+        own = self._program.expressions
+        last = last_readers(own.equations, own.outputs)
+        live = sum(_bytes(spec) for spec in own.specs[: len(own.inputs)])
+        moved, peak = 0, live
+        for number, equation in enumerate(own.equations):
+            written = sum(_bytes(own.specs[s]) for s in equation.outputs)
+            read = sum(_bytes(own.specs[s]) for s in inputs_of(equation))
+            constants = sum(getattr(s.value, "nbytes", 8) for s in equation.inputs if isinstance(s, Constant))
+            moved += written + read + constants
+            live += written
+            peak = max(peak, live)
+            ended = {s for s in (*inputs_of(equation), *equation.outputs) if last.get(s, number) == number}
+            live -= sum(_bytes(own.specs[s]) for s in ended if s >= len(own.inputs))
+        return Cost(len(own.equations), moved, peak)
+
+
+def _bytes(spec: ArraySpec) -> int:
+    return spec.size * spec.dtype.itemsize

@@ -1,0 +1,132 @@
+"""A function traced without values, for all calls with arguments of the same specs.
+
+What it reads of Variables, and of other state that changes from call to call, becomes inputs of the list, and what it assigns
+to them becomes results. Tensors of other traces that it closes over become inputs too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from functad.eager.models.variable import MAKER, Given, Variable
+from functad.expressions.expressions import Constant
+from functad.expressions.spec import ArraySpec
+from functad.settings import setting
+from functad.tracing.traces.abstract import AbstractRecorder
+from functad.tracing.traces.base import Recorded, resolve
+from functad.transforms.abstract import listed
+from functad.transforms.closed_lists import close, extract
+from functad.trees.structure import Structure
+
+
+class Cell(Given):
+    """What a function reads and changes of something outside: a stand-in with a Tensor of the trace as its value.
+
+    Attributes:
+        read: returns the present value, where the compiled function is called.
+        write: takes the new value then.
+        slot: that of the input.
+        changed: a value was assigned.
+    """
+
+    __slots__ = ("changed", "read", "slot", "write")
+
+    def __init__(self, variable: Any, tensor: Any, read: Callable[[], Any], write: Callable[[Any], Any]) -> None:
+        super().__init__(variable, tensor, ())
+        self.slot = tensor.slot
+        self.read, self.write = read, write
+        self.changed = False
+
+    @property
+    def value(self) -> Any:
+        """The value now, at this point of the trace."""
+        return self._value
+
+    def change(self, value: Any) -> None:
+        """Take a new value."""
+        self._value, self._latest, self.changed = value, None, True
+
+
+class Cells:
+    """The cells of one trace; called with a Variable it returns its cell."""
+
+    def __init__(self, recorder: AbstractRecorder) -> None:
+        self.recorder = recorder
+        self.known: dict[Any, Cell] = {}
+        self.outer = MAKER.get()
+
+    def __call__(self, variable: Variable) -> Cell:
+        """Return the cell of a Variable, which is an input of the trace from now on."""
+        outer = None if self.outer is None else self.outer(variable)  # a trace within a trace reads the outer one's
+        spec = ArraySpec(variable.shape, variable.dtype)
+        if outer is not None:
+            return self.cell(id(variable), spec, lambda: outer.value, outer.change, variable)
+        return self.cell(id(variable), spec, lambda: variable.__functad_read__(), variable.assign, variable)
+
+    def cell(
+        self, key: Any, spec: ArraySpec, read: Callable[[], Any], write: Callable[[Any], Any], variable: Any = None
+    ) -> Cell:
+        """Return the cell with a key, which is made if there is none.
+
+        Args:
+            key: what it is known by.
+            spec: that of its value.
+            read: returns the value, where the compiled function is called.
+            write: takes the value that was assigned, if any was.
+            variable: the Variable that it stands for, if it does.
+        """
+        if key not in self.known:
+            self.known[key] = Cell(variable, self.recorder.enter(spec), read, write)
+        return self.known[key]
+
+
+class Trace:
+    """A function as a list, with what it takes from outside of its arguments.
+
+    Attributes:
+        expressions: the list: its inputs are the leaves of the arguments, the cells, and the Tensors that it closes over; its
+            outputs the leaves of the result and the new values of cells.
+        structure: that of the result.
+        cells: what is read, in order.
+        changed: those that get new values, in order.
+        captured: Tensors of other traces.
+    """
+
+    def __init__(
+        self,
+        f: Callable[..., Any],
+        function: Any,
+        specs: Sequence[ArraySpec],
+        names: Sequence[str],
+    ) -> None:
+        recorder = AbstractRecorder("jit", function)
+        cells = Cells(recorder)
+        with setting(MAKER, cells):
+            found, _ = listed(recorder, f, tuple(specs), {})
+        self.structure: Structure = found.output_structure
+        self.cells = list(cells.known.values())
+        self.changed = [cell for cell in self.cells if cell.changed]
+        outputs = [*found.outputs, *[_source(recorder, cell.value) for cell in self.changed]]
+        inputs = [*range(len(specs)), *[cell.slot for cell in self.cells]]
+        every = [*names, *[_name_of_cell(cell, i) for i, cell in enumerate(self.cells)]]
+        whole = extract(found.replace(specs=tuple(recorder.specs)), inputs, outputs, every, _plain)
+        [self.expressions], self.captured = close(whole)
+
+
+def _source(recorder: AbstractRecorder, value: Any) -> int | Constant:
+    """Return a value that was assigned as an output of a list."""
+    value = resolve(value)
+    return value.slot if isinstance(value, Recorded) and value.recorder is recorder else Constant(value)
+
+
+def _plain(source: int | Constant) -> int | Constant:
+    """Return a constant that no trace follows as a plain value."""
+    if isinstance(source, Constant) and isinstance(source.value, Recorded):
+        value = resolve(source.value)
+        return source if value is source.value else Constant(value)
+    return source
+
+
+def _name_of_cell(cell: Cell, number: int) -> str:
+    return str(getattr(cell.variable, "name", f"state[{number}]"))
