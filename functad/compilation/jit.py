@@ -12,7 +12,7 @@ from functad.backends.backend import Backend, find
 from functad.compilation.lists import CompiledList
 from functad.compilation.lowered import Lowered
 from functad.compilation.simplify import simplified
-from functad.compilation.trace import Trace
+from functad.compilation.trace import Cell, Trace
 from functad.errors import InputError, RecompileWarning
 from functad.expressions.records import mark_reached, marks_at
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, is_array, spec_of
@@ -71,11 +71,11 @@ class Entry:
         """Run on leaves of arguments, and assign what the function assigned."""
         trace = self.trace
         if trace.cells or trace.captured:
-            leaves = [*leaves, *[resolve(cell.read()) for cell in trace.cells], *trace.captured]
+            held = {id(cell): resolve(cell.read()) for cell in trace.cells}
+            leaves = [*leaves, *held.values(), *trace.captured]
         outs = self.program(leaves)
         if trace.changed:
-            for cell, value in zip(trace.changed, outs[self.count :], strict=True):
-                cell.write(value)
+            _assign(trace.changed, outs[self.count :], [held[id(cell)] for cell in trace.changed])
             outs = outs[: self.count]
         if True in self.wraps:
             outs = [
@@ -83,6 +83,17 @@ class Entry:
                 for out, wrap in zip(outs, self.wraps, strict=False)
             ]
         return trace.structure.unflatten(list(outs))
+
+
+def _assign(cells: Sequence[Cell], values: Sequence[Any], before: Sequence[Any]) -> None:
+    """Assign all new values, or none if that is interrupted."""
+    try:
+        for cell, value in zip(cells, values, strict=True):
+            cell.write(value)
+    except BaseException:
+        for cell, value in zip(cells, before, strict=True):
+            cell.write(value)
+        raise
 
 
 def _by_slot(expressions: Any) -> list[Any]:

@@ -77,7 +77,7 @@ class Cells:
             variable: the Variable that it stands for, if it does.
         """
         if key not in self.known:
-            self.known[key] = Cell(variable, self.recorder.enter(spec), read, write)
+            self.known[key] = Cell(variable, self.recorder.enter_later(spec), read, write)
         return self.known[key]
 
 

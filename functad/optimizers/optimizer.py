@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from functad.eager.models.variable import Variable
+from functad.eager.models.variable import MAKER, Variable
 from functad.eager.tape.tape import GradientTape
 from functad.errors import (
     AbstractValueError,
@@ -20,6 +20,7 @@ from functad.errors import (
     StructureError,
 )
 from functad.expressions.spec import ArraySpec, spec_of
+from functad.optimizers.traced_step import traced_step
 from functad.optimizers.transformations import (
     EmptyState,
     GradientTransformation,
@@ -154,6 +155,17 @@ class Optimizer:
         """The learning rate of the next step; a number or a schedule can be assigned."""
         return float(self._learning_rate(self.iterations)) if callable(self._learning_rate) else self._learning_rate
 
+    def rate_at(self, steps: Callable[[], Any], fixed: Callable[[Callable[[], Any]], Any]) -> Any:
+        """Return the learning rate in a trace.
+
+        Args:
+            steps: returns the number of steps made, for a schedule.
+            fixed: returns what stands for a number, given a function that looks it up.
+        """
+        if callable(self._learning_rate):
+            return self._learning_rate(steps())
+        return fixed(lambda: self._learning_rate)
+
     @learning_rate.setter
     def learning_rate(self, value: float | Schedule) -> None:
         self._learning_rate: Any = value if callable(value) else float(value)
@@ -178,11 +190,15 @@ class Optimizer:
         """
         listed = self._listed(pairs)
         known, waiting = self._built([variable for _, variable in listed])
+        if (cells := MAKER.get()) is not None:
+            self._slots, self._waiting = known, waiting
+            traced_step(self, cells, listed)
+            return
         present = [(gradient, variable) for gradient, variable in listed if gradient is not None]
         by_rows = [(self._fitting(g, v), v) for g, v in present if isinstance(g, RowSlices) and self._moves_rows(v)]
         alone = {id(variable) for _, variable in by_rows}
         moving = [(self._fitting(whole(gradient), v), v) for gradient, v in present if id(v) not in alone]
-        gradients, _ = self._clipping().update([gradient for gradient, _ in moving], EmptyState())
+        gradients, _ = self.clipping().update([gradient for gradient, _ in moving], EmptyState())
         slots = {id(slot.variable): slot for slot in known}
         rate = self.learning_rate
         rule, decay = self.rule(rate), add_decayed_weights(-rate * (self.weight_decay or 0.0))
@@ -311,7 +327,7 @@ class Optimizer:
     def __repr__(self) -> str:
         return f"{type(self).__name__}(learning_rate={self.learning_rate!r}, iterations={self.iterations})"
 
-    def _clipping(self) -> GradientTransformation:
+    def clipping(self) -> GradientTransformation:
         if self.global_clipnorm is not None:
             return clip_by_global_norm(self.global_clipnorm)
         if self.clipvalue is not None:

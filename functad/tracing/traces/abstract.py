@@ -16,7 +16,7 @@ from functad.tracing.constants import with_arrays
 from functad.tracing.conversions import abstract_cure, asked
 from functad.tracing.layouts import note_result
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import Recorded, Recorder, append_record, append_results, new_input
+from functad.tracing.traces.base import Recorded, Recorder, append_record, append_results, bare, new_input
 from functad.tracing.views import clone
 
 _ndarray = np.ndarray
@@ -39,6 +39,13 @@ class AbstractRecorder(Recorder):
         """Add an input and return its Tensor."""
         self.specs.append(spec)
         return new_input(Tensor, self, spec)
+
+    def enter_later(self, spec: ArraySpec) -> Any:
+        """Return the Tensor of an input that is found while the function runs: its slot is not among the first."""
+        self.specs.append(spec)
+        tensor = bare(Tensor, self, spec, len(self.equations))
+        self.equations.append(None)
+        return tensor
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Record a call: every input is kept, and the shape rule gives the result."""

@@ -1,0 +1,84 @@
+"""A step of an optimiser in a trace without values, as under `functad.jit`: what it remembers is read and changed by each call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.eager.models.tensor_like import read
+from functad.errors import StructureError
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.optimizers.transformations import EmptyState, add_decayed_weights, apply_updates
+from functad.places import here
+from functad.transforms.walks.row_slices import RowSlices, whole
+from functad.trees.structure import flatten
+
+
+def traced_step(optimizer: Any, cells: Any, pairs: Sequence[tuple[Any, Any]]) -> None:
+    """Record a step of an optimiser.
+
+    Args:
+        optimizer: it knows the variables already.
+        cells: makes inputs of what a trace reads from outside.
+        pairs: gradients and variables; a variable whose gradient is `None` stays where it is.
+
+    Raises:
+        StructureError: a gradient has not the shape of its variable.
+    """
+    moving = [(_fitting(gradient, variable), variable) for gradient, variable in pairs if gradient is not None]
+    gradients, _ = optimizer.clipping().update([gradient for gradient, _ in moving], EmptyState())
+    steps = _cell(
+        cells, optimizer, "iterations", 0, lambda: optimizer.iterations, lambda n: setattr(optimizer, "iterations", int(n))
+    )
+    rate = optimizer.rate_at(lambda: steps.value, lambda now: _cell(cells, optimizer, "rate", 0.0, now, lambda value: None).value)
+    rule, decay = optimizer.rule(rate), add_decayed_weights(-rate * (optimizer.weight_decay or 0.0))
+    numbers = {id(slot.variable): number for number, slot in enumerate(optimizer._slots)}
+    for gradient, (_, variable) in zip(gradients, moving, strict=True):
+        state, structure = _state(optimizer, cells, numbers[id(variable)])
+        value = read(variable)
+        update, after = rule.update(gradient, structure.unflatten([cell.value for cell in state]), value)
+        if optimizer.weight_decay:
+            update, _ = decay.update(update, EmptyState(), value)
+        variable.assign(apply_updates(value, update))
+        for cell, new in zip(state, flatten(after)[0], strict=True):
+            cell.change(new)
+    steps.change(steps.value + 1)
+
+
+def _fitting(gradient: Any, variable: Any) -> Any:
+    """Return a gradient as a Tensor of the dtype of its variable."""
+    gradient = read(whole(gradient) if isinstance(gradient, RowSlices) else gradient)
+    if shape_of(gradient) != tuple(variable.shape):
+        own = ArraySpec(tuple(variable.shape), variable.dtype)
+        raise StructureError(
+            f"apply_gradients, called at {here()}, got for {variable.name!r}, which is {own}, a gradient that is "
+            f"{spec_of(gradient)}. Both must have one shape."
+        )
+    return gradient if dtype_of(gradient) == variable.dtype else gradient.astype(variable.dtype)
+
+
+def _state(optimizer: Any, cells: Any, number: int) -> tuple[list[Any], Any]:
+    """Return the cells of what an optimiser remembers of a variable, and how they are put together."""
+    leaves, structure = flatten(optimizer._slots[number].state)
+
+    def cell(place: int) -> Any:
+        def now() -> Any:
+            return flatten(optimizer._slots[number].state)[0][place]
+
+        def write(value: Any) -> None:
+            slot = optimizer._slots[number]
+            own, same = flatten(slot.state)
+            slot.state = same.unflatten([*own[:place], value, *own[place + 1 :]])
+
+        return _cell(cells, optimizer, (number, place), leaves[place], now, write)
+
+    return [cell(place) for place in range(len(leaves))], structure
+
+
+def _cell(
+    cells: Any, optimizer: Any, key: Any, like: Any, now: Callable[[], Any], write: Callable[[Any], Any]
+) -> Any:
+    spec = spec_of(like) if not isinstance(like, np.ndarray) else ArraySpec(like.shape, like.dtype)
+    return cells.cell((id(optimizer), key), spec, now, write)
