@@ -19,6 +19,7 @@ if _TYPE_CHECKING:
     from functad import nn, optimize, optimizers
     from functad.adoption.adopt import adopt, adopted
     from functad.compilation.jit import jit
+    from functad.compilation.to_source import to_source
     from functad.control.associative import associative_scan
     from functad.control.branches import cond, switch
     from functad.control.loops import fori_loop, while_loop
@@ -78,6 +79,7 @@ __version__ = "0.1.0"
 _HOLDERS = {
     "adoption.adopt": "adopt adopted",
     "compilation.jit": "jit",
+    "compilation.to_source": "to_source",
     "control.associative": "associative_scan",
     "control.branches": "cond switch",
     "control.loops": "fori_loop while_loop",
@@ -218,6 +220,7 @@ __all__ = [
     "strict_derivatives",
     "switch",
     "taylor",
+    "to_source",
     "tree_flatten",
     "tree_leaves",
     "tree_map",

@@ -7,11 +7,11 @@ into arrays that nobody reads any more: never into an input, a constant or a vie
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.backends.source import Definitions
+from functad.backends.source import Definitions, NoTextError
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.ownership import root_of, unshared
 from functad.expressions.records import inputs_of, last_readers
@@ -24,6 +24,22 @@ _OPERATORS = {
     np.add: "+", np.subtract: "-", np.multiply: "*", np.divide: "/", np.less: "<", np.less_equal: "<=", np.greater: ">",
     np.greater_equal: ">=", np.equal: "==", np.not_equal: "!=", np.remainder: "%", np.floor_divide: "//",
 }  # fmt: skip
+
+
+def module_text(expressions: Expressions, name: str, form: Form) -> str:
+    """Return a module that needs NumPy alone, with a function that computes a list.
+
+    Raises:
+        NoTextError: something in the list has no text.
+    """
+    writer = _Writer(expressions)
+    writer.text(name, form)
+    for key, value in writer.definitions.objects.items():
+        if type(value) is not np.ndarray:
+            raise NoTextError(getattr(value, "name", None) or getattr(value, "__name__", repr(value)))
+        writer.definitions.embed(key, value)
+    writer.lines.clear()
+    return writer.text(name, form)
 
 
 class NumpyProgram:
@@ -52,6 +68,25 @@ class NumpyProgram:
             return out
         known = {id(root_of(value)) for value in leaves if type(value) is np.ndarray}
         return unshared(list(out), known | self._foreign)
+
+
+class Form(NamedTuple):
+    """How a function in a text takes its arguments and returns its result.
+
+    Attributes:
+        parameters: their names.
+        unpacking: lines that name the leaves of the arguments; at first, what reads each leaf.
+        result: the text of the result; at first, with `{}` in the places of the leaves.
+    """
+
+    parameters: Sequence[str]
+    unpacking: Sequence[str]
+    result: str
+
+    def filled(self, names: Sequence[str], results: Sequence[str]) -> Form:
+        """Return the form for leaves of given names."""
+        lines = [f"{name} = {path}" for name, path in zip(names, self.unpacking, strict=True) if name != path]
+        return Form(self.parameters, lines, self.result.format(*results))
 
 
 class _Writer:
@@ -104,30 +139,50 @@ class _Writer:
         """Say whether the results are surely arrays of their own, each in memory of its own."""
         roots = [self._root(s) if not isinstance(s, Constant) else None for s in self.expressions.outputs]
         plain = [s for s in self.expressions.outputs if isinstance(s, Constant) and type(s.value) is np.ndarray]
-        return not plain and all(r is None or r in self.fresh for r in roots) and len(roots) == len(set(roots)) + (
-            max(0, roots.count(None) - 1)
+        return (
+            not plain
+            and all(r is None or r in self.fresh for r in roots)
+            and len(roots) == len(set(roots)) + (max(0, roots.count(None) - 1))
         )
 
-    def text(self, name: str) -> str:
-        """Return the whole source, of a function with the given name."""
+    def text(self, name: str, form: Form | None = None) -> str:
+        """Return the whole source, of a function with the given name.
+
+        Args:
+            name: of the function.
+            form: how it takes its arguments and returns its result; if not given, it takes leaves and returns a tuple of them.
+        """
         for number, equation in enumerate(self.expressions.equations):
             self.lines.append(self._line(number, equation))
             self._drop(number, equation)
-        result = ", ".join(self._source(s) for s in self.expressions.outputs)
-        arguments = ", ".join(self.names[i] for i in range(len(self.expressions.inputs)))
-        body = [f"def {name}({arguments}):", *[f"    {line}" for line in self.lines]]
-        body.append(f"    return ({result}{',' if len(self.expressions.outputs) == 1 else ''})")
+        results = [self._source(s) for s in self.expressions.outputs]
+        names = [self.names[i] for i in range(len(self.expressions.inputs))]
+        if form is None:
+            form = Form(names, (), f"({', '.join(results)}{',' if len(results) == 1 else ''})")
+        else:
+            form = form.filled(names, results)
+        body = [f"def {name}({', '.join(form.parameters)}):", *[f"    {line}" for line in (*form.unpacking, *self.lines)]]
+        body.append(f"    return {form.result}")
         own = self.definitions
-        imports = [f"import {module} as {alias}" if alias != module else f"import {module}" for alias, module in own.imports.items()]
+        imports = [
+            f"import {module} as {alias}" if alias != module else f"import {module}" for alias, module in own.imports.items()
+        ]
         constants = [f"{key} = {text}" for key, text in own.constants.items()]
         parts = ["\n".join([*imports, "", *constants]).rstrip(), *own.functions.values(), "\n".join(body)]
         return "\n\n\n".join(part.rstrip() for part in parts) + "\n"
 
     def _source(self, source: int | Constant) -> str:
-        return self.definitions.text(source.value) if isinstance(source, Constant) else self.names[source]
+        if not isinstance(source, Constant):
+            return self.names[source]
+        if type(source.value) is np.ndarray:  # made once, and not in each run
+            return self.definitions.object(source.value, "constant")
+        text = self.definitions.text(source.value)
+        return f"({text})" if text.startswith("-") else text
 
     def _line(self, number: int, equation: Equation) -> str:
-        left = ", ".join(self.names[s] for s in equation.outputs) + ("," if len(equation.outputs) == 1 < equation.primitive.multiple else "")
+        left = ", ".join(self.names[s] for s in equation.outputs) + (
+            "," if len(equation.outputs) == 1 < equation.primitive.multiple else ""
+        )
         return f"{left} = {self._right(number, equation)}"
 
     def _right(self, number: int, equation: Equation) -> str:
@@ -165,7 +220,16 @@ def is_fresh(equation: Equation) -> bool:
     primitive = equation.primitive
     if primitive.views or primitive.inner is not None or primitive.multiple:
         return False
-    return isinstance(primitive.function, np.ufunc) or primitive.name in ("sum", "mean", "matmul", "euclidean_norm", "spread", "scatter", "product", "quotient")
+    return isinstance(primitive.function, np.ufunc) or primitive.name in (
+        "sum",
+        "mean",
+        "matmul",
+        "euclidean_norm",
+        "spread",
+        "scatter",
+        "product",
+        "quotient",
+    )
 
 
 def ufunc_of(equation: Equation, expressions: Expressions) -> np.ufunc | None:

@@ -7,6 +7,7 @@ put in, is a line of compiled code; what it needs besides is written in front, o
 from __future__ import annotations
 
 import ast
+import base64
 import builtins
 import functools
 import inspect
@@ -15,9 +16,9 @@ import math
 import operator
 import sys
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -62,7 +63,7 @@ class Definitions:
         try:
             return self.literal(value)
         except NoTextError:
-            return self._named(value, hint)
+            return self.object(value, hint)
 
     def literal(self, value: Any) -> str:
         """Return an expression for a value that runs without functad.
@@ -121,7 +122,8 @@ class Definitions:
         self.imports.setdefault(name.replace(".", "_"), name)
         return name.replace(".", "_")
 
-    def _named(self, value: Any, hint: str) -> str:
+    def object(self, value: Any, hint: str) -> str:
+        """Return the name of an object that is handed over as it is."""
         known = self._names.get(id(value))
         if known is None:
             known = self._names[id(value)] = (self._free(hint), value)
@@ -142,6 +144,17 @@ class Definitions:
             known = self._free(hint)
             self.constants[known] = text
         return known
+
+    def embed(self, name: str, array: Any) -> None:
+        """Write an array that is kept under a name into the text."""
+        if array.size <= _LARGEST_LITERAL and array.dtype.kind in "biufc":
+            self.constants[name] = self.literal(array)
+            return
+        data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()
+        self.imports["base64"] = "base64"
+        self.constants[name] = (
+            f"np.frombuffer(base64.b64decode({data!r}), {self.literal(array.dtype)}).reshape({array.shape!r})"
+        )
 
     def _free(self, hint: str) -> str:
         base = "".join(c if c.isalnum() or c == "_" else "_" for c in hint.strip("_<>")) or "value"
@@ -201,7 +214,9 @@ class Definitions:
             body = body.value
         if not isinstance(body, ast.expr) or any(isinstance(part, (ast.Lambda, ast.comprehension)) for part in ast.walk(body)):
             return _refused(function)
-        bound = inspect.signature(function).bind(*arguments, **{name: _Literal(self.text(v, name)) for name, v in params.items()})
+        bound = inspect.signature(function).bind(
+            *arguments, **{name: _Literal(self.text(v, name)) for name, v in params.items()}
+        )
         if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in bound.signature.parameters.values()):
             return _refused(function)
         for name, parameter in bound.signature.parameters.items():
@@ -220,14 +235,16 @@ class _Literal(str):
 class _Names(ast.NodeTransformer):
     """Puts in place of the names in a function what they stand for: its arguments, if given, and what it finds outside."""
 
-    def __init__(self, definitions: Definitions, function: types.FunctionType, given: Mapping[str, ast.expr] | None = None) -> None:
+    def __init__(
+        self, definitions: Definitions, function: types.FunctionType, given: Mapping[str, ast.expr] | None = None
+    ) -> None:
         self.definitions = definitions
         self.given = given or {}
         self.local = {*function.__code__.co_varnames, *function.__code__.co_cellvars} - self.given.keys()
         cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         self.outside = {**function.__globals__, **{name: cell.cell_contents for name, cell in cells}}
 
-    def visit_Name(self, node: ast.Name) -> ast.expr:  # noqa: N802 - as `ast` calls it
+    def visit_Name(self, node: ast.Name) -> ast.expr:
         """Replace a name."""
         if node.id in self.given:
             return self.given[node.id]
@@ -240,13 +257,13 @@ class _Names(ast.NodeTransformer):
         node.annotation = None
         return node
 
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:  # noqa: N802
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:
         """Make a plain assignment of an annotated one."""
         if node.value is None:
             return None
         return self.visit(ast.Assign([node.target], node.value, lineno=node.lineno))  # type: ignore[no-any-return]
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:  # noqa: N802
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         """Leave out the docstring, and decorators, which are not called again."""
         node.decorator_list, node.returns = [], None
         if len(node.body) > 1 and _documented_at_most(node.body[:1]):
@@ -315,5 +332,5 @@ def _nested(value: Any) -> str:
     return f"[{', '.join(map(_nested, value))}]" if isinstance(value, np.ndarray) and value.ndim else _number(value.item())
 
 
-def _refused(value: Any) -> Any:
+def _refused(value: Any) -> NoReturn:
     raise NoTextError(repr(value) if not isinstance(value, ArraySpec) else "a spec")

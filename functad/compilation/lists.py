@@ -13,7 +13,7 @@ from functad.backends.backend import Backend
 from functad.compilation.simplify import simplified
 from functad.expressions.expressions import Expressions, evaluate
 from functad.expressions.records import mark_reached, marks_at
-from functad.expressions.spec import ArraySpec, is_inexact, spec_of
+from functad.expressions.spec import PLAIN, ArraySpec, is_inexact, spec_of
 from functad.rules.call import apply
 from functad.rules.rules import Rules
 from functad.tracing.traces.abstract import AbstractRecorder
@@ -51,8 +51,11 @@ class CompiledList:
 
     def __call__(self, arrays: Sequence[Any]) -> Sequence[Any]:
         """Return the results for arrays; with a Tensor among them the call is recorded as one operation."""
-        if not any(isinstance(a, Recorded) for a in arrays):
-            return (self._program or self.compiled())(arrays)  # type: ignore[no-any-return]
+        for a in arrays:
+            if type(a) not in PLAIN and isinstance(a, Recorded):
+                break
+        else:
+            return (self._program or self.compiled())(arrays)
         newest = max((a for a in arrays if isinstance(a, Recorded)), key=lambda a: a.recorder.serial)
         if isinstance(newest.recorder, AbstractRecorder):
             return evaluate(self.expressions, arrays)
@@ -183,5 +186,3 @@ def _by_slot(expressions: Expressions) -> list[Any]:
     for equation in expressions.equations:
         found[equation.outputs[-1]] = equation
     return found
-
-

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from functad.eager.models.variable import MAKER, Given, Variable
-from functad.expressions.expressions import Constant
+from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import ArraySpec
 from functad.settings import setting
 from functad.tracing.traces.abstract import AbstractRecorder
@@ -58,7 +58,7 @@ class Cells:
 
     def __call__(self, variable: Variable) -> Cell:
         """Return the cell of a Variable, which is an input of the trace from now on."""
-        outer = None if self.outer is None else self.outer(variable)  # a trace within a trace reads the outer one's
+        outer: Any = None if self.outer is None else self.outer(variable)  # a trace within a trace reads the outer one's
         spec = ArraySpec(variable.shape, variable.dtype)
         if outer is not None:
             return self.cell(id(variable), spec, lambda: outer.value, outer.change, variable)
@@ -118,6 +118,12 @@ def _source(recorder: AbstractRecorder, value: Any) -> int | Constant:
     """Return a value that was assigned as an output of a list."""
     value = resolve(value)
     return value.slot if isinstance(value, Recorded) and value.recorder is recorder else Constant(value)
+
+
+def without_idle(expressions: Expressions) -> Expressions:
+    """Return a list in which Tensors that no trace follows are plain constants."""
+    equations = [Equation(e.primitive, tuple(map(_plain, e.inputs)), e.params, e.outputs) for e in expressions.equations]
+    return expressions.replace(equations=tuple(equations), outputs=tuple(map(_plain, expressions.outputs)))
 
 
 def _plain(source: int | Constant) -> int | Constant:

@@ -155,6 +155,10 @@ class Optimizer:
         """The learning rate of the next step; a number or a schedule can be assigned."""
         return float(self._learning_rate(self.iterations)) if callable(self._learning_rate) else self._learning_rate
 
+    @learning_rate.setter
+    def learning_rate(self, value: float | Schedule) -> None:
+        self._learning_rate: Any = value if callable(value) else float(value)
+
     def rate_at(self, steps: Callable[[], Any], fixed: Callable[[Callable[[], Any]], Any]) -> Any:
         """Return the learning rate in a trace.
 
@@ -165,10 +169,6 @@ class Optimizer:
         if callable(self._learning_rate):
             return self._learning_rate(steps())
         return fixed(lambda: self._learning_rate)
-
-    @learning_rate.setter
-    def learning_rate(self, value: float | Schedule) -> None:
-        self._learning_rate: Any = value if callable(value) else float(value)
 
     def apply_gradients(self, pairs: Iterable[tuple[Any, VariableLike]]) -> None:
         """Move variables by one step. If anything is wrong, or interrupts it, no variable is moved and nothing remembered.
@@ -328,6 +328,11 @@ class Optimizer:
         return f"{type(self).__name__}(learning_rate={self.learning_rate!r}, iterations={self.iterations})"
 
     def clipping(self) -> GradientTransformation:
+        """Return what is done to all gradients before a step.
+
+        Returns:
+            A transformation without a state.
+        """
         if self.global_clipnorm is not None:
             return clip_by_global_norm(self.global_clipnorm)
         if self.clipvalue is not None:

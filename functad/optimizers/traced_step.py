@@ -1,4 +1,7 @@
-"""A step of an optimiser in a trace without values, as under `functad.jit`: what it remembers is read and changed by each call."""
+"""A step of an optimiser in a trace without values, as under `functad.jit`.
+
+What it remembers is read, and changed, by each call of what is made of the trace.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,9 @@ def traced_step(optimizer: Any, cells: Any, pairs: Sequence[tuple[Any, Any]]) ->
     steps = _cell(
         cells, optimizer, "iterations", 0, lambda: optimizer.iterations, lambda n: setattr(optimizer, "iterations", int(n))
     )
-    rate = optimizer.rate_at(lambda: steps.value, lambda now: _cell(cells, optimizer, "rate", 0.0, now, lambda value: None).value)
+    rate = optimizer.rate_at(
+        lambda: steps.value, lambda now: _cell(cells, optimizer, "rate", 0.0, now, lambda value: None).value
+    )
     rule, decay = optimizer.rule(rate), add_decayed_weights(-rate * (optimizer.weight_decay or 0.0))
     numbers = {id(slot.variable): number for number, slot in enumerate(optimizer._slots)}
     for gradient, (_, variable) in zip(gradients, moving, strict=True):
@@ -77,8 +82,6 @@ def _state(optimizer: Any, cells: Any, number: int) -> tuple[list[Any], Any]:
     return [cell(place) for place in range(len(leaves))], structure
 
 
-def _cell(
-    cells: Any, optimizer: Any, key: Any, like: Any, now: Callable[[], Any], write: Callable[[Any], Any]
-) -> Any:
+def _cell(cells: Any, optimizer: Any, key: Any, like: Any, now: Callable[[], Any], write: Callable[[Any], Any]) -> Any:
     spec = spec_of(like) if not isinstance(like, np.ndarray) else ArraySpec(like.shape, like.dtype)
     return cells.cell((id(optimizer), key), spec, now, write)

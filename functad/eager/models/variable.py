@@ -270,21 +270,21 @@ class Variable(TensorLike):
         """
         return self._change(delta, "assign_sub", np.subtract, read_value)
 
-    def _change(self, delta: Any, method: str, change: np.ufunc, read_value: bool) -> Variable | None:
+    def _change(self, delta: Any, method: str, change: Any, read_value: bool) -> Variable | None:
         """Change the value, or some rows of it: those given several times as often."""
         given = read(delta.values if isinstance(delta, RowSlices) else delta)
         if MAKER.get() is not None and id(self) not in GIVEN.get():
             self._replace(given, method, change, delta if isinstance(delta, RowSlices) else None)
         elif isinstance(delta, RowSlices):
             values, changed = self._checked(given, method, delta.shape), np.array(self._value)
-            change.at(changed, delta.indices, values)  # type: ignore[attr-defined]
+            change.at(changed, delta.indices, values)
             self._set(changed, _followers(given) or self._cut)
         else:
             changed = change(self._value, self._checked(given, method))
             self._set(changed, _followers(given) or (None if change is _replaced else self._cut))
         return self if read_value else None
 
-    def _replace(self, value: Any, method: str, change: Callable[[Any, Any], Any], rows: RowSlices | None = None) -> None:
+    def _replace(self, value: Any, method: str, change: Any, rows: RowSlices | None = None) -> None:
         """Change the value of the stand-in, which is a Tensor: as the Variable itself would be."""
         holder: Any = self._given()
         old = read(self)
@@ -292,10 +292,14 @@ class Variable(TensorLike):
         self._check_shape(shape_of(value) if rows is None else rows.shape, self.shape, method)
         _check_cast(dtype_of(value), self, call)
         if rows is None:
-            new = np.asarray(change(old, value)) if not isinstance(value, Recorded) and change is _replaced else change(old, value)
+            new = (
+                np.asarray(change(old, value))
+                if not isinstance(value, Recorded) and change is _replaced
+                else change(old, value)
+            )
         else:
             new = COPY(old)
-            change.at(new, rows.indices, value)  # type: ignore[attr-defined]
+            change.at(new, rows.indices, value)
         holder.change(new if dtype_of(new) == self.dtype else new.astype(self.dtype))
 
     def _checked(self, value: Any, method: str, whole: tuple[int, ...] | None = None) -> Any:
