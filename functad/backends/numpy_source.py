@@ -32,14 +32,14 @@ def module_text(expressions: Expressions, name: str, form: Form) -> str:
     Raises:
         NoTextError: something in the list has no text.
     """
-    writer = _Writer(expressions)
-    writer.text(name, form)
+    writer = _Writer(expressions, name)
+    writer.text(form)
     for key, value in writer.definitions.objects.items():
         if type(value) is not np.ndarray:
             raise NoTextError(getattr(value, "name", None) or getattr(value, "__name__", repr(value)))
         writer.definitions.embed(key, value)
     writer.lines.clear()
-    return writer.text(name, form)
+    return writer.text(form)
 
 
 class NumpyProgram:
@@ -51,8 +51,8 @@ class NumpyProgram:
     """
 
     def __init__(self, expressions: Expressions, name: str = "run") -> None:
-        writer = _Writer(expressions)
-        self.source = writer.text(name)
+        writer = _Writer(expressions, name)
+        self.source = writer.text()
         self.objects = writer.definitions.objects
         self._owned = writer.owned()
         space: dict[str, Any] = dict(self.objects)
@@ -93,16 +93,18 @@ class _Writer:
     """Writes the lines of a list.
 
     Attributes:
+        name: that of the function.
         definitions: what stands in front of them.
         roots: by slot, the slot of the array whose memory its value may share.
         fresh: roots that are arrays of the program's own.
     """
 
-    def __init__(self, expressions: Expressions) -> None:
+    def __init__(self, expressions: Expressions, name: str) -> None:
         self.expressions = expressions
-        self.definitions = Definitions()
+        self.name = name
         self.names = dict(enumerate(_argument_names(expressions.inputs)))
         self.names |= {s: f"v{s}" for e in expressions.equations for s in e.outputs}
+        self.definitions = Definitions({name, *self.names.values()})
         self.roots: dict[int, int] = {}
         self.fresh: set[int] = set()
         self.lines: list[str] = []
@@ -145,11 +147,10 @@ class _Writer:
             and len(roots) == len(set(roots)) + (max(0, roots.count(None) - 1))
         )
 
-    def text(self, name: str, form: Form | None = None) -> str:
-        """Return the whole source, of a function with the given name.
+    def text(self, form: Form | None = None) -> str:
+        """Return the whole source, of a function.
 
         Args:
-            name: of the function.
             form: how it takes its arguments and returns its result; if not given, it takes leaves and returns a tuple of them.
         """
         for number, equation in enumerate(self.expressions.equations):
@@ -161,7 +162,7 @@ class _Writer:
             form = Form(names, (), f"({', '.join(results)}{',' if len(results) == 1 else ''})")
         else:
             form = form.filled(names, results)
-        body = [f"def {name}({', '.join(form.parameters)}):", *[f"    {line}" for line in (*form.unpacking, *self.lines)]]
+        body = [f"def {self.name}({', '.join(form.parameters)}):", *[f"    {line}" for line in (*form.unpacking, *self.lines)]]
         body.append(f"    return {form.result}")
         own = self.definitions
         imports = [
@@ -181,7 +182,7 @@ class _Writer:
 
     def _line(self, number: int, equation: Equation) -> str:
         left = ", ".join(self.names[s] for s in equation.outputs) + (
-            "," if len(equation.outputs) == 1 < equation.primitive.multiple else ""
+            "," if equation.primitive.multiple and len(equation.outputs) == 1 else ""
         )
         return f"{left} = {self._right(number, equation)}"
 

@@ -16,7 +16,7 @@ import math
 import operator
 import sys
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -45,13 +45,15 @@ class Definitions:
     """What lines of code need in front of them: imports, constants and functions, each once.
 
     Attributes:
+        reserved: names that mean something else.
         imports: modules, by the names that they have in the text.
         constants: the texts of containers and dtypes that functions look up, by name.
         functions: the texts of functions, by name.
         objects: by name, what has no text, and is handed over as it is.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, reserved: Collection[str] = ()) -> None:
+        self.reserved = reserved
         self.imports: dict[str, str] = {"np": "numpy"}
         self.constants: dict[str, str] = {}
         self.functions: dict[str, str] = {}
@@ -159,7 +161,15 @@ class Definitions:
     def _free(self, hint: str) -> str:
         base = "".join(c if c.isalnum() or c == "_" else "_" for c in hint.strip("_<>")) or "value"
         base = "compute" if base == "lambda" else base
-        taken = {*self.constants, *self.functions, *self.objects, *self.imports, *vars(builtins), *keyword.kwlist}
+        taken = {
+            *self.reserved,
+            *self.constants,
+            *self.functions,
+            *self.objects,
+            *self.imports,
+            *vars(builtins),
+            *keyword.kwlist,
+        }
         return next(name for name in (base, *(f"{base}_{i}" for i in range(1, len(taken) + 2))) if name not in taken)
 
     def function(self, function: types.FunctionType) -> str:
@@ -283,28 +293,37 @@ def syntax(function: types.FunctionType) -> Any:
     Raises:
         NoTextError: its source is not to be found.
     """
-    code = function.__code__
     if getattr(function, "__wrapped__", None) is not None or inspect.isgeneratorfunction(function):
         return _refused(function)
-    for node in _functions_of(code.co_filename):
-        first = node.lineno if not getattr(node, "decorator_list", None) else node.decorator_list[0].lineno
-        if first == code.co_firstlineno and _compiles_to(node, code):
-            return ast.parse(ast.unparse(node), mode="eval").body if isinstance(node, ast.Lambda) else _copy(node)
-    return _refused(function)
+    text = _text_of(function.__code__)
+    if text is None:
+        return _refused(function)
+    [node] = ast.parse(text).body
+    return node.value if isinstance(node, ast.Expr) else node
 
 
-def _copy(node: ast.stmt) -> ast.stmt:
-    return ast.parse(ast.unparse(node)).body[0]
+@functools.lru_cache(maxsize=4096)
+def _text_of(code: types.CodeType) -> str | None:
+    """Return the text of the function that has some code; `None` if it is not to be found."""
+    for node in _functions_of(code.co_filename).get(code.co_firstlineno, ()):
+        if _compiles_to(node, code):
+            return ast.unparse(node)
+    return None
 
 
 @functools.lru_cache(maxsize=256)
-def _functions_of(path: str) -> list[Any]:
-    """Return the functions in a file."""
+def _functions_of(path: str) -> dict[int, list[Any]]:
+    """Return the functions in a file by their first lines."""
     try:
         tree = ast.parse(Path(path).read_text(encoding="utf-8"))
     except (OSError, SyntaxError):
-        return []
-    return [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.Lambda))]
+        return {}
+    found: dict[int, list[Any]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.Lambda)):
+            first = node.decorator_list[0].lineno if getattr(node, "decorator_list", None) else node.lineno
+            found.setdefault(first, []).append(node)
+    return found
 
 
 def _compiles_to(node: Any, code: types.CodeType) -> bool:

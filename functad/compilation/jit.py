@@ -206,7 +206,6 @@ class Compiler:
         """Trace and compile the function for a kind of arguments."""
         kinds = key[1]
         places = [i for i, kind in enumerate(kinds) if kind is not _STATIC]
-        specs = [self._spec(leaves[i], kinds[i]) for i in places]
         names = input_names(self.f, structure, count)
         f = self.f
 
@@ -214,7 +213,7 @@ class Compiler:
             args, kwargs = structure.unflatten(replaced(leaves, places, own))
             return f(*args, **kwargs)
 
-        trace = Trace(of_leaves, f, specs, [names[i] for i in places])
+        trace = Trace(of_leaves, f, [leaves[i] for i in places], [names[i] for i in places])
         program = CompiledList(simplified(trace.expressions), self.backend, f)
         entry = Entry(trace, program, [i for i, place in enumerate(places) if isinstance(leaves[place], Recorded)])
         self.misses += 1
@@ -230,16 +229,13 @@ class Compiler:
                 )
         return entry
 
-    def _spec(self, leaf: Any, kind: Any) -> ArraySpec:
-        return spec_of(leaf)
-
     def _nearest(self, key: Any) -> Any:
         """Return the key of the compiled list whose arguments are most like those of another key."""
 
         def likeness(other: Any) -> tuple[bool, int]:
-            return other[0] == key[0], sum(a == b for a, b in zip(other[1], key[1], strict=False))
+            return other[0] == key[0], sum(_likeness(a, b) for a, b in zip(other[1], key[1], strict=False))
 
-        return max(self.entries, key=likeness, default=None)
+        return max(reversed(self.entries), key=likeness, default=None)
 
     def explain(self) -> str:
         """Say which argument made the last compilation necessary."""
@@ -291,6 +287,13 @@ class _Static:
 
 
 _STATIC = "static"
+
+
+def _likeness(kind: Any, other: Any) -> int:
+    """Return in how many respects two kinds of leaves are alike."""
+    if isinstance(kind, tuple) and isinstance(other, tuple):
+        return sum(a == b for a, b in zip(kind, other, strict=True))
+    return 3 * (kind == other)
 
 
 def _shown(kind: Any) -> str:

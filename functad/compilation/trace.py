@@ -84,6 +84,12 @@ class Cells:
 class Trace:
     """A function as a list, with what it takes from outside of its arguments.
 
+    Args:
+        f: called with the leaves.
+        function: that of the user, for messages.
+        leaves: of which only shapes, dtypes and how they lie in memory matter.
+        names: what the leaves are called.
+
     Attributes:
         expressions: the list: its inputs are the leaves of the arguments, the cells, and the Tensors that it closes over; its
             outputs the leaves of the result and the new values of cells.
@@ -97,18 +103,18 @@ class Trace:
         self,
         f: Callable[..., Any],
         function: Any,
-        specs: Sequence[ArraySpec],
+        leaves: Sequence[Any],
         names: Sequence[str],
     ) -> None:
         recorder = AbstractRecorder("jit", function)
         cells = Cells(recorder)
         with setting(MAKER, cells):
-            found, _ = listed(recorder, f, tuple(specs), {})
+            found, _ = listed(recorder, f, tuple(leaves), {})
         self.structure: Structure = found.output_structure
         self.cells = list(cells.known.values())
         self.changed = [cell for cell in self.cells if cell.changed]
         outputs = [*found.outputs, *[_source(recorder, cell.value) for cell in self.changed]]
-        inputs = [*range(len(specs)), *[cell.slot for cell in self.cells]]
+        inputs = [*range(len(leaves)), *[cell.slot for cell in self.cells]]
         every = [*names, *[_name_of_cell(cell, i) for i, cell in enumerate(self.cells)]]
         whole = extract(found.replace(specs=tuple(recorder.specs)), inputs, outputs, every, _plain)
         [self.expressions], self.captured = close(whole)

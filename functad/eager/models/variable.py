@@ -25,7 +25,7 @@ from functad.tracing.traces.batch import Batched
 from functad.tracing.traces.concrete import ConcreteRecorder
 from functad.tracing.traces.idle import idle
 from functad.tracing.views import clone
-from functad.transforms.walks.row_slices import RowSlices
+from functad.transforms.walks.row_slices import RowSlices, whole
 
 _created = itertools.count()
 
@@ -274,7 +274,7 @@ class Variable(TensorLike):
         """Change the value, or some rows of it: those given several times as often."""
         given = read(delta.values if isinstance(delta, RowSlices) else delta)
         if MAKER.get() is not None and id(self) not in GIVEN.get():
-            self._replace(given, method, change, delta if isinstance(delta, RowSlices) else None)
+            self._replace(read(whole(delta)), method, change)
         elif isinstance(delta, RowSlices):
             values, changed = self._checked(given, method, delta.shape), np.array(self._value)
             change.at(changed, delta.indices, values)
@@ -284,22 +284,12 @@ class Variable(TensorLike):
             self._set(changed, _followers(given) or (None if change is _replaced else self._cut))
         return self if read_value else None
 
-    def _replace(self, value: Any, method: str, change: Any, rows: RowSlices | None = None) -> None:
-        """Change the value of the stand-in, which is a Tensor: as the Variable itself would be."""
+    def _replace(self, value: Any, method: str, change: Callable[[Any, Any], Any]) -> None:
+        """Change the value of the stand-in, which is a Tensor: as that of the Variable itself would be."""
         holder: Any = self._given()
-        old = read(self)
-        call = f"{method} to the Variable {self.name!r}"
-        self._check_shape(shape_of(value) if rows is None else rows.shape, self.shape, method)
-        _check_cast(dtype_of(value), self, call)
-        if rows is None:
-            new = (
-                np.asarray(change(old, value))
-                if not isinstance(value, Recorded) and change is _replaced
-                else change(old, value)
-            )
-        else:
-            new = COPY(old)
-            change.at(new, rows.indices, value)
+        self._check_shape(shape_of(value), self.shape, method)
+        _check_cast(dtype_of(value), self, f"{method} to the Variable {self.name!r}")
+        new = change(read(self), value if isinstance(value, Recorded) else np.asarray(value))
         holder.change(new if dtype_of(new) == self.dtype else new.astype(self.dtype))
 
     def _checked(self, value: Any, method: str, whole: tuple[int, ...] | None = None) -> Any:

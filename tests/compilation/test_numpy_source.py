@@ -1,0 +1,87 @@
+"""The backend `numpy`: its source computes what the list computes, for every entry of the registry."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import functad
+from functad.backends.numpy_source import NumpyProgram
+from functad.backends.source import Definitions, NoTextError
+from functad.compilation.simplify import simplified
+from functad.errors import FunctadError
+from functad.expressions.expressions import Expressions, evaluate
+from functad.primitives.entry import Primitive
+from functad.testing.sample_calls import Call, calls, every_entry, is_constant, label
+
+ENTRIES = [entry for entry in every_entry() if entry.samples is not None and entry.status != "refused"]
+
+
+def list_of(call: Call) -> Expressions | None:
+    """Return the list of a call and its pull-back; `None` if an abstract trace refuses the call."""
+
+    def both(*primals: Any) -> Any:
+        if is_constant(call.entry) or not call.smooth(*call.primals):
+            return call.arrays(*primals)
+        values, pullback = functad.vjp(call.smooth, *primals)
+        return values, pullback(tuple([np.sin(v) + 1 for v in values]))
+
+    try:
+        with np.errstate(all="ignore"):
+            return functad.make_expressions(both)(*call.primals)
+    except FunctadError:
+        return None
+
+
+def same(found: Any, expected: Any) -> bool:
+    return type(found) is type(expected) and found.dtype == expected.dtype and np.array_equal(found, expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=label)
+def test_source_computes_what_the_list_computes(entry: Any) -> None:
+    for call in itertools.islice(calls(entry, np.float64), 3):
+        expressions = list_of(call)
+        if expressions is None or not call.primals:
+            continue
+        with np.errstate(all="ignore"):
+            expected = evaluate(expressions, call.primals)
+            for own in (expressions, simplified(expressions)):
+                found = NumpyProgram(own)(call.primals)
+                assert all(same(np.asarray(a), np.asarray(b)) for a, b in zip(found, expected, strict=True)), call
+                assert [type(a) for a in found] == [type(b) for b in expected]
+
+
+def test_most_primitives_have_a_text() -> None:
+    texts, without = 0, []
+    for entry in every_entry():
+        if isinstance(entry, Primitive):
+            try:
+                Definitions().literal(entry.compute)
+                texts += 1
+            except NoTextError:
+                without.append(entry.name)
+    assert texts > 10 * len(without), without
+
+
+def test_values_are_dropped_after_their_last_reader() -> None:
+    source = functad.jit(lambda x: np.sum(np.sin(x) * 2.0)).lower(np.zeros(3)).source()
+    assert source.index("del v1") < source.index("v3 =")
+
+
+def test_views_of_dead_values_are_not_written_into() -> None:
+    def f(x: Any) -> Any:
+        y = np.exp(x)
+        view = y[::-1]
+        z = np.sin(y)  # y has no other reader, but its memory has
+        return view + z
+
+    x = np.linspace(0.0, 1.0, 5000)
+    assert np.array_equal(functad.jit(f)(x), f(x))
+
+
+def test_negative_constants_keep_their_sign() -> None:
+    f = functad.jit(lambda x: (-2.0) ** x - (-1) * x)
+    assert f(np.array([2.0, 3.0])).tolist() == [6.0, -5.0]
