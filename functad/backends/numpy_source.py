@@ -119,13 +119,15 @@ class _Writer:
         for slot in equation.outputs:
             if is_fresh(equation):
                 self.fresh.add(slot)
-            elif given:
-                self.roots[slot] = self.roots.get(given[0], given[0])
-                for other in given[1:]:  # it may be a view of any of them: all live as long
-                    self.roots[self.roots.get(other, other)] = self.roots[slot]
+            elif given:  # it may be a view of any of them: all live as long
+                self.roots[slot] = root = self._root(given[0])
+                for other in {self._root(s) for s in given[1:]} - {root}:
+                    self.roots[other] = root
+                    if other not in self.fresh:
+                        self.fresh.discard(root)
 
     def _root(self, slot: int) -> int:
-        while slot in self.roots and self.roots[slot] != slot:
+        while slot in self.roots:
             slot = self.roots[slot]
         return slot
 

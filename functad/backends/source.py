@@ -262,6 +262,14 @@ class _Names(ast.NodeTransformer):
             return node
         return ast.parse(self.definitions.constant(self.outside[node.id], node.id), mode="eval").body
 
+    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:  # noqa: N802
+        """Choose a branch, if what is given decides."""
+        test = self.visit(node.test)
+        known = _decided(test)
+        if known is None:
+            return ast.IfExp(test, self.visit(node.body), self.visit(node.orelse))
+        return self.visit(node.body if known else node.orelse)  # type: ignore[no-any-return]
+
     def visit_arg(self, node: ast.arg) -> ast.arg:
         """Leave out an annotation."""
         node.annotation = None
@@ -280,6 +288,18 @@ class _Names(ast.NodeTransformer):
             node.body = node.body[1:]
         self.generic_visit(node)
         return node
+
+
+def _decided(test: ast.expr) -> bool | None:
+    """Return whether a condition holds; `None` if that is not known before the program runs."""
+    if isinstance(test, ast.Constant):
+        return bool(test.value)
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.Is, ast.IsNot)) and len(test.ops) == 1:
+        literals = (ast.Constant, ast.Tuple, ast.List, ast.Dict)
+        left, right = test.left, test.comparators[0]
+        if isinstance(left, literals) and isinstance(right, ast.Constant) and right.value is None:
+            return (isinstance(left, ast.Constant) and left.value is None) == isinstance(test.ops[0], ast.Is)
+    return None
 
 
 def _documented_at_most(nodes: Sequence[ast.stmt]) -> bool:

@@ -304,10 +304,20 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
             "transforms/test_abstract.py::test_printed_list eager/test_listing.py::test_list_prints_and_computes_anew",
         ),
         Row("abstract_shapes", "shapes of results without computing", "transforms/test_abstract.py::test_eval_shape"),
-        Row("jit", "compilation", note="functions run eagerly; expression lists are not compiled"),
+        Row(
+            "jit",
+            "compilation",
+            "compilation/test_jit.py::test_compositions_give_what_plain_functions_give",
+            note="to straight-line NumPy code; loops are not joined",
+        ),
         Row("gpu", "graphics processors", note="NumPy computes on the processor"),
         Row("several_devices", "several devices, distributed arrays", note="one process, one machine"),
-        Row("export", "export of programs to files", note="expression lists have no file format"),
+        Row(
+            "export",
+            "export of programs to files",
+            "compilation/test_to_source.py::test_a_module_runs_where_functad_cannot_be_imported",
+            note="as source that needs NumPy alone",
+        ),
         Row(
             "pure_python",
             "pure Python on NumPy, no compiled package else",
