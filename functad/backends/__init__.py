@@ -1,1 +1,1 @@
-"""From an expression list to something that runs: the backends of compilation, imported by nothing but `functad.compilation`."""
+"""From an expression list to something that runs: the backends, imported by nothing but `functad.compilation`."""

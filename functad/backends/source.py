@@ -262,7 +262,7 @@ class _Names(ast.NodeTransformer):
             return node
         return ast.parse(self.definitions.constant(self.outside[node.id], node.id), mode="eval").body
 
-    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:  # noqa: N802
+    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
         """Choose a branch, if what is given decides."""
         test = self.visit(node.test)
         known = _decided(test)
