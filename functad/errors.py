@@ -9,26 +9,10 @@ from typing import Any
 
 import numpy as np
 
-
-class _Coded(Exception):  # noqa: N818 - what is raised has the suffix
-    """What errors and warnings share: a code at the end of the message, and a cause and a cure in the documentation."""
-
-    code = "functad"
-    cause = ""
-    cure = ""
-
-    def __init__(self, message: str) -> None:
-        end = f"[{self.code}]"
-        # Unpickling makes the error again from its finished message.
-        super().__init__(message if message.endswith(end) else f"{message} {end}")
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if cls.__doc__ and "cause" in vars(cls):
-            cls.__doc__ += f"\n\n    Cause: {cls.cause}\n\n    Cure: {cls.cure}\n"
+from functad.coded import Coded
 
 
-class FunctadError(_Coded):
+class FunctadError(Coded):
     """Base of all errors that functad raises on purpose.
 
     Attributes:
@@ -393,7 +377,7 @@ class NotLinearError(FunctadError, ValueError):
     cure = "Use vjp(f, x), or linearize(f, x), for the derivative at a point, which is linear."
 
 
-class UnconnectedWarning(_Coded, UserWarning):
+class UnconnectedWarning(Coded, UserWarning):
     """The result of a function does not depend on an argument, or only where the derivative is cut.
 
     Given by `warn_unconnected=True`, and by a Variable that is read after a value that is followed was assigned to it.
@@ -407,7 +391,7 @@ class UnconnectedWarning(_Coded, UserWarning):
     cure = "functad.explain(f, *args) shows where each path is cut. Leave the argument out of argnums if that is meant."
 
 
-class MissingGradientWarning(_Coded, UserWarning):
+class MissingGradientWarning(Coded, UserWarning):
     """An optimiser got no gradient for some of its variables, which stay where they are."""
 
     code = "variable-not-moved"
@@ -417,7 +401,7 @@ class MissingGradientWarning(_Coded, UserWarning):
     )
 
 
-class LoopWarning(_Coded, UserWarning):
+class LoopWarning(Coded, UserWarning):
     """`vmap` calls a primitive without a batching rule for one example after the other. Given once for each primitive."""
 
     code = "loop"
@@ -425,7 +409,7 @@ class LoopWarning(_Coded, UserWarning):
     cure = "Give it one, functad.primitive(..., batch=rule), or leave it at that: the result is right, but takes its time."
 
 
-class RecompileWarning(_Coded, UserWarning):
+class RecompileWarning(Coded, UserWarning):
     """A function under `jit` has been compiled many times. Given once for each function."""
 
     code = "recompile"
@@ -433,7 +417,7 @@ class RecompileWarning(_Coded, UserWarning):
     cure = "f.explain_recompile() says which argument changed. Pad arrays to one shape, or leave out jit where shapes change."
 
 
-class ImplicitWarning(_Coded, UserWarning):
+class ImplicitWarning(Coded, UserWarning):
     """A solver returned something that does not solve its equation, so its derivative is not what it should be."""
 
     code = "not-a-solution"
@@ -454,4 +438,4 @@ def catalogue() -> dict[str, type[Any]]:
         >>> catalogue()["non-scalar"].__name__
         'NonScalarError'
     """
-    return {cls.code: cls for cls in globals().values() if "code" in getattr(cls, "__dict__", ()) and cls is not _Coded}
+    return {cls.code: cls for cls in globals().values() if "code" in getattr(cls, "__dict__", ()) and cls is not Coded}

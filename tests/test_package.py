@@ -24,6 +24,7 @@ LAYERS = (
     "functad.places",
     "functad.immutable",
     "functad.settings",
+    "functad.coded",
     "functad.errors",
     "functad.importable",
     "functad.trees",
@@ -209,10 +210,10 @@ def test_docstrings_say_what_is_done(path):
 
 
 def test_backends_are_imported_by_jit_alone():
-    allowed = {"functad.transforms.jit", "functad"}
+    allowed = {"functad.compilation", "functad"}
     for path in SOURCES:
         module = dotted(path)
-        if module not in allowed and not module.startswith("functad.backends"):
+        if module not in allowed and not module.startswith(("functad.backends", "functad.compilation.")):
             assert not [name for _, name in imports(path) if name.startswith("functad.backends")], module
 
 

@@ -22,7 +22,7 @@ _LARGE = 16_384
 
 _OPERATORS = {
     np.add: "+", np.subtract: "-", np.multiply: "*", np.divide: "/", np.less: "<", np.less_equal: "<=", np.greater: ">",
-    np.greater_equal: ">=", np.equal: "==", np.not_equal: "!=", np.remainder: "%", np.floor_divide: "//",
+    np.greater_equal: ">=", np.equal: "==", np.not_equal: "!=", np.remainder: "%", np.floor_divide: "//", np.power: "**",
 }  # fmt: skip
 
 
@@ -192,7 +192,7 @@ class _Writer:
         primitive, given = equation.primitive, [self._source(s) for s in equation.inputs]
         ufunc = ufunc_of(equation, self.expressions)
         if ufunc is not None:
-            target = self._dead_buffer(number, equation)
+            target = None if ufunc is np.power else self._dead_buffer(number, equation)  # x ** 2 is a square
             if target is not None:
                 return f"{self.definitions.literal(ufunc)}({', '.join([*given, target])})"
             if ufunc in _OPERATORS:

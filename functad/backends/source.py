@@ -341,7 +341,8 @@ def _functions_of(path: str) -> dict[int, list[Any]]:
     found: dict[int, list[Any]] = {}
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.Lambda)):
-            first = node.decorator_list[0].lineno if getattr(node, "decorator_list", None) else node.lineno
+            decorators = getattr(node, "decorator_list", [])
+            first = decorators[0].lineno if decorators else node.lineno
             found.setdefault(first, []).append(node)
     return found
 

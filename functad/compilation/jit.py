@@ -15,7 +15,7 @@ from functad.compilation.simplify import simplified
 from functad.compilation.trace import Cell, Trace
 from functad.errors import InputError, RecompileWarning
 from functad.expressions.records import mark_reached, marks_at
-from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, is_array, spec_of
+from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, is_array, spec_of, type_of
 from functad.places import call_of, here, name_of, warn
 from functad.primitives.safe import STRICT
 from functad.tracing.layouts import in_c_order
@@ -183,12 +183,16 @@ class Compiler:
         """Return a leaf that is no array of NumPy's as it is to be handed on, and its kind."""
         if isinstance(leaf, _Static):
             return leaf.value, _STATIC
-        if isinstance(leaf, Recorded):
-            leaf = value_of(leaf)
-        if isinstance(leaf, Recorded) or (is_array(leaf) and not hasattr(type(leaf), "__functad_read__")):
-            spec = spec_of(leaf)
+        own = value_of(leaf) if isinstance(leaf, Recorded) else leaf
+        if isinstance(own, Recorded) or (is_array(own) and not hasattr(type(own), "__functad_read__")):
+            spec = spec_of(own)
+            if spec.weak:
+                return own, type_of(spec)
             if spec.dtype.kind in "biufc":
-                return leaf, (spec, isinstance(leaf, Recorded), in_c_order(leaf))
+                kind = spec.dtype, spec.shape, in_c_order(own)
+                return own, kind if own is leaf else (*kind, _TENSOR)
+        elif type(own) in PYTHON_SCALARS:
+            return own, (type(own), _TENSOR)
         static.append(leaf)
         return leaf, _STATIC
 
@@ -215,7 +219,9 @@ class Compiler:
 
         trace = Trace(of_leaves, f, [leaves[i] for i in places], [names[i] for i in places])
         program = CompiledList(simplified(trace.expressions), self.backend, f)
-        entry = Entry(trace, program, [i for i, place in enumerate(places) if isinstance(leaves[place], Recorded)])
+        entry = Entry(
+            trace, program, [i for i, place in enumerate(places) if type(kinds[place]) is tuple and kinds[place][-1] is _TENSOR]
+        )
         self.misses += 1
         if not trace.captured:  # a list with Tensors of other traces is good for this call alone
             self.last_miss = key, self._nearest(key)
@@ -287,21 +293,23 @@ class _Static:
 
 
 _STATIC = "static"
+_TENSOR = "tensor"
+"""Ends the kind of a Tensor that no trace follows: what is computed from it is one too."""
 
 
 def _likeness(kind: Any, other: Any) -> int:
     """Return in how many respects two kinds of leaves are alike."""
     if isinstance(kind, tuple) and isinstance(other, tuple):
-        return sum(a == b for a, b in zip(kind, other, strict=True))
-    return 3 * (kind == other)
+        return sum(a == b for a, b in zip(kind, other, strict=False))
+    return 3 if kind == other else 0
 
 
 def _shown(kind: Any) -> str:
     if kind is _STATIC:
         return "static"
-    if isinstance(kind, type):
-        return f"a {kind.__name__} of Python"
-    spec = kind[0] if isinstance(kind[0], ArraySpec) else ArraySpec(kind[1], kind[0])
+    if isinstance(kind, type) or isinstance(kind[0], type):
+        return f"a {(kind if isinstance(kind, type) else kind[0]).__name__} of Python"
+    spec = ArraySpec(kind[1], kind[0])
     return f"{spec}" if kind[2] else f"{spec}, not in C order"
 
 
@@ -326,7 +334,7 @@ class Jitted(Transformed):
     compiler: Compiler
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
-        """Return what the function becomes for arguments like these: its list, and the source of what will run."""
+        """Show the list that the function becomes for arguments like these, and the source of what will run."""
         compiler = self.compiler
         leaves, structure, key = compiler.key(args, kwargs)
         entry = compiler.entries.get(key) or compiler.compiled(leaves, structure, key, len(args))
@@ -376,11 +384,11 @@ def jit(
         >>> @functad.jit
         ... def loss(w, x):
         ...     return np.sum(np.tanh(x @ w) ** 2)
-        >>> round(float(loss(np.ones(2), np.eye(2))), 4)
-        1.1601
+        >>> loss(np.ones(2), np.eye(2)).round(4)
+        np.float64(1.1601)
         >>> functad.grad(loss)(np.ones(2), np.eye(2)).round(4)
         array([0.6397, 0.6397])
-        >>> loss.cache_info().misses
+        >>> loss.cache_info().size
         1
     """
     argnums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)

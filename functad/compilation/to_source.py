@@ -46,7 +46,9 @@ def to_source(f: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
             v1 = np.sin(x)
             v2 = np.cos(x)
             v3 = x * v2
+            del v2
             v4 = v1 + v3
+            del v1, v3
             return v4
         <BLANKLINE>
     """

@@ -159,17 +159,6 @@ class Optimizer:
     def learning_rate(self, value: float | Schedule) -> None:
         self._learning_rate: Any = value if callable(value) else float(value)
 
-    def rate_at(self, steps: Callable[[], Any], fixed: Callable[[Callable[[], Any]], Any]) -> Any:
-        """Return the learning rate in a trace.
-
-        Args:
-            steps: returns the number of steps made, for a schedule.
-            fixed: returns what stands for a number, given a function that looks it up.
-        """
-        if callable(self._learning_rate):
-            return self._learning_rate(steps())
-        return fixed(lambda: self._learning_rate)
-
     def apply_gradients(self, pairs: Iterable[tuple[Any, VariableLike]]) -> None:
         """Move variables by one step. If anything is wrong, or interrupts it, no variable is moved and nothing remembered.
 
@@ -328,10 +317,10 @@ class Optimizer:
         return f"{type(self).__name__}(learning_rate={self.learning_rate!r}, iterations={self.iterations})"
 
     def clipping(self) -> GradientTransformation:
-        """Return what is done to all gradients before a step.
+        """Return the transformation of all gradients before a step, as the options say.
 
         Returns:
-            A transformation without a state.
+            One without a state.
         """
         if self.global_clipnorm is not None:
             return clip_by_global_norm(self.global_clipnorm)

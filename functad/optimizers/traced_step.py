@@ -35,9 +35,7 @@ def traced_step(optimizer: Any, cells: Any, pairs: Sequence[tuple[Any, Any]]) ->
     steps = _cell(
         cells, optimizer, "iterations", 0, lambda: optimizer.iterations, lambda n: setattr(optimizer, "iterations", int(n))
     )
-    rate = optimizer.rate_at(
-        lambda: steps.value, lambda now: _cell(cells, optimizer, "rate", 0.0, now, lambda value: None).value
-    )
+    rate = _rate(optimizer, cells, steps)
     rule, decay = optimizer.rule(rate), add_decayed_weights(-rate * (optimizer.weight_decay or 0.0))
     numbers = {id(slot.variable): number for number, slot in enumerate(optimizer._slots)}
     for gradient, (_, variable) in zip(gradients, moving, strict=True):
@@ -50,6 +48,14 @@ def traced_step(optimizer: Any, cells: Any, pairs: Sequence[tuple[Any, Any]]) ->
         for cell, new in zip(state, flatten(after)[0], strict=True):
             cell.change(new)
     steps.change(steps.value + 1)
+
+
+def _rate(optimizer: Any, cells: Any, steps: Any) -> Any:
+    """Return the learning rate of the step: of a schedule, that after the steps made; else a number that each call looks up."""
+    schedule = optimizer._learning_rate
+    if callable(schedule):
+        return schedule(steps.value)
+    return _cell(cells, optimizer, "rate", 0.0, lambda: optimizer._learning_rate, lambda value: None).value
 
 
 def _fitting(gradient: Any, variable: Any) -> Any:

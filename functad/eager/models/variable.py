@@ -7,22 +7,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
-from weakref import ref
 
 import numpy as np
 
 from functad.eager.active import ACTIVE, Stamp
+from functad.eager.models.assignment import check_cast, followers, note_assigned, plain_of
 from functad.eager.models.tensor_like import TensorLike, read, refuse_foreign_rules
-from functad.errors import AbstractValueError, AssignmentError, InputError, UnconnectedWarning
-from functad.expressions.spec import ArraySpec, dtype_of, shape_of
-from functad.places import here, name_of, warn
+from functad.errors import AssignmentError, InputError, UnconnectedWarning
+from functad.expressions.spec import dtype_of, shape_of
+from functad.places import here, warn
 from functad.primitives.elementwise.conversion import COPY
 from functad.settings import setting
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.abstract import AbstractRecorder
-from functad.tracing.traces.base import Recorded, resolve
-from functad.tracing.traces.batch import Batched
-from functad.tracing.traces.concrete import ConcreteRecorder
+from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.idle import idle
 from functad.tracing.views import clone
 from functad.transforms.walks.row_slices import RowSlices, whole
@@ -112,7 +109,7 @@ class Variable(TensorLike):
             raise ValueError(f"a Variable needs an initial value, at {here()}: Variable(np.zeros(shape)).")
         value = read(value)
         refuse_foreign_rules(value, "Variable()")
-        array = np.array(_plain(value, "Variable()"), dtype)
+        array = np.array(plain_of(value, "Variable()"), dtype)
         if array.dtype.kind not in "biufc":
             raise TypeError(f"a Variable of {array.dtype}, at {here()}, cannot be: pass numbers.")
         inexact = array.dtype.kind in "fc"
@@ -127,8 +124,8 @@ class Variable(TensorLike):
         self.number = next(_created)
         self._value: Any
         self._spec = (array.shape, array.dtype)
-        _note_assigned(value, "Variable()")
-        self._set(array, _followers(value))
+        note_assigned(value, "Variable()")
+        self._set(array, followers(value))
 
     @property
     def trainable(self) -> bool:
@@ -168,7 +165,7 @@ class Variable(TensorLike):
         self._latest: Any = None  # stamp, recorders, value and Tensor of the last read: in one tuple, for threads read too
 
     def _given(self) -> Given | None:
-        """Return what stands for the Variable now, if anything does."""
+        """Look up the stand-in of the Variable, if it has one now."""
         given, make = GIVEN.get(), MAKER.get()
         if given and id(self) in given:
             return given[id(self)]
@@ -278,17 +275,17 @@ class Variable(TensorLike):
         elif isinstance(delta, RowSlices):
             values, changed = self._checked(given, method, delta.shape), np.array(self._value)
             change.at(changed, delta.indices, values)
-            self._set(changed, _followers(given) or self._cut)
+            self._set(changed, followers(given) or self._cut)
         else:
             changed = change(self._value, self._checked(given, method))
-            self._set(changed, _followers(given) or (None if change is _replaced else self._cut))
+            self._set(changed, followers(given) or (None if change is _replaced else self._cut))
         return self if read_value else None
 
     def _replace(self, value: Any, method: str, change: Callable[[Any, Any], Any]) -> None:
         """Change the value of the stand-in, which is a Tensor: as that of the Variable itself would be."""
         holder: Any = self._given()
         self._check_shape(shape_of(value), self.shape, method)
-        _check_cast(dtype_of(value), self, f"{method} to the Variable {self.name!r}")
+        check_cast(dtype_of(value), self, f"{method} to the Variable {self.name!r}")
         new = change(read(self), value if isinstance(value, Recorded) else np.asarray(value))
         holder.change(new if dtype_of(new) == self.dtype else new.astype(self.dtype))
 
@@ -301,11 +298,11 @@ class Variable(TensorLike):
             whole: the shape of the array of which the value holds some rows.
         """
         self._refuse_given(method)
-        _note_assigned(value, method)
+        note_assigned(value, method)
         refuse_foreign_rules(value, call := f"{method} to the Variable {self.name!r}")
-        plain = np.array(_plain(value, call))
+        plain = np.array(plain_of(value, call))
         self._check_shape(shape_of(plain) if whole is None else whole, self.shape, method)
-        _check_cast(dtype_of(plain), self, call)
+        check_cast(dtype_of(plain), self, call)
         return plain if plain.dtype == self.dtype else plain.astype(self.dtype)
 
     def _check_shape(self, shape: tuple[int, ...], wanted: tuple[int, ...], method: str) -> None:
@@ -395,11 +392,11 @@ class VariablePart(TensorLike):
         self._variable._refuse_given("assign")
         array = np.array(self._variable.held)
         call = f"assign to a part of the Variable {self._variable.name!r}"
-        index, value = _plain(self._index, call), read(value)
-        _note_assigned(value, "assign")
+        index, value = plain_of(self._index, call), read(value)
+        note_assigned(value, "assign")
         refuse_foreign_rules(value, call)
-        part = np.asarray(_plain(value, call))
-        _check_cast(part.dtype, self._variable, call)
+        part = np.asarray(plain_of(value, call))
+        check_cast(part.dtype, self._variable, call)
         old = array[index]
         try:
             array[index] = change(old, np.broadcast_to(part, np.shape(old)))
@@ -407,7 +404,7 @@ class VariablePart(TensorLike):
             raise AssignmentError(
                 f"{call}, at {here()}, of a value of shape {part.shape}: the part has shape {np.shape(old)}."
             ) from None
-        self._variable._set(array, _followers(value) or self._variable._cut)
+        self._variable._set(array, followers(value) or self._variable._cut)
         return self._variable
 
     def assign(self, value: Any) -> Variable:
@@ -421,57 +418,3 @@ class VariablePart(TensorLike):
     def assign_sub(self, delta: Any) -> Variable:
         """Subtract from these elements of the Variable; return the Variable."""
         return self._assign(delta, lambda old, new: old - new)
-
-
-def _note_assigned(value: Any, method: str) -> None:
-    """Let the recorders that a Tensor belongs to remember that its value is assigned to a Variable."""
-    while isinstance(value, Recorded):
-        value.recorder.assigned(value, method)
-        value = value.below
-
-
-def _followers(value: Any) -> Any:
-    """Return the open traces that follow a value, as weak references, and the user's line; `None` if there is none."""
-    found = []
-    while isinstance(value, Recorded):
-        recorder = value.recorder
-        if isinstance(recorder, (ConcreteRecorder, AbstractRecorder)) and not (recorder.closed or recorder.inactive):
-            found.append(ref(recorder))
-        value = value.below
-    return (found, here()) if found else None
-
-
-def _check_cast(dtype: np.dtype[Any], variable: Variable, call: str) -> None:
-    """Refuse what would not fit: floats for integers, complex numbers for real ones.
-
-    Raises:
-        TypeError: the dtype cannot be cast to that of the Variable.
-    """
-    if not np.can_cast(dtype, variable.dtype, "same_kind"):
-        raise TypeError(
-            f"{call} of {variable.dtype}, at {here()}, of a value of {dtype}, would lose information. "
-            f"Cast it first: value.astype(v.dtype)."
-        )
-
-
-def _plain(value: Any, call: str) -> Any:
-    """Return the plain value that is assigned.
-
-    Raises:
-        AbstractValueError: it has none: it stands for all examples of a batch, or is abstract.
-    """
-    value = resolve(value)
-    while isinstance(value, Recorded):
-        recorder, value = value.recorder, value.current()  # type: ignore[attr-defined]
-        if isinstance(value, Batched):
-            raise AbstractValueError(
-                f"{call}, at {here()}, of a value that stands for all examples in {recorder.transform} of "
-                f"{name_of(recorder.function)}: a Variable holds one. Return the value from the function, and assign what "
-                f"comes back: v.assign(np.mean(out, axis=0)). For a Variable of each example's own, use functional_call."
-            )
-        if isinstance(value, ArraySpec):
-            raise AbstractValueError(
-                f"{call}, at {here()}, of a value of which only {value} is known: an abstract trace has no values. Return the "
-                f"value from the function, and assign what comes back."
-            )
-    return value
