@@ -39,7 +39,7 @@ def executed(path):
         environment = {name: value for name, value in os.environ.items() if name != "MPLBACKEND"}
         environment |= {"PYTHONPATH": str(ROOT), "IPYTHONDIR": settings, "JUPYTER_CONFIG_DIR": settings}
         manager = AsyncKernelManager(kernel_spec_manager=ThisInterpreter())
-        client = NotebookClient(notebook, km=manager, timeout=SECONDS)
+        client = NotebookClient(notebook, km=manager, timeout=SECONDS, coalesce_streams=True)
         client.execute(cwd=path.parent, env=environment, cleanup_kc=True)
     return in_form(notebook)
 

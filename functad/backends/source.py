@@ -86,7 +86,7 @@ class Definitions:
             return f"slice({self.literal(value.start)}, {self.literal(value.stop)}, {self.literal(value.step)})"
         if isinstance(value, np.dtype):
             return f"np.dtype({value.str!r})" if value.kind in "biufcSU" else _refused(value)
-        if isinstance(value, np.generic):
+        if issubclass(kind, np.generic):
             return f"np.{kind.__name__}({_number(value.item())})" if kind.__name__ in vars(np) else _refused(value)
         if kind is np.ndarray and value.size <= _LARGEST_LITERAL and value.dtype.kind in "biufc":
             return f"np.array({_nested(value)}, {self.literal(value.dtype)})"
@@ -369,7 +369,8 @@ def _number(value: Any) -> str:
 
 
 def _nested(value: Any) -> str:
-    return f"[{', '.join(map(_nested, value))}]" if isinstance(value, np.ndarray) and value.ndim else _number(value.item())
+    nested = issubclass(type(value), np.ndarray) and value.ndim
+    return f"[{', '.join(map(_nested, value))}]" if nested else _number(value.item())
 
 
 def _refused(value: Any) -> NoReturn:

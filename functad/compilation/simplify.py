@@ -38,7 +38,7 @@ def _factor(equation: Equation, specs: Sequence[ArraySpec]) -> int | None:
     for one, other in (equation.inputs, equation.inputs[::-1]):
         if isinstance(one, Constant) and type(other) is int and specs[other] == specs[equation.outputs[0]]:
             value = one.value
-            if not isinstance(value, (np.ndarray, np.generic, int, float)) or not np.all(value == 1):
+            if not issubclass(type(value), (np.ndarray, np.generic, int, float)) or not np.all(value == 1):
                 continue
             return other
     return None
@@ -96,9 +96,9 @@ def _key(equation: Equation) -> Any:
 
 def _value_key(value: Any) -> Any:
     """Return a key of a value: of an array that of its bytes."""
-    if isinstance(value, np.ndarray):
+    if issubclass(type(value), np.ndarray):
         return "array", value.dtype, value.shape, value.tobytes()
-    if isinstance(value, np.generic) or type(value) in PYTHON_SCALARS:
+    if issubclass(type(value), np.generic) or type(value) in PYTHON_SCALARS:
         return type(value), repr(value)
     if isinstance(value, (tuple, list)):
         return type(value), tuple(map(_value_key, value))

@@ -89,5 +89,5 @@ def _state(optimizer: Any, cells: Any, number: int) -> tuple[list[Any], Any]:
 
 
 def _cell(cells: Any, optimizer: Any, key: Any, like: Any, now: Callable[[], Any], write: Callable[[Any], Any]) -> Any:
-    spec = spec_of(like) if not isinstance(like, np.ndarray) else ArraySpec(like.shape, like.dtype)
+    spec = spec_of(like) if not issubclass(type(like), np.ndarray) else ArraySpec(like.shape, like.dtype)
     return cells.cell((id(optimizer), key), spec, now, write)

@@ -35,6 +35,7 @@ OPTIONS = {
     "jacfwd": {"argnums": 1},
     "jacobian": {"mode": "forward"},
     "jacrev": {"argnums": 1},
+    "jit": {"backend": "numpy"},
     "laplacian": {"argnums": (0, 1)},
     "make_expressions": {},
     "make_vjp": {"params": "x", "persistent": False},

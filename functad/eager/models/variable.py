@@ -235,7 +235,7 @@ class Variable(TensorLike):
             TypeError: floats would become integers, or complex numbers real.
             RuntimeError: `functional_call` gave the Variable a value.
         """
-        return self._change(value, "assign", _replaced, read_value)
+        return self._change(whole(value), "assign", _replaced, read_value)
 
     def assign_add(self, delta: Any, *, read_value: bool = True) -> Variable | None:
         """Add to the value, as `assign` does.
