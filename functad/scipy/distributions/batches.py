@@ -13,7 +13,8 @@ from functad.adoption.scipy_functions import of_methods, of_tensors
 
 for _name in ("_lazywhere", "_lazyselect"):
     lazily("scipy._lib._util", _name, of_tensors)
-lazily("scipy._lib.array_api_extra._lib._funcs", "apply_where", of_tensors)
+for _place in ("scipy._lib", "scipy._external"):  # where SciPy has it, by version
+    lazily(f"{_place}.array_api_extra._lib._funcs", "apply_where", of_tensors)
 
 _OUTSIDE = {
     "pdf": (0.0, 0.0),
