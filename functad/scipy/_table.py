@@ -60,13 +60,13 @@ bandwidth dft find_best_blas_type get_blas_funcs get_lapack_funcs hadamard helme
 issymmetric pascal
 """,
         "refused": """
-cossin hessenberg ldl matrix_balance ordqz qr_delete qr_insert qr_update qz rsf2csf schur
+cossin hessenberg ldl matrix_balance ordqz qr_delete qr_insert qr_update qz rsf2csf
 """,
         "rule": """
 cho_factor cho_solve cho_solve_banded cholesky cholesky_banded circulant clarkson_woodruff_transform convolution_matrix coshm
 cosm det eig eig_banded eigh eigh_tridiagonal eigvals eigvals_banded eigvalsh eigvalsh_tridiagonal expm expm_cond expm_frechet
 fractional_matrix_power funm hankel inv logm lstsq lu lu_factor lu_solve matmul_toeplitz norm null_space orth
-orthogonal_procrustes pinv pinvh polar qr qr_multiply rq signm sinhm sinm solve solve_banded solve_continuous_are
+orthogonal_procrustes pinv pinvh polar qr qr_multiply rq schur signm sinhm sinm solve solve_banded solve_continuous_are
 solve_continuous_lyapunov solve_discrete_are solve_discrete_lyapunov solve_lyapunov solve_sylvester solve_toeplitz
 solve_triangular solveh_banded sqrtm subspace_angles svd svdvals tanhm tanm toeplitz
 """,

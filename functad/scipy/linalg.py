@@ -80,7 +80,6 @@ _BLOCKS = "a change of the matrix may change the form of its blocks; use eig, or
 _UPDATES = "what it updates has no derivative rule; use qr of the whole matrix"
 
 REFUSED: dict[str, str] = {
-    "schur": _BLOCKS,
     "qz": _BLOCKS,
     "ordqz": _BLOCKS,
     "rsf2csf": _BLOCKS,
@@ -91,6 +90,8 @@ REFUSED: dict[str, str] = {
     "qr_insert": _UPDATES,
     "qr_update": _UPDATES,
     "matrix_balance": "it scales by powers of 2, which it finds by trying; pass it plain values, and scale by the result",
+    "schur(complex)": "Its vectors are determined but for phases, and its blocks change their form: use eig, or eigh if it is "
+    "Hermitian",
     "eig(left=True)": "Use the rows of inv(v), which are the left vectors apart from their lengths",
     "eig(b)": "Use eig(solve(b, a)), or eigh for Hermitian matrices",
 }

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy.linalg
 
-from functad.adoption.scipy_functions import of_tensors
+from functad.adoption.scipy_functions import of_tensors, outside_traces, plain_value, with_value
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.kinds import constant
 from functad.primitives.linalg.solve import SOLVE, adjoint, internal
@@ -242,3 +242,34 @@ def eigvals(
 ) -> Any:
     """The eigenvalues that `eig` gives."""
     return eig(a, b, right=False, check_finite=check_finite, homogeneous_eigvals=homogeneous_eigvals)
+
+
+@of_tensors("scipy.linalg")
+def schur(
+    a: Any,
+    output: str = "real",
+    lwork: int | None = None,
+    overwrite_a: bool = False,
+    sort: Any = None,
+    check_finite: bool = True,
+) -> Any:
+    """The triangular form `a = Z T Z^T` of a matrix with different real eigenvalues.
+
+    The columns of Z are those of its eigenvectors made orthonormal one after the other, in the order and with the signs that
+    SciPy has chosen.
+    """
+    a = square(a, check_finite)
+    found = outside_traces(scipy.linalg.schur, plain_value(a), output, sort=sort, check_finite=False)
+    t, z = found[:2]
+    if t.ndim > 2 or t.dtype.kind == "c" or np.tril(t, -1).any():
+        raise refusal(
+            "schur with complex eigenvalues, or of a stack",
+            "Its vectors are determined but for phases, and its blocks change their form: use eig, or eigh if it is Hermitian.",
+        )
+    w, v = map(np.real, np.linalg.eig(a))  # NumPy from 2.5 on gives complex ones always
+    places = [int(np.argmin(np.abs(plain_value(w) - value))) for value in np.diag(t)]
+    if len(set(places)) < len(places):
+        raise refusal("schur with equal eigenvalues", "Use eigh if the matrix is Hermitian; move it a little if it is not.")
+    q = np.linalg.qr(v[:, places])[0]
+    q = q * np.sign(np.sum(plain_value(q) * z, axis=0))
+    return with_value(np.triu(q.T @ a @ q), t), with_value(q, z), *found[2:]
