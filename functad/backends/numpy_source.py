@@ -15,7 +15,7 @@ from functad.backends.source import Definitions, NoTextError
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.ownership import root_of, unshared
 from functad.expressions.records import inputs_of, last_readers
-from functad.expressions.spec import PYTHON_SCALARS, spec_of
+from functad.expressions.spec import spec_of
 
 _LARGE = 16_384
 """Bytes from which on an array is worth writing into again; to allocate a smaller one takes less time than to say so."""
@@ -125,6 +125,8 @@ class _Writer:
                     self.roots[other] = root
                     if other not in self.fresh:
                         self.fresh.discard(root)
+                if any(isinstance(s, Constant) and type(s.value) is np.ndarray for s in equation.inputs):
+                    self.fresh.discard(root)  # it may be the constant itself
 
     def _root(self, slot: int) -> int:
         while slot in self.roots:
@@ -221,7 +223,7 @@ class _Writer:
 def is_fresh(equation: Equation) -> bool:
     """Say whether the result of an equation is surely a new array, or a number."""
     primitive = equation.primitive
-    if primitive.views or primitive.inner is not None or primitive.multiple:
+    if primitive.views or primitive.inner is not None or primitive.multiple or primitive.owner is not None:
         return False
     return isinstance(primitive.function, np.ufunc) or primitive.name in (
         "sum",
@@ -252,8 +254,3 @@ def _argument_names(paths: Iterable[str]) -> list[str]:
         base = base if base.isidentifier() and not base.startswith("v") else f"x_{base}"
         names.append(base if base not in names else f"{base}_{len(names)}")
     return names
-
-
-def is_number(value: Any) -> bool:
-    """Say whether a value is a number of Python."""
-    return type(value) in PYTHON_SCALARS

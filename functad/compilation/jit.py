@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 import numpy as np
 
 from functad.backends.backend import Backend, find
-from functad.compilation.lists import CompiledList
+from functad.compilation.lists import CompiledList, by_slot
 from functad.compilation.lowered import Lowered
 from functad.compilation.simplify import simplified
 from functad.compilation.trace import Cell, Trace
@@ -67,7 +67,7 @@ class Entry:
             *tensors,
             *range(len(own.inputs) - len(trace.captured) - len(trace.cells), len(own.inputs) - len(trace.captured)),
         ]
-        reached = mark_reached(marks_at(slots, len(own.specs)), _by_slot(own)) if slots else bytearray(len(own.specs))
+        reached = mark_reached(marks_at(slots, len(own.specs)), by_slot(own)) if slots else bytearray(len(own.specs))
         self.wraps = [type(s) is int and bool(reached[s]) for s in own.outputs]
         self.count = len(own.outputs) - len(trace.changed)
         self.simple = not trace.cells and not trace.captured and True not in self.wraps
@@ -102,13 +102,6 @@ def _assign(cells: Sequence[Cell], values: Sequence[Any], before: Sequence[Any])
         for cell, value in zip(cells, before, strict=True):
             cell.write(value)
         raise
-
-
-def _by_slot(expressions: Any) -> list[Any]:
-    found: list[Any] = [None] * len(expressions.specs)
-    for equation in expressions.equations:
-        found[equation.outputs[-1]] = equation
-    return found
 
 
 class Compiler:

@@ -129,7 +129,7 @@ class CompiledList:
         specs = (*own.specs[:count], *seeds)
         whole = simplified(_flat(listed(AbstractRecorder("jit", self.function), joint, specs, {})[0]))
         slots = range(count, count + len(seeds))
-        reached = mark_reached(marks_at(slots, len(whole.specs)), _by_slot(whole))
+        reached = mark_reached(marks_at(slots, len(whole.specs)), by_slot(whole))
         outs, cts = whole.outputs[: len(results)], whole.outputs[len(results) :]
         read = [s for e in whole.equations if any(reached[slot] for slot in e.outputs) for s in e.inputs]
         needed = dict.fromkeys(s for s in (*read, *cts) if type(s) is int and not reached[s])
@@ -180,7 +180,7 @@ def _flat(expressions: Expressions) -> Expressions:
     return extract(expressions, range(len(expressions.inputs)), expressions.outputs, expressions.inputs)
 
 
-def _by_slot(expressions: Expressions) -> list[Any]:
+def by_slot(expressions: Expressions) -> list[Any]:
     """Return the equations at the slots of their last results, `None` elsewhere, as in a trace."""
     found: list[Any] = [None] * len(expressions.specs)
     for equation in expressions.equations:

@@ -9,6 +9,7 @@ import numpy as np
 
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec
+from functad.primitives.safe import PRODUCT
 from functad.transforms.closed_lists import extract
 
 
@@ -33,7 +34,7 @@ def without_ones(expressions: Expressions) -> Expressions:
 
 def _factor(equation: Equation, specs: Sequence[ArraySpec]) -> int | None:
     """Return the slot that an equation multiplies by ones without changing its shape or dtype; `None` if it does not."""
-    if equation.primitive.function is not np.multiply and equation.primitive.name != "product":
+    if equation.primitive.function is not np.multiply and equation.primitive is not PRODUCT:
         return None
     for one, other in (equation.inputs, equation.inputs[::-1]):
         if isinstance(one, Constant) and type(other) is int and specs[other] == specs[equation.outputs[0]]:

@@ -126,6 +126,17 @@ def test_results_are_of_the_callers_own() -> None:
     assert not np.shares_memory(outs[0], outs[4])
 
 
+def test_functions_of_the_user_may_have_the_names_of_primitives() -> None:
+    @functad.custom_vjp
+    def product(x: Any, y: Any) -> Any:
+        return 3 * x * y
+
+    product.defvjp(lambda x, y: (3 * x * y, (x, y)), lambda kept, g: (3 * g * kept[1], 3 * g * kept[0]))
+    f = functad.jit(lambda x: product(x, np.ones(3)))
+    assert f(np.arange(3.0)).tolist() == [0.0, 3.0, 6.0]
+    assert functad.jit(functad.grad(lambda x: f(x).sum()))(np.arange(3.0)).tolist() == [3.0, 3.0, 3.0]
+
+
 def test_arguments_are_not_written_into() -> None:
     def f(x: Any) -> Any:
         y = np.exp(x)
