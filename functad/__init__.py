@@ -45,6 +45,7 @@ if _TYPE_CHECKING:
     from functad.eager.tape.recorder import constant
     from functad.eager.tape.request import UnconnectedGradients
     from functad.eager.tape.tape import GradientTape
+    from functad.expressions.digest import digest
     from functad.implicit.linear_solve import custom_linear_solve
     from functad.implicit.odeint import odeint
     from functad.implicit.root import argmin, custom_fixed_point, custom_root
@@ -100,6 +101,7 @@ _HOLDERS = {
     "eager.tape.recorder": "constant",
     "eager.tape.request": "UnconnectedGradients",
     "eager.tape.tape": "GradientTape",
+    "expressions.digest": "digest",
     "implicit.linear_solve": "custom_linear_solve",
     "implicit.odeint": "odeint",
     "implicit.root": "argmin custom_fixed_point custom_root",
@@ -170,6 +172,7 @@ __all__ = [
     "custom_vjp",
     "debug_nans",
     "deriv",
+    "digest",
     "divergence",
     "elementwise_grad",
     "errors",
