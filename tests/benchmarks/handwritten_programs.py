@@ -6,19 +6,19 @@ natural, and nothing is computed that is not needed.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .programs import GMM_DIMENSION, LORENZ_DT, LORENZ_STEPS, leaves, lower_triangle_index
+from .programs import LORENZ_DT, LORENZ_STEPS, leaves
 
 VERSION = f"NumPy {np.__version__}"
 
-_LOWER = lower_triangle_index(GMM_DIMENSION)
-_COLUMNS, _ROWS = np.triu_indices(GMM_DIMENSION, 1)
-_DIAGONAL = np.arange(GMM_DIMENSION)
+_below_diagonal = functools.cache(lambda d: np.triu_indices(d, 1)[::-1])
+"""Rows and columns of what is below the diagonal of a matrix, column by column."""
 
 
 def chain(x: Any, iterations: int) -> Any:
@@ -101,9 +101,11 @@ def mixture(alphas: Any, means: Any, icf: Any, x: Any) -> Any:
     k = len(alphas)
     log_diagonal, below = icf[:, :d], icf[:, d:]
     diagonal = np.exp(log_diagonal)
+    rows, columns = _below_diagonal(d)
+    on_diagonal = np.arange(d)
     q = np.zeros((k, d, d))
-    q[:, _ROWS, _COLUMNS] = below
-    q[:, _DIAGONAL, _DIAGONAL] = diagonal
+    q[:, rows, columns] = below
+    q[:, on_diagonal, on_diagonal] = diagonal
     centred = x.T - means[:, :, None]
     scaled = q @ centred
     inner = np.einsum("kin,kin->kn", scaled, scaled)
@@ -128,8 +130,8 @@ def mixture(alphas: Any, means: Any, icf: Any, x: Any) -> Any:
     g_means = (scaled.sum(axis=2)[:, None, :] @ q)[:, 0, :]
     g_q = scaled @ centred.swapaxes(1, 2)
     g_icf = np.empty_like(icf)
-    g_icf[:, :d] = counts[:, None] + diagonal * (diagonal - g_q[:, _DIAGONAL, _DIAGONAL])
-    g_icf[:, d:] = below - g_q[:, _ROWS, _COLUMNS]
+    g_icf[:, :d] = counts[:, None] + diagonal * (diagonal - g_q[:, on_diagonal, on_diagonal])
+    g_icf[:, d:] = below - g_q[:, rows, columns]
     return value, (g_alphas, g_means, g_icf)
 
 

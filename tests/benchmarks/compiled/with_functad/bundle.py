@@ -1,0 +1,46 @@
+"""Bundle adjustment as in ADBench (Srajer, Kukelova, Fitzgibbon 2018): the blocks of a sparse Jacobian."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import functad
+
+
+def rotated(rotation: Any, x: Any) -> Any:
+    """A point rotated by Rodrigues' formula about an axis, by an angle that is the length of the axis."""
+    angle = np.sqrt(np.sum(rotation**2))
+    axis = rotation / angle
+    cosine = np.cos(angle)
+    return x * cosine + np.cross(axis, x) * np.sin(angle) + axis * ((axis @ x) * (1.0 - cosine))
+
+
+def projected(camera: Any, point: Any) -> Any:
+    """Where a camera with radial distortion sees a point."""
+    seen = rotated(camera[:3], point - camera[3:6])
+    flat = seen[:2] / seen[2]
+    square = np.sum(flat**2)
+    distorted = flat * (1.0 + camera[9] * square + camera[10] * square**2)
+    return camera[6] * distorted + camera[7:9]
+
+
+def error(camera: Any, point: Any, weight: Any, feature: Any) -> Any:
+    """The weighted error of one observation."""
+    return weight * (projected(camera, point) - feature)
+
+
+def weight_error(weight: Any) -> Any:
+    """What keeps a weight near one."""
+    return 1.0 - weight**2
+
+
+def blocks(cameras: Any, points: Any, weights: Any, of_camera: Any, of_point: Any, features: Any) -> Any:
+    """Derivatives of each error by its camera, its point and its weight, and of each error of a weight."""
+    of_errors = functad.vmap(functad.jacrev(error, argnums=(0, 1, 2)))
+    slopes = functad.vmap(functad.grad(weight_error))
+    return of_errors(cameras[of_camera], points[of_point], weights, features), slopes(weights)
+
+
+PROGRAMS = {"blocks": blocks}
