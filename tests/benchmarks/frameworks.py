@@ -66,14 +66,19 @@ class Framework:
     Attributes:
         name: its key in `modules`.
         versions: of the library, of NumPy and of Python there.
+        worker: the module that runs there.
+        environment: variables that are set there.
     """
+
+    worker = "tests.benchmarks.worker"
+    environment: Mapping[str, str] = {}
 
     def __init__(self, name: str, python: str, *, keep_memory: bool = False, modules: Mapping[str, str] = MODULES) -> None:
         self.name = name
         self._process = subprocess.Popen(
-            [python, "-m", "tests.benchmarks.worker"],
+            [python, "-m", self.worker],
             cwd=ROOT,
-            env={**os.environ, **(KEEP_MEMORY if keep_memory else {})},
+            env={**os.environ, **(KEEP_MEMORY if keep_memory else {}), **self.environment},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

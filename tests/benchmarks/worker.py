@@ -102,11 +102,10 @@ class Worker:
             tracemalloc.stop()
 
 
-def main() -> None:
+def main(worker: Any) -> None:
     """Answer commands until the input ends; what a library prints goes to the standard error."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    worker = Worker()
     for line in sys.stdin:
         command = json.loads(line)
         try:
@@ -118,4 +117,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(Worker())

@@ -5,12 +5,24 @@ An argument that is an `int` is the length of a loop: known when the program is 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 Arguments = tuple[Any, ...]
+
+
+def without_lengths(program: Callable[..., Any], arguments: Arguments) -> tuple[Callable[..., Any], Arguments]:
+    """Return a program as a new function of arrays alone, and these arrays."""
+    arrays = tuple(a for a in arguments if type(a) is not int)
+
+    def of_arrays(*given: Any) -> Any:
+        rest = iter(given)
+        return program(*[a if type(a) is int else next(rest) for a in arguments])
+
+    return of_arrays, arrays
 
 
 def _rng() -> np.random.Generator:

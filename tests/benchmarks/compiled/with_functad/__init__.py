@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import functad
 from functad.errors import InputError
+from tests.benchmarks.compiled.inputs import Arguments, without_lengths
+
+VERSION = functad.__version__
 
 
 def backends() -> list[str]:
@@ -16,3 +22,18 @@ def backends() -> list[str]:
             continue
         found.append(name)
     return found
+
+
+def one_thread() -> None:
+    """Let compiled code use one thread."""
+    if hasattr(functad, "set_num_threads"):
+        functad.set_num_threads(1)
+
+
+def fresh(program: Callable[..., Any], arguments: Arguments, backend: str) -> Callable[[], Any]:
+    """Return a step that has not been compiled yet; without a backend one that never is."""
+    if not backend:
+        return lambda: program(*arguments)
+    function, arrays = without_lengths(program, arguments)
+    compiled = functad.jit(function, backend=backend)
+    return lambda: compiled(*arrays)
