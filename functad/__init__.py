@@ -45,6 +45,7 @@ if _TYPE_CHECKING:
     from functad.eager.tape.recorder import constant
     from functad.eager.tape.request import UnconnectedGradients
     from functad.eager.tape.tape import GradientTape
+    from functad.export.save import load_expressions, save_expressions
     from functad.expressions.digest import digest
     from functad.implicit.linear_solve import custom_linear_solve
     from functad.implicit.odeint import odeint
@@ -101,6 +102,7 @@ _HOLDERS = {
     "eager.tape.recorder": "constant",
     "eager.tape.request": "UnconnectedGradients",
     "eager.tape.tape": "GradientTape",
+    "export.save": "load_expressions save_expressions",
     "expressions.digest": "digest",
     "implicit.linear_solve": "custom_linear_solve",
     "implicit.odeint": "odeint",
@@ -202,6 +204,7 @@ __all__ = [
     "laplacian",
     "linear_transpose",
     "linearize",
+    "load_expressions",
     "make_expressions",
     "make_vjp",
     "nn",
@@ -215,6 +218,7 @@ __all__ = [
     "register_tree",
     "restore",
     "save",
+    "save_expressions",
     "scan",
     "sparse_hessian",
     "sparse_jacobian",

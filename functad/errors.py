@@ -138,12 +138,13 @@ class RegistrationError(FunctadError, TypeError):
 
 
 class StateError(FunctadError, ValueError):
-    """Values that are to stand for the Variables of a module do not fit it, or their file is damaged; the message names all."""
+    """Values for the Variables of a module do not fit it, or a file of them or of an expression list is damaged or refused."""
 
     code = "state"
     cause = (
         "A file that is restored, or the values that functional_call was given, differ from the Variables of the module in "
-        "their attribute paths, shapes or dtypes; or the file is damaged or holds something else. Nothing has been changed."
+        "their attribute paths, shapes or dtypes; or the file is damaged or holds something else. Nothing has been changed. Or "
+        "an expression list that is to be saved holds code, or something else than numbers."
     )
     cure = (
         "Make the module as it was made when it was saved; layers that take their shape from the first call have to be called "

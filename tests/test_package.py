@@ -54,6 +54,7 @@ LAYERS = (
     "functad.eager.tape",
     "functad.eager",
     "functad.compilation",
+    "functad.export",
     "functad.optimizers",
     "functad.optimize",
     "functad.scipy",

@@ -17,7 +17,7 @@ from functad.errors import CheckError
 from functad.expressions.inputs import fitting
 from functad.expressions.ownership import root_of, unshared
 from functad.expressions.records import inputs_of, last_readers
-from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
+from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of, spec_or_none
 from functad.immutable import Immutable, assign
 from functad.places import here
 from functad.primitives.entry import Primitive
@@ -39,8 +39,8 @@ class Constant(Immutable):
             return repr(self.value)
         if issubclass(type(self.value), np.generic):
             return f"{self.value.item()!r}:{self.value.dtype.name}"
-        spec = spec_of(self.value)
-        return f"<{spec}>"
+        spec = spec_or_none(self.value)
+        return repr(self.value) if spec is None else f"<{spec}>"
 
 
 class Equation(Immutable):
@@ -188,7 +188,7 @@ class Expressions(Immutable):
                     raise CheckError(f"{where} makes slot {slot}, which is taken or has no spec, at {here()}")
                 known.add(slot)
             self._check_specs(equation, where)
-            for _, inner in _inner_lists(equation.params):
+            for _, inner in inner_lists(equation.params):
                 inner.check()
         for source in self.outputs:
             if not isinstance(source, Constant) and source not in known:
@@ -219,7 +219,7 @@ class Expressions(Immutable):
             left = ", ".join(f"{names[slot]}:{self.specs[slot]}" for slot in equation.outputs)
             right = " ".join([_call_name(equation), *[_name(source, names) for source in equation.inputs]])
             lines.append(f"  {left} = {right}")
-            for name, inner in _inner_lists(equation.params):
+            for name, inner in inner_lists(equation.params):
                 lines += [f"    {line}" for line in f"{name}: {inner!r}".splitlines()]
         result = ", ".join(_name(source, names) for source in self.outputs)
         return "\n".join([*lines, f"  return {result} }}"])
@@ -282,13 +282,13 @@ def _name(source: int | Constant, names: dict[int, str]) -> str:
 
 
 def _call_name(equation: Equation) -> str:
-    inner = {name.partition("[")[0] for name, _ in _inner_lists(equation.params)}
+    inner = {name.partition("[")[0] for name, _ in inner_lists(equation.params)}
     params = {key: value for key, value in equation.params.items() if key not in inner}
     shown = [f"{key}={_param(value)}" for key, value in params.items() if value is not None and value is not False]
     return equation.primitive.name + (f"[{' '.join(shown)}]" if shown else "")
 
 
-def _inner_lists(params: Mapping[str, Any]) -> list[tuple[str, Expressions]]:
+def inner_lists(params: Mapping[str, Any]) -> list[tuple[str, Expressions]]:
     """Return the lists that an equation holds as parameters, such as the body of a loop, with their names."""
     found = []
     for key, value in params.items():

@@ -166,7 +166,7 @@ class CallWithRules(OneCall):
     def __reduce__(self) -> Any:
         if self.recorder is not None:
             return super().__reduce__()
-        return _called_anew, (self.rules._replace(function=Named(name_of(self.function))),)  # messages need no more
+        return called_anew, (self.rules._replace(function=Named(name_of(self.function))),)  # messages need no more
 
     # Properties, so that the rules, which refer to the call, are not kept by it: a cycle would outlive the record.
     @property
@@ -311,7 +311,7 @@ class CallWithRules(OneCall):
         return outs
 
 
-def _called_anew(rules: Rules) -> CallWithRules:
+def called_anew(rules: Rules) -> CallWithRules:
     """Make the primitive of an equation in an expression list that was pickled; each evaluation calls anew."""
     return CallWithRules(rules, (), None, sys.maxsize)
 

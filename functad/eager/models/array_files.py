@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import uuid
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -52,14 +55,20 @@ def check_name(name: str) -> None:
         raise StateError(f"a file cannot hold an entry named {shown}, at {here()}: give the attribute or key another name.")
 
 
-def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
-    """Write arrays as `np.savez` does, which cannot have names such as `file`; a file that was there stays until then."""
+def write_arrays(path: Path, arrays: Mapping[str, Any], texts: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Write arrays as `np.savez` does, which cannot have names such as `file`; a file that was there stays until then.
+
+    Args:
+        path: of the file.
+        arrays: by name.
+        texts: what stands beside the arrays, by the names of members such as `list.json`.
+    """
     path = path.resolve()  # a link stays one
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.part")
     try:
         try:
             with temporary.open("xb") as file:
-                _write_archive(file, arrays)
+                _write_archive(file, arrays, texts)
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(path)
@@ -70,9 +79,11 @@ def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
         raise
 
 
-def _write_archive(file: IO[bytes], arrays: Mapping[str, Any]) -> None:
+def _write_archive(file: IO[bytes], arrays: Mapping[str, Any], texts: Mapping[str, str]) -> None:
     archive = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED)
     try:
+        for name, text in texts.items():
+            archive.writestr(zipfile.ZipInfo(name), text)
         for name, array in arrays.items():
             entry = archive.open(name + _ENDING, "w", force_zip64=True)
             _format.write_array(entry, array, allow_pickle=False)
@@ -84,8 +95,14 @@ def _write_archive(file: IO[bytes], arrays: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[dict[str, Entry]]:
+def opened(path: Path, writer: str = "functad.save", texts: Collection[str] = ()) -> Iterator[dict[str, Entry]]:
     """Return a context in which the arrays of a file can be read.
+
+    Args:
+        path: of the file.
+        writer: the function that writes such files.
+        texts: members that are texts, each an `Entry` that reads bytes. There are some only in files that are not compressed,
+            so that what is read is never larger than the file.
 
     Raises:
         StateError: the file is damaged, or holds something else than arrays of numbers.
@@ -93,20 +110,35 @@ def opened(path: Path) -> Iterator[dict[str, Entry]]:
     with path.open("rb") as file:
         start = file.read(6)
         if start == _format.MAGIC_PREFIX:
-            raise StateError(f"{path} holds one array, at {here()}: it was not written by functad.save.")
+            raise StateError(f"{path} holds one array, at {here()}: it was not written by {writer}.")
         if start[:2] != b"PK" and start:
             raise StateError(f"{path} is no .npz file of numbers, at {here()}. {_NEVER}")
         with _telling(f"{path} is no whole .npz file"):
             archive = zipfile.ZipFile(file)
         names = archive.namelist()
+        counts = Counter(names)
+        if texts and not _plainly_stored(archive, path):
+            raise StateError(f"{path} is compressed, or its entries overlap, at {here()}: it was not written by {writer}.")
         for name in names:
-            if names.count(name) > 1 or not name.endswith(_ENDING):
-                what = "two entries" if names.count(name) > 1 else "an entry that is no array"
-                raise StateError(f"{path} holds {what}, {name!r}, at {here()}: it was not written by functad.save.")
-        yield {name.removesuffix(_ENDING): _entry(path, archive, name) for name in names}
+            if counts[name] > 1 or not (name.endswith(_ENDING) or name in texts):
+                what = "two entries" if counts[name] > 1 else "an entry that is no array"
+                raise StateError(f"{path} holds {what}, {name!r}, at {here()}: it was not written by {writer}.")
+        yield {name.removesuffix(_ENDING): (_text if name in texts else _entry)(path, archive, name) for name in names}
 
 
 _NEVER = "It holds text or Python objects, which are never loaded."
+
+
+def _plainly_stored(archive: zipfile.ZipFile, path: Path) -> bool:
+    """Say whether no entry is larger than what stands for it in the file, and none stands for two."""
+    entries = archive.infolist()
+    plain = all(e.compress_type == zipfile.ZIP_STORED and e.file_size == e.compress_size for e in entries)
+    return plain and sum([e.file_size for e in entries]) <= path.stat().st_size
+
+
+def _text(path: Path, archive: zipfile.ZipFile, name: str) -> Entry:
+    size = archive.getinfo(name).file_size
+    return Entry((size,), np.dtype(np.uint8), partial(_read, path, archive, name, lambda entry: entry.read()))
 
 
 def _entry(path: Path, archive: zipfile.ZipFile, name: str) -> Entry:
@@ -114,6 +146,8 @@ def _entry(path: Path, archive: zipfile.ZipFile, name: str) -> Entry:
     if dtype.kind not in "biufc":
         key = name.removesuffix(_ENDING)
         raise StateError(f"{path} is no .npz file of numbers, at {here()}: {key!r} is of {dtype}. {_NEVER}")
+    if math.prod(shape) * dtype.itemsize > archive.getinfo(name).file_size:  # NumPy would make room for it before it reads
+        raise StateError(f"the entry {name.removesuffix(_ENDING)!r} of {path} is damaged, at {here()}: it ends too early.")
     return Entry(shape, dtype, partial(_read, path, archive, name, _whole_array))
 
 

@@ -127,7 +127,7 @@ def _canonical_samples(count: int, diagonal: bool) -> Samples:
 
 
 @cache
-def _primitive(count: int, diagonal: bool) -> Primitive:
+def einsum_of(count: int, diagonal: bool) -> Primitive:
     """Return the primitive for a number of operands; `diagonal` is the one that reads but a diagonal of some of them."""
     names = [f"a{i}" for i in range(count)]
     return Primitive(
@@ -163,8 +163,8 @@ def _einsum_batch(
 
 
 for _count in (1, 2, 3):
-    _primitive(_count, False)
-_primitive(1, True)
+    einsum_of(_count, False)
+einsum_of(1, True)
 
 
 @lru_cache(maxsize=4096)
@@ -173,7 +173,7 @@ def _reads_diagonal(subscripts: str) -> bool:
 
 
 def _contract(arrays: Sequence[Any], subscripts: str, optimize: Any) -> Any:
-    return _primitive(len(arrays), _reads_diagonal(subscripts))(*arrays, subscripts=subscripts, optimize=optimize)
+    return einsum_of(len(arrays), _reads_diagonal(subscripts))(*arrays, subscripts=subscripts, optimize=optimize)
 
 
 def _spread(x: Any, *, subscripts: str, shape: Shape) -> Any:

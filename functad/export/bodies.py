@@ -1,0 +1,104 @@
+"""Whether lists that equations hold, such as the body of a loop, fit their arrays: shape rules look at the results alone."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from functad.control.branches import COND, SWITCH
+from functad.control.loops import WHILE
+from functad.control.scan import SCAN
+from functad.export.decode import DamagedError
+from functad.expressions.expressions import Constant, Equation, Expressions, inner_lists
+from functad.expressions.spec import ArraySpec, spec_or_none
+from functad.primitives.entry import Primitive
+
+_PARAMS: dict[Primitive, dict[str, type]] = {
+    SCAN: {"carries": int, "rows": int, "length": int, "reverse": bool, "body": Expressions},
+    WHILE: {"carries": int, "cond": Expressions, "body": Expressions},
+    COND: {"branches": tuple},
+    SWITCH: {"branches": tuple},
+}
+
+
+def check_calls(expressions: Expressions) -> None:
+    """Check how the equations of a list call their primitives, and that the lists in them take what they are given.
+
+    Raises:
+        DamagedError: one does not.
+    """
+    for equation in expressions.equations:
+        specs = [_spec(source, expressions) for source in equation.inputs]
+        inner = equation.primitive.inner
+        if inner is not None:
+            _same(inner.specs[: len(inner.inputs)], specs, "a checkpoint is given other arrays than its list takes")
+            check_calls(inner.check())
+        elif equation.primitive in _PARAMS:
+            _check_control(equation, specs)
+        elif _lists(equation):
+            raise DamagedError(f"{equation.primitive.name} has a list")
+        else:
+            _check_arguments(equation)
+        for own in _lists(equation):
+            check_calls(own)
+
+
+def _lists(equation: Equation) -> list[Expressions]:
+    return [own for _, own in inner_lists(equation.params)]
+
+
+def _spec(source: int | Constant, expressions: Expressions) -> ArraySpec | None:
+    return spec_or_none(source.value) if isinstance(source, Constant) else expressions.specs[source]
+
+
+def _check_arguments(equation: Equation) -> None:
+    primitive = equation.primitive
+    try:
+        inspect.signature(primitive.compute).bind(*equation.inputs, **equation.params)
+    except ValueError:  # a ufunc, which says how many it takes
+        if len(equation.inputs) != getattr(primitive.compute, "nin", None) or equation.params:
+            raise DamagedError(f"{primitive.name} has other arguments") from None
+
+
+def _check_control(equation: Equation, specs: Sequence[ArraySpec | None]) -> None:
+    """Check the lists of a loop or of branches."""
+    params, primitive = equation.params, equation.primitive
+    wanted = _PARAMS[primitive]
+    if params.keys() != wanted.keys() or not all(type(params[key]) is kind for key, kind in wanted.items()):
+        raise DamagedError(f"{primitive.name} has other parameters")
+    what = f"the lists of {primitive.name} do not fit its arrays"
+    if primitive in (COND, SWITCH):
+        for branch in params["branches"]:
+            if not isinstance(branch, Expressions):
+                raise DamagedError(what)
+            _same(branch.specs[: len(branch.inputs)], specs[1:], what)
+            _same(branch.results, params["branches"][0].results, what)
+        if not params["branches"] or specs[0] is None or specs[0].shape or specs[0].dtype.kind not in "biu":
+            raise DamagedError(what)
+        return
+    carries, body = params["carries"], params["body"]
+    rows = params.get("rows", 0)
+    if not (0 <= carries <= carries + rows <= len(specs) and rows >= 0 <= params.get("length", 0)):
+        raise DamagedError(what)
+    taken = [_row(s, params["length"]) if carries <= i < carries + rows else s for i, s in enumerate(specs)]
+    _same(body.specs[: len(body.inputs)], taken, what)
+    _same(body.results[:carries], specs[:carries], what)
+    if primitive is WHILE:
+        test = params["cond"]
+        _same(test.specs[: len(test.inputs)], taken, what)
+        _same([ArraySpec(spec.shape, spec.dtype) for spec in test.results][1:], [], what)
+        if len(test.results) != 1 or test.results[0].shape or len(body.results) != carries:
+            raise DamagedError(what)
+
+
+def _row(spec: ArraySpec | None, length: int) -> ArraySpec | None:
+    return ArraySpec(spec.shape[1:], spec.dtype) if spec is not None and spec.shape[:1] == (length,) else None
+
+
+def _same(found: Sequence[Any], wanted: Sequence[Any], what: str) -> None:
+    """Compare shapes and dtypes."""
+    if len(found) != len(wanted) or any(
+        a is None or b is None or (a.shape, a.dtype) != (b.shape, b.dtype) for a, b in zip(found, wanted, strict=True)
+    ):
+        raise DamagedError(what)

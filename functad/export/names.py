@@ -1,0 +1,77 @@
+"""Primitives by the names that files have for them: NumPy's and SciPy's own, and functad's for what only rules call."""
+
+from __future__ import annotations
+
+import functools
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from functad.control.branches import COND, SWITCH
+from functad.control.loops import WHILE
+from functad.control.scan import SCAN
+from functad.primitives import vocabulary
+from functad.primitives.elementwise.complex_numbers import REAL_SIGN
+from functad.primitives.entry import ENTRIES, INTERNAL, Primitive
+from functad.primitives.linalg.einsum import einsum_of
+from functad.primitives.names import shown_name
+
+_UNLISTED: tuple[Primitive, ...] = (SCAN, WHILE, COND, SWITCH, REAL_SIGN)
+"""Primitives that stand in no registry: control flow, and a part of another."""
+
+_OWN = "functad."
+_EINSUMS = {"functad.einsum": False, "functad.einsum_of_diagonals": True}
+"""Of these there is one for each number of operands."""
+
+_ELSEWHERE = ("rules.checkpoint", "transforms.stop")
+_SCIPY = (
+    "scipy.fft",
+    "scipy.signal",
+    "scipy.sparse",
+    "scipy._resampling",
+    "scipy.matrices.checks",
+    "scipy.matrices.decompositions",
+    "scipy.matrices.eigenvalues",
+    "scipy.matrices.equations",
+    "scipy.matrices.functions",
+    "scipy.rotations.quaternions",
+)
+"""Modules outside of the vocabulary that hold primitives of their own."""
+
+
+def name_of_primitive(primitive: Primitive) -> str | None:
+    """Return the name of a primitive in a file; `None` if it has none, as that of a function of the user."""
+    if primitive.owner is not None:
+        return None
+    if ENTRIES.get(primitive.function) is primitive:
+        return shown_name(primitive.function)
+    if primitive not in INTERNAL and primitive not in _UNLISTED:
+        return None
+    if primitive.name == "einsum":
+        return next(name for name, diagonal in _EINSUMS.items() if diagonal == primitive.selects)
+    return _OWN + primitive.name
+
+
+def primitive_of(name: str, arrays: int) -> Primitive | None:
+    """Return the primitive of a name, for a call with some number of arrays; `None` if there is none.
+
+    Only what functad itself has entered is found: a name imports and calls nothing else.
+    """
+    if name in _EINSUMS:
+        return einsum_of(arrays, _EINSUMS[name])
+    return _every(False).get(name) or _every(True).get(name)
+
+
+@functools.cache
+def _every(scipys: bool) -> dict[str, Primitive]:
+    """Return all primitives by their names."""
+    vocabulary.complete()
+    for module in _ELSEWHERE:
+        import_module(f"functad.{module}")
+    if scipys and find_spec("scipy") is not None:
+        vocabulary.complete_scipy()
+        for module in _SCIPY:
+            import_module(f"functad.{module}")
+    entries: list[Any] = [*ENTRIES.values(), *INTERNAL, *_UNLISTED]
+    named = [(name_of_primitive(e), e) for e in entries if isinstance(e, Primitive)]
+    return {name: primitive for name, primitive in named if name is not None}
