@@ -26,8 +26,10 @@ import numpy as np
 from functad.expressions.spec import ArraySpec, shape_of
 from functad.importable import optional
 from functad.primitives.operands import concrete, innermost, is_traced
+from functad.tracing.asked import AskedError, asks_first
 
 _NUMBERS = frozenset({float, int, np.float64, bool})
+_ASKED = _NUMBERS | {list, tuple, np.ndarray}
 _ABSENT: Any = object()
 
 Function = Callable[..., Any]
@@ -76,6 +78,11 @@ def _entered(name: str, on_tensors: Function) -> Function:
     return called
 
 
+def _called(plain: Function, /, *args: Any, **options: Any) -> Any:
+    """Call a function, which raises where it is given a Tensor: not one of those that are asked first."""
+    return plain(*args, **options)
+
+
 def _by_value(name: str) -> Function:
     """Return a function of `math` whose derivative is zero: of a Tensor it is that of the value."""
     plain: Function = getattr(_math, name)
@@ -96,16 +103,24 @@ def _by_value(name: str) -> Function:
 def _of_sequences(name: str, on_tensors: Function) -> Function:
     """Return a function of `math` that takes sequences, as one that calls another where Tensors are in them."""
     plain: Function = getattr(_math, name)
+    of_numbers = functools.partial(_called, plain)
 
-    @functools.wraps(plain)
     def called(*args: Any, **options: Any) -> Any:
-        if len(args) == 2 and type(args[0]) in _NUMBERS and type(args[1]) in _NUMBERS and not options:  # hypot
-            return plain(*args)
+        for arg in args:
+            if type(arg) not in _ASKED:
+                break
+        else:
+            try:
+                return plain(*args, **options) if options else plain(*args)
+            except AskedError:
+                pass
         args = tuple([list(arg) if isinstance(arg, Iterator) else arg for arg in args])
         if any(is_traced(arg) or (type(arg) in (list, tuple) and any(map(is_traced, arg))) for arg in args):
             return on_tensors(*args, **options)
-        return plain(*args, **options)
+        return of_numbers(*args, **options)
 
+    asks_first(called.__code__)
+    functools.update_wrapper(called, plain)
     called.__doc__ = f"`math.{name}`; of Tensors it is a Tensor."
     return called
 

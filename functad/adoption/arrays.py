@@ -24,7 +24,7 @@ from functad.primitives import vocabulary
 from functad.primitives.arranging.reshape import atleast
 from functad.primitives.elementwise.conversion import astype
 from functad.primitives.operands import as_operand, concrete, innermost, is_traced, strong
-from functad.tracing.tensor import GIVEN
+from functad.tracing.asked import AskedError, asks_first
 from functad.tracing.traces.base import OPEN
 
 __all__ = ["PLAIN_TYPES", "apply_along_axis", "asarray", "asarray_chkfinite", "broadcast_arrays", "has_tensors", "namespace"]
@@ -39,14 +39,10 @@ class _Joining:
 
     def __getitem__(self, key: Any) -> Any:
         if OPEN.get() is None:
-            before = GIVEN[0]
             try:
-                out = self._original[key]
-            except Exception:  # noqa: BLE001, S110 - it is raised again below, if no Tensor is there
+                return self._original[key]
+            except AskedError:
                 pass
-            else:
-                if GIVEN[0] is before:
-                    return out
         return self._joined(key)
 
     def _joined(self, key: Any) -> Any:
@@ -60,6 +56,8 @@ class _Joining:
             arrays = [part[:, None] if len(shape_of(part)) == 1 else part for part in arrays]
         return np.concatenate(arrays, -1 if self._columns else 0)
 
+
+asks_first(_Joining.__getitem__.__code__)
 
 r_, c_ = _Joining(np.r_, columns=False), _Joining(np.c_, columns=True)
 
@@ -77,20 +75,17 @@ complex128, complex64 = _number_type(np.complex128), _number_type(np.complex64)
 double, single = float64, float32
 
 
-_vectorized = np.vectorize.__call__
-
-
 class vectorize(np.vectorize):  # noqa: N801 - it stands for NumPy's
     """`np.vectorize`, whose function is called for each element of Tensors too, and their results are stacked."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function for the elements of the arguments, which are broadcast, or with `signature` for their cores."""
-        if not kwargs:
+        if not kwargs and not self.excluded and self.pyfunc is not _NO_FUNCTION:
             for value in args:
                 if type(value) not in PLAIN_TYPES:
                     break
             else:
-                return _vectorized(self, *args)
+                return self._vectorize_call(self.pyfunc, args)  # type: ignore[attr-defined] # what NumPy's own comes to
         given = [*map(as_array, args), *map(as_array, kwargs.values())]
         if (
             not has_tensors(given) or not hasattr(self, "pyfunc") or self.pyfunc is _NO_FUNCTION
@@ -155,6 +150,8 @@ def frompyfunc(function: Callable[..., Any], /, nin: int, nout: int, **kwargs: A
 
 def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
     """`np.apply_along_axis`, also where the function gives Tensors."""
+    if hasattr(type(arr), "__array_function__") and not is_traced(arr) and not issubclass(type(arr), np.ndarray):
+        return np.apply_along_axis(func1d, axis, arr, *args, **kwargs)  # it is an array of another library
     arr = as_array(arr)
     rows = np.moveaxis(arr if is_traced(arr) else np.asanyarray(arr), axis, -1)
     shape = shape_of(rows)[:-1]

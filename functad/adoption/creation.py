@@ -17,8 +17,8 @@ from functad.adoption.standing import ABSENT
 from functad.expressions.spec import dtype_of, shape_of
 from functad.primitives import vocabulary
 from functad.primitives.operands import innermost, is_traced
+from functad.tracing.asked import AskedError, asks_first
 from functad.tracing.constants import apart_from
-from functad.tracing.tensor import GIVEN
 from functad.tracing.traces.base import OPEN
 from functad.trees.structure import flatten
 
@@ -74,37 +74,36 @@ def _of_array(function: Function, *, converts: bool = False) -> Any:
     made = _made(function, converts=converts)
 
     def called(a: Any = ABSENT, /, dtype: Any = None, *args: Any, copy: Any = ABSENT, **kwargs: Any) -> Any:
-        if converts and type(a) is np.ndarray and dtype is None and copy is ABSENT and not args and not kwargs:
-            return function(a)
-        if _running() is None and not args and not kwargs:
-            kind = type(a)
-            if kind in PLAIN_TYPES:
+        if _running() is None and not kwargs and not args and a is not ABSENT:
+            try:
                 return function(a, dtype) if copy is ABSENT else function(a, dtype, copy=copy)
-            if (kind is list or kind is tuple) and copy is ABSENT:  # as in `calling_first`, which would take another 0.1 us
-                before = GIVEN[0]
-                try:
-                    out = function(a, dtype)
-                except Exception:  # noqa: BLE001, S110 - it is raised again below, if no Tensor is there
-                    pass
-                else:
-                    if GIVEN[0] is before:
-                        return out
+            except AskedError:
+                pass
+        elif converts and type(a) is np.ndarray and dtype is None and copy is ABSENT and not args and not kwargs:
+            return function(a)
         if copy is not ABSENT:
             kwargs["copy"] = copy
         if dtype is None and not args:
             return made(*_given(a), **kwargs)
         return made(dtype=dtype, **kwargs) if a is ABSENT else made(a, dtype, *args, **kwargs)
 
+    asks_first(called.__code__)
     return _enter(function, called)
+
+
+def _without_question(function: Function) -> Function:
+    """Return a function as one of plain values only, which does not ask whether they are arrays of other libraries."""
+    return getattr(function, "_implementation", function)
 
 
 def _of_shape(function: Function, *, like: bool = False) -> Any:
     """Enter a function that makes an array of a shape, or like another array; NumPy tells of Tensors of which it is like."""
+    quick = _without_question(function)
 
     def called(shape: Any = ABSENT, /, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
         recorder = _running()
-        if recorder is None and not args and not kwargs and shape is not ABSENT and not (like and type(shape) in LISTS):
-            return function(shape, dtype)
+        if recorder is None and not args and not kwargs and (type(shape) in PLAIN_TYPES or (not like and shape is not ABSENT)):
+            return quick(shape, dtype)
         if shape is ABSENT:
             return _buffer(recorder, function(dtype=dtype, **kwargs))
         return _buffer(recorder, function(as_array(shape) if like else shape, dtype, *args, **kwargs))
@@ -127,12 +126,12 @@ def _square(function: Function) -> Any:
 
 def _filled(function: Function, *, like: bool = False) -> Any:
     """Enter a function that makes an array of a shape, or like another array, with one value everywhere."""
-    made = _made(function)
+    made, quick = _made(function), _without_question(function)
 
     def called(shape: Any = ABSENT, /, fill_value: Any = ABSENT, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
         plain = type(fill_value) in PLAIN_TYPES and (type(shape) in PLAIN_TYPES or (type(shape) is tuple and not like))
         if plain and _running() is None and not args and not kwargs:
-            return function(shape, fill_value, dtype)
+            return quick(shape, fill_value, dtype)
         if fill_value is ABSENT:
             return made(*_given(shape), dtype=dtype, **kwargs)
         if shape is ABSENT:
@@ -147,9 +146,11 @@ def _arange(function: Function) -> Any:
     made = _made(function)
 
     def called(a: Any = ABSENT, /, stop: Any = None, step: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
-        plain = type(a) in PLAIN_TYPES and type(stop) in PLAIN_TYPES and type(step) in PLAIN_TYPES
-        if plain and _running() is None and not kwargs:
-            return function(a) if stop is None and step is None and dtype is None else function(a, stop, step, dtype)
+        if _running() is None and not kwargs and type(a) in PLAIN_TYPES:
+            if stop is None and step is None and dtype is None:
+                return function(a)
+            if type(stop) in PLAIN_TYPES and type(step) in PLAIN_TYPES:
+                return function(a, stop, step, dtype)
         if a is not ABSENT:
             return made(a, stop, step, dtype, **kwargs)
         named = {"stop": stop, "step": step, "dtype": dtype}
@@ -160,11 +161,11 @@ def _arange(function: Function) -> Any:
 
 def _linspace(function: Function) -> Any:
     """Enter `linspace`."""
-    made = _made(function)
+    made, quick = _made(function), _without_question(function)
 
     def called(start: Any, stop: Any, num: Any = 50, endpoint: Any = True, *args: Any, **kwargs: Any) -> Any:
         if type(start) in PLAIN_TYPES and type(stop) in PLAIN_TYPES and _running() is None and not args and not kwargs:
-            return function(start, stop, num, endpoint)
+            return quick(start, stop, num, endpoint)
         return made(as_array(start), as_array(stop), num, endpoint, *args, **kwargs)
 
     return _enter(function, called)

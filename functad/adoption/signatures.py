@@ -1,8 +1,9 @@
 """Functions of NumPy as functions that take lists with Tensors in them.
 
 A call with plain values is to cost next to nothing. What packs arguments and unpacks them again takes 0.3 us, so each function
-gets one with its own parameters, whose text is made here: arguments are handed on by position. Outside of every trace a list is
-not looked through: NumPy is called, and the list only is when that raises, or was given the value of a Tensor.
+gets one with its own parameters, whose text is made here: arguments are handed on by position. Lists are not looked through:
+NumPy is called, and they only are when it asks a Tensor for an array. Of plain values NumPy need not ask whether they are
+arrays of other libraries, so it is called behind that question, which takes as long as all that is done here.
 """
 
 from __future__ import annotations
@@ -18,8 +19,7 @@ import numpy as np
 
 from functad.adoption.standing import ABSENT
 from functad.primitives.operands import as_operand, is_traced
-from functad.tracing.tensor import GIVEN
-from functad.tracing.traces.base import OPEN
+from functad.tracing.asked import AskedError, asks_first
 
 PLAIN_TYPES = frozenset({
     np.ndarray, int, float, complex, bool, str, type(None), type, np.dtype, slice, np.float64, np.float32, np.int64, np.bool_,
@@ -46,6 +46,11 @@ def as_array(value: Any) -> Any:
     return as_operand(value) if type(value) in LISTS and has_tensors(value) else value
 
 
+def with_tensors(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Call a function with Tensors for lists with Tensors in them."""
+    return function(*map(as_array, args), **{key: as_array(value) for key, value in kwargs.items()})
+
+
 _NO_ARRAYS = frozenset({
     "UPLO", "allow_pickle", "assume_unique", "axes", "axis", "axis1", "axis2", "axisa", "axisb", "axisc", "base", "bias",
     "bitorder", "casting", "compute_uv", "copy", "count", "ddof", "decimals", "deg", "density", "destination", "device",
@@ -57,6 +62,12 @@ _NO_ARRAYS = frozenset({
 })  # fmt: skip
 """Names of parameters that are lengths, axes and choices."""
 
+_DISPATCHED = frozenset({"out", "destination", "base"})
+"""Those among them by which NumPy finds arrays of other libraries."""
+
+_ASK_ELEMENTS = frozenset({"histogram2d", "poly", "roots"})
+"""Functions for which NumPy finds arrays of other libraries in lists too."""
+
 
 _VAR_POSITIONAL, _VAR_KEYWORD, _KEYWORD_ONLY = Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD, Parameter.KEYWORD_ONLY
 
@@ -65,33 +76,31 @@ _Row = tuple[str, Any, Any, bool]
 
 def taking_lists(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that calls another one, with Tensors for lists with Tensors in them."""
-    if not inspect.isfunction(getattr(function, "_implementation", function)):  # of what is compiled NumPy tells not all
-        return packing(function)
+    without = getattr(function, "_implementation", function)  # which does not ask whether arguments are arrays of others
+    compiled = not inspect.isfunction(without)
+    without = function if function.__name__ in _ASK_ELEMENTS else without
+    if compiled:  # and NumPy does not tell all of its signature
+        return packing(function, without)
     parameters = tuple(inspect.signature(function).parameters.values())
     rows = [(p.name, p.default, p.kind, p.name not in _NO_ARRAYS) for p in parameters]
     held = {
-        **{f"default_{p.name}": p.default for p in parameters}, "function": function, "open": OPEN.get, "given": GIVEN,
-        "PLAIN": PLAIN_TYPES, "KNOWN": PLAIN_TYPES | LISTS, "general": functools.partial(_called, function, rows),
-        "__name__": __name__,
+        **{f"default_{p.name}": p.default for p in parameters}, "function": without, "AskedError": AskedError,
+        "PLAIN": PLAIN_TYPES, "LISTS": LISTS, "KNOWN": PLAIN_TYPES | LISTS, "__name__": __name__,
+        "general": functools.partial(_called, function, rows),
     }  # fmt: skip
     exec(_code(function.__name__, parameters), held)  # noqa: S102 - see above
-    return held[function.__name__]  # type: ignore[no-any-return]
+    made: Any = held[function.__name__]
+    asks_first(made.__code__)
+    return made  # type: ignore[no-any-return]
 
 
 _TEXT = """
 def {name}({head}):
-    if {unused}:
-        if {plain}:
+    if {known}:
+        try:
             return function({call})
-        if {known} and open() is None:
-            before = given[0]
-            try:
-                out = function({call})
-            except Exception:
-                pass
-            else:
-                if given[0] is before:
-                    return out
+        except AskedError:
+            pass
     return general(({every},))
 """
 
@@ -100,8 +109,7 @@ def _code(name: str, parameters: Sequence[Parameter]) -> CodeType:
     """Return the code that defines a function with some parameters."""
     head: list[str] = []
     call: list[str] = []
-    unused: list[str] = []
-    types: list[str] = []
+    known: list[str] = []
     for parameter in parameters:
         own, kind, default = parameter.name, parameter.kind, f"default_{parameter.name}"
         if kind is _KEYWORD_ONLY and not any(part.startswith("*") for part in head):
@@ -109,24 +117,26 @@ def _code(name: str, parameters: Sequence[Parameter]) -> CodeType:
         stars = "*" if kind is _VAR_POSITIONAL else "**" if kind is _VAR_KEYWORD else ""
         required = parameter.default is Parameter.empty
         head.append(f"{stars}{own}" if required else f"{own}={default}")
-        call.append(f"{own}={own}" if kind is _KEYWORD_ONLY else f"{stars}{own}")
         if kind is _VAR_KEYWORD:
-            unused.append(f"not {own}")
-        elif kind is _VAR_POSITIONAL:
-            types.append(f"{{0}}.issuperset(map(type, {own}))")
+            known.append(f"not {own}")
+            continue
+        if kind is _KEYWORD_ONLY and not required and own not in _NO_ARRAYS:
+            known.append(f"{own} is {default}")
+            continue
+        call.append(f"{own}={own}" if kind is _KEYWORD_ONLY else f"{stars}{own}")
+        if kind is _VAR_POSITIONAL:
+            known.append(f"KNOWN.issuperset(map(type, {own}))")
         elif required:
-            types.append(f"type({own}) in {{0}}")
-        elif own not in _NO_ARRAYS:
-            unused.append(f"{own} is {default}")
+            looks = f"type({own}) in LISTS and (not {own} or type({own}[0]) in KNOWN)"  # to be asked takes a Tensor 3 us
+            known.append(f"(type({own}) in PLAIN or ({looks}))")
+        elif own not in _NO_ARRAYS or own in _DISPATCHED:
+            known.append(f"({own} is {default} or type({own}) in KNOWN)")
     text = _TEXT.format(
         name=name,
         head=", ".join(head),
         call=", ".join(call),
         every=", ".join([parameter.name for parameter in parameters]),
-        unused=" and ".join(unused) or "True",
-        plain=" and ".join(types).format("PLAIN") or "True",
-        known=" and ".join([*types, *["out is default_out"] * any(p.name == "out" for p in parameters)]).format("KNOWN")
-        or "True",
+        known=" and ".join(known) or "True",
     )
     return compile(text, __file__, "exec")  # whose name says in a traceback that the frame is one of functad's
 
@@ -161,33 +171,28 @@ def _called(function: Callable[..., Any], rows: Sequence[_Row], values: Sequence
     return function(*args, **kwargs)
 
 
-def calling_first(function: Callable[..., Any], otherwise: Callable[..., Any], *args: Any) -> Any:
-    """Call a function that changes nothing with arguments of which some are lists, or another one if Tensors are in these."""
-    if OPEN.get() is None:
-        before = GIVEN[0]
-        try:
-            out = function(*args)
-        except Exception:  # noqa: BLE001, S110 - it is raised again below, if no Tensor is there
-            pass
-        else:
-            if GIVEN[0] is before:
-                return out
-    return otherwise(*args)
+def packing(function: Callable[..., Any], without: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that calls another one, of unknown parameters, with Tensors for lists with Tensors in them.
 
-
-def packing(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls another one, of unknown parameters, with Tensors for lists with Tensors in them."""
+    Args:
+        function: the function.
+        without: does the same, and does not ask whether arguments are arrays of other libraries.
+    """
+    known, of_tensors = PLAIN_TYPES | LISTS, functools.partial(with_tensors, function)
 
     def called(a: Any = ABSENT, b: Any = ABSENT, c: Any = ABSENT, /, *args: Any, **kwargs: Any) -> Any:
-        if not kwargs and not args and type(a) in PLAIN_TYPES:
-            if b is ABSENT:
-                return function(a)
-            if type(b) in PLAIN_TYPES:
-                if c is ABSENT:
-                    return function(a, b)
-                if type(c) in PLAIN_TYPES:
-                    return function(a, b, c)
-        given = [as_array(value) for value in (a, b, c, *args) if value is not ABSENT]
-        return function(*given, **{key: as_array(value) for key, value in kwargs.items()}) if kwargs else function(*given)
+        if not kwargs and not args and type(a) in known:
+            try:
+                if b is ABSENT:
+                    return without(a)
+                if type(b) in known:
+                    if c is ABSENT:
+                        return without(a, b)
+                    if type(c) in known:
+                        return without(a, b, c)
+            except (AskedError, TypeError):  # of a call with too few arguments the function itself has another message
+                pass
+        return of_tensors(*[value for value in (a, b, c, *args) if value is not ABSENT], **kwargs)
 
+    asks_first(called.__code__)
     return called

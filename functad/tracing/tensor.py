@@ -31,6 +31,7 @@ from functad.primitives.operands import (
 )
 from functad.primitives.ufunc_methods import METHODS, call_with_keywords
 from functad.tracing import conversions, joining, reducing  # noqa: F401 # the last two enter short ways
+from functad.tracing.asked import AskedError, is_asked_first
 from functad.tracing.layouts import lies_in_c_order
 from functad.tracing.memory import ArrayMemory
 from functad.tracing.methods import ArrayMethods
@@ -44,9 +45,6 @@ from functad.tracing.writing import Writing, buffer_after, buffer_like, by_name,
 from functad.trees.structure import LEAF_KINDS
 
 _KNOWN = (Recorded, np.ndarray, np.generic, int, float, complex, list, tuple)
-
-GIVEN: list[object] = [None]
-"""Holds another object whenever a Tensor has been asked for an array: by it `functad.numpy` knows of Tensors in lists."""
 
 
 class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded, metaclass=TensorType):
@@ -235,6 +233,8 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
     def __float__(self) -> float:
         if conversions.formatting() and self.recorder.has_values:
             return float(self.below)
+        if is_asked_first(sys._getframe(1)):
+            raise AskedError
         return float(self._plain("float()"))
 
     def __complex__(self) -> complex:
@@ -293,7 +293,8 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         return self._plain("tolist()").tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        GIVEN[0] = object()
+        if is_asked_first(sys._getframe(1)):
+            raise AskedError
         if conversions.testing():
             return np.asarray(self._concrete("array"), dtype)
         if conversions.multiplying_sparse() and isinstance(resolve(self), Tensor):

@@ -20,16 +20,20 @@ from functad.adoption.replacements import replacement
 from .compare import machine, plain
 
 A, B = np.linspace(0.5, 1.5, 3), np.eye(3) + 0.5
+C = np.zeros(3)
 NUMBERS, PAIR = [0.5, 1.0, 1.5], [A, A]
 
 CALLS: dict[str, Callable[[Any], Any]] = {
     "np.array(list)": lambda m: m["numpy"].array(NUMBERS),
     "np.array(array)": lambda m: m["numpy"].array(A),
     "np.asarray(list)": lambda m: m["numpy"].asarray(NUMBERS),
+    "np.array(list, dtype=float)": lambda m: m["numpy"].array(NUMBERS, dtype=float),
+    "np.array(array, copy=True)": lambda m: m["numpy"].array(A, copy=True),
     "np.asarray(array)": lambda m: m["numpy"].asarray(A),
     "np.asarray(array, dtype=float)": lambda m: m["numpy"].asarray(A, dtype=float),
     "np.asarray(number)": lambda m: m["numpy"].asarray(0.5),
     "np.zeros(n)": lambda m: m["numpy"].zeros(3),
+    "np.zeros(n, dtype=int)": lambda m: m["numpy"].zeros(3, dtype=int),
     "np.empty(shape)": lambda m: m["numpy"].empty((2, 3)),
     "np.ones(n)": lambda m: m["numpy"].ones(3),
     "np.full(n, x)": lambda m: m["numpy"].full(3, 0.5),
@@ -43,10 +47,18 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "np.sum(array)": lambda m: m["numpy"].sum(A),
     "np.sum(array, axis=0)": lambda m: m["numpy"].sum(A, axis=0),
     "np.dot(array, array)": lambda m: m["numpy"].dot(A, A),
+    "np.mean(array, axis=0, keepdims=True)": lambda m: m["numpy"].mean(A, axis=0, keepdims=True),
+    "np.where(array, array, 0.0)": lambda m: m["numpy"].where(A, A, 0.0),
+    "np.clip(array, 0.0, 1.0)": lambda m: m["numpy"].clip(A, 0.0, 1.0),
+    "np.reshape(array, shape)": lambda m: m["numpy"].reshape(A, (3, 1)),
     "np.exp(array)": lambda m: m["numpy"].exp(A),
     "np.exp(list)": lambda m: m["numpy"].exp(NUMBERS),
     "np.add(array, array)": lambda m: m["numpy"].add(A, A),
+    "np.add(array, array, out=array)": lambda m: m["numpy"].add(A, B[0], out=C),
+    "np.add(list, list)": lambda m: m["numpy"].add(NUMBERS, NUMBERS),
+    "np.modf(array)": lambda m: m["numpy"].modf(A),
     "np.maximum.reduce(array)": lambda m: m["numpy"].maximum.reduce(A),
+    "np.add.reduce(array, axis=0)": lambda m: m["numpy"].add.reduce(A, axis=0),
     "np.r_[...]": lambda m: m["numpy"].r_[A, 1.0],
     "np.vectorize(f)(array)": lambda m: m["vectorized"](A),
     "np.linalg.solve(B, a)": lambda m: m["numpy"].linalg.solve(B, A),
@@ -54,6 +66,12 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "math.atan2(x, y)": lambda m: m["math"].atan2(0.5, 1.5),
     "math.hypot(x, y)": lambda m: m["math"].hypot(0.5, 1.5),
     "float(x)": lambda m: m["float"](0.5),
+    "float(array)": lambda m: m["float"](A[0]),
+    "math.fsum(list)": lambda m: m["math"].fsum(NUMBERS),
+    "math.sqrt(x)": lambda m: m["math"].sqrt(0.5),
+    "np.float64(array)": lambda m: m["numpy"].float64(A),
+    "np.linalg.norm(array)": lambda m: m["numpy"].linalg.norm(A),
+    "np.fft.fft(array)": lambda m: m["numpy"].fft.fft(A),
     "scipy.special.gamma(x)": lambda m: m["special"].gamma(0.5),
     "scipy.special.logsumexp(a)": lambda m: m["special"].logsumexp(A),
     "scipy.linalg.solve(B, a)": lambda m: m["scipy.linalg"].solve(B, A),
