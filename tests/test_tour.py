@@ -24,6 +24,11 @@ def test_learns_and_saves_a_picture(tmp_path, capsys):
     assert float(re.search(r"relative error +(\S+)", printed)[1]) < 1e-6
     assert float(re.search(r"test accuracy +(\S+)%", printed)[1]) > 95
     assert float(re.search(r"train accuracy +(\S+)%", printed)[1]) > 95
+    ways = re.findall(r"^(with(?:out)? jit) +(\S+) s +(\S+) +(\S+)%$", printed, re.MULTILINE)
+    assert [name for name, *_ in ways] == ["without jit", "with jit"]
+    assert ways[0][2:] == ways[1][2:]
+    assert all(float(seconds) > 0 and float(accuracy) > 95 for _, seconds, _, accuracy in ways)
+    assert float(re.search(r"difference of the parameters in the end +(\S+)", printed)[1]) < 1e-9
     rows = re.findall(r"^(\w+) +(\d\S*) +(\S+)% +(\S+) +(\d+) us$", printed, re.MULTILINE)
     assert [name for name, *_ in rows] == ["transforms", "tape", "gradients_function", "implicit_gradients"]
     for _, last_loss, accuracy, difference, microseconds in rows:

@@ -209,7 +209,7 @@ class _Writer:
         if spec.size * spec.dtype.itemsize < _LARGE:
             return None
         for source in inputs_of(equation):
-            if source in self.fresh and self._ends[source] == number and self.expressions.specs[source] == spec:
+            if source in self.fresh and self._ends[self._root(source)] == number and self.expressions.specs[source] == spec:
                 return self.names[source]
         return None
 

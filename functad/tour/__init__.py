@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from functad.tour.chapters import check_gradient, compare_time, show_expressions
+from functad.tour.compiled import train_compiled
 from functad.tour.four_styles import train_in_four_styles
 from functad.tour.network import Tour, train
 from functad.tour.picture import save_picture
@@ -21,6 +22,7 @@ CHAPTERS: tuple[tuple[str, Callable[[Tour], None]], ...] = (
     ("The gradient is right", check_gradient),
     ("The gradient is fast", compare_time),
     ("Training", train),
+    ("The same training, compiled", train_compiled),
     ("Four styles of the same training", train_in_four_styles),
     ("The picture", save_picture),
 )

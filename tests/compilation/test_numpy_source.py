@@ -82,6 +82,16 @@ def test_views_of_dead_values_are_not_written_into() -> None:
     assert np.array_equal(functad.jit(f)(x), f(x))
 
 
+def test_values_of_one_operation_that_may_keep_them_have_memory_of_their_own() -> None:
+    def f(x: Any) -> Any:
+        y, z = np.exp(x), np.sin(x)
+        both = np.concatenate([y, z])  # for all that is known it may share the memory of either
+        return np.sum(both * both) + z * 2.0
+
+    x = np.linspace(0.0, 1.0, 5000)
+    assert np.array_equal(functad.jit(f, backend="numpy")(x), f(x))
+
+
 def test_negative_constants_keep_their_sign() -> None:
     f = functad.jit(lambda x: (-2.0) ** x - (-1) * x)
     assert f(np.array([2.0, 3.0])).tolist() == [6.0, -5.0]
