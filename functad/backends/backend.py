@@ -31,6 +31,10 @@ def find(name: str | None) -> Backend:
     Raises:
         InputError: there is none of this name.
     """
+    if name == "llvm":
+        from functad.backends.native.program import LlvmProgram  # noqa: PLC0415 - needs llvmlite
+
+        return Backend("llvm", LlvmProgram)
     if name in (None, "numpy"):
         from functad.backends.numpy_source import NumpyProgram  # noqa: PLC0415 - imported when something is compiled
 

@@ -15,7 +15,7 @@ def _identity(x: Any) -> Any:
     return x.copy() if type(x) is np.ndarray else x  # the user may write into what is returned
 
 
-_STOP = constant(
+STOP = constant(
     _identity,
     name="stop_gradient",
     samples=lambda array: [((array(3),), {})],
@@ -45,4 +45,4 @@ def stop_gradient(x: Any) -> Any:
 
 def _stopped(leaf: Any) -> Any:
     read = getattr(type(leaf), "__functad_read__", None)  # a Variable stands for its value
-    return _STOP(leaf if read is None else read(leaf))
+    return STOP(leaf if read is None else read(leaf))

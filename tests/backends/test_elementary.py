@@ -12,7 +12,7 @@ pytest.importorskip("llvmlite", reason="the llvm backend needs llvmlite, of the 
 special = pytest.importorskip("scipy.special", reason="some functions are those of scipy.special")
 
 from functad.backends.llvm import coefficients  # noqa: E402 - what needs llvmlite comes after the test for it
-from functad.backends.llvm.elementary import ELEMENTARY, definition, guarded, joined  # noqa: E402
+from functad.backends.llvm.elementary import ELEMENTARY, called, definition, joined  # noqa: E402
 from functad.backends.llvm.module import Machine, host  # noqa: E402
 from functad.backends.llvm.ufunc import compile_ufunc, source  # noqa: E402
 from tests.backends.accuracy import CASES, PAGE, worst  # noqa: E402
@@ -139,9 +139,9 @@ def test_quick_formulas_call_nothing(name, dtype):
 
 
 @pytest.mark.parametrize("name", ["sin", "gammaln", "fmod", "exp"])
-def test_guarded_functions_have_the_same_values(name):
+def test_called_functions_have_the_same_values(name):
     machine = host()
-    parts = guarded(name, "double", fused=machine.fused)
+    parts = called(name, "double", fused=machine.fused)
     arguments = [f"%x{i}" for i in range(ELEMENTARY[name].arguments)]
     given = ", ".join(f"double {x}" for x in arguments)
     text = f"""{joined(parts)}

@@ -147,30 +147,29 @@ def definition(name: str, kind: str, *, fused: bool, form: str = "formula") -> D
 
 
 GUARDED = """\
-define internal {kind} {symbol}.apart({given}) noinline nounwind {{
-  %value = call {kind} {symbol}({given})
-  ret {kind} %value
-}}
-define internal {kind} {symbol}.guarded({given}) alwaysinline nounwind {{
+define internal {kind} {symbol}.called({given}) noinline nounwind {{
   %rare = call i1 {symbol}.beyond({given})
   br i1 %rare, label %apart, label %quick
 apart:
-  %slow = call {kind} {symbol}.apart({given})
-  br label %done
+  %slow = call {kind} {symbol}({given})
+  ret {kind} %slow
 quick:
   %fast = call {kind} {symbol}.quick({given})
-  br label %done
-done:
-  %value = phi {kind} [ %slow, %apart ], [ %fast, %quick ]
+  ret {kind} %fast
+}}"""
+
+CALLED = """\
+define internal {kind} {symbol}.called({given}) noinline nounwind {{
+  %value = call {kind} {symbol}({given})
   ret {kind} %value
 }}"""
 
 
-def guarded(name: str, kind: str, *, fused: bool) -> list[Definition]:
-    """Return a function for code that is not vectorised, and what it calls; the last one is what to call.
+def called(name: str, kind: str, *, fused: bool) -> list[Definition]:
+    """Return a function for code that is not vectorised, and what it consists of; the last one is what to call.
 
-    It is the quick formula under a branch, behind which the other one is called and not inlined, so that little code is made of
-    it. A function without a quick formula is itself.
+    It is called and not inlined, so that the time that code takes to compile does not grow with each of its calls. Where there
+    is a quick formula it stands under a branch.
 
     Args:
         name: of the function, a key of `ELEMENTARY`.
@@ -179,12 +178,10 @@ def guarded(name: str, kind: str, *, fused: bool) -> list[Definition]:
     """
     row = ELEMENTARY[name]
     whole = definition(name, kind, fused=fused)
-    if row.quick is None:
-        return [whole]
     given = ", ".join(f"{kind} %x{i}" for i in range(row.arguments))
-    text = GUARDED.format(kind=kind, symbol=whole.symbol, given=given)
-    parts = [definition(name, kind, fused=fused, form=form) for form in ("quick", "beyond")]
-    return [whole, *parts, Definition(f"{whole.symbol}.guarded", text, ())]
+    forms = [] if row.quick is None else [definition(name, kind, fused=fused, form=form) for form in ("quick", "beyond")]
+    text = (GUARDED if forms else CALLED).format(kind=kind, symbol=whole.symbol, given=given)
+    return [whole, *forms, Definition(f"{whole.symbol}.called", text, ())]
 
 
 def joined(definitions: list[Definition]) -> str:

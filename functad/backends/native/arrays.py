@@ -1,0 +1,187 @@
+"""Arrays as native code sees them: elements in memory, elements that are values, elements that are computed when asked for."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from functad.backends.llvm.values import Value, where
+from functad.backends.native.code import Code, Index
+
+Shape = tuple[int, ...]
+
+
+class Array:
+    """An array of known shape, whose elements are read by index.
+
+    Attributes:
+        shape: its shape.
+        kind: the type of its elements.
+    """
+
+    def __init__(self, shape: Shape, kind: str) -> None:
+        self.shape = shape
+        self.kind = kind
+
+    def at(self, code: Code, index: Sequence[Index]) -> Value:
+        """Return an element, as a value of the function that is being written."""
+        raise NotImplementedError
+
+    def reshaped(self, shape: Shape) -> Array:
+        """Return the array with axes put together or taken apart, in C order."""
+        old = c_strides(self.shape)
+        axes = _along(self.shape, shape)
+
+        def element(code: Code, index: Sequence[Index]) -> Value:
+            if axes is not None:
+                return self.at(code, axes(index))
+            return self.at(code, unravel(code, code.linear(index, c_strides(shape)), self.shape, old))
+
+        return Formula(shape, self.kind, element)
+
+    def elements(self, code: Code) -> list[Value]:
+        """Return all elements."""
+        return [self.at(code, index) for index in itertools.product(*map(range, self.shape))]
+
+
+class Memory(Array):
+    """An array in memory.
+
+    Attributes:
+        pointer: its address, a value of the function that has it or of one around that.
+        strides: in elements.
+        offset: of its first element.
+    """
+
+    def __init__(
+        self, shape: Shape, kind: str, pointer: Value, strides: Sequence[int] | None = None, offset: Index = 0
+    ) -> None:
+        super().__init__(shape, kind)
+        self.pointer = pointer
+        self.strides = c_strides(shape) if strides is None else tuple(strides)
+        self.offset = offset
+
+    def place(self, code: Code, index: Sequence[Index]) -> Index:
+        """Return the position of an element."""
+        return code.linear(index, self.strides, self.offset)
+
+    def at(self, code: Code, index: Sequence[Index]) -> Value:
+        """Return an element."""
+        position = self.place(code, index)
+        key = self.pointer.name, id(self.pointer.body), position.name if isinstance(position, Value) else position
+        known = code.remembered.get(key)
+        if known is None:
+            known = code.remember(key, code.load(code.own(self.pointer), position, self.kind))
+        return known  # type: ignore[no-any-return]
+
+    def put(self, code: Code, index: Sequence[Index], value: Value) -> None:
+        """Write an element."""
+        code.store(code.own(self.pointer), self.place(code, index), value)
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Say whether the elements lie without gaps in C order."""
+        own = [(n, s) for n, s in zip(self.shape, self.strides, strict=True) if n != 1]
+        return all(s == t for (_, s), t in zip(own, c_strides(tuple([n for n, _ in own])), strict=True))
+
+    def reshaped(self, shape: Shape) -> Array:
+        """Return the array with axes put together or taken apart."""
+        if self.is_contiguous:
+            return Memory(shape, self.kind, self.pointer, None, self.offset)
+        return super().reshaped(shape)
+
+    def view(self, shape: Shape, strides: Sequence[int], shift: int = 0) -> Memory:
+        """Return other elements of the same memory, beginning so many elements further."""
+        offset = self.offset + shift if isinstance(self.offset, int) or shift else self.offset
+        return Memory(shape, self.kind, self.pointer, strides, offset)
+
+
+class Held(Array):
+    """An array of a few elements that are values, in C order."""
+
+    def __init__(self, shape: Shape, kind: str, values: Sequence[Value]) -> None:
+        super().__init__(shape, kind)
+        self.values = list(values)
+
+    def at(self, code: Code, index: Sequence[Index]) -> Value:
+        """Return an element."""
+        if len(self.values) == 1:
+            return code.own(self.values[0])
+        position = code.linear(index, c_strides(self.shape))
+        if not isinstance(position, Value):
+            return code.own(self.values[position])
+        found = code.own(self.values[-1])
+        for i in range(len(self.values) - 2, -1, -1):
+            found = where(position.equals(i), code.own(self.values[i]), found)
+        return found
+
+    def reshaped(self, shape: Shape) -> Array:
+        """Return the array with axes put together or taken apart."""
+        return Held(shape, self.kind, self.values)
+
+
+class Formula(Array):
+    """An array whose elements are computed where they are used.
+
+    Args:
+        shape: its shape.
+        kind: the type of its elements.
+        element: from the function that is being written and an index to an element.
+    """
+
+    def __init__(self, shape: Shape, kind: str, element: Callable[[Code, Sequence[Index]], Value]) -> None:
+        super().__init__(shape, kind)
+        self.element = element
+
+    def at(self, code: Code, index: Sequence[Index]) -> Value:
+        """Return an element."""
+        key = self, *[i.name if isinstance(i, Value) else i for i in index]
+        known = code.remembered.get(key)
+        if known is None:
+            known = code.remember(key, self.element(code, index))
+        return known  # type: ignore[no-any-return]
+
+
+def c_strides(shape: Shape) -> Shape:
+    """Return the strides, in elements, of an array without gaps in C order."""
+    strides = []
+    step = 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= n
+    return tuple(reversed(strides))
+
+
+def aligned(index: Sequence[Index], shape: Shape) -> list[Index]:
+    """Return the index of the element of an operand that broadcasts to the element at an index."""
+    return [0 if n == 1 else i for i, n in zip(index[len(index) - len(shape) :], shape, strict=True)]
+
+
+def unravel(code: Code, position: Index, shape: Shape, strides: Shape) -> list[Index]:
+    """Return the index of the element at a position in C order."""
+    found: list[Index] = []
+    for axis, (n, stride) in enumerate(zip(shape, strides, strict=True)):
+        if n == 1:
+            found.append(0)
+        elif not isinstance(position, Value):
+            found.append(position // stride % n)
+        else:
+            quotient = position if stride == 1 else code.emit(f"udiv i64 {position.name}, {stride}", "i64")
+            whole = math.prod(shape[:axis]) == 1
+            found.append(quotient if whole else code.emit(f"urem i64 {quotient.name}, {n}", "i64"))
+    return found
+
+
+def _along(old: Shape, new: Shape) -> Callable[[Sequence[Any]], list[Any]] | None:
+    """Return how an index of a new shape becomes one of the old, if they differ by axes of length 1 only."""
+    if [n for n in old if n != 1] != [n for n in new if n != 1]:
+        return None
+    places = [j for j, n in enumerate(new) if n != 1]
+
+    def moved(index: Sequence[Any]) -> list[Any]:
+        own = iter(places)
+        return [index[next(own)] if n != 1 else 0 for n in old]
+
+    return moved

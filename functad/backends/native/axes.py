@@ -1,0 +1,196 @@
+"""The axes of a loop nest: which axes of arrays go through it alike and become one, and arrays with the axes of the nest."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from functad.backends.native.arrays import Array, Memory, Shape
+from functad.backends.native.lowering import Pointwise, Reduction
+from functad.backends.native.plan import Loops, Plan
+
+LONG = 20.0
+"""Functions that take as long as so many additions are many instructions."""
+
+
+class Arrays(Protocol):
+    """What a nest asks of the function around it."""
+
+    plan: Plan
+
+    def is_ready(self, slot: Any) -> bool:
+        """Say whether a slot need not be computed any more."""
+
+    def array(self, source: Any) -> Array:
+        """Return the array of a slot or constant."""
+
+    def pointwise(self, way: Pointwise, operands: Sequence[Array], shape: Shape) -> Array:
+        """Return an array whose elements follow from those of operands at the same place."""
+
+
+class Axes:
+    """The axes of the loops of a unit.
+
+    Attributes:
+        shape: of the nest.
+        order: the arrays with these axes, operands before what reads them.
+        rare: a function has a quick formula that does not hold for rare arguments.
+        calls: how many functions are called for each element that take long.
+    """
+
+    def __init__(self, writer: Arrays, loops: Loops) -> None:
+        self.writer = writer
+        self.domain = loops.domain
+        self.order: list[Array] = []
+        self.rare = False
+        self.calls = 0
+        self._arrays: dict[Any, Array] = {}
+        self._read: list[tuple[Shape, Shape | None]] = []
+        self._general = False
+        for slot in loops.stored:
+            self._collect(slot, self._spec(slot).shape, stored=True)
+        for slot in loops.reduced:
+            source = self._source(slot)
+            self._collect(source, self._spec(source).shape, stored=False)
+        self.groups = self._groups([self._reduced_axes(slot) for slot in loops.reduced])
+        self.shape = tuple([math.prod([self.domain[i] for i in group]) for group in self.groups])
+
+    def _spec(self, slot: int) -> Any:
+        return self.writer.plan.expressions.specs[slot]
+
+    def _source(self, slot: int) -> int:
+        [source] = self.writer.plan.equation(slot).inputs
+        assert type(source) is int
+        return source
+
+    def _reduced_axes(self, slot: int) -> set[int]:
+        """Return the axes of the domain that a slot reduces."""
+        way, shape = self.writer.plan.way(slot), self._spec(self._source(slot)).shape
+        assert isinstance(way, Reduction)
+        numbers = list(itertools.accumulate([n != 1 for n in shape], initial=0))
+        return {numbers[axis] for axis in way.axes if shape[axis] != 1}
+
+    # What is read at the place of the loops
+
+    def _is_computed(self, slot: Any, stored: bool) -> bool:
+        """Say whether the elements of a slot are computed in the nest."""
+        plan = self.writer.plan
+        if type(slot) is not int or not isinstance(plan.way(slot), Pointwise) or slot in plan.tiny:
+            return False
+        return stored or not self.writer.is_ready(slot)
+
+    def _collect(self, root: Any, frame: Shape, *, stored: bool) -> None:
+        """Note shape and strides of all that is read at the place of the loops."""
+        seen: set[Any] = set()
+        pending = [root]
+        while pending:
+            slot = pending.pop()
+            if type(slot) is int:
+                if slot in seen:
+                    continue
+                seen.add(slot)
+            if self._is_computed(slot, stored and slot == root):
+                self._read.append((_fitted(self._spec(slot).shape, frame), None))
+                pending += self.writer.plan.equation(slot).inputs
+                continue
+            array = self.writer.array(slot)
+            if isinstance(array, Memory):
+                self._read.append((_fitted(array.shape, frame), _fitted_strides(array, frame)))
+            elif math.prod(array.shape) > 1:
+                self._general = True
+
+    def _groups(self, reduced: Sequence[set[int]]) -> list[list[int]]:
+        """Return which axes of the domain become one."""
+        groups: list[list[int]] = []
+        for axis, n in enumerate(self.domain):
+            joins = groups and not self._general
+            joins = joins and all((axis in axes) == (axis - 1 in axes) for axes in reduced)
+            for shape, strides in self._read if joins else ():
+                alike = (shape[axis - 1] == 1) == (shape[axis] == 1)
+                if not alike or (strides is not None and shape[axis] != 1 and strides[axis - 1] != strides[axis] * n):
+                    joins = False
+                    break
+            if joins:
+                groups[-1].append(axis)
+            else:
+                groups.append([axis])
+        return groups
+
+    # Arrays with the axes of the nest
+
+    def array(self, slot: Any, frame: Shape | None = None) -> Array:
+        """Return the array of a slot with the axes of the nest; by default it is one that the loops write."""
+        stored = frame is None
+        frame = self._spec(slot).shape if frame is None else frame
+        plan, arrays = self.writer.plan, self._arrays
+        pending = [slot]
+        while pending:  # what operands need comes first; no recursion, since chains are long
+            source = pending[-1]
+            if (source, frame) in arrays:
+                pending.pop()
+                continue
+            if not self._is_computed(source, stored and source == slot):
+                self._enter((source, frame), self._with_axes(self.writer.array(source), frame))
+                pending.pop()
+                continue
+            inputs = plan.equation(source).inputs
+            missing = [s for s in inputs if type(s) is int and (s, frame) not in arrays]
+            if missing:
+                pending += missing
+                continue
+            way = plan.way(source)
+            assert isinstance(way, Pointwise)
+            self.rare |= way.rare
+            self.calls += way.cost >= LONG
+            operands = [arrays[s, frame] if type(s) is int else self._with_axes(self.writer.array(s), frame) for s in inputs]
+            shape = self._merged(_fitted(self._spec(source).shape, frame))
+            self._enter((source, frame), self.writer.pointwise(way, operands, shape))
+            pending.pop()
+        return arrays[slot, frame]
+
+    def _enter(self, key: Any, array: Array) -> None:
+        self._arrays[key] = array
+        self.order.append(array)
+
+    def target(self, slot: int, memory: Memory) -> Memory:
+        """Return the memory of a slot that the loops write, with their axes."""
+        found = self._with_axes(memory, self._spec(slot).shape)
+        assert isinstance(found, Memory)
+        return found
+
+    def reduced(self, slot: int, memory: Memory) -> tuple[Reduction, frozenset[int], Array, Memory]:
+        """Return how a slot is reduced, over which axes of the nest, what of, and where to."""
+        way, source = self.writer.plan.way(slot), self._source(slot)
+        assert isinstance(way, Reduction)
+        axes = self._reduced_axes(slot)
+        own = frozenset(i for i, group in enumerate(self.groups) if group[0] in axes)
+        out = memory.reshaped(tuple([n for i, n in enumerate(self.shape) if i not in own]))
+        assert isinstance(out, Memory)
+        return way, own, self.array(source, self._spec(source).shape), out
+
+    def _merged(self, shape: Shape) -> Shape:
+        return tuple([math.prod([shape[i] for i in group]) for group in self.groups])
+
+    def _with_axes(self, array: Array, frame: Shape) -> Array:
+        shape = _fitted(array.shape, frame)
+        if not isinstance(array, Memory):
+            return array.reshaped(self._merged(shape))
+        strides = _fitted_strides(array, frame)
+        last = [([i for i in group if shape[i] != 1] or group)[-1] for group in self.groups]
+        return Memory(self._merged(shape), array.kind, array.pointer, [strides[i] for i in last], array.offset)
+
+
+def _fitted(shape: Shape, frame: Shape) -> Shape:
+    """Return a shape that broadcasts to a frame without the axes where the frame has length 1."""
+    whole = (1,) * (len(frame) - len(shape)) + tuple(shape)
+    return tuple([n for n, m in zip(whole, frame, strict=True) if m != 1])
+
+
+def _fitted_strides(array: Memory, frame: Shape) -> Shape:
+    """Return the strides of an array that broadcasts to a frame, in the same way."""
+    whole = (0,) * (len(frame) - len(array.shape)) + tuple(
+        [0 if n == 1 else s for n, s in zip(array.shape, array.strides, strict=True)]
+    )
+    return tuple([s for s, m in zip(whole, frame, strict=True) if m != 1])

@@ -1,0 +1,282 @@
+"""The instructions of one native function: blocks, loops, memory and calls, on top of the formulas of `Body`.
+
+What is computed in a loop is known there only, so that everything that is remembered belongs to a scope. A value of the
+function around a kernel becomes an argument of the kernel when it is first asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from functad.backends.llvm.elementary import ELEMENTARY, Definition, called, definition
+from functad.backends.llvm.values import Body, Value, where
+
+KINDS: dict[np.dtype[Any], str] = {
+    np.dtype(np.float64): "double",
+    np.dtype(np.float32): "float",
+    np.dtype(np.int64): "i64",
+    np.dtype(np.int32): "i32",
+    np.dtype(np.bool_): "i1",
+}
+"""The dtypes that native code computes with, and their types in LLVM's language."""
+
+SIZES = {"double": 8, "float": 4, "i64": 8, "i32": 4, "i1": 1}
+"""Bytes of an element."""
+
+REALS = ("double", "float")
+
+BRIEF = frozenset(
+    {"sqrt", "square", "reciprocal", "floor", "ceil", "trunc", "rint", "absolute", "sign", "copysign", "maximum", "minimum",
+     "fmax", "fmin", "heaviside"}
+)  # fmt: skip
+"""Functions of a few instructions."""
+
+Index = Value | int
+"""A position along an axis, or in memory: it may be known when the code is written."""
+
+
+class Code(Body):
+    """The instructions of a native function.
+
+    Attributes:
+        outer: the function that calls this one, and whose values it may use.
+        loops: how many loops the current place is in that LLVM may vectorise.
+        allocations: lines at the entry that reserve memory on the stack.
+        captured: parameters for values of the outer function, by their names there.
+        definitions: the elementary functions that are called.
+        quick: elementary functions may be computed by formulas that do not hold for rare arguments.
+        rare: a place on the stack where it is noted that such an argument was met.
+    """
+
+    __slots__ = (
+        "_journal", "_labels", "allocations", "block", "captured", "definitions", "loops", "outer", "quick", "rare",
+        "remembered",
+    )  # fmt: skip
+
+    def __init__(self, *, fused: bool, outer: Code | None = None) -> None:
+        super().__init__(fused=fused)
+        self.outer = outer
+        self.loops = 0
+        self.block = "entry"
+        self.allocations: list[str] = []
+        self.captured: dict[str, Value] = {}
+        self.definitions: dict[str, Definition] = {} if outer is None else outer.definitions
+        self.quick = False
+        self.rare: Value | None = None
+        self.remembered: dict[Any, Any] = {}
+        self._journal: list[list[Any]] = [[]]
+        self._labels = 0
+
+    # Instructions
+
+    def emit(self, instruction: str, kind: str) -> Value:
+        """Append an instruction, unless the same one has been before in this scope, and return its result."""
+        known = self._known.get(instruction)
+        if known is None:
+            known = self._known[instruction] = self.fresh(instruction, kind)
+            self._journal[-1].append(instruction)
+        return known
+
+    def fresh(self, instruction: str, kind: str) -> Value:
+        """Append an instruction whose result is not the same each time, such as reading memory."""
+        value = Value(self, f"%v{len(self.lines)}", kind)
+        self.lines.append(f"  {value.name} = {instruction}")
+        return value
+
+    def do(self, instruction: str) -> None:
+        """Append an instruction without a result."""
+        self.lines.append(f"  {instruction}")
+
+    def remember(self, key: Any, value: Any) -> Any:
+        """Keep something by a key until the scope ends."""
+        self.remembered[key] = value
+        self._journal[-1].append(key)
+        return value
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """What is computed in here is not known afterwards."""
+        self._journal.append([])
+        try:
+            yield
+        finally:
+            for key in self._journal.pop():
+                self._known.pop(key, None)
+                self.remembered.pop(key, None)
+
+    # Values
+
+    def own(self, value: Value) -> Value:
+        """Return a value of this function for one of its own or of the outer one."""
+        if value.body is self or not value.name.startswith("%"):
+            return Value(self, value.name, value.kind)
+        assert self.outer is not None
+        given = self.outer.own(value)
+        known = self.captured.get(given.name)
+        if known is None:
+            known = self.captured[given.name] = Value(self, f"%c{len(self.captured)}", given.kind)
+        return known
+
+    def cast(self, x: Value, kind: str) -> Value:
+        """Return a number as another type, by NumPy's conversions."""
+        if x.kind == kind:
+            return x
+        if kind == "i1":
+            return ~x.equals(0.0 if x.is_real else 0)
+        if x.kind == "i1":
+            return self.emit(f"{'uitofp' if kind in REALS else 'zext'} i1 {x.name} to {kind}", kind)
+        if x.is_real and kind in REALS:
+            return x.widened() if kind == "double" else x.narrowed()
+        if kind in REALS:
+            return self.emit(f"sitofp {x.kind} {x.name} to {kind}", kind)
+        if x.is_real:
+            return self._whole(x, kind)
+        return self.emit(f"{'sext' if kind == 'i64' else 'trunc'} {x.kind} {x.name} to {kind}", kind)
+
+    def _whole(self, x: Value, kind: str) -> Value:
+        """Cut off the digits behind the point; what does not fit gives the least integer, as processors of Intel do."""
+        limit = 2.0 ** (63 if kind == "i64" else 31)
+        fits = (x >= -limit) & (x < limit)
+        found = self.emit(f"fptosi {x.kind} {where(fits, x, 0.0).name} to {kind}", kind)
+        return where(fits, found, -int(limit))
+
+    def function(self, name: str, *arguments: Value) -> Value:
+        """Call an elementary function on real numbers of one type."""
+        kind = arguments[0].kind
+        row = ELEMENTARY[name]
+        given = ", ".join(f"{kind} {x.name}" for x in arguments)
+        if not self.loops and name not in BRIEF:
+            parts = called(name, kind, fused=self.fused)
+        elif row.quick is not None and self.quick:
+            beyond = definition(name, kind, fused=self.fused, form="beyond")
+            self.definitions[beyond.symbol] = beyond
+            self._note_rare(self.emit(f"call i1 {beyond.symbol}({given})", "i1"))
+            parts = [definition(name, kind, fused=self.fused, form="quick")]
+        else:
+            parts = [definition(name, kind, fused=self.fused)]
+        for part in parts:
+            self.definitions[part.symbol] = part
+        return self.emit(f"call {kind} {parts[-1].symbol}({given})", kind)
+
+    def _note_rare(self, found: Value) -> None:
+        if self.rare is None:
+            self.rare = self.allocate("i1", 1)
+        self.store(self.rare, 0, self.load(self.rare, 0, "i1") | found)
+
+    # Memory
+
+    def allocate(self, kind: str, count: int) -> Value:
+        """Reserve memory on the stack, once for all runs of the loops around."""
+        name = f"%m{len(self.allocations)}"
+        stored = "i8" if kind == "i1" else kind
+        self.allocations.append(f"  {name} = alloca {stored}, i64 {count}, align 64")
+        return Value(self, name, "ptr")
+
+    def place(self, pointer: Value, index: Index, kind: str) -> Value:
+        """Return the address of an element."""
+        position = index.name if isinstance(index, Value) else index
+        if type(position) is int and position == 0:
+            return pointer
+        stored = "i8" if kind == "i1" else kind
+        return self.emit(f"getelementptr {stored}, ptr {pointer.name}, i64 {position}", "ptr")
+
+    def load(self, pointer: Value, index: Index, kind: str) -> Value:
+        """Read an element."""
+        where_ = self.place(pointer, index, kind).name
+        if kind == "i1":
+            return self.emit(f"trunc i8 {self.fresh(f'load i8, ptr {where_}', 'i8').name} to i1", "i1")
+        return self.fresh(f"load {kind}, ptr {where_}", kind)
+
+    def store(self, pointer: Value, index: Index, value: Value) -> None:
+        """Write an element."""
+        where_ = self.place(pointer, index, value.kind).name
+        if value.kind == "i1":
+            self.do(f"store i8 {self.emit(f'zext i1 {value.name} to i8', 'i8').name}, ptr {where_}")
+        else:
+            self.do(f"store {value.kind} {value.name}, ptr {where_}")
+
+    # Integers that may be known
+
+    def integer(self, index: Index) -> Value:
+        """Return an index as a value."""
+        return index if isinstance(index, Value) else self.constant(index, "i64")
+
+    def linear(self, indices: Sequence[Index], strides: Sequence[int], offset: Index = 0) -> Index:
+        """Return `offset + sum(index * stride)`; what is known is added up here."""
+        known, terms = 0, []
+        if isinstance(offset, Value):
+            terms.append(self.own(offset))
+        else:
+            known = offset
+        for index, stride in zip(indices, strides, strict=True):
+            if isinstance(index, Value):
+                if stride:
+                    terms.append(index if stride == 1 else index * stride)
+            else:
+                known += index * stride
+        if not terms:
+            return known
+        total = terms[0] if not known else terms[0] + known
+        for term in terms[1:]:
+            total = total + term
+        return total
+
+    # Control flow
+
+    def new_label(self, name: str) -> str:
+        """Return a label that nothing has yet."""
+        self._labels += 1
+        return f"{name}{self._labels}"
+
+    def start(self, label: str) -> None:
+        """Begin a block."""
+        self.lines.append(f"{label}:")
+        self.block = label
+
+    @contextmanager
+    def loop(self, first: Index, stop: Index, *, step: int = 1, straight: bool = False) -> Iterator[Value]:
+        """Repeat what is written in here for each index from `first` on, before `stop`.
+
+        Args:
+            first: the first index.
+            stop: the index to stop before.
+            step: from one index to the next.
+            straight: what is in here has no branches, so that LLVM may vectorise it.
+        """
+        head, body, latch, done = (self.new_label(name) for name in ("head", "body", "latch", "done"))
+        before, first, stop = self.block, self.integer(first), self.integer(stop)
+        self.do(f"br label %{head}")
+        self.start(head)
+        index = Value(self, f"%i{self._labels}", "i64")
+        self.do(f"{index.name} = phi i64 [ {first.name}, %{before} ], [ {index.name}.next, %{latch} ]")
+        self.do(f"{index.name}.more = icmp slt i64 {index.name}, {stop.name}")
+        self.do(f"br i1 {index.name}.more, label %{body}, label %{done}")
+        self.start(body)
+        self.loops += straight
+        with self.scope():
+            yield index
+        self.loops -= straight
+        self.do(f"br label %{latch}")
+        self.start(latch)
+        self.do(f"{index.name}.next = add nsw i64 {index.name}, {step}")
+        self.do(f"br label %{head}")
+        self.start(done)
+
+    @contextmanager
+    def when(self, condition: Value) -> Iterator[None]:
+        """Do what is written in here only if a condition holds."""
+        body, done = self.new_label("then"), self.new_label("done")
+        self.do(f"br i1 {condition.name}, label %{body}, label %{done}")
+        self.start(body)
+        with self.scope():
+            yield
+        self.do(f"br label %{done}")
+        self.start(done)
+
+    def text(self, head: str) -> str:
+        """Return the whole function, of a first line that names its parameters."""
+        return "\n".join([f"{head} {{", "entry:", *self.allocations, *self.lines, "  ret void", "}"])

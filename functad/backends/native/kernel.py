@@ -1,0 +1,253 @@
+"""One loop nest over the elements of a shape, which writes arrays and reduces others.
+
+The nest is a function of its own whose arguments do not overlap, so that LLVM can vectorise it. Axes that all arrays go through
+alike become one. Small axes at the end are written out. Long sums are made of sums of blocks, which are added up with the
+error of each addition, and so are at least as accurate as NumPy's.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import NamedTuple
+
+from functad.backends.llvm.values import Value, where
+from functad.backends.native.arrays import Array, Memory
+from functad.backends.native.axes import Arrays, Axes
+from functad.backends.native.code import Code, Index
+from functad.backends.native.lowering import Reduction
+from functad.backends.native.plan import Loops
+
+BLOCK = 1024
+"""So many elements are summed without regard to errors, and computed by quick formulas before their condition is looked at."""
+
+UNROLLED = 8
+"""Axes at the end with so many elements together are written out."""
+
+MOST_CALLS = 32
+"""With more elementary functions, a loop calls them; to inline and vectorise them all would take seconds to compile."""
+
+Places = dict[tuple[int, ...], Value]
+
+
+class Total(NamedTuple):
+    """A reduction in a nest.
+
+    Attributes:
+        way: how.
+        axes: the axes of the nest that are reduced.
+        array: what is reduced.
+        out: the result, with the axes of the nest that are not reduced.
+    """
+
+    way: Reduction
+    axes: frozenset[int]
+    array: Array
+    out: Memory
+
+    @property
+    def first(self) -> int:
+        """The first axis that is reduced."""
+        return min(self.axes)
+
+    @property
+    def is_rounded(self) -> bool:
+        """Say whether it is a sum of real numbers."""
+        return self.way.start == 0 and not self.way.exact
+
+    def place(self, index: Sequence[Index]) -> list[Index]:
+        """Return where in the result an element belongs."""
+        return [i for axis, i in enumerate(index) if axis not in self.axes]
+
+
+class Nest:
+    """The loops of a unit of a plan.
+
+    Args:
+        writer: what writes the function around.
+        loops: the unit.
+        out: memory for each of its slots.
+        code: the function that the loops are written into.
+    """
+
+    def __init__(self, writer: Arrays, loops: Loops, out: dict[int, Memory], code: Code) -> None:
+        axes = Axes(writer, loops)
+        self.code = code
+        self.shape = axes.shape
+        self.stored = [(axes.array(s), axes.target(s, out[s])) for s in loops.stored]
+        self.totals = [Total(*axes.reduced(s, out[s])) for s in loops.reduced]
+        self.order = axes.order
+        self.straight = axes.calls <= MOST_CALLS
+        self.rare = axes.rare and self.straight
+        self.looped = len(self.shape) - self._unrolled()
+        own = [t for t in self.totals if t.first < self.looped]
+        self.local = [t for t in self.totals if t.first >= self.looped]
+        self.numbers = [t for t in own if all(a in t.axes for a in range(t.first, self.looped))]
+        self.spread = [t for t in own if t not in self.numbers]
+        self.scalars: dict[int, Places] = {}
+        self.blocks: dict[int, Places] = {}
+
+    def _unrolled(self) -> int:
+        """Return how many axes at the end are written out."""
+        count, size = 0, 1
+        for n in reversed(self.shape):
+            size *= n
+            if size > UNROLLED or math.prod(self.shape) // size < UNROLLED:
+                break
+            count += 1
+        return count
+
+    def write(self, first: Index, stop: Index) -> None:
+        """Write the loops.
+
+        Args:
+            first: the first index along the first axis.
+            stop: the index along it to stop before.
+        """
+        self.scalars = {id(t): self._places(t, 2) for t in self.numbers}
+        self._level(0, [], first, stop)
+
+    def _places(self, total: Total, count: int) -> Places:
+        """Reserve places for numbers: one for each element of the axes that are written out."""
+        rest = [(0,) if a in total.axes else range(self.shape[a]) for a in range(self.looped, len(self.shape))]
+        return {key: self.code.allocate(total.way.kind, count) for key in itertools.product(*rest)}
+
+    def _level(self, axis: int, index: list[Index], first: Index, stop: Index) -> None:
+        """Write the loop over an axis, and those in it."""
+        for total in self.numbers:
+            if total.first == axis:
+                self._clear(self.scalars[id(total)], total, 2)
+        for total in self.spread:
+            if total.first == axis:
+                self._clear_array(total, index)
+        if axis == self.looped - 1:
+            self._innermost(index, first, stop)
+        else:
+            with self.code.loop(first, stop) as i:
+                self._level(axis + 1, [*index, i], 0, self.shape[axis + 1])
+        for total in self.numbers:
+            if total.first == axis:
+                self._finish(total, index)
+
+    def _clear(self, places: Places, total: Total, count: int) -> None:
+        """Write what the result of no elements is."""
+        for place in places.values():
+            self.code.store(place, 0, self.code.constant(total.way.start, total.way.kind))
+            if count == 2 and total.is_rounded:
+                self.code.store(place, 1, self.code.constant(0, total.way.kind))
+
+    def _clear_array(self, total: Total, index: Sequence[Index]) -> None:
+        start = self.code.constant(total.way.start, total.way.kind)
+        with self._over_rest(total, len(index)) as rest:
+            total.out.put(self.code, total.place([*index, *rest]), start)
+
+    @contextmanager
+    def _over_rest(self, total: Total, depth: int) -> Iterator[list[Index]]:
+        """Loop over what a result has behind some axes."""
+        with ExitStack() as stack:
+            yield [
+                0 if a in total.axes else stack.enter_context(self.code.loop(0, self.shape[a]))
+                for a in range(depth, len(self.shape))
+            ]
+
+    def _finish(self, total: Total, index: Sequence[Index]) -> None:
+        """Write a result that is a number."""
+        code, depth = self.code, self.looped - len(index)
+        for key, place in self.scalars[id(total)].items():
+            value = code.load(place, 0, total.way.kind)
+            if total.is_rounded:
+                value = where(abs(value) < math.inf, value + code.load(place, 1, total.way.kind), value)
+            total.out.put(code, total.place([*index, *[0] * depth, *key]), value)
+
+    def _innermost(self, index: list[Index], first: Index, stop: Index) -> None:
+        """Write the loop that LLVM vectorises, in blocks if it is long."""
+        code = self.code
+        long = self.shape[self.looped - 1] > BLOCK
+        quick = self.rare and not self.spread
+        size = max((math.prod([self.shape[a] for a in t.axes]) for t in self.numbers), default=0)
+        if not (quick or (self.numbers and (long or size > BLOCK))):
+            self._run(index, first, stop)
+            return
+        around = code.rare
+        with ExitStack() as stack:
+            low, high = first, stop
+            if long:
+                low = stack.enter_context(code.loop(first, stop, step=BLOCK))
+                end, limit = low + BLOCK, code.integer(stop)
+                high = where(end < limit, end, limit)
+            self.blocks = {id(t): self._places(t, 1) for t in self.numbers}
+            code.quick, code.rare = quick, None
+            self._clear_blocks()
+            mark = len(code.lines)
+            self._run(index, low, high)
+            code.quick = False
+            rare = self._met()
+            if rare is not None:
+                code.lines[mark - 1] += f"\n  store i8 0, ptr {rare.name}"  # lines keep their numbers, which name values
+                with code.when(code.load(rare, 0, "i1")):
+                    self._clear_blocks()
+                    self._run(index, low, high)
+            code.rare = around
+            for total in self.numbers:
+                for key, place in self.blocks[id(total)].items():
+                    self._add_block(total, self.scalars[id(total)][key], code.load(place, 0, total.way.kind))
+            self.blocks = {}
+
+    def _met(self) -> Value | None:
+        """Return the place where the code notes that it met a rare argument."""
+        return self.code.rare
+
+    def _clear_blocks(self) -> None:
+        self.code.do("; a block")
+        for total in self.numbers:
+            self._clear(self.blocks[id(total)], total, 1)
+
+    def _add_block(self, total: Total, place: Value, block: Value) -> None:
+        """Add the sum of a block to the whole one, and what is lost by that to another."""
+        code = self.code
+        before = code.load(place, 0, total.way.kind)
+        if not total.is_rounded:
+            code.store(place, 0, total.way.combine(code, before, block))
+            return
+        after = before + block
+        part = after - before
+        lost = (before - (after - part)) + (block - part)
+        code.store(place, 1, code.load(place, 1, total.way.kind) + lost)
+        code.store(place, 0, after)
+
+    def _run(self, index: list[Index], first: Index, stop: Index) -> None:
+        with self.code.loop(first, stop, straight=self.straight) as i:
+            self._body([*index, i])
+
+    def _body(self, index: list[Index]) -> None:
+        """Compute, write and reduce the elements at one place of the loops."""
+        code = self.code
+        sums: dict[tuple[int, tuple[int, ...]], Value] = {}
+        for rest in itertools.product(*[range(n) for n in self.shape[self.looped :]]):
+            whole = [*index, *rest]
+            for array in self.order:  # operands before what reads them, so that nothing recurs deeply
+                at(array, code, whole)
+            for array, target in self.stored:
+                target.put(code, whole, at(array, code, whole))
+            for number, total in enumerate(self.totals):
+                value = code.cast(at(total.array, code, whole), total.way.kind)
+                key = tuple([0 if a in total.axes else i for a, i in enumerate(rest, self.looped)])
+                places = self.blocks.get(id(total)) or self.scalars.get(id(total))
+                if places:
+                    place = places[key]
+                    code.store(place, 0, total.way.combine(code, code.load(place, 0, total.way.kind), value))
+                elif total in self.local:
+                    known = sums.get((number, key))
+                    sums[number, key] = value if known is None else total.way.combine(code, known, value)
+                else:
+                    own, pointer = total.out.place(code, total.place(whole)), code.own(total.out.pointer)
+                    code.store(pointer, own, total.way.combine(code, code.load(pointer, own, total.way.kind), value))
+        for (number, key), value in sums.items():
+            self.totals[number].out.put(code, self.totals[number].place([*index, *key]), value)
+
+
+def at(array: Array, code: Code, index: Sequence[Index]) -> Value:
+    """Return the element of an array that broadcasts to the loops."""
+    return array.at(code, [0 if n == 1 else i for i, n in zip(index, array.shape, strict=True)])

@@ -1,0 +1,75 @@
+"""The text of one module of LLVM: functions, tables of constants, elementary functions and declarations, each once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functad.backends.llvm.elementary import Definition, joined
+from functad.backends.llvm.values import Value, literal
+from functad.backends.native.code import KINDS, Code
+from functad.backends.native.plan import Plan
+from functad.expressions.expressions import Expressions
+
+
+class ModuleText:
+    """Collects what a module consists of.
+
+    Attributes:
+        functions: the texts of functions.
+        definitions: elementary functions that they call.
+        declarations: of intrinsic functions, and tables.
+        workspace: returns the address of so many bytes that the caller brings; `None` if it brings none.
+    """
+
+    def __init__(self) -> None:
+        self.functions: list[str] = []
+        self.definitions: dict[str, Definition] = {}
+        self.declarations: dict[str, None] = {}
+        self.workspace: Callable[[int], Value] | None = None
+        self._tables: dict[Any, str] = {}
+        self._plans: dict[int, tuple[Plan, Expressions]] = {}
+
+    def plan_of(self, expressions: Expressions) -> Plan:
+        """Return the plan of an inner list."""
+        known = self._plans.get(id(expressions))
+        if known is None:
+            known = self._plans[id(expressions)] = Plan(expressions), expressions
+        return known[0]
+
+    def function(self, code: Code, head: str) -> None:
+        """Add a function."""
+        self.functions.append(code.text(head))
+        self.definitions |= code.definitions
+        self.declarations |= code.declarations
+
+    def call(self, outer: Code, inner: Code) -> None:
+        """Add a function without a name of its own, and call it."""
+        name = f"@part{len(self.functions)}"
+        given = [Value(outer, own, "") for own in inner.captured]
+        parameters = ", ".join(f"{v.kind}{' noalias' if v.kind == 'ptr' else ''} {v.name}" for v in inner.captured.values())
+        arguments = ", ".join(f"{v.kind} {own.name}" for own, v in zip(given, inner.captured.values(), strict=True))
+        self.function(inner, f"define internal void {name}({parameters}) nounwind")
+        outer.do(f"call void {name}({arguments})")
+
+    def table(self, code: Code, values: np.ndarray[Any, Any]) -> Value:
+        """Return the address of constants that stand in the module."""
+        kind = KINDS[values.dtype]
+        key = kind, values.shape, values.tobytes()
+        if key not in self._tables:
+            stored = "i8" if kind == "i1" else kind
+            name = self._tables[key] = f"@table{len(self._tables)}"
+            entries = ", ".join(f"{stored} {literal(v.item(), kind)}" for v in values.ravel())
+            self.declarations[f"{name} = internal unnamed_addr constant [{values.size} x {stored}] [{entries}], align 64"] = (
+                None
+            )
+        return Value(code, self._tables[key], "ptr")
+
+    def text(self) -> str:
+        """Return the whole module."""
+        parts = joined(list(self.definitions.values()))
+        known = set(parts.splitlines())
+        declarations = [line for line in self.declarations if line not in known]
+        return "\n".join([*declarations, parts, *self.functions])

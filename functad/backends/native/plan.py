@@ -1,0 +1,210 @@
+"""What is computed when: which values lie in memory, which are computed where they are used, and what shares a loop.
+
+Stages order the work. What follows from a reduction comes a stage after it. Within a stage all that goes over the same
+elements is one loop. A value that several loops need is kept in memory if it takes longer to compute than to read; else each
+computes it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+from functad.backends.native.lowering import Lowered, Own, Pointwise, Reduction, View, lowered
+from functad.expressions.expressions import Constant, Equation, Expressions
+from functad.expressions.records import inputs_of
+
+TINY = 4
+"""Arrays of so many elements are values, one for each element."""
+
+CHEAP = 10.0
+"""Values that take no longer than so many additions are computed again rather than kept."""
+
+Domain = tuple[int, ...]
+
+
+@dataclass
+class Loops:
+    """What one loop over the elements of a shape computes.
+
+    Attributes:
+        stage: when.
+        domain: the shape, without axes of length 1.
+        stored: slots whose elements it writes.
+        reduced: slots that it reduces to.
+    """
+
+    stage: int
+    domain: Domain
+    stored: list[int] = field(default_factory=list)
+    reduced: list[int] = field(default_factory=list)
+
+
+class Plan:
+    """The plan of a list.
+
+    Attributes:
+        expressions: the list.
+        ways: how each equation is computed; `None` where NumPy does.
+        maker: the number of the equation that makes a slot.
+        tiny: slots whose elements are values.
+        stored: slots that loops write into memory.
+        stages: by slot, when it can be used.
+        units: loops, and equations that are neither loops nor values, in the order in which they run.
+    """
+
+    def __init__(self, expressions: Expressions) -> None:
+        self.expressions = expressions
+        self.ways: list[Lowered | None] = [lowered(e, expressions) for e in expressions.equations]
+        self.maker = {s: n for n, e in enumerate(expressions.equations) for s in e.outputs}
+        self.readers: dict[int, list[int]] = defaultdict(list)
+        for number, equation in enumerate(expressions.equations):
+            for slot in inputs_of(equation):
+                self.readers[slot].append(number)
+        self._costs: dict[int, float] = {}
+        self.tiny = {s for s in self.maker if self._is_tiny(s)}
+        self.stored = self._needed_in_memory()
+        self._find_stages()
+        for _ in range(4):
+            more = self._worth_keeping()
+            if not more:
+                break
+            self.stored |= more
+            self._find_stages()
+        self.units = self._units()
+
+    def way(self, slot: int) -> Lowered | None:
+        """Return how a slot is computed; `None` for inputs and what NumPy computes."""
+        number = self.maker.get(slot)
+        return None if number is None else self.ways[number]
+
+    def equation(self, slot: int) -> Equation:
+        """Return the equation that makes a slot."""
+        return self.expressions.equations[self.maker[slot]]
+
+    def is_formula(self, slot: int) -> bool:
+        """Say whether the elements of a slot are computed where they are needed, unless it is stored."""
+        return slot not in self.tiny and isinstance(self.way(slot), (Pointwise, View))
+
+    def _is_tiny(self, slot: int) -> bool:
+        way = self.way(slot)
+        size = self.expressions.specs[slot].size
+        if isinstance(way, Reduction):
+            [source] = self.equation(slot).inputs
+            return not isinstance(source, Constant) and self.expressions.specs[source].size <= TINY
+        return isinstance(way, (Pointwise, View)) and size <= TINY
+
+    def _needed_in_memory(self) -> set[int]:
+        """Return the formulas that outputs, and equations with code of their own, need in memory."""
+        found = {s for s in self.expressions.outputs if type(s) is int and self.is_formula(s)}
+        for equation, way in zip(self.expressions.equations, self.ways, strict=True):
+            for i, source in enumerate(equation.inputs):
+                if type(source) is not int or not self.is_formula(source):
+                    continue
+                if way is None or (isinstance(way, Own) and (way.stored if isinstance(way.stored, bool) else way.stored[i])):
+                    found.add(source)
+        return found | self._broadcast_at_cost(found)
+
+    def _broadcast_at_cost(self, stored: Collection[int]) -> set[int]:
+        """Return the formulas that take time, and that larger ones read several times."""
+        specs, found = self.expressions.specs, set(stored)
+        for slot in self.maker:
+            if not self.is_formula(slot) or slot in found or self._cost(slot, found) < 4.0:
+                continue
+            for number in self.readers[slot]:
+                out = self.expressions.equations[number].outputs[0]
+                if isinstance(self.ways[number], (Pointwise, View)) and specs[out].size > specs[slot].size:
+                    found.add(slot)
+        return found
+
+    def _cost(self, slot: int, stored: Collection[int]) -> float:
+        """Return how many additions it takes to compute an element, of what is in memory."""
+        way = self.way(slot)
+        own = way.cost if isinstance(way, Pointwise) else 0.0
+        for source in inputs_of(self.equation(slot)):
+            own += self._costs.get(source, 1.0) if self.is_formula(source) and source not in stored else 1.0
+        self._costs[slot] = own
+        return own
+
+    def _find_stages(self) -> None:
+        """Find for each slot the stage in which it can be used first."""
+        specs = self.expressions.specs
+        self.stages: dict[int, int] = dict.fromkeys(range(len(self.expressions.inputs)), 0)
+        self.home: dict[int, int] = {}
+        for equation, way in zip(self.expressions.equations, self.ways, strict=True):
+            stage = 0
+            for source in inputs_of(equation):
+                ready = self.stages[source]
+                if source in self.stored and (
+                    not isinstance(way, (Pointwise, Reduction))
+                    or (isinstance(way, Pointwise) and specs[equation.outputs[0]].size != specs[source].size)
+                ):
+                    ready = self.home[source] + 1
+                stage = max(stage, ready)
+            for slot in equation.outputs:
+                self.home[slot] = stage
+                later = isinstance(way, (Reduction, Own)) or way is None
+                self.stages[slot] = stage + (later and slot not in self.tiny)
+
+    def domain(self, slot: int) -> Domain:
+        """Return the shape of the loops that compute a slot, without axes of length 1."""
+        way = self.way(slot)
+        source = self.equation(slot).inputs[0] if isinstance(way, Reduction) else slot
+        shape = self.expressions.specs[source].shape if type(source) is int else ()
+        return tuple([n for n in shape if n != 1])
+
+    def _worth_keeping(self) -> set[int]:
+        """Return formulas that several loops need, and that take longer to compute again than to read."""
+        wanted: dict[int, set[Any]] = defaultdict(set)
+        for number in reversed(range(len(self.expressions.equations))):
+            equation, way = self.expressions.equations[number], self.ways[number]
+            slot = equation.outputs[0]
+            if isinstance(way, Reduction) or slot in self.stored:
+                loops: set[Any] = {(self.home[slot], self.domain(slot))}
+            elif self.is_formula(slot):
+                loops = wanted[slot]
+            elif slot in self.tiny:
+                continue
+            else:
+                loops = {number}
+            for source in inputs_of(equation):
+                if self.is_formula(source) and source not in self.stored:
+                    wanted[source] |= loops
+        self._costs.clear()
+        found: set[int] = set()
+        for slot in self.maker:
+            if self.is_formula(slot) and slot not in self.stored:
+                cost = self._cost(slot, self.stored | found)
+                if len(wanted[slot]) > 1 and cost > CHEAP:
+                    found.add(slot)
+        return found
+
+    def _units(self) -> list[Any]:
+        """Return loops, and equations with code of their own, in the order in which they run."""
+        loops: dict[tuple[int, Domain], Loops] = {}
+        found: list[tuple[int, int, Any]] = []
+        for number, (equation, way) in enumerate(zip(self.expressions.equations, self.ways, strict=True)):
+            slot = equation.outputs[0]
+            if slot in self.tiny:
+                continue
+            if way is None or isinstance(way, Own):
+                found.append((self.home[slot], number, equation))
+            elif isinstance(way, Reduction) or slot in self.stored:
+                key = self.home[slot], self.domain(slot)
+                if key not in loops:
+                    loops[key] = Loops(*key)
+                    found.append((key[0], number, loops[key]))
+                (loops[key].reduced if isinstance(way, Reduction) else loops[key].stored).append(slot)
+        found.sort(key=lambda each: each[:2])
+        return [unit for _, _, unit in found]
+
+    def stage_of(self, unit: Any) -> int:
+        """Return the stage in which a unit runs."""
+        return unit.stage if isinstance(unit, Loops) else self.home[unit.outputs[0]]
+
+
+def is_native(expressions: Expressions) -> bool:
+    """Say whether native code computes every equation of a list, and of the lists in it."""
+    return all(lowered(e, expressions) is not None for e in expressions.equations)

@@ -1,0 +1,307 @@
+"""Functions of single elements: arithmetic, comparisons, elementary functions, choices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.backends.llvm.elementary import ELEMENTARY
+from functad.backends.llvm.values import Value, where
+from functad.backends.native.code import BRIEF, KINDS, REALS, Code
+from functad.backends.native.lowering import Lowered, Pointwise, row
+from functad.expressions.expressions import Constant, Equation
+from functad.expressions.spec import ArraySpec
+from functad.primitives.elementwise.conversion import ASTYPE, ASTYPE_INTEGER, COPY
+from functad.primitives.entry import ENTRIES
+from functad.primitives.indexing.choose import DROPPED, KEPT, WHERE
+from functad.primitives.reductions.extremes import SELECTED
+from functad.primitives.safe import MENDED, PRODUCT, QUOTIENT
+from functad.transforms.stop import STOP
+
+Formula = Callable[..., Value]
+
+PYTHON = {"b": bool, "i": int, "f": float, "c": complex}
+
+NAMES = {"psi": "digamma"}
+"""Functions of SciPy that have another name here."""
+
+COSTS = {"divide": 4.0, "sqrt": 5.0, "reciprocal": 4.0}
+
+
+def dtypes_of(ufunc: np.ufunc, specs: Sequence[ArraySpec]) -> list[np.dtype[Any]] | None:
+    """Return the dtypes that a ufunc converts operands to, and that of its result."""
+    given: list[Any] = [PYTHON[spec.dtype.kind] if spec.weak else spec.dtype for spec in specs]
+    try:
+        return list(ufunc.resolve_dtypes((*given, None)))
+    except TypeError:
+        return None
+
+
+# Formulas by the names of ufuncs
+
+
+def _truth(code: Code, x: Value) -> Value:
+    return code.cast(x, "i1")
+
+
+def _larger(code: Code, x: Value, y: Value) -> Value:
+    if x.kind == "i1":
+        return x | y
+    return code.function("maximum", x, y) if x.is_real else where(x > y, x, y)
+
+
+def _smaller(code: Code, x: Value, y: Value) -> Value:
+    if x.kind == "i1":
+        return x & y
+    return code.function("minimum", x, y) if x.is_real else where(x < y, x, y)
+
+
+def _absolute(code: Code, x: Value) -> Value:
+    return abs(x) if x.is_real else where(x < 0, -x, x) if x.kind != "i1" else x
+
+
+def _sign(code: Code, x: Value) -> Value:
+    if x.is_real:
+        return code.function("sign", x)
+    return where(x > 0, x.like(1), where(x < 0, x.like(-1), 0))
+
+
+def _floor_divide(code: Code, x: Value, y: Value) -> Value:
+    if x.is_real:
+        return code.function("floor_divide", x, y)
+    return _whole_division(x, y)[0]
+
+
+def _remainder(code: Code, x: Value, y: Value) -> Value:
+    if x.is_real:
+        return code.function("remainder", x, y)
+    return _whole_division(x, y)[1]
+
+
+def _whole_division(x: Value, y: Value) -> tuple[Value, Value]:
+    """Return quotient, rounded down, and rest; of a division by zero both are 0, as NumPy has it."""
+    none, turned = y.equals(0), y.equals(-1)  # the least integer by -1 has no quotient
+    safe = where(none | turned, y.like(1), y)
+    quotient = x / safe
+    rest = x - quotient * safe
+    down = (~rest.equals(0)) & ((rest < 0) ^ (y < 0))
+    quotient, rest = where(down, quotient - 1, quotient), where(down, rest + y, rest)
+    quotient, rest = where(turned, -x, quotient), where(turned, x.like(0), rest)
+    return where(none, x.like(0), quotient), where(none, x.like(0), rest)
+
+
+FORMULAS: dict[str, Formula] = {
+    "add": lambda code, x, y: x | y if x.kind == "i1" else x + y,
+    "subtract": lambda code, x, y: x - y,
+    "multiply": lambda code, x, y: x & y if x.kind == "i1" else x * y,
+    "divide": lambda code, x, y: x / y,
+    "negative": lambda code, x: -x,
+    "positive": lambda code, x: x,
+    "conjugate": lambda code, x: x,
+    "real": lambda code, x: x,
+    "square": lambda code, x: x * x,
+    "absolute": _absolute,
+    "fabs": _absolute,
+    "sign": _sign,
+    "floor_divide": _floor_divide,
+    "remainder": _remainder,
+    "maximum": _larger,
+    "minimum": _smaller,
+    "fmax": lambda code, x, y: code.function("fmax", x, y) if x.is_real else _larger(code, x, y),
+    "fmin": lambda code, x, y: code.function("fmin", x, y) if x.is_real else _smaller(code, x, y),
+    "less": lambda code, x, y: x < y,
+    "less_equal": lambda code, x, y: x <= y,
+    "greater": lambda code, x, y: x > y,
+    "greater_equal": lambda code, x, y: x >= y,
+    "equal": lambda code, x, y: x.equals(y),
+    "not_equal": lambda code, x, y: ~x.equals(y),
+    "logical_and": lambda code, x, y: _truth(code, x) & _truth(code, y),
+    "logical_or": lambda code, x, y: _truth(code, x) | _truth(code, y),
+    "logical_xor": lambda code, x, y: _truth(code, x) ^ _truth(code, y),
+    "logical_not": lambda code, x: ~_truth(code, x),
+    "bitwise_and": lambda code, x, y: x & y,
+    "bitwise_or": lambda code, x, y: x | y,
+    "bitwise_xor": lambda code, x, y: x ^ y,
+    "invert": lambda code, x: ~x,
+    "isnan": lambda code, x: x.is_nan(),
+    "isinf": lambda code, x: abs(x).equals(math.inf),
+    "isfinite": lambda code, x: abs(x) < math.inf,
+    "signbit": lambda code, x: x.bits < 0,
+    "deg2rad": lambda code, x: x * (math.pi / 180.0),
+    "radians": lambda code, x: x * (math.pi / 180.0),
+    "rad2deg": lambda code, x: x * (180.0 / math.pi),
+    "degrees": lambda code, x: x * (180.0 / math.pi),
+}
+
+COMPARISONS = ("less", "less_equal", "greater", "greater_equal")
+
+
+def _formula(name: str, kinds: Sequence[str]) -> Formula | None:
+    """Return the formula of a ufunc for operands of some types; `None` if there is none."""
+    kind = kinds[0]
+    found = FORMULAS.get(name)
+    if found is not None:
+        real_only = ("divide", "isnan", "isinf", "isfinite", "signbit", "deg2rad", "radians", "rad2deg", "degrees", "fabs")
+        if (name in real_only and kind not in REALS) or (name in ("subtract", "negative", "square") and kind == "i1"):
+            return None
+        if name in ("floor_divide", "remainder", "sign", "positive") and kind == "i1":
+            return None
+        return found
+    name = "power" if name == "float_power" else NAMES.get(name, name)
+    if name in ("floor", "ceil", "trunc", "rint") and kind not in REALS:
+        return (lambda code, x: x) if name != "rint" else None
+    if name in ELEMENTARY and kind in REALS:
+        return lambda code, *xs: code.function(name, *xs)
+    return None
+
+
+def ufunc_row(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    """Compute a ufunc element by element."""
+    ufunc = equation.primitive.function
+    dtypes = dtypes_of(ufunc, given)
+    if dtypes is None or len(dtypes) != len(given) + 1 or any(dtype not in KINDS for dtype in dtypes):
+        return None
+    name = ufunc.__name__
+    kinds = [KINDS[dtype] for dtype in dtypes[:-1]]
+    if name == "power":
+        return _power(equation, kinds, KINDS[dtypes[-1]])
+    formula = _formula(name, kinds)
+    if formula is None:
+        return None
+    if name in COMPARISONS and kinds[0] == "i1":
+        kinds = ["i64"] * 2
+    known = ELEMENTARY.get(NAMES.get(name, name))
+    return Pointwise(kinds, KINDS[dtypes[-1]], formula, cost_of(name), known is not None and known.quick is not None)
+
+
+def cost_of(name: str) -> float:
+    """Return about how many additions a ufunc takes as long as."""
+    return COSTS.get(name, 1.0 if name in FORMULAS or name in BRIEF else 20.0)
+
+
+def _power(equation: Equation, kinds: Sequence[str], result: str) -> Lowered | None:
+    """A power; small constant exponents are products, as in NumPy."""
+    exponent = equation.inputs[1]
+    value = exponent.value if isinstance(exponent, Constant) and np.ndim(exponent.value) == 0 else None
+    for known, formula in _POWERS.items():
+        if value is not None and type(value) is not bool and value == known and (known in (1, 2, 3) or kinds[0] in REALS):
+            return Pointwise(kinds, result, formula, 2.0)
+    if kinds[0] not in REALS:
+        return None
+    return Pointwise(kinds, result, lambda code, x, y: code.function("power", x, y), 40.0)
+
+
+_POWERS: dict[float, Formula] = {
+    1: lambda code, x, y: x,
+    2: lambda code, x, y: x * x,
+    3: lambda code, x, y: x * x * x,
+    -1: lambda code, x, y: x.like(1.0) / x,
+    0.5: lambda code, x, y: x.sqrt(),
+}
+
+
+# Products in which zero wins, choices, conversions
+
+
+def _kinds(given: Sequence[ArraySpec], result: ArraySpec) -> list[str]:
+    return [KINDS[result.dtype]] * len(given)
+
+
+def _is_harmless(source: Any) -> bool:
+    """Say whether a factor is known to be finite and not zero."""
+    if not isinstance(source, Constant):
+        return False
+    value = np.asarray(source.value)
+    return value.dtype.kind in "fiub" and bool(np.all(np.isfinite(value) & (value != 0)))
+
+
+@row(PRODUCT)
+def _product(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    def formula(code: Code, x: Value, y: Value) -> Value:
+        out = x * y
+        return where(out.is_nan() & (x.equals(0.0) | y.equals(0.0)), 0.0, out) if out.is_real else out
+
+    if any(map(_is_harmless, equation.inputs)):
+        return Pointwise(_kinds(given, results[0]), KINDS[results[0].dtype], FORMULAS["multiply"])
+    return Pointwise(_kinds(given, results[0]), KINDS[results[0].dtype], formula, 3.0)
+
+
+@row(QUOTIENT)
+def _quotient(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    def formula(code: Code, x: Value, y: Value) -> Value:
+        out = x / y
+        return where(out.is_nan() & x.equals(0.0), 0.0, out)
+
+    return Pointwise(_kinds(given, results[0]), KINDS[results[0].dtype], formula, 6.0)
+
+
+@row(MENDED)
+def _mended(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    kinds = [KINDS[spec.dtype] for spec in given]
+    if kinds[0] not in REALS or np.broadcast_shapes(*[s.shape for s in given]) != results[0].shape:
+        return None
+
+    def formula(code: Code, x: Value, y: Value) -> Value:
+        return where(x.is_nan() & y.equals(0.0 if y.is_real else 0), 0.0, x)
+
+    return Pointwise(kinds, kinds[0], formula, 2.0)
+
+
+def _masked(kept: bool) -> Any:
+    def made(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+        kind = KINDS[results[0].dtype]
+
+        def formula(code: Code, g: Value, mask: Value) -> Value:
+            zero = g.like(0.0 if g.is_real else 0)
+            return where(mask, g, zero) if kept else where(mask, zero, g)
+
+        return Pointwise([kind, "i1"], kind, formula)
+
+    return made
+
+
+row(KEPT)(_masked(kept=True))
+row(DROPPED)(_masked(kept=False))
+
+
+@row(WHERE)
+def _where(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    kind = KINDS[results[0].dtype]
+    return Pointwise(["i1", kind, kind], kind, lambda code, c, x, y: where(c, x, y))
+
+
+@row(SELECTED)
+def _selected(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    kind = KINDS[np.result_type(*[spec.dtype for spec in given])]
+
+    def formula(code: Code, a: Value, out: Value) -> Value:
+        return a.equals(out) | (a.is_nan() & out.is_nan()) if a.is_real else a.equals(out)
+
+    return Pointwise([kind, kind], "i1", formula, 2.0)
+
+
+@row(ASTYPE, ASTYPE_INTEGER)
+def _astype(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    kind = KINDS[given[0].dtype]
+    return Pointwise([kind], KINDS[results[0].dtype], lambda code, x: code.cast(x, KINDS[results[0].dtype]))
+
+
+@row(COPY, STOP)
+def _same(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    kind = KINDS[given[0].dtype]
+    return Pointwise([kind], kind, lambda code, x: x)
+
+
+@row(ENTRIES[np.clip])
+def _clip(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    if equation.params or len(given) != 3:
+        return None
+    return Pointwise(
+        _kinds(given, results[0]),
+        KINDS[results[0].dtype],
+        lambda code, a, low, high: _smaller(code, _larger(code, a, low), high),
+        4.0,
+    )

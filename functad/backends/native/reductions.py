@@ -1,0 +1,79 @@
+"""Reductions over axes: sums, products, extremes, truth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.backends.llvm.values import Value
+from functad.backends.native.code import KINDS, REALS, Code
+from functad.backends.native.lowering import Lowered, Reduction, row
+from functad.backends.native.pointwise import FORMULAS
+from functad.expressions.expressions import Equation
+from functad.expressions.spec import ArraySpec
+from functad.primitives.entry import ENTRIES
+
+_LEAST = {"double": -math.inf, "float": -math.inf, "i64": -(2**63), "i32": -(2**31), "i1": 0}
+_LARGEST = {"double": math.inf, "float": math.inf, "i64": 2**63 - 1, "i32": 2**31 - 1, "i1": 1}
+
+
+def axes_of(equation: Equation, spec: ArraySpec) -> tuple[int, ...]:
+    """Return the axes of a reduction."""
+    axis = equation.params["axis"]
+    if axis is None:
+        return tuple(range(spec.ndim))
+    return (axis,) if isinstance(axis, int) else tuple(axis)
+
+
+def _added(code: Code, x: Value, y: Value) -> Value:
+    if not x.is_real:
+        return x + y
+    return code.emit(f"fadd reassoc nsz {x.kind} {x.name}, {y.name}", x.kind)
+
+
+def _multiplied(code: Code, x: Value, y: Value) -> Value:
+    return x * y if not x.is_real else code.emit(f"fmul reassoc nsz {x.kind} {x.name}, {y.name}", x.kind)
+
+
+def _extreme(name: str) -> Any:
+    def combined(code: Code, x: Value, y: Value) -> Value:
+        return code.call(name, x, y) if x.is_real else FORMULAS[name](code, x, y)
+
+    return combined
+
+
+@row(ENTRIES[np.sum], ENTRIES[np.prod])
+def _sum(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    if not given[0].shape:
+        return None
+    kind = KINDS[results[0].dtype]
+    if equation.primitive is ENTRIES[np.sum]:
+        return Reduction(axes_of(equation, given[0]), kind, 0.0, _added, kind not in REALS)
+    return Reduction(axes_of(equation, given[0]), kind, 1.0, _multiplied, kind not in REALS)
+
+
+@row(ENTRIES[np.max], ENTRIES[np.min])
+def _largest(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    if not given[0].shape:
+        return None
+    kind = KINDS[results[0].dtype]
+    largest = equation.primitive is ENTRIES[np.max]
+    start = (_LEAST if largest else _LARGEST)[kind]
+    return Reduction(axes_of(equation, given[0]), kind, start, _extreme("maximum" if largest else "minimum"), exact=True)
+
+
+@row(ENTRIES[np.any], ENTRIES[np.all])
+def _truth(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    if not given[0].shape:
+        return None
+    some = equation.primitive is ENTRIES[np.any]
+    return Reduction(
+        axes_of(equation, given[0]),
+        "i1",
+        0 if some else 1,
+        (lambda c, x, y: x | y) if some else (lambda c, x, y: x & y),
+        exact=True,
+    )

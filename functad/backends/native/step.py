@@ -1,0 +1,264 @@
+"""One native function of a program: a part of the plan as machine code, and the call of it from Python."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.backends.llvm.values import Value
+from functad.backends.native.arrays import Array, Held, Memory
+from functad.backends.native.code import KINDS, Code
+from functad.backends.native.kernel import Nest
+from functad.backends.native.lowering import Reduction
+from functad.backends.native.module_text import ModuleText
+from functad.backends.native.plan import Loops, Plan
+from functad.backends.native.writer import Writer
+from functad.expressions.expressions import Constant
+from functad.expressions.spec import ArraySpec, spec_of
+
+HEADER = object.__basicsize__
+"""Bytes in front of the address of the elements in an object of NumPy's array type."""
+
+_BY_VALUE: dict[str, Any] = {
+    "double": ctypes.c_double,
+    "float": ctypes.c_float,
+    "i64": ctypes.c_int64,
+    "i32": ctypes.c_int32,
+    "i1": ctypes.c_uint8,
+}
+
+
+class Parameter:
+    """An argument of a native function.
+
+    Attributes:
+        source: the slot or constant.
+        spec: of it.
+        name: in the function.
+        by_value: it is a number, and not an array.
+    """
+
+    def __init__(self, source: int | Constant, spec: ArraySpec, name: str, *, by_value: bool) -> None:
+        self.source = source
+        self.spec = spec
+        self.name = name
+        self.kind = KINDS[spec.dtype]
+        self.by_value = by_value
+
+    @property
+    def text(self) -> str:
+        """How the function declares it."""
+        return f"{'i8' if self.kind == 'i1' else self.kind} {self.name}" if self.by_value else f"ptr {self.name}"
+
+    @property
+    def ctype(self) -> Any:
+        """The type of ctypes."""
+        return _BY_VALUE[self.kind] if self.by_value else ctypes.py_object
+
+
+class Step:
+    """A part of a plan that is one native function.
+
+    Args:
+        plan: the plan.
+        module: what the function is written into.
+        number: of the step.
+        units: what it runs.
+        exports: small arrays that it gives.
+        parallel: the only unit is a loop that several threads share.
+    """
+
+    def __init__(
+        self, plan: Plan, module: ModuleText, number: int, units: Sequence[Any], exports: Sequence[int], parallel: bool
+    ) -> None:
+        self.plan = plan
+        self.module = module
+        self.name = f"native_{number}"
+        self.units = units
+        self.exports = list(exports)
+        self.parallel = parallel
+        self.inputs: list[Parameter] = []
+        self.outputs: list[Parameter] = []
+        self.space = 0
+        self.extent = 0
+
+    def makes(self) -> list[int]:
+        """Return the slots that it could give."""
+        found = list(self.exports)
+        for unit in self.units:
+            found += [*unit.stored, *unit.reduced] if isinstance(unit, Loops) else unit.outputs
+        return found
+
+    def write(self, given: Collection[int], wanted: Collection[int]) -> None:
+        """Write the function.
+
+        Args:
+            given: the slots that there are before it runs.
+            wanted: the slots that are needed after it.
+        """
+        from functad.backends.llvm.module import host  # noqa: PLC0415 - needs llvmlite
+
+        code = Code(fused=host().fused)
+        self.code = code
+        self.outputs = [Parameter(s, self._spec(s), f"%o{s}", by_value=False) for s in self.makes() if s in wanted]
+        targets = {p.source: self._opened(p) for p in self.outputs}
+        writer = Writer(self.plan, code, self.module, (), targets, self._outside, given)  # type: ignore[arg-type]
+        self.module.workspace = self._workspace
+        if self.parallel:
+            self._write_shared(writer, targets)  # type: ignore[arg-type]
+        else:
+            writer.run(self.units)
+            writer.hold(self.exports)
+            for slot in self.exports:
+                if slot in targets:
+                    writer.copy(writer.array(slot), targets[slot])
+        head = ["i64 %first", "i64 %stop", "i64 %part"] if self.parallel else []
+        parameters = [*head, *[p.text for p in self.inputs], *[p.text for p in self.outputs]]
+        if self.space:
+            parameters.append("ptr %space")
+        self.module.function(code, f"define void @{self.name}({', '.join(parameters)}) nounwind")
+
+    def _write_shared(self, writer: Writer, targets: dict[int, Memory]) -> None:
+        """Write a loop of which each thread runs a part; each has places of its own for sums over the first axis."""
+        [unit] = self.units
+        code = self.code
+        writer.hold(writer.read_by(unit))
+        inner = Code(fused=code.fused, outer=code)
+        part = Value(code, "%part", "i64")
+        memory = {s: self._own_part(writer, s, targets.get(s), part) for s in (*unit.stored, *unit.reduced)}
+        nest = Nest(writer, unit, memory, inner)
+        self.extent = nest.shape[0]
+        self.apart = [p.source for p in self.outputs if self._is_apart(p.source)]
+        nest.write(inner.own(Value(code, "%first", "i64")), inner.own(Value(code, "%stop", "i64")))
+        self.module.call(code, inner)
+
+    def _is_apart(self, slot: Any) -> bool:
+        way = self.plan.way(slot)
+        if not isinstance(way, Reduction):
+            return False
+        shape = self.plan.expressions.specs[self.plan.equation(slot).inputs[0]].shape  # type: ignore[index]
+        return next(i for i, n in enumerate(shape) if n != 1) in way.axes
+
+    def _own_part(self, writer: Writer, slot: int, target: Memory | None, part: Value) -> Memory:
+        """Return memory for a result, that of the thread if threads add to the same elements."""
+        if target is None:
+            return writer.memory(slot)
+        if not self._is_apart(slot):
+            return target
+        size = self.plan.expressions.specs[slot].size
+        return Memory(target.shape, target.kind, target.pointer, target.strides, part * size)
+
+    def _spec(self, source: int | Constant) -> ArraySpec:
+        return spec_of(source.value) if isinstance(source, Constant) else self.plan.expressions.specs[source]
+
+    def _outside(self, source: int | Constant) -> Array:
+        """Return the array of an argument."""
+        spec = self._spec(source)
+        parameter = Parameter(source, spec, f"%a{len(self.inputs)}", by_value=spec.shape == ())
+        self.inputs.append(parameter)
+        if not parameter.by_value:
+            return self._opened(parameter)
+        value = Value(self.code, parameter.name, parameter.kind)
+        if parameter.kind == "i1":
+            self.code.allocations.append(f"  {parameter.name}.true = trunc i8 {parameter.name} to i1")
+            value = Value(self.code, f"{parameter.name}.true", "i1")
+        return Held((), parameter.kind, [value])
+
+    def _opened(self, parameter: Parameter) -> Memory:
+        """Return the array of an object of NumPy's, whose address is read at the entry."""
+        name = parameter.name
+        self.code.allocations += [
+            f"  {name}.place = getelementptr i8, ptr {name}, i64 {HEADER}",
+            f"  {name}.data = load ptr, ptr {name}.place",
+        ]
+        return Memory(parameter.spec.shape, parameter.kind, Value(self.code, f"{name}.data", "ptr"))
+
+    def _workspace(self, size: int) -> Value:
+        """Return the address of memory that the caller brings."""
+        start, self.space = self.space, self.space + (size + 63) // 64 * 64
+        if start == 0:
+            self.code.allocations += [
+                f"  %space.place = getelementptr i8, ptr %space, i64 {HEADER}",
+                "  %space.data = load ptr, ptr %space.place",
+            ]
+        name = f"%space.{start}"
+        self.code.allocations.append(f"  {name} = getelementptr i8, ptr %space.data, i64 {start}")
+        return Value(self.code, name, "ptr")
+
+    def types(self) -> list[Any]:
+        """Return the types of ctypes of all arguments."""
+        head = [ctypes.c_int64] * 3 if self.parallel else []
+        return [*head, *[p.ctype for p in (*self.inputs, *self.outputs)], *([ctypes.py_object] if self.space else [])]
+
+    def caller(self, native: Callable[..., None]) -> Callable[..., Any]:
+        """Return a function of NumPy's arrays and numbers that allocates results and calls the native one."""
+        space: dict[str, Any] = {"call": native, "empty": np.empty, "fitted": fitted, "ndarray": np.ndarray}
+        lines, given = [], []
+        for i, parameter in enumerate(self.inputs):
+            name = f"a{i}"
+            given.append(name)
+            if parameter.by_value:
+                if parameter.kind in ("i64", "i32", "i1"):
+                    lines.append(f"{name} = {'bool' if parameter.kind == 'i1' else 'int'}({name})")
+                continue
+            space[f"d{i}"], space[f"s{i}"] = parameter.spec.dtype, parameter.spec.shape
+            lines += [
+                f"if type({name}) is not ndarray or {name}.dtype is not d{i} or {name}.shape != s{i} "
+                f"or not {name}.flags.c_contiguous or not {name}.flags.aligned:",
+                f"    {name} = fitted({name}, s{i}, d{i})",
+            ]
+        lines += self._calls(given, space)
+        results = [f"o{i}{'[()]' if p.spec.shape == () else ''}" for i, p in enumerate(self.outputs)]
+        lines.append(f"return ({', '.join(results)}{',' if len(results) == 1 else ''})")
+        text = f"def {self.name}({', '.join(given)}):\n" + "\n".join(f"    {line}" for line in lines)
+        exec(compile(text, f"<functad.jit {self.name}>", "exec"), space)  # noqa: S102 - the text was made above
+        found: Callable[..., Any] = space[self.name]
+        return found
+
+    def _calls(self, given: Sequence[str], space: dict[str, Any]) -> list[str]:
+        """Return the lines that allocate results and call the function."""
+        lines = []
+        if self.parallel:
+            from functad.backends.native.threads import parts, shared  # noqa: PLC0415 - small programs need none
+
+            space |= {"parts": parts, "shared": shared}
+            lines.append(f"ranges = parts({self.extent})")
+        for i, parameter in enumerate(self.outputs):
+            space[f"r{i}"], space[f"t{i}"] = parameter.spec.shape, parameter.spec.dtype
+            apart = self.parallel and parameter.source in self.apart
+            lines.append(f"o{i} = empty({'(len(ranges), *r' + str(i) + ')' if apart else f'r{i}'}, t{i})")
+        arguments = [*given, *[f"o{i}" for i in range(len(self.outputs))]]
+        if self.space:
+            lines.append(f"space = empty({self.space}, 'u1')")
+            arguments.append("space")
+        if not self.parallel:
+            return [*lines, f"call({', '.join(arguments)})"]
+        lines.append(f"shared(call, ranges, ({', '.join(arguments)},))")
+        for i, parameter in enumerate(self.outputs):
+            if parameter.source in self.apart:
+                space[f"whole{i}"] = _whole(self.plan.equation(parameter.source).primitive.function)  # type: ignore[arg-type]
+                lines.append(f"o{i} = whole{i}(o{i}, 0)")
+                if parameter.spec.shape == ():
+                    lines.append(f"o{i} = t{i}.type(o{i})")
+        return lines
+
+
+def _whole(function: Any) -> Callable[..., Any]:
+    """Return the function that puts the results of several threads together."""
+    reductions: dict[Any, Callable[..., Any]] = {np.sum: np.add.reduce, np.prod: np.multiply.reduce}
+    return reductions.get(function, function)  # type: ignore[no-any-return]
+
+
+def fitted(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Return an array as native code reads it: of a dtype and shape, without gaps.
+
+    Raises:
+        TypeError: it has another shape or dtype.
+    """
+    array = np.require(value, None, ["C", "A"])
+    if array.shape != shape or array.dtype != dtype:
+        raise TypeError(f"compiled code for {ArraySpec(shape, dtype)} was given {ArraySpec(array.shape, array.dtype)}")
+    return np.asarray(array)

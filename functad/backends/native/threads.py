@@ -1,0 +1,88 @@
+"""Threads that share loops over large arrays."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from functad.errors import InputError
+from functad.places import here
+
+_LOCK = threading.Lock()
+_STATE: dict[str, Any] = {"count": None, "pool": None, "process": None}
+
+
+def available() -> int:
+    """Return how many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def get_num_threads() -> int:
+    """Return how many threads compiled loops over large arrays use.
+
+    Example:
+        >>> import functad
+        >>> functad.get_num_threads() >= 1
+        True
+    """
+    count = _STATE["count"]
+    return available() if count is None else count
+
+
+def set_num_threads(count: int | None) -> None:
+    """Set how many threads compiled loops over large arrays use.
+
+    Results are the same in each run with the same number; another one may change the last digits of sums.
+
+    Args:
+        count: the number, from 1 on; `None` for as many as there are processors.
+
+    Raises:
+        InputError: it is no positive integer.
+
+    Example:
+        >>> import functad
+        >>> functad.set_num_threads(1)
+        >>> functad.get_num_threads()
+        1
+        >>> functad.set_num_threads(None)
+    """
+    if count is not None and (type(count) is not int or count < 1):
+        raise InputError(f"set_num_threads takes a positive integer or None, not {count!r}, at {here()}.")
+    with _LOCK:
+        _STATE["count"] = count
+
+
+def parts(extent: int) -> list[tuple[int, int, int]]:
+    """Return for each thread the first index, the one to stop before, and its number."""
+    count = min(get_num_threads(), extent)
+    ends = [extent * i // count for i in range(count + 1)]
+    return [(ends[i], ends[i + 1], i) for i in range(count)]
+
+
+def shared(call: Callable[..., None], ranges: Sequence[tuple[int, int, int]], arguments: tuple[Any, ...]) -> None:
+    """Call a native function for each range, each in a thread of its own."""
+    if len(ranges) == 1:
+        call(*ranges[0], *arguments)
+        return
+    futures = [_pool().submit(call, *own, *arguments) for own in ranges[1:]]
+    try:
+        call(*ranges[0], *arguments)
+    finally:
+        for future in futures:  # they write into arrays that must not be dropped before
+            future.result()
+
+
+def _pool() -> ThreadPoolExecutor:
+    """Return the threads of this process; a child that was forked has none of its parent's."""
+    with _LOCK:
+        if _STATE["pool"] is None or _STATE["process"] != os.getpid() or _STATE["size"] < get_num_threads():
+            _STATE["size"] = max(get_num_threads(), available())
+            _STATE["pool"] = ThreadPoolExecutor(_STATE["size"], "functad")
+            _STATE["process"] = os.getpid()
+        return _STATE["pool"]  # type: ignore[no-any-return]

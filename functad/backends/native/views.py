@@ -1,0 +1,158 @@
+"""Views: other shapes, other orders, parts. They cost nothing where the operand is in memory, little where it is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.backends.llvm.values import Value
+from functad.backends.native.arrays import Array, Formula, Held, Memory, aligned
+from functad.backends.native.code import KINDS, Code, Index
+from functad.backends.native.lowering import Lowered, View, row
+from functad.expressions.expressions import Equation
+from functad.expressions.spec import ArraySpec
+from functad.primitives.arranging.broadcast import BROADCAST_TO
+from functad.primitives.arranging.join import STACK
+from functad.primitives.arranging.reshape import RESHAPE, TRANSPOSE
+from functad.primitives.indexing.read import GETITEM
+
+
+def broadcast(array: Array, shape: tuple[int, ...]) -> Array:
+    """Return an array repeated along axes of length 1 and new ones in front."""
+    if isinstance(array, Memory):
+        new = len(shape) - len(array.shape)
+        own = zip(array.shape, array.strides, shape[new:], strict=True)
+        return array.view(shape, [0] * new + [0 if n == 1 != m else s for n, s, m in own])
+    return Formula(shape, array.kind, lambda code, index: array.at(code, aligned(index, array.shape)))
+
+
+def transposed(array: Array, axes: Sequence[int]) -> Array:
+    """Return an array with its axes in another order."""
+    shape = tuple([array.shape[i] for i in axes])
+    if isinstance(array, Memory):
+        return array.view(shape, [array.strides[i] for i in axes])
+
+    def element(code: Code, index: Sequence[Index]) -> Value:
+        own: list[Index] = [0] * len(axes)
+        for i, axis in enumerate(axes):
+            own[axis] = index[i]
+        return array.at(code, own)
+
+    return Formula(shape, array.kind, element)
+
+
+@row(BROADCAST_TO)
+def _broadcast_to(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    return View(lambda arrays: broadcast(arrays[0], results[0].shape), same=given[0].shape == results[0].shape)
+
+
+@row(RESHAPE)
+def _reshape(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    if equation.params.get("order", "C") != "C":
+        return None
+    return View(lambda arrays: arrays[0].reshaped(results[0].shape), same=True)
+
+
+@row(TRANSPOSE)
+def _transpose(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    axes = equation.params["axes"]
+    axes = tuple(reversed(range(given[0].ndim))) if axes is None else tuple(axes)
+    return View(lambda arrays: transposed(arrays[0], axes))
+
+
+class Part:
+    """A part of an array by integers, slices and new axes: where its elements are in the whole.
+
+    Attributes:
+        shape: of the part.
+        starts: for each axis of the whole, the first index.
+        axes: for each axis of the whole, the axis of the part and the step, or `None` where one index is taken.
+    """
+
+    def __init__(self, shape: Sequence[int], index: Any) -> None:
+        parts = list(index) if isinstance(index, tuple) else [index]
+        taken = sum(part is not None and part is not Ellipsis for part in parts)
+        fill = [slice(None)] * (len(shape) - taken)
+        if Ellipsis in parts:
+            place = parts.index(Ellipsis)
+            parts[place : place + 1] = fill
+        else:
+            parts += fill
+        self.starts: list[int] = []
+        self.axes: list[tuple[int, int] | None] = []
+        found: list[int] = []
+        lengths = iter(shape)
+        for part in parts:
+            if part is None:
+                found.append(1)
+            elif isinstance(part, slice):
+                start, stop, step = part.indices(next(lengths))
+                self.starts.append(start)
+                self.axes.append((len(found), step))
+                found.append(len(range(start, stop, step)))
+            else:
+                self.starts.append(int(part) % next(lengths))
+                self.axes.append(None)
+        self.shape = tuple(found)
+
+    def of(self, array: Array) -> Array:
+        """Return the part of an array."""
+        if isinstance(array, Memory):
+            strides = [0] * len(self.shape)
+            for stride, axis in zip(array.strides, self.axes, strict=True):
+                if axis is not None:
+                    strides[axis[0]] = stride * axis[1]
+            return _shifted(array, self.shape, strides, sum(a * b for a, b in zip(self.starts, array.strides, strict=True)))
+
+        def element(code: Code, index: Sequence[Index]) -> Value:
+            own = [
+                start if axis is None else code.linear([index[axis[0]]], [axis[1]], start)
+                for start, axis in zip(self.starts, self.axes, strict=True)
+            ]
+            return array.at(code, own)
+
+        return Formula(self.shape, array.kind, element)
+
+
+def _shifted(array: Memory, shape: tuple[int, ...], strides: Sequence[int], shift: int) -> Memory:
+    """Return elements of the same memory that begin further on."""
+    if isinstance(array.offset, int):
+        return Memory(shape, array.kind, array.pointer, strides, array.offset + shift)
+    offset = array.offset + shift if shift else array.offset
+    return Memory(shape, array.kind, array.pointer, strides, offset)
+
+
+def is_basic_index(index: Any) -> bool:
+    """Say whether an index consists of integers, slices, new axes and an ellipsis."""
+    parts = index if isinstance(index, tuple) else (index,)
+    whole = [part for part in parts if part is not None and part is not Ellipsis and not isinstance(part, slice)]
+    return all(isinstance(part, (int, np.integer)) and not isinstance(part, bool) for part in whole)
+
+
+@row(GETITEM)
+def _getitem(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    index = equation.params["index"]
+    if not is_basic_index(index):
+        return None
+    part = Part(given[0].shape, index)
+    return View(lambda arrays: part.of(arrays[0])) if part.shape == results[0].shape else None
+
+
+@row(STACK)
+def _stack(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    axis = equation.params["axis"] % results[0].ndim
+    if results[0].size > 8:
+        return None
+    kind = KINDS[results[0].dtype]
+
+    def element_of(arrays: Sequence[Array]) -> Callable[[Code, Sequence[Index]], Value]:
+        def element(code: Code, index: Sequence[Index]) -> Value:
+            rest = [*index[:axis], *index[axis + 1 :]]
+            values = [code.cast(a.at(code, rest), kind) for a in arrays]
+            return Held((len(values),), kind, values).at(code, [index[axis]])
+
+        return element
+
+    return View(lambda arrays: Formula(results[0].shape, kind, element_of(arrays)))

@@ -1,0 +1,259 @@
+"""What writes the code of a list: its loops, its single values, and the equations that have code of their own."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.backends.llvm.values import Value
+from functad.backends.native.arrays import Array, Formula, Held, Memory, aligned
+from functad.backends.native.code import KINDS, SIZES, Code, Index
+from functad.backends.native.kernel import Nest
+from functad.backends.native.lowering import Own, Pointwise, Reduction, View
+from functad.backends.native.module_text import ModuleText
+from functad.backends.native.plan import TINY, Loops, Plan
+from functad.expressions.expressions import Constant, Equation, Expressions
+from functad.expressions.records import inputs_of
+from functad.expressions.spec import spec_of
+
+STACK = 16_384
+"""Arrays of so many bytes are put on the stack; larger ones into memory that the caller brings."""
+
+LARGEST_TABLE = 4_096
+"""Constant arrays of so many bytes stand in the code."""
+
+
+class Writer:
+    """Writes a list into a function.
+
+    Args:
+        plan: of the list.
+        code: the function.
+        module: what the function belongs to.
+        operands: arrays for the inputs of the list; those that are not given are asked of `outside`.
+        targets: memory for slots, where it is given.
+        outside: what finds an array that this function does not make.
+        given: the slots of such arrays.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        code: Code,
+        module: ModuleText,
+        operands: Sequence[Array] = (),
+        targets: dict[int, Memory] | None = None,
+        outside: Callable[[int | Constant], Array] | None = None,
+        given: Collection[int] = (),
+    ) -> None:
+        self.plan = plan
+        self.code = code
+        self.module = module
+        self.targets = targets or {}
+        self.outside = outside
+        self.given = given
+        self.arrays: dict[int, Array] = dict(enumerate(operands))
+        self.ready = set(range(len(operands)))
+        self.views: dict[int, Array] = {}
+        self._constants: dict[int, tuple[Array, Constant]] = {}
+
+    # Arrays
+
+    def is_ready(self, slot: Any) -> bool:
+        """Say whether a slot need not be computed any more."""
+        return type(slot) is not int or slot in self.ready or slot in self.given
+
+    def array(self, source: int | Constant) -> Array:
+        """Return an array: what is in memory, values, or a formula."""
+        if isinstance(source, Constant):
+            return self._constant(source)
+        if source in self.ready:
+            return self.arrays[source]
+        if source in self.given:
+            assert self.outside is not None
+            self.arrays[source] = self.outside(source)
+            self.ready.add(source)
+            return self.arrays[source]
+        known = self.views.get(source)
+        if known is not None:
+            return known
+        way = self.plan.way(source)
+        if self.plan.is_formula(source):
+            operands = [self.array(s) for s in self.plan.equation(source).inputs]
+            if isinstance(way, View):
+                found = way.make(operands)
+            else:
+                assert isinstance(way, Pointwise)
+                found = self.pointwise(way, operands, self.plan.expressions.specs[source].shape)
+            if not isinstance(found, Memory) or isinstance(way, View):
+                self.views[source] = found
+            return found
+        assert source in self.plan.tiny, f"slot {source} is read before it is made"
+        self.hold([source])
+        return self.arrays[source]
+
+    def pointwise(self, way: Pointwise, operands: Sequence[Array], shape: tuple[int, ...]) -> Array:
+        """Return an array whose elements follow from those of operands at the same place."""
+
+        def element(code: Code, index: Sequence[Index]) -> Value:
+            values = [code.cast(a.at(code, aligned(index, a.shape)), kind) for a, kind in zip(operands, way.kinds, strict=True)]
+            return way.formula(code, *values)
+
+        return Formula(shape, way.result, element)
+
+    def _constant(self, source: Constant) -> Array:
+        known = self._constants.get(id(source))
+        if known is None:
+            known = self._constants[id(source)] = self._new_constant(source), source
+        return known[0]
+
+    def _new_constant(self, source: Constant) -> Array:
+        spec = spec_of(source.value)
+        kind, value = KINDS[spec.dtype], np.asarray(source.value)
+        first = value.ravel()[0].item()
+        if spec.size <= TINY:
+            return Held(spec.shape, kind, [self.code.constant(v.item(), kind) for v in value.ravel()])
+        if value.strides == (0,) * value.ndim or value.tobytes() == np.full_like(value, first).tobytes():
+            return Formula(spec.shape, kind, lambda code, index: code.constant(first, kind))
+        if value.nbytes <= LARGEST_TABLE or self.outside is None:
+            return Memory(spec.shape, kind, self.module.table(self.code, value))
+        return self.outside(source)
+
+    # Work
+
+    def hold(self, slots: Sequence[int]) -> None:
+        """Compute small arrays, and what small arrays they follow from, as values."""
+        for slot in self.small_ones_before(slots):
+            if slot in self.ready:
+                continue
+            equation, way, spec = self.plan.equation(slot), self.plan.way(slot), self.plan.expressions.specs[slot]
+            operands = [self.array(s) for s in equation.inputs]
+            if isinstance(way, Reduction):
+                values = self._reduced(way, operands[0], spec.shape)
+                kind = way.kind
+            else:
+                array = way.make(operands) if isinstance(way, View) else self.pointwise(way, operands, spec.shape)  # type: ignore[arg-type]
+                values, kind = array.elements(self.code), array.kind
+            self.arrays[slot] = Held(spec.shape, kind, values)
+            self.ready.add(slot)
+
+    def _reduced(self, way: Reduction, array: Array, shape: tuple[int, ...]) -> list[Value]:
+        """Return the elements of a reduction of a few elements."""
+        code = self.code
+        sums: dict[tuple[int, ...], Value] = {}
+        for index in itertools.product(*map(range, array.shape)):
+            key = tuple([i for axis, i in enumerate(index) if axis not in way.axes])
+            value = code.cast(array.at(code, index), way.kind)
+            sums[key] = way.combine(code, sums[key], value) if key in sums else value
+        return list(sums.values())
+
+    def small_ones_before(self, slots: Sequence[int]) -> list[int]:
+        """Return the small arrays that some slots are or follow from by formulas, in order."""
+        plan, found, pending = self.plan, set(), list(slots)
+        while pending:
+            slot = pending.pop()
+            if slot in found or self.is_ready(slot) or not (slot in plan.tiny or plan.is_formula(slot)):
+                continue
+            found.add(slot)
+            pending += inputs_of(plan.equation(slot))
+        return sorted((s for s in found if s in plan.tiny), key=lambda s: (plan.maker[s], s))
+
+    def run(self, units: Sequence[Any]) -> None:
+        """Write units of the plan, in order."""
+        for unit in units:
+            if isinstance(unit, Loops):
+                self._loops(unit)
+            else:
+                self._own(unit)
+
+    def _loops(self, unit: Loops) -> None:
+        self.hold(self.read_by(unit))
+        out = {slot: self.memory(slot) for slot in (*unit.stored, *unit.reduced)}
+        code = Code(fused=self.code.fused, outer=self.code)
+        nest = Nest(self, unit, out, code)
+        nest.write(0, nest.shape[0])
+        self.module.call(self.code, code)
+        self._done(out)
+
+    def _own(self, equation: Equation) -> None:
+        way = self.plan.way(equation.outputs[0])
+        assert isinstance(way, Own)
+        self.hold(inputs_of(equation))
+        operands = [self.array(s) for s in equation.inputs]
+        out = {slot: self.memory(slot) for slot in equation.outputs}
+        way.write(self, operands, list(out.values()))
+        self._done(out)
+
+    def _done(self, out: dict[int, Memory]) -> None:
+        """Note that slots are in memory now."""
+        for slot, memory in out.items():
+            self.arrays[slot] = memory
+            self.ready.add(slot)
+            if memory.shape == () or math.prod(memory.shape) == 1:
+                value = self.code.load(memory.pointer, self.code.integer(memory.offset), memory.kind)
+                self.arrays[slot] = Held(memory.shape, memory.kind, [value])
+        self.views.clear()
+
+    def read_by(self, unit: Any) -> list[int]:
+        """Return the slots that a unit reads or computes on its way."""
+        if isinstance(unit, Loops):
+            return [s for slot in (*unit.stored, *unit.reduced) for s in inputs_of(self.plan.equation(slot))]
+        return list(inputs_of(unit))
+
+    def memory(self, slot: int) -> Memory:
+        """Return memory for a slot that is computed next."""
+        spec = self.plan.expressions.specs[slot]
+        known = self.targets.get(slot)
+        return self.buffer(spec.shape, KINDS[spec.dtype]) if known is None else known
+
+    def buffer(self, shape: tuple[int, ...], kind: str) -> Memory:
+        """Return memory for an array, on the stack or from the caller."""
+        size = math.prod(shape)
+        if size * SIZES[kind] <= STACK or self.module.workspace is None:
+            return Memory(shape, kind, self.code.allocate(kind, size))
+        return Memory(shape, kind, self.module.workspace(size * SIZES[kind]))
+
+    def copy(self, array: Array, target: Memory) -> None:
+        """Write the elements of an array into memory."""
+        if math.prod(target.shape) <= TINY:
+            for index in itertools.product(*map(range, target.shape)):
+                target.put(self.code, index, array.at(self.code, index))
+            return
+        code = Code(fused=self.code.fused, outer=self.code)
+
+        def level(index: list[Index]) -> None:
+            axis = len(index)
+            if axis == len(target.shape):
+                target.put(code, index, code.cast(array.at(code, index), target.kind))
+                return
+            with code.loop(0, target.shape[axis], straight=axis + 1 == len(target.shape)) as i:
+                level([*index, i])
+
+        level([])
+        self.module.call(self.code, code)
+
+    def inline(self, expressions: Expressions, operands: Sequence[Array], targets: Sequence[Memory | None]) -> list[Array]:
+        """Write another list in here: the body of a loop, or a branch.
+
+        Args:
+            expressions: the list, all of whose equations are native.
+            operands: its inputs.
+            targets: memory for its outputs. They are written there, but for outputs that are small, inputs or constants.
+
+        Returns:
+            Its outputs.
+        """
+        plan = self.module.plan_of(expressions)
+        own = {
+            s: target
+            for s, target in zip(expressions.outputs, targets, strict=True)
+            if type(s) is int and target is not None and s in plan.maker and s not in plan.tiny
+        }
+        inner = Writer(plan, self.code, self.module, operands, own, None)
+        inner.run(plan.units)
+        inner.hold([s for s in expressions.outputs if type(s) is int])
+        return [inner.array(s) for s in expressions.outputs]
