@@ -157,6 +157,7 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--budget", type=float, default=5.0, help="seconds after which a slow framework gets no more rounds")
     parser.add_argument("--limit", type=float, default=120.0, help="seconds after which a call is ended (default %(default)s)")
     parser.add_argument("--patience", type=float, default=5.0, help=PATIENCE_HELP)
+    parser.add_argument("--keep-memory", action="store_true", help="all processes keep freed memory instead of handing it back")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured to a file, after every row")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables to a file")
     return parser.parse_args(arguments)
@@ -166,9 +167,17 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the comparison."""
     options = parsed(arguments)
     rows = [row for row in ROWS.values() if any(text in row.name for text in options.rows)]
-    record: dict[str, Any] = {"machine": machine(), "versions": {}, "results": {}}
+    titles = {row.name: row.title for row in rows}
+    where = machine(keep_memory=options.keep_memory)
+    record: dict[str, Any] = {"machine": where, "titles": titles, "versions": {}, "results": {}}
     for threads in options.threads:
-        peers = start(options.frameworks, options.peers_python, limit=options.limit, one_thread=threads == "one")
+        peers = start(
+            options.frameworks,
+            options.peers_python,
+            limit=options.limit,
+            one_thread=threads == "one",
+            keep_memory=options.keep_memory,
+        )
         record["versions"] = {peer.name: peer.versions for peer in peers}
         results = record["results"][threads] = {}
         patience = Rounds(options.patience)

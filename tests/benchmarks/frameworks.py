@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -115,7 +116,8 @@ class Framework:
         """End the process."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # it may have ended before it read the last command
+            self._process.stdin.close()
         self._process.wait(timeout=30)
         self._process.stdout.close()
 

@@ -46,17 +46,19 @@ class Peer(Framework):
         python: the interpreter.
         limit: seconds after which an answer is waited for no longer.
         one_thread: whether it is to use one thread alone.
+        keep_memory: whether it is to keep freed memory.
     """
 
     worker = "tests.benchmarks.compiled.worker"
 
-    def __init__(self, name: str, python: str, *, limit: float, one_thread: bool) -> None:
+    def __init__(self, name: str, python: str, *, limit: float, one_thread: bool, keep_memory: bool = False) -> None:
         self.limit = limit
         self.one_thread = one_thread
+        self._keep_memory = keep_memory
         self._python = python
         if one_thread:
             self.environment: Mapping[str, str] = ONE_THREAD
-        super().__init__(name, python, modules=MODULES)
+        super().__init__(name, python, keep_memory=keep_memory, modules=MODULES)
 
     def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
         """Send a command and return the answer.
@@ -89,17 +91,18 @@ class Peer(Framework):
             self.ask("pace")
         except WorkerError:
             self.close()
-            return Peer(self.name, self._python, limit=self.limit, one_thread=self.one_thread)
+            same = {"limit": self.limit, "one_thread": self.one_thread, "keep_memory": self._keep_memory}
+            return Peer(self.name, self._python, **same)
         return self
 
 
-def start(names: list[str], peers_python: str, *, limit: float, one_thread: bool) -> list[Peer]:
-    """Start the frameworks that there are, and say which cannot be."""
+def start(names: list[str], peers_python: str, **settings: Any) -> list[Peer]:
+    """Start the frameworks that there are, and say which cannot be; settings are those of `Peer`."""
     started = []
     for name in names:
         python = sys.executable if name in OURS else peers_python
         try:
-            started.append(Peer(name, python, limit=limit, one_thread=one_thread))
+            started.append(Peer(name, python, **settings))
         except WorkerError as error:
             print(f"left out: {error}", file=sys.stderr)
     return started

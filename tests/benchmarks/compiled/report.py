@@ -78,7 +78,7 @@ def markdown(record: Mapping[str, Any]) -> str:
             parts.append(f"Compiling, {THREADS[threads]}:\n\n{table(results, makers, 'compiling', compiling)}")
     machine = record["machine"]
     libraries = [f"{TITLES[name]} {found['version']}" for name, found in record["versions"].items() if name in ("jax", "torch")]
-    place = [machine["date"], machine["cpu"], f"{machine['cores']} cores", f"Python {machine['python']}"]
+    place = [machine["date"], machine["cpu"], f"{machine['cores']} cores", machine["memory"], f"Python {machine['python']}"]
     place += [f"NumPy {machine['numpy']}", *libraries]
     parts.append(
         "Medians of interleaved rounds, in brackets as multiples of `jax.jit`. Compiling is what the first call takes longer "

@@ -25,6 +25,7 @@ def test_every_framework_is_checked_timed_and_written_down(tmp_path: Path, capsy
     comparison.main([*QUICK, *chosen, "--json", str(file), "--markdown", str(page)])
     record = json.loads(file.read_text())
     assert list(record["results"]["one"]) == ["logistic_product"]
+    assert record["titles"] == {name: ROWS[name].title for name in record["results"]["one"]}
     for found in record["results"]["one"].values():
         assert set(found) == {"numpy", "eager", "handwritten"}
         assert all(peer["seconds"] > 0 for peer in found.values())
@@ -98,7 +99,7 @@ def test_ratios_leave_out_what_failed_and_what_does_not_count() -> None:
     assert ratios(results, "numpy") == {"logistic": 0.25, "bundle": 4.0}
     assert ratio(results["tiny"], "numpy", steady) == 9.0
     record = {
-        "machine": {"date": "today", "cpu": "a processor", "cores": 2, "python": "3", "numpy": "2"},
+        "machine": {"date": "today", "cpu": "a processor", "cores": 2, "memory": "kept", "python": "3", "numpy": "2"},
         "versions": {name: {"version": "1"} for name in ("numpy", "jax")},
         "results": {"one": results},
     }
