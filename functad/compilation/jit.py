@@ -111,15 +111,19 @@ class Compiler:
         f: the function.
         static: positions and names of the arguments that are no arrays.
         backend: what compiles.
+        exact: no bit of a result is to be another than that of the eager function.
         entries: what was compiled, by what it was compiled for.
         quick: the same for calls with arrays and numbers alone, by what takes less time to find.
     """
 
-    def __init__(self, f: Callable[..., Any], argnums: Sequence[int], argnames: Sequence[str], backend: Backend) -> None:
+    def __init__(
+        self, f: Callable[..., Any], argnums: Sequence[int], argnames: Sequence[str], backend: Backend, exact: bool = False
+    ) -> None:
         self.f = f
         self.argnums = frozenset(argnums)
         self.argnames = frozenset(argnames)
         self.backend = backend
+        self.exact = exact
         self.entries: dict[Any, Entry] = {}
         self.quick: dict[Any, Entry] = {}
         self.hits = 0
@@ -211,7 +215,8 @@ class Compiler:
             return f(*args, **kwargs)
 
         trace = Trace(of_leaves, f, [leaves[i] for i in places], [names[i] for i in places])
-        program = CompiledList(simplified(trace.expressions), self.backend, f)
+        own = simplified(trace.expressions, self.exact, fused=self.backend.name != "numpy")
+        program = CompiledList(own, self.backend, f, self.exact)
         entry = Entry(
             trace, program, [i for i, place in enumerate(places) if type(kinds[place]) is tuple and kinds[place][-1] is _TENSOR]
         )
@@ -349,6 +354,7 @@ def jit(
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Sequence[str] = (),
     backend: str | None = None,
+    exact: bool = False,
 ) -> Callable[P, R]:
     """Return a function that computes what `f` does by a compiled expression list.
 
@@ -363,6 +369,8 @@ def jit(
             hashable. What is no array or number is static without being named.
         static_argnames: names of such keyword arguments.
         backend: what compiles: `"numpy"`, or the best that is installed.
+        exact: leave out rewrites that may change the last digit of a result or the sign of a zero, such as multiplying by
+            `1 / c` in place of dividing by `c`. With the backend `"numpy"` results then are those of `f`, bit for bit.
 
     Returns:
         A function with the signature of `f`, and with the methods `lower(*args)`, `cache_info()` and `explain_recompile()`.
@@ -386,12 +394,12 @@ def jit(
     """
     argnums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     argnames = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-    compiler = Compiler(f, argnums, argnames, find(backend))
+    compiler = Compiler(f, argnums, argnames, find(backend), exact)
 
     @functools.wraps(f)
     def jitted(*args: P.args, **kwargs: P.kwargs) -> Any:
         return compiler(args, kwargs)
 
     made = Jitted.of(jitted)
-    vars(made).update(compiler=compiler, transform=jit, given=(f, (static_argnums, static_argnames, backend), {}))
+    vars(made).update(compiler=compiler, transform=jit, given=(f, (static_argnums, static_argnames, backend, exact), {}))
     return made

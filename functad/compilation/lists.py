@@ -32,12 +32,14 @@ class CompiledList:
         expressions: the list; its result is a tuple of leaves.
         backend: what compiles it.
         function: that of the user, for messages.
+        exact: whether lists that are derived from it are simplified so that no bit of their results changes.
     """
 
-    def __init__(self, expressions: Expressions, backend: Backend, function: Any) -> None:
+    def __init__(self, expressions: Expressions, backend: Backend, function: Any, exact: bool = False) -> None:
         self.expressions = expressions
         self.backend = backend
         self.function = function
+        self.exact = exact
         self._program: Callable[[Sequence[Any]], Sequence[Any]] | None = None
         self._rules: dict[tuple[int, ...], Rules] = {}
         self._splits: dict[tuple[int, ...], Split] = {}
@@ -98,7 +100,10 @@ class CompiledList:
         return self._others[key]
 
     def _list(self, expressions: Expressions) -> CompiledList:
-        return CompiledList(simplified(expressions), self.backend, self.function)
+        return CompiledList(self._simplified(expressions), self.backend, self.function, self.exact)
+
+    def _simplified(self, expressions: Expressions) -> Expressions:
+        return simplified(expressions, self.exact, fused=self.backend.name != "numpy")
 
     def _split(self, active: tuple[int, ...]) -> Split:
         """Return the forward and the backward list for the derivatives by some inputs.
@@ -127,7 +132,7 @@ class CompiledList:
 
         seeds = [ArraySpec(spec.shape, spec.dtype) for spec in results if is_inexact(spec)]
         specs = (*own.specs[:count], *seeds)
-        whole = simplified(_flat(listed(AbstractRecorder("jit", self.function), joint, specs, {})[0]))
+        whole = self._simplified(_flat(listed(AbstractRecorder("jit", self.function), joint, specs, {})[0]))
         slots = range(count, count + len(seeds))
         reached = mark_reached(marks_at(slots, len(whole.specs)), by_slot(whole))
         outs, cts = whole.outputs[: len(results)], whole.outputs[len(results) :]

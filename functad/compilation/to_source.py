@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from functad.backends.numpy_source import Form, module_text
@@ -11,7 +11,10 @@ from functad.backends.source import NoTextError
 from functad.compilation.simplify import simplified
 from functad.compilation.trace import without_idle
 from functad.errors import UnsupportedError
+from functad.expressions.expressions import Equation, Expressions
 from functad.places import here, name_of
+from functad.primitives.elementwise.arithmetic import POSITIVE
+from functad.primitives.elementwise.conversion import COPY
 from functad.transforms.abstract import trace
 from functad.trees.structure import Structure
 
@@ -53,7 +56,7 @@ def to_source(f: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
         <BLANKLINE>
     """
     traced = without_idle(trace("to_source", f, args, kwargs))
-    expressions = simplified(traced)
+    expressions = _with_copies(simplified(traced), traced.outputs)
     paths = list(traced.inputs)
     parameters = list(dict.fromkeys(_root(path) for path in paths))
     names = iter(["{}"] * len(expressions.outputs))
@@ -66,6 +69,17 @@ def to_source(f: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
             f"to_source of {name_of(f)}, at {here()}: {error} has no text that runs without functad. Leave that part out of "
             f"the function, or compile it with functad.jit, which keeps functad's own."
         ) from None
+
+
+def _with_copies(expressions: Expressions, before: Sequence[Any]) -> Expressions:
+    """Return a list that returns copies of its inputs where it computed something, of which no more than they were left."""
+    equations, outputs, specs = list(expressions.equations), list(expressions.outputs), list(expressions.specs)
+    for i, (source, old) in enumerate(zip(outputs, before, strict=True)):
+        if type(source) is int and source < len(expressions.inputs) and source != old and specs[source].shape:
+            equations.append(Equation(COPY if specs[source].dtype.kind == "b" else POSITIVE, (source,), {}, (len(specs),)))
+            outputs[i] = len(specs)
+            specs.append(specs[source])
+    return expressions.replace(equations=tuple(equations), outputs=tuple(outputs), specs=tuple(specs))
 
 
 def _identifiers(parameters: list[str]) -> list[str]:

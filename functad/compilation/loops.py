@@ -1,0 +1,208 @@
+"""Loops within lists made shorter: their bodies, what all their steps compute alike, and results that nobody reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functad.control.scan import SCAN
+from functad.expressions.expressions import Constant, Equation, Expressions
+from functad.expressions.records import mark_needed, mark_reached, marks_at
+from functad.expressions.spec import spec_of
+from functad.transforms.closed_lists import extract
+
+_LARGEST_COMPARED = 2**20
+"""Bytes of constants up to which rows are compared."""
+
+Simplify = Callable[[Expressions], Expressions]
+
+
+def with_shorter_loops(expressions: Expressions, simplify: Simplify) -> Expressions:
+    """Return a list whose loops and branches hold simplified lists.
+
+    Of scans, what is the same for all steps is computed before the first, and what nobody reads is not computed.
+
+    Args:
+        expressions: the list.
+        simplify: what is done to the inner lists.
+    """
+    if not any(e.primitive.lists for e in expressions.equations):
+        return expressions
+    return _Loops(expressions, simplify).run()
+
+
+class _Step(NamedTuple):
+    """A scan: the sources of its arguments, its body, and its results.
+
+    Attributes:
+        carries, rows, outer: sources of the arguments.
+        body: the list.
+        results: slots of the results.
+    """
+
+    carries: Sequence[Any]
+    rows: Sequence[Any]
+    outer: Sequence[Any]
+    body: Expressions
+    results: Sequence[int]
+
+
+class _Loops:
+    """The list that is written anew."""
+
+    def __init__(self, expressions: Expressions, simplify: Simplify) -> None:
+        self.expressions = expressions
+        self.simplify = simplify
+        self.specs = list(expressions.specs)
+        self.moved: dict[int, Any] = {}
+        self.read = marks_at(expressions.outputs, len(self.specs))
+        for e in expressions.equations:
+            for s in e.inputs:
+                if type(s) is int:
+                    self.read[s] = 1
+
+    def run(self) -> Expressions:
+        """Return it."""
+        equations = [new for e in self.expressions.equations for new in self._written(e)]
+        outputs = tuple(map(self._source, self.expressions.outputs))
+        return self.expressions.replace(equations=tuple(equations), outputs=outputs, specs=tuple(self.specs))
+
+    def _source(self, source: Any) -> Any:
+        return self.moved.get(source, source) if type(source) is int else source
+
+    def _written(self, equation: Equation) -> Iterator[Equation]:
+        inputs = tuple(map(self._source, equation.inputs))
+        params = dict(equation.params)
+        if not equation.primitive.lists:
+            yield equation if not self.moved else Equation(equation.primitive, inputs, params, equation.outputs)
+            return
+        if equation.primitive is SCAN and params["length"]:
+            counts = params["carries"], params["carries"] + params["rows"]
+            parts = inputs[: counts[0]], inputs[counts[0] : counts[1]], inputs[counts[1] :]
+            step = self._without_copies(_Step(*parts, params["body"], equation.outputs))
+            step = _live(step, self.read)
+            before, step = self._hoisted(step._replace(body=self.simplify(step.body)))
+            yield from before
+            inputs = (*step.carries, *step.rows, *step.outer)
+            params |= {"carries": len(step.carries), "rows": len(step.rows), "body": step.body}
+            yield Equation(SCAN, inputs, params, tuple(step.results))
+            return
+        for name, value in params.items():
+            if isinstance(value, Expressions):
+                params[name] = self.simplify(value)
+            elif isinstance(value, tuple) and value and isinstance(value[0], Expressions):
+                params[name] = tuple(map(self.simplify, value))
+        yield Equation(equation.primitive, inputs, params, equation.outputs)
+
+    def _without_copies(self, step: _Step) -> _Step:
+        """Return a scan that is given each value once, and numbers that all steps share within its body.
+
+        Of results that are equal the first is read, and rows that are returned as they are, are read where they come from.
+        """
+        body, first = step.body, len(step.carries) + len(step.rows)
+        same: dict[int, Any] = {}
+        for place, source in enumerate(step.rows, len(step.carries)):
+            if (every := _every_row(source)) is not None and spec_of(every.value) == body.specs[place]:
+                same[place] = every
+        known: dict[int, int] = {}
+        for place, source in enumerate(step.outer, first):
+            if type(source) is int:
+                same[place] = known.setdefault(source, place)
+            elif not _is_traced(source.value) and not (spec := spec_of(source.value)).shape and spec == body.specs[place]:
+                same[place] = source
+        body = _reading(body, same)
+        results: dict[Any, int] = {}
+        for source, slot in zip(body.outputs[len(step.carries) :], step.results[len(step.carries) :], strict=True):
+            if type(source) is not int:
+                continue
+            row = source - len(step.carries)
+            if 0 <= row < len(step.rows) and type(step.rows[row]) is int and self.specs[slot] == self.specs[step.rows[row]]:
+                self.moved[slot] = step.rows[row]
+                self.read[slot] = 0
+            elif source in results:
+                self.moved[slot] = results[source]
+                self.read[results[source]] |= self.read[slot]
+                self.read[slot] = 0
+            else:
+                results[source] = slot
+        return step._replace(body=body)
+
+    def _hoisted(self, step: _Step) -> tuple[list[Equation], _Step]:
+        """Return equations that stand before a scan, and the scan without them: they compute the same in all steps."""
+        body, count = step.body, len(step.body.inputs)
+        moving = mark_reached(marks_at(range(count - len(step.outer)), len(body.specs)), body.equations)
+        before = [e for e in body.equations if not moving[e.outputs[0]]]
+        if not before:
+            return [], step
+        places: dict[int, Any] = dict(zip(range(count - len(step.outer), count), step.outer, strict=True))
+        written = []
+        for e in before:
+            slots = tuple(range(len(self.specs), len(self.specs) + len(e.outputs)))
+            self.specs += [body.specs[s] for s in e.outputs]
+            written.append(
+                Equation(e.primitive, tuple([places[s] if type(s) is int else s for s in e.inputs]), e.params, slots)
+            )
+            places |= dict(zip(e.outputs, slots, strict=True))
+        made = {s for e in before for s in e.outputs}
+        later = [e for e in body.equations if moving[e.outputs[0]]]
+        read = dict.fromkeys(s for e in (*[e.inputs for e in later], body.outputs) for s in e if s in made and type(s) is int)
+        names = [*body.inputs, *[f"shared[{i}]" for i in range(len(read))]]
+        inner = extract(body.replace(equations=tuple(later)), [*range(count), *read], body.outputs, names)
+        return written, _live(step._replace(outer=[*step.outer, *[places[s] for s in read]], body=inner), None)
+
+
+def _every_row(source: Any) -> Constant | None:
+    """Return the row that all rows of a constant are; `None` if they differ."""
+    if type(source) is int or type(source.value) is not np.ndarray or source.value.dtype.kind not in "biuf":
+        return None
+    rows = source.value
+    return (
+        Constant(rows[0])
+        if rows.nbytes <= _LARGEST_COMPARED and all(row.tobytes() == rows[0].tobytes() for row in rows)
+        else None
+    )
+
+
+def _is_traced(value: Any) -> bool:
+    return hasattr(type(value), "__functad_record__")
+
+
+def _reading(body: Expressions, same: dict[int, Any]) -> Expressions:
+    """Return a list that reads other sources in place of some inputs."""
+
+    def placed(sources: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple([same.get(s, s) if type(s) is int else s for s in sources])
+
+    equations = [Equation(e.primitive, placed(e.inputs), e.params, e.outputs) for e in body.equations]
+    return body.replace(equations=tuple(equations), outputs=placed(body.outputs))
+
+
+def _live(step: _Step, read: Any) -> _Step:
+    """Return a scan without the results that nobody reads, the carries that lead to none, and the inputs that it does not need.
+
+    Args:
+        step: the scan.
+        read: marks of the slots of the list around it that something reads; `None` if all results are read.
+    """
+    body, carries = step.body, len(step.carries)
+    kept = [i for i, slot in enumerate(step.results) if read is None or read[slot]]
+    while True:
+        needed = mark_needed(marks_at([body.outputs[i] for i in kept], len(body.specs)), body.equations)
+        more = [i for i in range(carries) if needed[i] and i not in kept]
+        if not more:
+            break
+        kept = sorted([*kept, *more])
+    states = [i for i in kept if i < carries]
+    inputs = [*states, *[i for i in range(carries, len(body.inputs)) if needed[i]]]
+    if len(inputs) == len(body.inputs) and len(kept) == len(step.results):
+        return step
+    if not any(i < carries for i in kept) and not any(carries <= i < carries + len(step.rows) for i in inputs) and not kept:
+        return step
+    names = [body.inputs[i] for i in inputs]
+    given = [*step.carries, *step.rows, *step.outer]
+    rows = [given[i] for i in inputs if carries <= i < carries + len(step.rows)]
+    outer = [given[i] for i in inputs if i >= carries + len(step.rows)]
+    inner = extract(body, inputs, [body.outputs[i] for i in kept], names)
+    return _Step([step.carries[i] for i in states], rows, outer, inner, [step.results[i] for i in kept])

@@ -1,0 +1,262 @@
+"""The table of rewrites: on the left what is looked for, on the right what takes its place.
+
+A row says what it may change; one that says nothing changes nothing, bit for bit, also of NaN, infinities and signed zeros.
+What would hold for some numbers only is not among them: `exp(log(x))` is NaN for x < 0, `log(exp(x))` infinite from 710 on, and
+`0 * x` NaN where x is infinite.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from functad.compilation.patterns import Index, Row
+from functad.expressions.spec import ArraySpec
+from functad.primitives.arranging.broadcast import BROADCAST_TO
+from functad.primitives.arranging.reshape import RESHAPE, TRANSPOSE
+from functad.primitives.elementwise.conversion import ASTYPE, COPY
+from functad.primitives.safe import MENDED, PRODUCT, QUOTIENT
+
+_ZERO = "the sign of a zero"
+_BESIDE = "the sign of a zero in an array with a NaN"
+_ULP = "the last digit"
+_SCALED = f"{_ULP}; overflow and underflow within a factor of 2^60 of the range's ends"
+_RANGE = 2.0**60
+
+product, quotient, mended = PRODUCT, QUOTIENT, MENDED
+
+
+def _finite_nonzero(c: Any, **others: Any) -> Any:
+    return c != 0 and np.isfinite(c)
+
+
+def _moderate(**given: Any) -> bool:
+    """Say whether constants, and what they make of each other, are far from overflow and underflow."""
+    return all(1 / _RANGE < abs(c) < _RANGE for name, c in given.items() if name.startswith("c"))
+
+
+def _power_of_two(c: Any, x: ArraySpec) -> bool:
+    return x.dtype.kind == "f" and bool(np.isfinite(c)) and abs(np.frexp(c)[0]) == 0.5 and _moderate(c=c)
+
+
+def _has_axes(x: ArraySpec) -> bool:
+    return x.ndim > 0
+
+
+SIGNS = (
+    Row(lambda x: np.negative(-x), lambda x: x, kinds="fic"),
+    Row(lambda x, y: x - (-y), lambda x, y: x + y, kinds="fic"),
+    Row(lambda x, y: x + (-y), lambda x, y: x - y, kinds="fic"),
+    Row(lambda x, y: (-x) * (-y), lambda x, y: x * y),
+    Row(lambda x, c: (-x) * c, lambda x, c: x * (-c), kinds="f"),
+    Row(lambda x, c: -(x * c), lambda x, c: x * (-c), kinds="f"),
+    Row(lambda x, c: (-x) / c, lambda x, c: x / (-c), kinds="f"),
+    Row(lambda x, c: -(x / c), lambda x, c: x / (-c), kinds="f"),
+    Row(lambda x, y: -((-x) * y), lambda x, y: x * y),
+    Row(lambda x, y: -product(-x, y), lambda x, y: product(x, y), changes=_BESIDE, kinds="f"),
+    Row(lambda x, y: -quotient(-x, y), lambda x, y: quotient(x, y), changes=_BESIDE, kinds="f"),
+    Row(lambda x, y, z: x + (-y) * z, lambda x, y, z: x - y * z, once=True),
+    Row(lambda x, y, z: x - (-y) * z, lambda x, y, z: x + y * z, once=True),
+    Row(lambda x, y: -(x - y), lambda x, y: y - x, changes=_ZERO),
+    Row(lambda x, y, z: -((x - y) * z), lambda x, y, z: (y - x) * z, changes=_ZERO, once=True),
+    Row(lambda x: np.sum(-x), lambda x, params: -np.sum(x, **params[-1]), changes=_ZERO, once=True, free=True, kinds="f"),
+)
+
+NEUTRAL = (
+    Row(lambda x: x * 1, lambda x: x),
+    Row(lambda x: product(x, 1.0), lambda x: x),
+    Row(lambda x: x / 1, lambda x: x, kinds="f"),
+    Row(lambda x: quotient(x, 1.0), lambda x: x, kinds="f"),
+    Row(lambda x: x - 0.0, lambda x: x),
+    Row(lambda x: x + (-0.0), lambda x: x, kinds="f"),
+    Row(lambda x: x + 0, lambda x: x, kinds="iu"),
+    Row(lambda x: x + 0.0, lambda x: x, changes=_ZERO, kinds="f"),
+    Row(lambda x: product(x, 0.0), lambda x, out: np.zeros(out.shape, out.dtype)[()], changes=_ZERO, kinds="f"),
+    Row(lambda x: quotient(0.0, x), lambda x, out: np.zeros(out.shape, out.dtype)[()], changes=_ZERO, kinds="f"),
+)
+
+GUARDS = (
+    Row(lambda x, c: product(x, c), lambda x, c: x * c, changes=_BESIDE, where=_finite_nonzero),
+    Row(lambda x, c: quotient(x, c), lambda x, c: x / c, changes=_BESIDE, where=lambda x, c: c != 0 and c == c, kinds="f"),
+    Row(lambda x, y: mended(product(x, y), x), lambda x, y: product(x, y)),
+    Row(
+        lambda x, y: mended(product(x, y), BROADCAST_TO(x, shape=(2, 3))),
+        lambda x, y: product(x, y),
+        free=True,
+        shapes={"x": (3,)},
+    ),
+    Row(lambda x, y: mended(-product(x, y), x), lambda x, y: -product(x, y)),
+    Row(lambda x, y: mended(quotient(x, y), x), lambda x, y: quotient(x, y)),
+    Row(lambda x, y: mended(-quotient(x, y), x), lambda x, y: -quotient(x, y)),
+    Row(lambda x, y: mended(mended(x, y), y), lambda x, y: mended(x, y)),
+    Row(lambda x: mended(-x, x), lambda x: -x),
+    Row(lambda x, c: mended(x * c, x), lambda x, c: x * c, where=_finite_nonzero),
+    Row(lambda x, c: mended(x / c, x), lambda x, c: x / c, where=lambda x, c: c != 0 and c == c),
+)
+
+POWERS = (
+    Row(lambda x: x**1, lambda x: x),
+    Row(lambda x: x**2, lambda x: x * x, where=_has_axes),
+    Row(lambda x: x**2, lambda x: x * x, changes=_ULP, error=1),
+    Row(lambda x: x**3, lambda x: x * x * x, changes=_ULP, error=2, more=1, kinds="f"),
+    Row(lambda x: x**4, lambda x: (x * x) * (x * x), changes=_ULP, error=3, more=2, kinds="f"),
+    Row(lambda x: x**-1, lambda x: 1 / x, changes=_ULP, error=1, kinds="f"),
+    Row(lambda x: x**0.5, lambda x: np.sqrt(x), where=_has_axes, kinds="f"),
+)
+
+SCALES = (
+    Row(lambda x, c: x / c, lambda x, c: x * (1 / c), where=_power_of_two, kinds="f"),
+    Row(
+        lambda x, c1, c2: (x * c1) * c2,
+        lambda x, c1, c2: x * (c1 * c2),
+        changes=_SCALED,
+        error=2,
+        where=_moderate,
+        kinds="f",
+    ),
+    Row(
+        lambda x, c1, c2: (x * c1) / c2,
+        lambda x, c1, c2: x * (c1 / c2),
+        changes=_SCALED,
+        error=2,
+        where=_moderate,
+        kinds="f",
+    ),
+    Row(
+        lambda x, c: (x + x) * c,
+        lambda x, c: x * (c + c),
+        changes="overflow within a factor of 2 of the range's end, the last digit of numbers below its beginning",
+        error=1,
+        where=_moderate,
+        kinds="f",
+        once=True,
+    ),
+    Row(lambda x, c: x / c, lambda x, c: x * (1 / c), changes=_ULP, error=1.5, where=_moderate, kinds="f"),
+)
+
+
+def _sum_of_products(x: Any, y: Any, out: ArraySpec, params: Any) -> Any:
+    axis, keepdims = params[-1]["axis"], params[-1]["keepdims"]
+    if x.ndim == 1:
+        total = x @ y
+    else:
+        letters = "abcdefghijklmnopqrstuvwxyz"[: x.ndim]
+        axes = range(x.ndim) if axis is None else [i % x.ndim for i in (axis if isinstance(axis, tuple) else (axis,))]
+        rest = "".join(letter for i, letter in enumerate(letters) if i not in axes)
+        total = np.einsum(f"{letters},{letters}->{rest}", x, y)
+    return np.reshape(total, out.shape) if keepdims else total
+
+
+def _both_full(x: ArraySpec, y: ArraySpec) -> bool:
+    return x.shape == y.shape and 0 < x.ndim < 20 and not x.weak and not y.weak
+
+
+_ORDER = "a sum is taken in another order"
+
+SUMS = (
+    Row(
+        lambda x, y: np.sum(x * y),
+        _sum_of_products,
+        changes=_ORDER,
+        error=None,
+        where=_both_full,
+        kinds="f",
+        once=True,
+        free=True,
+        fused=False,
+    ),
+    Row(
+        lambda x: np.sum(x * x),
+        lambda x, out, params: _sum_of_products(x, x, out, params),
+        changes=_ORDER,
+        error=None,
+        where=lambda x: _both_full(x, x),
+        kinds="f",
+        once=True,
+        free=True,
+        fused=False,
+    ),
+    Row(
+        lambda x: np.sum(x),
+        lambda x, out: np.reshape(x, out.shape),
+        changes=_ZERO,
+        where=lambda x, out: x.size == out.size,
+        kinds="f",
+        free=True,
+        shapes={"x": (1, 1)},
+    ),
+)
+
+
+def _composed(x: Any, params: Any) -> Any:
+    first, second = params[0]["axes"], params[1]["axes"]
+    return np.transpose(x, [first[i] for i in second])
+
+
+_ANY = "biufc"
+
+ARRANGEMENTS = (
+    Row(
+        lambda x: RESHAPE(RESHAPE(x, shape=(6,)), shape=(3, 2)),
+        lambda x, out: x if x.shape == out.shape else np.reshape(x, out.shape),
+        free=True,
+        kinds=_ANY,
+    ),
+    Row(lambda x: RESHAPE(x, shape=(2, 3)), lambda x: x, free=True, kinds=_ANY),
+    Row(lambda x: TRANSPOSE(TRANSPOSE(x, axes=(1, 0)), axes=(1, 0)), _composed, free=True, kinds=_ANY),
+    Row(lambda x: BROADCAST_TO(x, shape=(2, 3)), lambda x: x, free=True, kinds=_ANY),
+    Row(
+        lambda x: BROADCAST_TO(BROADCAST_TO(x, shape=(2, 3)), shape=(4, 2, 3)),
+        lambda x, out: np.broadcast_to(x, out.shape),
+        free=True,
+        kinds=_ANY,
+        shapes={"x": (3,)},
+    ),
+    Row(lambda x: ASTYPE(x, dtype=np.dtype(np.float64)), lambda x: x, free=True, kinds=_ANY),
+    Row(
+        lambda x: COPY(x, order="C"),
+        lambda x: x,
+        changes="how an array lies in memory, and sums over it",
+        free=True,
+        kinds=_ANY,
+    ),
+)
+
+
+def _spread_first(f: Any) -> Row:
+    return Row(
+        lambda x, y: f(BROADCAST_TO(x, shape=(2, 3)), y),
+        lambda x, y: f(x, y),
+        free=True,
+        kinds="fiuc",
+        shapes={"x": (2, 1)},
+    )
+
+
+def _spread_second(f: Any) -> Row:
+    return Row(
+        lambda x, y: f(x, BROADCAST_TO(y, shape=(2, 3))),
+        lambda x, y: f(x, y),
+        free=True,
+        kinds="fiuc",
+        shapes={"y": (2, 1)},
+    )
+
+
+_BINARY = (np.add, np.subtract, np.multiply, np.divide, PRODUCT, QUOTIENT)
+BROADCASTS = tuple([spread(f) for f in _BINARY for spread in (_spread_first, _spread_second)])
+
+TABLE = (*SIGNS, *NEUTRAL, *GUARDS, *POWERS, *SCALES, *SUMS, *ARRANGEMENTS, *BROADCASTS)
+
+
+@functools.cache
+def index(exact: bool, fused: bool) -> Index:
+    """Return the rows to use, to be looked up.
+
+    Args:
+        exact: only those that change nothing.
+        fused: only those that help where several operations are computed in one pass.
+    """
+    return Index([row for row in TABLE if not (exact and row.changes) and (row.fused or not fused)])

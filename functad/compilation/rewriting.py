@@ -1,0 +1,320 @@
+"""One way through a list that makes it shorter: constants are computed, what was computed before is read again, and what stands
+in the table of rewrites is replaced.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.compilation.patterns import Found, Index, Pattern, match
+from functad.expressions.expressions import Constant, Equation, Expressions
+from functad.expressions.records import inputs_of
+from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
+from functad.transforms.abstract import trace
+
+LARGEST_FOLDED = 2**16
+"""Bytes of a result that is computed while compiling; a larger one is if what it is computed from is as large."""
+
+_SMALLEST_FLOAT = 4
+"""Bytes of the numbers from which on rewrites may change digits and zeros: half precision overflows too soon."""
+
+_GUARDED = ("product", "quotient", "mended")
+
+_ROUNDS = 8
+"""So many rows are applied to one equation after the other at most."""
+
+_NUMBERS = (np.generic, *PYTHON_SCALARS)
+
+
+class Rewriter:
+    """A list that is written anew, equation by equation.
+
+    Args:
+        expressions: the list.
+        index: the patterns to look for.
+        exact: nothing may change, so arrays keep the order in which they lie in memory, too.
+
+    Attributes:
+        specs: those of all slots, new ones included.
+        equations: what was written.
+        made: equations with one result, by its slot.
+        moved: what is read in place of slots that are not made any more.
+        uses: how often each slot is read.
+        applied: how many rewrites were made.
+    """
+
+    def __init__(self, expressions: Expressions, index: Index, exact: bool = False) -> None:
+        self.expressions = expressions
+        self.index = index
+        self.exact = exact
+        self.specs = list(expressions.specs)
+        self.equations: list[Equation | None] = []
+        self.made: dict[int, Equation] = {}
+        self.moved: dict[int, Any] = {}
+        self.uses = [0] * len(self.specs)
+        for s in itertools.chain.from_iterable([*[e.inputs for e in expressions.equations], expressions.outputs]):
+            if type(s) is int:
+                self.uses[s] += 1
+        self.seen: dict[Any, tuple[Any, ...]] = {}
+        self.numbers: dict[int, tuple[Any, Any]] = {}
+        self.arrays: dict[int, tuple[Any, Any]] = {}
+        self.applied = 0
+
+    def run(self) -> Expressions:
+        """Return the list that was written."""
+        for equation in self.expressions.equations:
+            self.write(equation)
+        outputs = tuple([self.moved.get(s, s) if type(s) is int else s for s in self.expressions.outputs])
+        kept = tuple([e for e in self.equations if e is not None])
+        return self.expressions.replace(equations=kept, outputs=outputs, specs=tuple(self.specs))
+
+    def write(self, equation: Equation, rounds: int = 0) -> None:
+        """Write an equation, or what takes its place."""
+        moved = self.moved
+        inputs = tuple([moved.get(s, s) if type(s) is int else s for s in equation.inputs])
+        e = equation if inputs == equation.inputs else Equation(equation.primitive, inputs, equation.params, equation.outputs)
+        if not any(type(s) is int for s in inputs) and self._fold(e):
+            return
+        e = self._narrowed(e)
+        key = self._key(e)
+        known = None if key is None else self.seen.get(key)
+        if known is not None:
+            for old, new in zip(e.outputs, known, strict=True):
+                self._replace(e, old, new)
+            return
+        if len(e.outputs) == 1 and rounds < _ROUNDS:
+            for pattern in self.index.candidates(e, self.made):
+                found = match(pattern.root, e, self.made, self.number_of)
+                if found is not None and self._apply(pattern, found, rounds):
+                    if key is not None:
+                        self.seen[key] = (moved[e.outputs[0]],)
+                    return
+        if key is not None:
+            self.seen[key] = e.outputs
+        self.equations.append(e)
+        if len(e.outputs) == 1:
+            self.made[e.outputs[0]] = e
+
+    def number_of(self, source: Any) -> Any:
+        """Return the number that all elements of a constant are; `None` if it is no constant, or they differ."""
+        if type(source) is not Constant:
+            return None
+        value = source.value
+        if isinstance(value, _NUMBERS):
+            return value
+        known = self.numbers.get(id(value))
+        if known is None:
+            known = self.numbers[id(value)] = _uniform(value), value
+        return known[0]
+
+    def _key(self, equation: Equation) -> Any:
+        """Return a key that equations have in common if they compute the same; `None` if that is not known."""
+        primitive = equation.primitive
+        if primitive.inner is not None or primitive.owner is not None or primitive.lists:
+            return None
+        try:
+            parts = tuple([self._constant_key(s.value) if type(s) is Constant else s for s in equation.inputs])
+            key = primitive, parts, _params_key(equation.params)
+            hash(key)
+        except TypeError:
+            return None
+        return key
+
+    def _constant_key(self, value: Any) -> Any:
+        if type(value) is not np.ndarray:
+            return "constant", _value_key(value)
+        known = self.arrays.get(id(value))
+        if known is None:
+            known = self.arrays[id(value)] = _value_key(value), value
+        return known[0]
+
+    def _fold(self, e: Equation) -> bool:
+        """Compute an equation of constants, if that is cheap to keep; say whether it was."""
+        primitive = e.primitive
+        if primitive.inner is not None or primitive.owner is not None or primitive.lists or not e.inputs:
+            return False
+        values = [s.value for s in e.inputs if type(s) is Constant]
+        if not all(type(v) is np.ndarray or isinstance(v, _NUMBERS) for v in values):
+            return False
+        size = sum(spec.size * spec.dtype.itemsize for spec in map(self.specs.__getitem__, e.outputs))
+        if size > max(LARGEST_FOLDED, sum(getattr(v, "nbytes", 8) for v in values)):
+            return False
+        try:
+            with np.errstate(all="ignore"):
+                out = primitive.compute(*values, **e.params)
+        except Exception:  # noqa: BLE001 - it is raised where the program runs, as without this
+            return False
+        results = out if primitive.multiple else (out,)
+        if any(spec_of(r) != self.specs[s] for r, s in zip(results, e.outputs, strict=True)):
+            return False
+        for result, slot in zip(results, e.outputs, strict=True):
+            self.moved[slot] = Constant(result)
+        return True
+
+    def _narrowed(self, e: Equation) -> Equation:
+        """Return an elementwise equation with numbers in place of arrays of one number that do not give it its shape."""
+        if not e.primitive.broadcasts or len(e.inputs) < 2 or len(e.outputs) != 1:
+            return e
+        [slot] = e.outputs
+        spec = self.specs[slot]
+        if self.exact and spec.ndim > 1:  # such an array may decide in which order the result lies in memory
+            return e
+        full = any(type(o) is int and self.specs[o].shape == spec.shape for o in e.inputs)
+        found = {i: n for i, s in enumerate(e.inputs) if full and _has_axes(s) and (n := self.number_of(s)) is not None}
+        for numbers in ({i: n.item() for i, n in found.items()}, found) if found else ():
+            inputs = tuple([Constant(numbers[i]) if i in numbers else s for i, s in enumerate(e.inputs)])
+            given = [s.value if isinstance(s, Constant) else self.specs[s] for s in inputs]
+            if e.primitive.spec(*given, **e.params) == spec:
+                return Equation(e.primitive, inputs, e.params, e.outputs)
+        return e
+
+    def _apply(self, pattern: Pattern, found: Found, rounds: int) -> bool:
+        """Replace what was found, if the row holds for it; say whether it was."""
+        row, root = pattern.row, found.equations[-1]
+        slot = root.outputs[0]
+        out = self.specs[slot]
+        if out.dtype.kind not in row.kinds or (row.changes and out.dtype.itemsize < _SMALLEST_FLOAT):
+            return False
+        inner = [e.outputs[0] for e in found.equations[:-1]]
+        saved = [s for s in inner if self.uses[s] == 1]
+        if row.once and len(saved) < len(inner):
+            return False
+        known = {name: s if name.startswith("c") else self._spec(s) for name, s in found.given.items()}
+        if not row.mixed and not self._of_one_dtype(out, inner, known):
+            return False
+        if row.where is not None and not row.where(**known, **({"out": out} if pattern.checks_out else {})):
+            return False
+        made = _second(pattern, tuple(known.items()), out, tuple(e.params for e in found.equations))
+        if made is None or len(made.equations) > 1 + len(saved) + row.more:
+            return False
+        if not made.equations and not out.shape and not out.weak and not self._is_number(found, made.outputs[0]):
+            return False
+        self._put(made, [found.given[name] for name in pattern.names if not name.startswith("c")], root, rounds)
+        self.applied += 1
+        return True
+
+    def _is_number(self, found: Found, result: Any) -> bool:
+        """Say whether what is read in place of a number is one too: some functions give arrays of shape () instead."""
+        if type(result) is Constant:
+            return True
+        arrays = [s for name, s in found.given.items() if not name.startswith("c")]
+        producer = self.made.get(arrays[result]) if type(arrays[result]) is int else None
+        return producer is not None and (
+            isinstance(producer.primitive.function, np.ufunc) or producer.primitive.name in _GUARDED
+        )
+
+    def _spec(self, source: Any) -> ArraySpec:
+        return self.specs[source] if type(source) is int else spec_of(source.value)
+
+    def _of_one_dtype(self, out: ArraySpec, inner: Sequence[int], known: Mapping[str, Any]) -> bool:
+        """Say whether nothing is converted on the way: Python's numbers take any dtype."""
+        dtype = out.dtype
+        if any(self.specs[s].dtype != dtype for s in inner):
+            return False
+        return all(k.dtype == dtype or k.weak for k in known.values() if type(k) is ArraySpec)
+
+    def _put(self, made: Expressions, given: Sequence[Any], root: Equation, rounds: int) -> None:
+        """Write the equations of a second function, and have its result read in place of that of the first."""
+        places: dict[int, Any] = dict(enumerate(given))
+        uses = self.uses
+        for equation in made.equations:
+            inputs = tuple([places[s] if type(s) is int else s for s in equation.inputs])
+            slots = tuple(range(len(self.specs), len(self.specs) + len(equation.outputs)))
+            self.specs += [made.specs[s] for s in equation.outputs]
+            uses += [0] * len(slots)
+            for s in inputs:
+                if type(s) is int:
+                    uses[s] += 1
+            self.write(Equation(equation.primitive, inputs, equation.params, slots), rounds + 1)
+            places |= {s: self.moved.get(new, new) for s, new in zip(equation.outputs, slots, strict=True)}
+        result = made.outputs[0]
+        self._replace(root, root.outputs[0], places[result] if type(result) is int else result)
+
+    def _replace(self, equation: Equation, slot: int, source: Any) -> None:
+        """Have another source read in place of a result that is not computed."""
+        self.moved[slot] = source
+        if type(source) is int:
+            self.uses[source] += self.uses[slot]
+        if slot == equation.outputs[0]:
+            self._release(equation)
+
+    def _release(self, equation: Equation) -> None:
+        """Note that an equation reads its inputs no more, nor do those that nothing else reads."""
+        waiting = [equation]
+        while waiting:
+            for s in inputs_of(waiting.pop()):
+                self.uses[s] -= 1
+                if self.uses[s] == 0 and s in self.made:
+                    waiting.append(self.made[s])
+
+
+def _second(pattern: Pattern, known: tuple[tuple[str, Any], ...], out: ArraySpec, params: Sequence[Any]) -> Expressions | None:
+    """Return the list that takes the place of a pattern; `None` if its result would be of another kind."""
+    key: Any = id(pattern.row), tuple([(name, _value_key(k)) for name, k in known])
+    if "out" in pattern.wants:
+        key = *key, out
+    if "params" in pattern.wants:
+        key = *key, tuple([_params_key(p) for p in params])
+    if key not in _SECONDS:
+        if len(_SECONDS) > 10_000:
+            _SECONDS.clear()
+        given = dict(known)
+        extra = {"out": out, "params": params}
+        arrays = [name for name in pattern.names if not name.startswith("c")]
+
+        def second(*own: Any) -> Any:
+            values = given | dict(zip(arrays, own, strict=True)) | {name: extra[name] for name in pattern.wants}
+            with np.errstate(all="ignore"):
+                return pattern.row.after(**values)
+
+        made = trace("simplify", second, tuple([given[name] for name in arrays]), {})
+        _SECONDS[key] = made, pattern
+    made = _SECONDS[key][0]
+    return made if made.results == [out] else None
+
+
+_SECONDS: dict[Any, tuple[Expressions, Pattern]] = {}
+"""Second functions, traced for the kinds of arguments that were met."""
+
+
+def _has_axes(source: Any) -> bool:
+    return type(source) is Constant and type(source.value) is np.ndarray and source.value.ndim > 0
+
+
+def _uniform(value: Any) -> Any:
+    """Return the number that all elements of an array are, to the bit; `None` if they differ."""
+    if type(value) is not np.ndarray or not value.size or value.dtype.kind not in "biuf":
+        return None
+    first = value.flat[0]
+    if not any(value.strides):
+        return first
+    if value.size > 1 and value.flat[value.size - 1] != first:
+        return None
+    same = value == first
+    if value.dtype.kind == "f" and first == 0:
+        same &= np.signbit(value) == np.signbit(first)
+    return first if same.all() else None
+
+
+def _params_key(params: Mapping[str, Any]) -> Any:
+    return tuple([(name, _value_key(value)) for name, value in params.items()]) if params else ()
+
+
+def _value_key(value: Any) -> Any:
+    """Return a key of a value: of an array that of its bytes."""
+    kind = type(value)
+    if kind is ArraySpec or kind is str or value is None:
+        return value
+    if issubclass(kind, np.ndarray):
+        return "array", value.dtype, value.shape, value.tobytes()
+    if issubclass(kind, np.generic) or kind in PYTHON_SCALARS:
+        return kind, repr(value)
+    if isinstance(value, (tuple, list)):
+        return kind, tuple(map(_value_key, value))
+    if isinstance(value, slice):
+        return "slice", value.start, value.stop, value.step
+    return value

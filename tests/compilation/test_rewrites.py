@@ -1,0 +1,127 @@
+"""Each row of the table of rewrites: both sides compute the same, up to what the row says that it changes."""
+
+import functools
+import itertools
+
+import numpy as np
+import pytest
+
+from functad.compilation.patterns import Index, patterns_of
+from functad.compilation.rewrites import TABLE, index
+from functad.compilation.rewriting import Rewriter
+from functad.expressions.expressions import evaluate
+from functad.expressions.spec import spec_of
+from functad.transforms.abstract import trace
+
+DTYPES = {"f": ("float64", "float32", "float16"), "i": ("int64", "int8"), "u": ("uint8",), "c": ("complex128",), "b": ("bool",)}
+NUMBERS = (2.0, -3.0, 0.1, 7, np.float64(0.3), -0.25)
+SHAPES = ((2, 3), (0, 3), (), (1,), (2, 1, 3))
+SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0, 1.5, -2.25, 3.7e3, -1e-3)
+EXTREME = (5e-324, 1e-310, -1.7e308, 4e38, 1e-45)
+
+
+def name_of(row):
+    code = row.before.__code__
+    return f"{code.co_firstlineno}-{'-'.join(code.co_varnames)}"
+
+
+def values(shape, dtype, seed, extreme):
+    """Return an array with all kinds of special numbers in it; a number for shape ()."""
+    rng = np.random.default_rng(seed)
+    dtype = np.dtype(dtype)
+    if dtype.kind in "iub":
+        low = -3 if dtype.kind == "i" else 0
+        found = rng.integers(low, 4 if dtype.kind != "b" else 2, shape).astype(dtype)
+        if dtype.kind in "iu" and found.size:
+            found.flat[0] = np.iinfo(dtype).min
+    else:
+        pool = np.array(SPECIAL + (EXTREME if extreme else ()))
+        found = np.where(rng.random(shape) < 0.5, rng.normal(size=shape), rng.choice(pool, shape))
+        if dtype.kind == "c":
+            found = found + 1j * rng.normal(size=shape)
+        with np.errstate(over="ignore"):
+            found = np.asarray(found).astype(dtype)
+    return found if shape else found[()]
+
+
+def calls(row):
+    """Yield arguments by name for a row, of all kinds that it is for."""
+    names = list(row.before.__code__.co_varnames)
+    arrays = [n for n in names if not n.startswith("c")]
+    constants = [n for n in names if n.startswith("c")]
+    shapes = [{n: row.shapes.get(n, (2, 3)) for n in arrays}]
+    if not row.shapes and not row.free:
+        shapes += [dict.fromkeys(arrays, shape) for shape in SHAPES[1:]]
+    if len(arrays) > 1 and not row.free:
+        shapes += [{n: ((2, 1), (3,), ())[i % 3] for i, n in enumerate(arrays)}]
+    extreme = "overflow" not in row.changes and row.error is not None
+    for kind in row.kinds:
+        for dtype, shape in itertools.product(DTYPES[kind], shapes):
+            for number, seed in itertools.product(NUMBERS if constants else (None,), range(3)):
+                given = {n: values(shape[n], dtype, seed * 7 + i, extreme) for i, n in enumerate(arrays)}
+                yield given, {c: number if i == 0 else 0.7 for i, c in enumerate(constants)}
+
+
+def rewritten(row, given, constants):
+    """Return the list of the first side, and what the row makes of it; `None` if it does not hold."""
+    before = trace("test", functools.partial(_given_order, row.before, list(given), constants), tuple(given.values()), {})
+    rewriter = Rewriter(before, Index([row]))
+    after = rewriter.run().check()
+    return before, after if rewriter.applied else None
+
+
+def _given_order(f, names, constants, *arrays):
+    # Positive numbers are numbers, not arrays of shape (), as the results of operations are.
+    return f(**{n: a if a.shape else +a for n, a in zip(names, arrays, strict=True)}, **constants)
+
+
+def assert_same(row, first, second, scale):
+    assert spec_of(first) == spec_of(second)
+    first, second = np.asarray(first), np.asarray(second)
+    if not row.changes or row.error == 0.0:
+        assert np.array_equal(first, second, equal_nan=first.dtype.kind in "fc")
+        if not row.changes and first.dtype.kind in "fc":
+            parts = [(first.real, second.real), (first.imag, second.imag)]
+            assert all(np.array_equal(np.signbit(a[a == 0]), np.signbit(b[b == 0])) for a, b in parts)
+        return
+    assert np.array_equal(np.isnan(first), np.isnan(second))
+    finite = np.isfinite(first) & np.isfinite(second)
+    ends = ~finite & ~np.isnan(first)
+    assert np.array_equal(first[ends], second[ends])
+    if row.error is None:
+        tolerance = 8 * np.finfo(first.dtype).eps * scale
+    else:
+        tolerance = row.error * np.spacing(np.maximum(np.abs(first[finite]), np.abs(second[finite])))
+    assert np.all(
+        np.abs(first[finite] - second[finite]) <= (tolerance if row.error is not None else np.asarray(tolerance)[finite])
+    )
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("row", TABLE, ids=name_of)
+def test_both_sides_of_a_row_compute_the_same(row):
+    applied = 0
+    for given, constants in calls(row):
+        before, after = rewritten(row, given, constants)
+        if after is None:
+            continue
+        applied += 1
+        leaves = list(given.values())
+        [first], [second] = evaluate(before, leaves), evaluate(after, leaves)
+        scale = evaluate(before, [np.abs(leaf) for leaf in leaves])[0] if row.error is None else None
+        assert_same(row, first, second, scale)
+    assert applied
+
+
+@pytest.mark.parametrize("row", TABLE, ids=name_of)
+def test_rows_say_what_they_change(row):
+    assert (row.error == 0.0) or row.changes
+    assert set(row.kinds) <= set("biufc")
+    assert list(patterns_of(row))
+
+
+def test_exact_rows_are_a_part_of_the_table():
+    exact = {id(p.row) for patterns in index(exact=True, fused=False).by_root.values() for p in patterns}
+    assert exact == {id(row) for row in TABLE if not row.changes}
+    fused = {id(p.row) for patterns in index(exact=False, fused=True).by_root.values() for p in patterns}
+    assert fused == {id(row) for row in TABLE if row.fused}

@@ -1,0 +1,167 @@
+"""Lists made shorter: what is computed while compiling, what is not computed twice, and what loops keep to themselves."""
+
+import numpy as np
+import pytest
+
+import functad
+from functad.compilation.simplify import simplified
+from functad.expressions.expressions import Constant, evaluate
+
+X = np.array([0.5, -1.0, 1.5])
+ROWS = np.linspace(-1.0, 1.0, 12).reshape(4, 3)
+
+
+def short(f, *args, **options):
+    return simplified(functad.make_expressions(f)(*args), **options)
+
+
+def names(expressions):
+    return [e.primitive.name for e in expressions.equations]
+
+
+def test_what_depends_on_constants_alone_is_computed_once():
+    table = np.arange(6.0).reshape(2, 3)
+    found = short(lambda x: x @ np.cos(functad.stop_gradient(np.zeros((2, 3), like=x)) + table).T, X)
+    assert names(found) == ["matmul"]
+    assert np.array_equal(found(X)[0], X @ np.cos(table).T)
+
+
+def test_constants_that_would_be_large_are_computed_in_each_run():
+    found = short(lambda x: x + np.broadcast_to(np.zeros((), like=x) + 2.0, (300, 300, 3)), X)
+    constants = [s.value for e in found.equations for s in e.inputs if isinstance(s, Constant)]
+    assert sum(np.asarray(value).nbytes for value in constants) <= 2**16
+
+
+def test_a_constant_computation_that_raises_raises_where_it_runs():
+    found = short(lambda x: x + np.linalg.inv(np.zeros((3, 3), like=x)), X)
+    assert "inv" in names(found)
+    with pytest.raises(np.linalg.LinAlgError):
+        evaluate(found, [X])
+
+
+def test_arrays_of_one_number_become_that_number():
+    found = short(lambda x: x * np.full(3, 0.5), X)
+    [equation] = found.equations
+    assert [s.value for s in equation.inputs if isinstance(s, Constant)] == [0.5]
+    assert names(short(lambda x: x + np.full((2, 3), 0.5), X)) == ["add"]  # it gives the result its shape
+    assert np.array_equal(short(lambda x: x + np.full((2, 3), 0.5), X)(X)[0], X + np.full((2, 3), 0.5))
+
+
+def test_exact_lists_change_no_bit():
+    def f(x):
+        return np.sum((x / 3.0 * 7.0 + 0.0) ** 3 * np.sin(x))
+
+    x = np.concatenate([np.random.default_rng(0).normal(size=1000), [-0.0, 0.0]])
+    gradient = functad.grad(f)
+    assert functad.jit(gradient, exact=True)(x).tobytes() == gradient(x).tobytes()
+    assert functad.grad(functad.jit(f, exact=True))(x).tobytes() == gradient(x).tobytes()
+    assert np.allclose(functad.jit(gradient)(x), gradient(x), rtol=1e-13)
+    assert len(short(gradient, x, exact=True).equations) > len(short(gradient, x).equations)
+
+
+def decay(x, rows):
+    """Carry a sum; one carry and one result lead nowhere."""
+
+    def step(state, row):
+        total, unused, count = state
+        rate = np.exp(-np.sum(x**2))  # the same in all steps
+        after = total * rate + np.tanh(row * x)
+        return (after, unused * row, count + 1), (np.sum(after), row * 2.0)
+
+    (total, _, _), (sums, _) = functad.scan(step, (np.zeros(3), np.ones(3), 0), rows)
+    return np.sum(total) + np.sum(sums**2)
+
+
+def scans(expressions):
+    return [e for e in expressions.equations if e.primitive.name == "scan"]
+
+
+def test_scans_compute_what_is_shared_once_and_what_nobody_reads_never():
+    before = functad.make_expressions(decay)(X, ROWS)
+    after = simplified(before).check()
+    [old], [new] = scans(before), scans(after)
+    assert (old.params["carries"], new.params["carries"]) == (3, 1)
+    assert len(new.outputs) == 2
+    assert "exp" in names(after)
+    assert "exp" not in names(new.params["body"])
+    assert np.allclose(after(X, ROWS)[0], decay(X, ROWS), rtol=1e-13)
+
+
+def nested(x, rows):
+    def outer(total, row):
+        def inner(state, _):
+            return state * np.cos(x) + np.sin(x * 2.0) * row, None
+
+        state, _ = functad.scan(inner, total, None, length=3)
+        return state, np.sum(state)
+
+    return np.sum(functad.scan(outer, np.zeros(3), rows, reverse=True)[1] ** 2)
+
+
+def branching(x, rows):
+    def step(state, row):
+        return functad.cond(np.sum(state) > 0, lambda s: s * x + x * 1.0, lambda s: s - (-row), state), None
+
+    return np.sum(functad.scan(step, x, rows)[0])
+
+
+def looping(x, rows):
+    return np.sum(functad.while_loop(lambda s: np.sum(s**2) < 50.0, lambda s: s * (1.5 * 1.0) - (-x * x), x) * rows)
+
+
+def stepping(x, rows):
+    return np.sum(functad.fori_loop(0, 5, lambda i, s: s * np.cos(x) + i * rows[0], x))
+
+
+def empty(x, rows):
+    return np.sum(functad.scan(lambda s, row: (s * np.exp(x) + row, s), x, rows[:0])[0])
+
+
+def same_twice(x, rows):
+    total, (a, b) = functad.scan(lambda s, row: (s + row * x, (s, s)), x, rows)
+    return np.sum(total) + np.sum(a * b)
+
+
+LOOPS = [decay, nested, branching, looping, stepping, empty, same_twice]
+
+
+@pytest.mark.parametrize("f", LOOPS)
+@pytest.mark.parametrize("exact", [False, True])
+def test_loops_compute_what_they_did(f, exact):
+    def both(x, rows):
+        return functad.value_and_grad(f, argnums=(0, 1))(x, rows)
+
+    value, gradients = functad.value_and_grad(f, argnums=(0, 1))(X, ROWS)
+    for compiled in (functad.jit(both, exact=exact), functad.value_and_grad(functad.jit(f, exact=exact), argnums=(0, 1))):
+        found, grads = compiled(X, ROWS)
+        assert np.allclose(found, value, rtol=1e-12)
+        for own, expected in zip(grads, gradients, strict=True):
+            assert own.dtype == expected.dtype
+            assert np.allclose(own, expected, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("f", [decay, nested, branching, stepping, empty, same_twice])
+def test_simplified_loops_have_every_derivative(f):
+    def along(x):
+        return functad.jit(f)(x, ROWS)
+
+    t = np.array([1.0, -2.0, 0.5])
+    expected = functad.jvp(lambda x: f(x, ROWS), (X,), (t,))[1]
+    assert np.allclose(functad.jvp(along, (X,), (t,))[1], expected, rtol=1e-11)
+    assert np.allclose(functad.hessian(along)(X), functad.hessian(lambda x: f(x, ROWS))(X), rtol=1e-9, atol=1e-10)
+    batch = np.stack([X, 2 * X])
+    assert np.allclose(functad.vmap(along)(batch), [f(x, ROWS) for x in batch], rtol=1e-12)
+
+
+def test_weak_numbers_stay_weak():
+    found = short(lambda x, y: (x * 1.0 + 0.0) * y, 2.0, np.ones(2, np.float32))
+    assert found(2.0, np.ones(2, np.float32))[0].dtype == np.float32
+
+
+def test_zero_wins_over_infinity_in_simplified_lists():
+    def f(x):
+        return np.sum(np.where(x > 0, x * np.log(x) * 2.0, 0.0))
+
+    x = np.array([-1.0, 0.0, 2.0])
+    with np.errstate(all="ignore"):
+        assert np.array_equal(functad.jit(functad.grad(f))(x), functad.grad(f)(x))
