@@ -68,8 +68,14 @@ def _defined_in(value: Any, module: ModuleType) -> bool:
         return False
 
 
-def steps_of(code: CodeType) -> Iterator[tuple[int, Any]]:
-    """Yield each instruction and its operand, a name where it is one: ten times faster than `dis`, which tells more."""
+def has_instruction(code: CodeType, operation: int) -> bool:
+    """Say whether an instruction is in a code."""
+    raw = code.co_code
+    return operation in raw and operation in raw[::2]  # it may be an operand, but is neither in most codes
+
+
+def steps_of(code: CodeType) -> Iterator[tuple[int, Any, int]]:
+    """Yield each instruction, its operand, a name where it is one, and its place: ten times faster than `dis`."""
     raw, names = code.co_code, code.co_names
     extended = 0
     for place in range(0, len(raw), 2):
@@ -78,9 +84,9 @@ def steps_of(code: CodeType) -> Iterator[tuple[int, Any]]:
             operand = raw[place + 1] | extended
             extended = operand << 8 if operation == dis.EXTENDED_ARG else 0
             if operation in _SHIFTS:
-                yield operation, names[operand >> _SHIFTS[operation]]
+                yield operation, names[operand >> _SHIFTS[operation]], place
             elif operation != dis.EXTENDED_ARG:
-                yield operation, operand
+                yield operation, operand, place
 
 
 _CACHE = dis.opmap["CACHE"]
@@ -99,9 +105,9 @@ _SHIFTS = {
 
 def compared_by_is(code: CodeType) -> frozenset[str]:
     """Return the names with which a function compares something by `is`, as in `type(x) is float`, `f is np.sum`."""
-    if _IS not in code.co_code[::2]:
+    if not has_instruction(code, _IS):
         return frozenset()
-    return frozenset([name for (_, name), (after, _) in pairwise(steps_of(code)) if after == _IS and type(name) is str])
+    return frozenset([name for (_, name, _), (after, _, _) in pairwise(steps_of(code)) if after == _IS and type(name) is str])
 
 
 _IS = dis.opmap["IS_OP"]

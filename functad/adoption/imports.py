@@ -13,12 +13,16 @@ from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from importlib.util import resolve_name
 from types import CodeType, ModuleType
+from typing import Any
 
+from functad.adoption.code import has_instruction, steps_of
 from functad.adoption.replacements import replacement
 
 _PREFIX = "functad imports "
 _TOPS = ("numpy", "math", "scipy")
-_IMPORT = dis.opmap["IMPORT_NAME"]
+_IMPORT, _CONST = dis.opmap["IMPORT_NAME"], dis.opmap["LOAD_CONST"]
+_LEVELS = (_CONST, dis.opmap.get("LOAD_SMALL_INT", _CONST))
+"""The instructions that load how many dots stand before the name, two before that which imports it."""
 _kept: list[frozenset[str]] = []
 """Sets of names that stay those of the originals, each for some modules; their numbers are part of what these import."""
 
@@ -42,16 +46,18 @@ class Imports:
         consts = tuple([self.redirected(part) if isinstance(part, CodeType) else part for part in code.co_consts])
         if any(a is not b for a, b in zip(consts, code.co_consts, strict=True)):
             code = code.replace(co_consts=consts)
-        if _IMPORT not in code.co_code[::2]:
+        if not has_instruction(code, _IMPORT):
             return code
-        steps = list(dis.get_instructions(code))
+        steps = list(steps_of(code))
         for level, step in zip(steps, steps[2:], strict=False):
-            if step.opcode == _IMPORT and isinstance(level.argval, int):
+            if step[0] == _IMPORT and level[0] in _LEVELS:
                 code = self._with_import(code, level, step)
         return code
 
-    def _with_import(self, code: CodeType, level: dis.Instruction, step: dis.Instruction) -> CodeType:
-        name = resolve_name("." * level.argval + step.argval, self.package) if level.argval else step.argval
+    def _with_import(self, code: CodeType, level: tuple[int, Any, int], step: tuple[int, Any, int]) -> CodeType:
+        small = level[0] != _CONST
+        dots, name = level[1] if small else code.co_consts[level[1]], code.co_names[step[1]]
+        name = resolve_name("." * dots + name, self.package) if dots else name
         top = name.partition(".")[0]
         if top not in _TOPS or top == self.package.partition(".")[0] != "scipy":
             return code
@@ -60,14 +66,14 @@ class Imports:
             _kept.append(self.kept)
         ours = f"{_PREFIX}{_kept.index(self.kept)} {name}"
         names = code.co_names if ours in code.co_names else (*code.co_names, ours)
-        consts = (*code.co_consts, 0) if level.argval else code.co_consts
+        consts = (*code.co_consts, 0) if dots else code.co_consts
         if names.index(ours) > _LARGEST or len(consts) - 1 > _LARGEST:
             self.complete = False
             return code
         body = bytearray(code.co_code)
-        body[step.offset + 1] = names.index(ours)
-        if level.argval:
-            body[level.offset + 1] = 0 if level.opname == "LOAD_SMALL_INT" else len(consts) - 1
+        body[step[2] + 1] = names.index(ours)
+        if dots:
+            body[level[2] + 1] = 0 if small else len(consts) - 1
         return code.replace(co_names=names, co_consts=consts, co_code=bytes(body))
 
 
