@@ -16,6 +16,7 @@ from functad.expressions.records import mark_reached, marks_at
 from functad.expressions.spec import PLAIN, ArraySpec, is_inexact, spec_of
 from functad.rules.call import apply
 from functad.rules.rules import Rules
+from functad.tracing.allocation import Allocation
 from functad.tracing.traces.abstract import AbstractRecorder
 from functad.tracing.traces.base import Recorded
 from functad.transforms.abstract import listed
@@ -48,7 +49,9 @@ class CompiledList:
     def compiled(self) -> Any:
         """Return the compiled program."""
         if self._program is None:
-            self._program = self.backend.compile(self.expressions)
+            own = self.expressions
+            Allocation.look_at_sizes(spec.size * spec.dtype.itemsize for spec in own.specs[len(own.inputs) :])
+            self._program = self.backend.compile(own)
         return self._program
 
     def __call__(self, arrays: Sequence[Any]) -> Sequence[Any]:

@@ -6,7 +6,8 @@ half of the time, in the gradient of a Gaussian mixture with arrays of 2 MB. It 
 a large block (malloc(3), M_MMAP_THRESHOLD: "dynamic adjustment"), as programs with larger arrays do anyhow.
 
 That is a matter of the whole process, and what is kept is there for each thread, so it is done at the first gradient that
-holds arrays as large as the allocator would hand back, and never where the environment variable FUNCTAD_KEEP_MEMORY is 0.
+holds arrays as large as the allocator would hand back, or when a list with such arrays is compiled, and never where the
+environment variable FUNCTAD_KEEP_MEMORY is 0.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -51,12 +52,23 @@ class Allocation:
         step = 1 + len(records) // _LOOKED_AT
         for record in records[(turn + turn // 16) % step :: step]:
             if record is not None and _is_large(record[2]):
-                if _is_measured():  # the block would be counted
-                    return
-                cls.undecided = False
-                if os.environ.get("FUNCTAD_KEEP_MEMORY") != "0":
-                    keep_freed_memory()
+                cls.decide()
                 return
+
+    @classmethod
+    def look_at_sizes(cls, sizes: Iterable[int]) -> None:
+        """Keep freed memory from now on if a compiled list makes arrays of so many bytes that one is large."""
+        if cls.undecided and any(size >= _LARGE for size in sizes):
+            cls.decide()
+
+    @classmethod
+    def decide(cls) -> None:
+        """Keep freed memory from now on, if nothing speaks against it."""
+        if _is_measured():  # the block would be counted
+            return
+        cls.undecided = False
+        if os.environ.get("FUNCTAD_KEEP_MEMORY") != "0":
+            keep_freed_memory()
 
 
 def _is_large(saved: Any) -> bool:

@@ -52,6 +52,7 @@ GRADIENTS = (
     "grad(lambda x: np.sum(np.sin(x) * x))(x)",
     "vjp(np.sin, x)[1](x)",
     "gradients_function(lambda x: np.sum(np.sin(x)))(x)",
+    "jit(lambda x: np.sin(x) * x)(x)",
 )
 
 
