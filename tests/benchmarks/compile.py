@@ -113,7 +113,7 @@ def measure(row: Row, peers: list[Peer], options: argparse.Namespace, patience: 
 
 
 def _compile(measured: Measured, first: dict[str, float], count: int) -> dict[str, list[float]]:
-    """Return the seconds of first calls, in turns; that of `prepare` also paid for imports and counts only if it took long."""
+    """Return the seconds of compiling, in turns; the first time, that of `prepare`, counts only if it took long."""
     found: dict[str, list[float]] = {}
     for _ in range(count):
         for peer in measured.ready():
@@ -133,7 +133,7 @@ def summary(times: list[float], anew: list[float] | None) -> Found:
     low, middle, high = np.quantile(times, [0.25, 0.5, 0.75])
     found: Found = {"seconds": _short(middle), "quartiles": [_short(low), _short(high)], "rounds": len(times)}
     if anew:
-        found["compile"] = _short(max(0.0, statistics.median(anew) - middle))
+        found["compile"] = _short(statistics.median(anew))
     return found
 
 
@@ -159,17 +159,28 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--patience", type=float, default=5.0, help=PATIENCE_HELP)
     parser.add_argument("--keep-memory", action="store_true", help="all processes keep freed memory instead of handing it back")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured to a file, after every row")
+    parser.add_argument("--add", action="store_true", help="keep what this file has of other rows and threads")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables to a file")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.add and options.json is None:
+        parser.error("--add needs --json")
+    return options
+
+
+def started(options: argparse.Namespace, rows: list[Row]) -> dict[str, Any]:
+    """Return the record that this run adds to."""
+    record: dict[str, Any] = {"versions": {}, "results": {}, "titles": {}}
+    if options.add and options.json.exists():
+        record |= json.loads(options.json.read_text(encoding="utf-8"))
+    record["titles"] |= {row.name: row.title for row in rows}
+    return {**record, "machine": machine(keep_memory=options.keep_memory)}
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the comparison."""
     options = parsed(arguments)
     rows = [row for row in ROWS.values() if any(text in row.name for text in options.rows)]
-    titles = {row.name: row.title for row in rows}
-    where = machine(keep_memory=options.keep_memory)
-    record: dict[str, Any] = {"machine": where, "titles": titles, "versions": {}, "results": {}}
+    record = started(options, rows)
     for threads in options.threads:
         peers = start(
             options.frameworks,
@@ -178,14 +189,15 @@ def main(arguments: list[str] | None = None) -> None:
             one_thread=threads == "one",
             keep_memory=options.keep_memory,
         )
-        record["versions"] = {peer.name: peer.versions for peer in peers}
-        results = record["results"][threads] = {}
+        record["versions"] |= {peer.name: peer.versions for peer in peers}
+        results = record["results"].setdefault(threads, {})
         patience = Rounds(options.patience)
         try:
             for row in rows:
                 print(f"{threads}: {row.name} ...", file=sys.stderr)
                 results[row.name] = measure(row, peers, options, patience)
                 peers[:] = [peer.alive() for peer in peers]
+                record["results"][threads] = {name: results[name] for name in ROWS if name in results}
                 if options.json is not None:
                     options.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         finally:

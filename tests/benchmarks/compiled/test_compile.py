@@ -36,6 +36,24 @@ def test_every_framework_is_checked_timed_and_written_down(tmp_path: Path, capsy
     assert printed.count("| logistic regression, Hessian times a vector, 10,000 x 100 |") == 2
 
 
+def test_rows_are_added_to_those_that_were_measured_before(tmp_path: Path) -> None:
+    file = tmp_path / "found.json"
+    before = {
+        "results": {"one": {"tiny": {}, "bundle": {}}, "default": {}},
+        "versions": {"jax": {"version": "1"}},
+        "titles": {"bundle": "b"},
+    }
+    file.write_text(json.dumps(before))
+    comparison.main([*QUICK, "--rows", "tiny", "--frameworks", "eager", "--threads", "one", "--json", str(file), "--add"])
+    record = json.loads(file.read_text())
+    assert list(record["results"]["one"]) == ["tiny", "bundle"]
+    assert record["results"]["one"]["tiny"]["eager"]["rounds"] == 1
+    assert (record["results"]["default"], set(record["versions"])) == ({}, {"jax", "eager"})
+    assert record["titles"] == {"tiny": ROWS["tiny"].title, "bundle": "b"}
+    with pytest.raises(SystemExit):
+        comparison.parsed(["--add"])
+
+
 class _Peer:
     """Stands for a library whose results, or whose failure, are given."""
 
@@ -68,7 +86,7 @@ def test_a_row_goes_on_without_what_fails_or_gives_other_results(
     assert found["numpy"] == {"error": "no memory"}
     assert found["torch"] == {"error": "its results differ by nan"}
     assert found["handwritten"] == {"seconds": 0.5, "quartiles": [0.5, 0.5], "rounds": 1}
-    assert found["jax"]["compile"] == 0.0
+    assert found["jax"]["compile"] == 0.5
     assert "left out of tiny: numpy: no memory" in capsys.readouterr().err
 
 
