@@ -17,8 +17,9 @@ from functad.primitives.entry import ENTRIES, Entry
 from functad.scipy._table import TABLE
 
 _NAMES = "fft integrate interpolate linalg ndimage optimize signal signal.windows sparse.linalg spatial spatial.distance"
+_OTHERS = "spatial.transform special stats stats.contingency stats.mstats stats.qmc"
 
-PARTS = tuple([f"scipy.{name}" for name in (*_NAMES.split(), "spatial.transform", "special", "stats")])
+PARTS = tuple([f"scipy.{name}" for name in (*_NAMES.split(), *_OTHERS.split())])
 """The parts of SciPy that functad knows."""
 
 

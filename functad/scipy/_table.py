@@ -251,5 +251,45 @@ shapiro siegelslopes skellam skewnorm studentized_range triang tukey_hsd tukeyla
 wasserstein_distance wasserstein_distance_nd wishart yeojohnson_normmax zipf zipfian
 """,
     },
+    "scipy.stats.contingency": {
+        "adoption": """
+chi2_contingency expected_freq margins
+""",
+        "constant": """
+association crosstab odds_ratio relative_risk
+""",
+    },
+    "scipy.stats.mstats": {
+        "adoption": """
+chisquare gmean hmean zmap zscore
+""",
+        "constant": """
+brunnermunzel count_tied_groups friedmanchisquare kendalltau kendalltau_seasonal kruskal kruskalwallis ks_2samp ks_twosamp
+mannwhitneyu meppf msign plotting_positions rankdata spearmanr
+""",
+        "refused": """
+argstoarray find_repeats mode trim trima trimboth trimr trimtail
+""",
+        "rule": """
+compare_medians_ms describe f_oneway hdmedian hdquantiles hdquantiles_sd idealfourths ks_1samp kstest kurtosis kurtosistest
+linregress median_cihs mjci moment mquantiles mquantiles_cimj normaltest obrientransform pearsonr pointbiserialr rsh
+scoreatpercentile sem sen_seasonal_slopes siegelslopes skew skewtest theilslopes tmax tmean tmin trimmed_mean trimmed_mean_ci
+trimmed_std trimmed_stde trimmed_var tsem ttest_1samp ttest_ind ttest_onesamp ttest_rel tvar variation winsorize
+""",
+    },
+    "scipy.stats.qmc": {
+        "adoption": """
+MultivariateNormalQMC scale
+""",
+        "constant": """
+Halton LatinHypercube PoissonDisk QMCEngine Sobol
+""",
+        "refused": """
+MultinomialQMC
+""",
+        "rule": """
+discrepancy geometric_discrepancy update_discrepancy
+""",
+    },
 }
 """By part and by what functad makes of them, public names of SciPy that have no entry among those of NumPy."""

@@ -22,6 +22,7 @@ from functad.adoption.scipy_functions import of_methods, of_tensors, outside_tra
 from functad.errors import ConversionError, UnsupportedError
 from functad.expressions.spec import shape_of
 from functad.places import here
+from functad.scipy import _discrepancy, _masked
 from functad.scipy._integrals import outside
 from functad.scipy.distributions import (  # noqa: F401 - they enter rules
     batches,
@@ -158,16 +159,15 @@ def swilk(x: Any, a: Any, init: Any) -> Any:
 
 
 _COUNTS = "it takes counts: pass integers"
-_MEASURE = "SciPy compiles it; use sums of products over the points by numpy"
 
 refuse("scipy.stats", dict.fromkeys(("barnard_exact", "boschloo_exact", "fisher_exact"), _COUNTS))
-refuse("scipy.stats.contingency", {"association": _COUNTS})
-refuse("scipy.stats.qmc", dict.fromkeys(("discrepancy", "update_discrepancy"), _MEASURE))
 
 REFUSED |= {
     **dict.fromkeys(("barnard_exact", "boschloo_exact", "fisher_exact"), _COUNTS),
     "dunnett": RANDOM_POINTS,
     "rvs": "it draws numbers by a method without derivatives",
+    "qmc.MultinomialQMC": _discrepancy.COUNTED,
+    **{f"mstats.{name}": reason for name, reason in _masked.REFUSED.items()},
 }
 
 
