@@ -17,7 +17,7 @@ each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path
 
 
 def test_all_are_found():
-    assert {path.stem for path in NOTEBOOKS} >= {"01_from_function_to_expression_list", "02_four_styles"}
+    assert {path.stem for path in NOTEBOOKS} >= {"01_from_function_to_expression_list", "02_four_styles", "05_compiled"}
 
 
 @pytest.mark.slow
