@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from functad.backends.backend import Backend
+from functad.compilation.residuals import worth_keeping
 from functad.compilation.simplify import simplified
 from functad.expressions.expressions import Expressions, evaluate
 from functad.expressions.records import mark_reached, marks_at
@@ -140,7 +141,7 @@ class CompiledList:
         reached = mark_reached(marks_at(slots, len(whole.specs)), by_slot(whole))
         outs, cts = whole.outputs[: len(results)], whole.outputs[len(results) :]
         read = [s for e in whole.equations if any(reached[slot] for slot in e.outputs) for s in e.inputs]
-        needed = dict.fromkeys(s for s in (*read, *cts) if type(s) is int and not reached[s])
+        needed = worth_keeping(whole, [s for s in (*read, *cts) if type(s) is int and not reached[s]], count)
         kept, inputs = [s for s in needed if s >= count + len(seeds)], tuple([s for s in needed if s < count])
         names = whole.inputs
         first = extract(whole, range(count), [*outs, *kept], names[:count])

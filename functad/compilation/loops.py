@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from functad.compilation.scan_rows import Step, Writer, products_at_once, results_at_once, rows_at_once
 from functad.control.scan import SCAN
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import mark_needed, mark_reached, marks_at
@@ -19,7 +20,7 @@ _LARGEST_COMPARED = 2**20
 Simplify = Callable[[Expressions], Expressions]
 
 
-def with_shorter_loops(expressions: Expressions, simplify: Simplify) -> Expressions:
+def with_shorter_loops(expressions: Expressions, simplify: Simplify, exact: bool = False) -> Expressions:
     """Return a list whose loops and branches hold simplified lists.
 
     Of scans, what is the same for all steps is computed before the first, and what nobody reads is not computed.
@@ -27,34 +28,20 @@ def with_shorter_loops(expressions: Expressions, simplify: Simplify) -> Expressi
     Args:
         expressions: the list.
         simplify: what is done to the inner lists.
+        exact: each step is to do what it does now.
     """
     if not any(e.primitive.lists for e in expressions.equations):
         return expressions
-    return _Loops(expressions, simplify).run()
-
-
-class _Step(NamedTuple):
-    """A scan: the sources of its arguments, its body, and its results.
-
-    Attributes:
-        carries, rows, outer: sources of the arguments.
-        body: the list.
-        results: slots of the results.
-    """
-
-    carries: Sequence[Any]
-    rows: Sequence[Any]
-    outer: Sequence[Any]
-    body: Expressions
-    results: Sequence[int]
+    return _Loops(expressions, simplify, exact).run()
 
 
 class _Loops:
     """The list that is written anew."""
 
-    def __init__(self, expressions: Expressions, simplify: Simplify) -> None:
+    def __init__(self, expressions: Expressions, simplify: Simplify, exact: bool) -> None:
         self.expressions = expressions
         self.simplify = simplify
+        self.exact = exact
         self.specs = list(expressions.specs)
         self.moved: dict[int, Any] = {}
         self.read = marks_at(expressions.outputs, len(self.specs))
@@ -70,7 +57,9 @@ class _Loops:
         return self.expressions.replace(equations=tuple(equations), outputs=outputs, specs=tuple(self.specs))
 
     def _source(self, source: Any) -> Any:
-        return self.moved.get(source, source) if type(source) is int else source
+        while type(source) is int and source in self.moved:
+            source = self.moved[source]
+        return source
 
     def _written(self, equation: Equation) -> Iterator[Equation]:
         inputs = tuple(map(self._source, equation.inputs))
@@ -79,15 +68,7 @@ class _Loops:
             yield equation if not self.moved else Equation(equation.primitive, inputs, params, equation.outputs)
             return
         if equation.primitive is SCAN and params["length"]:
-            counts = params["carries"], params["carries"] + params["rows"]
-            parts = inputs[: counts[0]], inputs[counts[0] : counts[1]], inputs[counts[1] :]
-            step = self._without_copies(_Step(*parts, params["body"], equation.outputs))
-            step = _live(step, self.read)
-            before, step = self._hoisted(step._replace(body=self.simplify(step.body)))
-            yield from before
-            inputs = (*step.carries, *step.rows, *step.outer)
-            params |= {"carries": len(step.carries), "rows": len(step.rows), "body": step.body}
-            yield Equation(SCAN, inputs, params, tuple(step.results))
+            yield from self._scan(inputs, params, equation.outputs)
             return
         for name, value in params.items():
             if isinstance(value, Expressions):
@@ -96,7 +77,36 @@ class _Loops:
                 params[name] = tuple(map(self.simplify, value))
         yield Equation(equation.primitive, inputs, params, equation.outputs)
 
-    def _without_copies(self, step: _Step) -> _Step:
+    def _scan(self, inputs: Sequence[Any], params: dict[str, Any], results: Sequence[int]) -> Iterator[Equation]:
+        """Yield the equations that take the place of a scan."""
+        counts, length = (params["carries"], params["carries"] + params["rows"]), params["length"]
+        parts = inputs[: counts[0]], inputs[counts[0] : counts[1]], inputs[counts[1] :]
+        step = live(self._without_copies(Step(*parts, params["body"], results)), self.read)
+        before, after = Writer(self.specs), Writer(self.specs)
+        step = self._hoisted(step._replace(body=self.simplify(step.body)), before)
+        if not self.exact:
+            step = products_at_once(step, length, before, after, self.moved)
+            step = self._read_only(step)
+            step = results_at_once(step, length, before, after, self.moved)
+            step = self._read_only(step)
+            step = rows_at_once(step, length, before, self.moved)
+            step = self._read_only(step)
+        yield from before.equations
+        params |= {"carries": len(step.carries), "rows": len(step.rows), "body": step.body}
+        if step.results:
+            yield Equation(SCAN, (*step.carries, *step.rows, *step.outer), params, tuple(step.results))
+        for e in after.equations:
+            yield Equation(e.primitive, tuple(map(self._source, e.inputs)), e.params, e.outputs)
+
+    def _read_only(self, step: Step) -> Step:
+        """Return a scan without the results in whose place others are read now."""
+        self.read.extend(b"\1" * (len(self.specs) - len(self.read)))
+        for slot in step.results:
+            if slot in self.moved:
+                self.read[slot] = 0
+        return live(step, self.read)
+
+    def _without_copies(self, step: Step) -> Step:
         """Return a scan that is given each value once, and numbers that all steps share within its body.
 
         Of results that are equal the first is read, and rows that are returned as they are, are read where they come from.
@@ -129,28 +139,21 @@ class _Loops:
                 results[source] = slot
         return step._replace(body=body)
 
-    def _hoisted(self, step: _Step) -> tuple[list[Equation], _Step]:
-        """Return equations that stand before a scan, and the scan without them: they compute the same in all steps."""
+    def _hoisted(self, step: Step, before: Writer) -> Step:
+        """Return a scan without the equations that compute the same in all steps, which are written before it."""
         body, count = step.body, len(step.body.inputs)
         moving = mark_reached(marks_at(range(count - len(step.outer)), len(body.specs)), body.equations)
-        before = [e for e in body.equations if not moving[e.outputs[0]]]
-        if not before:
-            return [], step
+        early = [e for e in body.equations if not moving[e.outputs[0]]]
+        if not early:
+            return step
         places: dict[int, Any] = dict(zip(range(count - len(step.outer), count), step.outer, strict=True))
-        written = []
-        for e in before:
-            slots = tuple(range(len(self.specs), len(self.specs) + len(e.outputs)))
-            self.specs += [body.specs[s] for s in e.outputs]
-            written.append(
-                Equation(e.primitive, tuple([places[s] if type(s) is int else s for s in e.inputs]), e.params, slots)
-            )
-            places |= dict(zip(e.outputs, slots, strict=True))
-        made = {s for e in before for s in e.outputs}
+        before.put(early, body.specs, places)
+        made = {s for e in early for s in e.outputs}
         later = [e for e in body.equations if moving[e.outputs[0]]]
         read = dict.fromkeys(s for e in (*[e.inputs for e in later], body.outputs) for s in e if s in made and type(s) is int)
         names = [*body.inputs, *[f"shared[{i}]" for i in range(len(read))]]
         inner = extract(body.replace(equations=tuple(later)), [*range(count), *read], body.outputs, names)
-        return written, _live(step._replace(outer=[*step.outer, *[places[s] for s in read]], body=inner), None)
+        return live(step._replace(outer=[*step.outer, *[places[s] for s in read]], body=inner), None)
 
 
 def _every_row(source: Any) -> Constant | None:
@@ -179,7 +182,7 @@ def _reading(body: Expressions, same: dict[int, Any]) -> Expressions:
     return body.replace(equations=tuple(equations), outputs=placed(body.outputs))
 
 
-def _live(step: _Step, read: Any) -> _Step:
+def live(step: Step, read: Any) -> Step:
     """Return a scan without the results that nobody reads, the carries that lead to none, and the inputs that it does not need.
 
     Args:
@@ -198,11 +201,9 @@ def _live(step: _Step, read: Any) -> _Step:
     inputs = [*states, *[i for i in range(carries, len(body.inputs)) if needed[i]]]
     if len(inputs) == len(body.inputs) and len(kept) == len(step.results):
         return step
-    if not any(i < carries for i in kept) and not any(carries <= i < carries + len(step.rows) for i in inputs) and not kept:
-        return step
     names = [body.inputs[i] for i in inputs]
     given = [*step.carries, *step.rows, *step.outer]
     rows = [given[i] for i in inputs if carries <= i < carries + len(step.rows)]
     outer = [given[i] for i in inputs if i >= carries + len(step.rows)]
     inner = extract(body, inputs, [body.outputs[i] for i in kept], names)
-    return _Step([step.carries[i] for i in states], rows, outer, inner, [step.results[i] for i in kept])
+    return Step([step.carries[i] for i in states], rows, outer, inner, [step.results[i] for i in kept])

@@ -163,9 +163,10 @@ class Rewriter:
         spec = self.specs[slot]
         if self.exact and spec.ndim > 1:  # such an array may decide in which order the result lies in memory
             return e
-        full = any(type(o) is int and self.specs[o].shape == spec.shape for o in e.inputs)
-        found = {i: n for i, s in enumerate(e.inputs) if full and _has_axes(s) and (n := self.number_of(s)) is not None}
-        for numbers in ({i: n.item() for i, n in found.items()}, found) if found else ():
+        found = {i: n for i, s in enumerate(e.inputs) if _has_axes(s) and (n := self.number_of(s)) is not None}
+        if not found or not any(type(o) is int and self.specs[o].shape == spec.shape for o in e.inputs):
+            return e
+        for numbers in ({i: n.item() for i, n in found.items()}, found):
             inputs = tuple([Constant(numbers[i]) if i in numbers else s for i, s in enumerate(e.inputs)])
             given = [s.value if isinstance(s, Constant) else self.specs[s] for s in inputs]
             if e.primitive.spec(*given, **e.params) == spec:

@@ -13,7 +13,7 @@ def simplified(expressions: Expressions, exact: bool = False, fused: bool = Fals
     """Return a list that computes the same by fewer equations.
 
     Args:
-        expressions: the list.
+        expressions: the list; what is dead in it should have been taken out.
         exact: the results are to be the same, bit for bit.
         fused: what compiles it computes several elementwise operations in one pass over memory.
     """
@@ -21,7 +21,7 @@ def simplified(expressions: Expressions, exact: bool = False, fused: bool = Fals
     def simplify(inner: Expressions) -> Expressions:
         return simplified(inner, exact, fused)
 
-    own = with_shorter_loops(without_dead(expressions), simplify)
+    own = with_shorter_loops(expressions, simplify, exact)
     return without_dead(Rewriter(own, index(exact, fused), exact).run())
 
 

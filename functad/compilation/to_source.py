@@ -8,7 +8,7 @@ from typing import Any
 
 from functad.backends.numpy_source import Form, module_text
 from functad.backends.source import NoTextError
-from functad.compilation.simplify import simplified
+from functad.compilation.simplify import simplified, without_dead
 from functad.compilation.trace import without_idle
 from functad.errors import UnsupportedError
 from functad.expressions.expressions import Equation, Expressions
@@ -56,7 +56,7 @@ def to_source(f: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
         <BLANKLINE>
     """
     traced = without_idle(trace("to_source", f, args, kwargs))
-    expressions = _with_copies(simplified(traced), traced.outputs)
+    expressions = _with_copies(simplified(without_dead(traced)), traced.outputs)
     paths = list(traced.inputs)
     parameters = list(dict.fromkeys(_root(path) for path in paths))
     names = iter(["{}"] * len(expressions.outputs))

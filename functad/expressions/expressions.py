@@ -65,7 +65,8 @@ class Equation(Immutable):
     ) -> None:
         assign(self, "primitive", primitive)
         assign(self, "inputs", inputs)
-        assign(self, "params", MappingProxyType(dict(params)))
+        # Those of another equation are as immutable as they are to be: lists are written anew often.
+        assign(self, "params", params if type(params) is MappingProxyType else MappingProxyType(dict(params)))
         assign(self, "outputs", outputs)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -122,7 +122,34 @@ def same_twice(x, rows):
     return np.sum(total) + np.sum(a * b)
 
 
-LOOPS = [decay, nested, branching, looping, stepping, empty, same_twice]
+def recurrent(x, rows):
+    """Carry a state; inputs, results and the sums that the derivative takes need no step of their own."""
+    w, u, v = np.outer(x, x), np.outer(np.sin(x), x), np.outer(x, np.cos(x))
+
+    def step(h, row):
+        h = np.tanh(row @ w + h @ u + x)
+        return h, np.log(np.sum(np.exp(h @ v), axis=-1))
+
+    h, losses = functad.scan(step, np.zeros(3), rows, reverse=True)
+    return np.sum(losses) + np.sum(h)
+
+
+def recurrent_batch(x, rows):
+    w, u = np.outer(x, x), np.outer(np.sin(x), x)
+    batch = np.stack([rows, 2 * rows], axis=1)
+    h, ys = functad.scan(lambda h, row: (np.tanh(row @ w + h @ u), h * row), np.zeros((2, 3)), batch)
+    return np.sum(h * h) + np.sum(ys**2)
+
+
+def without_carry(x, rows):
+    return np.sum(functad.scan(lambda carry, row: (carry, np.sin(row) * x), 0.0, rows)[1] ** 2)
+
+
+def mapped(x, rows):
+    return np.sum(functad.map(lambda row: np.linalg.solve(np.outer(row, row) + np.eye(3), x), rows) ** 2)
+
+
+LOOPS = [recurrent, recurrent_batch, without_carry, mapped, decay, nested, branching, looping, stepping, empty, same_twice]
 
 
 @pytest.mark.parametrize("f", LOOPS)
@@ -131,6 +158,7 @@ def test_loops_compute_what_they_did(f, exact):
     def both(x, rows):
         return functad.value_and_grad(f, argnums=(0, 1))(x, rows)
 
+    short(both, X, ROWS, exact=exact).check()
     value, gradients = functad.value_and_grad(f, argnums=(0, 1))(X, ROWS)
     for compiled in (functad.jit(both, exact=exact), functad.value_and_grad(functad.jit(f, exact=exact), argnums=(0, 1))):
         found, grads = compiled(X, ROWS)
@@ -140,7 +168,9 @@ def test_loops_compute_what_they_did(f, exact):
             assert np.allclose(own, expected, rtol=1e-11, atol=1e-12)
 
 
-@pytest.mark.parametrize("f", [decay, nested, branching, stepping, empty, same_twice])
+@pytest.mark.parametrize(
+    "f", [recurrent, recurrent_batch, without_carry, decay, nested, branching, stepping, empty, same_twice]
+)
 def test_simplified_loops_have_every_derivative(f):
     def along(x):
         return functad.jit(f)(x, ROWS)
@@ -151,6 +181,27 @@ def test_simplified_loops_have_every_derivative(f):
     assert np.allclose(functad.hessian(along)(X), functad.hessian(lambda x: f(x, ROWS))(X), rtol=1e-9, atol=1e-10)
     batch = np.stack([X, 2 * X])
     assert np.allclose(functad.vmap(along)(batch), [f(x, ROWS) for x in batch], rtol=1e-12)
+
+
+def test_steps_of_scans_do_what_they_must():
+    """Products with rows, what only results need, and sums over all steps are computed for all steps at once."""
+    found = scans(short(functad.grad(recurrent), X, ROWS))
+    assert [names(e.params["body"]).count("matmul") for e in found] == [1, 1]
+    assert not {"exp", "log", "outer_product"} & {name for e in found for name in names(e.params["body"])}
+    [exact, _] = scans(short(functad.grad(recurrent), X, ROWS, exact=True))
+    assert names(exact.params["body"]).count("matmul") == 3
+    assert not scans(short(without_carry, X, ROWS))
+
+
+def test_large_values_of_all_steps_are_not_held_at_once():
+    def f(x):
+        return functad.scan(lambda carry, row: (carry + np.sum(np.sin(row * x)), None), 0.0, np.arange(1000.0)[:, None, None])[
+            0
+        ]
+
+    x = np.ones((100, 100))
+    [equation] = scans(short(f, x))
+    assert "sin" in names(equation.params["body"])
 
 
 def test_weak_numbers_stay_weak():
