@@ -1,33 +1,118 @@
-"""Equations that are several for native code: a mean is a sum and a division."""
+"""Equations that are several for native code: a mean is a sum and a division, a call is the list of what it computes.
+
+The lists that equations hold are treated in the same way. Large constants in them become operands of the equation, since what
+stands in native code is text.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.control.branches import COND, SWITCH
+from functad.control.loops import WHILE
+from functad.control.scan import SCAN
 from functad.expressions.expressions import Constant, Equation, Expressions
-from functad.expressions.spec import ArraySpec
+from functad.expressions.spec import ArraySpec, spec_of
 from functad.primitives.elementwise.arithmetic import DIVIDE
 from functad.primitives.reductions.sums import MEAN, SUM, count
+from functad.transforms.closed_lists import extract
+
+LARGE = 1_024
+"""Constants of so many bytes are handed to the bodies of loops."""
+
+HOLDERS = (SCAN, WHILE, COND, SWITCH)
+"""Primitives that hold lists, whose last inputs are what these use from outside."""
 
 
 def expanded(expressions: Expressions) -> Expressions:
-    """Return a list without means of real numbers."""
-    if not any(e.primitive is MEAN for e in expressions.equations):
+    """Return a list without means of real numbers and without calls whose lists are known."""
+    if not any(e.primitive is MEAN or e.primitive in HOLDERS or e.primitive.inner is not None for e in expressions.equations):
         return expressions
     specs = list(expressions.specs)
     equations: list[Equation] = []
+    moved: dict[int, Any] = {}
     for equation in expressions.equations:
-        [source, *_] = equation.inputs or (None,)
-        if (
-            equation.primitive is not MEAN
-            or type(source) is not int
-            or specs[source].dtype.kind != "f"
-            or not specs[source].size
-        ):
-            equations.append(equation)
-            continue
-        [out] = equation.outputs
-        specs.append(ArraySpec(specs[out].shape, specs[out].dtype))
-        total = len(specs) - 1
-        number = count(specs[source].shape, equation.params["axis"])
-        equations.append(Equation(SUM, (source,), dict(equation.params), (total,)))
-        equations.append(Equation(DIVIDE, (total, Constant(float(number))), {}, (out,)))
-    return expressions.replace(equations=tuple(equations), specs=tuple(specs))
+        inputs = tuple([moved.get(s, s) if type(s) is int else s for s in equation.inputs])
+        equation = Equation(equation.primitive, inputs, equation.params, equation.outputs)
+        if equation.primitive in HOLDERS:
+            equations.append(_with_bodies(equation))
+        elif equation.primitive.inner is not None:
+            found = _inlined(expanded(equation.primitive.inner), inputs, specs, equations)
+            moved |= dict(zip(equation.outputs, found, strict=False))
+        else:
+            equations += _of_mean(equation, specs)
+    outputs = tuple([moved.get(s, s) if type(s) is int else s for s in expressions.outputs])
+    return expressions.replace(equations=tuple(equations), specs=tuple(specs), outputs=outputs)
+
+
+def _of_mean(equation: Equation, specs: list[ArraySpec]) -> list[Equation]:
+    """Return a sum and a division if an equation is a mean of real numbers, else the equation."""
+    [source, *_] = equation.inputs or (None,)
+    if equation.primitive is not MEAN or type(source) is not int or specs[source].dtype.kind != "f" or not specs[source].size:
+        return [equation]
+    [out] = equation.outputs
+    specs.append(ArraySpec(specs[out].shape, specs[out].dtype))
+    total = len(specs) - 1
+    number = count(specs[source].shape, equation.params["axis"])
+    return [
+        Equation(SUM, (source,), dict(equation.params), (total,)),
+        Equation(DIVIDE, (total, Constant(float(number))), {}, (out,)),
+    ]
+
+
+def _inlined(inner: Expressions, inputs: Sequence[Any], specs: list[ArraySpec], equations: list[Equation]) -> list[Any]:
+    """Append the equations of another list, and return where its outputs are."""
+    shift = len(specs) - len(inner.inputs)
+    specs += inner.specs[len(inner.inputs) :]
+
+    def placed(source: Any) -> Any:
+        if type(source) is not int:
+            return source
+        return inputs[source] if source < len(inner.inputs) else source + shift
+
+    equations += [
+        Equation(e.primitive, tuple(map(placed, e.inputs)), e.params, tuple([s + shift for s in e.outputs]))
+        for e in inner.equations
+    ]
+    return list(map(placed, inner.outputs))
+
+
+def _with_bodies(equation: Equation) -> Equation:
+    """Return an equation whose lists are expanded, and take their large constants from outside."""
+    params: dict[str, Any] = dict(equation.params)
+    lists = params.get("branches") or tuple([params[key] for key in ("body", "cond") if key in params])
+    lists = tuple(map(expanded, lists))
+    large: dict[int, Any] = {}
+    for each in lists:
+        for sources in (*[e.inputs for e in each.equations], each.outputs):
+            large |= {id(s.value): s.value for s in sources if isinstance(s, Constant) and _is_large(s.value)}
+    lists = tuple([_with_inputs(each, large) for each in lists])
+    if "branches" in params:
+        params["branches"] = lists
+    else:
+        params |= dict(zip([key for key in ("body", "cond") if key in params], lists, strict=True))
+    inputs = (*equation.inputs, *map(Constant, large.values()))
+    return Equation(equation.primitive, inputs, params, equation.outputs)
+
+
+def _is_large(value: Any) -> bool:
+    return issubclass(type(value), np.ndarray) and value.nbytes >= LARGE
+
+
+def _with_inputs(expressions: Expressions, large: dict[int, Any]) -> Expressions:
+    """Return a list with further inputs in place of constants."""
+    if not large:
+        return expressions
+    count, first = len(expressions.inputs), len(expressions.specs)
+    places = {key: first + i for i, key in enumerate(large)}
+
+    def placed(source: Any) -> Any:
+        return places.get(id(source.value), source) if type(source) is Constant else source
+
+    specs = (*expressions.specs, *map(spec_of, large.values()))
+    names = (*expressions.inputs, *[f"constant[{i}]" for i in range(len(large))])
+    inputs = [*range(count), *places.values()]
+    return extract(expressions.replace(specs=specs), inputs, expressions.outputs, names, placed)

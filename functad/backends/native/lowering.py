@@ -89,7 +89,7 @@ Row: TypeAlias = Callable[[Equation, Sequence[ArraySpec], Sequence[ArraySpec]], 
 ROWS: dict[Primitive, Row] = {}
 """The rows of all primitives that native code computes."""
 
-FAMILIES = ("pointwise", "views", "reductions")
+FAMILIES = ("pointwise", "views", "reductions", "loops", "branches")
 """The modules that fill the table."""
 
 

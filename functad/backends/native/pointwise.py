@@ -23,7 +23,7 @@ from functad.transforms.stop import STOP
 
 Formula = Callable[..., Value]
 
-PYTHON = {"b": bool, "i": int, "f": float, "c": complex}
+PYTHON = {"i": int, "f": float, "c": complex}
 
 NAMES = {"psi": "digamma"}
 """Functions of SciPy that have another name here."""
@@ -33,9 +33,12 @@ COSTS = {"divide": 4.0, "sqrt": 5.0, "reciprocal": 4.0}
 
 def dtypes_of(ufunc: np.ufunc, specs: Sequence[ArraySpec]) -> list[np.dtype[Any]] | None:
     """Return the dtypes that a ufunc converts operands to, and that of its result."""
-    given: list[Any] = [PYTHON[spec.dtype.kind] if spec.weak else spec.dtype for spec in specs]
+    given: list[Any] = [PYTHON.get(spec.dtype.kind, spec.dtype) if spec.weak else spec.dtype for spec in specs]
     try:
-        return list(ufunc.resolve_dtypes((*given, None)))
+        found = list(ufunc.resolve_dtypes((*given, None)))
+        if all(dtype.kind != "O" for dtype in found):
+            return found
+        return list(ufunc.resolve_dtypes((*[spec.dtype for spec in specs], None)))  # NumPy compares Python numbers as objects
     except TypeError:
         return None
 
@@ -163,6 +166,8 @@ def ufunc_row(equation: Equation, given: Sequence[ArraySpec], results: Sequence[
     ufunc = equation.primitive.function
     dtypes = dtypes_of(ufunc, given)
     if dtypes is None or len(dtypes) != len(given) + 1 or any(dtype not in KINDS for dtype in dtypes):
+        return None
+    if dtypes[-1] != results[0].dtype:  # True + True is 2 for Python
         return None
     name = ufunc.__name__
     kinds = [KINDS[dtype] for dtype in dtypes[:-1]]

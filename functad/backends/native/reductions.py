@@ -10,7 +10,7 @@ import numpy as np
 
 from functad.backends.llvm.values import Value
 from functad.backends.native.code import KINDS, REALS, Code
-from functad.backends.native.lowering import Lowered, Reduction, row
+from functad.backends.native.lowering import Lowered, Pointwise, Reduction, row
 from functad.backends.native.pointwise import FORMULAS
 from functad.expressions.expressions import Equation
 from functad.expressions.spec import ArraySpec
@@ -45,11 +45,16 @@ def _extreme(name: str) -> Any:
     return combined
 
 
+def _one(kind: str) -> Pointwise:
+    """Reduce a number, to itself."""
+    return Pointwise([kind], kind, lambda code, x: x)
+
+
 @row(ENTRIES[np.sum], ENTRIES[np.prod])
 def _sum(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
-    if not given[0].shape:
-        return None
     kind = KINDS[results[0].dtype]
+    if not given[0].shape:
+        return _one(kind)
     if equation.primitive is ENTRIES[np.sum]:
         return Reduction(axes_of(equation, given[0]), kind, 0.0, _added, kind not in REALS)
     return Reduction(axes_of(equation, given[0]), kind, 1.0, _multiplied, kind not in REALS)
@@ -57,9 +62,9 @@ def _sum(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Array
 
 @row(ENTRIES[np.max], ENTRIES[np.min])
 def _largest(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
-    if not given[0].shape:
-        return None
     kind = KINDS[results[0].dtype]
+    if not given[0].shape:
+        return _one(kind)
     largest = equation.primitive is ENTRIES[np.max]
     start = (_LEAST if largest else _LARGEST)[kind]
     return Reduction(axes_of(equation, given[0]), kind, start, _extreme("maximum" if largest else "minimum"), exact=True)
@@ -68,7 +73,7 @@ def _largest(equation: Equation, given: Sequence[ArraySpec], results: Sequence[A
 @row(ENTRIES[np.any], ENTRIES[np.all])
 def _truth(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
     if not given[0].shape:
-        return None
+        return _one("i1")
     some = equation.primitive is ENTRIES[np.any]
     return Reduction(
         axes_of(equation, given[0]),

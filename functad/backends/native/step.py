@@ -211,7 +211,7 @@ class Step:
                 f"    {name} = fitted({name}, s{i}, d{i})",
             ]
         lines += self._calls(given, space)
-        results = [f"o{i}{'[()]' if p.spec.shape == () else ''}" for i, p in enumerate(self.outputs)]
+        results = [f"o{i}{_as_number(p.spec)}" for i, p in enumerate(self.outputs)]
         lines.append(f"return ({', '.join(results)}{',' if len(results) == 1 else ''})")
         text = f"def {self.name}({', '.join(given)}):\n" + "\n".join(f"    {line}" for line in lines)
         exec(compile(text, f"<functad.jit {self.name}>", "exec"), space)  # noqa: S102 - the text was made above
@@ -244,6 +244,11 @@ class Step:
                 if parameter.spec.shape == ():
                     lines.append(f"o{i} = t{i}.type(o{i})")
         return lines
+
+
+def _as_number(spec: ArraySpec) -> str:
+    """Return how Python makes a number of a result of shape `()`: one of its own, or one of NumPy's."""
+    return "" if spec.shape else ".item()" if spec.weak else "[()]"
 
 
 def _whole(function: Any) -> Callable[..., Any]:

@@ -193,9 +193,8 @@ class Writer:
         for slot, memory in out.items():
             self.arrays[slot] = memory
             self.ready.add(slot)
-            if memory.shape == () or math.prod(memory.shape) == 1:
-                value = self.code.load(memory.pointer, self.code.integer(memory.offset), memory.kind)
-                self.arrays[slot] = Held(memory.shape, memory.kind, [value])
+            if math.prod(memory.shape) <= TINY:
+                self.arrays[slot] = Held(memory.shape, memory.kind, memory.elements(self.code))
         self.views.clear()
 
     def read_by(self, unit: Any) -> list[int]:

@@ -1,0 +1,236 @@
+"""Loops: `scan` and `while_loop` as loops of native code, with the lists of their steps written in place.
+
+A carry of a few elements lives in registers. A larger one is read from one place in memory and written to another, which change
+places after each step. Nothing looks at signals in between: an interrupt is noticed when the loop has ended.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from functad.backends.llvm.values import Value
+from functad.backends.native.arrays import Array, Formula, Held, Memory
+from functad.backends.native.code import KINDS, Code, Index
+from functad.backends.native.lowering import Lowered, Own, row
+from functad.backends.native.plan import TINY, is_native
+from functad.backends.native.writer import Writer
+from functad.control.equation import part
+from functad.control.loops import WHILE
+from functad.control.scan import SCAN
+from functad.expressions.expressions import Equation, Expressions
+from functad.expressions.spec import ArraySpec
+
+
+def held(code: Code, array: Array) -> Array:
+    """Return an array of a few elements as values; a larger one as it is."""
+    if isinstance(array, Held) or math.prod(array.shape) > TINY:
+        return array
+    return Held(array.shape, array.kind, array.elements(code))
+
+
+def written(writer: Writer, array: Array, target: Memory) -> None:
+    """See to it that an array is in some memory, unless it has been made there."""
+    if array is not target:
+        writer.copy(array, target)
+
+
+def row_of(code: Code, array: Array, index: Index) -> Array:
+    """Return a row of an array."""
+    if isinstance(array, Memory):
+        place = code.linear([index], array.strides[:1], array.offset)
+        return held(code, Memory(array.shape[1:], array.kind, array.pointer, array.strides[1:], place))
+    return held(code, Formula(array.shape[1:], array.kind, lambda code, rest: array.at(code, [_own(code, index), *rest])))
+
+
+def _own(code: Code, index: Index) -> Index:
+    return code.own(index) if isinstance(index, Value) else index
+
+
+class Registers:
+    """A carry of a few elements. LLVM makes registers of its places.
+
+    Args:
+        writer: of the function with the loop.
+        first: what it is before the first step.
+    """
+
+    target: Memory | None = None
+
+    def __init__(self, writer: Writer, first: Array) -> None:
+        self.writer = writer
+        self.shape, self.kind = first.shape, first.kind
+        self.places = [writer.code.allocate(first.kind, 1) for _ in range(math.prod(first.shape))]
+        self.move(first)
+
+    def now(self) -> Array:
+        """Return the carry that the step begins with."""
+        code = self.writer.code
+        return Held(self.shape, self.kind, [code.load(place, 0, self.kind) for place in self.places])
+
+    def move(self, after: Array) -> None:
+        """Go on with what the step gave."""
+        code = self.writer.code
+        for place, value in zip(self.places, after.elements(code), strict=True):
+            code.store(place, 0, code.cast(value, self.kind))
+
+    def finish(self, out: Memory) -> None:
+        """Write the carry after the last step."""
+        self.writer.copy(self.now(), out)
+
+
+class Buffers:
+    """A larger carry, in memory that changes from step to step.
+
+    Args:
+        writer: of the function with the loop.
+        first: what it is before the first step; it is read only.
+        out: memory for what it is after the last.
+        length: how many steps there are, so that the last one writes into `out`; `None` if that is not known.
+    """
+
+    def __init__(self, writer: Writer, first: Memory, out: Memory, length: int | None) -> None:
+        code = writer.code
+        self.writer, self.length = writer, length
+        self.shape, self.kind = first.shape, first.kind
+        other = writer.buffer(first.shape, first.kind)
+        turns = (out, other) if length is None or length % 2 else (other, out)
+        self.places = [code.allocate("ptr", 1) for _ in range(3)]  # what is read, what is written, what will be written next
+        for place, memory in zip(self.places, (first, *turns), strict=True):
+            code.store(place, 0, code.place(code.own(memory.pointer), memory.offset, memory.kind))
+        self.pointers: list[Value] = []
+
+    def now(self) -> Array:
+        """Return the carry that the step begins with."""
+        self.pointers = [self.writer.code.load(place, 0, "ptr") for place in self.places]
+        self.target = Memory(self.shape, self.kind, self.pointers[1])
+        return Memory(self.shape, self.kind, self.pointers[0])
+
+    def move(self, after: Array) -> None:
+        """Go on with what the step gave."""
+        written(self.writer, after, self.target)
+        _, done, spare = self.pointers
+        for place, pointer in zip(self.places, (done, spare, done), strict=True):
+            self.writer.code.store(place, 0, pointer)
+
+    def finish(self, out: Memory) -> None:
+        """Write the carry after the last step."""
+        if self.length is None:
+            code = self.writer.code
+            last, own = code.load(self.places[0], 0, "ptr"), code.place(code.own(out.pointer), out.offset, out.kind)
+            with code.when(code.emit(f"icmp ne ptr {last.name}, {own.name}", "i1")):
+                self.writer.copy(Memory(self.shape, self.kind, last), out)
+
+
+class Kept:
+    """A carry that no step changes."""
+
+    target: Memory | None = None
+
+    def __init__(self, writer: Writer, first: Array) -> None:
+        self.writer, self.first = writer, first
+
+    def now(self) -> Array:
+        """Return the carry that the step begins with."""
+        return self.first
+
+    def move(self, after: Array) -> None:
+        """Go on with what the step gave."""
+
+    def finish(self, out: Memory) -> None:
+        """Write the carry after the last step."""
+        self.writer.copy(self.first, out)
+
+
+Carry = Registers | Buffers | Kept
+
+
+def carries_of(
+    writer: Writer, body: Expressions, first: Sequence[Array], outs: Sequence[Memory], length: int | None
+) -> list[Carry]:
+    """Return the carries of a loop: what each is before it, and where it goes after it."""
+    found: list[Carry] = []
+    for number, (array, out) in enumerate(zip(first, outs, strict=True)):
+        if body.outputs[number] == number:
+            found.append(Kept(writer, held(writer.code, array)))
+        elif math.prod(array.shape) <= TINY:
+            found.append(Registers(writer, array))
+        else:
+            found.append(Buffers(writer, _in_memory(writer, array), out, length))
+    return found
+
+
+def _in_memory(writer: Writer, array: Array) -> Memory:
+    """Return an array in memory; constants whose elements are equal are not."""
+    if isinstance(array, Memory):
+        return array
+    memory = writer.buffer(array.shape, array.kind)
+    writer.copy(array, memory)
+    return memory
+
+
+@row(SCAN)
+def _scan(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    params: Any = equation.params
+    body, count, rows, length, reverse = (params[key] for key in ("body", "carries", "rows", "length", "reverse"))
+    if not is_native(body):
+        return None
+
+    def write(writer: Writer, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
+        code = writer.code
+        first, xs, outer = part(operands, count, rows)
+        outer = [held(code, array) for array in outer]
+        carries = carries_of(writer, body, first, outs[:count], length)
+        with code.loop(0, length) as i:
+            index = code.linear([i], [-1], length - 1) if reverse else i
+            now = [carry.now() for carry in carries]
+            ys = [
+                Memory(out.shape[1:], out.kind, out.pointer, out.strides[1:], code.linear([index], out.strides[:1], out.offset))
+                for out in outs[count:]
+            ]
+            targets = [*[carry.target for carry in carries], *ys]
+            found = writer.inline(body, [*now, *[row_of(code, x, index) for x in xs], *outer], targets)
+            _go_on(writer, carries, found)
+            for array, y in zip(found[count:], ys, strict=True):
+                written(writer, array, y)
+        for carry, out in zip(carries, outs, strict=False):
+            carry.finish(out)
+
+    return Own(write, cost=float(length))
+
+
+def _go_on(writer: Writer, carries: Sequence[Carry], found: Sequence[Array]) -> None:
+    """Make what a step gave the carries of the next one."""
+    after = [held(writer.code, array) for array in found[: len(carries)]]  # all are read before any place is written
+    for carry, array in zip(carries, after, strict=True):
+        carry.move(array)
+
+
+@row(WHILE)
+def _while(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    params: Any = equation.params
+    test, body, count = params["cond"], params["body"], params["carries"]
+    if not is_native(test) or not is_native(body) or test.results[0].dtype not in KINDS:
+        return None
+
+    def write(writer: Writer, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
+        code = writer.code
+        first, outer = part(operands, count)
+        outer = [held(code, array) for array in outer]
+        carries = carries_of(writer, body, first, outs, None)
+        head, step, done = (code.new_label(name) for name in ("test", "step", "done"))
+        code.do(f"br label %{head}")
+        code.start(head)
+        with code.scope():
+            now = [carry.now() for carry in carries]
+            [more] = writer.inline(test, [*now, *outer], [None])
+            code.do(f"br i1 {code.cast(more.at(code, ()), 'i1').name}, label %{step}, label %{done}")
+            code.start(step)
+            _go_on(writer, carries, writer.inline(body, [*now, *outer], [carry.target for carry in carries]))
+            code.do(f"br label %{head}")
+        code.start(done)
+        for carry, out in zip(carries, outs, strict=True):
+            carry.finish(out)
+
+    return Own(write, cost=100.0)

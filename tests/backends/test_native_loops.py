@@ -1,0 +1,212 @@
+"""Control flow as native code: what jit gives with the backend `llvm` is what functad gives without jit."""
+
+import numpy as np
+import pytest
+
+import functad
+from functad import cond, fori_loop, grad, jit, jvp, scan, switch, vmap, while_loop
+
+pytest.importorskip("llvmlite", reason="the llvm backend needs llvmlite, of the extra `jit`")
+
+ROWS = np.linspace(-1.0, 2.0, 6)
+STATE = np.array([0.5, -0.3, 0.8])
+WIDE = np.linspace(0.1, 0.9, 14)
+
+
+def check(f, *args, native=True):
+    """Compare a compiled function with the function itself: values, dtypes, shapes, and whether Python runs no loop of it."""
+    compiled = jit(f, backend="llvm")
+    expected, found = f(*args), compiled(*args)
+    leaves, others = [functad.tree_leaves(each) for each in (expected, found)]
+    assert len(leaves) == len(others)
+    for a, b in zip(leaves, others, strict=True):
+        assert np.shape(a) == np.shape(b)
+        assert np.asarray(a).dtype == np.asarray(b).dtype
+        close = 2e-5 if np.asarray(a).dtype == np.float32 else 1e-12
+        np.testing.assert_allclose(b, a, rtol=close, atol=close)
+    if native is not None:
+        source = compiled.lower(*args).source()
+        assert ("body=" not in source and "branches=" not in source) == native
+
+
+def check_derivatives(f, *args):
+    """Compare values, gradients and tangents of a function of arrays whose result is a number."""
+    check(f, *args)
+    everything = tuple(range(len(args)))
+    check(functad.value_and_grad(f, argnums=everything), *args, native=None)
+    check(lambda *own: jvp(f, own, tuple([np.cos(np.asarray(a)) for a in args])), *args, native=None)
+
+
+def total(tree):
+    """Sum of the sines of all elements."""
+    return sum(np.sum(np.sin(leaf)) for leaf in functad.tree_leaves(tree))
+
+
+class TestScan:
+    @pytest.mark.parametrize("reverse", [False, True])
+    @pytest.mark.parametrize("state", [np.array(0.3), STATE, WIDE, WIDE.reshape(2, 7)], ids=lambda a: f"{a.size}")
+    def test_carries_in_registers_and_in_memory(self, state, reverse):
+        def f(state, rows):
+            return total(scan(lambda s, x: (np.tanh(s * x + 0.1), s * np.exp(-x)), state, rows, reverse=reverse))
+
+        check_derivatives(f, state, ROWS)
+
+    @pytest.mark.parametrize("length", [1, 2, 3])
+    def test_of_any_length_ends_in_the_result(self, length):
+        check(lambda s: scan(lambda s, _: (s * 1.5, s[0]), s, length=length), WIDE)
+
+    def test_of_no_steps_is_left_to_numpy(self):
+        check(lambda s, xs: scan(lambda s, x: (s + x, s * x), s, xs), 1.0, np.zeros(0), native=False)
+
+    def test_without_results_and_without_a_carry(self):
+        check(lambda xs: functad.map(lambda x: np.sin(x) * x, xs), WIDE.reshape(7, 2))
+        check(lambda s: scan(lambda s, _: (s + 1.0, None), s, length=4), STATE)
+
+    def test_carries_that_change_places_or_stay(self):
+        def step(carry, x):
+            a, b, c, d = carry
+            return (b, a + x, c, d), (a, a, c)
+
+        check(lambda a, b, c, xs: scan(step, (a, b, c, b[0]), xs), WIDE, WIDE + 1.0, WIDE * 2.0, ROWS)
+        check(lambda a, b, c, xs: scan(step, (a, b, c, b[0]), xs), STATE, STATE + 1.0, STATE * 2.0, ROWS)
+
+    def test_constants_as_carries_and_results(self):
+        step = lambda c, x: ((np.ones(14), c[0] + x), (2.0, np.arange(20.0)))  # noqa: E731
+        check(lambda xs: scan(step, (np.zeros(14), (np.zeros(14) + xs[0])), xs), ROWS)
+
+    def test_large_constants_in_the_step(self):
+        table = np.linspace(0.0, 1.0, 600)
+        check_derivatives(lambda s, xs: total(scan(lambda s, x: (s + table * x, np.sum(s)), s, xs)), table + 1.0, ROWS)
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.int32, np.int64, np.bool_])
+    def test_dtypes(self, dtype):
+        def step(s, x):
+            return np.logical_or(s, x) if dtype is np.bool_ else s * x + x, s
+
+        for start in (np.array(1, dtype), np.ones(7, dtype)):
+            check(lambda s, xs: scan(step, s, xs), start, np.array([3, 0, 1, 2]).astype(dtype))
+
+    def test_numbers_of_python_and_several_dtypes(self):
+        def step(carry, x):
+            i, flag, low, high = carry
+            return (i + 1, ~flag, low + x, high * 2.0), (i, flag, low * high)
+
+        check(lambda low, xs: scan(step, (0, np.True_, low, 1.0), xs), np.float32(0.5), ROWS.astype(np.float32))
+
+    def test_means_and_checkpoints_within_a_step(self):
+        def step(s, x):
+            return functad.checkpoint(lambda s: np.tanh(s * x))(s), np.mean(s)
+
+        check_derivatives(lambda s, xs: total(scan(step, s, xs)), WIDE, ROWS)
+
+    def test_scans_in_a_scan(self):
+        def step(s, x):
+            s, ys = scan(lambda t, y: (np.sin(t) * y, t[0]), s, ROWS[:3] * x, reverse=True)
+            return s + 0.1, np.sum(ys) * x
+
+        for state in (STATE, WIDE):
+            check_derivatives(lambda s, xs: total(scan(step, s, xs)), state, ROWS)
+
+    def test_rows_that_are_parts_of_other_arrays(self):
+        whole = np.linspace(-1.0, 1.0, 72).reshape(6, 4, 3)
+        for part in (lambda w: w[:, 1], lambda w: np.swapaxes(w, 0, 1)[::-1], lambda w: w[1:, 0, 0], lambda w: 2.0 * w):
+            check_derivatives(lambda w, part=part: total(scan(lambda s, x: (s + np.sum(x), s * x), 0.5, part(w))), whole)
+
+    def test_few_rows(self):
+        check_derivatives(lambda s, xs: total(scan(lambda s, x: (s * x, s + x), s, xs)), np.array(0.7), np.array([2.0, 3.0]))
+
+    def test_hessians(self):
+        def f(s):
+            return np.sum(scan(lambda s, x: (np.sin(s) * x + s, None), s, ROWS)[0] ** 2)
+
+        for transform in (functad.hessian, lambda f: functad.jacfwd(functad.jacfwd(f)), lambda f: functad.jacrev(grad(f))):
+            check(transform(f), STATE)
+
+    def test_vmap(self):
+        def f(s, xs):
+            return scan(lambda s, x: (np.sin(s + x), s * x), s, xs)
+
+        check(vmap(f), np.stack([STATE, STATE * 2]), np.stack([ROWS, -ROWS]))
+        check(vmap(f, in_axes=(0, None)), WIDE, ROWS)
+        check(vmap(grad(lambda s: f(s, ROWS)[0])), WIDE)
+
+    def test_a_compiled_function_differentiated(self):
+        def f(s, xs):
+            return total(scan(lambda s, x: (np.tanh(s * x + 0.1), s * np.exp(-x)), s, xs))
+
+        for transform in (grad, functad.jacfwd, functad.hessian):
+            np.testing.assert_allclose(transform(jit(f, backend="llvm"))(STATE, ROWS), transform(f)(STATE, ROWS), rtol=1e-12)
+
+
+class TestWhile:
+    def test_carries_in_registers_and_in_memory(self):
+        def f(s):
+            return while_loop(lambda c: (c[0] < 5) & (np.sum(c[1]) < 40.0), lambda c: (c[0] + 1, c[1] * 2.0), (0, s))
+
+        for state in (np.array(0.3), STATE, WIDE):
+            check(f, state)
+            check(lambda s: jvp(lambda s: f(s)[1], (s,), (np.ones_like(s),)), state)
+
+    def test_no_step_and_a_step_that_is_all(self):
+        f = lambda n, s: while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, np.cos(c[1])), (0, s))  # noqa: E731
+        for n in (0, 1, 2, 7):
+            check(f, n, WIDE)
+
+    def test_conditions_of_other_dtypes(self):
+        check(lambda n: while_loop(lambda n: n, lambda n: n - 1, n), np.int64(5))
+        check(lambda x: while_loop(lambda c: c[0] - 3.0, lambda c: (c[0] + 1.0, c[1] * 2), (x, WIDE)), np.float64(0.0))
+
+    def test_gradients(self):
+        def root(a):
+            return while_loop(lambda x: np.abs(x * x - a) > 1e-12 * a, lambda x: (x + a / x) / 2, a)
+
+        f = jit(grad(root), backend="llvm")
+        for a in (2.0, 4.0, 1e4):
+            np.testing.assert_allclose(f(a), 0.5 / np.sqrt(a), rtol=1e-9)
+
+    def test_fori_loops(self):
+        check_derivatives(lambda s: total(fori_loop(0, 5, lambda i, s: s * np.sin(s + i), s)), WIDE)
+        check(lambda n, s: fori_loop(0, n, lambda i, s: s * (i + 1), s), 4, STATE)
+
+    def test_vmap(self):
+        f = lambda x: while_loop(lambda x: x < 10.0, lambda x: x * x, x)  # noqa: E731
+        check(vmap(f), np.array([1.5, 2.5, 20.0, 1.1, 9.0]))
+
+
+class TestBranches:
+    @pytest.mark.parametrize("state", [np.array(0.3), STATE, WIDE], ids=lambda a: f"{a.size}")
+    @pytest.mark.parametrize("sign", [1.0, -1.0])
+    def test_one_of_two(self, state, sign):
+        def f(s, p):
+            return total(cond(p > 0, lambda s: (np.sin(s), s * p), lambda s: (s * 2.0, s), s))
+
+        check_derivatives(f, state, np.array(sign))
+
+    def test_one_of_several(self):
+        def f(i, s):
+            return switch(i, [lambda s: s, lambda s: np.ones(14), lambda s: np.cos(s) + i], s)
+
+        for i in (-3, 0, 1, 2, 9):
+            check(f, np.int64(i), WIDE)
+        check(f, np.int32(1), WIDE)
+
+    def test_a_branch_that_would_fail_is_not_taken(self):
+        f = lambda x: cond(x > 0, np.log, lambda x: x * 0.0, x)  # noqa: E731
+        with np.errstate(all="raise"):
+            check(grad(f), np.array(-1.0))
+
+    def test_in_a_scan(self):
+        def step(s, x):
+            s = cond(x > 0, lambda s: np.sin(s) * x, lambda s: s - x, s)
+            return s, switch(np.int64(2), [np.sum, np.max, np.min], s)
+
+        for state in (STATE, WIDE):
+            check_derivatives(lambda s, xs: total(scan(step, s, xs)), state, ROWS)
+
+    def test_scans_in_a_branch(self):
+        def f(p, s):
+            long = lambda s: scan(lambda s, x: (s * x, s + x), s, ROWS)  # noqa: E731
+            return total(cond(p, long, lambda s: (s, np.zeros((6, 14)) + s), s))
+
+        for p in (True, False):
+            check(lambda s, limit=5.0 if p else 0.0: grad(lambda s: f(s[0] < limit, s))(s), WIDE)
