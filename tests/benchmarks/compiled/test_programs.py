@@ -15,7 +15,10 @@ from tests.benchmarks.programs import leaves
 from .rows import ROWS, Row
 from .with_functad import backends
 
-each_row = pytest.mark.parametrize("row", ROWS.values(), ids=lambda row: row.name)
+DIFFERENT = {(row.program, repr({**row.sizes, **row.small})): row for row in ROWS.values()}
+"""Rows that differ by their size alone are one when they are small."""
+
+each_row = pytest.mark.parametrize("row", DIFFERENT.values(), ids=lambda row: row.name)
 
 
 def program(folder: str, row: Row) -> Any:
