@@ -48,6 +48,7 @@ class NumpyProgram:
     Attributes:
         source: the text.
         objects: by name, what the text uses and does not say: large constants, and functions that only functad has.
+        function: the function of the source, if its results are surely nobody else's.
     """
 
     def __init__(self, expressions: Expressions, name: str = "run") -> None:
@@ -58,6 +59,7 @@ class NumpyProgram:
         space: dict[str, Any] = dict(self.objects)
         exec(compile(self.source, f"<functad.jit {name}>", "exec"), space)  # noqa: S102 - the text was made above
         self._run: Callable[..., tuple[Any, ...]] = space[name]
+        self.function = self._run if self._owned else None
         outputs = [s.value for s in expressions.outputs if isinstance(s, Constant)]
         self._foreign = {id(root_of(value)) for value in outputs if type(value) is np.ndarray}
 
@@ -223,6 +225,8 @@ class _Writer:
 def is_fresh(equation: Equation) -> bool:
     """Say whether the result of an equation is surely a new array, or a number."""
     primitive = equation.primitive
+    if getattr(primitive, "is_native", False):
+        return True
     if primitive.views or primitive.inner is not None or primitive.multiple or primitive.owner is not None:
         return False
     return isinstance(primitive.function, np.ufunc) or primitive.name in (

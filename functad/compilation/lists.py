@@ -23,6 +23,7 @@ from functad.tracing.traces.base import Recorded
 from functad.transforms.abstract import listed
 from functad.transforms.closed_lists import extract
 from functad.transforms.leaves import pulled_with_results, pushed, replaced
+from functad.trees.structure import LEAF, Structure
 
 Split = tuple["CompiledList", "CompiledList", tuple[int, ...], list[int]]
 
@@ -67,6 +68,15 @@ class CompiledList:
             return evaluate(self.expressions, arrays)
         active = tuple([i for i, a in enumerate(arrays) if isinstance(a, Recorded) and is_inexact(a)])
         return apply(self.rules(active), arrays)
+
+    def direct(self, structure: Structure) -> Callable[..., Any] | None:
+        """Return a function of plain arrays and numbers that gives the result of a structure; `None` if there is none yet."""
+        function = getattr(self._program, "function", None)
+        if function is None:
+            return None
+        if structure is LEAF:
+            return lambda *leaves: function(*leaves)[0]
+        return lambda *leaves: structure.unflatten(list(function(*leaves)))
 
     def rules(self, active: tuple[int, ...]) -> Rules:
         """Return how a call is computed and differentiated by the arrays at some positions."""

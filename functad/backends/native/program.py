@@ -41,11 +41,20 @@ class LlvmProgram:
         made = [self._as_equation(item, functions) if isinstance(item, Step) else item for item in self._order]
         listed = expressions.replace(equations=tuple(made))
         self._program = NumpyProgram(listed)
+        self.function = self._program.function if len(made) != 1 else self._alone(listed, functions)
         self.source = "\n".join([*map(described, self._steps), "", self._program.source])
 
     def __call__(self, leaves: Sequence[Any]) -> Sequence[Any]:
         """Return the output leaves for input leaves; arrays among them are nobody else's."""
         return self._program(leaves)
+
+    def _alone(self, listed: Expressions, functions: dict[str, Any]) -> Any:
+        """Return the only native function, if its arguments and results are those of the list."""
+        [step] = self._steps
+        [equation] = listed.equations
+        if equation.inputs == tuple(range(len(listed.inputs))) and equation.outputs == listed.outputs:
+            return functions[step.name]
+        return self._program.function
 
     def _divide(self) -> None:
         """Divide the units into steps: native functions, loops for several threads, equations for NumPy."""
@@ -116,7 +125,7 @@ class NativeCall:
     """
 
     multiple = True
-    native = True
+    is_native = True
     inner = None
     owner = None
     views = None

@@ -115,6 +115,7 @@ class Step:
             for slot in self.exports:
                 if slot in targets:
                     writer.copy(writer.array(slot), targets[slot])
+        self.inputs.sort(key=lambda p: (0, p.source) if type(p.source) is int else (1, 0))  # those of a call in their order
         head = ["i64 %first", "i64 %stop", "i64 %part"] if self.parallel else []
         parameters = [*head, *[p.text for p in self.inputs], *[p.text for p in self.outputs]]
         if self.space:
