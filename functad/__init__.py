@@ -18,6 +18,8 @@ from functad.trees.structure import register_tree, static_field
 if _TYPE_CHECKING:
     from functad import nn, optimize, optimizers
     from functad.adoption.adopt import adopt, adopted
+    from functad.backends.native.disk import compilation_cache
+    from functad.backends.native.threads import get_num_threads, set_num_threads
     from functad.compilation.jit import jit
     from functad.compilation.to_source import to_source
     from functad.control.associative import associative_scan
@@ -80,6 +82,8 @@ __version__ = "0.1.0"
 
 _HOLDERS = {
     "adoption.adopt": "adopt adopted",
+    "backends.native.disk": "compilation_cache",
+    "backends.native.threads": "get_num_threads set_num_threads",
     "compilation.jit": "jit",
     "compilation.to_source": "to_source",
     "control.associative": "associative_scan",
@@ -163,6 +167,7 @@ __all__ = [
     "checkpoint_name",
     "checkpoint_sequence",
     "compat",
+    "compilation_cache",
     "cond",
     "constant",
     "coverage",
@@ -183,6 +188,7 @@ __all__ = [
     "fori_loop",
     "functional_call",
     "gauss_newton_product",
+    "get_num_threads",
     "grad",
     "grad_pass_through",
     "gradients",
@@ -220,6 +226,7 @@ __all__ = [
     "save",
     "save_expressions",
     "scan",
+    "set_num_threads",
     "sparse_hessian",
     "sparse_jacobian",
     "static_field",

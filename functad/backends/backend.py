@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from functad.errors import InputError
@@ -30,13 +31,21 @@ def find(name: str | None) -> Backend:
 
     Raises:
         InputError: there is none of this name.
+        MissingPackageError: it needs a package that is not installed.
     """
+    if name is None:
+        name = "llvm" if find_spec("llvmlite") is not None else "numpy"
     if name == "llvm":
-        from functad.backends.native.program import LlvmProgram  # noqa: PLC0415 - needs llvmlite
+        from functad.backends.llvm.module import binding  # noqa: PLC0415 - imported when something is compiled
+        from functad.backends.native.program import LlvmProgram  # noqa: PLC0415
 
+        binding()
         return Backend("llvm", LlvmProgram)
-    if name in (None, "numpy"):
-        from functad.backends.numpy_source import NumpyProgram  # noqa: PLC0415 - imported when something is compiled
+    if name == "numpy":
+        from functad.backends.numpy_source import NumpyProgram  # noqa: PLC0415
 
         return Backend("numpy", NumpyProgram)
-    raise InputError(f"jit has no backend {name!r}, at {here()}. There is 'numpy', which needs nothing.")
+    raise InputError(
+        f"jit has no backend {name!r}, at {here()}. There are 'numpy', which needs nothing, and 'llvm', which needs llvmlite: "
+        f"pip install 'functad[jit]'."
+    )

@@ -57,8 +57,7 @@ class Entry:
         program: the compiled list.
         simple: nothing but arguments goes in, and nothing but the result comes out.
         wraps: for each result, whether eager functions would give a Tensor, as what depends on a Variable is.
-        direct: a function of arrays and numbers that does all of it, where that is known; it saves a third of the time of a call
-            of a tiny function.
+        direct: a function of arrays and numbers that does all of it, where that is known; it saves a third of a tiny call's time.
     """
 
     def __init__(self, trace: Trace, program: CompiledList, tensors: Sequence[int]) -> None:
@@ -372,7 +371,7 @@ def jit(
         static_argnums: positions of arguments that are not traced: for each value the function is compiled anew. They must be
             hashable. What is no array or number is static without being named.
         static_argnames: names of such keyword arguments.
-        backend: what compiles: `"numpy"`, or the best that is installed.
+        backend: what compiles: `"llvm"` (machine code; it needs the extra `jit`), `"numpy"`, or the best that is installed.
         exact: leave out rewrites that may change the last digit of a result or the sign of a zero, such as multiplying by
             `1 / c` in place of dividing by `c`. With the backend `"numpy"` results then are those of `f`, bit for bit.
 

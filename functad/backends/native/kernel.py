@@ -20,7 +20,7 @@ from functad.backends.native.code import Code, Index
 from functad.backends.native.lowering import Reduction
 from functad.backends.native.plan import Loops
 
-BLOCK = 1024
+BLOCK = 256
 """So many elements are summed without regard to errors, and computed by quick formulas before their condition is looked at."""
 
 UNROLLED = 8

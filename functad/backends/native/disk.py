@@ -1,0 +1,112 @@
+"""Machine code kept in a directory, for other processes and later ones.
+
+A file is named by a digest of the text of a module, of the processor, and of the versions that made it; it begins with a digest
+of its contents. What is damaged is ignored and written anew. A file is written under another name first and then renamed, so
+that no process sees a part of one. It is machine code that will run: the directory must be one that nobody else may write to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from functad.backends.llvm.module import Library, Machine, binding
+from functad.errors import InputError
+from functad.places import here
+
+_MAGIC = b"functad machine code 1\n"
+_STATE: dict[str, Path | None] = {}
+_VARIABLE = "FUNCTAD_COMPILATION_CACHE"
+
+
+def compilation_cache(directory: str | os.PathLike[str] | None) -> None:
+    """Keep machine code in a directory, so that other processes need not compile the same lists again.
+
+    Without a call the environment variable `FUNCTAD_COMPILATION_CACHE` names the directory; if it is not set, nothing is kept.
+    The code of one list takes some kilobytes. Files are never deleted by functad; any of them may be deleted at any time.
+
+    Args:
+        directory: the directory, which is made if it does not exist. Machine code is run from it, so nobody else should be able
+            to write there. `None` keeps nothing.
+
+    Raises:
+        InputError: there is a file of this name, or the directory cannot be made.
+
+    Example:
+        >>> import tempfile, numpy as np, functad
+        >>> functad.compilation_cache(tempfile.mkdtemp())
+        >>> float(functad.jit(lambda x: np.sum(x * x))(np.ones(3)))
+        3.0
+        >>> functad.compilation_cache(None)
+    """
+    if directory is None:
+        _STATE["directory"] = None
+        return
+    path = Path(directory)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"compilation_cache, called at {here()}: {path} is no directory and cannot be made one: {error}."
+        ) from error
+    _STATE["directory"] = path
+
+
+def _directory() -> Path | None:
+    if "directory" in _STATE:
+        return _STATE["directory"]
+    named = os.environ.get(_VARIABLE)
+    return Path(named) if named else None
+
+
+def loaded(machine: Machine, text: str, names: list[str]) -> Library:
+    """Return the functions of a module, compiled or from the directory of machine code.
+
+    Args:
+        machine: what to compile for.
+        text: of the module.
+        names: of the functions that will be called.
+    """
+    directory = _directory()
+    if directory is None:
+        return machine.loaded(machine.compiled(text), names)
+    path = directory / f"{_key(machine, text)}.bin"
+    code = _read(path)
+    if code is None:
+        code = machine.compiled(text)
+        _write(path, code)
+    return machine.loaded(code, names)
+
+
+def _key(machine: Machine, text: str) -> str:
+    versions: tuple[Any, ...] = ("1", machine.triple, machine.cpu, machine.features, binding().llvm_version_info)
+    return hashlib.sha256("\n".join([*map(str, versions), text]).encode()).hexdigest()
+
+
+def _read(path: Path) -> bytes | None:
+    """Return the code in a file; `None` if there is none, or it is damaged."""
+    try:
+        whole = path.read_bytes()
+    except OSError:
+        return None
+    head, code = whole[: len(_MAGIC) + 32], whole[len(_MAGIC) + 32 :]
+    return code if head == _MAGIC + hashlib.sha256(code).digest() else None
+
+
+def _write(path: Path, code: bytes) -> None:
+    """Write a file, if that is possible: where it is not, the code is compiled again next time."""
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(_MAGIC + hashlib.sha256(code).digest() + code)
+            Path(name).replace(path)
+        except BaseException:
+            with suppress(OSError):
+                Path(name).unlink()
+            raise

@@ -1,0 +1,222 @@
+"""The backend `llvm`: loops over elements, reductions, small arrays, steps of NumPy in between, threads, the cache on disk."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import functad
+
+pytest.importorskip("llvmlite")
+
+from functad.backends.native.program import LlvmProgram
+
+
+def compiled(f: Any, **options: Any) -> Any:
+    return functad.jit(f, backend="llvm", **options)
+
+
+def agree(f: Any, *args: Any, rtol: float = 1e-13) -> Any:
+    """Compare a compiled function with the function, and return what it compiled."""
+    with np.errstate(all="ignore"):
+        expected = f(*args)
+    own = compiled(f)
+    found = own(*args)
+    pairs = list(zip(functad.tree_leaves(found), functad.tree_leaves(expected), strict=True))
+    for a, b in pairs:
+        assert type(a) is type(b)
+        assert np.asarray(a).dtype == np.asarray(b).dtype
+        scale = np.max(np.abs(b[np.isfinite(b)]), initial=1e-300) if np.ndim(b) else 0.0
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol * scale)
+    return own
+
+
+def test_elements_and_sums_share_one_loop() -> None:
+    f = functad.value_and_grad(lambda a, b, x: np.sum(np.tanh(a * x + b) * np.exp(-x * x)), argnums=(0, 1, 2))
+    x = np.linspace(-1.0, 1.0, 300)
+    source = agree(f, 1.5, 0.2, x).lower(1.5, 0.2, x).source()
+    assert source.count("a loop over") == 1
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.sum(x, 0),
+        lambda x: np.sum(x, 1) * 2,
+        lambda x: np.sum(x, (0, 2)),
+        lambda x: np.max(x, (1, 2), keepdims=True) - np.min(x, 2, keepdims=True),
+        lambda x: np.exp(x - np.max(x, 1, keepdims=True)) / np.sum(np.exp(x), 1, keepdims=True),
+        lambda x: np.mean(x.T, 0) + np.prod(x.T, 2)[1],
+        lambda x: np.any(x > 1, 1) | np.all(x > -1, 1),
+        lambda x: (np.sum(x > 0, 2), np.sum(x.astype(np.int64), 0)),
+        lambda x: np.sin(x).reshape(-1, 2)[:, ::-1] + np.cos(x[0, 0, 0]),
+        lambda x: x[:, None] * x[None] + np.sum(x, 2)[:, :, None],
+        lambda x: np.stack([x[0, 0, 0], np.sum(x), x[1, 2, 3]]),
+    ],
+)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_reductions_and_shapes(f: Any, dtype: Any) -> None:
+    x = np.random.default_rng(0).standard_normal((3, 4, 6)).astype(dtype)
+    agree(f, x, rtol=1e-13 if dtype is np.float64 else 1e-5)
+    agree(f, np.asfortranarray(x), rtol=1e-13 if dtype is np.float64 else 1e-5)
+
+
+def test_small_axes_at_the_end_are_written_out() -> None:
+    x = np.random.default_rng(1).standard_normal((500, 3))
+    agree(functad.value_and_grad(lambda x: np.sum(np.sqrt(np.sum(x * x, 1)) + np.sum(x, 1) ** 2)), x)
+
+
+def test_numbers_keep_their_kind() -> None:
+    f = compiled(lambda x: (x * 2 + 1, x > 0))
+    assert type(f(1.5)[0]) is float
+    assert type(f(3)[0]) is int
+    assert type(f(np.float32(3))[0]) is np.float32
+    assert type(f(np.float64(3))[1]) is np.bool_
+    assert f(-(2**62))[0] == -(2**63) + 1
+
+
+def test_long_sums_are_as_accurate_as_those_of_numpy() -> None:
+    rng = np.random.default_rng(2)
+    total = compiled(np.sum)
+    for dtype in (np.float64, np.float32):
+        for x in (rng.standard_normal(100_003), rng.random(1_000_003), np.full(200_001, 0.1)):
+            own = x.astype(dtype)
+            exact = math.fsum(own.astype(float).tolist())
+            assert abs(float(total(own)) - exact) <= max(abs(float(np.sum(own)) - exact), np.finfo(dtype).eps * abs(exact))
+    rows = rng.random((3, 50_001))
+    for found, row in zip(compiled(lambda x: np.sum(x, 1))(rows), rows, strict=True):
+        assert abs(found - math.fsum(row.tolist())) <= 2e-16 * found
+    assert compiled(np.sum)(np.array([np.inf] * 3000)) == np.inf
+    assert np.isnan(compiled(np.sum)(np.array([np.inf, -np.inf] * 3000)))
+
+
+def test_rare_arguments_are_computed_by_the_formula_that_holds_for_them() -> None:
+    x = np.linspace(-3.0, 3.0, 5000)
+    x[[7, 2500]] = 1e300, -1e22
+    agree(lambda x: (np.sin(x), np.sum(np.cos(x) ** 2)), x)
+    agree(lambda x: np.sum(np.sin(x.reshape(50, 100)), 1), x)
+    agree(lambda x: np.sum(np.sin(x.reshape(50, 100)), 0), x)
+
+
+def test_zero_wins_and_kinks_are_those_of_eager_functions() -> None:
+    f = functad.grad(lambda x: np.sum(np.where(x > 0, x * np.log(x), 0.0) + np.abs(x) + np.maximum(x, 0.0) + np.sqrt(x * x)))
+    agree(f, np.array([0.0, -0.0, 1.0, -1.0, 2.0, np.inf]))
+    g = functad.grad(lambda x: np.max(x) + np.sum(np.clip(x, -1.0, 1.0)))
+    agree(g, np.array([1.0, 3.0, 3.0, -1.0, -4.0, 0.0]))
+
+
+def test_what_is_not_known_is_a_call_of_numpy_in_between() -> None:
+    f = lambda x: np.sum(np.linalg.inv(np.exp(x) + 3 * np.eye(3)) @ np.sin(x), 0) * np.cos(x[0, 0])  # noqa: E731
+    x = np.random.default_rng(3).standard_normal((3, 3))
+    own = agree(f, x, rtol=1e-11)
+    assert "linalg" in own.lower(x).source()
+    agree(lambda z: (np.abs(z) ** 2 + np.angle(z)).sum(), np.array([1 + 2j, 3 - 1j]))
+
+
+def test_integers_and_truth() -> None:
+    i = np.array([7, -7, 0, 3, -(2**63)])
+    agree(lambda i, j: (i // j, i % j, i & j, ~i, np.sign(i), np.abs(j), i > j, i / 3), i, np.array([2, 2, 0, -3, -1]))
+    b = np.array([True, False, True, True, False])
+    agree(lambda b, i: (b & (i > 0), b | ~b, b ^ b, b + b, b * 2.5, np.sum(b), b.astype(np.float32)), b, i)
+
+
+def test_long_chains_compile() -> None:
+    def chain(x: Any) -> Any:
+        for _ in range(300):
+            x = np.sin(x) * 1.01 + 0.1 * x
+        return np.sum(x)
+
+    agree(functad.value_and_grad(chain), np.linspace(0.5, 1.0, 9), rtol=1e-10)
+    agree(functad.grad(chain), 0.5, rtol=1e-10)
+
+
+def test_threads_share_large_loops() -> None:
+    x = np.random.default_rng(4).standard_normal((400, 1500))
+    f = functad.value_and_grad(lambda x: np.sum(np.tanh(x)) + np.sum(np.max(np.sin(x), 0)) + np.sum(np.sum(x, 0) ** 2))
+    try:
+        found = []
+        for count in (1, 3, 3):
+            functad.set_num_threads(count)
+            found.append(agree(f, x, rtol=1e-12)(x))
+        assert found[1][0] == found[2][0]
+        assert np.array_equal(found[1][1], found[2][1])
+    finally:
+        functad.set_num_threads(None)
+    for wrong in (0, -1, 1.5, True):
+        with pytest.raises(functad.errors.InputError):
+            functad.set_num_threads(wrong)
+
+
+def test_eight_threads_compile_and_call_one_function() -> None:
+    f = compiled(functad.value_and_grad(lambda x: np.sum(np.exp(np.sin(x)))))
+    x = np.linspace(0.0, 1.0, 64)
+    found: list[Any] = [None] * 8
+    start = threading.Barrier(8)
+
+    def work(number: int) -> None:
+        start.wait()
+        found[number] = [f(x * (number + 1)) for _ in range(20)]
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number, own in enumerate(found):
+        expected = np.exp(np.sin(x * (number + 1)))
+        for value, gradient in own:
+            np.testing.assert_allclose(value, expected.sum(), rtol=1e-13)
+            np.testing.assert_allclose(gradient, expected * np.cos(x * (number + 1)), rtol=1e-13)
+
+
+def test_an_interrupt_while_compiling_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    f = compiled(lambda x: np.sin(x) + 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(LlvmProgram, "_compiled", lambda self: (_ for _ in ()).throw(KeyboardInterrupt()))
+        with pytest.raises(KeyboardInterrupt):
+            f(np.ones(3))
+    np.testing.assert_allclose(f(np.ones(3)), np.sin(1.0) + 1)
+
+
+def test_native_code_refuses_arrays_that_it_was_not_made_for() -> None:
+    program = compiled(lambda x: x * 2).lower(np.ones(5)).compile()
+    for wrong in (np.ones(4), np.ones(5, np.float32), [1.0] * 5):
+        with pytest.raises(TypeError):
+            program([wrong])
+    unaligned = np.frombuffer(b"\0" + np.arange(5.0).tobytes(), np.uint8)[1:].view(np.float64)
+    assert program([unaligned])[0].tolist() == [0.0, 2.0, 4.0, 6.0, 8.0]
+
+
+SCRIPT = """
+import sys, numpy as np, functad
+from functad.backends.llvm.module import Machine
+count, compile_ = [], Machine.compiled
+Machine.compiled = lambda self, text: (count.append(1), compile_(self, text))[1]
+print(functad.jit(lambda x: np.sum(np.sin(x)), backend="llvm")(np.ones(7)).round(10), len(count))
+"""
+
+
+def test_code_on_disk_is_taken_and_damaged_files_are_written_anew(tmp_path: Any) -> None:
+    def run() -> str:
+        environment = {**os.environ, "FUNCTAD_COMPILATION_CACHE": str(tmp_path / "cache")}
+        return subprocess.run(
+            [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True
+        ).stdout
+
+    assert run() == "5.8902968937 1\n"
+    [file] = (tmp_path / "cache").iterdir()
+    whole = file.read_bytes()
+    assert run() == "5.8902968937 0\n"
+    for damaged in (b"", whole[:100], whole[:-1] + bytes([whole[-1] ^ 1])):
+        file.write_bytes(damaged)
+        assert run() == "5.8902968937 1\n"
+        assert file.read_bytes() == whole
+    with pytest.raises(functad.errors.InputError):
+        functad.compilation_cache(file)
