@@ -57,7 +57,7 @@ class Entry:
         program: the compiled list.
         simple: nothing but arguments goes in, and nothing but the result comes out.
         wraps: for each result, whether eager functions would give a Tensor, as what depends on a Variable is.
-        direct: a function of arrays and numbers that does all of it, where that is known; it saves a third of a tiny call's time.
+        direct: a function of arrays and numbers that does all of it, where known: a third of a tiny call's time.
     """
 
     def __init__(self, trace: Trace, program: CompiledList, tensors: Sequence[int]) -> None:
@@ -373,7 +373,8 @@ def jit(
         static_argnames: names of such keyword arguments.
         backend: what compiles: `"llvm"` (machine code; it needs the extra `jit`), `"numpy"`, or the best that is installed.
         exact: leave out rewrites that may change the last digit of a result or the sign of a zero, such as multiplying by
-            `1 / c` in place of dividing by `c`. With the backend `"numpy"` results then are those of `f`, bit for bit.
+            `1 / c` in place of dividing by `c`. The backend is `"numpy"` then, unless another is named, and gives the results of
+            `f` bit for bit.
 
     Returns:
         A function with the signature of `f`, and with the methods `lower(*args)`, `cache_info()` and `explain_recompile()`.
@@ -397,7 +398,7 @@ def jit(
     """
     argnums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     argnames = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-    compiler = Compiler(f, argnums, argnames, find(backend), exact)
+    compiler = Compiler(f, argnums, argnames, find("numpy" if exact and backend is None else backend), exact)
 
     @functools.wraps(f)
     def jitted(*args: P.args, **kwargs: P.kwargs) -> Any:

@@ -40,7 +40,7 @@ class Lowered:
 
     Example:
         >>> import numpy as np, functad
-        >>> lowered = functad.jit(lambda x: np.sin(x) + np.sin(x)).lower(1.0)
+        >>> lowered = functad.jit(lambda x: np.sin(x) + np.sin(x), backend="numpy").lower(1.0)
         >>> lowered.expressions.after
         { lambda x:float[].
           a:float64[] = sin x

@@ -53,7 +53,7 @@ def test_elements_and_sums_share_one_loop() -> None:
         lambda x: np.sum(x, (0, 2)),
         lambda x: np.max(x, (1, 2), keepdims=True) - np.min(x, 2, keepdims=True),
         lambda x: np.exp(x - np.max(x, 1, keepdims=True)) / np.sum(np.exp(x), 1, keepdims=True),
-        lambda x: np.mean(x.T, 0) + np.prod(x.T, 2)[1],
+        lambda x: np.mean(x.T, 0) + np.prod(x.T, 2)[1, :, None],
         lambda x: np.any(x > 1, 1) | np.all(x > -1, 1),
         lambda x: (np.sum(x > 0, 2), np.sum(x.astype(np.int64), 0)),
         lambda x: np.sin(x).reshape(-1, 2)[:, ::-1] + np.cos(x[0, 0, 0]),

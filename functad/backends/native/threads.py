@@ -25,6 +25,9 @@ def available() -> int:
 def get_num_threads() -> int:
     """Return how many threads compiled loops over large arrays use.
 
+    Returns:
+        The number that `set_num_threads` was given, or that of the processors which this process may use.
+
     Example:
         >>> import functad
         >>> functad.get_num_threads() >= 1
