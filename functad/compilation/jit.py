@@ -373,8 +373,8 @@ def jit(
         static_argnames: names of such keyword arguments.
         backend: what compiles: `"llvm"` (machine code; it needs the extra `jit`), `"numpy"`, or the best that is installed.
         exact: leave out rewrites that may change the last digit of a result or the sign of a zero, such as multiplying by
-            `1 / c` in place of dividing by `c`. The backend is `"numpy"` then, unless another is named, and gives the results of
-            `f` bit for bit.
+            `1 / c` in place of dividing by `c`. The backend is `"numpy"` then, unless another is named, and gives the results
+            of `f` bit for bit.
 
     Returns:
         A function with the signature of `f`, and with the methods `lower(*args)`, `cache_info()` and `explain_recompile()`.

@@ -42,7 +42,8 @@ class LlvmProgram:
         made = [self._as_equation(item, functions) if isinstance(item, Step) else item for item in self._order]
         listed = expressions.replace(equations=tuple(made))
         self._program = NumpyProgram(listed)
-        self.function = self._program.function if self._order != self._steps or len(made) != 1 else self._alone(listed, functions)
+        alone = len(made) == 1 and self._order == self._steps
+        self.function = self._alone(listed, functions) if alone else self._program.function
         self.source = "\n".join([*map(described, self._steps), "", self._program.source])
 
     def __call__(self, leaves: Sequence[Any]) -> Sequence[Any]:
