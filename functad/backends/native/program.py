@@ -115,7 +115,7 @@ class LlvmProgram:
 
     def _as_equation(self, step: Step, functions: dict[str, Any]) -> Equation:
         call = NativeCall(step.name, functions[step.name])
-        return Equation(call, tuple([p.source for p in step.inputs]), {}, tuple([p.source for p in step.outputs]))  # type: ignore[arg-type, misc]
+        return Equation(call, tuple([p.source for p in step.inputs]), {}, tuple(step.results))  # type: ignore[arg-type]
 
 
 class NativeCall:

@@ -83,6 +83,9 @@ class Step:
         self.parallel = parallel
         self.inputs: list[Parameter] = []
         self.outputs: list[Parameter] = []
+        self.results: list[int] = []
+        self.numbers: list[int] = []
+        self.places: dict[int, tuple[int, int]] = {}
         self.space = 0
         self.extent = 0
 
@@ -104,8 +107,13 @@ class Step:
 
         code = Code(fused=host().fused)
         self.code = code
-        self.outputs = [Parameter(s, self._spec(s), f"%o{s}", by_value=False) for s in self.makes() if s in wanted]
+        made = [s for s in self.makes() if s in wanted]
+        self.results = made
+        self.numbers = [s for s in made if self._spec(s).shape == () and not self.parallel]
+        self.outputs = [Parameter(s, self._spec(s), f"%o{s}", by_value=False) for s in made if s not in self.numbers]
         targets = {p.source: self._opened(p) for p in self.outputs}
+        for dtype in dict.fromkeys(self._spec(s).dtype for s in self.numbers):
+            targets |= self._together(dtype)  # type: ignore[arg-type]
         writer = Writer(self.plan, code, self.module, (), targets, self._outside, given)  # type: ignore[arg-type]
         self.module.workspace = self._workspace
         if self.parallel:
@@ -122,6 +130,15 @@ class Step:
         if self.space:
             parameters.append("ptr %space")
         self.module.function(code, f"define void @{self.name}({', '.join(parameters)}) nounwind")
+
+    def _together(self, dtype: np.dtype[Any]) -> dict[int, Memory]:
+        """Return places for the numbers of a dtype, which are one array: to make one takes as long as a short function."""
+        own = [s for s in self.numbers if self._spec(s).dtype == dtype]
+        parameter = Parameter(own[0], ArraySpec((len(own),), dtype), f"%o{own[0]}", by_value=False)
+        self.outputs.append(parameter)
+        memory = self._opened(parameter)
+        self.places |= {s: (len(self.outputs) - 1, i) for i, s in enumerate(own)}
+        return {s: Memory((), memory.kind, memory.pointer, (), i) for i, s in enumerate(own)}
 
     def _write_shared(self, writer: Writer, targets: dict[int, Memory]) -> None:
         """Write a loop of which each thread runs a part; each has places of its own for sums over the first axis."""
@@ -213,12 +230,18 @@ class Step:
                 f"    {name} = fitted({name}, s{i}, d{i})",
             ]
         lines += self._calls(given, space)
-        results = [f"o{i}{_as_number(p.spec)}" for i, p in enumerate(self.outputs)]
+        arrays = {p.source: f"o{i}{_as_number(p.spec)}" for i, p in enumerate(self.outputs)}
+        results = [self._number(s) if s in self.places else arrays[s] for s in self.results]
         lines.append(f"return ({', '.join(results)}{',' if len(results) == 1 else ''})")
         text = f"def {self.name}({', '.join(given)}):\n" + "\n".join(f"    {line}" for line in lines)
         exec(compile(text, f"<functad.jit {self.name}>", "exec"), space)  # noqa: S102 - the text was made above
         found: Callable[..., Any] = space[self.name]
         return found
+
+    def _number(self, slot: int) -> str:
+        """Return how a result is taken out of the array of all numbers of its dtype."""
+        array, place = self.places[slot]
+        return f"o{array}.item({place})" if self._spec(slot).weak else f"o{array}[{place}]"
 
     def _calls(self, given: Sequence[str], space: dict[str, Any]) -> list[str]:
         """Return the lines that allocate results and call the function."""
