@@ -97,16 +97,22 @@ class _Writer:
     Attributes:
         name: that of the function.
         definitions: what stands in front of them.
+        names: of the values, by slot; in a loop they begin with a prefix.
         roots: by slot, the slot of the array whose memory its value may share.
         fresh: roots that are arrays of the program's own.
     """
 
-    def __init__(self, expressions: Expressions, name: str) -> None:
+    def __init__(
+        self, expressions: Expressions, name: str, definitions: Definitions | None = None, prefix: str | None = None
+    ) -> None:
         self.expressions = expressions
         self.name = name
-        self.names = dict(enumerate(_argument_names(expressions.inputs)))
-        self.names |= {s: f"v{s}" for e in expressions.equations for s in e.outputs}
-        self.definitions = Definitions({name, *self.names.values()})
+        if prefix is None:
+            self.names = dict(enumerate(_argument_names(expressions.inputs)))
+            self.names |= {s: f"v{s}" for e in expressions.equations for s in e.outputs}
+        else:
+            self.names = {s: f"{prefix}_{s}" for s in range(len(expressions.specs))}
+        self.definitions = definitions or Definitions({name, *self.names.values()})
         self.roots: dict[int, int] = {}
         self.fresh: set[int] = set()
         self.lines: list[str] = []
@@ -159,9 +165,7 @@ class _Writer:
         Args:
             form: how it takes its arguments and returns its result; if not given, it takes leaves and returns a tuple of them.
         """
-        for number, equation in enumerate(self.expressions.equations):
-            self.lines.append(self._line(number, equation))
-            self._drop(number, equation)
+        self.write()
         results = [self._source(s) for s in self.expressions.outputs]
         names = [self.names[i] for i in range(len(self.expressions.inputs))]
         if form is None:
@@ -177,6 +181,40 @@ class _Writer:
         constants = [f"{key} = {text}" for key, text in own.constants.items()]
         parts = ["\n".join([*imports, "", *constants]).rstrip(), *own.functions.values(), "\n".join(body)]
         return "\n\n\n".join(part.rstrip() for part in parts) + "\n"
+
+    def write(self) -> None:
+        """Write the lines of all equations."""
+        for number, equation in enumerate(self.expressions.equations):
+            if equation.primitive.lists == "scan" and equation.params["length"]:
+                self.lines += self._loop(equation)
+            else:
+                self.lines.append(self._line(number, equation))
+            self._drop(number, equation)
+
+    def _loop(self, equation: Equation) -> list[str]:
+        """Return the lines of a `scan`: a loop of Python, which is quicker than a call for each step."""
+        body, reverse = equation.params["body"], equation.params["reverse"]
+        carries, rows = equation.params["carries"], equation.params["rows"]
+        step = _Writer(body, self.name, self.definitions, self.names[equation.outputs[0]])
+        step.write()
+        given = [self._source(s) for s in equation.inputs]
+        own = [step.names[i] for i in range(len(body.inputs))]
+        made = [self.names[s] for s in equation.outputs]
+        results = [step._source(s) for s in body.outputs]
+        arrays = [f"{array}[::-1]" if reverse else array for array in given[carries : carries + rows]]
+        names = ", ".join(own[carries : carries + rows]) or "_"
+        lines = [*_assigned(own[:carries], given[:carries]), *_assigned(own[carries + rows :], given[carries + rows :])]
+        lines += [f"{name} = []" for name in made[carries:]]
+        every = (arrays[0] if rows == 1 else f"zip({', '.join(arrays)})") if rows else f"range({equation.params['length']})"
+        lines.append(f"for {names} in {every}:")
+        lines += [f"    {line}" for line in step.lines]
+        lines += [f"    {name}.append({y})" for name, y in zip(made[carries:], results[carries:], strict=True)]
+        lines += [f"    {line}" for line in _assigned(own[:carries], results[:carries])]
+        lines += _assigned(made[:carries], own[:carries])
+        for name, spec in zip(made[carries:], body.results[carries:], strict=True):
+            array = f"{name}[::-1]" if reverse else name
+            lines.append(f"{name} = np.{'stack' if spec.ndim > 1 else 'array'}({array})")  # np.stack keeps the order of axes
+        return lines
 
     def _source(self, source: int | Constant) -> str:
         if not isinstance(source, Constant):
@@ -220,6 +258,12 @@ class _Writer:
         dead += [s for s in equation.outputs if s not in self.last]
         if dead:
             self.lines.append(f"del {', '.join(self.names[s] for s in dead)}")
+
+
+def _assigned(names: Sequence[str], values: Sequence[str]) -> list[str]:
+    """Return the assignment of values to names, all at once."""
+    pairs = [(name, value) for name, value in zip(names, values, strict=True) if name != value]
+    return [f"{', '.join(name for name, _ in pairs)} = {', '.join(value for _, value in pairs)}"] if pairs else []
 
 
 def is_fresh(equation: Equation) -> bool:

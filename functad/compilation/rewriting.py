@@ -157,7 +157,7 @@ class Rewriter:
 
     def _narrowed(self, e: Equation) -> Equation:
         """Return an elementwise equation with numbers in place of arrays of one number that do not give it its shape."""
-        if not e.primitive.broadcasts or len(e.inputs) < 2 or len(e.outputs) != 1:
+        if not e.primitive.broadcasts or e.primitive.writes or len(e.inputs) < 2 or len(e.outputs) != 1:
             return e
         [slot] = e.outputs
         spec = self.specs[slot]

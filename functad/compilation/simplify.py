@@ -5,6 +5,7 @@ from __future__ import annotations
 from functad.compilation.loops import with_shorter_loops
 from functad.compilation.rewrites import index
 from functad.compilation.rewriting import Rewriter
+from functad.compilation.rolling.rolled import rolled
 from functad.expressions.expressions import Expressions
 from functad.transforms.closed_lists import extract
 
@@ -21,7 +22,7 @@ def simplified(expressions: Expressions, exact: bool = False, fused: bool = Fals
     def simplify(inner: Expressions) -> Expressions:
         return simplified(inner, exact, fused)
 
-    own = with_shorter_loops(expressions, simplify, exact)
+    own = with_shorter_loops(rolled(expressions), simplify, exact)
     return without_dead(Rewriter(own, index(exact, fused), exact).run())
 
 

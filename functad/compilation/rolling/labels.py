@@ -1,0 +1,178 @@
+"""What equations have in common: an integer for each, equal for those that do the same with values of the same specs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.expressions.expressions import Constant, Equation, Expressions
+from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, is_array, spec_of
+from functad.primitives.entry import Primitive
+from functad.primitives.indexing.read import GETITEM
+from functad.primitives.indexing.write import WRITE
+from functad.primitives.safe import PRODUCT, QUOTIENT
+
+_PROMOTING = frozenset({
+    np.add, np.subtract, np.multiply, np.divide, np.power, np.maximum, np.minimum, np.fmax, np.fmin, np.hypot, np.arctan2,
+    np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal, PRODUCT.function, QUOTIENT.function,
+})  # fmt: skip
+"""Functions of two arguments, both of which are converted to one dtype."""
+
+Indices = tuple[int, ...]
+
+
+class Labelled:
+    """A list as arrays of integers.
+
+    The slots of the results must be numbered in the order of the equations.
+
+    Attributes:
+        expressions: the list.
+        labels: one for each equation.
+        sources: what all equations read, one after the other: slots, and `-1 - i` for the constant at `i` of `constants`.
+        offsets: where in `sources` those of each equation begin, and the end.
+        first: the slot of the first result of each equation, and the number of slots.
+        constants: each once.
+        indices: the integers in the indices of equations that read or write at an index, by their numbers.
+        templates: the indices without these.
+    """
+
+    def __init__(self, expressions: Expressions) -> None:
+        self.expressions = expressions
+        self.constants: list[Constant] = []
+        self.indices: dict[int, Indices] = {}
+        self.templates: dict[int, Any] = {}
+        self._constants: dict[Any, int] = {}
+        self._specs: dict[Any, int] = {}
+        self._shown: list[ArraySpec] = []
+        self._operands: dict[Any, tuple[int, ...]] = {}
+        self._slots = [self._spec(spec) for spec in expressions.specs]
+        known: dict[Any, int] = {}
+        sources: list[int] = []
+        labels, offsets, first = [], [0], []
+        for number, equation in enumerate(expressions.equations):
+            own = [s if type(s) is int else self._constant(s) for s in equation.inputs]
+            sources += own
+            offsets.append(len(sources))
+            first.append(equation.outputs[0] if equation.outputs else -1)
+            key = self._key(number, equation, own)
+            labels.append(known.setdefault(key, len(known)))
+        self.labels = np.array(labels, np.int64)
+        self.sources = np.array(sources, np.int64)
+        self.offsets = np.array(offsets, np.int64)
+        self.first = np.array([*first, len(expressions.specs)], np.int64)
+
+    def spec_of(self, source: int) -> ArraySpec:
+        """Return the spec of a slot or a constant, as `sources` has them."""
+        return self.expressions.specs[source] if source >= 0 else spec_of(self.constants[-1 - source].value)
+
+    def _spec(self, spec: ArraySpec) -> int:
+        key = spec.shape, spec.dtype, spec.weak
+        found = self._specs.get(key)
+        if found is None:
+            found = self._specs[key] = len(self._shown)
+            self._shown.append(spec)
+        return found
+
+    def _constant(self, source: Any) -> int:
+        value = source.value
+        key = (float, value, str(value)) if type(value) is float else _key_of(value)
+        found = self._constants.get(key)
+        if found is None:
+            found = self._constants[key] = len(self.constants)
+            self.constants.append(source)
+        return -1 - found
+
+    def _key(self, number: int, equation: Equation, own: list[int]) -> Any:
+        primitive, params = equation.primitive, equation.params
+        made = tuple([self._slots[s] for s in equation.outputs])
+        if is_plain(primitive):
+            given = tuple([self._slots[s] if s >= 0 else self._spec(spec_of(self.constants[-1 - s].value)) for s in own])
+            if len(given) == 2:
+                given = self.operands(primitive, given)
+        else:
+            given = tuple([self._slots[s] if s >= 0 else ("constant", s) for s in own])  # type: ignore[misc]
+        if not params:
+            return primitive, given, made
+        if primitive is GETITEM or primitive is WRITE:
+            template, self.indices[number] = taken_apart(params["index"])
+            self.templates[number] = template
+            key: Any = primitive, given, made, template, _key_of(params.get("path"))
+        else:
+            key = primitive, given, made, tuple([(name, _key_of(value)) for name, value in params.items()])
+        try:
+            hash(key)
+        except TypeError:
+            return object()
+        return key
+
+    def operands(self, primitive: Primitive, given: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the specs of two operands as the function converts them: a Python number takes the dtype of the other."""
+        if primitive.function not in _PROMOTING:
+            return given
+        found = self._operands.get(given)
+        if found is None:
+            a, b = (self._shown[i] for i in given)
+            found = self._operands[given] = (self._beside(a, b, given[0]), self._beside(b, a, given[1]))
+        return found
+
+    def _beside(self, spec: ArraySpec, other: ArraySpec, number: int) -> int:
+        strong = beside(spec, other)
+        return number if strong is spec else self._spec(strong)
+
+
+def beside(spec: ArraySpec, other: ArraySpec) -> ArraySpec:
+    """Return the spec of an array that does what a Python number does as an operand beside another; other specs as they are."""
+    if not spec.weak or other.weak or other.dtype.kind not in "fc" or (spec.dtype.kind == "c" and other.dtype.kind != "c"):
+        return spec
+    return ArraySpec((), other.dtype)
+
+
+def acting(equation: Equation, specs: Sequence[ArraySpec]) -> list[ArraySpec]:
+    """Return for each input of an equation the spec of a value that can stand in its place."""
+    given = [specs[s] if not isinstance(s, Constant) else spec_of(s.value) for s in equation.inputs]
+    if len(given) == 2 and equation.primitive.function in _PROMOTING:
+        return [beside(*given), beside(*given[::-1])]
+    return given
+
+
+def is_plain(primitive: Primitive) -> bool:
+    """Say whether a constant among the arguments of a primitive can as well be a value that is not known before."""
+    return isinstance(primitive.function, np.ufunc) or primitive is PRODUCT or primitive is QUOTIENT
+
+
+def taken_apart(index: Any) -> tuple[Any, Indices]:
+    """Return an index without its integers, and these."""
+    parts = index if type(index) is tuple else (index,)
+    numbers = tuple([part for part in parts if type(part) is int])
+    return (type(index) is tuple, *[int if type(part) is int else _key_of(part) for part in parts]), numbers
+
+
+def positions(index: Any, shape: tuple[int, ...]) -> Indices:
+    """Return the integers in a basic index of an array, counted from the front."""
+    parts = index if type(index) is tuple else (index,)
+    used = sum(part is not None and part is not Ellipsis for part in parts)
+    found, axis = [], 0
+    for part in parts:
+        if type(part) is int:
+            found.append(part % shape[axis])
+        axis += len(shape) - used if part is Ellipsis else part is not None
+    return tuple(found)
+
+
+def _key_of(value: Any) -> Any:
+    """Return a hashable key that is equal for equal values; of what cannot be compared, one of its own."""
+    kind = type(value)
+    if value is None or kind is str or kind is int or kind is bool:
+        return kind, value
+    if kind in PYTHON_SCALARS or issubclass(kind, np.generic):
+        return kind, repr(value)
+    if kind is np.ndarray and value.dtype.kind in "biufc":
+        return "array", value.dtype, value.shape, value.tobytes()
+    if kind is tuple or kind is list:
+        return kind, tuple(map(_key_of, value))
+    if kind is slice:
+        return kind, value.start, value.stop, value.step
+    return ("object", id(value)) if is_array(value) else value

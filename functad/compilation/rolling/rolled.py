@@ -1,0 +1,234 @@
+"""From an unrolled list to one with loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from functad.compilation.rolling.elements import elements_read
+from functad.compilation.rolling.labels import Labelled
+from functad.compilation.rolling.loop import Loop, added, moved
+from functad.compilation.rolling.places import Places
+from functad.compilation.rolling.runs import Run, runs
+from functad.compilation.rolling.sums import Part, Sum, parts_of
+from functad.compilation.rolling.wiring import LEAST, Block, NotRegularError, wired
+from functad.compilation.rolling.writer import Source, Writer
+from functad.expressions.expressions import Expressions
+from functad.primitives.arranging.join import STACK
+from functad.primitives.indexing.read import SCATTER
+from functad.transforms.closed_lists import extract
+
+FEWEST = 256
+"""A loop replaces so many equations at least."""
+
+
+def rolled(expressions: Expressions) -> Expressions:
+    """Return a list that computes the same, with `scan` equations in the place of equations that repeat."""
+    if len(expressions.equations) < FEWEST or any(not e.outputs for e in expressions.equations):
+        return expressions
+    own = _without_dead(elements_read(expressions))
+    labelled = Labelled(own)
+    candidates = [run for run in runs(labelled.labels, LEAST) if run.stop - run.start >= FEWEST]
+    refused: set[int] = set()
+    while candidates:
+        places = Places(labelled)
+        for block in _chosen(labelled, candidates, refused):
+            fitting = _fitting(places, Block(labelled, block.start, block.period, block.count))
+            if fitting is not None:
+                places.add(fitting)
+        if not places.blocks:
+            break
+        try:
+            found = _without_dead(_Rolling(places).written())
+        except NotRegularError as error:
+            refused.add(error.block.start)
+            continue
+        return found.replace(input_structure=expressions.input_structure, output_structure=expressions.output_structure)
+    return expressions
+
+
+def _without_dead(expressions: Expressions) -> Expressions:
+    """Return a list without the equations whose results nothing needs, the slots of which are numbered in order."""
+    return extract(expressions, range(len(expressions.inputs)), expressions.outputs, expressions.inputs)
+
+
+def _chosen(labelled: Labelled, candidates: list[Run], refused: set[int]) -> list[Block]:
+    """Return blocks that do not overlap, the longest first chosen, in the order of the list."""
+    taken = np.zeros(len(labelled.labels) + 1, bool)
+    found: list[Block] = []
+    waiting = list(candidates)
+    while waiting:
+        run = waiting.pop(0)
+        free = _free(taken, run)
+        if free is None:
+            continue
+        block = wired(labelled, free)
+        if block is None or block.count * block.period < FEWEST or _only_rows(block):
+            continue
+        if any(block.start <= start < block.stop for start in refused):
+            continue
+        taken[block.start : block.stop] = True
+        found.append(block)
+        waiting += [Run(free.start, block.start, run.period), Run(block.stop, free.stop, run.period)]
+    return sorted(found, key=lambda block: block.start)
+
+
+def _free(taken: Any, run: Run) -> Run | None:
+    """Return the longest part of a run that is not taken, if it is long enough."""
+    own = taken[run.start : run.stop]
+    edges = np.flatnonzero(np.diff(np.concatenate(([1], own.view(np.int8), [1]))))
+    if not len(edges):
+        return None
+    sizes = edges[1::2] - edges[::2]
+    at = int(np.argmax(sizes))
+    if sizes[at] < max(FEWEST, LEAST * run.period):
+        return None
+    return Run(run.start + int(edges[2 * at]), run.start + int(edges[2 * at + 1]), run.period)
+
+
+def _only_rows(block: Block) -> bool:
+    return len(block.indexed()) == block.period
+
+
+def _fitting(places: Places, block: Block) -> Block | None:
+    """Return the part of blocks in which what they read of a loop before them are all steps of it, in one direction."""
+    start, stop = 0, block.count
+    middle = block.count // 2
+    votes = 0
+    for column in np.flatnonzero((block.lags < 0) & ~block.fixed).tolist():
+        sources = block.sources[:, column]
+        slot = int(sources[middle])
+        if slot < 0:
+            continue
+        row = places.row(slot)
+        if row is not None:
+            votes += _direction(row.at, places.origin(int(sources[middle + 1])))
+            continue
+        if places.owner[slot] < 0:
+            continue
+        difference = int(sources[middle + 1]) - slot
+        good = (sources - slot == difference * (np.arange(block.count) - middle)) & (
+            places.owner[sources] == places.owner[slot]
+        )
+        bad = np.flatnonzero(~good)
+        begin, end = int(bad[bad < middle].max(initial=-1)) + 1, int(bad[bad > middle].min(initial=block.count))
+        if end - begin >= block.count - 3 - start:
+            start, stop = max(start, begin), min(stop, end)
+        votes += _direction(places.origin(slot).at, places.origin(int(sources[middle + 1])))  # type: ignore[union-attr]
+    for _, indices in block.indexed():
+        votes += int(np.sign((indices[1] - indices[0]).sum()))
+    found = block if stop - start == block.count else block.part(start, stop - start)
+    found.backward = votes < 0
+    return found if found.count >= LEAST else None
+
+
+def _direction(at: tuple[int, ...], following: Any) -> int:
+    if following is None or len(following.at) != len(at):
+        return 0
+    return int(np.sign(sum(following.at) - sum(at)))
+
+
+class _Rolling:
+    """Writes a list in which the blocks are loops."""
+
+    def __init__(self, places: Places) -> None:
+        self.places = places
+        self.list = places.labelled.expressions
+        self.parts: dict[int, list[Part]] = {}
+        self.totals: dict[int, int] = {}
+        self.writer = Writer(places)
+        self.loops = [Loop(places, block) for block in places.blocks]
+        self._plan()
+
+    def _plan(self) -> None:
+        """Find out what is read of each loop."""
+        places, labelled = self.places, self.places.labelled
+        reads = labelled.sources.copy()
+        numbers = np.repeat(np.arange(len(self.list.equations)), np.diff(labelled.offsets))
+        extra: list[int] = [s for s in self.list.outputs if type(s) is int]
+        for number, equation in enumerate(self.list.equations):
+            if equation.primitive is SCATTER and len(equation.inputs) >= LEAST and places.owner[equation.outputs[0]] < 0:
+                parts = parts_of(places, equation)
+                if parts is None:
+                    continue
+                self.parts[number] = parts
+                reads[labelled.offsets[number] : labelled.offsets[number + 1]] = -1
+                for part in parts:
+                    extra += _read(part)
+                    if isinstance(part.what, Sum):
+                        self.loops[places.blocks.index(part.what.block)].add(part.what)
+        for loop in self.loops:
+            extra += loop.written()
+        for loop in self.loops:
+            block = loop.block
+            outside = (numbers < block.start) | (numbers >= block.stop)
+            own = reads[outside & (reads >= block.base) & (reads < block.end)]
+            slots = {*own.tolist(), *[int(places.same[s]) for s in extra if block.base <= s < block.end]}
+            steps: dict[int, list[int]] = {}
+            for slot in slots:
+                if places.row(slot) is None and not places.is_before(slot):
+                    step, result = divmod(slot - block.base, block.width)
+                    steps.setdefault(result, []).append(step)
+            loop.read(steps)
+
+    def written(self) -> Expressions:
+        """Return the list."""
+        number = 0
+        starts = {loop.block.start: i for i, loop in enumerate(self.loops)}
+        while number < len(self.list.equations):
+            if number in starts:
+                loop = self.loops[starts[number]]
+                totals = loop.write(self.writer, starts[number])
+                self.totals.update(zip(map(id, loop.sums), totals, strict=True))
+                number = loop.block.stop
+            else:
+                self._equation(number)
+                number += 1
+        outputs = [self.writer.value(s) if type(s) is int else s for s in self.list.outputs]
+        return self.list.replace(equations=tuple(self.writer.equations), specs=tuple(self.writer.specs), outputs=tuple(outputs))
+
+    def _equation(self, number: int) -> None:
+        equation = self.list.equations[number]
+        writer = self.writer
+        if number in self.parts:
+            writer.values[equation.outputs[0]] = self._scattered(number)
+        elif equation.primitive is STACK and len(equation.inputs) >= LEAST and self._one_spec(number):
+            labelled = self.places.labelled
+            sources = labelled.sources[labelled.offsets[number] : labelled.offsets[number + 1]].tolist()
+            found = writer.gathered(sources, labelled.spec_of(sources[0]))
+            writer.values[equation.outputs[0]] = moved(writer, found, equation.params["axis"])
+        else:
+            writer.again(number)
+
+    def _one_spec(self, number: int) -> bool:
+        labelled = self.places.labelled
+        sources = labelled.sources[labelled.offsets[number] : labelled.offsets[number + 1]].tolist()
+        first = labelled.spec_of(sources[0])
+        return not first.weak and all(labelled.spec_of(s) == first for s in sources)
+
+    def _scattered(self, number: int) -> int:
+        """Write a `scatter` of parts."""
+        pieces: list[Source] = []
+        indices = []
+        for part in self.parts[number]:
+            if isinstance(part.what, Sum):
+                pieces.append(added(self.writer, self.totals[id(part.what)], part.what.after))
+                indices.append(part.index)
+            elif isinstance(part.what, list):
+                index, axis = part.index
+                spec = self.list.specs[part.what[0]]
+                pieces.append(moved(self.writer, self.writer.gathered(part.what, spec), axis))
+                indices.append(index)
+            else:
+                pieces.append(self.writer.value(part.what))
+                indices.append(part.index)
+        params = {**self.list.equations[number].params, "indices": tuple(indices)}
+        return self.writer.emit(SCATTER, pieces, params)[0]
+
+
+def _read(part: Part) -> Iterable[int]:
+    if isinstance(part.what, Sum):
+        return (*part.what.before, *part.what.after)
+    return part.what if isinstance(part.what, list) else [part.what]
