@@ -173,7 +173,8 @@ def _compute(*arrays: Any, carries: int, cond: Any, body: Any) -> Sequence[Any]:
 def _pull(gs: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
     """Leave the backward pass until values are known: how many steps there are to keep something from is not known before."""
     shown = {key: params[key] for key in ("carries", "cond", "body")}
-    return pull_later("while_loop", functools.partial(_compute, **shown), gs, arrays, out, params["wrt"], shown)
+    by = tuple(params["wrt"])
+    return pull_later("while_loop", functools.partial(_compute, **shown), gs, arrays, out, by, {**shown, "by": by})
 
 
 def _push(ts: Sequence[Any], arrays: Sequence[Any], params: Any) -> list[Any]:

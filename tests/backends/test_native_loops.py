@@ -163,6 +163,28 @@ class TestWhile:
         f = jit(grad(root), backend="llvm")
         for a in (2.0, 4.0, 1e4):
             np.testing.assert_allclose(f(a), 0.5 / np.sqrt(a), rtol=1e-9)
+        assert "while" not in f.lower(2.0).source().partition("import")[2]
+
+    def test_the_stack_of_the_backward_pass_grows(self):
+        def f(s, scale, steps):
+            def step(state):
+                i, a, b = state
+                return i + 1, np.sin(a * scale + b[3]), b * 0.99 + np.cos(a[0])
+
+            return total(while_loop(lambda state: state[0] < steps, step, (0, s[:3], s))[1:])
+
+        gradient = functad.value_and_grad(f, argnums=(0, 1))
+        compiled = jit(gradient, backend="llvm")
+        for steps in (0, 1, 2, 63, 64, 65, 300):
+            for a, b in zip(*map(functad.tree_leaves, (compiled(WIDE, 0.9, steps), gradient(WIDE, 0.9, steps))), strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13)
+
+    def test_a_loop_in_a_scan(self):
+        def step(s, x):
+            return while_loop(lambda c: np.sum(c**2) < 20.0, lambda c: c * 1.5 + x**2, s) / 5.0, s[0]
+
+        for state in (STATE, WIDE):
+            check(grad(lambda s, xs: total(scan(step, s, xs)), argnums=(0, 1)), state, ROWS, native=None)
 
     def test_fori_loops(self):
         check_derivatives(lambda s: total(fori_loop(0, 5, lambda i, s: s * np.sin(s + i), s)), WIDE)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.backends.native.lowering import lowered
 from functad.control.branches import COND, SWITCH
 from functad.control.loops import WHILE
 from functad.control.scan import SCAN
@@ -26,10 +27,13 @@ LARGE = 1_024
 HOLDERS = (SCAN, WHILE, COND, SWITCH)
 """Primitives that hold lists, whose last inputs are what these use from outside."""
 
+BACKWARD = "while_loop_vjp"
+"""The name of the backward pass of a loop, for which no list is known before values are."""
+
 
 def expanded(expressions: Expressions) -> Expressions:
     """Return a list without means of real numbers and without calls whose lists are known."""
-    if not any(e.primitive is MEAN or e.primitive in HOLDERS or e.primitive.inner is not None for e in expressions.equations):
+    if not any(map(_is_several, expressions.equations)):
         return expressions
     specs = list(expressions.specs)
     equations: list[Equation] = []
@@ -42,10 +46,29 @@ def expanded(expressions: Expressions) -> Expressions:
         elif equation.primitive.inner is not None:
             found = _inlined(expanded(equation.primitive.inner), inputs, specs, equations)
             moved |= dict(zip(equation.outputs, found, strict=False))
+        elif equation.primitive.name == BACKWARD:
+            equations.append(_backward(equation, specs))
         else:
             equations += _of_mean(equation, specs)
     outputs = tuple([moved.get(s, s) if type(s) is int else s for s in expressions.outputs])
     return expressions.replace(equations=tuple(equations), specs=tuple(specs), outputs=outputs)
+
+
+def _is_several(equation: Equation) -> bool:
+    primitive = equation.primitive
+    return primitive is MEAN or primitive in HOLDERS or primitive.inner is not None or primitive.name == BACKWARD
+
+
+def _backward(equation: Equation, specs: Sequence[ArraySpec]) -> Equation:
+    """Return the backward pass of a loop with its lists, if native code can be made of them."""
+    from functad.backends.native.loop_derivative import native_backward  # noqa: PLC0415 - few programs need it
+
+    found = native_backward(equation, specs)
+    if found is None:
+        return equation
+    params = {name: expanded(value) if isinstance(value, Expressions) else value for name, value in found.params.items()}
+    found = Equation(found.primitive, found.inputs, params, found.outputs)
+    return equation if lowered(found, Expressions((), (), (), tuple(specs), None, None)) is None else found  # type: ignore[arg-type]
 
 
 def _of_mean(equation: Equation, specs: list[ArraySpec]) -> list[Equation]:

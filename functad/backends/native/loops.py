@@ -191,7 +191,7 @@ def _scan(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Arra
             ]
             targets = [*[carry.target for carry in carries], *ys]
             found = writer.inline(body, [*now, *[row_of(code, x, index) for x in xs], *outer], targets)
-            _go_on(writer, carries, found)
+            go_on(writer, carries, found)
             for array, y in zip(found[count:], ys, strict=True):
                 written(writer, array, y)
         for carry, out in zip(carries, outs, strict=False):
@@ -200,7 +200,7 @@ def _scan(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Arra
     return Own(write, cost=float(length))
 
 
-def _go_on(writer: Writer, carries: Sequence[Carry], found: Sequence[Array]) -> None:
+def go_on(writer: Writer, carries: Sequence[Carry], found: Sequence[Array]) -> None:
     """Make what a step gave the carries of the next one."""
     after = [held(writer.code, array) for array in found[: len(carries)]]  # all are read before any place is written
     for carry, array in zip(carries, after, strict=True):
@@ -227,7 +227,7 @@ def _while(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Arr
             [more] = writer.inline(test, [*now, *outer], [None])
             code.do(f"br i1 {code.cast(more.at(code, ()), 'i1').name}, label %{step}, label %{done}")
             code.start(step)
-            _go_on(writer, carries, writer.inline(body, [*now, *outer], [carry.target for carry in carries]))
+            go_on(writer, carries, writer.inline(body, [*now, *outer], [carry.target for carry in carries]))
             code.do(f"br label %{head}")
         code.start(done)
         for carry, out in zip(carries, outs, strict=True):

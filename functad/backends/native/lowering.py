@@ -6,6 +6,7 @@ or that it is not known, and then NumPy computes it.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple, TypeAlias
@@ -89,7 +90,7 @@ Row: TypeAlias = Callable[[Equation, Sequence[ArraySpec], Sequence[ArraySpec]], 
 ROWS: dict[Primitive, Row] = {}
 """The rows of all primitives that native code computes."""
 
-FAMILIES = ("pointwise", "views", "reductions", "loops", "branches")
+FAMILIES = ("pointwise", "views", "reductions", "loops", "loop_derivative", "branches")
 """The modules that fill the table."""
 
 
@@ -104,6 +105,13 @@ def row(*primitives: Any) -> Callable[[Row], Row]:
     return entered
 
 
+@functools.cache
+def _enter_families() -> None:
+    """Fill the table; the modules import this one, and need what is imported late."""
+    for name in FAMILIES:
+        import_module(f"functad.backends.native.{name}")
+
+
 def is_ufunc(primitive: Primitive) -> bool:
     """Say whether a primitive is a ufunc of NumPy or SciPy with one result."""
     function = primitive.function
@@ -114,9 +122,7 @@ def is_ufunc(primitive: Primitive) -> bool:
 
 def lowered(equation: Equation, expressions: Expressions) -> Lowered | None:
     """Return how an equation is computed natively; `None` if it is not."""
-    if not ROWS:
-        for name in FAMILIES:
-            import_module(f"functad.backends.native.{name}")
+    _enter_families()
     primitive = equation.primitive
     made = ROWS.get(primitive)
     if made is None and is_ufunc(primitive):

@@ -1,0 +1,242 @@
+"""The backward pass of `while_loop`: a loop that keeps what its steps need, on a stack that grows, and one that reads it again.
+
+How many steps there are is not known before, so that the stack is the only memory that native code asks the system for. If
+there is none left, the derivatives are NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from functad.backends.llvm.values import Value, where
+from functad.backends.native.arrays import Array, Formula, Memory
+from functad.backends.native.code import KINDS, SIZES, Code
+from functad.backends.native.loops import Carry, carries_of, go_on, held, written
+from functad.backends.native.lowering import Lowered, Own, row
+from functad.backends.native.plan import is_native
+from functad.backends.native.writer import Writer
+from functad.control.equation import part
+from functad.control.step_derivative import StepDerivative
+from functad.errors import FunctadError
+from functad.expressions.expressions import Equation, Expressions
+from functad.expressions.spec import ArraySpec
+from functad.transforms.closed_lists import Closed, closed_anywhere
+
+FIRST = 64
+"""So many steps have a place on a stack at first."""
+
+ALIGNMENT = 64
+"""Bytes of the largest vectors."""
+
+
+class Backward:
+    """The primitive of a backward pass as native code has it.
+
+    Attributes:
+        name: in lists.
+    """
+
+    multiple = True
+    inner = None
+    owner = None
+    views = None
+    function = None
+    lists = "loop"
+    name = "while_loop_vjp"
+
+
+WHILE_BACKWARD: Any = Backward()
+
+
+def native_backward(equation: Equation, specs: Sequence[ArraySpec]) -> Equation | None:
+    """Return the backward pass of a loop as an equation of which the lists are known; `None` if it cannot be native code.
+
+    Args:
+        equation: what `while_loop` records, for which there are no lists before values are known.
+        specs: of the list that it stands in.
+    """
+    params: Any = equation.params
+    body, count, by = params["body"], params["carries"], params["by"]
+    try:
+        split = StepDerivative(body, count, 0, by)
+    except FunctadError:  # the step has no derivative: it is refused when one is asked for
+        return None
+    places = [*split.leaves, *split.outer]
+    given = len(split.forward.inputs)
+    gs, sums = [[body.specs[i] for i in each] for each in (split.leaves, split.outer)]
+    kept = split.forward.results[count:]
+
+    def back(*values: Any) -> list[Any]:
+        own, totals, rest = part(values, len(gs), len(sums))
+        stacked, outer = part(rest, len(kept))
+        found, more = part(Closed(split.backward)(*stacked, *outer, *own), len(gs))
+        return [*found, *[a + b for a, b in zip(totals, more, strict=True)]]
+
+    strong = [ArraySpec(spec.shape, spec.dtype) for spec in (*gs, *sums)]
+    backward = closed_anywhere("while_loop", back, back, [*strong, *kept, *body.specs[count:given]])
+    if backward.captured:
+        return None
+    lists = {"cond": params["cond"], "body": split.forward, "backward": backward.expressions}
+    order = tuple([places.index(i) for i in by])
+    return Equation(
+        WHILE_BACKWARD, equation.inputs, {**lists, "carries": count, "leaves": len(gs), "order": order}, equation.outputs
+    )
+
+
+class Stack:
+    """Memory for what the steps keep, one record for each.
+
+    Args:
+        code: the function.
+        specs: of what a step keeps.
+    """
+
+    def __init__(self, code: Code, specs: Sequence[ArraySpec]) -> None:
+        self.code, self.specs = code, specs
+        self.places: list[int] = []
+        self.size = 0
+        for spec in specs:
+            self.places.append(self.size)
+            room = SIZES[KINDS[spec.dtype]] * spec.size
+            self.size += -(-room // ALIGNMENT) * ALIGNMENT if room >= ALIGNMENT else 8 * spec.size
+        self.size = max(-(-self.size // ALIGNMENT) * ALIGNMENT, ALIGNMENT)
+        self.base, self.count, self.room = code.allocate("ptr", 1), code.allocate("i64", 1), code.allocate("i64", 1)
+        code.store(self.base, 0, Value(code, "null", "ptr"))
+        for place in (self.count, self.room):
+            code.store(place, 0, code.constant(0, "i64"))
+        code.declarations |= dict.fromkeys(("declare ptr @realloc(ptr, i64)", "declare void @free(ptr)"))
+
+    def push(self, failed: str) -> list[Memory]:
+        """Return memory for what the next step keeps; without any left, go on at a label."""
+        code = self.code
+        count, room = code.load(self.count, 0, "i64"), code.load(self.room, 0, "i64")
+        with code.when(count.equals(room)):
+            more = where(room.equals(0), FIRST, room + room)
+            base = code.load(self.base, 0, "ptr").name
+            found = code.fresh(f"call ptr @realloc(ptr {base}, i64 {(more * self.size).name})", "ptr")
+            fits = code.new_label("fits")
+            code.do(f"br i1 {code.emit(f'icmp eq ptr {found.name}, null', 'i1').name}, label %{failed}, label %{fits}")
+            code.start(fits)
+            code.store(self.base, 0, found)
+            code.store(self.room, 0, more)
+        code.store(self.count, 0, count + 1)
+        return self._record(count)
+
+    def pop(self) -> list[Memory]:
+        """Return the record of the last step that has not been asked for."""
+        last = self.code.load(self.count, 0, "i64") - 1
+        self.code.store(self.count, 0, last)
+        return self._record(last)
+
+    def _record(self, number: Value) -> list[Memory]:
+        code = self.code
+        base = code.load(self.base, 0, "ptr")
+        start = code.fresh(f"getelementptr i8, ptr {base.name}, i64 {(number * self.size).name}", "ptr")
+        found = []
+        for spec, place in zip(self.specs, self.places, strict=True):
+            pointer = code.fresh(f"getelementptr i8, ptr {start.name}, i64 {place}", "ptr")
+            found.append(Memory(spec.shape, KINDS[spec.dtype], pointer))
+        return found
+
+    def is_empty(self) -> Value:
+        """Say whether no step is left."""
+        return self.code.load(self.count, 0, "i64").equals(0)
+
+    def free(self) -> None:
+        """Give the memory back."""
+        self.code.do(f"call void @free(ptr {self.code.load(self.base, 0, 'ptr').name})")
+
+
+@row(WHILE_BACKWARD)
+def _backward(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    params: Any = equation.params
+    if not all(is_native(params[key]) for key in ("cond", "body", "backward")):
+        return None
+    if params["cond"].results[0].dtype not in KINDS:
+        return None
+
+    def write(writer: Writer, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
+        _Pass(writer, params, operands, outs).write()
+
+    return Own(write, cost=1000.0)
+
+
+class _Pass:
+    """Writes both loops."""
+
+    def __init__(self, writer: Writer, params: Any, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
+        self.writer, self.code, self.outs = writer, writer.code, outs
+        self.test, self.body, self.backward = (params[key] for key in ("cond", "body", "backward"))
+        self.count, self.leaves, self.order = (params[key] for key in ("carries", "leaves", "order"))
+        inputs = len(self.body.inputs)
+        self.first, outer, self.gs = part(operands, self.count, inputs - self.count)
+        self.outer = [held(self.code, array) for array in outer]
+
+    def write(self) -> None:
+        """Write them."""
+        code = self.code
+        failed, done = code.new_label("failed"), code.new_label("done")
+        stack = Stack(code, self.body.results[self.count :])
+        with code.scope():
+            self._go(stack, failed)
+            self._return(stack)
+            code.do(f"br label %{done}")
+        code.start(failed)
+        with code.scope():
+            for out in self.outs:
+                self.writer.copy(_filled(out.shape, out.kind, math.nan), out)
+            code.do(f"br label %{done}")
+        code.start(done)
+        stack.free()
+
+    def _carries(self, expressions: Expressions, first: Sequence[Array], outs: dict[int, Memory]) -> list[Carry]:
+        memory = [outs.get(i) or self.writer.buffer(array.shape, array.kind) for i, array in enumerate(first)]
+        return carries_of(self.writer, expressions, first, memory, None)
+
+    def _go(self, stack: Stack, failed: str) -> None:
+        """Write the loop that keeps what its steps need."""
+        code, writer = self.code, self.writer
+        carries = self._carries(self.body, self.first, {})
+        head, step, done = (code.new_label(name) for name in ("test", "step", "done"))
+        code.do(f"br label %{head}")
+        code.start(head)
+        with code.scope():
+            now = [carry.now() for carry in carries]
+            [more] = writer.inline(self.test, [*now, *self.outer], [None])
+            code.do(f"br i1 {code.cast(more.at(code, ()), 'i1').name}, label %{step}, label %{done}")
+            code.start(step)
+            record = stack.push(failed)
+            found = writer.inline(self.body, [*now, *self.outer], [*[carry.target for carry in carries], *record])
+            for array, memory in zip(found[self.count :], record, strict=True):
+                written(writer, array, memory)
+            go_on(writer, carries, found)
+            code.do(f"br label %{head}")
+        code.start(done)
+
+    def _return(self, stack: Stack) -> None:
+        """Write the loop that brings the cotangents back."""
+        code, writer = self.code, self.writer
+        sums = [_filled(spec.shape, KINDS[spec.dtype], 0) for spec in self.backward.results[self.leaves :]]
+        outs = dict(zip(self.order, self.outs, strict=True))
+        carries = self._carries(self.backward, [*self.gs, *sums], outs)
+        head, step, done = (code.new_label(name) for name in ("back", "step", "done"))
+        code.do(f"br label %{head}")
+        code.start(head)
+        with code.scope():
+            code.do(f"br i1 {stack.is_empty().name}, label %{done}, label %{step}")
+            code.start(step)
+            now = [carry.now() for carry in carries]
+            kept = [held(code, memory) for memory in stack.pop()]
+            found = writer.inline(self.backward, [*now, *kept, *self.outer], [carry.target for carry in carries])
+            go_on(writer, carries, found)
+            code.do(f"br label %{head}")
+        code.start(done)
+        for place, out in outs.items():
+            carries[place].finish(out)
+
+
+def _filled(shape: tuple[int, ...], kind: str, number: float) -> Array:
+    """Return an array whose elements are all the same."""
+    return Formula(shape, kind, lambda code, index: code.constant(number, kind))
