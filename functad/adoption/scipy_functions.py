@@ -61,7 +61,9 @@ def of_tensors(part: str, *names: str, within: bool = False) -> Callable[[F], F]
             _replaced[id(original)] = original, called
             if name == function.__name__:
                 result = called
-        vars(sys.modules[function.__module__]).setdefault("__getattr__", _from_package(part.split(".")[1]))
+        names_there = vars(sys.modules[function.__module__])
+        names_there.setdefault("__getattr__", _from_package(part.split(".")[1]))
+        names_there.setdefault("__path__", [])  # a part may have parts of its own, which are found by their names
         return result  # type: ignore[no-any-return]
 
     return enter

@@ -20,6 +20,7 @@ from typing import Any
 from functad.adoption.adopt import adopt as _adopt
 from functad.adoption.scipy_functions import stand_in as _stand_in
 from functad.importable import optional as _optional
+from functad.scipy import _parts  # noqa: F401 - it lets parts of parts be imported
 
 _scipy = _optional("scipy", "functad.scipy")
 

@@ -32,6 +32,32 @@ print(functad.grad(lambda s: np.sum(f(np.eye(2) * s)))(4.0), functad.grad(lambda
     assert _run(code) == "0.5 1.0"
 
 
+MODULES = ("cluster.vq", "constants", "linalg.blas", "signal.windows", "sparse.linalg", "spatial.transform", "stats.qmc")
+
+
+def test_modules_within_modules_are_imported_by_their_names() -> None:
+    code = f"""
+from functad.scipy.spatial.transform import Rotation
+from importlib import import_module
+import functad, numpy as np
+import functad.scipy.signal.windows as windows
+print(functad.grad(lambda a: Rotation.from_rotvec(np.stack([0.0, 0.0, a])).apply(np.eye(3))[0, 1])(0.0))
+print(functad.grad(lambda s: np.sum(windows.gaussian(3, s)))(1.0) > 0)
+for name in {MODULES}:
+    ours, original = import_module("functad.scipy." + name), import_module("scipy." + name)
+    assert {{public for public in original.__all__ if not hasattr(ours, public)}} == set(), name
+    assert ours.__name__ == original.__name__ and ours is not original
+for wrong in ("spatial.nothing", "nothing", "linalg.nothing.more"):
+    try:
+        import_module("functad.scipy." + wrong)
+    except ModuleNotFoundError as error:
+        print(error)
+"""
+    lines = _run(code).splitlines()
+    assert lines[:2] == ["1.0", "True"]
+    assert [line.startswith("No module named 'functad.scipy.") for line in lines[2:]] == [True] * 3
+
+
 @pytest.mark.parametrize("part", ["stats", "sparse", "optimize"])
 def test_a_part_may_be_the_first_that_is_imported(part: str) -> None:
     assert _run(f"from functad.scipy import {part}; print({part}.__name__)") == f"scipy.{part}"
