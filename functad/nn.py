@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 
 from functad.eager.models.module import Module
-from functad.eager.models.tensor_like import read
 from functad.eager.models.variable import Variable
 from functad.expressions.spec import dtype_of, shape_of
 from functad.importable import optional
 from functad.places import here, name_of
 from functad.primitives.elementwise.special import softmax_first
-from functad.primitives.operands import as_operand
+from functad.primitives.operands import as_operand, read
 from functad.tracing.traces.batch import lowest
 from functad.transforms.stop import stop_gradient
 

@@ -16,7 +16,7 @@ from functad.adoption.signatures import LISTS, PLAIN_TYPES, as_array, has_tensor
 from functad.adoption.standing import ABSENT
 from functad.expressions.spec import dtype_of, shape_of
 from functad.primitives import vocabulary
-from functad.primitives.operands import innermost, is_traced
+from functad.primitives.operands import innermost, is_traced, read
 from functad.tracing.asked import AskedError, asks_first
 from functad.tracing.constants import apart_from
 from functad.tracing.traces.base import OPEN
@@ -56,6 +56,7 @@ def _made(function: Function, *, converts: bool = False) -> Function:
                 return out
             given: Any = args[:1] if args and type(args[0]) not in LISTS else ()  # of lists NumPy makes new arrays
         else:
+            args, kwargs = tuple(map(read, args)), {name: read(value) for name, value in kwargs.items()}
             given = flatten((args, kwargs))[0]
             entry: Any = vocabulary.find(function)
             out = entry.front(*args, **kwargs)

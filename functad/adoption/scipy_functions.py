@@ -23,7 +23,7 @@ from functad.adoption.standing import stands_for as standing_for
 from functad.errors import ConversionError, UnsupportedError
 from functad.places import here
 from functad.primitives.linalg.sparse_products import is_sparse
-from functad.primitives.operands import concrete, is_traced
+from functad.primitives.operands import concrete, is_traced, read
 from functad.settings import setting
 from functad.tracing.traces.base import OPEN, resolve
 from functad.trees.functions import tree_map
@@ -133,6 +133,7 @@ def _dispatching(original: Callable[..., Any], function: Callable[..., Any]) -> 
     @functools.wraps(original)
     def called(*args: Any, **kwargs: Any) -> Any:
         if has_tensors(args) or (kwargs and has_tensors(kwargs.values())):
+            args, kwargs = tuple(map(read, args)), {name: read(value) for name, value in kwargs.items()}
             try:
                 return function(*args, **kwargs)
             except (ConversionError, UnsupportedError):  # what adopted code has made of constants only is none of its business

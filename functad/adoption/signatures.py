@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from functad.adoption.standing import ABSENT
-from functad.primitives.operands import as_operand, is_traced
+from functad.primitives.operands import as_operand, is_traced, read
 from functad.tracing.asked import AskedError, asks_first
 
 PLAIN_TYPES = frozenset({
@@ -31,19 +31,24 @@ LISTS = frozenset({list, tuple})
 
 
 def has_tensors(values: Collection[Any]) -> bool:
-    """Say whether a Tensor is among some values, or in a list or tuple there."""
+    """Say whether a Tensor, or a Variable, is among some values, or in a list or tuple there."""
     if PLAIN_TYPES.issuperset(map(type, values)):
         return False
     for value in values:
         kind = type(value)
-        if kind not in PLAIN_TYPES and (has_tensors(value) if kind in LISTS else is_traced(value)):
+        if kind not in PLAIN_TYPES and (has_tensors(value) if kind in LISTS else is_traced(value) or hasattr(kind, _READ)):
             return True
     return False
 
 
+_READ = "__functad_read__"
+
+
 def as_array(value: Any) -> Any:
-    """Return a list or tuple with Tensors in it as one Tensor; anything else as it is."""
-    return as_operand(value) if type(value) in LISTS and has_tensors(value) else value
+    """Return a list with Tensors in it as one Tensor, a Variable as the one that it stands for, and others as they are."""
+    if type(value) in LISTS:
+        return as_operand(value) if has_tensors(value) else value
+    return read(value)
 
 
 def with_tensors(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

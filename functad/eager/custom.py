@@ -17,14 +17,14 @@ import numpy as np
 
 from functad.eager.active import ACTIVE
 from functad.eager.containers import alike, in_places, is_list, listed, mapped, matched, sorted_leaves, sorted_places
-from functad.eager.models.tensor_like import TensorLike, read
+from functad.eager.models.tensor_like import TensorLike
 from functad.eager.models.variable import GIVEN, Variable, reading, standing_in
 from functad.eager.tape.request import as_numbers, conjugated
 from functad.eager.tape.tape import GradientTape
 from functad.errors import CustomGradientError
 from functad.expressions.spec import PLAIN, dtype_of, shape_of, stand_in
 from functad.places import here, name_of
-from functad.primitives.operands import innermost
+from functad.primitives.operands import innermost, read
 from functad.rules.call import OneCall, apply
 from functad.rules.rules import Rules
 from functad.settings import setting

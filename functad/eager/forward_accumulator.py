@@ -8,7 +8,6 @@ import numpy as np
 
 from functad.eager import containers
 from functad.eager.active import Stamp
-from functad.eager.models.tensor_like import read
 from functad.eager.models.variable import Variable
 from functad.eager.tape import request as requests
 from functad.eager.tape.inner_traces import refuse_within
@@ -18,6 +17,7 @@ from functad.eager.tape.slice import watch_if_debugging
 from functad.errors import StructureError, TapeStateError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.places import here, warn
+from functad.primitives.operands import read
 from functad.transforms.walks.forward import push_forward
 from functad.transforms.walks.observed import Observer
 

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast, overl
 import numpy as np
 
 from functad.eager import containers
-from functad.eager.models.tensor_like import TensorLike, read
+from functad.eager.models.tensor_like import TensorLike
 from functad.eager.tape.recorder import constant
 from functad.eager.tape.request import checked_conj
 from functad.eager.tape.tape import GradientTape
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of
 from functad.places import here, name_of
 from functad.primitives.elementwise.conversion import COPY
+from functad.primitives.operands import read
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.idle import idle

@@ -8,7 +8,6 @@ from typing import Any, Self
 
 from functad.eager import containers
 from functad.eager.active import ACTIVE
-from functad.eager.models.tensor_like import read
 from functad.eager.models.variable import Variable
 from functad.eager.tape import request as requests
 from functad.eager.tape.inner_traces import has_value, refuse_outside
@@ -18,6 +17,7 @@ from functad.eager.tape.tape import GradientTape
 from functad.errors import SourceError, TapeError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here
+from functad.primitives.operands import read
 from functad.settings import setting
 from functad.tracing.traces.base import ONLOOKER, Recorded
 from functad.trees.structure import Structure

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from functad.eager.models.tensor_like import read
 from functad.errors import StructureError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.optimizers.transformations import EmptyState, add_decayed_weights, apply_updates
 from functad.places import here
+from functad.primitives.operands import read
 from functad.transforms.walks.row_slices import RowSlices, whole
 from functad.trees.structure import flatten
 

@@ -17,11 +17,17 @@ def is_traced(value: Any) -> bool:
     return hasattr(type(value), "__functad_record__")
 
 
+def read(value: Any) -> Any:
+    """Return the Tensor that a Variable, or a part of one, stands for now; anything else as it is."""
+    reader = getattr(type(value), "__functad_read__", None)
+    return value if reader is None else reader(value)
+
+
 def as_operand(value: Any) -> Any:
     """Return a list or tuple as an array, or as a Tensor if there is one in it; anything else as it is."""
     if not issubclass(type(value), (list, tuple)):
         return value
-    parts = [as_operand(part) for part in value]
+    parts = [as_operand(read(part)) for part in value]
     return np.stack(parts) if any(map(is_traced, parts)) else np.asarray(value)
 
 

@@ -16,6 +16,9 @@ _NUMPY = os.path.dirname(np.__file__) + os.sep  # noqa: PTH120 - as in `functad.
 _asking: dict[int, CodeType] = {}  # by identity, as the hash of a code object is computed anew each time
 
 
+_passing: dict[int, CodeType] = {}
+
+
 class AskedError(BaseException):
     """A Tensor was asked for an array by a function that calls NumPy first; `except Exception` in NumPy lets it pass."""
 
@@ -25,8 +28,13 @@ def asks_first(code: CodeType) -> None:
     _asking[id(code)] = code
 
 
+def passes_on(code: CodeType) -> None:
+    """Take note that a method asks a Tensor only because it is asked itself, as that of a Variable."""
+    _passing[id(code)] = code
+
+
 def is_asked_first(frame: FrameType | None) -> bool:
     """Say whether an array is asked for, in a frame, by a function that calls NumPy first, or by NumPy on its behalf."""
-    while frame is not None and frame.f_code.co_filename.startswith(_NUMPY):
+    while frame is not None and (frame.f_code.co_filename.startswith(_NUMPY) or id(frame.f_code) in _passing):
         frame = frame.f_back
     return frame is not None and id(frame.f_code) in _asking

@@ -46,6 +46,15 @@ def _buffer(name: str) -> property:
     return property(attribute)
 
 
+class _NotAssignedError(UnsupportedError, AttributeError):
+    """An attribute of a Tensor was assigned to; code that tries it with arrays expects an error of attributes."""
+
+
+def not_assigned(name: str, value: Any, cure: str) -> UnsupportedError:
+    """Make the error of a property that cannot be assigned to, though that of an array can."""
+    return _NotAssignedError(f"t.{name} = {value!r} of a Tensor, at {here()}, would change it in place. Use {cure}.")
+
+
 class ArrayMemory:
     """Attributes and methods about memory, devices and bytes."""
 
@@ -71,6 +80,10 @@ class ArrayMemory:
         if not isinstance(value, ArraySpec):
             return np.asarray(value).strides
         return tuple([self.itemsize * math.prod(value.shape[i + 1 :]) for i in range(value.ndim)])
+
+    @strides.setter
+    def strides(self: Any, value: Any) -> NoReturn:
+        raise not_assigned("strides", value, "as_strided of functad.numpy.lib.stride_tricks")
 
     @property
     def base(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from functad.primitives.ufunc_methods import METHODS, call_with_keywords
 from functad.tracing import conversions, joining, reducing  # noqa: F401 # the last two enter short ways
 from functad.tracing.asked import AskedError, is_asked_first
 from functad.tracing.layouts import lies_in_c_order
-from functad.tracing.memory import ArrayMemory
+from functad.tracing.memory import ArrayMemory, not_assigned
 from functad.tracing.methods import ArrayMethods
 from functad.tracing.operators import BINARY, SHORT, UNARY, Operators, binary, unary
 from functad.tracing.reading import Reading
@@ -149,6 +149,10 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
             value = self.current()
         return () if type(value) in PYTHON_SCALARS else value.shape
 
+    @shape.setter
+    def shape(self, value: Any) -> NoReturn:
+        raise not_assigned("shape", value, "t = t.reshape(shape)")
+
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the elements."""
@@ -157,6 +161,10 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
             value = self.current()
         kind = type(value)
         return PYTHON_SCALARS[kind] if kind in PYTHON_SCALARS else value.dtype
+
+    @dtype.setter
+    def dtype(self, value: Any) -> NoReturn:
+        raise not_assigned("dtype", value, "t = t.astype(dtype)")
 
     @property
     def ndim(self) -> int:

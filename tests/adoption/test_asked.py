@@ -18,6 +18,7 @@ from functad.adoption.replacements import replacement
 from functad.errors import ConversionError
 
 A = np.array([[2.0, 0.5], [0.5, 3.0]])
+A.setflags(write=False)
 _FILES = ("save", "savez", "savez_compressed", "savetxt", "loadtxt", "genfromtxt", "fromfile", "load", "memmap")
 THEIRS = ("theirs",)
 
@@ -143,3 +144,39 @@ def test_a_list_is_read_once_though_a_tensor_is_its_last_element() -> None:
             gradient = functad.grad(lambda t: np.sum(call([1.0, 2.0, t])))(3.0)  # noqa: B023
             expected = functad.grad(lambda t: np.sum(call(np.stack([1.0, 2.0, t]))))(3.0)  # noqa: B023
             np.testing.assert_allclose(gradient, expected, rtol=1e-15)
+
+
+OF_VARIABLES: dict[str, Callable[[Any, Any], Any]] = {
+    "asarray": lambda np, v: np.asarray(v) ** 2,
+    "array": lambda np, v: np.array([v, v[::-1]])[:, 0] ** 2,
+    "array of numbers": lambda np, v: np.array([v[0], v[1] * v[0], 1.0]),
+    "full": lambda np, v: np.full(3, v[0]) ** 2,
+    "exp": lambda np, v: np.exp([v, v]),
+    "add": lambda np, v: np.add([v[0], 1.0], v[1]) ** 2,
+    "sum": lambda np, v: np.sum([v, v], axis=0) ** 2,
+    "norm": lambda np, v: np.linalg.norm([v[0], v[1]]),
+    "dot": lambda np, v: np.dot([v[0], v[1]], v),
+    "r_": lambda np, v: np.r_[v, v[0]] ** 2,
+    "float64": lambda np, v: np.float64(v[0]) ** 2 * v[1],
+    "vectorize": lambda np, v: np.vectorize(lambda x: x * x)(v),
+    "namespace": lambda np, v: v.__array_namespace__().asarray(v) ** 2,
+}
+
+
+@pytest.mark.parametrize("name", OF_VARIABLES)
+def test_variables_are_read_as_tensors_are(name: str) -> None:
+    v = functad.Variable([0.7, 1.3])
+    with functad.GradientTape() as tape:
+        out = np.sum(OF_VARIABLES[name](functad.numpy, v))
+    expected = functad.grad(lambda x: np.sum(OF_VARIABLES[name](functad.numpy, x)))(np.array([0.7, 1.3]))
+    np.testing.assert_allclose(tape.gradient(out, v).numpy(), expected, rtol=1e-14)
+    assert float(np.sum(OF_VARIABLES[name](functad.numpy, v))) == float(out)
+
+
+def test_functions_of_scipy_read_variables() -> None:
+    linalg = pytest.importorskip("functad.scipy").linalg
+    v = functad.Variable([[2.0, 0.5], [0.5, 3.0]])
+    with functad.GradientTape() as tape:
+        out = np.sum(linalg.cholesky(v)) + linalg.norm([v[0, 1], v[1, 1]])
+    expected = functad.grad(lambda a: np.sum(linalg.cholesky(a)) + linalg.norm([a[0, 1], a[1, 1]]))(A)
+    np.testing.assert_allclose(tape.gradient(out, v).numpy(), expected, rtol=1e-14)

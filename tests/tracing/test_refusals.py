@@ -261,3 +261,17 @@ def test_json_of_constants_is_refused_by_json() -> None:
     with pytest.raises(errors.ConversionError, match=r"is not JSON serializable.*stop_gradient\(t\)\.tolist\(\)"):
         functad.grad(lambda t: json.dumps([t]) or t)(1.0)
     assert functad.grad(lambda t: (json.dumps(functad.stop_gradient(t).tolist()), np.sum(t))[1])(X).tolist() == [1.0] * 3
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "cure"), [("shape", (2, 1), "reshape"), ("dtype", np.float32, "astype"), ("strides", (16,), "as_strided")]
+)
+def test_attributes_that_cannot_be_assigned_name_the_line_and_the_cure(name: str, value: Any, cure: str) -> None:
+    def assigned(x: Any) -> Any:
+        t = x * 1.0
+        setattr(t, name, value)
+        return t.sum()
+
+    with pytest.raises(errors.UnsupportedError, match=rf"t\.{name} = .*test_refusals.*{cure}") as found:
+        functad.grad(assigned)(np.ones(2))
+    assert isinstance(found.value, AttributeError)  # code tries it, and copies if it cannot be

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -13,10 +13,12 @@ from functad.compat.tensorflow.dtypes import TensorShape, numpy_dtype
 from functad.compat.tensorflow.names import enter, named
 from functad.compat.tensorflow.slices import IndexedSlices
 from functad.eager.containers import mapped
-from functad.eager.models.tensor_like import TensorLike, read
+from functad.eager.models.tensor_like import TensorLike
 from functad.expressions.spec import dtype_of
 from functad.places import here
 from functad.primitives.elementwise.conversion import COPY
+from functad.primitives.operands import read
+from functad.tracing.memory import not_assigned
 from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.idle import idle
 
@@ -30,10 +32,14 @@ class Tensor(functad.Tensor):
 
     __slots__ = ()
 
-    @property
+    @property  # type: ignore[override]
     def shape(self) -> TensorShape:
         """Lengths of the axes."""
         return TensorShape(functad.Tensor.shape.__get__(self))
+
+    @shape.setter
+    def shape(self, value: Any) -> NoReturn:
+        raise not_assigned("shape", value, "t = t.reshape(shape)")
 
     def get_shape(self) -> TensorShape:
         """Return the shape."""

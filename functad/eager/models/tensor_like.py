@@ -9,15 +9,10 @@ import numpy as np
 
 from functad.errors import InputError
 from functad.places import here
-from functad.primitives.operands import foreign_rules
+from functad.primitives.operands import foreign_rules, read
+from functad.tracing.asked import passes_on
 from functad.tracing.operators import BINARY, UNARY
 from functad.tracing.tensor import Tensor
-
-
-def read(value: Any) -> Any:
-    """Return the Tensor that a Variable, or a part of one, stands for now; anything else as it is."""
-    reader = getattr(type(value), "__functad_read__", None)
-    return value if reader is None else reader(value)
 
 
 def refuse_foreign_rules(value: Any, call: str) -> None:
@@ -102,6 +97,11 @@ class TensorLike:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return self.__functad_read__().__array__(dtype, copy)
+
+    passes_on(__array__.__code__)
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        return self.__functad_read__().__array_namespace__(api_version=api_version)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

@@ -12,11 +12,12 @@ import numpy as np
 
 from functad.eager.active import ACTIVE, Stamp
 from functad.eager.models.assignment import check_cast, followers, note_assigned, plain_of
-from functad.eager.models.tensor_like import TensorLike, read, refuse_foreign_rules
+from functad.eager.models.tensor_like import TensorLike, refuse_foreign_rules
 from functad.errors import AssignmentError, InputError, UnconnectedWarning
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import here, warn
 from functad.primitives.elementwise.conversion import COPY
+from functad.primitives.operands import read
 from functad.settings import setting
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import Recorded

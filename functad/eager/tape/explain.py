@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from functad.eager.models.tensor_like import read
 from functad.eager.models.variable import Variable
 from functad.eager.tape.slice import TapeSlice
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import line_of
 from functad.primitives.elementwise.comparisons import BOOLEAN
+from functad.primitives.operands import read
 from functad.tracing.traces.batch import lowest
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import Any
 
-from functad.eager.models.tensor_like import read
 from functad.eager.models.variable import Variable
 from functad.eager.tape import request as requests
 from functad.eager.tape.equations import TapeEquations, as_constant
@@ -15,6 +14,7 @@ from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import inputs_of
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.places import here
+from functad.primitives.operands import read
 from functad.trees.structure import LEAF, flatten
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad.eager import containers
-from functad.eager.models.tensor_like import TensorLike, read, refuse_foreign_rules
+from functad.eager.models.tensor_like import TensorLike, refuse_foreign_rules
 from functad.eager.tape.explain import explain_missing
 from functad.eager.tape.inner_traces import refuse_within
 from functad.eager.tape.slice import TapeSlice
@@ -19,6 +19,7 @@ from functad.errors import InputError, NoPathError, SourceError, StructureError
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, shape_of
 from functad.places import here
 from functad.primitives.arranging.broadcast import BROADCAST_TO
+from functad.primitives.operands import read
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.idle import idle

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from functad.eager.active import ACTIVE
-from functad.eager.models.tensor_like import read
 from functad.eager.models.variable import Variable
 from functad.eager.tape.pruning import still_there
 from functad.eager.tape.recorder import EagerRecorder
 from functad.eager.tape.walk import cotangents_at, raised
 from functad.expressions.expressions import Constant
 from functad.expressions.records import mark_reached, marks_at, results_of
+from functad.primitives.operands import read
 from functad.tracing.traces.base import WATCHER, Recorded
 from functad.tracing.traces.batch import lowest
 

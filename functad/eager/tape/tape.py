@@ -8,7 +8,6 @@ from typing import Any, Self
 from weakref import ref
 
 from functad.eager.active import Stamp
-from functad.eager.models.tensor_like import read
 from functad.eager.models.variable import Variable
 from functad.eager.tape import request as requests
 from functad.eager.tape.explain import explain_missing
@@ -20,6 +19,7 @@ from functad.eager.tape.slice import TapeSlice
 from functad.errors import InputError, SourceError, TapeError, TapeStateError
 from functad.expressions.spec import dtype_of
 from functad.places import here, warn
+from functad.primitives.operands import read
 
 
 class GradientTape(TapeSlice):
