@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -82,18 +82,21 @@ class Machine:
         with _LOCK:
             return bytes(self._machine.emit_object(self.optimised(text)))
 
-    def loaded(self, code: bytes, names: Sequence[str]) -> Library:
+    def loaded(self, code: bytes, names: Sequence[str], imported: Mapping[str, int] | None = None) -> Library:
         """Load machine code and find functions in it.
 
         Args:
             code: the bytes of an object file, compiled for this machine.
             names: the functions that will be called.
+            imported: the addresses of functions that the code calls, by the names that it has for them.
         """
         llvm = binding()
         with _LOCK:
             if self._linker is None:
                 self._linker = llvm.create_lljit_compiler(self._machine)
             builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+            for name, address in (imported or {}).items():
+                builder.import_symbol(name, address)
             for name in names:
                 builder.export_symbol(name)
             tracker = builder.link(self._linker, f"functad.{next(_NUMBERS)}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -63,23 +64,24 @@ def _directory() -> Path | None:
     return Path(named) if named else None
 
 
-def loaded(machine: Machine, text: str, names: list[str]) -> Library:
+def loaded(machine: Machine, text: str, names: list[str], imported: Mapping[str, int]) -> Library:
     """Return the functions of a module, compiled or from the directory of machine code.
 
     Args:
         machine: what to compile for.
         text: of the module.
         names: of the functions that will be called.
+        imported: addresses of functions that the module calls, which are never kept.
     """
     directory = _directory()
     if directory is None:
-        return machine.loaded(machine.compiled(text), names)
+        return machine.loaded(machine.compiled(text), names, imported)
     path = directory / f"{_key(machine, text)}.bin"
     code = _read(path)
     if code is None:
         code = machine.compiled(text)
         _write(path, code)
-    return machine.loaded(code, names)
+    return machine.loaded(code, names, imported)
 
 
 def _key(machine: Machine, text: str) -> str:

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from functad.backends.native.letters import is_product
 from functad.backends.native.lowering import lowered
+from functad.backends.native.simple_products import Rewriting
 from functad.control.branches import COND, SWITCH
 from functad.control.loops import WHILE
 from functad.control.scan import SCAN
@@ -32,7 +34,7 @@ BACKWARD = "while_loop_vjp"
 
 
 def expanded(expressions: Expressions) -> Expressions:
-    """Return a list without means of real numbers and without calls whose lists are known."""
+    """Return a list without means of real numbers, simple products, and calls whose lists are known."""
     if not any(map(_is_several, expressions.equations)):
         return expressions
     specs = list(expressions.specs)
@@ -48,7 +50,7 @@ def expanded(expressions: Expressions) -> Expressions:
             moved |= dict(zip(equation.outputs, found, strict=False))
         elif equation.primitive.name == BACKWARD:
             equations.append(_backward(equation, specs))
-        else:
+        elif not Rewriting(specs, equations).rewrite(equation):
             equations += _of_mean(equation, specs)
     outputs = tuple([moved.get(s, s) if type(s) is int else s for s in expressions.outputs])
     return expressions.replace(equations=tuple(equations), specs=tuple(specs), outputs=outputs)
@@ -56,7 +58,8 @@ def expanded(expressions: Expressions) -> Expressions:
 
 def _is_several(equation: Equation) -> bool:
     primitive = equation.primitive
-    return primitive is MEAN or primitive in HOLDERS or primitive.inner is not None or primitive.name == BACKWARD
+    several = primitive is MEAN or primitive in HOLDERS or primitive.inner is not None or primitive.name == BACKWARD
+    return several or is_product(primitive)
 
 
 def _backward(equation: Equation, specs: Sequence[ArraySpec]) -> Equation:

@@ -76,11 +76,13 @@ class Own(NamedTuple):
         write: from the `Writer`, the operands, and memory for each result: writes the code.
         stored: which operands must be in memory and without gaps; the others may be anything.
         cost: about how many additions it takes as long as.
+        views: operands may also be views of what is in memory, with gaps and in any order.
     """
 
     write: Callable[..., None]
     stored: Sequence[bool] | bool = True
     cost: float = 1.0
+    views: bool = False
 
 
 Lowered: TypeAlias = Pointwise | View | Reduction | Own
@@ -90,7 +92,7 @@ Row: TypeAlias = Callable[[Equation, Sequence[ArraySpec], Sequence[ArraySpec]], 
 ROWS: dict[Primitive, Row] = {}
 """The rows of all primitives that native code computes."""
 
-FAMILIES = ("pointwise", "views", "reductions", "loops", "loop_derivative", "branches")
+FAMILIES = ("pointwise", "views", "reductions", "loops", "loop_derivative", "branches", "products")
 """The modules that fill the table."""
 
 

@@ -21,6 +21,7 @@ class ModuleText:
         functions: the texts of functions.
         definitions: elementary functions that they call.
         declarations: of intrinsic functions, and tables.
+        imported: functions of other libraries that they call, by the names they have here.
         workspace: returns the address of so many bytes that the caller brings; `None` if it brings none.
     """
 
@@ -28,6 +29,7 @@ class ModuleText:
         self.functions: list[str] = []
         self.definitions: dict[str, Definition] = {}
         self.declarations: dict[str, None] = {}
+        self.imported: set[str] = set()
         self.workspace: Callable[[int], Value] | None = None
         self._tables: dict[Any, str] = {}
         self._plans: dict[int, tuple[Plan, Expressions]] = {}

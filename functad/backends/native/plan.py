@@ -103,9 +103,22 @@ class Plan:
             for i, source in enumerate(equation.inputs):
                 if type(source) is not int or not self.is_formula(source):
                     continue
-                if way is None or (isinstance(way, Own) and (way.stored if isinstance(way.stored, bool) else way.stored[i])):
+                if isinstance(way, Own) and way.views:
+                    found |= self._viewed(source)
+                elif way is None or (isinstance(way, Own) and (way.stored if isinstance(way.stored, bool) else way.stored[i])):
                     found.add(source)
         return found | self._broadcast_at_cost(found)
+
+    def _viewed(self, slot: int) -> set[int]:
+        """Return the formulas whose elements a formula has, perhaps at other places."""
+        found, pending = set(), [slot]
+        while pending:
+            slot = pending.pop()
+            if isinstance(self.way(slot), View) and self.is_formula(slot):
+                pending += inputs_of(self.equation(slot))
+            elif self.is_formula(slot):
+                found.add(slot)
+        return found
 
     def _broadcast_at_cost(self, stored: Collection[int]) -> set[int]:
         """Return the formulas that take time, and that larger ones read several times."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from functad.backends.llvm.module import host
+from functad.backends.native.blas import addresses_of
 from functad.backends.native.disk import loaded
 from functad.backends.native.expand import expanded
 from functad.backends.native.module_text import ModuleText
@@ -110,7 +111,8 @@ class LlvmProgram:
         if not self._steps:
             return {}
         machine = host()
-        library = loaded(machine, self.text, [step.name for step in self._steps])
+        names = [step.name for step in self._steps]
+        library = loaded(machine, self.text, names, addresses_of(self._module.imported))
         return {step.name: step.caller(library.function(step.name, *step.types())) for step in self._steps}
 
     def _as_equation(self, step: Step, functions: dict[str, Any]) -> Equation:

@@ -1,0 +1,108 @@
+"""Products of two arrays that sum over axes, each written with one letter for each axis, as `einsum` does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from functad.expressions.expressions import Equation
+from functad.expressions.spec import ArraySpec
+from functad.primitives.entry import Primitive
+from functad.primitives.linalg.products import DOT, MATMUL, OUTER, SUM_OF_PRODUCTS
+
+Terms = tuple[str, str, str]
+
+
+class Letters(NamedTuple):
+    """A product of two arrays.
+
+    Attributes:
+        a: the letters of the first operand's axes; a space stands for an axis of length 1.
+        b: those of the second operand.
+        out: those of the result.
+        sizes: the lengths of axes, by letter.
+    """
+
+    a: str
+    b: str
+    out: str
+    sizes: dict[str, int]
+
+    def role(self, letter: str) -> str:
+        """Return `batch` for an axis that all have, `row` and `column` for one of the first or second, `depth` for a sum."""
+        if letter not in self.out:
+            return "depth"
+        return "batch" if letter in self.a and letter in self.b else "row" if letter in self.a else "column"
+
+    def count(self, role: str) -> int:
+        """Return how many elements the axes of a role have together."""
+        return math.prod([n for letter, n in self.sizes.items() if self.role(letter) == role])
+
+    @property
+    def has_diagonals(self) -> bool:
+        """Say whether a letter occurs twice in an operand."""
+        return any(len(set(term)) < len(term) for term in (self.a.replace(" ", ""), self.b.replace(" ", "")))
+
+
+def is_product(primitive: Primitive) -> bool:
+    """Say whether a primitive multiplies two arrays and sums over axes, or may do so."""
+    return primitive in (MATMUL, DOT, OUTER, SUM_OF_PRODUCTS) or primitive.name == "einsum"
+
+
+def letters_of(equation: Equation, given: Sequence[ArraySpec]) -> Letters | None:
+    """Return the letters of an equation that is a product of two arrays; `None` if it is something else."""
+    terms = _terms(equation, given)
+    if terms is None:
+        return None
+    a, b, out = terms
+    sizes: dict[str, int] = {}
+    for term, spec in zip((a, b), given, strict=True):
+        for letter, n in zip(term, spec.shape, strict=True):
+            sizes[letter] = max(n, sizes.get(letter, 1))
+    own = [
+        "".join([letter if n > 1 else " " for letter, n in zip(term, spec.shape, strict=True)])
+        for term, spec in zip((a, b), given, strict=True)
+    ]
+    whole = "".join([letter if sizes[letter] > 1 else " " for letter in out])
+    return Letters(own[0], own[1], whole, {letter: n for letter, n in sizes.items() if n > 1})
+
+
+def _terms(equation: Equation, given: Sequence[ArraySpec]) -> Terms | None:
+    primitive = equation.primitive
+    if len(given) != 2:
+        return None
+    ndims = given[0].ndim, given[1].ndim
+    if primitive is MATMUL:
+        return _of_matmul(*ndims)
+    if primitive is DOT:
+        return _of_dot(*ndims)
+    if primitive is OUTER:
+        return "a", "b", "ab"
+    if primitive is SUM_OF_PRODUCTS:
+        batch = _letters(max(ndims) - 1)
+        return batch[len(batch) - ndims[0] + 1 :] + "z", batch[len(batch) - ndims[1] + 1 :] + "z", batch
+    if primitive.name == "einsum":
+        inputs, _, result = equation.params["subscripts"].partition("->")
+        a, b = inputs.split(",")
+        return a, b, result
+    return None
+
+
+def _letters(count: int, first: str = "A") -> str:
+    return "".join([chr(ord(first) + i) for i in range(count)])
+
+
+def _of_matmul(m: int, n: int) -> Terms:
+    batch = _letters(max(m - 2, n - 2, 0))
+    a = "z" if m == 1 else batch[len(batch) - m + 2 :] + "xz"
+    b = "z" if n == 1 else batch[len(batch) - n + 2 :] + "zy"
+    return a, b, batch + "x" * (m > 1) + "y" * (n > 1)
+
+
+def _of_dot(m: int, n: int) -> Terms:
+    if not m or not n:
+        own = _letters(max(m, n))
+        return own[:m], own[:n], own
+    rows, columns = _letters(m - 1), _letters(max(n - 2, 0), "a")
+    return rows + "z", columns + "z" + "y" * (n > 1), rows + columns + "y" * (n > 1)

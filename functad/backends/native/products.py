@@ -1,0 +1,227 @@
+"""Products of arrays that sum over axes: written out, as loops, or as products of matrices by BLAS.
+
+Which axes belong together follows from the equation's letters; how they lie in memory is known when code is written. Operands
+may be views, so that transposed matrices and sliding windows are read where they are.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from functad.backends.llvm.values import Value, fused
+from functad.backends.native.arrays import Array, Formula, Memory
+from functad.backends.native.blas import Matrix, multiply, routines
+from functad.backends.native.code import KINDS, REALS, Code, Index
+from functad.backends.native.letters import Letters, letters_of
+from functad.backends.native.lowering import Lowered, Own, View, row
+from functad.backends.native.product_loops import Axis, Factors, write_loops
+from functad.backends.native.simple_products import is_small
+from functad.expressions.expressions import Equation
+from functad.expressions.spec import ArraySpec
+from functad.primitives.linalg.einsum import einsum_of
+from functad.primitives.linalg.products import DOT, MATMUL, OUTER, SUM_OF_PRODUCTS
+
+LARGE = 8_000
+"""From so many multiplications on a product of matrices is left to BLAS."""
+
+NARROW = 4
+"""Matrices with fewer rows or columns are not worth BLAS."""
+
+
+@row(MATMUL, DOT, OUTER, SUM_OF_PRODUCTS, einsum_of(2, False), einsum_of(2, True))
+def _product(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    letters = letters_of(equation, given)
+    kinds = [KINDS[spec.dtype] for spec in given]
+    kind = KINDS[results[0].dtype]
+    if letters is None or "i1" in kinds:
+        return None
+    if is_small(letters):
+        return View(lambda arrays: _written_out(letters, arrays, results[0].shape, kind))
+    if kind not in REALS and math.prod(letters.sizes.values()) >= LARGE * LARGE:
+        return None
+    return Own(lambda writer, operands, outs: Product(writer, letters, operands, outs[0]).write(), stored=False, views=True)
+
+
+def _written_out(letters: Letters, arrays: Sequence[Array], shape: tuple[int, ...], kind: str) -> Array:
+    """Return an array whose elements are sums of a few products."""
+    depth = [letter for letter in letters.sizes if letter not in letters.out]
+
+    def element(code: Code, index: Sequence[Index]) -> Value:
+        known: dict[str, Index] = dict(zip(letters.out, index, strict=True))
+        total: Value | None = None
+        for places in itertools.product(*[range(letters.sizes[letter]) for letter in depth]):
+            known |= dict(zip(depth, places, strict=True))
+            known[" "] = 0
+            x, y = [
+                code.cast(array.at(code, [known[letter] for letter in term]), kind)
+                for array, term in zip(arrays, (letters.a, letters.b), strict=True)
+            ]
+            total = x * y if total is None else fused(x, y, total) if x.is_real else x * y + total
+        assert total is not None
+        return total
+
+    return Formula(shape, kind, element)
+
+
+class Product:
+    """A product of two arrays in memory, as it is written.
+
+    Args:
+        writer: what writes the function.
+        letters: the axes.
+        operands: the two arrays.
+        out: the result.
+    """
+
+    def __init__(self, writer: Any, letters: Letters, operands: Sequence[Array], out: Memory) -> None:
+        self.writer = writer
+        self.code: Code = writer.code
+        self.letters = letters
+        self.out = out
+        self.a, self.b = [self._in_memory(array) for array in operands]
+
+    def _in_memory(self, array: Array) -> Memory:
+        return array if isinstance(array, Memory) else self._copied(array)
+
+    def _copied(self, array: Array, order: Sequence[int] | None = None, kind: str | None = None) -> Memory:
+        """Return a copy, in which axes lie in memory in a given order."""
+        order = range(len(array.shape)) if order is None else order
+        target = self.writer.buffer(tuple([array.shape[i] for i in order]), kind or array.kind)
+        strides = dict(zip(order, target.strides, strict=True))
+        target = target.view(array.shape, [strides[i] for i in range(len(order))])
+        self.writer.copy(array, target)
+        return target  # type: ignore[no-any-return]
+
+    def write(self) -> None:
+        """Write the code."""
+        if not (self._is_for_blas() and self._write_matrices()):
+            factors = Factors(self.a, self.b, self.out, self.axes())
+            write_loops(self.writer, factors)
+
+    def axes(self) -> list[Axis]:
+        """Return the axes with their strides, those of a role that go through all arrays alike as one."""
+        found: list[Axis] = []
+        for letter in self._ordered():
+            x, y, z = [_stride(array, term, letter) for array, term in self._terms()]
+            n, role = self.letters.sizes[letter], self.letters.role(letter)
+            last = found[-1] if found else None
+            if last is not None and last.role == role and last.strides == (x * n, y * n, z * n):
+                found[-1] = Axis(last.n * n, role, (x, y, z))
+            else:
+                found.append(Axis(n, role, (x, y, z)))
+        return found
+
+    def _terms(self) -> list[tuple[Memory, str]]:
+        return [(self.a, self.letters.a), (self.b, self.letters.b), (self.out, self.letters.out)]
+
+    def _ordered(self) -> list[str]:
+        """Return the letters: those of the result as they lie there, then those of the sum as they lie in the first operand."""
+        letters = self.letters
+        out = sorted((x for x in letters.sizes if x in letters.out), key=lambda x: -_stride(self.out, letters.out, x))
+        depth = sorted((x for x in letters.sizes if x not in letters.out), key=lambda x: -_stride(self.a, letters.a, x))
+        return [*out, *depth]
+
+    # BLAS
+
+    def _is_for_blas(self) -> bool:
+        letters = self.letters
+        sizes = [letters.count(role) for role in ("row", "column", "depth")]
+        alike = self.a.kind == self.b.kind == self.out.kind and self.out.kind in REALS and not letters.has_diagonals
+        alike = alike and all(
+            letter in letters.a and letter in letters.b for letter in letters.sizes if letter not in letters.out
+        )
+        return alike and min(sizes) >= NARROW and math.prod(sizes) >= LARGE and routines() is not None
+
+    def _write_matrices(self) -> bool:
+        """Write loops around a product of matrices, and say whether there is one that is worth it."""
+        depth = self.letters.count("depth")
+        lengths = {role: self._last_merged(role) for role in ("row", "column")}
+        if lengths["row"] * lengths["column"] * depth < LARGE or min(lengths.values()) < NARROW:
+            return False
+        self._pack(lengths)
+        axes = self.axes()
+        row, column, inner = [[axis for axis in axes if axis.role == role][-1] for role in ("row", "column", "depth")]
+        if 1 not in (row.strides[2], column.strides[2]):
+            return False
+        around = [axis for axis in axes if axis not in (row, column, inner)]
+        code = self.code
+        with ExitStack() as stack:
+            index = [stack.enter_context(code.loop(0, axis.n)) for axis in around]
+            places = [
+                code.place(
+                    code.own(array.pointer), code.linear(index, [axis.strides[i] for axis in around], array.offset), array.kind
+                )
+                for i, array in enumerate((self.a, self.b, self.out))
+            ]
+            a = _matrix(places[0], row.strides[0], inner.strides[0])
+            b = _matrix(places[1], inner.strides[1], column.strides[1])
+            sizes = row.n, column.n, depth
+            if column.strides[2] == 1:
+                name = multiply(code, self.out.kind, sizes, a, b, Matrix(places[2], row.strides[2]))
+            else:  # the transposed product is that of the transposed matrices, the other way round
+                sizes = column.n, row.n, depth
+                name = multiply(
+                    code, self.out.kind, sizes, b.transposed(), a.transposed(), Matrix(places[2], column.strides[2])
+                )
+        self.writer.module.imported.add(name)
+        return True
+
+    def _last_merged(self, role: str) -> int:
+        """Return the length of the last axis of a role, if the operand lies as the result does."""
+        step, length = None, 1
+        for letter in reversed([x for x in self._ordered() if self.letters.role(x) == role]):
+            stride = _stride(self.out, self.letters.out, letter)
+            if step is not None and stride != step * length:
+                break
+            step = stride if step is None else step
+            length *= self.letters.sizes[letter]
+        return length
+
+    def _pack(self, lengths: dict[str, int]) -> None:
+        """Copy operands that BLAS cannot read where they are."""
+        order = self._ordered()
+        for name, role in (("a", "row"), ("b", "column")):
+            array, term = getattr(self, name), getattr(self.letters, name)
+            ways = {own: [x for x in order if x in term and self.letters.role(x) == own] for own in ("batch", role, "depth")}
+            inner = _merged(array, term, ways["depth"], self.letters.sizes)
+            last = ways[role]
+            while math.prod([self.letters.sizes[x] for x in last]) > lengths[role]:
+                last = last[1:]
+            outer = _merged(array, term, last, self.letters.sizes)
+            if (
+                inner is not None
+                and outer is not None
+                and _is_readable(outer, lengths[role], inner, self.letters.count("depth"))
+            ):
+                continue
+            steps = [_stride(array, term, ways[own][-1]) for own in (role, "depth")]
+            groups = (ways[role], ways["depth"]) if steps[1] == 1 else (ways["depth"], ways[role])
+            letters = [*ways["batch"], *groups[0], *groups[1]]
+            alone = [i for i, letter in enumerate(term) if letter == " "]
+            setattr(self, name, self._copied(array, [*alone, *[term.index(x) for x in letters]]))
+
+
+def _stride(array: Memory, term: str, letter: str) -> int:
+    return sum(s for s, own in zip(array.strides, term, strict=True) if own == letter)
+
+
+def _merged(array: Memory, term: str, letters: Sequence[str], sizes: dict[str, int]) -> int | None:
+    """Return the distance of elements along some axes taken as one; `None` if they do not lie so."""
+    strides = [_stride(array, term, letter) for letter in letters]
+    for i in range(len(letters) - 1):
+        if strides[i] != strides[i + 1] * sizes[letters[i + 1]]:
+            return None
+    return strides[-1]
+
+
+def _is_readable(outer: int, n: int, inner: int, depth: int) -> bool:
+    """Say whether BLAS can read a matrix with such distances of its rows and columns."""
+    return (inner == 1 and outer >= depth) or (outer == 1 and inner >= n)
+
+
+def _matrix(pointer: Value, rows: int, columns: int) -> Matrix:
+    return Matrix(pointer, rows) if columns == 1 else Matrix(pointer, columns, turned=True)

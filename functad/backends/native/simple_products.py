@@ -1,0 +1,121 @@
+"""Products of arrays in which an operand's elements are used once each: a multiplication and a sum, which may share loops."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.backends.native.letters import Letters, letters_of
+from functad.backends.native.plan import TINY
+from functad.expressions.expressions import Constant, Equation
+from functad.expressions.spec import ArraySpec, spec_of
+from functad.primitives.arranging.reshape import RESHAPE, TRANSPOSE
+from functad.primitives.elementwise.arithmetic import MULTIPLY
+from functad.primitives.entry import Primitive
+from functad.primitives.indexing.read import GETITEM
+from functad.primitives.reductions.sums import SUM
+
+MOST_PRODUCTS = 32
+"""Products of so many pairs of numbers are written out if their results are values."""
+
+
+class Rewriting:
+    """Appends to a list of equations what an equation becomes.
+
+    Args:
+        specs: of the slots so far; those of new slots are appended.
+        equations: the list.
+    """
+
+    def __init__(self, specs: list[ArraySpec], equations: list[Equation]) -> None:
+        self.specs = specs
+        self.equations = equations
+
+    def rewrite(self, equation: Equation) -> bool:
+        """Append what an equation becomes, and say whether it becomes anything else."""
+        given = [self.spec(source) for source in equation.inputs]
+        if any(spec.dtype.kind != "f" or not spec.size for spec in given):
+            return False
+        letters = letters_of(equation, given)
+        if letters is None or letters.has_diagonals or not _is_read_once(letters):
+            return False
+        self._product(equation, letters)
+        return True
+
+    def spec(self, source: int | Constant) -> ArraySpec:
+        """Return the spec of a slot or constant."""
+        return spec_of(source.value) if isinstance(source, Constant) else self.specs[source]
+
+    def add(self, primitive: Primitive, inputs: Sequence[int | Constant], shape: Sequence[int], /, **params: Any) -> int:
+        """Append an equation and return the slot of its result, which has the dtype of the inputs."""
+        dtype = np.result_type(*[self.spec(source).dtype for source in inputs])
+        self.specs.append(ArraySpec(tuple(shape), dtype))
+        self.equations.append(Equation(primitive, tuple(inputs), params, (len(self.specs) - 1,)))
+        return len(self.specs) - 1
+
+    def finish(self, slot: int) -> None:
+        """Give the last equation's result another slot."""
+        last = self.equations.pop()
+        self.equations.append(Equation(last.primitive, last.inputs, last.params, (slot,)))
+
+    def _product(self, equation: Equation, letters: Letters) -> None:
+        """Append a multiplication, and a sum of its result."""
+        sizes = letters.sizes
+        long, short = sorted((letters.a.replace(" ", ""), letters.b.replace(" ", "")), key=len, reverse=True)
+        order = long + "".join([letter for letter in short if letter not in long])
+        if letters.count("depth") == 1:
+            order = letters.out.replace(" ", "")
+        factors = [
+            self._aligned(source, term, order) for source, term in zip(equation.inputs, (letters.a, letters.b), strict=True)
+        ]
+        found = self.add(MULTIPLY, factors, [sizes[letter] for letter in order])
+        kept = "".join([letter for letter in order if letter in letters.out])
+        if kept != order:
+            axes = tuple([i for i, letter in enumerate(order) if letter not in kept])
+            found = self.add(SUM, [found], [sizes[letter] for letter in kept], axis=axes, keepdims=False)
+        found = self._transposed(found, kept, letters.out.replace(" ", ""))
+        [out] = equation.outputs
+        if self.specs[found].shape != self.specs[out].shape:
+            found = self.add(RESHAPE, [found], self.specs[out].shape, shape=self.specs[out].shape)
+        self.finish(out)
+
+    def _aligned(self, source: int | Constant, term: str, order: str) -> int | Constant:
+        """Append what gives an operand the axes of a multiplication, with length 1 where it has none."""
+        shape = self.spec(source).shape
+        if " " in term:
+            index: tuple[Any, ...] = tuple([0 if letter == " " else slice(None) for letter in term])
+            source = self.add(
+                GETITEM, [source], [n for n, letter in zip(shape, term, strict=True) if letter != " "], index=index
+            )
+            term = term.replace(" ", "")
+        kept = "".join([letter for letter in order if letter in term])
+        source = self._transposed(source, term, kept)
+        own = order[order.index(kept[0]) :] if kept else ""
+        if own != kept:
+            lengths = dict(zip(kept, self.spec(source).shape, strict=True))
+            index = tuple([slice(None) if letter in kept else None for letter in own])
+            source = self.add(GETITEM, [source], [lengths.get(letter, 1) for letter in own], index=index)
+        return source
+
+    def _transposed(self, source: Any, term: str, order: str) -> Any:
+        if term == order:
+            return source
+        axes = tuple([term.index(letter) for letter in order])
+        shape = self.spec(source).shape
+        return self.add(TRANSPOSE, [source], [shape[i] for i in axes], axes=axes)
+
+
+def is_small(letters: Letters) -> bool:
+    """Say whether a product is written out as values."""
+    results = math.prod([letters.sizes.get(letter, 1) for letter in letters.out])
+    return results <= TINY and results * letters.count("depth") <= MOST_PRODUCTS
+
+
+def _is_read_once(letters: Letters) -> bool:
+    """Say whether the elements of an operand are needed once each, so that reading takes longer than multiplying."""
+    if is_small(letters) and letters.count("depth") > 1:
+        return False
+    return min(letters.count("row"), letters.count("column"), letters.count("depth")) == 1
