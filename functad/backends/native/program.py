@@ -5,21 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from functad.backends.llvm.module import host
 from functad.backends.native.blas import addresses_of
 from functad.backends.native.disk import loaded
+from functad.backends.native.divide import Divided
 from functad.backends.native.expand import expanded
 from functad.backends.native.module_text import ModuleText
-from functad.backends.native.plan import Loops, Plan
+from functad.backends.native.plan import Loops
 from functad.backends.native.step import Step
 from functad.backends.numpy_source import NumpyProgram
 from functad.expressions.expressions import Equation, Expressions
-from functad.expressions.records import inputs_of
-
-SHARED = 200_000.0
-"""Loops that take as long as so many additions are shared by several threads."""
 
 
 class LlvmProgram:
@@ -31,19 +26,14 @@ class LlvmProgram:
     """
 
     def __init__(self, expressions: Expressions) -> None:
-        expressions = expanded(expressions)
-        self._plan = Plan(expressions)
-        self._module = ModuleText()
+        module = ModuleText()
         self._steps: list[Step] = []
-        self._order: list[Step | Equation] = []
-        self._divide()
-        self._write()
-        self.text = self._module.text()
+        divided = Divided(expanded(expressions), module, self._steps)
+        self.text = module.text()
         functions = self._compiled()
-        made = [self._as_equation(item, functions) if isinstance(item, Step) else item for item in self._order]
-        listed = expressions.replace(equations=tuple(made))
+        listed = divided.listed(lambda step: _call(step, functions[step.name]))
         self._program = NumpyProgram(listed)
-        alone = len(made) == 1 and self._order == self._steps
+        alone = len(listed.equations) == 1 and divided.order == self._steps
         self.function = self._alone(listed, functions) if alone else self._program.function
         self.source = "\n".join([*map(described, self._steps), "", self._program.source])
 
@@ -59,53 +49,6 @@ class LlvmProgram:
             return functions[step.name]
         return self._program.function
 
-    def _divide(self) -> None:
-        """Divide the units into steps: native functions, loops for several threads, equations for NumPy."""
-        plan, units, exported = self._plan, [], set()  # type: ignore[var-annotated]
-        count = len(plan.expressions.inputs)
-
-        def close(small: Sequence[int], parallel: bool = False) -> None:
-            nonlocal units
-            fresh = [s for s in dict.fromkeys(small) if s not in exported]
-            if units or fresh:
-                exported.update(fresh)
-                step = Step(plan, self._module, len(self._steps) + 1, units, fresh, parallel)
-                self._steps.append(step)
-                self._order.append(step)
-                units = []
-
-        for unit in plan.units:
-            if isinstance(unit, Equation) and plan.way(unit.outputs[0]) is None:
-                close([s for s in inputs_of(unit) if s in plan.tiny])
-                self._order.append(unit)
-            elif isinstance(unit, Loops) and self._is_large(unit):
-                close([])
-                units = [unit]
-                close([], parallel=True)
-            else:
-                units.append(unit)
-        close([s for s in plan.expressions.outputs if type(s) is int and s >= count and s in plan.tiny])
-
-    def _is_large(self, unit: Loops) -> bool:
-        cost = 1.0 + len(unit.stored) + len(unit.reduced)
-        return float(np.prod(unit.domain, dtype=float)) * cost >= SHARED
-
-    def _write(self) -> None:
-        """Write all steps, the last one first: it is known then what those before must give."""
-        plan = self._plan
-        wanted = {s for s in plan.expressions.outputs if type(s) is int}
-        given = set(range(len(plan.expressions.inputs)))
-        before: list[set[int]] = []
-        for item in self._order:
-            before.append(set(given))
-            given.update(item.makes() if isinstance(item, Step) else item.outputs)
-        for item, known in zip(reversed(self._order), reversed(before), strict=True):
-            if isinstance(item, Step):
-                item.write(known, wanted)
-                wanted.update(p.source for p in item.inputs if type(p.source) is int)
-            else:
-                wanted.update(inputs_of(item))
-
     def _compiled(self) -> dict[str, Any]:
         """Compile the module, and return its functions as functions of NumPy's arrays."""
         if not self._steps:
@@ -114,10 +57,6 @@ class LlvmProgram:
         names = [step.name for step in self._steps]
         library = loaded(machine, self.text, names, addresses_of(self._module.imported))
         return {step.name: step.caller(library.function(step.name, *step.types())) for step in self._steps}
-
-    def _as_equation(self, step: Step, functions: dict[str, Any]) -> Equation:
-        call = NativeCall(step.name, functions[step.name])
-        return Equation(call, tuple([p.source for p in step.inputs]), {}, tuple(step.results))  # type: ignore[arg-type]
 
 
 class NativeCall:
@@ -139,6 +78,16 @@ class NativeCall:
         self.name = name
         self.compute = compute
         self.function = compute
+
+    def __call__(self, *arrays: Any) -> Any:
+        """Compute; a loop that NumPy runs calls what is in its step."""
+        return self.compute(*arrays)
+
+
+def _call(step: Step, function: Any) -> Equation:
+    """Return the equation that calls a native function."""
+    call: Any = NativeCall(step.name, function)
+    return Equation(call, tuple([p.source for p in step.inputs]), {}, tuple(step.results))
 
 
 def described(step: Step) -> str:

@@ -1,0 +1,118 @@
+"""A list divided into native functions and equations that NumPy computes, the lists in these divided in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.backends.native.expand import HOLDERS
+from functad.backends.native.module_text import ModuleText
+from functad.backends.native.plan import Loops, Plan
+from functad.backends.native.step import Step
+from functad.expressions.expressions import Equation, Expressions
+from functad.expressions.records import inputs_of
+
+SHARED = 200_000.0
+"""Loops that take as long as so many additions are shared by several threads."""
+
+
+class Divided:
+    """A list and what computes which part of it.
+
+    Args:
+        expressions: the list.
+        module: what native functions belong to.
+        steps: those of all lists of a program, to which its own are added.
+
+    Attributes:
+        order: native functions, and equations for NumPy.
+    """
+
+    def __init__(self, expressions: Expressions, module: ModuleText, steps: list[Step]) -> None:
+        self.plan = Plan(expressions)
+        self.module = module
+        self.steps = steps
+        self.order: list[Step | Equation] = []
+        self._divide()
+        self._write()
+        self._lists = {n: self._lists_of(item) for n, item in enumerate(self.order) if isinstance(item, Equation)}
+
+    def _lists_of(self, equation: Equation) -> dict[str, Any]:
+        """Divide the lists that an equation for NumPy holds."""
+        if equation.primitive not in HOLDERS or not equation.params.get("length", 1):
+            return {}
+
+        def divided(value: Any) -> Any:
+            if isinstance(value, Expressions):
+                return Divided(value, self.module, self.steps)
+            return tuple(map(divided, value)) if isinstance(value, tuple) else value
+
+        return {key: divided(value) for key, value in equation.params.items()}
+
+    def listed(self, call: Callable[[Step], Equation]) -> Expressions:
+        """Return the list with an equation in the place of each native function."""
+
+        def whole(value: Any) -> Any:
+            if isinstance(value, Divided):
+                return value.listed(call)
+            return tuple(map(whole, value)) if isinstance(value, tuple) else value
+
+        made = []
+        for number, item in enumerate(self.order):
+            if isinstance(item, Step):
+                made.append(call(item))
+            elif self._lists[number]:
+                params = {key: whole(value) for key, value in self._lists[number].items()}
+                made.append(Equation(item.primitive, item.inputs, params, item.outputs))
+            else:
+                made.append(item)
+        return self.plan.expressions.replace(equations=tuple(made))
+
+    def _divide(self) -> None:
+        """Divide the units into steps: native functions, loops for several threads, equations for NumPy."""
+        plan, units, exported = self.plan, [], set()  # type: ignore[var-annotated]
+        count = len(plan.expressions.inputs)
+
+        def close(small: Sequence[int], parallel: bool = False) -> None:
+            nonlocal units
+            fresh = [s for s in dict.fromkeys(small) if s not in exported]
+            if units or fresh:
+                exported.update(fresh)
+                step = Step(plan, self.module, len(self.steps) + 1, units, fresh, parallel)
+                self.steps.append(step)
+                self.order.append(step)
+                units = []
+
+        for unit in plan.units:
+            if isinstance(unit, Equation) and plan.way(unit.outputs[0]) is None:
+                close([s for s in inputs_of(unit) if s in plan.tiny])
+                self.order.append(unit)
+            elif isinstance(unit, Loops) and self._is_large(unit):
+                close([])
+                units = [unit]
+                close([], parallel=True)
+            else:
+                units.append(unit)
+        close([s for s in plan.expressions.outputs if type(s) is int and s >= count and s in plan.tiny])
+
+    def _is_large(self, unit: Loops) -> bool:
+        cost = 1.0 + len(unit.stored) + len(unit.reduced)
+        return float(np.prod(unit.domain, dtype=float)) * cost >= SHARED
+
+    def _write(self) -> None:
+        """Write all steps, the last one first: it is known then what those before must give."""
+        plan = self.plan
+        wanted = {s for s in plan.expressions.outputs if type(s) is int}
+        given = set(range(len(plan.expressions.inputs)))
+        before: list[set[int]] = []
+        for item in self.order:
+            before.append(set(given))
+            given.update(item.makes() if isinstance(item, Step) else item.outputs)
+        for item, known in zip(reversed(self.order), reversed(before), strict=True):
+            if isinstance(item, Step):
+                item.write(known, wanted)
+                wanted.update(p.source for p in item.inputs if type(p.source) is int)
+            else:
+                wanted.update(inputs_of(item))
