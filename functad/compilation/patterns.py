@@ -197,23 +197,40 @@ class Index:
                 self.by_root.setdefault(pattern.root.primitive, []).append(pattern)
         self.by_inputs: dict[Any, list[Pattern]] = {}
 
-    def candidates(self, equation: Equation, made: Mapping[int, Equation]) -> Sequence[Pattern]:
-        """Return the patterns that fit an equation and what makes its inputs, as far as primitives tell."""
+    def candidates(
+        self, equation: Equation, made: Mapping[int, Equation], number_of: Callable[[Any], Any]
+    ) -> Sequence[Pattern]:
+        """Return the patterns that fit an equation and what makes its inputs, as far as primitives and numbers tell."""
         patterns = self.by_root.get(equation.primitive)
         if patterns is None:
             return ()
-        kinds = [
-            e.primitive if type(s) is int and (e := made.get(s)) else None if type(s) is int else Constant
-            for s in equation.inputs
-        ]
-        key = equation.primitive, *kinds
+        kinds: list[Any] = [equation.primitive]
+        for s in equation.inputs:
+            if type(s) is int:
+                kinds.append(maker.primitive if (maker := made.get(s)) else None)
+            else:
+                number = number_of(s)
+                kinds.append(Constant if number is None else float(number) if _is_listed(number) else _OTHER)
+        key = tuple(kinds)
         known = self.by_inputs.get(key)
         if known is None:
-            known = self.by_inputs[key] = [p for p in patterns if all(map(_may_be, p.root.inputs, kinds))]
+            known = self.by_inputs[key] = [p for p in patterns if all(map(_may_be, p.root.inputs, kinds[1:]))]
         return known
+
+
+_OTHER = "another number"
+_LISTED = frozenset([-1, 0, 0.5, 1, 2, 3, 4])
+"""The numbers that patterns have in them."""
+
+
+def _is_listed(number: Any) -> bool:
+    return type(number) is not complex and number in _LISTED
 
 
 def _may_be(part: Any, kind: Any) -> bool:
     if type(part) is Node:
         return part.primitive is kind
-    return kind is Constant if type(part) is Constant or part.startswith("c") else True
+    number = type(kind) is float or kind is _OTHER
+    if type(part) is Constant:
+        return type(kind) is float and part.value == kind
+    return number if part.startswith("c") else True

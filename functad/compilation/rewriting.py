@@ -14,6 +14,7 @@ from functad.compilation.patterns import Found, Index, Pattern, match
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import inputs_of
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
+from functad.primitives.entry import Primitive
 from functad.transforms.abstract import trace
 
 LARGEST_FOLDED = 2**16
@@ -87,7 +88,7 @@ class Rewriter:
                 self._replace(e, old, new)
             return
         if len(e.outputs) == 1 and rounds < _ROUNDS:
-            for pattern in self.index.candidates(e, self.made):
+            for pattern in self.index.candidates(e, self.made, self.number_of):
                 found = match(pattern.root, e, self.made, self.number_of)
                 if found is not None and self._apply(pattern, found, rounds):
                     if key is not None:
@@ -157,7 +158,7 @@ class Rewriter:
 
     def _narrowed(self, e: Equation) -> Equation:
         """Return an elementwise equation with numbers in place of arrays of one number that do not give it its shape."""
-        if not e.primitive.broadcasts or e.primitive.writes or len(e.inputs) < 2 or len(e.outputs) != 1:
+        if len(e.inputs) < 2 or len(e.outputs) != 1 or not _is_elementwise(e.primitive):
             return e
         [slot] = e.outputs
         spec = self.specs[slot]
@@ -280,6 +281,11 @@ def _second(pattern: Pattern, known: tuple[tuple[str, Any], ...], out: ArraySpec
 
 _SECONDS: dict[Any, tuple[Expressions, Pattern]] = {}
 """Second functions, traced for the kinds of arguments that were met."""
+
+
+def _is_elementwise(primitive: Primitive) -> bool:
+    function = primitive.function
+    return primitive.kind == "elementwise" or (isinstance(function, np.ufunc) and function.signature is None)
 
 
 def _has_axes(source: Any) -> bool:

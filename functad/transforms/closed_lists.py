@@ -239,8 +239,13 @@ def extract(
         own = [e for e, _ in kept]
     else:
         own = [Equation(e.primitive, moved(sources), e.params, moved(e.outputs)) for e, sources in kept]
-    (_, ins), (outs, _) = _structures(len(names)), _structures(len(ends))
+    ins, outs = positional_structures(len(names), len(ends))
     return Expressions(tuple(names), tuple(own), moved(ends), tuple([specs[slot] for slot in number]), ins, outs)
+
+
+def positional_structures(inputs: int, outputs: int) -> tuple[Structure, Structure]:
+    """Return the structures of the inputs and outputs of a list of so many, which are positional and a tuple."""
+    return _structures(inputs)[1], _structures(outputs)[0]
 
 
 @functools.lru_cache

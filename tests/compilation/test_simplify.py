@@ -43,6 +43,8 @@ def test_arrays_of_one_number_become_that_number():
     found = short(lambda x: x * np.full(3, 0.5), X)
     [equation] = found.equations
     assert [s.value for s in equation.inputs if isinstance(s, Constant)] == [0.5]
+    ones = np.ones((3, 3))
+    assert np.array_equal(short(lambda x: x @ ones, X)(X)[0], X @ ones)  # of matrices it would be something else
     assert names(short(lambda x: x + np.full((2, 3), 0.5), X)) == ["add"]  # it gives the result its shape
     assert np.array_equal(short(lambda x: x + np.full((2, 3), 0.5), X)(X)[0], X + np.full((2, 3), 0.5))
 
@@ -149,7 +151,37 @@ def mapped(x, rows):
     return np.sum(functad.map(lambda row: np.linalg.solve(np.outer(row, row) + np.eye(3), x), rows) ** 2)
 
 
-LOOPS = [recurrent, recurrent_batch, without_carry, mapped, decay, nested, branching, looping, stepping, empty, same_twice]
+def lorenz(s, p):
+    x, y, z = s
+    return np.stack([p[0] * (y - x), x * (p[1] - z) - y, x * y - p[-1] * z])
+
+
+def euler(x, rows):
+    s = x
+    for row in rows:
+        s = s + 0.01 * lorenz(s + 0.005 * lorenz(s, row), row)
+    return np.sum(s * s)
+
+
+def euler_scan(x, rows):
+    return np.sum(functad.scan(lambda s, row: (s + 0.01 * lorenz(s, row), s), x, rows)[1] ** 2)
+
+
+LOOPS = [
+    euler,
+    euler_scan,
+    recurrent,
+    recurrent_batch,
+    without_carry,
+    mapped,
+    decay,
+    nested,
+    branching,
+    looping,
+    stepping,
+    empty,
+    same_twice,
+]
 
 
 @pytest.mark.parametrize("f", LOOPS)
@@ -191,6 +223,25 @@ def test_steps_of_scans_do_what_they_must():
     [exact, _] = scans(short(functad.grad(recurrent), X, ROWS, exact=True))
     assert names(exact.params["body"]).count("matmul") == 3
     assert not scans(short(without_carry, X, ROWS))
+
+
+def test_short_vectors_that_are_taken_apart_are_numbers():
+    before, after = functad.make_expressions(functad.grad(euler))(X, ROWS), short(functad.grad(euler), X, ROWS)
+    assert {"stack", "scatter"} <= set(names(before))
+    assert names(after).count("stack") <= 1
+    assert "scatter" not in names(after)
+    assert {"stack", "scatter"} <= set(names(short(functad.grad(euler), X, ROWS, exact=True)))
+    single = X.astype(np.float32), ROWS.astype(np.float32)
+    assert functad.jit(functad.grad(euler))(*single).dtype == np.float32
+    assert np.allclose(functad.jit(functad.grad(euler))(*single), functad.grad(euler)(*single), rtol=1e-5)
+
+
+def test_vectors_that_are_used_whole_stay_whole():
+    def f(x):
+        return np.sum(np.tanh(np.stack([x[0], x[1] * 2.0, x[2]]) @ np.ones((3, 3))))
+
+    assert names(short(f, X)).count("stack") == 1
+    assert names(short(lambda x: np.exp(x * 2.0 + 1.0)[0], X))[:2] == ["multiply", "add"]
 
 
 def test_large_values_of_all_steps_are_not_held_at_once():
