@@ -48,6 +48,7 @@ class Axes:
         self.calls = 0
         self._arrays: dict[Any, Array] = {}
         self._read: list[tuple[Shape, Shape | None]] = []
+        self._seen: dict[Shape, set[Any]] = {}
         self._general = False
         for slot in loops.stored:
             self._collect(slot, self._spec(slot).shape, stored=True)
@@ -83,15 +84,16 @@ class Axes:
 
     def _collect(self, root: Any, frame: Shape, *, stored: bool) -> None:
         """Note shape and strides of all that is read at the place of the loops."""
-        seen: set[Any] = set()
+        seen = self._seen.setdefault(frame, set())
         pending = [root]
         while pending:
             slot = pending.pop()
+            key = slot, stored and slot == root
             if type(slot) is int:
-                if slot in seen:
+                if key in seen:
                     continue
-                seen.add(slot)
-            if self._is_computed(slot, stored and slot == root):
+                seen.add(key)
+            if self._is_computed(*key):
                 self._read.append((_fitted(self._spec(slot).shape, frame), None))
                 pending += self.writer.plan.equation(slot).inputs
                 continue

@@ -22,6 +22,12 @@ TINY = 4
 CHEAP = 10.0
 """Values that take no longer than so many additions are computed again rather than kept."""
 
+LONGEST = 300
+"""Loops over more operations than this are cut into several: the time to compile one grows with the square of its length."""
+
+STAGE = 1 << 16
+"""The numbers of stages are multiples of this; the loops of one that was cut are numbered from there."""
+
 Domain = tuple[int, ...]
 
 
@@ -64,6 +70,7 @@ class Plan:
             for slot in inputs_of(equation):
                 self.readers[slot].append(number)
         self._costs: dict[int, float] = {}
+        self._cuts: dict[int, int] = {}
         self.tiny = {s for s in self.maker if self._is_tiny(s)}
         self.stored = self._needed_in_memory()
         self._find_stages()
@@ -73,6 +80,7 @@ class Plan:
                 break
             self.stored |= more
             self._find_stages()
+        self._cut_long_loops()
         self.units = self._units()
 
     def way(self, slot: int) -> Lowered | None:
@@ -150,16 +158,18 @@ class Plan:
             stage = 0
             for source in inputs_of(equation):
                 ready = self.stages[source]
+                if isinstance(way, Reduction) and source in self._cuts:
+                    ready = max(ready, self.home[source])
                 if source in self.stored and (
                     not isinstance(way, (Pointwise, Reduction))
                     or (isinstance(way, Pointwise) and specs[equation.outputs[0]].size != specs[source].size)
                 ):
-                    ready = self.home[source] + 1
+                    ready = (self.home[source] // STAGE + 1) * STAGE
                 stage = max(stage, ready)
             for slot in equation.outputs:
-                self.home[slot] = stage
-                later = isinstance(way, (Reduction, Own)) or way is None
-                self.stages[slot] = stage + (later and slot not in self.tiny)
+                later = (isinstance(way, (Reduction, Own)) or way is None) and slot not in self.tiny
+                self.home[slot] = stage = max(stage, stage // STAGE * STAGE + self._cuts.get(slot, 0))
+                self.stages[slot] = (stage // STAGE + 1) * STAGE if later else stage
 
     def domain(self, slot: int) -> Domain:
         """Return the shape of the loops that compute a slot, without axes of length 1."""
@@ -193,6 +203,27 @@ class Plan:
                 if len(wanted[slot]) > 1 and cost > CHEAP:
                     found.add(slot)
         return found
+
+    def _cut_long_loops(self) -> None:
+        """Cut loops over very many operations: what is read beyond a cut, and is not cheap, is kept in memory."""
+        lengths: dict[tuple[int, Domain], int] = defaultdict(int)
+        for slot in self.maker:
+            if self.is_formula(slot) and isinstance(self.way(slot), Pointwise):
+                key = self.home[slot], self.domain(slot)
+                self._cuts[slot] = lengths[key] // LONGEST
+                lengths[key] += 1
+        if max(lengths.values(), default=0) <= LONGEST:
+            self._cuts.clear()
+            return
+        self._costs.clear()
+        for slot, own in self._cuts.items():
+            cost = self._cost(slot, self.stored)
+            if cost > 2.0 and any(self._cuts.get(out, own) > own for n in self.readers[slot] for out in self._outputs(n)):
+                self.stored.add(slot)
+        self._find_stages()
+
+    def _outputs(self, number: int) -> tuple[int, ...]:
+        return self.expressions.equations[number].outputs
 
     def _units(self) -> list[Any]:
         """Return loops, and equations with code of their own, in the order in which they run."""
