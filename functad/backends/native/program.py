@@ -26,10 +26,10 @@ class LlvmProgram:
     """
 
     def __init__(self, expressions: Expressions) -> None:
-        module = ModuleText()
+        self._module = ModuleText()
         self._steps: list[Step] = []
-        divided = Divided(expanded(expressions), module, self._steps)
-        self.text = module.text()
+        divided = Divided(expanded(expressions), self._module, self._steps)
+        self.text = self._module.text()
         functions = self._compiled()
         listed = divided.listed(lambda step: _call(step, functions[step.name]))
         self._program = NumpyProgram(listed)
