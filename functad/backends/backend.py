@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -26,8 +27,12 @@ class Backend(NamedTuple):
     compile: Callable[[Expressions], Any]
 
 
-def find(name: str | None) -> Backend:
+def find(name: str | None, exact: bool = False) -> Backend:
     """Return a backend by its name; the best that is installed by default.
+
+    Args:
+        name: its name.
+        exact: the backend `numpy` shall give every bit that NumPy gives.
 
     Raises:
         InputError: there is none of this name.
@@ -44,7 +49,7 @@ def find(name: str | None) -> Backend:
     if name == "numpy":
         from functad.backends.numpy_source import NumpyProgram  # noqa: PLC0415
 
-        return Backend("numpy", NumpyProgram)
+        return Backend("numpy", functools.partial(NumpyProgram, exact=True) if exact else NumpyProgram)
     raise InputError(
         f"jit has no backend {name!r}, at {here()}. There are 'numpy', which needs nothing, and 'llvm', which needs llvmlite: "
         f"pip install 'functad[jit]'."

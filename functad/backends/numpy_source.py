@@ -1,7 +1,8 @@
 """The backend `numpy`: an expression list as straight-line Python source of NumPy calls.
 
 Each equation is a line. Values are dropped after their last reader, and large results of elementwise functions are written
-into arrays that nobody reads any more: never into an input, a constant or a view.
+into arrays that nobody reads any more: never into an input, a constant or a view. Several such functions of one large shape are
+computed block by block, so that what is between them stays in the cache.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functad.backends.block_source import BlockWriter
+from functad.backends.blocks import Block, arranged
 from functad.backends.source import Definitions, NoTextError
+from functad.backends.ufuncs import is_fresh, ufunc_of
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.ownership import root_of, unshared
 from functad.expressions.records import inputs_of, last_readers
-from functad.expressions.spec import spec_of
 
 _LARGE = 16_384
 """Bytes from which on an array is worth writing into again; to allocate a smaller one takes less time than to say so."""
@@ -33,6 +36,7 @@ def module_text(expressions: Expressions, name: str, form: Form) -> str:
         NoTextError: something in the list has no text.
     """
     writer = _Writer(expressions, name)
+    writer.definitions.reserved.update(form.parameters)
     writer.text(form)
     for key, value in writer.definitions.objects.items():
         if type(value) is not np.ndarray:
@@ -51,8 +55,15 @@ class NumpyProgram:
         function: the function of the source, if its results are surely nobody else's.
     """
 
-    def __init__(self, expressions: Expressions, name: str = "run") -> None:
-        writer = _Writer(expressions, name)
+    def __init__(self, expressions: Expressions, name: str = "run", exact: bool = False) -> None:
+        """Compile a list.
+
+        Args:
+            expressions: the list.
+            name: of the function in the text.
+            exact: sums are taken in the order in which NumPy takes them.
+        """
+        writer = _Writer(expressions, name, exact=exact)
         self.source = writer.text()
         self.objects = writer.definitions.objects
         self._owned = writer.owned()
@@ -103,9 +114,16 @@ class _Writer:
     """
 
     def __init__(
-        self, expressions: Expressions, name: str, definitions: Definitions | None = None, prefix: str | None = None
+        self,
+        expressions: Expressions,
+        name: str,
+        definitions: Definitions | None = None,
+        prefix: str | None = None,
+        exact: bool = False,
     ) -> None:
-        self.expressions = expressions
+        self.expressions, self.blocks = arranged(expressions, sums=not exact)
+        expressions = self.expressions
+        self.exact = exact
         self.name = name
         if prefix is None:
             self.names = dict(enumerate(_argument_names(expressions.inputs)))
@@ -184,18 +202,32 @@ class _Writer:
 
     def write(self) -> None:
         """Write the lines of all equations."""
-        for number, equation in enumerate(self.expressions.equations):
-            if equation.primitive.lists == "scan" and equation.params["length"]:
+        number = 0
+        while number < len(self.expressions.equations):
+            block, equation = self.blocks.get(number), self.expressions.equations[number]
+            if block is not None:
+                self.lines += self._block(block)
+            elif equation.primitive.lists == "scan" and equation.params["length"]:
                 self.lines += self._loop(equation)
             else:
                 self.lines.append(self._line(number, equation))
-            self._drop(number, equation)
+            stop = number + 1 if block is None else block.stop
+            self._drop(number, stop)
+            number = stop
+
+    def _block(self, block: Block) -> list[str]:
+        """Return the line of a cluster, which calls a function that computes it in blocks."""
+        if not block.results:  # in a list that is not simplified
+            return []
+        writer = BlockWriter(self.expressions, block, self.names, self.definitions, self._source)
+        self.definitions.functions[writer.name] = writer.text
+        return [writer.call()]
 
     def _loop(self, equation: Equation) -> list[str]:
         """Return the lines of a `scan`: a loop of Python, which is quicker than a call for each step."""
         body, reverse = equation.params["body"], equation.params["reverse"]
         carries, rows = equation.params["carries"], equation.params["rows"]
-        step = _Writer(body, self.name, self.definitions, self.names[equation.outputs[0]])
+        step = _Writer(body, self.name, self.definitions, self.names[equation.outputs[0]], self.exact)
         step.write()
         given = [self._source(s) for s in equation.inputs]
         own = [step.names[i] for i in range(len(body.inputs))]
@@ -236,7 +268,7 @@ class _Writer:
         if ufunc is not None:
             target = None if ufunc is np.power else self._dead_buffer(number, equation)  # x ** 2 is a square
             if target is not None:
-                return f"{self.definitions.literal(ufunc)}({', '.join([*given, target])})"
+                return f"{self.definitions.text(ufunc, ufunc.__name__)}({', '.join([*given, target])})"
             if ufunc in _OPERATORS:
                 return f" {_OPERATORS[ufunc]} ".join(given)
         function = primitive if primitive.inner is not None else primitive.compute if ufunc is None else ufunc
@@ -253,9 +285,13 @@ class _Writer:
                 return self.names[source]
         return None
 
-    def _drop(self, number: int, equation: Equation) -> None:
-        dead = sorted({s for s in inputs_of(equation) if self.last[s] == number and s >= len(self.expressions.inputs)})
-        dead += [s for s in equation.outputs if s not in self.last]
+    def _drop(self, start: int, stop: int) -> None:
+        """Drop what no equation after some, which were just written, reads."""
+        equations = self.expressions.equations[start:stop]
+        inside = {s for e in equations for s in e.outputs} if stop > start + 1 else set()
+        read = {s for e in equations for s in inputs_of(e)} - inside
+        dead = sorted({s for s in read if self.last[s] < stop and s >= len(self.expressions.inputs)})
+        dead += [] if inside else [s for e in equations for s in e.outputs if s not in self.last]
         if dead:
             self.lines.append(f"del {', '.join(self.names[s] for s in dead)}")
 
@@ -264,34 +300,6 @@ def _assigned(names: Sequence[str], values: Sequence[str]) -> list[str]:
     """Return the assignment of values to names, all at once."""
     pairs = [(name, value) for name, value in zip(names, values, strict=True) if name != value]
     return [f"{', '.join(name for name, _ in pairs)} = {', '.join(value for _, value in pairs)}"] if pairs else []
-
-
-def is_fresh(equation: Equation) -> bool:
-    """Say whether the result of an equation is surely a new array, or a number."""
-    primitive = equation.primitive
-    if getattr(primitive, "is_native", False):
-        return True
-    if primitive.views or primitive.inner is not None or primitive.multiple or primitive.owner is not None:
-        return False
-    return isinstance(primitive.function, np.ufunc) or primitive.name in (
-        "sum",
-        "mean",
-        "matmul",
-        "euclidean_norm",
-        "spread",
-        "scatter",
-        "product",
-        "quotient",
-    )
-
-
-def ufunc_of(equation: Equation, expressions: Expressions) -> np.ufunc | None:
-    """Return the ufunc that computes an equation: for Python numbers alone operators give others."""
-    function = equation.primitive.function
-    if not isinstance(function, np.ufunc) or equation.params or function.nout != 1:
-        return None
-    specs = [expressions.specs[s] if not isinstance(s, Constant) else spec_of(s.value) for s in equation.inputs]
-    return function if any(not spec.weak for spec in specs) else None
 
 
 def _argument_names(paths: Iterable[str]) -> list[str]:

@@ -53,12 +53,20 @@ class Definitions:
     """
 
     def __init__(self, reserved: Collection[str] = ()) -> None:
-        self.reserved = reserved
+        self.reserved = set(reserved)
         self.imports: dict[str, str] = {"np": "numpy"}
         self.constants: dict[str, str] = {}
         self.functions: dict[str, str] = {}
         self.objects: dict[str, Any] = {}
         self._names: dict[int, tuple[str, Any]] = {}
+        self._locals: dict[str, str] = {}
+
+    def local(self, hint: str) -> str:
+        """Return a name that nothing else has, always the same for the same hint."""
+        if hint not in self._locals:
+            self._locals[hint] = name = self._free(hint)
+            self.reserved.add(name)
+        return self._locals[hint]
 
     def text(self, value: Any, hint: str = "constant") -> str:
         """Return an expression for a value; what has no text gets a name among `objects`."""

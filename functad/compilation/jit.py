@@ -398,7 +398,7 @@ def jit(
     """
     argnums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     argnames = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-    compiler = Compiler(f, argnums, argnames, find("numpy" if exact and backend is None else backend), exact)
+    compiler = Compiler(f, argnums, argnames, find("numpy" if exact and backend is None else backend, exact), exact)
 
     @functools.wraps(f)
     def jitted(*args: P.args, **kwargs: P.kwargs) -> Any:

@@ -1,0 +1,249 @@
+"""Which equations of a list are computed together, block by block, so that what is between them stays in the cache.
+
+A cluster is a number of elementwise equations over the same large shape, and sums of all elements of their results, or of
+products of two. Equations that do not depend on it are moved in front of it, those that do behind it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functad.expressions.expressions import Constant, Equation, Expressions
+from functad.expressions.records import inputs_of, last_readers
+from functad.expressions.spec import ArraySpec, spec_or_none
+
+LARGE = 1 << 22
+"""Bytes from which on an array is computed in blocks: several smaller ones stay in the last cache as they are."""
+
+BLOCK = 1 << 17
+"""Bytes of an array in a block: four of them fit into the second cache, and a call of NumPy costs a tenth of the work."""
+
+_ALIGNED = 64
+"""So many rows are at the beginning of a line of the cache, whatever their dtype."""
+
+_WINDOW = 500
+"""So many equations after the last one of a cluster no other is looked for."""
+
+_STEPS = 200_000
+"""How many equations are looked at before the search for clusters ends: as many as take a tenth of a second."""
+
+_REDUCTIONS = (np.sum, np.mean)
+
+
+class Block(NamedTuple):
+    """A cluster.
+
+    Attributes:
+        start, stop: the range of its equations.
+        shape: that of all arrays in it.
+        rows: how many rows of the first axis are computed at a time; of all elements in a row, if it is flat.
+        flat: all arrays in it have the whole shape, and are taken as one axis.
+        results: the slots of what is read outside.
+    """
+
+    start: int
+    stop: int
+    shape: tuple[int, ...]
+    rows: int
+    flat: bool
+    results: tuple[int, ...]
+
+    @property
+    def length(self) -> int:
+        """The number of rows."""
+        return math.prod(self.shape) if self.flat else self.shape[0]
+
+
+def arranged(expressions: Expressions, sums: bool = True) -> tuple[Expressions, dict[int, Block]]:
+    """Return a list with the equations of each cluster next to each other, and the clusters by their first equation.
+
+    Args:
+        expressions: the list.
+        sums: clusters have sums, which are then taken in another order.
+    """
+    if all(spec.size * spec.dtype.itemsize < LARGE for spec in expressions.specs):
+        return expressions, {}
+    parts = _Search(expressions, sums).parts(list(range(len(expressions.equations))))
+    order = [number for part in parts for number in part]
+    moved = expressions.replace(equations=tuple([expressions.equations[number] for number in order]))
+    last = last_readers(moved.equations, moved.outputs)
+    blocks, start = {}, 0
+    for part in parts:
+        stop = start + len(part)
+        if len(part) > 1:
+            made = [slot for e in moved.equations[start:stop] for slot in e.outputs]
+            results = tuple([slot for slot in made if last.get(slot, -1) >= stop])
+            blocks[start] = _block(start, stop, expressions.specs[made[0]], results)
+        start = stop
+    return moved, blocks
+
+
+def _block(start: int, stop: int, spec: ArraySpec, results: tuple[int, ...]) -> Block:
+    flat = is_flat(spec.shape)
+    row = spec.dtype.itemsize * (1 if flat else math.prod(spec.shape[1:]))
+    length = spec.size if flat else spec.shape[0]
+    rows = -(-length // -(-length * row // BLOCK))  # all blocks are about as large
+    rows += -rows % _ALIGNED if rows > _ALIGNED else 0
+    return Block(start, stop, spec.shape, rows, flat, results)
+
+
+def is_flat(shape: Sequence[int]) -> bool:
+    """Say whether arrays of a shape have rows too long for blocks of rows."""
+    return len(shape) > 1 and math.prod(shape[1:]) * 8 * 4 > BLOCK
+
+
+class _Search:
+    """The search for clusters in a list."""
+
+    def __init__(self, expressions: Expressions, sums: bool) -> None:
+        self.equations = expressions.equations
+        self.sums = sums
+        self.specs = expressions.specs
+        self.steps = 0
+        self.shapes = [self._shape(equation) for equation in self.equations]
+        self.reads = [frozenset(inputs_of(equation)) for equation in self.equations]
+        self._readers: dict[int, set[int]] = {}
+        for number, equation in enumerate(expressions.equations):
+            for slot in inputs_of(equation):
+                self._readers.setdefault(slot, set()).add(number)
+        for source in expressions.outputs:
+            if type(source) is int:
+                self._readers.setdefault(source, set()).add(-1)
+
+    def parts(self, numbers: list[int]) -> list[list[int]]:
+        """Return the numbers of equations in a new order, in parts: those of more than one equation are clusters."""
+        found: list[list[int]] = []
+        while numbers:
+            first, *rest = numbers
+            shape = self.shapes[first] if self.steps < _STEPS else None
+            early, cluster, late = self._grown(first, rest, shape) if shape else ([], [first], rest)
+            if len(cluster) > 1 and self._saves(cluster, shape):  # type: ignore[arg-type]
+                found += [*self.parts(early), cluster]
+                numbers = late
+            else:
+                found.append([first])
+                numbers = rest
+        return found
+
+    def _grown(self, first: int, rest: list[int], shape: tuple[int, ...]) -> tuple[list[int], list[int], list[int]]:
+        """Return the equations to compute before a cluster that begins with one, the cluster, and those after it."""
+        early, cluster, late = [], [first], []
+        inside, after = set(self.equations[first].outputs), set[int]()
+        place = newest = 0
+        for place, number in enumerate(rest):
+            equation, reads = self.equations[number], self.reads[number]
+            free = reads.isdisjoint(after)
+            if free and self.shapes[number] == shape:
+                cluster.append(number)
+                inside.update(equation.outputs)
+                newest = place
+            elif free and not reads.isdisjoint(inside) and self._is_sum(equation, shape):
+                cluster.append(number)
+                after.update(equation.outputs)
+            elif not free or not reads.isdisjoint(inside):
+                late.append(number)
+                after.update(equation.outputs)
+                if self.shapes[number] != shape and any(self._is_large(slot) for slot in equation.outputs):
+                    break  # what is computed far from here would be kept all the way
+            else:
+                early.append(number)
+            if place - newest > _WINDOW:
+                break
+        late += rest[place + 1 :]
+        self.steps += place + 1
+        own = self._joined(cluster)
+        early = sorted([*early, *[number for number in cluster if number not in own]])
+        return early, [number for number in cluster if number in own], late
+
+    def _joined(self, cluster: Sequence[int]) -> set[int]:
+        """Return those equations of a cluster that values within it connect with the first."""
+        parent: dict[int, int] = {}  # of each value, another of the same group, up to one that is its own
+
+        def root(slot: int) -> int:
+            while parent[slot] != slot:
+                parent[slot] = slot = parent[parent[slot]]
+            return slot
+
+        for number in cluster:
+            [slot] = self.equations[number].outputs
+            parent[slot] = slot
+            for other in inputs_of(self.equations[number]):
+                if other in parent:
+                    parent[root(other)] = slot
+        [first] = self.equations[cluster[0]].outputs
+        return {number for number in cluster if root(self.equations[number].outputs[0]) == root(first)}
+
+    def _is_large(self, slot: int) -> bool:
+        return self.specs[slot].size * self.specs[slot].dtype.itemsize >= max(LARGE, 1)
+
+    def _shape(self, equation: Equation) -> tuple[int, ...] | None:
+        """Return the shape of the result if it is large and computed element by element; otherwise `None`."""
+        if len(equation.outputs) != 1 or not self._is_large(equation.outputs[0]) or not is_elementwise(equation):
+            return None
+        spec = self.specs[equation.outputs[0]]
+        given = [self._spec(source) for source in equation.inputs]
+        flat = is_flat(spec.shape)
+        fitting = all(s is not None and (not flat or s.shape in ((), (1,), spec.shape)) for s in given)
+        return spec.shape if fitting and spec.dtype.kind in "bfciu" else None
+
+    def _spec(self, source: int | Constant) -> ArraySpec | None:
+        return spec_or_none(source.value) if isinstance(source, Constant) else self.specs[source]
+
+    def _is_sum(self, equation: Equation, shape: tuple[int, ...]) -> bool:
+        """Say whether an equation sums all elements of an array of a shape, takes their mean, or sums the products of two."""
+        primitive, given = equation.primitive, [self._spec(source) for source in equation.inputs]
+        if not self.sums or primitive.owner is not None or any(s is None or s.shape != shape for s in given):
+            return False
+        kinds = [s.dtype for s in given if s is not None]
+        if any(kind.char not in "fdFD" for kind in kinds) or len(set(kinds)) > 1:
+            return False
+        if primitive.function is np.matmul:
+            return len(shape) == 1
+        if primitive.function is np.einsum:
+            letters, comma, rest = str(equation.params["subscripts"]).partition(",")
+            return bool(comma) and rest == f"{letters}->" and len(set(letters)) == len(letters) == len(shape)
+        if primitive.function not in _REDUCTIONS or equation.params["keepdims"]:
+            return False
+        axis = equation.params["axis"]
+        return axis is None or (isinstance(axis, tuple) and len(axis) == len(shape)) or (len(shape) == 1 and axis in (0, -1))
+
+    def _saves(self, cluster: Sequence[int], shape: tuple[int, ...]) -> bool:
+        """Say whether the equations, one by one, would hold more arrays at a time than their results.
+
+        What is written into the one array again and again is as quick as in blocks, or quicker; memory that is asked for and
+        given back takes three to ten times as long.
+        """
+        equations, own = [self.equations[number] for number in cluster], frozenset(cluster)
+        last = last_readers(equations)
+        inside, results, live, most = set[int](), 0, 0, 0
+        for number, equation in enumerate(equations):
+            dead = len([s for s in set(inputs_of(equation)) & inside if last[s] == number and not self._is_read(s, own)])
+            [slot] = equation.outputs
+            if self.specs[slot].shape == shape:
+                inside.add(slot)
+                results += self._is_read(slot, own)
+                live += 1
+                most = max(most, live - min(dead, 1))
+            live -= dead
+        return most > max(1, results)
+
+    def _is_read(self, slot: int, cluster: frozenset[int]) -> bool:
+        """Say whether anything outside of a cluster reads a value."""
+        return not self._readers.get(slot, set()) <= cluster
+
+
+def is_elementwise(equation: Equation) -> bool:
+    """Say whether an equation computes each element of its result from one of each argument, and by no code of a user."""
+    primitive = equation.primitive
+    if primitive.multiple or primitive.inner is not None or primitive.owner is not None or primitive.lists:
+        return False
+    if any(not isinstance(value, (bool, int, float, complex, str, np.dtype, type(None))) for value in equation.params.values()):
+        return False
+    function: Any = primitive.function
+    if isinstance(function, np.ufunc) and not equation.params:
+        return function.signature is None and function.nout == 1
+    return primitive.kind == "elementwise" or primitive.dependence == "same"

@@ -1,0 +1,36 @@
+"""What is known of the result of an equation: whether it is a new array, and which ufunc computes it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from functad.expressions.expressions import Constant, Equation, Expressions
+from functad.expressions.spec import spec_of
+
+
+def is_fresh(equation: Equation) -> bool:
+    """Say whether the result of an equation is surely a new array, or a number."""
+    primitive = equation.primitive
+    if getattr(primitive, "is_native", False):
+        return True
+    if primitive.views or primitive.inner is not None or primitive.multiple or primitive.owner is not None:
+        return False
+    return isinstance(primitive.function, np.ufunc) or primitive.name in (
+        "sum",
+        "mean",
+        "matmul",
+        "euclidean_norm",
+        "spread",
+        "scatter",
+        "product",
+        "quotient",
+    )
+
+
+def ufunc_of(equation: Equation, expressions: Expressions) -> np.ufunc | None:
+    """Return the ufunc that computes an equation: for Python numbers alone operators give others."""
+    function = equation.primitive.function
+    if not isinstance(function, np.ufunc) or equation.params or function.nout != 1:
+        return None
+    specs = [expressions.specs[s] if not isinstance(s, Constant) else spec_of(s.value) for s in equation.inputs]
+    return function if any(not spec.weak for spec in specs) else None
