@@ -13,7 +13,7 @@ import functad
 
 pytest.importorskip("llvmlite")
 
-from functad.backends.native import blas
+from functad.backends.native.products import blas
 
 Shapes = tuple[tuple[int, ...], tuple[int, ...]]
 
@@ -138,7 +138,7 @@ def test_without_a_blas(monkeypatch: pytest.MonkeyPatch) -> None:
     assert blas.routines() is not None
     compiled = functad.jit(np.matmul, backend="llvm")
     assert "functad.blas.dgemm" in compiled.lower(a, b).compile().text
-    monkeypatch.setattr("functad.backends.native.products.routines", lambda: None)
+    monkeypatch.setattr("functad.backends.native.products.rows.routines", lambda: None)
     compiled = functad.jit(lambda a, b: np.matmul(a, b), backend="llvm")
     assert "functad.blas" not in compiled.lower(a, b).compile().text
     np.testing.assert_allclose(compiled(a, b), a @ b, rtol=1e-12, atol=1e-12)

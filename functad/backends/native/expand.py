@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from functad.backends.native.letters import is_product
 from functad.backends.native.lowering import lowered
-from functad.backends.native.simple_products import Rewriting
+from functad.backends.native.products.letters import is_product
+from functad.backends.native.products.simple import Rewriting
 from functad.control.branches import COND, SWITCH
 from functad.control.loops import WHILE
 from functad.control.scan import SCAN

@@ -92,7 +92,7 @@ Row: TypeAlias = Callable[[Equation, Sequence[ArraySpec], Sequence[ArraySpec]], 
 ROWS: dict[Primitive, Row] = {}
 """The rows of all primitives that native code computes."""
 
-FAMILIES = ("pointwise", "views", "reductions", "loops", "loop_derivative", "branches", "products")
+FAMILIES = ("pointwise", "views", "reductions", "loops", "loop_derivative", "branches", "products.rows")
 """The modules that fill the table."""
 
 

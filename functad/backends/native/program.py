@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from functad.backends.llvm.module import host
-from functad.backends.native.blas import addresses_of
 from functad.backends.native.disk import loaded
 from functad.backends.native.divide import Divided
 from functad.backends.native.expand import expanded
 from functad.backends.native.module_text import ModuleText
 from functad.backends.native.plan import Loops
+from functad.backends.native.products.blas import addresses_of
 from functad.backends.native.step import Step
 from functad.backends.numpy_source import NumpyProgram
 from functad.expressions.expressions import Equation, Expressions

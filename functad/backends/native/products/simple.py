@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from functad.backends.native.letters import Letters, letters_of
 from functad.backends.native.plan import TINY
+from functad.backends.native.products.letters import Letters, letters_of
 from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.primitives.arranging.reshape import RESHAPE, TRANSPOSE

@@ -14,12 +14,12 @@ from typing import Any
 
 from functad.backends.llvm.values import Value, fused
 from functad.backends.native.arrays import Array, Formula, Memory
-from functad.backends.native.blas import Matrix, multiply, routines
 from functad.backends.native.code import KINDS, REALS, Code, Index
-from functad.backends.native.letters import Letters, letters_of
 from functad.backends.native.lowering import Lowered, Own, View, row
-from functad.backends.native.product_loops import Axis, Factors, write_loops
-from functad.backends.native.simple_products import is_small
+from functad.backends.native.products.blas import Matrix, multiply, routines
+from functad.backends.native.products.letters import Letters, letters_of
+from functad.backends.native.products.loops import Axis, Factors, write_loops
+from functad.backends.native.products.simple import is_small
 from functad.expressions.expressions import Equation
 from functad.expressions.spec import ArraySpec
 from functad.primitives.linalg.einsum import einsum_of
