@@ -30,7 +30,7 @@ class LlvmProgram:
         self._steps: list[Step] = []
         divided = Divided(expanded(expressions), self._module, self._steps)
         self.text = self._module.text()
-        functions = self._compiled(module)
+        functions = self._compiled()
         listed = divided.listed(lambda step: _call(step, functions[step.name]))
         self._program = NumpyProgram(listed)
         alone = len(listed.equations) == 1 and divided.order == self._steps
@@ -49,13 +49,13 @@ class LlvmProgram:
             return functions[step.name]
         return self._program.function
 
-    def _compiled(self, module: ModuleText) -> dict[str, Any]:
+    def _compiled(self) -> dict[str, Any]:
         """Compile the module, and return its functions as functions of NumPy's arrays."""
         if not self._steps:
             return {}
         machine = host()
         names = [step.name for step in self._steps]
-        library = loaded(machine, self.text, names, addresses_of(module.imported))
+        library = loaded(machine, self.text, names, addresses_of(self._module.imported))
         return {step.name: step.caller(library.function(step.name, *step.types())) for step in self._steps}
 
 
