@@ -45,7 +45,7 @@ def test_file_exists(file):
 def test_picture_shows_the_folders_that_there_are():
     shown, top = set(), ""
     for line in PICTURE.splitlines():
-        for name in re.findall(r"[a-z_]+/", line):
+        for name in re.findall(r"(?:[a-z_]+/)+", line):
             if line.startswith(f"  {name}"):
                 top = name
             shown.add(top if name == top else f"{top}{name}")

@@ -64,7 +64,7 @@ def _is_several(equation: Equation) -> bool:
 
 def _backward(equation: Equation, specs: Sequence[ArraySpec]) -> Equation:
     """Return the backward pass of a loop with its lists, if native code can be made of them."""
-    from functad.backends.native.loop_derivative import native_backward  # noqa: PLC0415 - few programs need it
+    from functad.backends.native.control.loop_derivative import native_backward  # noqa: PLC0415 - few programs need it
 
     found = native_backward(equation, specs)
     if found is None:

@@ -92,7 +92,15 @@ Row: TypeAlias = Callable[[Equation, Sequence[ArraySpec], Sequence[ArraySpec]], 
 ROWS: dict[Primitive, Row] = {}
 """The rows of all primitives that native code computes."""
 
-FAMILIES = ("pointwise", "views", "reductions", "loops", "loop_derivative", "branches", "products.rows")
+FAMILIES = (
+    "pointwise",
+    "views",
+    "reductions",
+    "control.loops",
+    "control.loop_derivative",
+    "control.branches",
+    "products.rows",
+)
 """The modules that fill the table."""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functad.backends.llvm.values import Value, where
 from functad.backends.native.arrays import Array, Memory
 from functad.backends.native.code import Code
-from functad.backends.native.loops import held, written
+from functad.backends.native.control.loops import held, written
 from functad.backends.native.lowering import Lowered, Own, row
 from functad.backends.native.plan import is_native
 from functad.backends.native.writer import Writer

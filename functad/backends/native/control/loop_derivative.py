@@ -13,7 +13,7 @@ from typing import Any
 from functad.backends.llvm.values import Value, where
 from functad.backends.native.arrays import Array, Formula, Memory
 from functad.backends.native.code import KINDS, SIZES, Code
-from functad.backends.native.loops import Carry, carries_of, go_on, held, written
+from functad.backends.native.control.loops import Carry, carries_of, go_on, held, written
 from functad.backends.native.lowering import Lowered, Own, row
 from functad.backends.native.plan import is_native
 from functad.backends.native.writer import Writer
