@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 import numpy as np
 
 from functad.backends.backend import Backend, find
+from functad.compilation.collector import collector_paused
 from functad.compilation.lists import CompiledList, by_slot
 from functad.compilation.lowered import Lowered
 from functad.compilation.simplify import simplified
@@ -217,8 +218,9 @@ class Compiler:
             args, kwargs = structure.unflatten(replaced(leaves, places, own))
             return f(*args, **kwargs)
 
-        trace = Trace(of_leaves, f, [leaves[i] for i in places], [names[i] for i in places])
-        own = simplified(trace.expressions, self.exact, fused=self.backend.name != "numpy")
+        with collector_paused():
+            trace = Trace(of_leaves, f, [leaves[i] for i in places], [names[i] for i in places])
+            own = simplified(trace.expressions, self.exact, fused=self.backend.name != "numpy")
         program = CompiledList(own, self.backend, f, self.exact)
         entry = Entry(
             trace, program, [i for i, place in enumerate(places) if type(kinds[place]) is tuple and kinds[place][-1] is _TENSOR]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from functad.backends.backend import Backend
+from functad.compilation.collector import collector_paused
 from functad.compilation.residuals import worth_keeping
 from functad.compilation.simplify import simplified
 from functad.expressions.expressions import Expressions, evaluate
@@ -126,7 +127,8 @@ class CompiledList:
             Both lists; the inputs that the backward one takes after what the forward one kept; and those that have a cotangent.
         """
         if active not in self._splits:
-            self._splits[active] = self._made_split(active)
+            with collector_paused():
+                self._splits[active] = self._made_split(active)
         return self._splits[active]
 
     def _made_split(self, active: tuple[int, ...]) -> Split:

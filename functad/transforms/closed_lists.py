@@ -19,7 +19,7 @@ import numpy as np
 
 from functad.errors import UnsupportedError
 from functad.expressions.expressions import Constant, Equation, Expressions, evaluator
-from functad.expressions.records import mark_needed, marks_at
+from functad.expressions.records import marks_at
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.places import here, name_of
 from functad.primitives.elementwise.conversion import COPY
@@ -214,22 +214,28 @@ def extract(
     inputs: Sequence[int],
     outputs: Sequence[Any],
     names: Sequence[str],
-    placed: Callable[[Any], Any] = lambda source: source,
+    placed: Callable[[Any], Any] | None = None,
 ) -> Expressions:
     """Return the part of a list that computes some of its values from others, with no equation that is not needed.
 
-    Its inputs are positional arguments, and its result is a tuple. Each source is replaced by `placed(source)`.
+    Its inputs are positional arguments, and its result is a tuple. Each source is replaced by `placed(source)`, if given.
     """
-    equations, specs = expressions.equations, expressions.specs
-    given, ends = set(inputs), list(map(placed, outputs))
-    sources = [tuple(map(placed, equation.inputs)) for equation in equations]
-
-    def computed(sources: Sequence[Any]) -> list[int]:
-        return [source for source in sources if type(source) is int and source not in given]
-
-    needed = marks_at(computed(ends), len(specs))
-    mark_needed(needed, equations, lambda equation, index: computed(sources[index]))
-    kept = [(e, ins) for e, ins in zip(equations, sources, strict=True) if any(needed[slot] for slot in e.outputs)]
+    specs, ends = expressions.specs, outputs if placed is None else list(map(placed, outputs))
+    given = marks_at(inputs, len(specs))
+    needed = marks_at([s for s in ends if type(s) is int and not given[s]], len(specs))
+    kept: list[tuple[Equation, tuple[Any, ...]]] = []
+    for e in reversed(expressions.equations):  # written out: lists may have 100,000 equations, and are cut several times
+        for slot in e.outputs:
+            if needed[slot]:
+                break
+        else:
+            continue
+        sources = e.inputs if placed is None else tuple(map(placed, e.inputs))
+        kept.append((e, sources))
+        for s in sources:
+            if type(s) is int and not given[s]:
+                needed[s] = 1
+    kept.reverse()
     number = {slot: i for i, slot in enumerate([*inputs, *[slot for e, _ in kept for slot in e.outputs]])}
 
     def moved(sources: Sequence[Any]) -> tuple[Any, ...]:

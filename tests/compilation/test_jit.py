@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import pickle
 import threading
@@ -414,3 +415,22 @@ def test_nan_watch_sees_the_operations_inside() -> None:
 def test_costs_are_counted() -> None:
     cost = functad.jit(lambda x: np.sum(np.sin(x))).lower(np.zeros(1000)).cost()
     assert cost == (2, 8000 * 2 + 8000 + 8, 8000 * 2 + 8)
+
+
+def test_the_cycle_collector_waits_while_a_function_is_compiled():
+    seen = []
+
+    def f(x):
+        seen.append(gc.isenabled())
+        if x.shape == (3,):
+            raise ValueError("three")
+        return np.sin(x) * x
+
+    functad.jit(f)(np.ones(2))
+    assert gc.isenabled()
+    with pytest.raises(ValueError, match="three"):
+        functad.jit(f)(np.ones(3))
+    assert gc.isenabled()
+    functad.grad(functad.jit(lambda x: np.sum(f(x))))(np.ones(2))
+    assert gc.isenabled()
+    assert not any(seen)

@@ -28,7 +28,9 @@ def rolled(expressions: Expressions) -> Expressions:
     """Return a list that computes the same, with `scan` equations in the place of equations that repeat."""
     if len(expressions.equations) < FEWEST or any(not e.outputs for e in expressions.equations):
         return expressions
-    own = _without_dead(elements_read(expressions))
+    own = elements_read(expressions)
+    if own is not expressions or not _in_order(own):
+        own = _without_dead(own)
     labelled = Labelled(own)
     candidates = [run for run in runs(labelled.labels, LEAST) if run.stop - run.start >= FEWEST]
     refused: set[int] = set()
@@ -47,6 +49,12 @@ def rolled(expressions: Expressions) -> Expressions:
             continue
         return found.replace(input_structure=expressions.input_structure, output_structure=expressions.output_structure)
     return expressions
+
+
+def _in_order(expressions: Expressions) -> bool:
+    """Say whether the slots are numbered in the order of the equations, as they are where nothing is dead."""
+    slots = [slot for equation in expressions.equations for slot in equation.outputs]
+    return slots == list(range(len(expressions.inputs), len(expressions.specs)))
 
 
 def _without_dead(expressions: Expressions) -> Expressions:
