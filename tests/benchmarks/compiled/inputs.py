@@ -41,7 +41,7 @@ def pair(n: int) -> Arguments:
 
 def chain(shape: tuple[int, ...], iterations: int) -> Arguments:
     """Return `x`, and how often four operations are done to it."""
-    return np.linspace(-1.0, 1.0, shape[0]) if shape else np.array(0.5), iterations
+    return np.linspace(-1.0, 1.5, shape[0]) if shape else np.array(0.5), iterations
 
 
 def network(sizes: tuple[int, ...], batch: int) -> Arguments:

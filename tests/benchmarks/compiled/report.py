@@ -15,12 +15,17 @@ PEER = "jax"
 THREADS = {"one": "one thread", "default": "threads as each library chooses"}
 
 Results = Mapping[str, Mapping[str, Mapping[str, Any]]]
-"""By row and framework: `seconds`, their quartiles, `compile`, or an `error`."""
+"""By row and framework: `seconds`, their `quartiles`, their `least`, `compile`, or an `error`."""
 
 
 def steady(found: Mapping[str, Any]) -> float | None:
     """Return the seconds of a call that is compiled already."""
     return found.get("seconds")
+
+
+def least(found: Mapping[str, Any]) -> float | None:
+    """Return the seconds of a call in the fastest round."""
+    return found.get("least")
 
 
 def compiling(found: Mapping[str, Any]) -> float | None:
@@ -67,12 +72,13 @@ def table(results: Results, names: list[str], head: str, of: Callable[[Mapping[s
     return "\n".join("| " + " | ".join(cells) + " |" for cells in rows)
 
 
-def markdown(record: Mapping[str, Any]) -> str:
+def markdown(record: Mapping[str, Any], *, by_least: bool = False) -> str:
     """Return all tables of a record, with what was measured where."""
+    figure, call = ("The fastest of interleaved rounds", least) if by_least else ("Medians of interleaved rounds", steady)
     parts = []
     names = [name for name in TITLES if name in record["versions"]]
     for threads, results in record["results"].items():
-        parts.append(f"{THREADS[threads].capitalize()}:\n\n{table(results, names, 'a call')}")
+        parts.append(f"{THREADS[threads].capitalize()}:\n\n{table(results, names, 'a call', call)}")
         makers = [name for name in names if name in COMPILING]
         if makers:
             parts.append(f"Compiling, {THREADS[threads]}:\n\n{table(results, makers, 'compiling', compiling)}")
@@ -81,7 +87,7 @@ def markdown(record: Mapping[str, Any]) -> str:
     place = [machine["date"], machine["cpu"], f"{machine['cores']} cores", machine["memory"], f"Python {machine['python']}"]
     place += [f"NumPy {machine['numpy']}", *libraries]
     parts.append(
-        "Medians of interleaved rounds, in brackets as multiples of `jax.jit`. Compiling is what the first call takes longer "
+        f"{figure}, in brackets as multiples of `jax.jit`. Compiling is what the first call takes longer "
         f"than the others, tracing included. {', '.join(place)}."
     )
     return "\n\n".join(parts) + "\n"

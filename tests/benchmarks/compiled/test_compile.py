@@ -85,7 +85,7 @@ def test_a_row_goes_on_without_what_fails_or_gives_other_results(
     assert found["eager"] == {"error": "its results differ by 1.0e-01"}
     assert found["numpy"] == {"error": "no memory"}
     assert found["torch"] == {"error": "its results differ by nan"}
-    assert found["handwritten"] == {"seconds": 0.5, "quartiles": [0.5, 0.5], "rounds": 1}
+    assert found["handwritten"] == {"seconds": 0.5, "quartiles": [0.5, 0.5], "least": 0.5, "rounds": 1}
     assert found["jax"]["compile"] == 0.5
     assert "left out of tiny: numpy: no memory" in capsys.readouterr().err
 
@@ -126,3 +126,7 @@ def test_ratios_leave_out_what_failed_and_what_does_not_count() -> None:
     assert "| bundle adjustment, blocks of the Jacobian, 30,000 observations | 4 s (4.00) | 1 s |" in rows
     assert "| network 784-512-256-10, batch 128, float32 | no | 4 s |" in rows
     assert "| **geometric mean of the ratios** | **1.00** of 2 | **1.00** of 3 |" in rows
+    results["bundle"] = {"numpy": {"seconds": 4.0, "least": 3.0}, "jax": {"seconds": 1.0, "least": 0.5}}
+    assert "| bundle adjustment, blocks of the Jacobian, 30,000 observations | 3 s (6.00) | 500 ms |" in markdown(
+        record, by_least=True
+    )
