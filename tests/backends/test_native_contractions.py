@@ -160,3 +160,46 @@ def test_products_in_a_loop_stay_native() -> None:
         return functad.scan(lambda h, x: (np.tanh(h @ w + x), None), h, x)[0]
 
     check(lambda w, h, x: functad.grad(lambda w: np.sum(last(w, h, x)))(w), w, h, x, native=False)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("n", "columns"), [(3, 1), (5, 4), (40, 7)])
+def test_systems_with_cholesky_factors(n: int, columns: int, dtype: Any) -> None:
+    """They are solved by substitution, without looking for zeros on the diagonal."""
+    x, b = arrays(dtype, (n, n), (n, columns))
+    a = (x @ x.T + n * np.eye(n)).astype(dtype)
+
+    def solved(a: Any, b: Any) -> tuple[Any, ...]:
+        factor = np.linalg.cholesky(a)
+        return np.linalg.solve(np.tril(factor), b), np.linalg.solve(factor.T, np.sin(b))
+
+    def gradients(a: Any, b: Any) -> Any:
+        return functad.grad(lambda a, b: np.sum(np.sin(solved(a, b)[0])), (0, 1))(a, b)
+
+    for f in (solved, gradients):
+        check(f, a, b)
+        assert "linalg.solve" not in functad.jit(f, backend="llvm").lower(a, b).source()
+
+
+def test_stacks_of_systems() -> None:
+    x, b = arrays(np.float64, (4, 5, 5), (4, 5, 3))
+    a = x @ x.mT + 5 * np.eye(5)
+    check(lambda a, b: np.linalg.solve(np.linalg.cholesky(a), b), a, b)
+    check(lambda a, b: np.linalg.solve(np.linalg.cholesky(a).mT, b), a, b[0])
+    check(lambda a, b: np.linalg.solve(np.linalg.cholesky(a), b), a[0], b)
+
+
+def test_other_singular_systems_raise() -> None:
+    with pytest.raises(np.linalg.LinAlgError):
+        functad.jit(lambda a, b: np.linalg.solve(np.tril(a), b), backend="llvm")(np.zeros((3, 3)), np.ones((3, 1)))
+
+
+@pytest.mark.parametrize("k", [-1, 0, 2])
+def test_triangles(k: int) -> None:
+    a = arrays(np.float64, (2, 4, 5))[0]
+    a[0, 0, 4], a[1, 3, 0] = np.nan, np.inf
+    compiled = functad.jit(lambda a: (np.tril(a, k), np.triu(a, k)), backend="llvm")
+    np.testing.assert_array_equal(compiled(a), (np.tril(a, k), np.triu(a, k)))
+    np.testing.assert_array_equal(compiled(a[:, :2, :2]), (np.tril(a[:, :2, :2], k), np.triu(a[:, :2, :2], k)))
+    whole = np.arange(12).reshape(3, 4)
+    np.testing.assert_array_equal(compiled(whole), (np.tril(whole, k), np.triu(whole, k)))

@@ -14,12 +14,14 @@ import numpy as np
 from functad.backends.native.lowering import lowered
 from functad.backends.native.products.letters import is_product
 from functad.backends.native.products.simple import Rewriting
+from functad.backends.native.triangles import Factors
 from functad.control.branches import COND, SWITCH
 from functad.control.loops import WHILE
 from functad.control.scan import SCAN
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.primitives.elementwise.arithmetic import DIVIDE
+from functad.primitives.linalg.decompositions import CHOLESKY
 from functad.primitives.reductions.sums import MEAN, SUM, count
 from functad.transforms.closed_lists import extract
 
@@ -40,10 +42,14 @@ def expanded(expressions: Expressions) -> Expressions:
     specs = list(expressions.specs)
     equations: list[Equation] = []
     moved: dict[int, Any] = {}
+    factors = Factors()
     for equation in expressions.equations:
         inputs = tuple([moved.get(s, s) if type(s) is int else s for s in equation.inputs])
         equation = Equation(equation.primitive, inputs, equation.params, equation.outputs)
-        if equation.primitive in HOLDERS:
+        factors.note(equation)
+        if factors.is_whole(equation):
+            moved[equation.outputs[0]] = equation.inputs[0]
+        elif equation.primitive in HOLDERS:
             equations.append(_with_bodies(equation))
         elif equation.primitive.inner is not None:
             found = _inlined(expanded(equation.primitive.inner), inputs, specs, equations)
@@ -51,7 +57,7 @@ def expanded(expressions: Expressions) -> Expressions:
         elif equation.primitive.name == BACKWARD:
             equations.append(_backward(equation, specs))
         elif not Rewriting(specs, equations).rewrite(equation):
-            equations += _of_mean(equation, specs)
+            equations += _of_mean(factors.by_substitution(equation, specs[equation.outputs[0]]), specs)
     outputs = tuple([moved.get(s, s) if type(s) is int else s for s in expressions.outputs])
     return expressions.replace(equations=tuple(equations), specs=tuple(specs), outputs=outputs)
 
@@ -59,7 +65,7 @@ def expanded(expressions: Expressions) -> Expressions:
 def _is_several(equation: Equation) -> bool:
     primitive = equation.primitive
     several = primitive is MEAN or primitive in HOLDERS or primitive.inner is not None or primitive.name == BACKWARD
-    return several or is_product(primitive)
+    return several or is_product(primitive) or primitive is CHOLESKY
 
 
 def _backward(equation: Equation, specs: Sequence[ArraySpec]) -> Equation:

@@ -76,7 +76,7 @@ class Own(NamedTuple):
         write: from the `Writer`, the operands, and memory for each result: writes the code.
         stored: which operands must be in memory and without gaps; the others may be anything.
         cost: about how many additions it takes as long as.
-        views: operands may also be views of what is in memory, with gaps and in any order.
+        views: operands that must be in memory may also be views of what is there, with gaps and in any order.
     """
 
     write: Callable[..., None]
@@ -100,6 +100,7 @@ FAMILIES = (
     "control.loop_derivative",
     "control.branches",
     "products.rows",
+    "triangles",
 )
 """The modules that fill the table."""
 

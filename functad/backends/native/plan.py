@@ -111,10 +111,8 @@ class Plan:
             for i, source in enumerate(equation.inputs):
                 if type(source) is not int or not self.is_formula(source):
                     continue
-                if isinstance(way, Own) and way.views:
-                    found |= self._viewed(source)
-                elif way is None or (isinstance(way, Own) and (way.stored if isinstance(way.stored, bool) else way.stored[i])):
-                    found.add(source)
+                if way is None or (isinstance(way, Own) and (way.stored if isinstance(way.stored, bool) else way.stored[i])):
+                    found |= self._viewed(source) if way is not None and way.views else {source}
         return found | self._broadcast_at_cost(found)
 
     def _viewed(self, slot: int) -> set[int]:

@@ -1,4 +1,4 @@
-"""Products of matrices by the BLAS that NumPy brings, as functions that native code calls.
+"""Products of matrices and triangular systems by the BLAS that NumPy brings, as functions that native code calls.
 
 They are found in the library that NumPy's own code is linked to, so that there is one BLAS, one set of its threads, and nothing
 to import. Native code knows them by names of functad's own, which are bound to addresses when it is loaded.
@@ -7,7 +7,7 @@ to import. Native code knows them by names of functad's own, which are bound to 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -28,7 +28,8 @@ _FORMS = (
 )
 """What builds of BLAS call their functions of C, and the type of their lengths."""
 
-_NAMES = {"double": "dgemm", "float": "sgemm"}
+_LETTERS = {"double": "d", "float": "s"}
+_NAMES = [letter + name for letter in _LETTERS.values() for name in ("gemm", "trsm")]
 
 
 class Routines(NamedTuple):
@@ -49,7 +50,7 @@ def routines() -> Routines | None:
     for library in _libraries():
         for form, length in _FORMS:
             found = {}
-            for name in _NAMES.values():
+            for name in _NAMES:
                 function = getattr(library, form.format(name), None)
                 if function is not None:
                     found[PREFIX + name] = ctypes.cast(function, ctypes.c_void_p).value or 0
@@ -108,18 +109,44 @@ def multiply(code: Code, kind: str, sizes: tuple[int, int, int], a: Matrix, b: M
     Returns:
         The name of the function that is called.
     """
+    one, zero = [f"{kind} {code.constant(x, kind).name}" for x in (1.0, 0.0)]
+    turned = ["i32 112" if matrix.turned else "i32 111" for matrix in (a, b)]
+    return _call(
+        code, kind, "gemm", ["i32 101", *turned, *sizes, one, a.pointer, a.rows, b.pointer, b.rows, zero, out.pointer, out.rows]
+    )
+
+
+def substitute(code: Code, kind: str, sizes: tuple[int, int], a: Matrix, out: Matrix, *, lower: bool) -> str:
+    """Write a call that solves `a x = b` for a triangular matrix a.
+
+    Args:
+        code: the function that is being written.
+        kind: the type of the elements.
+        sizes: the number of rows and of columns of b.
+        a: the matrix.
+        out: b, whose rows lie without gaps, and then x.
+        lower: a is a lower triangle.
+
+    Returns:
+        The name of the function that is called.
+    """
+    one = f"{kind} {code.constant(1.0, kind).name}"
+    triangle = "i32 122" if lower != a.turned else "i32 121"  # of what is in memory
+    turned = "i32 112" if a.turned else "i32 111"
+    return _call(
+        code,
+        kind,
+        "trsm",
+        ["i32 101", "i32 141", triangle, turned, "i32 131", *sizes, one, a.pointer, a.rows, out.pointer, out.rows],
+    )
+
+
+def _call(code: Code, kind: str, name: str, arguments: Sequence[str | int | Value]) -> str:
+    """Write a call of a function, whose lengths are integers here, and return its name."""
     found = routines()
     assert found is not None
-    name, length = PREFIX + _NAMES[kind], found.length
-    code.declarations[
-        f"declare void @{name}(i32, i32, i32, {length}, {length}, {length}, {kind}, ptr, {length}, ptr, {length}, {kind}, ptr, "
-        f"{length}) nounwind"
-    ] = None
-    one, zero = code.constant(1.0, kind).name, code.constant(0.0, kind).name
-    arguments = [
-        "i32 101", *[f"i32 {112 if matrix.turned else 111}" for matrix in (a, b)], *[f"{length} {n}" for n in sizes],
-        f"{kind} {one}", f"ptr {a.pointer.name}", f"{length} {a.rows}", f"ptr {b.pointer.name}", f"{length} {b.rows}",
-        f"{kind} {zero}", f"ptr {out.pointer.name}", f"{length} {out.rows}",
-    ]  # fmt: skip
-    code.do(f"call void @{name}({', '.join(arguments)})")
-    return name
+    own = PREFIX + _LETTERS[kind] + name
+    texts = [x if isinstance(x, str) else f"{found.length} {x}" if isinstance(x, int) else f"ptr {x.name}" for x in arguments]
+    code.declarations[f"declare void @{own}({', '.join(text.split()[0] for text in texts)}) nounwind"] = None
+    code.do(f"call void @{own}({', '.join(texts)})")
+    return own

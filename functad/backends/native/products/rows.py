@@ -43,7 +43,7 @@ def _product(equation: Equation, given: Sequence[ArraySpec], results: Sequence[A
         return View(lambda arrays: _written_out(letters, arrays, results[0].shape, kind))
     if kind not in REALS and math.prod(letters.sizes.values()) >= LARGE * LARGE:
         return None
-    return Own(lambda writer, operands, outs: Product(writer, letters, operands, outs[0]).write(), stored=False, views=True)
+    return Own(lambda writer, operands, outs: Product(writer, letters, operands, outs[0]).write(), stored=True, views=True)
 
 
 def _written_out(letters: Letters, arrays: Sequence[Array], shape: tuple[int, ...], kind: str) -> Array:
