@@ -115,7 +115,7 @@ class Compiler:
         f: the function.
         static: positions and names of the arguments that are no arrays.
         backend: what compiles.
-        exact: no bit of a result is to be another than that of the eager function.
+        exact: no bit of a result is to be another than that of the operations that were traced.
         entries: what was compiled, by what it was compiled for.
         quick: the same for calls with arrays and numbers alone, by what takes less time to find.
     """

@@ -27,13 +27,14 @@ class Row(NamedTuple):
     """One rewrite: two functions that compute the same, and what may differ all the same.
 
     Attributes:
-        before: what is looked for. Arguments are arrays, those whose names begin with `c` constant numbers.
+        before: what is looked for. Arguments are arrays, those whose names begin with `c` constant numbers, those with `k`
+            constant arrays.
         after: what takes its place. It may also ask for `out`, the spec of the result, and for `params`, those of the
             equations found, in order.
         changes: what may be another than before; empty if nothing is, bit for bit.
         error: how much the result may change, in units of its last place; `None` for sums that are taken in another order,
             whose error is relative to the sum of absolute values.
-        where: whether the row holds for some constants, and specs of arrays, given by the names of the arguments; it may ask
+        where: whether the row holds for constants, and specs of other arrays, given by the names of the arguments; it may ask
             for `out`.
         kinds: of dtypes for which it holds.
         once: what is looked for is computed for this alone; it would not be saved otherwise.
@@ -129,6 +130,11 @@ def _trees(expressions: Expressions, source: Any, names: Sequence[str], free: bo
     return [Node(equation.primitive, params, order) for order in unique.values()]
 
 
+def is_constant(name: str) -> bool:
+    """Say whether an argument of a row stands for a constant."""
+    return name.startswith(("c", "k"))
+
+
 def commutes(primitive: Primitive) -> bool:
     """Say whether the two inputs of a primitive can be exchanged."""
     return primitive is PRODUCT or primitive in (ENTRIES[np.add], ENTRIES[np.multiply])
@@ -174,6 +180,8 @@ def _binds(name: str, source: Any, number_of: Any, given: dict[str, Any]) -> boo
         source = number_of(source)
         if source is None:
             return False
+    elif name.startswith("k") and (type(source) is not Constant or type(source.value) is not np.ndarray):
+        return False
     if name not in given:
         given[name] = source
         return True

@@ -88,6 +88,7 @@ GUARDS = (
     Row(lambda x, y: mended(-product(x, y), x), lambda x, y: -product(x, y)),
     Row(lambda x, y: mended(quotient(x, y), x), lambda x, y: quotient(x, y)),
     Row(lambda x, y: mended(-quotient(x, y), x), lambda x, y: -quotient(x, y)),
+    Row(lambda x, c: mended(x, c), lambda x, c: x, where=lambda x, c: c != 0),
     Row(lambda x, y: mended(mended(x, y), y), lambda x, y: mended(x, y)),
     Row(lambda x: mended(-x, x), lambda x: -x),
     Row(lambda x, c: mended(x * c, x), lambda x, c: x * c, where=_finite_nonzero),
@@ -151,9 +152,16 @@ def _both_full(x: ArraySpec, y: ArraySpec) -> bool:
     return x.shape == y.shape and 0 < x.ndim < 20 and not x.weak and not y.weak
 
 
+def _is_identity(k: Any, x: ArraySpec) -> bool:
+    return k.ndim == 2 and k.shape[0] == k.shape[1] and np.array_equal(k, np.eye(len(k)))
+
+
+_ROWS = "infinities and NaN of one element do not become NaN of others; the sign of a zero"
 _ORDER = "a sum is taken in another order"
 
 SUMS = (
+    Row(lambda k, x: k @ x, lambda k, x: x, changes=_ROWS, where=_is_identity, kinds="f", shapes={"k": (2, 2)}),
+    Row(lambda k, x: x @ k, lambda k, x: x, changes=_ROWS, where=_is_identity, kinds="f", shapes={"k": (3, 3)}),
     Row(
         lambda x, y: np.sum(x * y),
         _sum_of_products,

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.compilation.patterns import Found, Index, Pattern, match
+from functad.compilation.patterns import Found, Index, Pattern, is_constant, match
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import inputs_of
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
@@ -185,7 +185,7 @@ class Rewriter:
         saved = [s for s in inner if self.uses[s] == 1]
         if row.once and len(saved) < len(inner):
             return False
-        known = {name: s if name.startswith("c") else self._spec(s) for name, s in found.given.items()}
+        known = {name: self._known(name, s) for name, s in found.given.items()}
         if not row.mixed and not self._of_one_dtype(out, inner, known):
             return False
         if row.where is not None and not row.where(**known, **({"out": out} if pattern.checks_out else {})):
@@ -195,7 +195,7 @@ class Rewriter:
             return False
         if not made.equations and not out.shape and not out.weak and not self._is_number(found, made.outputs[0]):
             return False
-        self._put(made, [found.given[name] for name in pattern.names if not name.startswith("c")], root, rounds)
+        self._put(made, [found.given[name] for name in pattern.names if not is_constant(name)], root, rounds)
         self.applied += 1
         return True
 
@@ -203,11 +203,15 @@ class Rewriter:
         """Say whether what is read in place of a number is one too: some functions give arrays of shape () instead."""
         if type(result) is Constant:
             return True
-        arrays = [s for name, s in found.given.items() if not name.startswith("c")]
+        arrays = [s for name, s in found.given.items() if not is_constant(name)]
         producer = self.made.get(arrays[result]) if type(arrays[result]) is int else None
         return producer is not None and (
             isinstance(producer.primitive.function, np.ufunc) or producer.primitive.name in _GUARDED
         )
+
+    def _known(self, name: str, source: Any) -> Any:
+        """Return what is known of an argument: the number or array if it is a constant, else the spec."""
+        return source if name.startswith("c") else source.value if name.startswith("k") else self._spec(source)
 
     def _spec(self, source: Any) -> ArraySpec:
         return self.specs[source] if type(source) is int else spec_of(source.value)
@@ -266,7 +270,7 @@ def _second(pattern: Pattern, known: tuple[tuple[str, Any], ...], out: ArraySpec
             _SECONDS.clear()
         given = dict(known)
         extra = {"out": out, "params": params}
-        arrays = [name for name in pattern.names if not name.startswith("c")]
+        arrays = [name for name in pattern.names if not is_constant(name)]
 
         def second(*own: Any) -> Any:
             values = given | dict(zip(arrays, own, strict=True)) | {name: extra[name] for name in pattern.wants}

@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 import pytest
 
-from functad.compilation.patterns import Index, patterns_of
+from functad.compilation.patterns import Index, is_constant, patterns_of
 from functad.compilation.rewrites import TABLE, index
 from functad.compilation.rewriting import Rewriter
 from functad.expressions.expressions import evaluate
@@ -47,10 +47,11 @@ def values(shape, dtype, seed, extreme):
 def calls(row):
     """Yield arguments by name for a row, of all kinds that it is for."""
     names = list(row.before.__code__.co_varnames)
-    arrays = [n for n in names if not n.startswith("c")]
+    arrays = [n for n in names if not is_constant(n)]
+    matrices = {n: np.eye(row.shapes[n][0]) for n in names if n.startswith("k")}
     constants = [n for n in names if n.startswith("c")]
     shapes = [{n: row.shapes.get(n, (2, 3)) for n in arrays}]
-    if not row.shapes and not row.free:
+    if not row.shapes and not row.free and not matrices:
         shapes += [dict.fromkeys(arrays, shape) for shape in SHAPES[1:]]
     if len(arrays) > 1 and not row.free:
         shapes += [{n: ((2, 1), (3,), ())[i % 3] for i, n in enumerate(arrays)}]
@@ -59,7 +60,10 @@ def calls(row):
         for dtype, shape in itertools.product(DTYPES[kind], shapes):
             for number, seed in itertools.product(NUMBERS if constants else (None,), range(3)):
                 given = {n: values(shape[n], dtype, seed * 7 + i, extreme) for i, n in enumerate(arrays)}
-                yield given, {c: number if i == 0 else 0.7 for i, c in enumerate(constants)}
+                if "do not become NaN" in row.changes:
+                    given = {n: np.nan_to_num(a, posinf=1.0, neginf=2.0) for n, a in given.items()}
+                fixed = {k: m.astype(dtype) for k, m in matrices.items()}
+                yield given, {c: number if i == 0 else 0.7 for i, c in enumerate(constants)} | fixed
 
 
 def rewritten(row, given, constants):

@@ -1,11 +1,14 @@
 """Lists made shorter: what is computed while compiling, what is not computed twice, and what loops keep to themselves."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 import functad
 from functad.compilation.simplify import simplified
 from functad.expressions.expressions import Constant, evaluate
+from functad.testing.sample_calls import calls, every_entry, is_constant, label
 
 X = np.array([0.5, -1.0, 1.5])
 ROWS = np.linspace(-1.0, 1.0, 12).reshape(4, 3)
@@ -267,3 +270,35 @@ def test_zero_wins_over_infinity_in_simplified_lists():
     x = np.array([-1.0, 0.0, 2.0])
     with np.errstate(all="ignore"):
         assert np.array_equal(functad.jit(functad.grad(f))(x), functad.grad(f)(x))
+
+
+ENTRIES = [e for e in every_entry() if e.samples is not None and e.status != "refused" and not is_constant(e)]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("entry", ENTRIES, ids=label)
+def test_every_function_of_constants_computes_what_it_did(entry):
+    """One argument of two is an array of one number: what is put in its place must have its shape, where that matters."""
+    for call in itertools.islice((c for c in calls(entry, np.float64) if len(c.primals) > 1), 1):
+        for place, number in zip(range(len(call.primals)), itertools.cycle((1.0, 0.0)), strict=False):
+            fixed = np.full_like(call.primals[place], number)
+            others = [p for i, p in enumerate(call.primals) if i != place]
+
+            def f(*own, place=place, fixed=fixed, call=call):
+                return call.smooth(*own[:place], fixed, *own[place:])
+
+            try:
+                before = functad.make_expressions(lambda *own, f=f: functad.vjp(f, *own)[1](f(*own)))(*others)
+                expected = evaluate(before, others)
+            except (
+                functad.errors.FunctadError,
+                ValueError,
+                ArithmeticError,
+                np.linalg.LinAlgError,
+            ):  # it may not be defined there
+                continue
+            found = evaluate(simplified(before), others)
+            for a, b in zip(found, expected, strict=True):
+                scale = np.max(np.abs(b), initial=1.0, where=np.isfinite(b))
+                assert np.allclose(a, b, rtol=1e-11, atol=1e-12 * scale, equal_nan=True), (call, place, number)
+                assert (np.shape(a), a.dtype) == (np.shape(b), b.dtype)
