@@ -78,7 +78,7 @@ class Memory(Array):
 
     def put(self, code: Code, index: Sequence[Index], value: Value) -> None:
         """Write an element."""
-        code.store(code.own(self.pointer), self.place(code, index), value)
+        code.store(code.own(self.pointer), self.place(code, index), code.cast(value, self.kind))
 
     @property
     def is_contiguous(self) -> bool:
@@ -89,13 +89,32 @@ class Memory(Array):
     def reshaped(self, shape: Shape) -> Array:
         """Return the array with axes put together or taken apart."""
         if self.is_contiguous:
-            return Memory(shape, self.kind, self.pointer, None, self.offset)
+            return self.view(shape, c_strides(shape))
         return super().reshaped(shape)
 
     def view(self, shape: Shape, strides: Sequence[int], shift: int = 0) -> Memory:
         """Return other elements of the same memory, beginning so many elements further."""
         offset = self.offset + shift if isinstance(self.offset, int) or shift else self.offset
-        return Memory(shape, self.kind, self.pointer, strides, offset)
+        return type(self)(shape, self.kind, self.pointer, strides, offset)
+
+
+class Summands(Memory):
+    """Memory of zeros: what is written is added to zero, which no element is minus zero after."""
+
+    def put(self, code: Code, index: Sequence[Index], value: Value) -> None:
+        """Write an element."""
+        value = code.cast(value, self.kind)
+        super().put(code, index, value + 0.0 if value.is_real else value)
+
+
+class Totals(Memory):
+    """Memory to whose elements is added what is written."""
+
+    def put(self, code: Code, index: Sequence[Index], value: Value) -> None:
+        """Add to an element."""
+        place, pointer = self.place(code, index), code.own(self.pointer)
+        value, known = code.cast(value, self.kind), code.load(pointer, place, self.kind)
+        code.store(pointer, place, known | value if self.kind == "i1" else known + value)
 
 
 class Held(Array):

@@ -40,7 +40,7 @@ class Axes:
         calls: how many functions are called for each element that take long.
     """
 
-    def __init__(self, writer: Arrays, loops: Loops) -> None:
+    def __init__(self, writer: Arrays, loops: Loops, out: dict[int, Memory]) -> None:
         self.writer = writer
         self.domain = loops.domain
         self.order: list[Array] = []
@@ -51,7 +51,8 @@ class Axes:
         self._seen: dict[Shape, set[Any]] = {}
         self._general = False
         for slot in loops.stored:
-            self._collect(slot, self._spec(slot).shape, stored=True)
+            self._collect(slot, self._spec(slot).shape, stored=not writer.is_ready(slot))
+            self._read.append((_fitted(out[slot].shape, out[slot].shape), _fitted_strides(out[slot], out[slot].shape)))
         for slot in loops.reduced:
             source = self._source(slot)
             self._collect(source, self._spec(source).shape, stored=False)
@@ -124,7 +125,7 @@ class Axes:
 
     def array(self, slot: Any, frame: Shape | None = None) -> Array:
         """Return the array of a slot with the axes of the nest; by default it is one that the loops write."""
-        stored = frame is None
+        stored = frame is None and not self.writer.is_ready(slot)
         frame = self._spec(slot).shape if frame is None else frame
         plan, arrays = self.writer.plan, self._arrays
         pending = [slot]
@@ -181,7 +182,7 @@ class Axes:
             return array.reshaped(self._merged(shape))
         strides = _fitted_strides(array, frame)
         last = [([i for i in group if shape[i] != 1] or group)[-1] for group in self.groups]
-        return Memory(self._merged(shape), array.kind, array.pointer, [strides[i] for i in last], array.offset)
+        return array.view(self._merged(shape), [strides[i] for i in last])
 
 
 def _fitted(shape: Shape, frame: Shape) -> Shape:

@@ -50,11 +50,12 @@ class Code(Body):
         definitions: the elementary functions that are called.
         quick: elementary functions may be computed by formulas that do not hold for rare arguments.
         rare: a place on the stack where it is noted that such an argument was met.
+        refused: the address where it is noted, for what calls the outermost function, that NumPy must compute the list.
     """
 
     __slots__ = (
         "_journal", "_labels", "allocations", "block", "captured", "definitions", "loops", "outer", "quick", "rare",
-        "remembered",
+        "refused", "remembered",
     )  # fmt: skip
 
     def __init__(self, *, fused: bool, outer: Code | None = None) -> None:
@@ -67,6 +68,7 @@ class Code(Body):
         self.definitions: dict[str, Definition] = {} if outer is None else outer.definitions
         self.quick = False
         self.rare: Value | None = None
+        self.refused: Value | None = None
         self.remembered: dict[Any, Any] = {}
         self._journal: list[list[Any]] = [[]]
         self._labels = 0
@@ -166,6 +168,16 @@ class Code(Body):
         if self.rare is None:
             self.rare = self.allocate("i1", 1)
         self.store(self.rare, 0, self.load(self.rare, 0, "i1") | found)
+
+    def refuse(self, found: Value) -> None:
+        """Note, if a condition holds, that only NumPy can compute the list, or say what is wrong with its arguments."""
+        outermost = self
+        while outermost.outer is not None:
+            outermost = outermost.outer
+        if outermost.refused is None:
+            outermost.refused = Value(outermost, "%refused.data", "ptr")
+        pointer = self.own(outermost.refused)
+        self.store(pointer, 0, self.load(pointer, 0, "i1") | found)
 
     # Memory
 

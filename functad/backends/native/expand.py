@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.backends.native.arranging.rewrite import rewritten
 from functad.backends.native.lowering import lowered
 from functad.backends.native.products.letters import is_product
 from functad.backends.native.products.simple import Rewriting
@@ -20,9 +21,7 @@ from functad.control.loops import WHILE
 from functad.control.scan import SCAN
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import ArraySpec, spec_of
-from functad.primitives.elementwise.arithmetic import DIVIDE
 from functad.primitives.linalg.decompositions import CHOLESKY
-from functad.primitives.reductions.sums import MEAN, SUM, count
 from functad.transforms.closed_lists import extract
 
 LARGE = 1_024
@@ -36,9 +35,9 @@ BACKWARD = "while_loop_vjp"
 
 
 def expanded(expressions: Expressions) -> Expressions:
-    """Return a list without means of real numbers, simple products, and calls whose lists are known."""
+    """Return a list without simple products and calls whose lists are known, with equations that native code knows."""
     if not any(map(_is_several, expressions.equations)):
-        return expressions
+        return rewritten(expressions)
     specs = list(expressions.specs)
     equations: list[Equation] = []
     moved: dict[int, Any] = {}
@@ -57,14 +56,14 @@ def expanded(expressions: Expressions) -> Expressions:
         elif equation.primitive.name == BACKWARD:
             equations.append(_backward(equation, specs))
         elif not Rewriting(specs, equations).rewrite(equation):
-            equations += _of_mean(factors.by_substitution(equation, specs[equation.outputs[0]]), specs)
+            equations.append(factors.by_substitution(equation, specs[equation.outputs[0]]))
     outputs = tuple([moved.get(s, s) if type(s) is int else s for s in expressions.outputs])
-    return expressions.replace(equations=tuple(equations), specs=tuple(specs), outputs=outputs)
+    return rewritten(expressions.replace(equations=tuple(equations), specs=tuple(specs), outputs=outputs))
 
 
 def _is_several(equation: Equation) -> bool:
     primitive = equation.primitive
-    several = primitive is MEAN or primitive in HOLDERS or primitive.inner is not None or primitive.name == BACKWARD
+    several = primitive in HOLDERS or primitive.inner is not None or primitive.name == BACKWARD
     return several or is_product(primitive) or primitive is CHOLESKY
 
 
@@ -78,21 +77,6 @@ def _backward(equation: Equation, specs: Sequence[ArraySpec]) -> Equation:
     params = {name: expanded(value) if isinstance(value, Expressions) else value for name, value in found.params.items()}
     found = Equation(found.primitive, found.inputs, params, found.outputs)
     return equation if lowered(found, Expressions((), (), (), tuple(specs), None, None)) is None else found  # type: ignore[arg-type]
-
-
-def _of_mean(equation: Equation, specs: list[ArraySpec]) -> list[Equation]:
-    """Return a sum and a division if an equation is a mean of real numbers, else the equation."""
-    [source, *_] = equation.inputs or (None,)
-    if equation.primitive is not MEAN or type(source) is not int or specs[source].dtype.kind != "f" or not specs[source].size:
-        return [equation]
-    [out] = equation.outputs
-    specs.append(ArraySpec(specs[out].shape, specs[out].dtype))
-    total = len(specs) - 1
-    number = count(specs[source].shape, equation.params["axis"])
-    return [
-        Equation(SUM, (source,), dict(equation.params), (total,)),
-        Equation(DIVIDE, (total, Constant(float(number))), {}, (out,)),
-    ]
 
 
 def _inlined(inner: Expressions, inputs: Sequence[Any], specs: list[ArraySpec], equations: list[Equation]) -> list[Any]:

@@ -73,7 +73,7 @@ class Nest:
     """
 
     def __init__(self, writer: Arrays, loops: Loops, out: dict[int, Memory], code: Code) -> None:
-        axes = Axes(writer, loops)
+        axes = Axes(writer, loops, out)
         self.code = code
         self.shape = axes.shape
         self.stored = [(axes.array(s), axes.target(s, out[s])) for s in loops.stored]

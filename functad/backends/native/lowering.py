@@ -45,10 +45,12 @@ class View(NamedTuple):
     Attributes:
         make: from the operands to the result.
         same: the result has the operand's elements in the same order in memory, each once, if that is without gaps.
+        cost: about how many additions it takes as long as to find an element.
     """
 
     make: Callable[[Sequence[Array]], Array]
     same: bool = False
+    cost: float = 0.0
 
 
 class Reduction(NamedTuple):
@@ -96,6 +98,9 @@ FAMILIES = (
     "pointwise",
     "views",
     "reductions",
+    "arranging.pieces",
+    "arranging.places",
+    "arranging.scans",
     "control.loops",
     "control.loop_derivative",
     "control.branches",

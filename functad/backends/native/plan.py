@@ -141,7 +141,7 @@ class Plan:
     def _cost(self, slot: int, stored: Collection[int]) -> float:
         """Return how many additions it takes to compute an element, of what is in memory."""
         way = self.way(slot)
-        own = way.cost if isinstance(way, Pointwise) else 0.0
+        own = way.cost if isinstance(way, (Pointwise, View)) else 0.0
         for source in inputs_of(self.equation(slot)):
             own += self._costs.get(source, 1.0) if self.is_formula(source) and source not in stored else 1.0
         self._costs[slot] = own
@@ -177,28 +177,36 @@ class Plan:
         return tuple([n for n in shape if n != 1])
 
     def _worth_keeping(self) -> set[int]:
-        """Return formulas that several loops need, and that take longer to compute again than to read."""
-        wanted: dict[int, set[Any]] = defaultdict(set)
+        """Return formulas whose elements are needed repeatedly, and that take longer to compute again than to read.
+
+        Elements are computed once in each loop that needs them, and in one loop once for each view through which it reads them.
+        """
+        specs = self.expressions.specs
+        wanted: dict[int, dict[Any, int]] = defaultdict(dict)
         for number in reversed(range(len(self.expressions.equations))):
             equation, way = self.expressions.equations[number], self.ways[number]
             slot = equation.outputs[0]
             if isinstance(way, Reduction) or slot in self.stored:
                 loops: set[Any] = {(self.home[slot], self.domain(slot))}
             elif self.is_formula(slot):
-                loops = wanted[slot]
+                loops = set(wanted[slot])
             elif slot in self.tiny:
                 continue
             else:
                 loops = {number}
             for source in inputs_of(equation):
                 if self.is_formula(source) and source not in self.stored:
-                    wanted[source] |= loops
+                    moved = isinstance(way, View) and not (way.same and self.domain(source) == self.domain(slot))
+                    read = specs[slot].size if moved else specs[source].size
+                    for loop in loops:
+                        key = (loop, slot) if moved else loop
+                        wanted[source][key] = min(read, wanted[slot].get(loop, read))
         self._costs.clear()
         found: set[int] = set()
         for slot in self.maker:
             if self.is_formula(slot) and slot not in self.stored:
                 cost = self._cost(slot, self.stored | found)
-                if len(wanted[slot]) > 1 and cost > CHEAP:
+                if cost > CHEAP and sum(wanted[slot].values()) > specs[slot].size:
                     found.add(slot)
         return found
 

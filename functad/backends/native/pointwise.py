@@ -15,9 +15,11 @@ from functad.backends.native.lowering import Lowered, Pointwise, row
 from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import ArraySpec
 from functad.primitives.elementwise.conversion import ASTYPE, ASTYPE_INTEGER, COPY
+from functad.primitives.elementwise.special import SOFTMAX_FIRST
 from functad.primitives.entry import ENTRIES
 from functad.primitives.indexing.choose import DROPPED, KEPT, WHERE
 from functad.primitives.reductions.extremes import SELECTED
+from functad.primitives.reductions.statistics import ROOT
 from functad.primitives.safe import MENDED, PRODUCT, QUOTIENT
 from functad.transforms.stop import STOP
 
@@ -241,6 +243,24 @@ def _quotient(equation: Equation, given: Sequence[ArraySpec], results: Sequence[
         return where(out.is_nan() & x.equals(0.0), 0.0, out)
 
     return Pointwise(_kinds(given, results[0]), KINDS[results[0].dtype], formula, 6.0)
+
+
+@row(SOFTMAX_FIRST)
+def _softmax_first(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    kind = KINDS[results[0].dtype]
+
+    def formula(code: Code, x: Value, y: Value) -> Value:
+        difference = y - x
+        difference = where(difference.is_nan() & x.equals(y), 0.0, difference)
+        return 1.0 / (code.function("exp", difference) + 1.0)
+
+    return Pointwise(_kinds(given, results[0]), kind, formula, cost_of("exp"), ELEMENTARY["exp"].quick is not None)
+
+
+@row(ROOT)
+def _root(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    kind = KINDS[results[0].dtype]
+    return Pointwise([kind], kind, lambda code, x: x.sqrt(), COSTS["sqrt"]) if kind in REALS else None
 
 
 @row(MENDED)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from functad.backends.llvm.module import host
@@ -12,7 +12,7 @@ from functad.backends.native.expand import expanded
 from functad.backends.native.module_text import ModuleText
 from functad.backends.native.plan import Loops
 from functad.backends.native.products.blas import addresses_of
-from functad.backends.native.step import Step
+from functad.backends.native.step import RefusedError, Step
 from functad.backends.numpy_source import NumpyProgram
 from functad.expressions.expressions import Equation, Expressions
 
@@ -26,6 +26,7 @@ class LlvmProgram:
     """
 
     def __init__(self, expressions: Expressions) -> None:
+        self._expressions = expressions
         self._module = ModuleText()
         self._steps: list[Step] = []
         divided = Divided(expanded(expressions), self._module, self._steps)
@@ -35,11 +36,31 @@ class LlvmProgram:
         self._program = NumpyProgram(listed)
         alone = len(listed.equations) == 1 and divided.order == self._steps
         self.function = self._alone(listed, functions) if alone else self._program.function
+        if self.function is not None and any(step.code.refused is not None for step in self._steps):
+            self.function = self._guarded(self.function)
         self.source = "\n".join([*map(described, self._steps), "", self._program.source])
 
     def __call__(self, leaves: Sequence[Any]) -> Sequence[Any]:
         """Return the output leaves for input leaves; arrays among them are nobody else's."""
-        return self._program(leaves)
+        try:
+            return self._program(leaves)
+        except RefusedError:
+            return self._by_numpy(leaves)
+
+    def _by_numpy(self, leaves: Sequence[Any]) -> Sequence[Any]:
+        """Compute the list by NumPy, which raises the error that native code cannot raise."""
+        return NumpyProgram(self._expressions)(leaves)
+
+    def _guarded(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function with the way out that arguments need which native code refuses."""
+
+        def guarded(*leaves: Any) -> Any:
+            try:
+                return function(*leaves)
+            except RefusedError:
+                return self._by_numpy(leaves)
+
+        return guarded
 
     def _alone(self, listed: Expressions, functions: dict[str, Any]) -> Any:
         """Return the only native function, if its arguments and results are those of the list."""

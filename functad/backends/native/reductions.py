@@ -10,7 +10,7 @@ import numpy as np
 
 from functad.backends.llvm.values import Value
 from functad.backends.native.code import KINDS, REALS, Code
-from functad.backends.native.lowering import Lowered, Pointwise, Reduction, row
+from functad.backends.native.lowering import Lowered, Pointwise, Reduction, View, row
 from functad.backends.native.pointwise import FORMULAS
 from functad.expressions.expressions import Equation
 from functad.expressions.spec import ArraySpec
@@ -26,6 +26,18 @@ def axes_of(equation: Equation, spec: ArraySpec) -> tuple[int, ...]:
     if axis is None:
         return tuple(range(spec.ndim))
     return (axis,) if isinstance(axis, int) else tuple(axis)
+
+
+def _is_whole(equation: Equation, spec: ArraySpec) -> bool:
+    """Say whether each element is alone in its reduction."""
+    return math.prod([spec.shape[axis] for axis in axes_of(equation, spec)]) == 1
+
+
+def _alone(kind: str, given: ArraySpec, result: ArraySpec) -> Lowered | None:
+    """Reduce elements each of which is alone, to themselves."""
+    if given.shape == result.shape:
+        return Pointwise([kind], kind, lambda code, x: x)
+    return View(lambda arrays: arrays[0].reshaped(result.shape), same=True) if KINDS[given.dtype] == kind else None
 
 
 def _added(code: Code, x: Value, y: Value) -> Value:
@@ -45,16 +57,11 @@ def _extreme(name: str) -> Any:
     return combined
 
 
-def _one(kind: str) -> Pointwise:
-    """Reduce a number, to itself."""
-    return Pointwise([kind], kind, lambda code, x: x)
-
-
 @row(ENTRIES[np.sum], ENTRIES[np.prod])
 def _sum(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
     kind = KINDS[results[0].dtype]
-    if not given[0].shape:
-        return _one(kind)
+    if _is_whole(equation, given[0]):
+        return _alone(kind, given[0], results[0])
     if equation.primitive is ENTRIES[np.sum]:
         return Reduction(axes_of(equation, given[0]), kind, 0.0, _added, kind not in REALS)
     return Reduction(axes_of(equation, given[0]), kind, 1.0, _multiplied, kind not in REALS)
@@ -63,8 +70,8 @@ def _sum(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Array
 @row(ENTRIES[np.max], ENTRIES[np.min])
 def _largest(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
     kind = KINDS[results[0].dtype]
-    if not given[0].shape:
-        return _one(kind)
+    if _is_whole(equation, given[0]):
+        return _alone(kind, given[0], results[0])
     largest = equation.primitive is ENTRIES[np.max]
     start = (_LEAST if largest else _LARGEST)[kind]
     return Reduction(axes_of(equation, given[0]), kind, start, _extreme("maximum" if largest else "minimum"), exact=True)
@@ -72,8 +79,8 @@ def _largest(equation: Equation, given: Sequence[ArraySpec], results: Sequence[A
 
 @row(ENTRIES[np.any], ENTRIES[np.all])
 def _truth(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
-    if not given[0].shape:
-        return _one("i1")
+    if _is_whole(equation, given[0]):
+        return _alone("i1", given[0], results[0])
     some = equation.primitive is ENTRIES[np.any]
     return Reduction(
         axes_of(equation, given[0]),

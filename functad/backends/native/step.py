@@ -32,6 +32,10 @@ _BY_VALUE: dict[str, Any] = {
 }
 
 
+class RefusedError(Exception):
+    """A native function met arguments that only NumPy can compute with, or raises an error for."""
+
+
 class Parameter:
     """An argument of a native function.
 
@@ -129,6 +133,12 @@ class Step:
         parameters = [*head, *[p.text for p in self.inputs], *[p.text for p in self.outputs]]
         if self.space:
             parameters.append("ptr %space")
+        if code.refused is not None:
+            parameters.append("ptr %refused")
+            code.allocations += [
+                f"  %refused.place = getelementptr i8, ptr %refused, i64 {HEADER}",
+                "  %refused.data = load ptr, ptr %refused.place",
+            ]
         self.module.function(code, f"define void @{self.name}({', '.join(parameters)}) nounwind")
 
     def _together(self, dtype: np.dtype[Any]) -> dict[int, Memory]:
@@ -210,7 +220,8 @@ class Step:
     def types(self) -> list[Any]:
         """Return the types of ctypes of all arguments."""
         head = [ctypes.c_int64] * 3 if self.parallel else []
-        return [*head, *[p.ctype for p in (*self.inputs, *self.outputs)], *([ctypes.py_object] if self.space else [])]
+        last = bool(self.space) + (self.code.refused is not None)
+        return [*head, *[p.ctype for p in (*self.inputs, *self.outputs)], *[ctypes.py_object] * last]
 
     def caller(self, native: Callable[..., None]) -> Callable[..., Any]:
         """Return a function of NumPy's arrays and numbers that allocates results and calls the native one."""
@@ -259,9 +270,15 @@ class Step:
         if self.space:
             lines.append(f"space = empty({self.space}, 'u1')")
             arguments.append("space")
+        check = []
+        if self.code.refused is not None:
+            space |= {"zeros": np.zeros, "RefusedError": RefusedError}
+            lines.append("refused = zeros(1, 'u1')")
+            arguments.append("refused")
+            check = ["if refused[0]:", "    raise RefusedError"]
         if not self.parallel:
-            return [*lines, f"call({', '.join(arguments)})"]
-        lines.append(f"shared(call, ranges, ({', '.join(arguments)},))")
+            return [*lines, f"call({', '.join(arguments)})", *check]
+        lines += [f"shared(call, ranges, ({', '.join(arguments)},))", *check]
         for i, parameter in enumerate(self.outputs):
             if parameter.source in self.apart:
                 space[f"whole{i}"] = _whole(self.plan.equation(parameter.source).primitive.function)  # type: ignore[arg-type]

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from functad.backends.llvm.values import Value
-from functad.backends.native.arrays import Array, Formula, Held, Memory, aligned
+from functad.backends.native.arrays import Array, Formula, Memory, aligned
 from functad.backends.native.code import KINDS, Code, Index
 from functad.backends.native.lowering import Lowered, View, row
 from functad.expressions.expressions import Equation
 from functad.expressions.spec import ArraySpec
 from functad.primitives.arranging.broadcast import BROADCAST_TO
-from functad.primitives.arranging.join import STACK
+from functad.primitives.arranging.flip import FLIP
 from functad.primitives.arranging.reshape import RESHAPE, TRANSPOSE
-from functad.primitives.indexing.read import GETITEM
+from functad.primitives.elementwise.complex_numbers import IMAG, REAL
 
 
 def broadcast(array: Array, shape: tuple[int, ...]) -> Array:
@@ -104,7 +104,7 @@ class Part:
             for stride, axis in zip(array.strides, self.axes, strict=True):
                 if axis is not None:
                     strides[axis[0]] = stride * axis[1]
-            return _shifted(array, self.shape, strides, sum(a * b for a, b in zip(self.starts, array.strides, strict=True)))
+            return array.view(self.shape, strides, sum(a * b for a, b in zip(self.starts, array.strides, strict=True)))
 
         def element(code: Code, index: Sequence[Index]) -> Value:
             own = [
@@ -116,14 +116,6 @@ class Part:
         return Formula(self.shape, array.kind, element)
 
 
-def _shifted(array: Memory, shape: tuple[int, ...], strides: Sequence[int], shift: int) -> Memory:
-    """Return elements of the same memory that begin further on."""
-    if isinstance(array.offset, int):
-        return Memory(shape, array.kind, array.pointer, strides, array.offset + shift)
-    offset = array.offset + shift if shift else array.offset
-    return Memory(shape, array.kind, array.pointer, strides, offset)
-
-
 def is_basic_index(index: Any) -> bool:
     """Say whether an index consists of integers, slices, new axes and an ellipsis."""
     parts = index if isinstance(index, tuple) else (index,)
@@ -131,28 +123,16 @@ def is_basic_index(index: Any) -> bool:
     return all(isinstance(part, (int, np.integer)) and not isinstance(part, bool) for part in whole)
 
 
-@row(GETITEM)
-def _getitem(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
-    index = equation.params["index"]
-    if not is_basic_index(index):
-        return None
-    part = Part(given[0].shape, index)
-    return View(lambda arrays: part.of(arrays[0])) if part.shape == results[0].shape else None
+@row(FLIP)
+def _flip(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    axes = equation.params["axis"]
+    part = Part(given[0].shape, tuple([slice(None, None, -1 if i in axes else 1) for i in range(given[0].ndim)]))
+    return View(lambda arrays: part.of(arrays[0]))
 
 
-@row(STACK)
-def _stack(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
-    axis = equation.params["axis"] % results[0].ndim
-    if results[0].size > 8:
-        return None
+@row(REAL, IMAG)
+def _part_of_real(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    if equation.primitive is REAL:
+        return View(lambda arrays: arrays[0], same=True)
     kind = KINDS[results[0].dtype]
-
-    def element_of(arrays: Sequence[Array]) -> Callable[[Code, Sequence[Index]], Value]:
-        def element(code: Code, index: Sequence[Index]) -> Value:
-            rest = [*index[:axis], *index[axis + 1 :]]
-            values = [code.cast(a.at(code, rest), kind) for a in arrays]
-            return Held((len(values),), kind, values).at(code, [index[axis]])
-
-        return element
-
-    return View(lambda arrays: Formula(results[0].shape, kind, element_of(arrays)))
+    return View(lambda arrays: Formula(results[0].shape, kind, lambda code, index: code.constant(0, kind)))

@@ -1,0 +1,275 @@
+"""Results that are put together of pieces: joined, stacked, padded, repeated, added at parts of zeros.
+
+The loops that compute pieces write them where they belong. Pieces of one shape share a loop.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.backends.llvm.values import Value
+from functad.backends.native.arrays import Array, Formula, Held, Memory, Summands, Totals, c_strides
+from functad.backends.native.code import KINDS, SIZES, Code, Index
+from functad.backends.native.kernel import Nest
+from functad.backends.native.lowering import Lowered, Own, View, row
+from functad.backends.native.plan import TINY, Loops
+from functad.backends.native.views import Part, broadcast
+from functad.expressions.expressions import Constant, Equation
+from functad.expressions.spec import ArraySpec
+from functad.primitives.arranging.flip import ROLL
+from functad.primitives.arranging.join import CONCATENATE, STACK
+from functad.primitives.arranging.pad import PAD
+from functad.primitives.arranging.repeat import REPEAT, TILE
+from functad.primitives.indexing.index_parts import is_basic
+from functad.primitives.indexing.read import SCATTER
+
+FEW = 8
+"""Results of so many elements are chosen from their pieces where they are read."""
+
+TOGETHER = 16
+"""A loop writes so many pieces at most."""
+
+COUNTED = 1 << 20
+"""Of results with more elements it is not found out where pieces overlap."""
+
+Piece = tuple[int | Constant, Memory]
+"""What is written, and where."""
+
+
+def write_pieces(writer: Any, pieces: Iterable[Piece]) -> None:
+    """Write pieces that do not overlap, those of one shape in one loop.
+
+    Args:
+        writer: what writes the function around.
+        pieces: in any order.
+    """
+    groups: list[tuple[Any, dict[int, Memory]]] = []
+    for source, target in pieces:
+        if isinstance(source, Constant) or math.prod(target.shape) <= TINY:
+            writer.copy(writer.array(source), target)
+            continue
+        domain = tuple([n for n in target.shape if n != 1])
+        found = next((g for own, g in groups if own == domain and source not in g and len(g) < TOGETHER), None)
+        if found is None:
+            groups.append((domain, found := {}))
+        found[source] = target
+    for domain, out in groups:
+        code = Code(fused=writer.code.fused, outer=writer.code)
+        nest = Nest(writer, Loops(0, domain, stored=list(out)), out, code)
+        nest.write(0, nest.shape[0])
+        writer.module.call(writer.code, code)
+
+
+def clear(writer: Any, out: Memory) -> None:
+    """Fill an array without gaps with zeros."""
+    code: Code = writer.code
+    code.declarations["declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"] = None
+    size = math.prod(out.shape) * SIZES[out.kind]
+    place = code.place(code.own(out.pointer), out.offset, out.kind)
+    code.do(f"call void @llvm.memset.p0.i64(ptr {place.name}, i8 0, i64 {size}, i1 false)")
+
+
+# A few elements
+
+
+def few(equation: Equation, given: Sequence[ArraySpec], result: ArraySpec) -> View:
+    """Compute a few elements, each of which is one of the operands' or zero, by where they come from.
+
+    That is found by moving numbers of elements instead of the elements.
+    """
+    starts = [1, *itertools.accumulate([spec.size for spec in given], initial=1)][1:]
+    numbers = [np.arange(n, n + s.size).reshape(s.shape) for n, s in zip(starts, given, strict=False)]
+    origins = equation.primitive.compute(*numbers, **equation.params).ravel().tolist()
+    found = [[_origin(n, starts, given)] if n else [] for n in origins]
+    return View(lambda arrays: _gathered(arrays, found, result))
+
+
+Origin = tuple[int, tuple[int, ...]]
+"""The number of an operand, and the index of an element of it."""
+
+
+def _origin(number: int, starts: Sequence[int], given: Sequence[ArraySpec]) -> Origin:
+    operand = bisect_right(starts, number, hi=len(given)) - 1
+    return operand, tuple([int(i) for i in np.unravel_index(number - starts[operand], given[operand].shape)])
+
+
+def _gathered(arrays: Sequence[Array], found: Sequence[Sequence[Origin]], result: ArraySpec, *, adds: bool = False) -> Array:
+    """Return an array of a few elements that are sums of others."""
+    shape, kind, strides = result.shape, KINDS[result.dtype], c_strides(result.shape)
+
+    def sum_of(code: Code, origins: Sequence[Origin]) -> Value:
+        values = [code.cast(arrays[operand].at(code, own), kind) for operand, own in origins]
+        if values and not adds:
+            return values[0]
+        total = code.constant(0, kind)
+        for value in values:
+            total = total | value if kind == "i1" else total + value
+        return total
+
+    def element(code: Code, index: Sequence[Index]) -> Value:
+        place = code.linear(index, strides)
+        if not isinstance(place, Value):
+            return sum_of(code, found[place])
+        return Held((len(found),), kind, [sum_of(code, each) for each in found]).at(code, [place])
+
+    return Formula(shape, kind, element)
+
+
+# Joining
+
+
+@row(CONCATENATE, STACK)
+def _joined(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    if results[0].size <= FEW:
+        return few(equation, given, results[0])
+    shape, axis = results[0].shape, equation.params["axis"] % results[0].ndim
+    parts, start = [], 0
+    for spec in given:
+        end = start + (1 if equation.primitive is STACK else spec.shape[axis])
+        own = start if equation.primitive is STACK else slice(start, end)
+        parts.append(Part(shape, (*(slice(None),) * axis, own)))
+        start = end
+
+    def write(writer: Any, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
+        pieces = zip(equation.inputs, parts, strict=True)
+        write_pieces(writer, [(source, within(part, outs[0])) for source, part in pieces])
+
+    return Own(write, stored=False)
+
+
+def within(part: Part, whole: Memory) -> Memory:
+    """Return the part of an array in memory."""
+    found = part.of(whole)
+    assert isinstance(found, Memory)
+    return found
+
+
+# Adding at parts of zeros
+
+
+@row(PAD)
+def _pad(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    if results[0].size <= FEW:
+        return few(equation, given, results[0])
+    widths = equation.params["widths"]
+    index = tuple([slice(before, before + n) for n, (before, _) in zip(given[0].shape, widths, strict=True)])
+    part = Part(results[0].shape, index)
+
+    def write(writer: Any, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
+        clear(writer, outs[0])
+        write_pieces(writer, [(equation.inputs[0], within(part, outs[0]))])
+
+    return Own(write, stored=False)
+
+
+@row(SCATTER)
+def _scatter(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    indices, shape = equation.params["indices"], results[0].shape
+    if results[0].size <= FEW:
+        numbers = np.arange(results[0].size).reshape(shape)
+        found: list[list[Origin]] = [[] for _ in range(results[0].size)]
+        for operand, (index, spec) in enumerate(zip(indices, given, strict=True)):
+            places = numbers[index]
+            if places.shape != spec.shape:
+                return None
+            for own in np.ndindex(spec.shape):
+                found[places[own]].append((operand, own))
+        return View(lambda arrays: _gathered(arrays, found, results[0], adds=True))
+    if not all(map(is_basic, indices)):
+        return None
+    parts = [Part(shape, index) for index in indices]
+    if any(part.shape != spec.shape for part, spec in zip(parts, given, strict=True)):
+        return None
+    overlap, gaps = _overlap(shape, indices)
+
+    def write(writer: Any, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
+        [out] = outs
+        if gaps or overlap:
+            clear(writer, out)
+        whole = totals(out) if overlap else Summands(out.shape, out.kind, out.pointer, out.strides, out.offset)
+        pieces = [(source, within(part, whole)) for source, part in zip(equation.inputs, parts, strict=True)]
+        for some in [[piece] for piece in pieces] if overlap else [pieces]:
+            write_pieces(writer, some)
+
+    return Own(write, stored=False)
+
+
+def totals(out: Memory) -> Memory:
+    """Return memory to whose elements is added what is written."""
+    return Totals(out.shape, out.kind, out.pointer, out.strides, out.offset)
+
+
+def _overlap(shape: tuple[int, ...], indices: Sequence[Any]) -> tuple[bool, bool]:
+    """Return whether pieces of a scatter overlap, and whether they leave places out."""
+    if math.prod(shape) > COUNTED:
+        return len(indices) > 1, True
+    seen = np.zeros(shape, np.int8)
+    overlap = False
+    for index in indices:
+        overlap = overlap or bool(np.any(seen[index]))
+        seen[index] = 1
+    return overlap, not seen.all()
+
+
+# Repeating
+
+
+def _copied(split: tuple[int, ...], ones: tuple[int, ...]) -> Own:
+    """Compute copies of an array: the result, reshaped, is the array, reshaped, broadcast.
+
+    Args:
+        split: the shape of the result where axes of copies are apart.
+        ones: that of the array, with axes of length 1 for the copies.
+    """
+
+    def write(writer: Any, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
+        target = outs[0].reshaped(split)
+        assert isinstance(target, Memory)
+        writer.copy(broadcast(operands[0].reshaped(ones), split), target)
+
+    return Own(write)
+
+
+@row(TILE)
+def _tile(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    shape, reps = given[0].shape, equation.params["reps"]
+    if results[0].size <= FEW:
+        return few(equation, given, results[0])
+    pairs = list(zip(reps, shape, strict=True))
+    return _copied(tuple([n for pair in pairs for n in pair]), tuple([n for _, own in pairs for n in (1, own)]))
+
+
+@row(REPEAT)
+def _repeat(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    shape, axis, repeats = given[0].shape, equation.params["axis"], equation.params["repeats"]
+    if results[0].size <= FEW:
+        return few(equation, given, results[0])
+    head, tail = shape[: axis + 1], shape[axis + 1 :]
+    return _copied((*head, repeats, *tail), (*head, 1, *tail))
+
+
+@row(ROLL)
+def _roll(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    shape = given[0].shape
+    shifts = dict(zip(equation.params["axis"], equation.params["shift"], strict=True))
+    shifts = {axis: shift % shape[axis] for axis, shift in shifts.items()}
+    if results[0].size <= FEW:
+        return few(equation, given, results[0])
+    ways = []
+    for axis, n in enumerate(shape):
+        shift = shifts.get(axis, 0)
+        both = [(slice(0, n - shift), slice(shift, n)), (slice(n - shift, n), slice(0, shift))]
+        ways.append(both if shift else both[:1])
+    moves = [[Part(shape, index) for index in zip(*way, strict=True)] for way in itertools.product(*ways)]
+
+    def write(writer: Any, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
+        for source, target in moves:
+            writer.copy(source.of(operands[0]), within(target, outs[0]))
+
+    return Own(write)

@@ -1,0 +1,236 @@
+"""Equations that are others for native code: a mean is a sum and a division, windows over an array are one reading of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.backends.native.code import KINDS
+from functad.errors import UnsupportedError
+from functad.expressions.expressions import Constant, Equation, Expressions
+from functad.expressions.spec import ArraySpec, spec_of
+from functad.primitives.arranging.join import STACK
+from functad.primitives.arranging.reshape import TRANSPOSE
+from functad.primitives.elementwise.arithmetic import DIVIDE, MULTIPLY, SUBTRACT
+from functad.primitives.entry import ENTRIES, Primitive
+from functad.primitives.indexing.index_parts import is_basic
+from functad.primitives.indexing.place import PLACE, PLACE_ADD
+from functad.primitives.indexing.read import ADD_PIECE, GATHER, GETITEM, SCATTER, taken_apart
+from functad.primitives.indexing.write import ADD_TO, WRITE
+from functad.primitives.reductions.statistics import CENTRED, VAR
+from functad.primitives.reductions.sums import COUNT_NONZERO, MEAN, SUM, count, reduced_shape
+
+Source = int | Constant
+
+
+class Rewritten:
+    """A list whose equations are written anew.
+
+    Attributes:
+        specs: of its slots.
+        equations: so far.
+        made: by slot, the equation of the original list that makes it.
+    """
+
+    def __init__(self, expressions: Expressions) -> None:
+        self.specs = list(expressions.specs)
+        self.equations: list[Equation] = []
+        self.made = {s: e for e in expressions.equations for s in e.outputs}
+
+    def spec(self, source: Source) -> ArraySpec:
+        """Return the shape and dtype of a slot or constant."""
+        return spec_of(source.value) if isinstance(source, Constant) else self.specs[source]
+
+    def add(self, primitive: Any, inputs: Sequence[Source], like: ArraySpec, shape: tuple[int, ...], /, **params: Any) -> int:
+        """Append an equation whose result has a shape, and the dtype of a spec, and return its slot."""
+        self.specs.append(ArraySpec(shape, like.dtype))
+        self.equations.append(Equation(primitive, tuple(inputs), params, (len(self.specs) - 1,)))
+        return len(self.specs) - 1
+
+    def end(self, primitive: Primitive, inputs: Sequence[Source], outputs: tuple[int, ...], /, **params: Any) -> bool:
+        """Append the equation that makes what the original one did."""
+        self.equations.append(Equation(primitive, tuple(inputs), params, outputs))
+        return True
+
+
+def rewritten(expressions: Expressions) -> Expressions:
+    """Return a list with equations that native code knows in place of others."""
+    if not any(e.primitive in FORMS for e in expressions.equations):
+        return expressions
+    found = Rewritten(expressions)
+    for equation in expressions.equations:
+        form = FORMS.get(equation.primitive)
+        native = all(found.spec(s).dtype in KINDS and found.spec(s).size for s in (*equation.inputs, *equation.outputs))
+        if form is None or not native or not form(found, equation):
+            found.equations.append(equation)
+    return expressions.replace(equations=tuple(found.equations), specs=tuple(found.specs))
+
+
+# Statistics
+
+
+def _mean(found: Rewritten, equation: Equation) -> bool:
+    [source], [out] = equation.inputs, equation.outputs
+    spec = found.spec(source)
+    if spec.dtype.kind != "f":
+        return False
+    total = found.add(SUM, [source], found.specs[out], found.specs[out].shape, **equation.params)
+    number = float(count(spec.shape, equation.params["axis"]))
+    return found.end(DIVIDE, [total, Constant(number)], equation.outputs)
+
+
+def _differences(found: Rewritten, source: Source, axis: Any) -> tuple[int, int]:
+    """Append the differences from the first element along some axes, and their mean."""
+    spec = found.spec(source)
+    shape = reduced_shape(spec.shape, axis, keepdims=True)
+    index = tuple([slice(0, 1) if axis is None or i in axis else slice(None) for i in range(spec.ndim)])
+    first = found.add(GETITEM, [source], spec, shape, index=index)
+    d = found.add(SUBTRACT, [source, first], spec, spec.shape)
+    total = found.add(SUM, [d], spec, shape, axis=axis, keepdims=True)
+    return d, found.add(DIVIDE, [total, Constant(float(count(spec.shape, axis)))], spec, shape)
+
+
+def _centred(found: Rewritten, equation: Equation) -> bool:
+    [source] = equation.inputs
+    if found.spec(source).dtype.kind != "f" or not found.spec(source).shape:
+        return False
+    return found.end(SUBTRACT, _differences(found, source, equation.params["axis"]), equation.outputs)
+
+
+def _var(found: Rewritten, equation: Equation) -> bool:
+    [source], [out] = equation.inputs, equation.outputs
+    axis, keepdims, ddof = (equation.params[name] for name in ("axis", "keepdims", "ddof"))
+    spec = found.spec(source)
+    if spec.dtype.kind != "f" or not spec.shape:
+        return False
+    d = found.add(SUBTRACT, _differences(found, source, axis), spec, spec.shape)
+    squares = found.add(MULTIPLY, [d, d], spec, spec.shape)
+    total = found.add(SUM, [squares], spec, found.specs[out].shape, axis=axis, keepdims=keepdims)
+    return found.end(DIVIDE, [total, Constant(float(max(count(spec.shape, axis) - ddof, 0)))], equation.outputs)
+
+
+def _count_nonzero(found: Rewritten, equation: Equation) -> bool:
+    [source] = equation.inputs
+    spec = found.spec(source)
+    if not spec.shape:
+        return False
+    hit = found.add(ENTRIES[np.not_equal], [source, Constant(0)], ArraySpec((), np.dtype(np.bool_)), spec.shape)
+    return found.end(SUM, [hit], equation.outputs, **equation.params)
+
+
+# Indices with arrays in them
+
+
+def _taken_apart(index: Any) -> tuple[Any, list[Constant]] | None:
+    """Split an index that is known into its template and its arrays; `None` if that has none, or a single truth value."""
+    if is_basic(index):
+        return None
+    try:
+        template, arrays = taken_apart(index)
+    except UnsupportedError:
+        return None
+    return template, [Constant(np.asarray(array, np.int64)) for array in arrays]
+
+
+def _getitem(found: Rewritten, equation: Equation) -> bool:
+    parts = _taken_apart(equation.params["index"])
+    return parts is not None and found.end(GATHER, [*equation.inputs, *parts[1]], equation.outputs, template=parts[0])
+
+
+def _scatter(found: Rewritten, equation: Equation) -> bool:
+    indices = equation.params["indices"]
+    apart = [_taken_apart(index) for index in indices]
+    if all(map(is_basic, indices)) or any(a is None and not is_basic(i) for a, i in zip(apart, indices, strict=True)):
+        return False
+    pairs = list(zip(equation.inputs, apart, indices, strict=True))
+    basic = [(source, index) for source, parts, index in pairs if parts is None]
+    rest = [(source, *parts) for source, parts, _ in pairs if parts is not None]
+    params = {name: equation.params[name] for name in ("shape", "dtype")}
+    steps: list[tuple[Primitive, list[Source], dict[str, Any]]] = []
+    if basic:
+        steps.append((SCATTER, [s for s, _ in basic], {"indices": tuple([i for _, i in basic]), **params}))
+    for source, template, arrays in rest:
+        if steps:
+            steps.append((PLACE_ADD, [source, *arrays], {"template": template, "path": ()}))
+        else:
+            steps.append((ADD_PIECE, [source, *arrays], {"template": template, **params}))
+    like, total = found.specs[equation.outputs[0]], None
+    for number, (primitive, inputs, own) in enumerate(steps):
+        inputs = inputs if total is None else [total, *inputs]
+        if number == len(steps) - 1:
+            return found.end(primitive, inputs, equation.outputs, **own)
+        total = found.add(primitive, inputs, like, like.shape, **own)
+    return False
+
+
+def _write(found: Rewritten, equation: Equation) -> bool:
+    parts = _taken_apart(equation.params["index"])
+    if parts is None:
+        return False
+    template, arrays = parts
+    primitive = PLACE if equation.primitive is WRITE else PLACE_ADD
+    inputs = [*equation.inputs, *arrays]
+    return found.end(primitive, inputs, equation.outputs, template=template, path=equation.params["path"])
+
+
+# Windows
+
+
+def _windows(found: Rewritten, equation: Equation) -> bool:
+    """Read windows that lie one beside the other at once: as a view, if the array is in memory."""
+    sources = [found.made.get(s) if type(s) is int else None for s in equation.inputs]
+    first = sources[0]
+    if len(sources) < 2 or first is None:
+        return False
+    if any(e is None or e.primitive is not GETITEM or e.inputs != first.inputs for e in sources):
+        return False
+    [array] = first.inputs
+    shape = found.spec(array).shape
+    indices = [_slices(e.params["index"], shape) for e in sources]  # type: ignore[union-attr]
+    if any(index is None for index in indices):
+        return False
+    starts = np.array([[part.start for part in index] for index in indices])  # type: ignore[union-attr]
+    step = starts[1] - starts[0]
+    [moved] = np.nonzero(step)
+    known: Any = indices[0]
+    if len(moved) != 1 or (np.diff(starts, axis=0) != step).any():
+        return False
+    axis = int(moved[0])
+    ranges = known[axis]
+    places = (np.arange(ranges.start, ranges.stop, ranges.step)[:, None] + step[axis] * np.arange(len(sources))).astype(
+        np.int64
+    )
+    template = tuple(["i" if i == axis else f"{p.start}:{p.stop}:{p.step}" for i, p in enumerate(known)])
+    own = [len(range(p.start, p.stop, p.step)) for p in known]
+    spec, new = found.specs[equation.outputs[0]], equation.params["axis"] % (len(shape) + 1)
+    read = found.add(
+        GATHER, [array, Constant(places)], spec, (*own[: axis + 1], len(sources), *own[axis + 1 :]), template=template
+    )
+    axes = [i for i in range(len(shape) + 1) if i != axis + 1]
+    axes.insert(new, axis + 1)
+    return found.end(TRANSPOSE, [read], equation.outputs, axes=tuple(axes))
+
+
+def _slices(index: Any, shape: tuple[int, ...]) -> list[slice] | None:
+    """Return an index as slices with bounds that go forwards, one for each axis; `None` if it is another one."""
+    parts = index if isinstance(index, tuple) else (index,)
+    if not all(isinstance(part, slice) for part in parts):
+        return None
+    found = [slice(*p.indices(n)) for p, n in zip([*parts, *[slice(None)] * (len(shape) - len(parts))], shape, strict=True)]
+    return found if all(p.step > 0 for p in found) else None
+
+
+FORMS: dict[Primitive, Callable[[Rewritten, Equation], bool]] = {
+    ADD_TO: _write,
+    CENTRED: _centred,
+    COUNT_NONZERO: _count_nonzero,
+    GETITEM: _getitem,
+    MEAN: _mean,
+    SCATTER: _scatter,
+    STACK: _windows,
+    VAR: _var,
+    WRITE: _write,
+}
+"""What writes an equation as others, and says whether it did."""
