@@ -37,6 +37,9 @@ ENTERED: dict[str, dict[str, Callable[..., Any]]] = {}
 ENTERED_NOW: list[Callable[[str], None]] = []
 """Are told the name of a part when its functions have been entered: names of modules that are adopted already follow then."""
 
+BEFORE_TENSORS: list[Callable[[], Any]] = []
+"""Are called before a function that was entered is with Tensors: it may have been imported without SciPy being adopted."""
+
 _replaced: dict[int, tuple[Any, Any]] = {}
 _stand_ins: dict[str, ScipyStandIn] = {}
 
@@ -133,6 +136,8 @@ def _dispatching(original: Callable[..., Any], function: Callable[..., Any]) -> 
     @functools.wraps(original)
     def called(*args: Any, **kwargs: Any) -> Any:
         if has_tensors(args) or (kwargs and has_tensors(kwargs.values())):
+            for prepare in BEFORE_TENSORS:
+                prepare()
             args, kwargs = tuple(map(read, args)), {name: read(value) for name, value in kwargs.items()}
             try:
                 return function(*args, **kwargs)
@@ -194,6 +199,8 @@ def _dispatching_within(original: Callable[..., Any], function: Callable[..., An
     def called(*args: Any, **kwargs: Any) -> Any:
         given = (*args, *kwargs.values())
         if has_tensors(given) or any(map(_holds_tensors, given)):
+            for prepare in BEFORE_TENSORS:
+                prepare()
             return function(*args, **kwargs)
         return outside_traces(original, *args, **kwargs)
 

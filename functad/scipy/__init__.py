@@ -18,6 +18,8 @@ from types import ModuleType as _ModuleType
 from typing import Any
 
 from functad.adoption.adopt import adopt as _adopt
+from functad.adoption.modules import covered as _covered
+from functad.adoption.scipy_functions import BEFORE_TENSORS as _BEFORE_TENSORS
 from functad.adoption.scipy_functions import stand_in as _stand_in
 from functad.importable import optional as _optional
 from functad.scipy import _parts  # noqa: F401 - it lets parts of parts be imported
@@ -39,6 +41,14 @@ class _Package(_ModuleType):
 _sys.modules[__name__].__class__ = _Package
 for _name in [name for name, value in globals().items() if getattr(value, "__name__", None) == f"{__name__}.{name}"]:
     del globals()[_name]  # what has been imported until here
+
+
+def _adopt_scipy() -> None:
+    if not _covered("scipy"):
+        _adopted.append(_adopt("scipy"))
+
+
+_BEFORE_TENSORS.append(_adopt_scipy)
 
 
 def __getattr__(name: str) -> Any:

@@ -32,6 +32,21 @@ print(functad.grad(lambda s: np.sum(f(np.eye(2) * s)))(4.0), functad.grad(lambda
     assert _run(code) == "0.5 1.0"
 
 
+@pytest.mark.parametrize("within", [False, True], ids=["at the top", "in the function"])
+def test_a_name_of_a_module_that_is_imported_first_is_adopted(within: bool) -> None:
+    names = "from functad.scipy.integrate import solve_ivp; from functad.scipy.interpolate import pchip_interpolate"
+    code = f"""
+import functad, numpy as np
+{names if not within else ""}
+def f(x):
+    {names if within else "pass"}
+    y = solve_ivp(lambda t, y: -y * x[1], (0, 1), [1.0], rtol=1e-8, atol=1e-10).y[0, -1]
+    return y + pchip_interpolate(np.arange(3.0), x[[0, 1, 0]], 1.0)
+print(np.round(functad.grad(f)(np.array([0.3, 1.0])), 5))
+"""
+    assert _run(code) == "[0.      0.63212]"
+
+
 MODULES = ("cluster.vq", "constants", "linalg.blas", "signal.windows", "sparse.linalg", "spatial.transform", "stats.qmc")
 
 
