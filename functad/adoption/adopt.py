@@ -182,8 +182,8 @@ def adopt(*targets: Any) -> Any:
     what the originals give. NumPy and `math` themselves are not touched; SciPy is adopted with what uses it. Imports within
     functions give these modules too. What stands for a function compares and hashes as that; where a module compares a
     function of NumPy or `math` by `is`, it keeps the original, which refuses Tensors. `module is numpy` holds for modules that
-    adopted code hands around, not for NumPy itself. Functions that Numba compiled and extension modules stay what they are,
-    and are named by the `left` of the result.
+    adopted code hands around, not for NumPy itself. Functions that Numba compiled stay the same objects, and
+    their Python code runs for Tensors; these and extension modules are named by the `left` of the result.
 
     Args:
         targets: packages or modules, by name or themselves, with their submodules and those that are imported later; or one

@@ -13,6 +13,7 @@ import numpy as np
 
 from functad.adoption.code import codes_of, compared_by_is, functions_of
 from functad.adoption.imports import Imports
+from functad.adoption.numba_functions import PYTHON, class_looking_for_tensors, is_of_numba, of_tensors, python_function
 from functad.adoption.products import PRODUCT, product, with_products
 from functad.adoption.replacements import NUMBERS, kept_names, replacement
 from functad.adoption.scipy_functions import is_of_scipy
@@ -54,7 +55,7 @@ class AdoptedModule:
         self.changes: list[tuple[Any, Any, Any, Any]] = []
         self.left: dict[str, str] = {}
         self.uses_scipy = False
-        functions = list(functions_of(module))
+        functions = [*functions_of(module), *self._compiled()]
         codes = list(codes_of(functions))
         compared = frozenset().union(*map(compared_by_is, codes))
         self.kept = kept_names(compared, vars(module))
@@ -70,7 +71,7 @@ class AdoptedModule:
         for name, value in list(vars(self.module).items()):
             if name.startswith("__") and name.endswith("__"):
                 continue
-            if type(value).__module__.partition(".")[0] == "numba":
+            if is_of_numba(value):
                 self.left[f"{self.module.__name__}.{name}"] = "it is compiled by Numba"
                 self._leave_compiled(value)
             elif type(value) is dict:
@@ -145,8 +146,19 @@ class AdoptedModule:
             if code is not function.__code__:
                 self._set(function, "__code__", function.__code__, code)
 
+    def _compiled(self) -> list[FunctionType]:
+        """List the Python functions of the module that Numba compiles."""
+        found = [python_function(value) for value in list(vars(self.module).values()) if is_of_numba(value)]
+        return [function for function in found if type(function) is FunctionType and function.__globals__ is vars(self.module)]
+
     def _leave_compiled(self, value: Any) -> None:
         """Let Numba, which reads the globals when it compiles, find what they were; it knows functions by their identity."""
+        function = of_tensors(value)
+        if function is not None and PYTHON not in vars(value):
+            kind: Any = type(value)
+            with suppress(TypeError):  # a class of another layout
+                self._set(value, "__class__", kind, class_looking_for_tensors(kind))
+                self._set(vars(value), PYTHON, _ABSENT, function)
         dispatcher = getattr(value, "_dispatcher", value)
         for place in (dispatcher, getattr(dispatcher, "_compiler", None)):
             function = getattr(place, "py_func", None)

@@ -9,6 +9,7 @@ import enum
 import functools
 import importlib
 import math
+import pickle
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -296,6 +297,14 @@ def fast(x):
     return out, np.add, zeros
 
 
+@compiler.njit
+def smooth(x):
+    out = np.zeros(1)
+    for value in x:
+        out[0] += np.sin(value)
+    return float(out[0]) + np.asarray(x)[0]
+
+
 def use(a):
     return np.asarray(a).sum()
 """,
@@ -310,8 +319,8 @@ class Dispatcher:
         self._compiler = Compiler()
         self._compiler.py_func = py_func
 
-    def __call__(self, *args):
-        return self._compiler.py_func(*args)
+    def __call__(self, *args, **kwargs):
+        return self._compiler.py_func(*args, **kwargs)
 
 
 Dispatcher.__module__ = "numba.core.registry"
@@ -462,6 +471,65 @@ def test_numba_compiles_within_adopted_modules(package: Callable[[str], Any]) ->
     Path(module.__file__).with_name("jitted.py").write_text(text + "    out[0] = np.sum(np.sin(x))\n    return out\n")
     with functad.adopt("anybodys"):
         assert package("jitted").fast(X).tolist() == [np.sin(X).sum(), 0.0]
+
+
+def test_a_function_of_numba_runs_its_python_code_with_tensors(package: Callable[[str], Any]) -> None:
+    module = package("compiled")
+    kind = type(module.fast)
+    with pytest.raises(ConversionError):
+        functad.grad(lambda x: module.smooth(x))(X)
+    with functad.adopt("anybodys"):
+        assert type(module.smooth).__name__ == kind.__name__
+        assert isinstance(module.smooth, kind)
+        assert module.smooth(X) == module.smooth.__call__(X) == float(np.sum(np.sin(X)) + X[0])
+        check_grads(module.smooth, [X])
+        check_grads(lambda x: module.smooth(x=x), [X])
+    assert type(module.fast) is kind
+    assert set(vars(module.fast)) == {"py_func", "_compiler"}
+
+
+JITTED = """
+import numba
+import numpy as np
+
+@numba.njit
+def inner(x, k):
+    s = 0.0
+    for i in range(x.shape[0]):
+        s += np.sin(x[i]) * k
+    return s
+
+@numba.njit
+def outer(x):
+    return inner(x, 2.0) + x.sum()
+
+@numba.vectorize
+def leaky(x):
+    return x if x > 1 else 0.1 * x
+
+@numba.vectorize(["float64(float64, float64)"])
+def product(x, y):
+    return x * y + y
+
+def everything(x):
+    return outer(x) + np.sum(leaky(x)) + np.sum(product(x, x))
+"""
+
+
+def test_functions_that_numba_compiles_are_differentiated(package: Callable[[str], Any]) -> None:
+    numba = pytest.importorskip("numba")
+    module = package("compiled")
+    Path(module.__file__).with_name("several.py").write_text(JITTED)
+    module = package("several")
+    with functad.adopt("anybodys"):
+        plain = module.everything(X)  # compiled in adopted code
+        differences = [(module.everything(X + h) - module.everything(X - h)) / 2e-6 for h in 1e-6 * np.eye(len(X))]
+        np.testing.assert_allclose(functad.grad(module.everything)(X), differences, rtol=1e-7)
+        assert module.everything(X) == plain
+        assert numba.njit(lambda x: module.inner(x, 1.0))(X) == module.inner(X, 1.0)
+        assert pickle.loads(pickle.dumps(module.inner))(X, 1.0) == module.inner(X, 1.0)
+    assert type(module.inner).__call__ is type(numba.njit(lambda x: x)).__call__
+    assert module.everything(X) == plain
 
 
 FORMS = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ import functad
 from functad.errors import UnsupportedError
 from functad.primitives.entry import INTERNAL, Entry
 from functad.scipy import linalg
+from functad.testing import calls as sample_calls
 from functad.testing import check_grads, check_primitive
 
 REFUSED = importlib.import_module("functad.scipy.linalg").REFUSED
@@ -318,7 +320,21 @@ def test_files_of_the_package_do_not_hide_the_parts_of_scipy() -> None:
 OWN = [entry for entry in INTERNAL if getattr(entry.compute, "__module__", "").startswith("functad.scipy.matrices")]
 
 
-@pytest.mark.filterwarnings("ignore:logm result may be inaccurate")  # in single precision
 @pytest.mark.parametrize("entry", OWN, ids=lambda entry: entry.name)
 def test_primitives_pass_the_checks_of_all(entry: Entry) -> None:
     check_primitive(entry)
+
+
+def test_the_sign_of_a_matrix_changes_in_its_samples() -> None:
+    [entry] = [entry for entry in OWN if entry.name == "signm"]
+    for call in sample_calls(entry, np.float64):
+        assert np.abs(functad.jacobian(linalg.signm)(call.leaves[call.positions[0]])).max() > 0.01
+
+
+def test_logarithms_of_float32_do_not_warn_and_are_float32() -> None:
+    a = np.array([[2.0, 0.3], [0.1, 1.5]], np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gradient = functad.grad(lambda a: np.sum(linalg.logm(a)))(a)
+    assert gradient.dtype == np.float32
+    np.testing.assert_allclose(gradient, functad.grad(lambda a: np.sum(linalg.logm(a)))(a.astype(float)), rtol=1e-5)

@@ -58,7 +58,8 @@ def _matrix_function(name: str, function: Callable[[Any], Any], *, value_depende
         name: that of SciPy.
         function: computes it for one matrix.
         value_dependent: for some real matrices the result is complex.
-        rules: `vjp` and `jvp`, where they are not those that follow for any such function; `selects` if it does.
+        rules: `vjp` and `jvp`, where they are not those that follow for any such function; `selects` if it does;
+            `samples`, where the function of a positive matrix does not change with it.
     """
     found: Any = general(
         function,
@@ -66,7 +67,7 @@ def _matrix_function(name: str, function: Callable[[Any], Any], *, value_depende
         jvps=(rules.get("jvp", lambda t, a, out: _change(found, a, t, out)),),
         compute=over_stacks(lambda a: function(a)),
         spec=same_inexact,
-        samples=_positive_samples,
+        samples=rules.get("samples", _positive_samples),
         name=name,
         internal=True,
         value_dependent=value_dependent,
@@ -82,7 +83,16 @@ def _floating(a: Any) -> Any:
 
 
 EXPM = _matrix_function("expm", lambda a: scipy.linalg.expm(_floating(a)))
-LOGM = _matrix_function("logm", lambda a: scipy.linalg.logm(_floating(a)), value_dependent=True)
+
+
+def _logarithm(a: Any) -> Any:
+    """The logarithm, of float32 by way of float64: SciPy warns of each that it computes in float32."""
+    found = scipy.linalg.logm(np.asarray(a, np.result_type(a, float)))
+    kind = inexact(a.dtype)
+    return found.astype(np.result_type(kind, np.complex64) if found.dtype.kind == "c" else kind)
+
+
+LOGM = _matrix_function("logm", _logarithm, value_dependent=True)
 
 
 def _root_vjp(g: Any, out: Any) -> Any:
@@ -113,7 +123,19 @@ def _sign_jvp(t: Any, a: Any, out: Any) -> Any:
     return solve_sylvester(n, n, t - out @ t @ out)
 
 
-SIGNM = _matrix_function("signm", lambda a: scipy.linalg.signm(_floating(a)), vjp=_sign_vjp, jvp=_sign_jvp, selects=True)
+def _signed_samples(array: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """Matrices with eigenvalues of both signs: of others the sign is the identity, or its negative."""
+    return [((_positive(array, n, n) @ np.diag([1.0, -1.0, 1.0][:n]),), {}) for n in (3, 2)]
+
+
+SIGNM = _matrix_function(
+    "signm",
+    lambda a: scipy.linalg.signm(_floating(a)),
+    vjp=_sign_vjp,
+    jvp=_sign_jvp,
+    selects=True,
+    samples=_signed_samples,
+)
 
 
 def _power_vjp(g: Any, a: Any, p: Any, out: Any) -> tuple[Any, Any]:
