@@ -8,6 +8,7 @@ What would hold for some numbers only is not among them: `exp(log(x))` is NaN fo
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -201,6 +202,94 @@ def _composed(x: Any, params: Any) -> Any:
     return np.transpose(x, [first[i] for i in second])
 
 
+def _subscripts(term: str, axes: Sequence[int]) -> str:
+    """Return the letters of an array, given those of its transposition."""
+    return "".join(term[axes.index(i)] for i in range(len(axes)))
+
+
+def _einsum_of_first(x: Any, y: Any, params: Any) -> Any:
+    (first, second), result = _terms_of(params[1]["subscripts"])
+    return np.einsum(f"{_subscripts(first, params[0]['axes'])},{second}->{result}", x, y, optimize=params[1]["optimize"])
+
+
+def _einsum_of_second(x: Any, y: Any, params: Any) -> Any:
+    (first, second), result = _terms_of(params[1]["subscripts"])
+    return np.einsum(f"{first},{_subscripts(second, params[0]['axes'])}->{result}", x, y, optimize=params[1]["optimize"])
+
+
+def _einsum_turned(x: Any, y: Any, params: Any) -> Any:
+    (first, second), result = _terms_of(params[0]["subscripts"])
+    turned = "".join(result[i] for i in params[1]["axes"])
+    return np.einsum(f"{first},{second}->{turned}", x, y, optimize=params[0]["optimize"])
+
+
+def _terms_of(subscripts: str) -> tuple[list[str], str]:
+    terms, _, result = subscripts.partition("->")
+    return terms.split(","), result
+
+
+def _of_one_step(x: ArraySpec, y: ArraySpec, out: ArraySpec) -> bool:
+    """Say whether a product of matrices sums over one product each, in so many places that elementwise work is quicker."""
+    return x.ndim > 1 and y.ndim > 1 and x.shape[-1] == 1 and out.size >= 1000
+
+
+CONTRACTIONS = (
+    Row(
+        lambda x, y: np.einsum("ij,jk->ik", TRANSPOSE(x, axes=(1, 0)), y),
+        _einsum_of_first,
+        changes=_ORDER,
+        error=None,
+        free=True,
+        kinds="f",
+        shapes={"x": (3, 2), "y": (3, 4)},
+    ),
+    Row(
+        lambda x, y: np.einsum("ij,jk->ik", x, TRANSPOSE(y, axes=(1, 0))),
+        _einsum_of_second,
+        changes=_ORDER,
+        error=None,
+        free=True,
+        kinds="f",
+        shapes={"x": (2, 3), "y": (4, 3)},
+    ),
+    Row(
+        lambda x, y: TRANSPOSE(np.einsum("ij,jk->ik", x, y), axes=(1, 0)),
+        _einsum_turned,
+        changes=_ORDER,
+        error=None,
+        free=True,
+        kinds="f",
+        once=True,
+        shapes={"x": (2, 3), "y": (3, 4)},
+    ),
+    Row(
+        lambda x, y: TRANSPOSE(x, axes=(1, 0)) @ y,
+        lambda x, y: y @ x,
+        changes=_ORDER,
+        error=None,
+        where=lambda x, y: x.ndim == 2 and y.ndim == 1,
+        kinds="f",
+        shapes={"x": (3, 2), "y": (3,)},
+    ),
+    Row(
+        lambda x, y: x @ TRANSPOSE(y, axes=(1, 0)),
+        lambda x, y: y @ x,
+        changes=_ORDER,
+        error=None,
+        where=lambda x, y: x.ndim == 1 and y.ndim == 2,
+        kinds="f",
+        shapes={"x": (3,), "y": (2, 3)},
+    ),
+    Row(
+        lambda x, y: x @ y,
+        lambda x, y: x * y,
+        changes=_ZERO,
+        where=_of_one_step,
+        kinds="f",
+        shapes={"x": (40, 1), "y": (1, 30)},
+    ),
+)
+
 _ANY = "biufc"
 
 ARRANGEMENTS = (
@@ -254,7 +343,7 @@ def _spread_second(f: Any) -> Row:
 _BINARY = (np.add, np.subtract, np.multiply, np.divide, PRODUCT, QUOTIENT)
 BROADCASTS = tuple([spread(f) for f in _BINARY for spread in (_spread_first, _spread_second)])
 
-TABLE = (*SIGNS, *NEUTRAL, *GUARDS, *POWERS, *SCALES, *SUMS, *ARRANGEMENTS, *BROADCASTS)
+TABLE = (*SIGNS, *NEUTRAL, *GUARDS, *POWERS, *SCALES, *SUMS, *CONTRACTIONS, *ARRANGEMENTS, *BROADCASTS)
 
 
 @functools.cache

@@ -53,7 +53,7 @@ def calls(row):
     shapes = [{n: row.shapes.get(n, (2, 3)) for n in arrays}]
     if not row.shapes and not row.free and not matrices:
         shapes += [dict.fromkeys(arrays, shape) for shape in SHAPES[1:]]
-    if len(arrays) > 1 and not row.free:
+    if len(arrays) > 1 and not row.free and not row.shapes:
         shapes += [{n: ((2, 1), (3,), ())[i % 3] for i, n in enumerate(arrays)}]
     extreme = "overflow" not in row.changes and row.error is not None
     for kind in row.kinds:
