@@ -124,6 +124,24 @@ class TestScan:
         check(lambda s, xs: scan(step, s, xs), WIDE, ROWS, native=False)
         check(grad(lambda s, xs: total(scan(lambda s, x: (inner(s, x), x), s, xs))), WIDE, ROWS, native=False)
 
+    @pytest.mark.parametrize("poison", [np.nan, np.inf, 0.0, 1.0])
+    def test_guards_are_there_when_nan_comes_out(self, poison):
+        """The square root has an infinite derivative at zero, and the branches that are not taken have a cotangent of zero."""
+
+        def step(s, x):
+            a, b, c = s
+            roots = np.where(x > 0, np.sqrt(np.abs(x * a)) * b, a * c)
+            return np.stack([roots, b * c * np.exp(a), c / (1.0 + a * a) * b]) / 2.0, a * b * c
+
+        def f(s, xs):
+            carry, ys = scan(step, s, xs)
+            return np.sum(carry[1:]) + np.sum(np.where(np.isfinite(ys), ys, 0.0))
+
+        rows = np.array([1.0, -1.0, poison, -2.0, 0.5])
+        with np.errstate(all="ignore"):
+            for s in (STATE, np.array([0.0, 1.0, -0.0]), np.array([poison, 1.0, 2.0])):
+                check(functad.value_and_grad(f, argnums=(0, 1)), s, rows, native=None)
+
     def test_few_rows(self):
         check_derivatives(lambda s, xs: total(scan(lambda s, x: (s * x, s + x), s, xs)), np.array(0.7), np.array([2.0, 3.0]))
 

@@ -13,6 +13,7 @@ from typing import Any
 from functad.backends.llvm.values import Value
 from functad.backends.native.arrays import Array, Formula, Held, Memory
 from functad.backends.native.code import KINDS, Code, Index
+from functad.backends.native.control.speculation import met_nan, without_guards
 from functad.backends.native.lowering import Lowered, Own, row
 from functad.backends.native.plan import TINY, is_native
 from functad.backends.native.writer import Writer
@@ -173,31 +174,44 @@ def _in_memory(writer: Writer, array: Array) -> Memory:
 @row(SCAN)
 def _scan(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
     params: Any = equation.params
-    body, count, rows, length, reverse = (params[key] for key in ("body", "carries", "rows", "length", "reverse"))
+    body, count, length = (params[key] for key in ("body", "carries", "length"))
     if not is_native(body):
         return None
 
+    plain = without_guards(body, count)
+
     def write(writer: Writer, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
-        code = writer.code
-        first, xs, outer = part(operands, count, rows)
-        outer = [held(code, array) for array in outer]
-        carries = carries_of(writer, body, first, outs[:count], length)
-        with code.loop(0, length) as i:
-            index = code.linear([i], [-1], length - 1) if reverse else i
-            now = [carry.now() for carry in carries]
-            ys = [
-                Memory(out.shape[1:], out.kind, out.pointer, out.strides[1:], code.linear([index], out.strides[:1], out.offset))
-                for out in outs[count:]
-            ]
-            targets = [*[carry.target for carry in carries], *ys]
-            found = writer.inline(body, [*now, *[row_of(code, x, index) for x in xs], *outer], targets)
-            go_on(writer, carries, found)
-            for array, y in zip(found[count:], ys, strict=True):
-                written(writer, array, y)
-        for carry, out in zip(carries, outs, strict=False):
-            carry.finish(out)
+        if plain is None:
+            _write_scan(writer, params, operands, outs)
+            return
+        _write_scan(writer, {**params, "body": plain}, operands, outs)
+        with writer.code.when(met_nan(writer, outs)):
+            _write_scan(writer, params, operands, outs)
 
     return Own(write, cost=float(length))
+
+
+def _write_scan(writer: Writer, params: Any, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
+    """Write the loop of a scan."""
+    body, count, rows, length, reverse = (params[key] for key in ("body", "carries", "rows", "length", "reverse"))
+    code = writer.code
+    first, xs, outer = part(operands, count, rows)
+    outer = [held(code, array) for array in outer]
+    carries = carries_of(writer, body, first, outs[:count], length)
+    with code.loop(0, length) as i:
+        index = code.linear([i], [-1], length - 1) if reverse else i
+        now = [carry.now() for carry in carries]
+        ys = [
+            Memory(out.shape[1:], out.kind, out.pointer, out.strides[1:], code.linear([index], out.strides[:1], out.offset))
+            for out in outs[count:]
+        ]
+        targets = [*[carry.target for carry in carries], *ys]
+        found = writer.inline(body, [*now, *[row_of(code, x, index) for x in xs], *outer], targets)
+        go_on(writer, carries, found)
+        for array, y in zip(found[count:], ys, strict=True):
+            written(writer, array, y)
+    for carry, out in zip(carries, outs, strict=False):
+        carry.finish(out)
 
 
 def go_on(writer: Writer, carries: Sequence[Carry], found: Sequence[Array]) -> None:
