@@ -122,6 +122,9 @@ def scanned(x, y):
         np.argmax(np.sin(y)),
         np.var(x, 1, ddof=1) + np.std(x * 2.0),
         np.count_nonzero(x > 0.0, 0),
+        np.diff(x, 2, 0) * 2.0,
+        np.cross(np.sin(y), y[:1] * x[:, :3]),
+        np.cross(y[0], y[1]),
     )
 
 

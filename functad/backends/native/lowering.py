@@ -101,6 +101,7 @@ FAMILIES = (
     "arranging.pieces",
     "arranging.places",
     "arranging.scans",
+    "arranging.vectors",
     "control.loops",
     "control.loop_derivative",
     "control.branches",

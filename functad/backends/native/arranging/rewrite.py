@@ -21,6 +21,7 @@ from functad.primitives.indexing.read import ADD_PIECE, GATHER, GETITEM, SCATTER
 from functad.primitives.indexing.write import ADD_TO, WRITE
 from functad.primitives.reductions.statistics import CENTRED, VAR
 from functad.primitives.reductions.sums import COUNT_NONZERO, MEAN, SUM, count, reduced_shape
+from functad.primitives.signals.differences import DIFF
 
 Source = int | Constant
 
@@ -118,6 +119,23 @@ def _count_nonzero(found: Rewritten, equation: Equation) -> bool:
         return False
     hit = found.add(ENTRIES[np.not_equal], [source, Constant(0)], ArraySpec((), np.dtype(np.bool_)), spec.shape)
     return found.end(SUM, [hit], equation.outputs, **equation.params)
+
+
+def _diff(found: Rewritten, equation: Equation) -> bool:
+    """Subtract neighbours, repeatedly."""
+    [source], [out] = equation.inputs, equation.outputs
+    n, axis, like = equation.params["n"], equation.params["axis"], found.specs[equation.outputs[0]]
+    if n == 0 or like.dtype.kind == "b":
+        return False
+    before = (slice(None),) * axis
+    for i in range(n):
+        shape = found.spec(source).shape
+        shape = (*shape[:axis], shape[axis] - 1, *shape[axis + 1 :])
+        pair = [found.add(GETITEM, [source], like, shape, index=(*before, part)) for part in (slice(1, None), slice(None, -1))]
+        if i == n - 1:
+            return found.end(SUBTRACT, pair, (out,))
+        source = found.add(SUBTRACT, pair, like, shape)
+    return False
 
 
 # Indices with arrays in them
@@ -226,6 +244,7 @@ FORMS: dict[Primitive, Callable[[Rewritten, Equation], bool]] = {
     ADD_TO: _write,
     CENTRED: _centred,
     COUNT_NONZERO: _count_nonzero,
+    DIFF: _diff,
     GETITEM: _getitem,
     MEAN: _mean,
     SCATTER: _scatter,
