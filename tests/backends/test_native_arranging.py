@@ -44,6 +44,8 @@ def joined(x, y):
         np.stack([x.sum(), y[0, 0] * x[1, 1], 1.0]),
         np.block([[x, y], [y[:2], x[:2]]]),
         np.concatenate([y.ravel(), np.arange(3), x[0] > 0.0]),
+        np.stack([np.concatenate([y[0], np.sin(x[0])]), np.pad(y[1], (2, 4))], 1),
+        np.stack([both := np.concatenate([x, y], 1), both, np.pad(both[:, :5], ((0, 0), (0, 4)))]),
     )
 
 

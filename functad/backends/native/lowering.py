@@ -79,12 +79,16 @@ class Own(NamedTuple):
         stored: which operands must be in memory and without gaps; the others may be anything.
         cost: about how many additions it takes as long as.
         views: operands that must be in memory may also be views of what is there, with gaps and in any order.
+        parts: for each operand, which part of the result it is; they may be written there when they are computed.
+        gaps: results may have gaps in memory.
     """
 
     write: Callable[..., None]
     stored: Sequence[bool] | bool = True
     cost: float = 1.0
     views: bool = False
+    parts: Sequence[Any] = ()
+    gaps: bool = False
 
 
 Lowered: TypeAlias = Pointwise | View | Reduction | Own

@@ -53,7 +53,8 @@ class Writer:
         self.plan = plan
         self.code = code
         self.module = module
-        self.targets = targets or {}
+        self.targets = dict(targets or {})
+        self.placed: dict[int, tuple[int, Any]] = {}
         self.outside = outside
         self.given = given
         self.arrays: dict[int, Array] = dict(enumerate(operands))
@@ -164,11 +165,29 @@ class Writer:
 
     def run(self, units: Sequence[Any]) -> None:
         """Write units of the plan, in order."""
+        self._place(units)
         for unit in units:
             if isinstance(unit, Loops):
                 self._loops(unit)
             else:
                 self._own(unit)
+
+    def _place(self, units: Sequence[Any]) -> None:
+        """Find what nothing reads but a result that it is a part of: it is written there."""
+        plan, specs = self.plan, self.plan.expressions.specs
+        made: set[int] = set()
+        for unit in units:
+            if isinstance(unit, Loops):
+                made.update(unit.stored)
+                continue
+            way, [whole, *_] = plan.way(unit.outputs[0]), unit.outputs
+            assert isinstance(way, Own)
+            for source, part in zip(unit.inputs, way.parts, strict=False):
+                alone = source in made and plan.readers[source].count(plan.maker[whole]) == len(plan.readers[source]) == 1
+                if alone and source not in self.targets and specs[source].dtype == specs[whole].dtype:
+                    self.placed[source] = whole, part
+            if way.gaps:
+                made.update(unit.outputs)
 
     def _loops(self, unit: Loops) -> None:
         self.hold(self.read_by(unit))
@@ -205,9 +224,13 @@ class Writer:
 
     def memory(self, slot: int) -> Memory:
         """Return memory for a slot that is computed next."""
-        spec = self.plan.expressions.specs[slot]
         known = self.targets.get(slot)
-        return self.buffer(spec.shape, KINDS[spec.dtype]) if known is None else known
+        if known is None:
+            spec = self.plan.expressions.specs[slot]
+            place = self.placed.get(slot)
+            known = self.buffer(spec.shape, KINDS[spec.dtype]) if place is None else place[1].of(self.memory(place[0]))
+            self.targets[slot] = known
+        return known
 
     def buffer(self, shape: tuple[int, ...], kind: str) -> Memory:
         """Return memory for an array, on the stack or from the caller."""

@@ -67,7 +67,10 @@ def write_pieces(writer: Any, pieces: Iterable[Piece]) -> None:
 
 
 def clear(writer: Any, out: Memory) -> None:
-    """Fill an array without gaps with zeros."""
+    """Fill an array with zeros."""
+    if not out.is_contiguous:
+        writer.copy(Formula(out.shape, out.kind, lambda code, index: code.constant(0, out.kind)), out)
+        return
     code: Code = writer.code
     code.declarations["declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"] = None
     size = math.prod(out.shape) * SIZES[out.kind]
@@ -137,10 +140,15 @@ def _joined(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Ar
         start = end
 
     def write(writer: Any, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
-        pieces = zip(equation.inputs, parts, strict=True)
+        pieces = [pair for pair in zip(equation.inputs, parts, strict=True) if not _is_there(writer, *pair)]
         write_pieces(writer, [(source, within(part, outs[0])) for source, part in pieces])
 
-    return Own(write, stored=False)
+    return Own(write, stored=False, parts=parts, gaps=True)
+
+
+def _is_there(writer: Any, source: Any, part: Part) -> bool:
+    """Say whether a piece has been written where it belongs when it was computed."""
+    return type(source) is int and writer.placed.get(source, (None, None))[1] is part
 
 
 def within(part: Part, whole: Memory) -> Memory:
@@ -165,7 +173,7 @@ def _pad(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Array
         clear(writer, outs[0])
         write_pieces(writer, [(equation.inputs[0], within(part, outs[0]))])
 
-    return Own(write, stored=False)
+    return Own(write, stored=False, gaps=True)
 
 
 @row(SCATTER)
@@ -197,7 +205,7 @@ def _scatter(equation: Equation, given: Sequence[ArraySpec], results: Sequence[A
         for some in [[piece] for piece in pieces] if overlap else [pieces]:
             write_pieces(writer, some)
 
-    return Own(write, stored=False)
+    return Own(write, stored=False, gaps=True)
 
 
 def totals(out: Memory) -> Memory:
