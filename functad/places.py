@@ -18,6 +18,8 @@ _SCIPY = os.path.join(os.path.dirname(_NUMPY), "scipy")  # noqa: PTH118, PTH120 
 _PYTHON = os.path.dirname(os.__file__)  # noqa: PTH120 - of the standard library: json, statistics, functools
 _INTERNAL = (_PACKAGE + os.sep, _NUMPY + os.sep, _SCIPY + os.sep, "<__array_function__", "<frozen ")
 _INSTALLED = ("site-packages", "dist-packages")
+_TYPED = ("<stdin>", "<ipython-", "<python-input-", "<doctest ", "<sybil")
+"""How the names of files begin that stand for what somebody types."""
 
 # The files that are functad's, NumPy's or Python's own, and the others; filled as files are met, since to look at the path of
 # each frame is dear. (Code objects would be dearer: their hash is computed anew each time.)
@@ -160,13 +162,33 @@ def adoption_cure() -> str:
         frame = frame.f_back
     if frame is None or "__functad_adopted__" in frame.f_globals:
         return ""
-    package = frame.f_globals.get("__name__", "__main__").partition(".")[0]
-    installed = any(folder in frame.f_code.co_filename for folder in _INSTALLED) or _looks_internal(frame.f_code.co_filename)
-    if installed:
-        return f' Where that line is not yours, let its package take Tensors: functad.adopt("{package}").'
+    if _is_installed(frame) or _looks_internal(frame.f_code.co_filename):
+        names = ", ".join([f'"{name}"' for name in _packages(frame)])
+        owner = "its package" if "," not in names else "its package, and that which calls it,"
+        return f" Where that line is not yours, let {owner} take Tensors: functad.adopt({names})."
     if of_scipy:
         return " Or take SciPy's function from functad.scipy."
+    filename, name = frame.f_code.co_filename, frame.f_code.co_name
+    if filename.startswith("<") and not filename.startswith(_TYPED):  # it was made by `exec`: there is no line above
+        return f" Or let NumPy's functions in {name} take Tensors: call functad.adopt(f) in place of that function f."
     return " Or let NumPy's functions there take Tensors: @functad.adopt above the function, or functad.adopt(its module)."
+
+
+def _packages(frame: FrameType) -> list[str]:
+    """Name the package of a frame, and those through which the user's code has called it, unless they are adopted."""
+    names: list[str] = []
+    caller: FrameType | None = frame
+    while caller is not None and (caller is frame or _is_installed(caller)):
+        name = caller.f_globals.get("__name__", "__main__").partition(".")[0]
+        known = caller.f_code.co_filename.startswith(_INTERNAL) or "__functad_adopted__" in caller.f_globals
+        if (caller is frame or not known) and name not in names:
+            names.append(name)
+        caller = caller.f_back
+    return names
+
+
+def _is_installed(frame: FrameType) -> bool:
+    return any(folder in frame.f_code.co_filename for folder in _INSTALLED)
 
 
 def _of_scipy(frame: FrameType) -> bool:

@@ -532,6 +532,39 @@ def test_functions_that_numba_compiles_are_differentiated(package: Callable[[str
     assert module.everything(X) == plain
 
 
+def test_the_error_names_the_packages_through_which_the_line_was_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "inner_of_two.py").write_text("import numpy as np\ndef norm(a):\n    return np.asarray(a).sum()\n")
+    text = "import numpy as np, inner_of_two\ndef scaled(a):\n    s = inner_of_two.norm(a)\n    return np.asarray(a)[0] / s\n"
+    (folder / "outer_of_two.py").write_text(text)
+    monkeypatch.syspath_prepend(str(folder))
+    outer = importlib.import_module("outer_of_two")
+    with pytest.raises(ConversionError, match=r'functad\.adopt\("inner_of_two", "outer_of_two"\)'):
+        functad.grad(lambda x: outer.scaled(x))(X)
+    with (
+        functad.adopt("inner_of_two"),
+        pytest.raises(ConversionError, match=r'its package take .* functad\.adopt\("outer_of_two"\)'),
+    ):
+        functad.grad(lambda x: outer.scaled(x))(X)
+    with functad.adopt("inner_of_two", "outer_of_two"):
+        check_grads(outer.scaled, [X])
+    for name in ("inner_of_two", "outer_of_two"):
+        del sys.modules[name]
+
+
+def test_the_error_says_how_a_function_that_was_made_from_text_is_adopted() -> None:
+    """As `sympy.lambdify` makes them: it has no line above which a decorator could stand."""
+    names: dict[str, Any] = {"array": np.array}
+    exec(compile("def _lambdifygenerated(x):\n    return array([x[0] * x[1], x[0]])", "<lambdifygenerated-1>", "exec"), names)
+    made = names["_lambdifygenerated"]
+    with pytest.raises(ConversionError, match=r"in _lambdifygenerated take Tensors: call functad\.adopt\(f\)"):
+        functad.grad(lambda x: np.sum(made(x)))(X)
+    assert functad.grad(lambda x: np.sum(functad.adopt(made)(x)))(X).tolist() == [X[1] + 1, X[0]]
+
+
 FORMS = (
     "plain", "doubled", "half", "unwrapped", "cached", "generator", "coroutine", "data", "kinds", "slotted", "by_list",
     "by_table",
