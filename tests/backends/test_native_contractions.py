@@ -118,9 +118,42 @@ def test_relatives_of_matmul() -> None:
     check(lambda a, b: np.tensordot(a, b, ([1], [1])), a, b)
     check(np.vecdot, a, a)
     check(np.kron, a, b[0])
-    check(np.cross, *arrays(np.float64, (30, 3), (30, 3)), native=False)
     check(np.trace, a @ a.T, native=False)
-    check(np.linalg.norm, a, native=False)
+
+
+@pytest.mark.parametrize("shapes", [((3,), (3,)), ((30, 3), (3,)), ((4, 1, 3), (5, 3)), ((3,), (50, 3))], ids=str)
+def test_cross(shapes: Shapes) -> None:
+    a, b = arrays(np.float64, *shapes)
+    check(np.cross, a, b)
+    check(lambda a, b: functad.grad(lambda a, b: np.sum(np.cross(np.tanh(a), b) ** 2), (0, 1))(a, b), a, b)
+    check(np.cross, np.arange(12).reshape(4, 3), np.arange(12, dtype=np.int32).reshape(4, 3))
+
+
+@pytest.mark.parametrize("axis", [None, 0, (0, 1)])
+def test_norm(axis: Any) -> None:
+    a = arrays(np.float32, (40, 30))[0]
+    check(lambda a: (np.linalg.vector_norm(a, axis=axis), np.linalg.vector_norm(a, axis=axis, keepdims=True)), a)
+
+
+@pytest.mark.parametrize("subscripts", ["ij->ji", "ij->j", "ii->i", "ii->", "iji->j", "iji->ij", "abc->ca", "abc->b"])
+def test_einsum_of_one(subscripts: str) -> None:
+    sizes = {"i": 5, "j": 9, "a": 4, "b": 6, "c": 7}
+    a = arrays(np.float64, tuple(sizes[letter] for letter in subscripts.partition("->")[0]))[0]
+    check(lambda a: (np.einsum(subscripts, a), np.einsum(subscripts, np.exp(a))), a)
+
+
+@pytest.mark.parametrize(
+    ("subscripts", "shapes"),
+    [
+        ("ij,jk,kl,l->i", ((14, 15), (15, 16), (16, 17), (17,))),
+        ("i,j,k->ijk", ((4,), (5,), (6,))),
+        ("ii,ij,j->i", ((5, 5), (5, 6), (6,))),
+        ("i,i,i->", ((4,), (4,), (4,))),
+        ("bij,bjk,bkl->bil", ((2, 3, 4), (2, 4, 5), (2, 5, 6))),
+    ],
+)
+def test_einsum_of_several(subscripts: str, shapes: Any) -> None:
+    check(lambda *operands: np.einsum(subscripts, *operands), *arrays(np.float64, *shapes))
 
 
 def test_whole_numbers_and_mixed_types() -> None:

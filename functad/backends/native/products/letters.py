@@ -10,6 +10,7 @@ from functad.expressions.expressions import Equation
 from functad.expressions.spec import ArraySpec
 from functad.primitives.entry import Primitive
 from functad.primitives.linalg.products import DOT, MATMUL, OUTER, SUM_OF_PRODUCTS
+from functad.primitives.reductions.norms import EUCLIDEAN
 
 Terms = tuple[str, str, str]
 
@@ -46,8 +47,8 @@ class Letters(NamedTuple):
 
 
 def is_product(primitive: Primitive) -> bool:
-    """Say whether a primitive multiplies two arrays and sums over axes, or may do so."""
-    return primitive in (MATMUL, DOT, OUTER, SUM_OF_PRODUCTS) or primitive.name == "einsum"
+    """Say whether a primitive multiplies arrays and sums over axes, or may do so."""
+    return primitive in (MATMUL, DOT, OUTER, SUM_OF_PRODUCTS, EUCLIDEAN) or primitive.name == "einsum"
 
 
 def letters_of(equation: Equation, given: Sequence[ArraySpec]) -> Letters | None:

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from functad.backends.llvm.values import Value, fused
-from functad.backends.native.arrays import Array, Formula, Memory
+from functad.backends.llvm.values import Value, fused, where
+from functad.backends.native.arrays import Array, Formula, Memory, aligned
 from functad.backends.native.code import KINDS, REALS, Code, Index
 from functad.backends.native.lowering import Lowered, Own, View, row
 from functad.backends.native.products.blas import Matrix, multiply, routines
@@ -24,6 +24,7 @@ from functad.expressions.expressions import Equation
 from functad.expressions.spec import ArraySpec
 from functad.primitives.linalg.einsum import einsum_of
 from functad.primitives.linalg.products import DOT, MATMUL, OUTER, SUM_OF_PRODUCTS
+from functad.primitives.signals.differences import CROSS
 
 LARGE = 8_000
 """From so many multiplications on a product of matrices is left to BLAS."""
@@ -44,6 +45,57 @@ def _product(equation: Equation, given: Sequence[ArraySpec], results: Sequence[A
     if kind not in REALS and math.prod(letters.sizes.values()) >= LARGE * LARGE:
         return None
     return Own(lambda writer, operands, outs: Product(writer, letters, operands, outs[0]).write(), stored=True, views=True)
+
+
+@row(einsum_of(1, False), einsum_of(1, True))
+def _arranged(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    """Axes in another order, and diagonals."""
+    term, _, out = equation.params["subscripts"].partition("->")
+    lengths = dict(zip(term, given[0].shape, strict=True))
+    if set(term) != set(out) or any(lengths[letter] != n for letter, n in zip(term, given[0].shape, strict=True)):
+        return None
+
+    def make(arrays: Sequence[Array]) -> Array:
+        [array] = arrays
+        if isinstance(array, Memory):
+            return array.view(results[0].shape, [_stride(array, term, letter) for letter in out])
+
+        def element(code: Code, index: Sequence[Index]) -> Value:
+            places = dict(zip(out, index, strict=True))
+            return array.at(code, [places[letter] for letter in term])
+
+        return Formula(results[0].shape, array.kind, element)
+
+    return View(make)
+
+
+@row(CROSS)
+def _cross(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    kind, shape = KINDS[results[0].dtype], results[0].shape
+    if kind == "i1":
+        return None
+
+    def make(arrays: Sequence[Array]) -> Array:
+        def factor(code: Code, array: Array, index: Sequence[Index], last: Index) -> Value:
+            return code.cast(array.at(code, aligned([*index[:-1], last], array.shape)), kind)
+
+        def element(code: Code, index: Sequence[Index]) -> Value:
+            a, b = arrays
+            after, before = [_next_of_three(index[-1], step) for step in (1, 2)]
+            return factor(code, a, index, after) * factor(code, b, index, before) - factor(code, a, index, before) * factor(
+                code, b, index, after
+            )
+
+        return Formula(shape, kind, element)
+
+    return View(make)
+
+
+def _next_of_three(i: Index, step: int) -> Index:
+    """Return an index from 0 to 2 moved on, from the last to the first."""
+    if not isinstance(i, Value):
+        return (i + step) % 3
+    return where(i < 3 - step, i + step, i + (step - 3))
 
 
 def _written_out(letters: Letters, arrays: Sequence[Array], shape: tuple[int, ...], kind: str) -> Array:

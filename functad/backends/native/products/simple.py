@@ -1,10 +1,13 @@
-"""Products of arrays in which an operand's elements are used once each: a multiplication and a sum, which may share loops."""
+"""Products of arrays in which an operand's elements are used once each: a multiplication and a sum, which may share loops.
+
+Norms, sums by letters, and products of more than two arrays become such products and sums too.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,9 +17,15 @@ from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.primitives.arranging.reshape import RESHAPE, TRANSPOSE
 from functad.primitives.elementwise.arithmetic import MULTIPLY
+from functad.primitives.elementwise.exponential import SQRT
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.read import GETITEM
+from functad.primitives.linalg.einsum import einsum_of
+from functad.primitives.reductions.norms import EUCLIDEAN
 from functad.primitives.reductions.sums import SUM
+
+Part: TypeAlias = tuple[int | Constant, str]
+"""An operand and its letters."""
 
 MOST_PRODUCTS = 32
 """Products of so many pairs of numbers are written out if their results are values."""
@@ -39,6 +48,10 @@ class Rewriting:
         given = [self.spec(source) for source in equation.inputs]
         if any(spec.dtype.kind != "f" or not spec.size for spec in given):
             return False
+        if equation.primitive is EUCLIDEAN:
+            return self._norm(equation)
+        if equation.primitive.name == "einsum" and len(given) != 2:
+            return self._sum(equation, given[0]) if len(given) == 1 else self._in_pairs(equation)
         letters = letters_of(equation, given)
         if letters is None or letters.has_diagonals or not _is_read_once(letters):
             return False
@@ -49,7 +62,7 @@ class Rewriting:
         """Return the spec of a slot or constant."""
         return spec_of(source.value) if isinstance(source, Constant) else self.specs[source]
 
-    def add(self, primitive: Primitive, inputs: Sequence[int | Constant], shape: Sequence[int], /, **params: Any) -> int:
+    def add(self, primitive: Primitive, inputs: Sequence[int | Constant], shape: Iterable[int], /, **params: Any) -> int:
         """Append an equation and return the slot of its result, which has the dtype of the inputs."""
         dtype = np.result_type(*[self.spec(source).dtype for source in inputs])
         self.specs.append(ArraySpec(tuple(shape), dtype))
@@ -60,6 +73,67 @@ class Rewriting:
         """Give the last equation's result another slot."""
         last = self.equations.pop()
         self.equations.append(Equation(last.primitive, last.inputs, last.params, (slot,)))
+
+    def _norm(self, equation: Equation) -> bool:
+        """Append a square, a sum and a root."""
+        [x], [out] = equation.inputs, equation.outputs
+        square = self.add(MULTIPLY, [x, x], self.spec(x).shape)
+        total = self.add(SUM, [square], self.specs[out].shape, **equation.params)
+        self.equations.append(Equation(SQRT, (total,), {}, (out,)))
+        return True
+
+    def _sum(self, equation: Equation, given: ArraySpec) -> bool:
+        """Append what takes diagonals of an operand, a sum over axes, and what puts the others in order."""
+        term, _, result = equation.params["subscripts"].partition("->")
+        [source], [out] = equation.inputs, equation.outputs
+        lengths = dict(zip(term, given.shape, strict=True))
+        if set(term) == set(result) or any(lengths[x] != n for x, n in zip(term, given.shape, strict=True)):
+            return False
+        own, kept = "".join(lengths), "".join([letter for letter in lengths if letter in result])
+        if own != term:
+            source = self.add(einsum_of(1, True), [source], lengths.values(), subscripts=f"{term}->{own}", optimize=False)
+        axes = tuple([i for i, letter in enumerate(own) if letter not in kept])
+        found = self.add(SUM, [source], [lengths[letter] for letter in kept], axis=axes, keepdims=False)
+        self._transposed(found, kept, result)
+        self.finish(out)
+        return True
+
+    def _in_pairs(self, equation: Equation) -> bool:
+        """Append products of two operands at a time, in an order that takes little."""
+        inputs, _, result = equation.params["subscripts"].partition("->")
+        parts = list(zip(equation.inputs, inputs.split(","), strict=True))
+        shapes = [np.broadcast_to(0.0, self.spec(source).shape) for source in equation.inputs]
+        for step in np.einsum_path(equation.params["subscripts"], *shapes, optimize="greedy")[0][1:]:
+            chosen = [parts[i] for i in step]
+            parts = [part for i, part in enumerate(parts) if i not in step]
+            while len(chosen) > 1:
+                first, second, *rest = chosen
+                needed = set(result).union(*[term for _, term in (*parts, *rest)])
+                if parts or rest:
+                    term = "".join([x for x in dict.fromkeys(first[1] + second[1]) if x in needed])
+                    chosen = [(self._pair(first, second, term), term), *rest]
+                else:
+                    chosen = [(self._pair(first, second, result, equation.outputs[0]), result)]
+            parts += chosen
+        return True
+
+    def _pair(self, first: Part, second: Part, result: str, out: int | None = None) -> int:
+        """Append the product of two operands and return its slot."""
+        parts = first, second
+        if out is None:
+            lengths: dict[str, int] = {}
+            for source, term in parts:
+                for letter, n in zip(term, self.spec(source).shape, strict=True):
+                    lengths[letter] = max(n, lengths.get(letter, 1))
+            dtype = np.result_type(*[self.spec(source).dtype for source, _ in parts])
+            self.specs.append(ArraySpec(tuple([lengths[letter] for letter in result]), dtype))
+            out = len(self.specs) - 1
+        primitive = einsum_of(2, any(len(set(term)) < len(term) for _, term in parts))
+        params = {"subscripts": f"{first[1]},{second[1]}->{result}", "optimize": False}
+        equation = Equation(primitive, (first[0], second[0]), params, (out,))
+        if not self.rewrite(equation):
+            self.equations.append(equation)
+        return out
 
     def _product(self, equation: Equation, letters: Letters) -> None:
         """Append a multiplication, and a sum of its result."""
