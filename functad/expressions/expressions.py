@@ -43,6 +43,10 @@ class Constant(Immutable):
         return repr(self.value) if spec is None else f"<{spec}>"
 
 
+_NONE: Mapping[str, Any] = MappingProxyType({})
+"""The parameters of most equations."""
+
+
 class Equation(Immutable):
     """One call of a primitive: `outputs = primitive(*inputs, **params)`.
 

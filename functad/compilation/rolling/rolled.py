@@ -107,24 +107,19 @@ def _fitting(places: Places, block: Block) -> Block | None:
     votes = 0
     for column in np.flatnonzero((block.lags < 0) & ~block.fixed).tolist():
         sources = block.sources[:, column]
-        slot = int(sources[middle])
-        if slot < 0:
+        slot, origin = int(sources[middle]), places.origin(int(sources[middle]))
+        if slot < 0 or origin is None:
             continue
-        row = places.row(slot)
-        if row is not None:
-            votes += _direction(row.at, places.origin(int(sources[middle + 1])))
-            continue
-        if places.owner[slot] < 0:
+        votes += _direction(origin.at, places.origin(int(sources[middle + 1])))
+        if origin.key[0] == "row":
             continue
         difference = int(sources[middle + 1]) - slot
-        good = (sources - slot == difference * (np.arange(block.count) - middle)) & (
-            places.owner[sources] == places.owner[slot]
-        )
+        good = sources - slot == difference * (np.arange(block.count) - middle)
+        good &= places.owner[sources] == places.owner[slot]
         bad = np.flatnonzero(~good)
         begin, end = int(bad[bad < middle].max(initial=-1)) + 1, int(bad[bad > middle].min(initial=block.count))
         if end - begin >= block.count - 3 - start:
             start, stop = max(start, begin), min(stop, end)
-        votes += _direction(places.origin(slot).at, places.origin(int(sources[middle + 1])))  # type: ignore[union-attr]
     for _, indices in block.indexed():
         votes += int(np.sign((indices[1] - indices[0]).sum()))
     found = block if stop - start == block.count else block.part(start, stop - start)

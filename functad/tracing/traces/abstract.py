@@ -63,7 +63,7 @@ class AbstractRecorder(Recorder):
         out = primitive.spec(*known, **params)
         results = out if primitive.multiple else (out,)
         first = len(self.equations)
-        kept = {name: with_arrays(value, np.copy) for name, value in params.items()}
+        kept = {name: with_arrays(value, np.copy) for name, value in params.items()} if params else params
         equation = Equation(primitive, tuple(inputs), kept, tuple(range(first, first + len(results))))
         self.specs.extend(results)
         if primitive.multiple:
