@@ -18,7 +18,7 @@ from functad.expressions.spec import ArraySpec, spec_of
 from functad.primitives.arranging.join import STACK
 from functad.primitives.entry import ENTRIES
 from functad.primitives.indexing.read import GETITEM, SCATTER
-from functad.primitives.safe import PRODUCT, QUOTIENT
+from functad.primitives.safe import MENDED, PRODUCT, QUOTIENT
 
 _LONGEST = 4
 """Elements of the vectors that are looked at."""
@@ -55,7 +55,7 @@ class _Elements:
         self.expressions = expressions
         self.specs = list(expressions.specs)
         self.arithmetic = frozenset(
-            [PRODUCT, QUOTIENT, *[ENTRIES[f] for f in (np.add, np.subtract, np.multiply, np.divide, np.negative)]]
+            [PRODUCT, QUOTIENT, MENDED, *[ENTRIES[f] for f in (np.add, np.subtract, np.multiply, np.divide, np.negative)]]
         )
         self.equations: list[Equation] = []
         self.moved: dict[int, Any] = {}

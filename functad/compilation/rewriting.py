@@ -28,6 +28,9 @@ _GUARDED = ("product", "quotient", "mended")
 _ROUNDS = 8
 """So many rows are applied to one equation after the other at most."""
 
+_LARGE = 1000
+"""Elements from which on an array is read in more time than NumPy takes to convert a number."""
+
 _NUMBERS = (np.generic, *PYTHON_SCALARS)
 
 
@@ -101,7 +104,7 @@ class Rewriter:
             self.made[e.outputs[0]] = e
 
     def number_of(self, source: Any) -> Any:
-        """Return the number that all elements of a constant are; `None` if it is no constant, or they differ."""
+        """Return the number that all elements of a constant are, one of Python's if it is an array; `None` if they differ."""
         if type(source) is not Constant:
             return None
         value = source.value
@@ -164,15 +167,12 @@ class Rewriter:
         spec = self.specs[slot]
         if self.exact and spec.ndim > 1:  # such an array may decide in which order the result lies in memory
             return e
-        found = {i: n for i, s in enumerate(e.inputs) if _has_axes(s) and (n := self.number_of(s)) is not None}
+        found = {i: n for i, s in enumerate(e.inputs) if _is_large(s) and (n := self.number_of(s)) is not None}
         if not found or not any(type(o) is int and self.specs[o].shape == spec.shape for o in e.inputs):
             return e
-        for numbers in ({i: n.item() for i, n in found.items()}, found):
-            inputs = tuple([Constant(numbers[i]) if i in numbers else s for i, s in enumerate(e.inputs)])
-            given = [s.value if isinstance(s, Constant) else self.specs[s] for s in inputs]
-            if e.primitive.spec(*given, **e.params) == spec:
-                return Equation(e.primitive, inputs, e.params, e.outputs)
-        return e
+        inputs = tuple([Constant(found[i]) if i in found else s for i, s in enumerate(e.inputs)])
+        given = [s.value if isinstance(s, Constant) else self.specs[s] for s in inputs]
+        return Equation(e.primitive, inputs, e.params, e.outputs) if e.primitive.spec(*given, **e.params) == spec else e
 
     def _apply(self, pattern: Pattern, found: Found, rounds: int) -> bool:
         """Replace what was found, if the row holds for it; say whether it was."""
@@ -292,8 +292,10 @@ def _is_elementwise(primitive: Primitive) -> bool:
     return primitive.kind == "elementwise" or (isinstance(function, np.ufunc) and function.signature is None)
 
 
-def _has_axes(source: Any) -> bool:
-    return type(source) is Constant and type(source.value) is np.ndarray and source.value.ndim > 0
+def _is_large(source: Any) -> bool:
+    return (
+        type(source) is Constant and type(source.value) is np.ndarray and source.value.size >= _LARGE and source.value.ndim > 0
+    )
 
 
 def _uniform(value: Any) -> Any:
@@ -302,13 +304,13 @@ def _uniform(value: Any) -> Any:
         return None
     first = value.flat[0]
     if not any(value.strides):
-        return first
+        return first.item()
     if value.size > 1 and value.flat[value.size - 1] != first:
         return None
     same = value == first
     if value.dtype.kind == "f" and first == 0:
         same &= np.signbit(value) == np.signbit(first)
-    return first if same.all() else None
+    return first.item() if same.all() else None
 
 
 def _params_key(params: Mapping[str, Any]) -> Any:
