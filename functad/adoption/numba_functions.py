@@ -40,7 +40,7 @@ def python_function(value: Any) -> Any:
 
 
 def of_tensors(value: Any) -> Any:
-    """Return what is called with Tensors in place of an object of Numba; `None` if there is nothing.
+    """Return the function that is called with Tensors in place of an object of Numba; `None` if there is nothing.
 
     A ufunc of Numba's is one of numbers, which is called for each; of generalized ones there is none, as theirs write into an
     argument.

@@ -210,7 +210,7 @@ class Rewriter:
         )
 
     def _known(self, name: str, source: Any) -> Any:
-        """Return what is known of an argument: the number or array if it is a constant, else the spec."""
+        """Say what is known of an argument: the number or array if it is a constant, else the spec."""
         return source if name.startswith("c") else source.value if name.startswith("k") else self._spec(source)
 
     def _spec(self, source: Any) -> ArraySpec:
