@@ -31,10 +31,9 @@ def check(f, *args, native=True):
 
 def check_derivatives(f, *args):
     """Compare values, gradients and tangents of a function of arrays whose result is a number."""
-    check(f, *args)
     everything = tuple(range(len(args)))
-    check(functad.value_and_grad(f, argnums=everything), *args, native=None)
-    check(lambda *own: jvp(f, own, tuple([np.cos(np.asarray(a)) for a in args])), *args, native=None)
+    check(functad.value_and_grad(f, argnums=everything), *args)
+    check(lambda *own: jvp(f, own, tuple([np.cos(np.asarray(a)) for a in args])), *args)
 
 
 def total(tree):
@@ -140,7 +139,7 @@ class TestScan:
         rows = np.array([1.0, -1.0, poison, -2.0, 0.5])
         with np.errstate(all="ignore"):
             for s in (STATE, np.array([0.0, 1.0, -0.0]), np.array([poison, 1.0, 2.0])):
-                check(functad.value_and_grad(f, argnums=(0, 1)), s, rows, native=None)
+                check(functad.value_and_grad(f, argnums=(0, 1)), s, rows)
 
     def test_few_rows(self):
         check_derivatives(lambda s, xs: total(scan(lambda s, x: (s * x, s + x), s, xs)), np.array(0.7), np.array([2.0, 3.0]))
@@ -209,12 +208,19 @@ class TestWhile:
             for a, b in zip(*map(functad.tree_leaves, (compiled(WIDE, 0.9, steps), gradient(WIDE, 0.9, steps))), strict=True):
                 np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13)
 
+    def test_an_index_out_of_bounds_ends_a_loop(self):
+        """NumPy raises an error; native code has an element of its own there, for which the condition holds for ever."""
+        f = jit(lambda a: while_loop(lambda s: s[1] < 5.0, lambda s: (s[0] + 1, a[s[0]]), (0, 0.0)), backend="llvm")
+        assert f(np.array([1.0, 2.0, 7.0]))[0] == 3
+        with pytest.raises(IndexError):
+            f(np.array([1.0, 2.0, 3.0]))
+
     def test_a_loop_in_a_scan(self):
         def step(s, x):
             return while_loop(lambda c: np.sum(c**2) < 20.0, lambda c: c * 1.5 + x**2, s) / 5.0, s[0]
 
         for state in (STATE, WIDE):
-            check(grad(lambda s, xs: total(scan(step, s, xs)), argnums=(0, 1)), state, ROWS, native=None)
+            check(grad(lambda s, xs: total(scan(step, s, xs)), argnums=(0, 1)), state, ROWS)
 
     def test_fori_loops(self):
         check_derivatives(lambda s: total(fori_loop(0, 5, lambda i, s: s * np.sin(s + i), s)), WIDE)
@@ -223,6 +229,14 @@ class TestWhile:
     def test_vmap(self):
         f = lambda x: while_loop(lambda x: x < 10.0, lambda x: x * x, x)  # noqa: E731
         check(vmap(f), np.array([1.5, 2.5, 20.0, 1.1, 9.0]))
+
+
+def test_associative_scans():
+    def affine(f, g):
+        return g[0] * f[0], g[0] * f[1] + g[1]
+
+    check_derivatives(lambda a, b: total(functad.associative_scan(affine, (a, b))), WIDE, WIDE[::-1] + 1.0)
+    check(lambda a, b: functad.associative_scan(affine, (a, b), reverse=True), WIDE, WIDE[::-1] + 1.0)
 
 
 class TestBranches:

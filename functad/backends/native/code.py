@@ -52,6 +52,7 @@ class Code(Body):
         outer: the function that calls this one, and whose values it may use.
         loops: how many loops the current place is in that LLVM may vectorise.
         allocations: lines at the entry that reserve memory on the stack.
+        reserved: how many bytes of it are arrays.
         captured: parameters for values of the outer function, by their names there.
         definitions: the elementary functions that are called.
         quick: elementary functions may be computed by formulas that do not hold for rare arguments.
@@ -61,7 +62,7 @@ class Code(Body):
 
     __slots__ = (
         "_journal", "_labels", "_longest", "allocations", "block", "captured", "definitions", "loops", "outer", "quick", "rare",
-        "refused", "remembered",
+        "refused", "remembered", "reserved",
     )  # fmt: skip
 
     def __init__(self, *, fused: bool, outer: Code | None = None) -> None:
@@ -70,6 +71,7 @@ class Code(Body):
         self.loops = 0
         self.block = "entry"
         self.allocations: list[str] = []
+        self.reserved = 0
         self.captured: dict[str, Value] = {}
         self.definitions: dict[str, Definition] = {} if outer is None else outer.definitions
         self.quick = False

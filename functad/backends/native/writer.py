@@ -23,6 +23,9 @@ from functad.expressions.spec import spec_of
 STACK = 16_384
 """Arrays of so many bytes are put on the stack; larger ones into memory that the caller brings."""
 
+WHOLE_STACK = 262_144
+"""So many bytes of the stack are taken by all arrays together; threads may have little."""
+
 LARGEST_TABLE = 4_096
 """Constant arrays of so many bytes stand in the code."""
 
@@ -235,9 +238,11 @@ class Writer:
     def buffer(self, shape: tuple[int, ...], kind: str) -> Memory:
         """Return memory for an array, on the stack or from the caller."""
         size = math.prod(shape)
-        if size * SIZES[kind] <= STACK or self.module.workspace is None:
+        room = size * SIZES[kind]
+        if self.module.workspace is None or (room <= STACK and self.code.reserved + room <= WHOLE_STACK):
+            self.code.reserved += room
             return Memory(shape, kind, self.code.allocate(kind, size))
-        return Memory(shape, kind, self.module.workspace(size * SIZES[kind]))
+        return Memory(shape, kind, self.module.workspace(room))
 
     def copy(self, array: Array, target: Memory) -> None:
         """Write the elements of an array into memory."""

@@ -1,19 +1,18 @@
 """The backward pass of `while_loop`: a loop that keeps what its steps need, on a stack that grows, and one that reads it again.
 
 How many steps there are is not known before, so that the stack is the only memory that native code asks the system for. If
-there is none left, the derivatives are NaN.
+there is none left, NumPy computes the list, and raises the error.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from functad.backends.llvm.values import Value, where
 from functad.backends.native.arrays import Array, Formula, Memory
 from functad.backends.native.code import KINDS, SIZES, Code
-from functad.backends.native.control.loops import Carry, carries_of, go_on, held, written
+from functad.backends.native.control.loops import Carry, again, carries_of, go_on, held, written
 from functad.backends.native.lowering import Lowered, Own, row
 from functad.backends.native.plan import is_native
 from functad.backends.native.writer import Writer
@@ -184,10 +183,8 @@ class _Pass:
             self._return(stack)
             code.do(f"br label %{done}")
         code.start(failed)
-        with code.scope():
-            for out in self.outs:
-                self.writer.copy(_filled(out.shape, out.kind, math.nan), out)
-            code.do(f"br label %{done}")
+        code.refuse(code.constant(1, "i1"))
+        code.do(f"br label %{done}")
         code.start(done)
         stack.free()
 
@@ -212,7 +209,7 @@ class _Pass:
             for array, memory in zip(found[self.count :], record, strict=True):
                 written(writer, array, memory)
             go_on(writer, carries, found)
-            code.do(f"br label %{head}")
+            again(code, head, done)
         code.start(done)
 
     def _return(self, stack: Stack) -> None:

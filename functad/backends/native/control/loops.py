@@ -221,6 +221,14 @@ def go_on(writer: Writer, carries: Sequence[Carry], found: Sequence[Array]) -> N
         carry.move(array)
 
 
+def again(code: Code, head: str, done: str) -> None:
+    """Write the end of a step: a loop goes on, but not where NumPy must compute the list: its condition might never fail."""
+    if code.refused is None:
+        code.do(f"br label %{head}")
+    else:
+        code.do(f"br i1 {code.load(code.refused, 0, 'i1').name}, label %{done}, label %{head}")
+
+
 @row(WHILE)
 def _while(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
     params: Any = equation.params
@@ -242,7 +250,7 @@ def _while(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Arr
             code.do(f"br i1 {code.cast(more.at(code, ()), 'i1').name}, label %{step}, label %{done}")
             code.start(step)
             go_on(writer, carries, writer.inline(body, [*now, *outer], [carry.target for carry in carries]))
-            code.do(f"br label %{head}")
+            again(code, head, done)
         code.start(done)
         for carry, out in zip(carries, outs, strict=True):
             carry.finish(out)
