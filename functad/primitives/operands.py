@@ -41,12 +41,23 @@ def foreign_rules(leaf: Any) -> str | None:
         kinds = {kind.__name__ for kind in type(leaf).__mro__ if kind.__module__.startswith("numpy")}
         if "MaskedArray" in kinds:
             return "Sums over a masked array leave elements out. Pass .data and .mask, and use np.where(mask, 0.0, x)."
-        return "A matrix multiplies by *. Pass np.asarray of it, and multiply by @." if "matrix" in kinds else None
+        if "matrix" in kinds:
+            return "A matrix multiplies by *. Pass np.asarray of it, and multiply by @."
+        return OWN_RULES if has_own_rules(type(leaf)) else None
     if issubclass(type(leaf), np.generic):
         return None
     if hasattr(leaf, "__array__") and not hasattr(leaf, "__array_function__") and isinstance(leaf.dtype, np.dtype):
         return "It has labels or rules of indexing of its own, which NumPy has not. Pass np.asarray of it."
     return None
+
+
+OWN_RULES = "What it is beside its numbers, such as a unit, would be lost. Use the numbers: q.to_value(unit) with astropy."
+
+
+def has_own_rules(kind: type) -> bool:
+    """Say whether a class of arrays has ufuncs of its own, as arrays with units have."""
+    own = issubclass(kind, np.ndarray) and kind.__array_ufunc__ is not np.ndarray.__array_ufunc__
+    return own and not kind.__module__.startswith("functad.")
 
 
 def refuse_foreign(name: str, *operands: Any) -> None:

@@ -101,6 +101,13 @@ def _overrides(operand: Any) -> bool:
     return hasattr(kind, "__array_ufunc__") or hasattr(kind, "__array_function__") or not hasattr(kind, "__array__")
 
 
+def _decides(kind: type) -> bool:
+    """Say whether objects of a class decide what an operator of an array means, by which NumPy leaves it to them: units do."""
+    if hasattr(kind, "__array_ufunc__"):
+        return kind.__array_ufunc__ is None
+    return getattr(kind, "__array_priority__", 0.0) > 0
+
+
 def _holds(x: Any, y: Any, kind: type) -> bool:
     """Say whether a type of another library is that of a Tensor's own value: then it is no wrapper, but an array like it."""
     return any(isinstance(operand, Recorded) and type(innermost(operand)) is kind for operand in (x, y))
@@ -292,6 +299,8 @@ def _comparison(primitive: Primitive) -> tuple[Method, Method]:
             if recorder.reassigns and y.slot not in recorder.left:
                 recorder.note(y, name)
             y = y.below
+        elif type(y) not in _PLAIN and _decides(type(y)):
+            return NotImplemented
         if recorder.reassigns and x.slot not in recorder.left:
             recorder.note(x, name)
         return compute(x.below, y)

@@ -20,9 +20,11 @@ from functad.primitives.elementwise.comparisons import ROUND_NUMBER
 from functad.primitives.entry import ENTRIES, Composite, Primitive
 from functad.primitives.names import shown_name
 from functad.primitives.operands import (
+    OWN_RULES,
     TensorGivenError,
     as_operand,
     concrete,
+    has_own_rules,
     innermost,
     is_traced,
     is_weak,
@@ -114,6 +116,8 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
                 return out
         if not _USUAL.issuperset(types) and not all(issubclass(kind, _KNOWN) or _holds(self, kind) for kind in types):
             return NotImplemented
+        if not _USUAL.issuperset(types) and (own := [kind.__name__ for kind in types if has_own_rules(kind)]):
+            raise UnsupportedError(f"{shown_name(function)} of a Tensor and a {own[0]}, at {here()}. {OWN_RULES}")
         if kwargs and isinstance(kwargs.get("out"), Recorded):
             return into(function, args, kwargs)
         entry = ENTRIES.get(function) or _entry_of(function)

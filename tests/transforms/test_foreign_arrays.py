@@ -1,11 +1,13 @@
 """Arrays whose operations are others than NumPy's are refused: what is recorded would be another function."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import functad
+from functad.errors import ConversionError, UnsupportedError
 
 
 class Series:
@@ -76,3 +78,46 @@ def test_functions_with_rules_show_what_they_are() -> None:
 
     assert "custom_jvp" in repr(functad.custom_jvp(softplus))
     assert "softplus" in repr(functad.custom_vjp(softplus))
+
+
+class Quantity(np.ndarray):
+    """Numbers with a unit, as astropy's are."""
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        numbers = [value.view(np.ndarray) if isinstance(value, Quantity) else value for value in inputs]
+        out = super().__array_ufunc__(ufunc, method, *numbers, **kwargs)
+        return out if out is NotImplemented else np.asarray(out).view(Quantity)
+
+
+class Unit:
+    """A unit, which makes a quantity of numbers."""
+
+    __array_priority__ = 1000
+
+    def __rlshift__(self, numbers: Any) -> Any:
+        return np.array(numbers).view(Quantity)
+
+    __rmul__ = __rand__ = __rlshift__
+
+
+LENGTH = np.array([2.0, 3.0]).view(Quantity)
+OF_UNITS: dict[str, Callable[[Any], Any]] = {
+    "t * q": lambda t: t * LENGTH,
+    "q * t": lambda t: LENGTH * t,
+    "q + t": lambda t: LENGTH + t,
+    "np.add": lambda t: np.add(LENGTH, t, where=True),
+    "np.concatenate": lambda t: np.concatenate([LENGTH, t]),
+    "np.dot": lambda t: np.dot(t, LENGTH),
+    "t << unit": lambda t: t << Unit(),
+    "t & unit": lambda t: t & Unit(),
+    "t * unit": lambda t: t * Unit(),
+}
+
+
+@pytest.mark.parametrize("name", OF_UNITS)
+def test_units_are_not_lost(name: str) -> None:
+    def f(t: Any) -> Any:
+        return np.sum(np.asarray(OF_UNITS[name](t)) if name.endswith("unit") else OF_UNITS[name](t))
+
+    with pytest.raises((UnsupportedError, ConversionError), match=r"such as a unit, would be lost|np\.array\(numbers\)"):
+        functad.grad(f)(np.array([0.5, 2.0]))
