@@ -97,7 +97,8 @@ class Definitions:
         if issubclass(kind, np.generic):
             return f"np.{kind.__name__}({_number(value.item())})" if kind.__name__ in vars(np) else _refused(value)
         if kind is np.ndarray and value.size <= _LARGEST_LITERAL and value.dtype.kind in "biufc":
-            return f"np.array({_nested(value)}, {self.literal(value.dtype)})"
+            shape = f".reshape({value.shape})" if not value.size and value.ndim > 1 else ""  # lists do not say it
+            return f"np.array({_nested(value)}, {self.literal(value.dtype)}){shape}"
         return self._reference(value)
 
     def _collection(self, value: Any) -> str:

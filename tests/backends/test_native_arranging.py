@@ -74,6 +74,9 @@ def turned(x, z):
         np.diag(x[0]) + np.diag(x[1, :5], 1),
         np.diagonal(z, 1, 1, 2) * 2.0,
         np.trace(x),
+        np.einsum("aba->ba", np.sin(z)[:, :, :3]) * 2.0,
+        np.einsum("abc->c", z),
+        np.einsum("aab->b", z[:, :3]),
         np.moveaxis(np.exp(z), 0, 2) * 2.0,
         np.swapaxes(z, 0, 1)[1:] + 1.0,
         x[:, None, 0] * np.squeeze(z[:, :1]).sum(),
@@ -176,6 +179,8 @@ def test_places_out_of_bounds():
     for places in (np.array([0, 5]), np.array([-6, 1])):
         with pytest.raises(IndexError, match=f"index {places[abs(places).argmax()]} is out of bounds for axis 0 with size 5"):
             f(X, places)
+    nowhere = np.zeros((0, 2), np.int64)
+    check(lambda x: x[nowhere], X, native=False)
     np.testing.assert_allclose(f(X, np.array([4, -5])), np.sum(np.sin(X[[4, 0]]) * 2.0))
     add = jit(functad.grad(lambda x, i: np.sum(x[:, i] ** 2)), backend="llvm")
     with pytest.raises(IndexError, match="index 9 is out of bounds"):

@@ -27,6 +27,7 @@ from functad.primitives.indexing.place import PLACE, PLACE_ADD
 from functad.primitives.indexing.read import ADD_PIECE, GATHER, GETITEM
 from functad.primitives.indexing.sort import PICKED, PLACED, REORDERED, RESTORED
 from functad.primitives.indexing.write import ADD_TO, WRITE, part
+from functad.primitives.linalg.einsum import SPREAD
 
 Shape = tuple[int, ...]
 
@@ -286,13 +287,31 @@ def _restored(equation: Equation, given: Sequence[ArraySpec], results: Sequence[
     return Own(lambda writer, operands, outs: places.write(writer, operands[0], operands[1:], outs[0]))
 
 
+@row(SPREAD)
+def _spread(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    model = np.empty(results[0].shape, np.int8)
+    target = _strided(np.einsum(equation.params["subscripts"], model), model)
+    if target is None or target.shape != given[0].shape:
+        return None
+
+    def write(writer: Any, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
+        clear(writer, outs[0])
+        writer.copy(operands[0], target.of(outs[0]))
+
+    return Own(write, stored=given[0].size > TINY, gaps=True)
+
+
 # Writing over elements, and adding to them
 
 
 def _view_in(shape: Shape, path: Any, index: Any = ...) -> Strided | None:
     """Return the part of an array that a way through views reads; `None` if that is a copy."""
     model = np.empty(shape, np.int8)
-    view = part(model, path)[index]
+    return _strided(part(model, path)[index], model)
+
+
+def _strided(view: Any, model: Any) -> Strided | None:
+    """Return where a view lies in a model, whose elements are bytes; `None` if it is a copy."""
     if not np.may_share_memory(view, model):
         return None
     return Strided(view.shape, view.strides, view.__array_interface__["data"][0] - model.__array_interface__["data"][0])

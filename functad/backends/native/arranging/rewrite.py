@@ -19,6 +19,7 @@ from functad.primitives.indexing.index_parts import is_basic
 from functad.primitives.indexing.place import PLACE, PLACE_ADD
 from functad.primitives.indexing.read import ADD_PIECE, GATHER, GETITEM, SCATTER, taken_apart
 from functad.primitives.indexing.write import ADD_TO, WRITE
+from functad.primitives.linalg.einsum import einsum_of
 from functad.primitives.reductions.statistics import CENTRED, VAR
 from functad.primitives.reductions.sums import COUNT_NONZERO, MEAN, SUM, count, reduced_shape
 from functad.primitives.signals.differences import DIFF
@@ -157,6 +158,26 @@ def _getitem(found: Rewritten, equation: Equation) -> bool:
     return parts is not None and found.end(GATHER, [*equation.inputs, *parts[1]], equation.outputs, template=parts[0])
 
 
+def _einsum(found: Rewritten, equation: Equation) -> bool:
+    """Read diagonals, or axes in another order, and sum over the axes that are not wanted."""
+    [source] = equation.inputs
+    spec, like = found.spec(source), found.specs[equation.outputs[0]]
+    term, result = equation.params["subscripts"].replace(" ", "").split("->")
+    summed = "".join(dict.fromkeys([letter for letter in term if letter not in result]))
+    if not spec.shape or (summed and spec.dtype.kind != "f"):
+        return False
+    sizes, order = dict(zip(term, spec.shape, strict=True)), result + summed
+    places = [
+        Constant(np.arange(sizes[letter]).reshape([sizes[letter] if letter == other else 1 for other in order]))
+        for letter in term
+    ]
+    inputs, template = [source, *places], ("i",) * len(term)
+    if not summed:
+        return found.end(GATHER, inputs, equation.outputs, template=template)
+    read = found.add(GATHER, inputs, like, tuple([sizes[letter] for letter in order]), template=template)
+    return found.end(SUM, [read], equation.outputs, axis=tuple(range(len(result), len(order))), keepdims=False)
+
+
 def _scatter(found: Rewritten, equation: Equation) -> bool:
     indices = equation.params["indices"]
     apart = [_taken_apart(index) for index in indices]
@@ -250,6 +271,8 @@ FORMS: dict[Primitive, Callable[[Rewritten, Equation], bool]] = {
     SCATTER: _scatter,
     STACK: _windows,
     VAR: _var,
+    einsum_of(1, False): _einsum,
+    einsum_of(1, True): _einsum,
     WRITE: _write,
 }
 """What writes an equation as others, and says whether it did."""
