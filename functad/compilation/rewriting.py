@@ -185,7 +185,7 @@ class Rewriter:
         saved = [s for s in inner if self.uses[s] == 1]
         if row.once and len(saved) < len(inner):
             return False
-        known = {name: self._known(name, s) for name, s in found.given.items()}
+        known = {name: self._known(name, s, out.dtype) for name, s in found.given.items()}
         if not row.mixed and not self._of_one_dtype(out, inner, known):
             return False
         if row.where is not None and not row.where(**known, **({"out": out} if pattern.checks_out else {})):
@@ -209,9 +209,11 @@ class Rewriter:
             isinstance(producer.primitive.function, np.ufunc) or producer.primitive.name in _GUARDED
         )
 
-    def _known(self, name: str, source: Any) -> Any:
-        """Say what is known of an argument: the number or array if it is a constant, else the spec."""
-        return source if name.startswith("c") else source.value if name.startswith("k") else self._spec(source)
+    def _known(self, name: str, source: Any, dtype: np.dtype[Any]) -> Any:
+        """Give the number or array that an argument is if it is a constant, else its spec."""
+        if name.startswith("c"):  # what is computed from it is to be as precise as the result
+            return dtype.type(source) if issubclass(type(source), np.generic) else source
+        return source.value if name.startswith("k") else self._spec(source)
 
     def _spec(self, source: Any) -> ArraySpec:
         return self.specs[source] if type(source) is int else spec_of(source.value)

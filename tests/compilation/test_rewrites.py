@@ -14,7 +14,7 @@ from functad.expressions.spec import spec_of
 from functad.transforms.abstract import trace
 
 DTYPES = {"f": ("float64", "float32", "float16"), "i": ("int64", "int8"), "u": ("uint8",), "c": ("complex128",), "b": ("bool",)}
-NUMBERS = (2.0, -3.0, 0.1, 7, np.float64(0.3), -0.25)
+NUMBERS = (2.0, -3.0, 0.1, 7, np.float64(0.3), np.float32(0.3), -0.25)
 SHAPES = ((2, 3), (0, 3), (), (1,), (2, 1, 3))
 SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0, 1.5, -2.25, 3.7e3, -1e-3)
 EXTREME = (5e-324, 1e-310, -1.7e308, 4e38, 1e-45)
