@@ -37,8 +37,10 @@ def with_numbers(expressions: Expressions) -> Expressions:
 
 def _element(equation: Equation, specs: Sequence[ArraySpec]) -> int | None:
     """Return the number of the element that an equation reads from a short vector; `None` if it does something else."""
+    if equation.primitive is not GETITEM:  # a loop may have no inputs at all
+        return None
     index, source = equation.params.get("index"), equation.inputs[0]
-    if equation.primitive is not GETITEM or type(index) is not int or type(source) is not int or not _is_short(specs[source]):
+    if type(index) is not int or type(source) is not int or not _is_short(specs[source]):
         return None
     size = specs[source].shape[0]
     return index % size if -size <= index < size else None

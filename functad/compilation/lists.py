@@ -65,7 +65,7 @@ class CompiledList:
         else:
             return (self._program or self.compiled())(arrays)
         newest = max((a for a in arrays if isinstance(a, Recorded)), key=lambda a: a.recorder.serial)
-        if isinstance(newest.recorder, AbstractRecorder):
+        if isinstance(newest.recorder, AbstractRecorder) or not self.expressions.outputs:  # a record has results
             return evaluate(self.expressions, arrays)
         active = tuple([i for i, a in enumerate(arrays) if isinstance(a, Recorded) and is_inexact(a)])
         return apply(self.rules(active), arrays)

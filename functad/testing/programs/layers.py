@@ -136,6 +136,9 @@ NEUTRAL = {
     "has_aux": "return F.vjp(lambda *ys: (total(ys), {f}(*ys)), *xs, has_aux=True)[2]",
 }
 
+COMPILED = {name: f"return F.jit({{f}}, backend={name!r})(*xs)" for name in ("numpy", "llvm")}
+"""By the names of backends, neutral layers that compile what is below them."""
+
 OUTERMOST = ("implicit", "tape_of_variables", "has_aux", "graph")
 """Layers through which no derivative of an outer one flows: Variables and graphs hold values, has_aux hands them out."""
 

@@ -21,11 +21,11 @@ from functad.testing.programs.checks import (
     plain,
 )
 from functad.testing.programs.drafts import Choose
-from functad.testing.programs.layers import CONTAINERS, NEUTRAL, OUTERMOST, PRELUDE, PULLS, PUSHES, container
+from functad.testing.programs.layers import COMPILED, CONTAINERS, NEUTRAL, OUTERMOST, PRELUDE, PULLS, PUSHES, container
 from functad.testing.programs.program import Program, draw_program, written_out
 
 NEST_CHECKS = ("nest", "differences", "over_reverse", "over_forward")
-KINDS = {"pull": PULLS, "push": PUSHES, "neutral": NEUTRAL}
+KINDS = {"pull": PULLS, "push": PUSHES, "neutral": NEUTRAL, "compiled": COMPILED}
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Layer:
     """One layer of a nest.
 
     Attributes:
-        kind: `pull`, `push` or `neutral`.
+        kind: `pull`, `push`, `neutral` or `compiled`.
         name: of the text among those of its kind.
         arguments, results: the kinds of containers for them.
         turned: keys are entered in reverse order.
@@ -104,11 +104,13 @@ class Nest(Program):
 
     def canonical(self) -> Nest:
         """Return the nest with the plainest layer of each kind in place of each."""
-        plainest = [Layer(layer.kind, next(iter(KINDS[layer.kind]))) for layer in self.layers if layer.kind != "neutral"]
+        plainest = [Layer(layer.kind, next(iter(KINDS[layer.kind]))) for layer in self.layers if layer.kind in ("pull", "push")]
         return replace(self, layers=tuple(plainest))
 
 
-def draw_nest(choose: Choose, *, max_layers: int = 4, max_operations: int = 5, layouts: bool = False) -> Nest:
+def draw_nest(
+    choose: Choose, *, max_layers: int = 4, max_operations: int = 5, layouts: bool = False, compiled: str = ""
+) -> Nest:
     """Return a random nest.
 
     Args:
@@ -116,6 +118,7 @@ def draw_nest(choose: Choose, *, max_layers: int = 4, max_operations: int = 5, l
         max_layers: the number of layers, at most; not more than two of them take derivatives.
         max_operations: the number of lines of the program inside, at most.
         layouts: inputs may lie in memory in any way.
+        compiled: the name of a backend of `jit`, which then compiles the program, or what a layer makes of it, or several.
 
     Example:
         >>> nest = draw_nest(lambda n: 0)
@@ -131,7 +134,9 @@ def draw_nest(choose: Choose, *, max_layers: int = 4, max_operations: int = 5, l
     for count in range(max_layers):
         if count and not choose(4):
             break
-        derivatives = sum(layer.kind != "neutral" for layer in layers)
+        if compiled and (not choose(2) or not count):
+            layers.append(Layer("compiled", compiled))
+        derivatives = sum(layer.kind in ("pull", "push") for layer in layers)
         kind = ("pull", "push", "neutral")[choose(3)] if derivatives < 2 else "neutral"
         names = [name for name in KINDS[kind] if name != "none"]
         name = names[choose(len(names))]

@@ -1,0 +1,240 @@
+"""Every backend computes what the lists of all entries say: in both precisions, complex, empty, without axes, for arrays that
+broadcast or do not lie in order, for NaN and infinities. What a backend does not know it hands to NumPy, which counts too.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+import random
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import functad
+from functad.backends.backend import find
+from functad.compilation.simplify import simplified
+from functad.errors import FunctadError, MissingPackageError
+from functad.expressions.expressions import Constant, Equation, Expressions, evaluate
+from functad.testing.fuzz import examined
+from functad.testing.programs.nests import draw_nest
+from functad.testing.sample_calls import Call, calls, every_entry, is_constant, label
+from functad.testing.strategies import programs
+
+
+def installed(name: str) -> bool:
+    try:
+        find(name)
+    except MissingPackageError:
+        return False
+    return True
+
+
+BACKENDS = [name for name in ("numpy", "llvm") if installed(name)]
+ENTRIES = [entry for entry in every_entry() if entry.samples is not None and entry.status != "refused"]
+
+
+SHARE = {"llvm": 1 if os.environ.get("FUNCTAD_EVERY_ENTRY") else 16}
+"""One of so many entries is checked for a backend. LLVM takes a quarter of a second for one, which is minutes for all: with
+FUNCTAD_EVERY_ENTRY=1 all are checked."""
+
+
+LONGEST = 2000
+"""Equations after which no more forms of an entry are added: of a long list, as of elliptic integrals, one form is enough."""
+
+
+class Item(NamedTuple):
+    """A list, inputs for it, and what it gives there."""
+
+    name: str
+    expressions: Expressions
+    primals: Sequence[Any]
+    expected: Sequence[Any]
+
+
+def item(name: str, call: Call, primals: Sequence[Any]) -> Item | None:
+    """Return the list of a call and its pull-back; `None` if a trace refuses the call, or NumPy does for these values."""
+
+    def both(*given: Any) -> Any:
+        if is_constant(call.entry) or not call.smooth(*primals):
+            return call.arrays(*given)
+        values, pullback = functad.vjp(call.smooth, *given)
+        return values, pullback(tuple([np.sin(v) + 1 for v in values]))
+
+    try:
+        expressions = functad.make_expressions(both)(*primals)
+        return Item(name, expressions, primals, evaluate(expressions, primals))
+    except (FunctadError, ValueError, TypeError, IndexError, np.linalg.LinAlgError, ArithmeticError):
+        return None
+
+
+def strided(x: Any) -> Any:
+    """Return an array with the same values, whose elements do not lie next to each other."""
+    return np.stack([x, x], -1)[..., 0] if np.ndim(x) else x
+
+
+ODD = (np.nan, np.inf, 0.0, -0.0, -np.inf, 1e-30)
+"""Values at which functions have kinks, poles or no value."""
+
+
+def special(x: Any, values: Sequence[float]) -> Any:
+    """Return an array with some values in every second place."""
+    x = np.array(x)
+    x.flat[::2] = np.resize(values, x.flat[::2].size)
+    return x[()]
+
+
+SHAPES: list[Callable[[int], tuple[int, ...]]] = [lambda i: (), lambda i: (0, 3), lambda i: (2, 1) if i % 2 else (3,)]
+"""Of the arguments of functions that broadcast, by their number."""
+
+
+def items(entry: Any) -> Iterator[Item | None]:
+    """Return the variants of an entry."""
+    first: Call | None = None
+    for dtype in (np.float32, np.complex128, np.float64):
+        if dtype is np.complex128 and not getattr(entry, "complex", True):
+            continue
+        try:
+            found = [call for call in calls(entry, dtype) if call.primals]
+        except (TypeError, ValueError):  # samples that are only for real numbers
+            continue
+        call = next((call for call in found if any(map(np.ndim, call.primals))), found[0] if found else None)
+        if call is not None and dtype is not np.float64:  # the source is checked for these, bit for bit
+            yield item(np.dtype(dtype).name, call, call.primals)
+        first = call
+    if first is None:
+        return
+    yield item("strided", first, [strided(x) for x in first.primals])
+    if not entry.name.startswith("special."):  # SciPy's hyp1f1, for one, takes hours for infinities
+        yield item("special values", first, [special(x, ODD) for x in first.primals])
+    yield item("empty", first, [x[:0] if np.ndim(x) else x for x in first.primals])
+    if getattr(entry, "broadcasts", False):
+        for shape in SHAPES:
+            given = [np.resize(x, shape(i)) for i, x in enumerate(first.primals)]
+            yield item(f"shape {shape(1)}", first, given)
+
+
+def merged(lists: Sequence[Expressions]) -> Expressions:
+    """Return one list that computes what several do, so that it is compiled at once."""
+    counts = [len(own.inputs) for own in lists]
+    places: list[list[int]] = []
+    inputs, inner = 0, sum(counts)
+    for own, count in zip(lists, counts, strict=True):
+        rest = len(own.specs) - count
+        places.append([*range(inputs, inputs + count), *range(inner, inner + rest)])
+        inputs, inner = inputs + count, inner + rest
+
+    def moved(source: int | Constant, slots: list[int]) -> int | Constant:
+        return source if isinstance(source, Constant) else slots[source]
+
+    pairs = list(zip(lists, places, strict=True))
+    equations = [
+        Equation(e.primitive, tuple([moved(s, slots) for s in e.inputs]), e.params, tuple([slots[s] for s in e.outputs]))
+        for own, slots in pairs
+        for e in own.equations
+    ]
+    outputs = [moved(s, slots) for own, slots in pairs for s in own.outputs]
+    specs = [s for own, count in zip(lists, counts, strict=True) for s in own.specs[:count]]
+    specs += [s for own, count in zip(lists, counts, strict=True) for s in own.specs[count:]]
+    names = [f"x{i}" for i in range(sum(counts))]
+    structures = functad.tree_structure((tuple(names), {})), functad.tree_structure(tuple(outputs))
+    return Expressions(tuple(names), tuple(equations), tuple(outputs), tuple(specs), *structures)
+
+
+def check(found: Any, expected: Any, what: Any) -> None:
+    """Compare a result: the same dtype, shape and values that are no numbers; the others but for their last digits."""
+    a, b = np.asarray(found), np.asarray(expected)
+    assert (a.dtype, a.shape) == (b.dtype, b.shape), what
+    if a.dtype.kind not in "fc":
+        assert np.array_equal(a, b), what
+        return
+    for x, y in ((a.real, b.real), (a.imag, b.imag)) if a.dtype.kind == "c" else ((a, b),):
+        known = np.isfinite(y)
+        assert np.array_equal(x[~known], y[~known], equal_nan=True), (what, a, b)
+        size = np.max(np.abs(b), initial=1.0, where=np.isfinite(b))
+        tolerance = 64 * np.finfo(a.dtype).eps
+        assert np.all(np.abs(x[known] - y[known]) <= tolerance * (np.abs(y[known]) + size)), (what, a, b)
+
+
+CASES = [
+    pytest.param(entry, backend, id=f"{label(entry)}-{backend}")
+    for backend in BACKENDS
+    for entry in ENTRIES[:: SHARE.get(backend, 1)]
+]
+
+
+@pytest.mark.parametrize(("entry", "backend"), CASES)
+def test_variants_of_every_entry(entry: Any, backend: str) -> None:
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        own: list[Item] = []
+        for one in items(entry):
+            if one is not None:
+                own.append(one)
+                if sum(len(each.expressions.equations) for each in own) > LONGEST:
+                    break
+        if not own:
+            return
+        expressions = simplified(merged([one.expressions for one in own]), fused=backend != "numpy")
+        found = iter(find(backend).compile(expressions)([x for one in own for x in one.primals]))
+        for one in own:
+            for expected in one.expected:
+                check(next(found), expected, (label(entry), one.name, one.expressions))
+
+
+few = settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_random_nests(backend: str) -> None:
+    """Programs within derivatives, batches, loops, branches, tapes and accumulators, compiled inside and outside of them."""
+    outcomes: collections.Counter[str] = collections.Counter()
+
+    @settings(few, max_examples=10 if backend == "llvm" else 25)  # LLVM takes a second for a nest
+    @given(st.integers(0, 2**32))
+    def check_one(seed: int) -> None:
+        rng = random.Random(seed)
+        nest = draw_nest(lambda n: int(rng.random() * n), max_operations=4, compiled=backend)
+        found = examined(nest, ("nest", "over_reverse", "over_forward"))
+        assert not [finding for finding in found if finding.fails], f"{nest}\n{found}"
+        outcomes.update(finding.outcome for finding in found if finding.check == "nest")
+
+    check_one()
+    assert outcomes["compared"] >= (3 if backend == "llvm" else 10), outcomes
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_random_programs(backend: str) -> None:
+    """Values and cotangents of programs that write into arrays, against those that are not compiled."""
+    compared = []
+
+    @few
+    @given(programs(max_operations=6, mutation=True, layouts=True).filter(lambda program: not program.value_dependent))
+    def check_one(program: Any) -> None:
+        def both(*inputs: Any) -> Any:
+            value, pullback = functad.vjp(program, *inputs)
+            return value, pullback(functad.tree_map(lambda y: np.cos(np.arange(np.size(y))).reshape(np.shape(y))[()], value))
+
+        with np.errstate(all="ignore"):
+            expected = functad.tree_leaves(both(*program.inputs))
+            try:
+                found = functad.tree_leaves(functad.jit(both, backend=backend)(*program.inputs))
+            except FunctadError:  # an abstract trace refuses it
+                return
+        for a, b in zip(found, expected, strict=True):
+            size = 1.0 + np.max(np.abs(b), initial=0.0, where=np.isfinite(b))
+            assert (np.shape(a), a.dtype) == (np.shape(b), b.dtype), program
+            assert np.all((np.abs(a - b) <= 1e-9 * size) | ~np.isfinite(b)), (program, a, b)
+        compared.append(program)
+
+    check_one()
+    assert len(compared) >= 10
