@@ -232,6 +232,16 @@ def adopt(*targets: Any) -> Any:
     return Adoption(names)
 
 
+def adopts_once(package: str, kept: list[Any]) -> Callable[[], None]:
+    """Return a function that adopts a package for good, and keeps that in a list, unless it is adopted already."""
+
+    def ready() -> None:
+        if not covered(package):
+            kept.append(adopt(package))
+
+    return ready
+
+
 def adopted() -> list[str]:
     """Return the names of the packages and modules that are adopted now.
 

@@ -17,12 +17,12 @@ import sys as _sys
 from types import ModuleType as _ModuleType
 from typing import Any
 
+from functad.adoption import scipy_parts as _scipy_parts  # noqa: F401 - it lets parts of parts be imported
 from functad.adoption.adopt import adopt as _adopt
-from functad.adoption.modules import covered as _covered
+from functad.adoption.adopt import adopts_once as _adopts_once
 from functad.adoption.scipy_functions import BEFORE_TENSORS as _BEFORE_TENSORS
 from functad.adoption.scipy_functions import stand_in as _stand_in
 from functad.importable import optional as _optional
-from functad.scipy import _parts  # noqa: F401 - it lets parts of parts be imported
 
 _scipy = _optional("scipy", "functad.scipy")
 
@@ -43,12 +43,7 @@ for _name in [name for name, value in globals().items() if getattr(value, "__nam
     del globals()[_name]  # what has been imported until here
 
 
-def _adopt_scipy() -> None:
-    if not _covered("scipy"):
-        _adopted.append(_adopt("scipy"))
-
-
-_BEFORE_TENSORS.append(_adopt_scipy)
+_BEFORE_TENSORS.append(_adopts_once("scipy", _adopted))
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""`import functad.scipy.spatial.transform`: modules of SciPy that have no file here are imported by what stands for them."""
+"""`import functad.scipy.spatial.transform`: a module of SciPy without a file in `functad.scipy` is what stands for it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from types import ModuleType
 from typing import Any
 
 _PACKAGE = "functad.scipy"
-_OWN = {path.stem for path in Path(__file__).parent.iterdir()}
+_OWN = {path.stem for path in Path(__file__).parent.with_name("scipy").iterdir()}
 
 
 class _Finder(MetaPathFinder):
-    """Finds the modules of SciPy by their names under `functad.scipy`, unless those are of files here."""
+    """Finds the modules of SciPy by their names under `functad.scipy`, unless those are of its own files."""
 
     def find_spec(self, fullname: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
         """Return the spec of a module of SciPy; `None` for what is none, or is not SciPy's alone."""
