@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,8 @@ class Row:
             or what the `shape` of one example answers; `-` if it asks for values, of which a batch has several, or is refused,
             or, of a function of SciPy without an entry, if that was not tried.
         order: to which order the generated checks compare derivatives with numerical ones.
+        jit: what `functad.jit` with machine code makes of it: a part of `native` loops, or a call of `NumPy` between them; the
+            `body` of a composite; `-` if that asks for values, or is refused.
         note: what the derivative is, and the other names of the function.
     """
 
@@ -46,6 +49,7 @@ class Row:
     forward: str
     batch: str
     order: str
+    jit: str
     note: str
 
     @property
@@ -155,7 +159,7 @@ def _row(function: Any, names: list[str], entry: Entry | None) -> Row:
     own = getattr(function, "__name__", "")
     name = next((name for name in names if name.rpartition(".")[2] == own), names[0])
     if entry is None:
-        return Row(name, "unlisted", "-", "-", "-", "-", "functad does not know it yet")
+        return Row(name, "unlisted", "-", "-", "-", "-", "-", "functad does not know it yet")
     return row_of_entry(name, entry, [f"also {other}" for other in names if other != name])
 
 
@@ -166,7 +170,7 @@ def row_of_entry(name: str, entry: Entry, others: Sequence[str] = ()) -> Row:
         *(["not in abstract traces"] if entry.value_dependent else []),
     ]
     note = "; ".join([entry.doc.rstrip("."), *limits, *others])
-    return Row(name, *_derivatives(entry), note)
+    return Row(name, *_derivatives(entry), _compiled(entry), note)
 
 
 def _derivatives(entry: Entry) -> tuple[str, str, str, str, str]:
@@ -181,6 +185,19 @@ def _derivatives(entry: Entry) -> tuple[str, str, str, str, str]:
     by_kind = {"elementwise": "same", "linear": "itself", "multilinear": "itself"}
     forward = "rule" if entry.jvps is not None else by_kind.get(entry.kind, "transposed")
     return entry.status, "rule", forward, batching(entry), str(ORDER_CHECKED)
+
+
+def _compiled(entry: Entry) -> str:
+    """Return what `jit` makes of an entry."""
+    if entry.value_dependent or isinstance(entry, Refused):
+        return "-"
+    if isinstance(entry, Composite):
+        return "body"
+    if not isinstance(entry, Primitive):
+        return "-"
+    # The backends lie above the vocabulary.
+    native = import_module("functad.backends.native.lowering").has_row(entry)
+    return "native" if native else "NumPy"
 
 
 def batching(entry: Entry) -> str:
@@ -240,4 +257,6 @@ python -c "from functad.primitives.coverage_table import page; print(page(), end
 - **batch** how `vmap` computes it for all examples at once: the function *broadcasts*, a *rule*, the *body* of a composite, or
   what the *shape* of one example answers; *-* where it asks for values, of which a batch has several.
 - **order** to which order the generated tests compare derivatives with numerical ones, in both modes and their mixtures.
+- **jit** what machine code makes of it: a part of *native* loops, for real numbers and the arguments met most, or a call of *NumPy*
+  between them, also for all others.
 """

@@ -141,13 +141,21 @@ def is_ufunc(primitive: Primitive) -> bool:
     return function.nout == 1 and function.signature is None
 
 
+def has_row(primitive: Primitive) -> bool:
+    """Say whether native code computes a primitive, of real numbers and for some of its parameters."""
+    _enter_families()
+    if primitive in ROWS or not is_ufunc(primitive):
+        return primitive in ROWS
+    return bool(import_module("functad.backends.native.pointwise").has_formula(primitive.function))
+
+
 def lowered(equation: Equation, expressions: Expressions) -> Lowered | None:
     """Return how an equation is computed natively; `None` if it is not."""
     _enter_families()
     primitive = equation.primitive
     made = ROWS.get(primitive)
     if made is None and is_ufunc(primitive):
-        made = ROWS[primitive] = import_module("functad.backends.native.pointwise").ufunc_row
+        made = import_module("functad.backends.native.pointwise").ufunc_row
     if made is None:
         return None
     given = [spec_of(s.value) if isinstance(s, Constant) else expressions.specs[s] for s in equation.inputs]

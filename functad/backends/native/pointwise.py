@@ -184,6 +184,12 @@ def ufunc_row(equation: Equation, given: Sequence[ArraySpec], results: Sequence[
     return Pointwise(kinds, KINDS[dtypes[-1]], formula, cost_of(name), known is not None and known.quick is not None)
 
 
+def has_formula(ufunc: np.ufunc) -> bool:
+    """Say whether a ufunc of real numbers, integers or truth values has a formula."""
+    name = ufunc.__name__
+    return name == "power" or any(_formula(name, [kind] * ufunc.nin) is not None for kind in KINDS.values())
+
+
 def cost_of(name: str) -> float:
     """Return about how many additions a ufunc takes as long as."""
     return COSTS.get(name, 1.0 if name in FORMULAS or name in BRIEF else 20.0)
