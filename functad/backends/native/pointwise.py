@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from functad.backends.llvm.elementary import ELEMENTARY
-from functad.backends.llvm.values import Value, where
+from functad.backends.llvm.values import BITS, Value, where
 from functad.backends.native.code import BRIEF, KINDS, REALS, Code
 from functad.backends.native.lowering import Lowered, Pointwise, row
 from functad.expressions.expressions import Constant, Equation
@@ -30,7 +30,7 @@ PYTHON = {"i": int, "f": float, "c": complex}
 NAMES = {"psi": "digamma"}
 """Functions of SciPy that have another name here."""
 
-COSTS = {"divide": 4.0, "sqrt": 5.0, "reciprocal": 4.0}
+COSTS = {"xlogy": 20.0, "xlog1py": 20.0, "divide": 4.0, "sqrt": 5.0, "reciprocal": 4.0}
 
 
 def dtypes_of(ufunc: np.ufunc, specs: Sequence[ArraySpec]) -> list[np.dtype[Any]] | None:
@@ -141,6 +141,34 @@ FORMULAS: dict[str, Formula] = {
     "degrees": lambda code, x: x * (180.0 / math.pi),
 }
 
+
+def _shifted(code: Code, x: Value, y: Value, how: str) -> Value:
+    """Shift bits; by more than there are, nothing is left but the sign, as NumPy has it."""
+    bits = BITS[x.kind]
+    inside = (y >= 0) & (y < bits)
+    found = code.emit(f"{how} {x.kind} {x.name}, {where(inside, y, 0).name}", x.kind)
+    beyond = where(x < 0, x.like(-1), 0) if how == "ashr" else x.like(0)
+    return where(inside, found, beyond)
+
+
+def _times_log(code: Code, x: Value, y: Value, name: str) -> Value:
+    """`x log(y)`, and 0 where x is 0 and y is a number."""
+    return where(x.equals(0.0) & ~y.is_nan(), 0.0, x * code.function(name, y))
+
+
+FORMULAS |= {
+    "left_shift": lambda code, x, y: _shifted(code, x, y, "shl"),
+    "right_shift": lambda code, x, y: _shifted(code, x, y, "ashr"),
+    "xlogy": lambda code, x, y: _times_log(code, x, y, "log"),
+    "xlog1py": lambda code, x, y: _times_log(code, x, y, "log1p"),
+}
+REAL_ONLY = (
+    "divide", "isnan", "isinf", "isfinite", "signbit", "deg2rad", "radians", "rad2deg", "degrees", "fabs", "xlogy", "xlog1py",
+)  # fmt: skip
+WHOLE_ONLY = ("left_shift", "right_shift", "bitwise_and", "bitwise_or", "bitwise_xor", "invert")
+NOT_OF_TRUTH = (
+    "subtract", "negative", "square", "floor_divide", "remainder", "sign", "positive", "left_shift", "right_shift",
+)  # fmt: skip
 COMPARISONS = ("less", "less_equal", "greater", "greater_equal")
 
 
@@ -149,12 +177,9 @@ def _formula(name: str, kinds: Sequence[str]) -> Formula | None:
     kind = kinds[0]
     found = FORMULAS.get(name)
     if found is not None:
-        real_only = ("divide", "isnan", "isinf", "isfinite", "signbit", "deg2rad", "radians", "rad2deg", "degrees", "fabs")
-        if (name in real_only and kind not in REALS) or (name in ("subtract", "negative", "square") and kind == "i1"):
+        if (name in REAL_ONLY and kind not in REALS) or (name in WHOLE_ONLY and kind in REALS):
             return None
-        if name in ("floor_divide", "remainder", "sign", "positive") and kind == "i1":
-            return None
-        return found
+        return None if name in NOT_OF_TRUTH and kind == "i1" else found
     name = "power" if name == "float_power" else NAMES.get(name, name)
     if name in ("floor", "ceil", "trunc", "rint") and kind not in REALS:
         return (lambda code, x: x) if name != "rint" else None
