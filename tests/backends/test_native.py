@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import platform
 import subprocess
 import sys
 import threading
@@ -16,6 +17,7 @@ import functad
 
 pytest.importorskip("llvmlite")
 
+from functad.backends.llvm.module import Machine
 from functad.backends.native.program import LlvmProgram
 
 
@@ -220,3 +222,14 @@ def test_code_on_disk_is_taken_and_damaged_files_are_written_anew(tmp_path: Any)
         assert file.read_bytes() == whole
     with pytest.raises(functad.errors.InputError):
         functad.compilation_cache(file)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the plainest processor of this kind has another name elsewhere")
+def test_code_for_a_processor_without_vector_extensions(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = Machine("x86-64", "")
+    assert not plain.fused
+    monkeypatch.setattr("functad.backends.llvm.module.host", lambda: plain)
+    monkeypatch.setattr("functad.backends.native.program.host", lambda: plain)
+    x = np.random.default_rng(5).standard_normal((70, 9))
+    agree(functad.value_and_grad(lambda x: np.sum(np.tanh(x) * np.exp(-x * x)) + np.sum(np.log(np.sum(x * x, 1)))), x)
+    agree(lambda x: (np.sin(x), np.cos(x), np.power(np.abs(x), 1.3), np.arctan2(x, x[0])), x)
