@@ -257,6 +257,6 @@ python -c "from functad.primitives.coverage_table import page; print(page(), end
 - **batch** how `vmap` computes it for all examples at once: the function *broadcasts*, a *rule*, the *body* of a composite, or
   what the *shape* of one example answers; *-* where it asks for values, of which a batch has several.
 - **order** to which order the generated tests compare derivatives with numerical ones, in both modes and their mixtures.
-- **jit** what machine code makes of it: a part of *native* loops, for real numbers and the arguments met most, or a call of *NumPy*
-  between them, also for all others.
+- **jit** what machine code makes of it: a part of *native* loops, for real numbers and the arguments met most, or a call of
+  *NumPy* between them, also for all others.
 """

@@ -68,6 +68,7 @@ class Machine:
             options = llvm.create_pipeline_tuning_options(speed_level=3)
             options.loop_vectorization = True
             options.slp_vectorization = False  # it takes half of the time, and gains nothing in loops
+            options.loop_unrolling = False  # beyond vectors; what is short is written out before
             passes = llvm.create_pass_builder(self._machine, options)
             passes.getModulePassManager().run(module, passes)
             return module

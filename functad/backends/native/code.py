@@ -35,12 +35,6 @@ BRIEF = frozenset(
 )  # fmt: skip
 """Functions of a few instructions."""
 
-LONG = 32
-"""A loop with one of so many steps in it is not written out by LLVM, which would take it long and save nothing."""
-
-KEPT = ("!0 = distinct !{!0, !1}", '!1 = !{!"llvm.loop.unroll.disable"}')
-"""What tells LLVM so."""
-
 Index = Value | int
 """A position along an axis, or in memory: it may be known when the code is written."""
 
@@ -61,7 +55,7 @@ class Code(Body):
     """
 
     __slots__ = (
-        "_journal", "_labels", "_longest", "allocations", "block", "captured", "definitions", "loops", "outer", "quick", "rare",
+        "_journal", "_labels", "allocations", "block", "captured", "definitions", "loops", "outer", "quick", "rare",
         "refused", "remembered", "reserved",
     )  # fmt: skip
 
@@ -80,7 +74,6 @@ class Code(Body):
         self.remembered: dict[Any, Any] = {}
         self._journal: list[list[Any]] = [[]]
         self._labels = 0
-        self._longest = 0
 
     # Instructions
 
@@ -269,9 +262,7 @@ class Code(Body):
             straight: what is in here has no branches, so that LLVM may vectorise it.
         """
         head, body, latch, done = (self.new_label(name) for name in ("head", "body", "latch", "done"))
-        steps = stop - first if isinstance(first, int) and isinstance(stop, int) else LONG
         before, first, stop = self.block, self.integer(first), self.integer(stop)
-        around, self._longest = self._longest, 0
         self.do(f"br label %{head}")
         self.start(head)
         index = Value(self, f"%i{self._labels}", "i64")
@@ -286,12 +277,7 @@ class Code(Body):
         self.do(f"br label %{latch}")
         self.start(latch)
         self.do(f"{index.name}.next = add nsw i64 {index.name}, {step}")
-        if self._longest >= LONG:
-            self.declarations |= dict.fromkeys(KEPT)
-            self.do(f"br label %{head}, !llvm.loop !0")
-        else:
-            self.do(f"br label %{head}")
-        self._longest = max(around, self._longest, steps)
+        self.do(f"br label %{head}")
         self.start(done)
 
     @contextmanager

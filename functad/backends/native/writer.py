@@ -251,16 +251,18 @@ class Writer:
                 target.put(self.code, index, array.at(self.code, index))
             return
         code = Code(fused=self.code.fused, outer=self.code)
+        order = sorted(range(len(target.shape)), key=lambda axis: -abs(target.strides[axis]))  # as the elements lie
 
-        def level(index: list[Index]) -> None:
-            axis = len(index)
-            if axis == len(target.shape):
-                target.put(code, index, code.cast(array.at(code, index), target.kind))
+        def level(index: dict[int, Index]) -> None:
+            if len(index) == len(order):
+                whole = [index[axis] for axis in range(len(order))]
+                target.put(code, whole, code.cast(array.at(code, whole), target.kind))
                 return
-            with code.loop(0, target.shape[axis], straight=axis + 1 == len(target.shape)) as i:
-                level([*index, i])
+            axis = order[len(index)]
+            with code.loop(0, target.shape[axis], straight=len(index) + 1 == len(order)) as i:
+                level({**index, axis: i})
 
-        level([])
+        level({})
         self.module.call(self.code, code)
 
     def inline(self, expressions: Expressions, operands: Sequence[Array], targets: Sequence[Memory | None]) -> list[Array]:
