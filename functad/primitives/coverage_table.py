@@ -188,7 +188,7 @@ def _derivatives(entry: Entry) -> tuple[str, str, str, str, str]:
 
 
 def _compiled(entry: Entry) -> str:
-    """Return what `jit` makes of an entry."""
+    """Say whether machine code computes an entry: `native`, `NumPy`, `body` or `-`."""
     if entry.value_dependent or isinstance(entry, Refused):
         return "-"
     if isinstance(entry, Composite):
