@@ -307,16 +307,16 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
         Row(
             "jit",
             "compilation",
-            "compilation/test_jit.py::test_compositions_give_what_plain_functions_give",
-            note="to straight-line NumPy code; loops are not joined",
+            "compilation/test_jit.py::test_compositions_give_what_plain_functions_give "
+            "backends/test_native.py::test_elements_and_sums_share_one_loop",
         ),
         Row("gpu", "graphics processors", note="NumPy computes on the processor"),
         Row("several_devices", "several devices, distributed arrays", note="one process, one machine"),
         Row(
             "export",
             "export of programs to files",
+            "export/test_save_expressions.py::test_every_entry_is_written_and_read "
             "compilation/test_to_source.py::test_a_module_runs_where_functad_cannot_be_imported",
-            note="as source that needs NumPy alone",
         ),
         Row(
             "pure_python",
