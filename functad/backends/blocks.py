@@ -20,7 +20,7 @@ LARGE = 1 << 22
 """Bytes from which on an array is computed in blocks: several smaller ones stay in the last cache as they are."""
 
 BLOCK = 1 << 16
-"""Bytes of an array in a block: several fit into the second cache, and BLAS starts no threads for a product of 8,192 numbers."""
+"""Bytes of an array in a block: several fit into the second cache, and BLAS starts no threads for 8,192 numbers."""
 
 _ALIGNED = 64
 """So many rows are at the beginning of a line of the cache, whatever their dtype."""

@@ -90,7 +90,7 @@ def load_expressions(path: str | os.PathLike[str], limit: int = _LARGEST) -> Exp
         ...     functad.save_expressions(functad.make_expressions(lambda x, y: {"sum": x + y})(1.0, 2.0), file)
         ...     functad.load_expressions(file)
         { lambda x:float[] y:float[].
-          a:float64[] = add x y
+          a:float[] = add x y
           return a }
     """
     file = Path(path)

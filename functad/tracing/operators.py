@@ -105,7 +105,8 @@ def _decides(kind: type) -> bool:
     """Say whether objects of a class decide what an operator of an array means, by which NumPy leaves it to them: units do."""
     if hasattr(kind, "__array_ufunc__"):
         return kind.__array_ufunc__ is None
-    return getattr(kind, "__array_priority__", 0.0) > 0
+    priority = getattr(kind, "__array_priority__", 0.0)  # NumPy's own classes compute theirs
+    return isinstance(priority, (int, float)) and priority > 0
 
 
 def _holds(x: Any, y: Any, kind: type) -> bool:

@@ -205,6 +205,15 @@ print(functad.jit(lambda x: np.sum(np.sin(x)), backend="llvm")(np.ones(7)).round
 """
 
 
+def test_processes_at_once_write_one_file(tmp_path: Any) -> None:
+    environment = {**os.environ, "FUNCTAD_COMPILATION_CACHE": str(tmp_path)}
+    runs = [
+        subprocess.Popen([sys.executable, "-c", SCRIPT], env=environment, stdout=subprocess.PIPE, text=True) for _ in range(3)
+    ]
+    assert {run.communicate()[0].split()[0] for run in runs} == {"5.8902968937"}
+    assert len(list(tmp_path.iterdir())) == 1
+
+
 def test_code_on_disk_is_taken_and_damaged_files_are_written_anew(tmp_path: Any) -> None:
     def run() -> str:
         environment = {**os.environ, "FUNCTAD_COMPILATION_CACHE": str(tmp_path / "cache")}
