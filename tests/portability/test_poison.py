@@ -50,7 +50,7 @@ def _why_not(entry: Entry) -> str:
         return "it is refused"
     if entry.in_place:
         return "it writes into an array, for which the protocols of NumPy have no word: Tensors of foreign arrays refuse it"
-    if getattr(entry.function, "__module__", "").startswith("functad.scipy."):  # whether they are here depends on what was imported before
+    if getattr(entry.function, "__module__", "").startswith("functad.scipy."):  # they are here if a test before imported them
         return "a compiled function of SciPy computes it, from arrays of NumPy"
     return EXCEPTIONS.get(entry.name, "")
 
