@@ -56,8 +56,13 @@ def _check_arguments(equation: Equation) -> None:
     primitive = equation.primitive
     try:
         inspect.signature(primitive.compute).bind(*equation.inputs, **equation.params)
-    except ValueError:  # a ufunc, which says how many it takes
-        if len(equation.inputs) != getattr(primitive.compute, "nin", None) or equation.params:
+    except ValueError:  # a ufunc, which says how many it takes, or a function of C before NumPy 2.4, which does not:
+        given, count = len(equation.inputs), getattr(primitive.compute, "nin", None)
+        if count is None:  # its shape rule has looked at the parameters
+            count = len(primitive.names) or given
+        elif equation.params:
+            count = -1
+        if given != count:
             raise DamagedError(f"{primitive.name} has other arguments") from None
 
 
