@@ -144,8 +144,9 @@ def is_ufunc(primitive: Primitive) -> bool:
 def has_row(primitive: Primitive) -> bool:
     """Say whether native code computes a primitive, of real numbers and for some of its parameters."""
     _enter_families()
-    if primitive in ROWS or not is_ufunc(primitive):
-        return primitive in ROWS
+    rewritten = import_module("functad.backends.native.arranging.rewrite").FORMS  # as equations that have rows
+    if primitive in ROWS or primitive in rewritten or not is_ufunc(primitive):
+        return primitive in ROWS or primitive in rewritten
     return bool(import_module("functad.backends.native.pointwise").has_formula(primitive.function))
 
 
