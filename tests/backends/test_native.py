@@ -156,6 +156,21 @@ def test_threads_share_large_loops() -> None:
             functad.set_num_threads(wrong)
 
 
+def test_each_thread_notes_where_numpy_must_raise() -> None:
+    x, index = np.linspace(0.0, 1.0, 1000), np.zeros(600_000, np.int64)
+    f = compiled(lambda x, i: np.sin(x[i]) + x[i])
+    try:
+        functad.set_num_threads(2)
+        f(x, index)
+        for place in (0, 100, 599_999):
+            wrong = index.copy()
+            wrong[place] = 1000
+            with pytest.raises(IndexError):
+                f(x, wrong)
+    finally:
+        functad.set_num_threads(None)
+
+
 def test_eight_threads_compile_and_call_one_function() -> None:
     f = compiled(functad.value_and_grad(lambda x: np.sum(np.exp(np.sin(x)))))
     x = np.linspace(0.0, 1.0, 64)

@@ -135,9 +135,11 @@ class Step:
             parameters.append("ptr %space")
         if code.refused is not None:
             parameters.append("ptr %refused")
+            own = "%part" if self.parallel else "0"  # each thread has a place: another one could undo what it notes
             code.allocations += [
                 f"  %refused.place = getelementptr i8, ptr %refused, i64 {HEADER}",
-                "  %refused.data = load ptr, ptr %refused.place",
+                "  %refused.all = load ptr, ptr %refused.place",
+                f"  %refused.data = getelementptr i8, ptr %refused.all, i64 {own}",
             ]
         self.module.function(code, f"define void @{self.name}({', '.join(parameters)}) nounwind")
 
@@ -273,9 +275,9 @@ class Step:
         check = []
         if self.code.refused is not None:
             space |= {"zeros": np.zeros, "RefusedError": RefusedError}
-            lines.append("refused = zeros(1, 'u1')")
+            lines.append(f"refused = zeros({'len(ranges)' if self.parallel else 1}, 'u1')")
             arguments.append("refused")
-            check = ["if refused[0]:", "    raise RefusedError"]
+            check = ["if refused.any():" if self.parallel else "if refused[0]:", "    raise RefusedError"]
         if not self.parallel:
             return [*lines, f"call({', '.join(arguments)})", *check]
         lines += [f"shared(call, ranges, ({', '.join(arguments)},))", *check]

@@ -137,7 +137,7 @@ class Writer:
             equation, way, spec = self.plan.equation(slot), self.plan.way(slot), self.plan.expressions.specs[slot]
             operands = [self.array(s) for s in equation.inputs]
             if isinstance(way, Reduction):
-                values = self._reduced(way, operands[0], spec.shape)
+                values = self._reduced(way, operands[0])
                 kind = way.kind
             else:
                 array = way.make(operands) if isinstance(way, View) else self.pointwise(way, operands, spec.shape)  # type: ignore[arg-type]
@@ -145,7 +145,7 @@ class Writer:
             self.arrays[slot] = Held(spec.shape, kind, values)
             self.ready.add(slot)
 
-    def _reduced(self, way: Reduction, array: Array, shape: tuple[int, ...]) -> list[Value]:
+    def _reduced(self, way: Reduction, array: Array) -> list[Value]:
         """Return the elements of a reduction of a few elements."""
         code = self.code
         sums: dict[tuple[int, ...], Value] = {}
