@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
@@ -85,7 +86,8 @@ def loaded(machine: Machine, text: str, names: list[str], imported: Mapping[str,
 
 
 def _key(machine: Machine, text: str) -> str:
-    versions: tuple[Any, ...] = ("1", machine.triple, machine.cpu, machine.features, binding().llvm_version_info)
+    own = sys.modules["functad"].__version__  # by which code is optimised otherwise
+    versions: tuple[Any, ...] = (own, machine.triple, machine.cpu, machine.features, binding().llvm_version_info)
     return hashlib.sha256("\n".join([*map(str, versions), text]).encode()).hexdigest()
 
 
