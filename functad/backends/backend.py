@@ -8,7 +8,6 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from functad.errors import InputError
-from functad.expressions.expressions import Expressions
 from functad.places import here
 
 Program = Callable[[Sequence[Any]], Sequence[Any]]
@@ -20,11 +19,11 @@ class Backend(NamedTuple):
 
     Attributes:
         name: what `functad.jit` calls it.
-        compile: from a list to a program.
+        compile: from a list to a program; that of `numpy` takes a list besides to compute where a NaN comes out.
     """
 
     name: str
-    compile: Callable[[Expressions], Any]
+    compile: Callable[..., Any]
 
 
 def find(name: str | None, exact: bool = False) -> Backend:

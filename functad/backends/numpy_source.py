@@ -19,9 +19,13 @@ from functad.backends.ufuncs import is_fresh, ufunc_of
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.ownership import root_of, unshared
 from functad.expressions.records import inputs_of, last_readers
+from functad.expressions.spec import ArraySpec
 
 _LARGE = 16_384
 """Bytes from which on an array is worth writing into again; to allocate a smaller one takes less time than to say so."""
+
+_THREADED = 10_000
+"""From so many elements on the product of two vectors starts threads; the maximum is as quick then."""
 
 _OPERATORS = {
     np.add: "+", np.subtract: "-", np.multiply: "*", np.divide: "/", np.less: "<", np.less_equal: "<=", np.greater: ">",
@@ -55,15 +59,27 @@ class NumpyProgram:
         function: the function of the source, if its results are surely nobody else's.
     """
 
-    def __init__(self, expressions: Expressions, name: str = "run", exact: bool = False) -> None:
+    def __init__(
+        self,
+        expressions: Expressions,
+        name: str = "run",
+        exact: bool = False,
+        careful: Expressions | None = None,
+        checked: Sequence[int] = (),
+    ) -> None:
         """Compile a list.
 
         Args:
             expressions: the list.
             name: of the function in the text.
             exact: sums are taken in the order in which NumPy takes them.
+            careful: a list of the same inputs and outputs that is computed after all if there is a NaN in a result.
+            checked: the positions of these results.
         """
         writer = _Writer(expressions, name, exact=exact)
+        if careful is not None:
+            self.careful = writer.careful = Careful(careful)
+            writer.checked = checked
         self.source = writer.text()
         self.objects = writer.definitions.objects
         self._owned = writer.owned()
@@ -81,6 +97,32 @@ class NumpyProgram:
             return out
         known = {id(root_of(value)) for value in leaves if type(value) is np.ndarray}
         return unshared(list(out), known | self._foreign)
+
+
+class Careful:
+    """The list that is computed if there is a NaN in a result of a quicker one; compiled when that happens first.
+
+    Attributes:
+        is_usual: it was computed so often that the quicker one is not tried any more.
+    """
+
+    def __init__(self, expressions: Expressions) -> None:
+        self.is_usual = False
+        self._expressions = expressions
+        self._program: NumpyProgram | None = None
+        self._times = 0
+
+    def __call__(self, *leaves: Any) -> tuple[Any, ...]:
+        """Return the output leaves for input leaves."""
+        if self._program is None:
+            self._program = NumpyProgram(self._expressions)
+        self._times += 1
+        self.is_usual = self._times >= _TIMES
+        return tuple(self._program(leaves))
+
+
+_TIMES = 3
+"""So many NaN come from a use of the function, as zero does in `where(x > 0, x * log(x), 0)`, and not from a mishap."""
 
 
 class Form(NamedTuple):
@@ -111,6 +153,8 @@ class _Writer:
         names: of the values, by slot; in a loop they begin with a prefix.
         roots: by slot, the slot of the array whose memory its value may share.
         fresh: roots that are arrays of the program's own.
+        careful: what computes the results again if there is a NaN in them.
+        checked: the positions of results that are looked at for that.
     """
 
     def __init__(
@@ -125,6 +169,8 @@ class _Writer:
         expressions = self.expressions
         self.exact = exact
         self.name = name
+        self.careful: Careful | None = None
+        self.checked: Sequence[int] = ()
         if prefix is None:
             self.names = dict(enumerate(_argument_names(expressions.inputs)))
             self.names |= {s: f"v{s}" for e in expressions.equations for s in e.outputs}
@@ -190,8 +236,8 @@ class _Writer:
             form = Form(names, (), f"({', '.join(results)}{',' if len(results) == 1 else ''})")
         else:
             form = form.filled(names, results)
-        body = [f"def {self.name}({', '.join(form.parameters)}):", *[f"    {line}" for line in (*form.unpacking, *self.lines)]]
-        body.append(f"    return {form.result}")
+        lines = [*form.unpacking, *self._first_lines(names), *self.lines, *self._last_lines(names), f"return {form.result}"]
+        body = [f"def {self.name}({', '.join(form.parameters)}):", *[f"    {line}" for line in lines]]
         own = self.definitions
         imports = [
             f"import {module} as {alias}" if alias != module else f"import {module}" for alias, module in own.imports.items()
@@ -199,6 +245,21 @@ class _Writer:
         constants = [f"{key} = {text}" for key, text in own.constants.items()]
         parts = ["\n".join([*imports, "", *constants]).rstrip(), *own.functions.values(), "\n".join(body)]
         return "\n\n\n".join(part.rstrip() for part in parts) + "\n"
+
+    def _first_lines(self, names: Sequence[str]) -> list[str]:
+        if self.careful is None:
+            return []
+        careful = self.definitions.object(self.careful, "careful")
+        return [f"if {careful}.is_usual:", f"    return {careful}({', '.join(names)})"]
+
+    def _last_lines(self, names: Sequence[str]) -> list[str]:
+        """Return the lines that compute the results again if there is a NaN in them."""
+        results = [self.expressions.outputs[i] for i in self.checked]
+        tests = [_nan_test(self.names[s], self.expressions.specs[s]) for s in dict.fromkeys(results) if type(s) is int]
+        if self.careful is None or not any(tests):
+            return []
+        careful = self.definitions.object(self.careful, "careful")
+        return [f"if {' or '.join(filter(None, tests))}:", f"    return {careful}({', '.join(names)})"]
 
     def write(self) -> None:
         """Write the lines of all equations."""
@@ -300,6 +361,15 @@ def _assigned(names: Sequence[str], values: Sequence[str]) -> list[str]:
     """Return the assignment of values to names, all at once."""
     pairs = [(name, value) for name, value in zip(names, values, strict=True) if name != value]
     return [f"{', '.join(name for name, _ in pairs)} = {', '.join(value for _, value in pairs)}"] if pairs else []
+
+
+def _nan_test(name: str, spec: ArraySpec) -> str:
+    """Return a condition that holds if there is a NaN in an array; none if it has no elements."""
+    if not spec.shape:
+        return f"{name} != {name}"
+    if spec.size >= _THREADED:
+        return f"np.isnan(np.maximum.reduce({name}, None))"
+    return f"not np.vdot({name}, {name}).real >= 0" if spec.size else ""
 
 
 def _argument_names(paths: Iterable[str]) -> list[str]:

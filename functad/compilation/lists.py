@@ -13,6 +13,7 @@ from functad.backends.backend import Backend
 from functad.compilation.collector import collector_paused
 from functad.compilation.residuals import worth_keeping
 from functad.compilation.simplify import simplified
+from functad.compilation.unguarded import unguarded
 from functad.expressions.expressions import Expressions, evaluate
 from functad.expressions.records import mark_reached, marks_at
 from functad.expressions.spec import PLAIN, ArraySpec, is_inexact, spec_of
@@ -54,7 +55,11 @@ class CompiledList:
         if self._program is None:
             own = self.expressions
             Allocation.look_at_sizes(spec.size * spec.dtype.itemsize for spec in own.specs[len(own.inputs) :])
-            self._program = self.backend.compile(own)
+            plain = unguarded(own) if self.backend.name == "numpy" and not self.exact else None
+            if plain is None:
+                self._program = self.backend.compile(own)
+            else:
+                self._program = self.backend.compile(plain.expressions, careful=own, checked=plain.checked)
         return self._program
 
     def __call__(self, arrays: Sequence[Any]) -> Sequence[Any]:
