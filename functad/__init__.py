@@ -20,6 +20,8 @@ if _TYPE_CHECKING:
     from functad.adoption.adopt import adopt, adopted
     from functad.backends.native.disk import compilation_cache
     from functad.backends.native.threads import get_num_threads, set_num_threads
+    from functad.bridges.jax import from_jax, to_jax
+    from functad.bridges.torch import from_torch, to_torch
     from functad.compilation.jit import jit
     from functad.compilation.to_source import to_source
     from functad.control.associative import associative_scan
@@ -84,6 +86,8 @@ _HOLDERS = {
     "adoption.adopt": "adopt adopted",
     "backends.native.disk": "compilation_cache",
     "backends.native.threads": "get_num_threads set_num_threads",
+    "bridges.jax": "from_jax to_jax",
+    "bridges.torch": "from_torch to_torch",
     "compilation.jit": "jit",
     "compilation.to_source": "to_source",
     "control.associative": "associative_scan",
@@ -186,6 +190,8 @@ __all__ = [
     "eval_shape",
     "explain",
     "fori_loop",
+    "from_jax",
+    "from_torch",
     "functional_call",
     "gauss_newton_product",
     "get_num_threads",
@@ -234,7 +240,9 @@ __all__ = [
     "strict_derivatives",
     "switch",
     "taylor",
+    "to_jax",
     "to_source",
+    "to_torch",
     "tree_flatten",
     "tree_leaves",
     "tree_map",

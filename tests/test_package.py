@@ -55,6 +55,7 @@ LAYERS = (
     "functad.backends",
     "functad.compilation",
     "functad.export",
+    "functad.bridges",
     "functad.optimizers",
     "functad.optimize",
     "functad.scipy",

@@ -16,6 +16,7 @@ ELSEWHERE = {"errors"}  # each of its entries is looked at by itself: test_error
 SHORTENED = {"control_flow", "custom_rules", "derivatives", "ensembles", "implicit", "sparse", "vmap"}  # with `...` in results
 MARKS = {"sparse": pytest.mark.filterwarnings("ignore::functad.errors.LoopWarning")}  # the page is about other things
 WITH_SCIPY = {"sparse", "optimize"}
+WITH_JAX = {"bridges"}
 
 
 @pytest.mark.parametrize(
@@ -26,6 +27,8 @@ WITH_SCIPY = {"sparse", "optimize"}
 def test_code_prints_what_it_says(page):
     if page.stem in WITH_SCIPY:
         pytest.importorskip("scipy", reason="the page shows what SciPy adds")
+    if page.stem in WITH_JAX:
+        pytest.importorskip("jax", reason="the page shows functions of JAX")
     options = doctest.REPORT_NDIFF | (doctest.ELLIPSIS if page.stem in SHORTENED else 0)
     examples = list(Sybil(parsers=[PythonCodeBlockParser(doctest_optionflags=options)]).parse(page).examples())
     blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)

@@ -1,0 +1,223 @@
+"""Functions of another library as functions of functad: what `from_jax` and `from_torch` have in common.
+
+The other library computes values, and its own transforms make the functions that pull cotangents back, push tangents forward
+and compute batches. Each of those is a function of that library too, called by the same rules; so derivatives of all orders,
+and every nest of transforms, end in it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
+
+from functad.errors import InputError
+from functad.expressions.spec import ArraySpec, is_array, is_inexact, spec_of, stand_in
+from functad.importable import by_name
+from functad.places import here, name_of
+from functad.rules.call import apply
+from functad.rules.rules import Rules
+from functad.tracing.traces.base import Recorded
+from functad.transforms.calling.arguments import value_of
+from functad.transforms.leaves import replaced
+from functad.trees.structure import Structure, flatten
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Flat = Callable[..., Sequence[Any]]
+"""A function from arrays to a sequence of arrays, those of the other library or of NumPy."""
+
+
+class Library(NamedTuple):
+    """What a bridge uses of the other library.
+
+    Attributes:
+        array: the type of its arrays.
+        run: `run(flat, arrays)` calls a function of the library with arrays of NumPy and gives arrays of NumPy.
+        vjp: `vjp(flat, *primals)` gives the results and the pullback, without conjugation.
+        jvp: `jvp(flat, primals, tangents)` gives the results and their tangents.
+        vmap: `vmap(flat, axes)`.
+        like: `like(f, flat)`, compiled if `f` is.
+    """
+
+    array: type
+    run: Callable[[Flat, Sequence[Any]], Sequence[Any]]
+    vjp: Callable[..., Any]
+    jvp: Callable[..., Any]
+    vmap: Callable[..., Any]
+    like: Callable[[Any, Flat], Flat]
+
+
+class ForeignFunction(Generic[P, R]):
+    """A function of another library, as `from_jax` and `from_torch` make it.
+
+    Called with arrays of NumPy it gives arrays of NumPy; called with Tensors, it is recorded as one operation; called with
+    arrays of its own library, it is what it was.
+    """
+
+    def __init__(self, f: Callable[P, R], library: Library, bridge: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, f, updated=())
+        self.function = f
+        self.library = library
+        self.bridge = bridge
+        self._known: dict[Hashable, _FlatFunction] = {}
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Return the value, recorded as one operation if there are Tensors that are followed among the arguments."""
+        given, structure = flatten((args, kwargs))
+        leaves = list(map(value_of, given))
+        own = [isinstance(leaf, self.library.array) for leaf in leaves]
+        if any(own) and not any(isinstance(leaf, Recorded) for leaf in leaves):
+            return self.function(*args, **kwargs)
+        places = [i for i, leaf in enumerate(leaves) if is_array(leaf)]
+        flat = self._flat(structure, tuple(places), tuple(replaced(leaves, places, [None] * len(places))))
+        arrays = [self.library.run(lambda a: [a], [leaves[i]])[0] if own[i] else leaves[i] for i in places]
+        outs = apply(flat.rules(), arrays)
+        return flat.result[0].unflatten(outs)  # type: ignore[no-any-return]
+
+    def _flat(self, structure: Structure, places: tuple[int, ...], others: tuple[Any, ...]) -> _FlatFunction:
+        """Return the function of the arrays among the leaves of the arguments, the same object for arguments of one kind."""
+        try:
+            key = structure, places, others, tuple(map(type, others))
+            known = self._known.get(key)
+        except TypeError:  # an argument that is no array and cannot be hashed
+            return _FlatFunction(self, _of_leaves(self, structure, places, others))
+        if known is None:
+            known = self._known[key] = _FlatFunction(self, _of_leaves(self, structure, places, others))
+        return known
+
+    def __reduce__(self) -> Any:
+        return by_name(self, getattr(self, "__module__", None)) or (self.bridge, (self.function,))
+
+    def __repr__(self) -> str:
+        return f"<{self.bridge.__name__} of {name_of(self.function)}>"
+
+
+def _of_leaves(
+    foreign: ForeignFunction[..., Any], structure: Structure, places: Sequence[int], others: Sequence[Any]
+) -> tuple[Flat, list[Structure]]:
+    """Return the function of arrays, and a list in which it notes the structure of its result."""
+    result: list[Structure] = []
+
+    def flat(*arrays: Any) -> list[Any]:
+        args, kwargs = structure.unflatten(replaced(others, places, arrays))
+        outs, result[:] = (found := flatten(foreign.function(*args, **kwargs)))[0], found[1:]
+        for out in outs:
+            if not isinstance(out, foreign.library.array):
+                raise InputError(
+                    f"{foreign!r}, called at {here()}, returned a {type(out).__name__}, but its results must be arrays of its "
+                    f"library, whose derivatives are known there."
+                )
+        return outs
+
+    return flat, result
+
+
+class _FlatFunction:
+    """A function of arrays of the other library, with what that library makes of it.
+
+    Attributes:
+        flat: the function.
+        result: the structure of what the user's function returns, in a list that is empty until it was called.
+        derived: the functions that were made of it, by how they were made: where the user's function is compiled, they are too,
+            and their code is found again.
+    """
+
+    def __init__(self, foreign: ForeignFunction[..., Any], of: tuple[Flat, list[Structure]]) -> None:
+        self.foreign = foreign
+        self.flat, self.result = of
+        self.derived: dict[Hashable, _FlatFunction] = {}
+
+    def _derive(self, make: Callable[..., Flat], *key: Any) -> _FlatFunction:
+        found = self.derived.get((make, *key))
+        if found is None:
+            own = self.foreign.library.like(self.foreign.function, make(self.foreign.library, self.flat, *key))
+            found = self.derived[make, *key] = _FlatFunction(self.foreign, (own, self.result))
+        return found
+
+    def rules(self) -> Rules:
+        """Return its rules: each calls a function that the library derives."""
+        return Rules(
+            function=self.foreign,
+            value=self.value,
+            forward=self.forward,
+            backward=self.backward,
+            push=self.push,
+            batch=self.batch,
+            spec=self.spec,
+            name=getattr(self.foreign.function, "__name__", "foreign"),
+            loops=True,
+        )
+
+    def value(self, *arrays: Any) -> tuple[Any, ...]:
+        """Return the results, computed by the library."""
+        return tuple(self.foreign.library.run(self.flat, arrays))
+
+    def spec(self, *specs: ArraySpec) -> tuple[ArraySpec, ...]:
+        """Find the specs of the results by computing on ones, which is right for branches on values too."""
+        return tuple(map(spec_of, self.value(*map(stand_in, specs))))
+
+    def forward(self, *arrays: Any) -> tuple[tuple[Any, ...], Any]:
+        """Return the results; the arguments are kept, and which of the results can have a cotangent."""
+        outs = apply(self.rules(), arrays)
+        return outs, (arrays, tuple([i for i, out in enumerate(outs) if is_inexact(out)]))
+
+    def backward(self, kept: Any, gs: Sequence[Any]) -> list[Any]:
+        """Return the cotangents of the arguments."""
+        arrays, of = kept
+        active = tuple([i for i, a in enumerate(arrays) if is_inexact(a)])
+        pull = self._derive(pulled, len(arrays), active, tuple(of))
+        found = apply(pull.rules(), [*arrays, *[gs[i] for i in of]])
+        return replaced([None] * len(arrays), active, found)
+
+    def push(self, arrays: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+        """Return the tangents of the results."""
+        moving = tuple([i for i, t in enumerate(ts) if t is not None and is_inexact(arrays[i])])
+        outs = apply(self.rules(), arrays)
+        of = tuple([i for i, out in enumerate(outs) if is_inexact(out)])
+        found = apply(self._derive(pushed, len(arrays), moving, of).rules(), [*arrays, *[ts[i] for i in moving]])
+        return replaced([None] * len(outs), of, found)
+
+    def batch(self, size: int, values: Sequence[Any], batched: Sequence[bool]) -> tuple[Any, ...]:
+        """Return the results of all examples."""
+        return apply(self._derive(_mapped, *[0 if flag else None for flag in batched]).rules(), values)
+
+
+def pulled(library: Any, flat: Flat, count: int, active: Sequence[int], of: Sequence[int]) -> Flat:
+    """Return the function of `count` arrays and of cotangents that pulls these back.
+
+    Args:
+        library: whose `vjp` is taken.
+        flat: the function.
+        count: of its arguments.
+        active: positions of the arguments by which is differentiated.
+        of: positions of the results that have cotangents.
+    """
+
+    def pull(*given: Any) -> list[Any]:
+        part = _part(flat, given[:count], active, of)
+        return list(library.vjp(part, *[given[i] for i in active])[1](list(given[count:])))
+
+    return pull
+
+
+def pushed(library: Any, flat: Flat, count: int, active: Sequence[int], of: Sequence[int]) -> Flat:
+    """Return the function of `count` arrays and of tangents that pushes these forward; as `pulled`."""
+
+    def push(*given: Any) -> list[Any]:
+        part = _part(flat, given[:count], active, of)
+        return list(library.jvp(part, tuple([given[i] for i in active]), tuple(given[count:]))[1])
+
+    return push
+
+
+def _mapped(library: Library, flat: Flat, *axes: int | None) -> Flat:
+    return library.vmap(flat, axes)  # type: ignore[no-any-return]
+
+
+def _part(flat: Flat, arrays: Sequence[Any], active: Sequence[int], of: Sequence[int]) -> Flat:
+    def part(*own: Any) -> list[Any]:
+        outs = flat(*replaced(arrays, active, own))
+        return [outs[i] for i in of]
+
+    return part
