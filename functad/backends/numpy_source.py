@@ -14,6 +14,7 @@ import numpy as np
 
 from functad.backends.block_source import BlockWriter
 from functad.backends.blocks import Block, arranged
+from functad.backends.number_loops import NumberLoop, NumberLoopText, assigned
 from functad.backends.source import Definitions, NoTextError
 from functad.backends.ufuncs import is_fresh, ufunc_of
 from functad.expressions.expressions import Constant, Equation, Expressions
@@ -182,6 +183,8 @@ class _Writer:
         self.lines: list[str] = []
         for equation in expressions.equations:
             self._find_root(equation)
+        self.loops = self._number_loops()
+        self.lists = self._lists()
         self.last = last_readers(expressions.equations, expressions.outputs)
         self._ends = self._last_of_roots()
 
@@ -199,6 +202,29 @@ class _Writer:
                         self.fresh.discard(root)
                 if any(isinstance(s, Constant) and type(s.value) is np.ndarray for s in equation.inputs):
                     self.fresh.discard(root)  # it may be the constant itself
+
+    def _number_loops(self) -> dict[int, NumberLoop]:
+        """Return the loops that compute with numbers, by the places of their equations."""
+        found: dict[int, NumberLoop] = {}
+        for number, equation in enumerate(self.expressions.equations):
+            if equation.primitive.lists:
+                loop = NumberLoop.of(equation, self.names[equation.outputs[0]], self.exact)
+                if loop is not None:
+                    found[number] = loop
+        return found
+
+    def _lists(self) -> set[str]:
+        """Return the names of rows of numbers that only such loops make and read: they are lists, and need not be arrays."""
+        specs, outputs = self.expressions.specs, self.expressions.outputs
+        made = {s for loop in self.loops.values() for s in loop.equation.outputs[loop.params["carries"] :]}
+        made = {s for s in made if len(specs[s].shape) == 1}.difference([s for s in outputs if type(s) is int])
+        for number, equation in enumerate(self.expressions.equations):
+            read, loop = equation.inputs, self.loops.get(number)
+            if loop is not None:
+                first = loop.params["carries"]
+                read = (*read[:first], *read[first + loop.params["rows"] :])
+            made.difference_update([s for s in read if type(s) is int])
+        return {self.names[s] for s in made}
 
     def _root(self, slot: int) -> int:
         while slot in self.roots:
@@ -268,6 +294,8 @@ class _Writer:
             block, equation = self.blocks.get(number), self.expressions.equations[number]
             if block is not None:
                 self.lines += self._block(block)
+            elif number in self.loops:
+                self.lines.append(self._number_loop(self.loops[number]))
             elif equation.primitive.lists == "scan" and equation.params["length"]:
                 self.lines += self._loop(equation)
             else:
@@ -284,6 +312,15 @@ class _Writer:
         self.definitions.functions[writer.name] = writer.text
         return [writer.call()]
 
+    def _number_loop(self, loop: NumberLoop) -> str:
+        """Return the line of a loop with numbers, which calls a function."""
+        given = [self._source(s) for s in loop.equation.inputs]
+        made = [self.names[s] for s in loop.equation.outputs]
+        text = NumberLoopText(loop, given, made, self.lists, self.definitions)
+        name = self.definitions.local(f"loop_{made[0]}")
+        self.definitions.functions[name] = text.definition(name, self._loop(loop.equation))
+        return f"{', '.join(made)} = {name}({', '.join(text.arguments)})"
+
     def _loop(self, equation: Equation) -> list[str]:
         """Return the lines of a `scan`: a loop of Python, which is quicker than a call for each step."""
         body, reverse = equation.params["body"], equation.params["reverse"]
@@ -296,14 +333,14 @@ class _Writer:
         results = [step._source(s) for s in body.outputs]
         arrays = [f"{array}[::-1]" if reverse else array for array in given[carries : carries + rows]]
         names = ", ".join(own[carries : carries + rows]) or "_"
-        lines = [*_assigned(own[:carries], given[:carries]), *_assigned(own[carries + rows :], given[carries + rows :])]
+        lines = [*assigned(own[:carries], given[:carries]), *assigned(own[carries + rows :], given[carries + rows :])]
         lines += [f"{name} = []" for name in made[carries:]]
         every = (arrays[0] if rows == 1 else f"zip({', '.join(arrays)})") if rows else f"range({equation.params['length']})"
         lines.append(f"for {names} in {every}:")
         lines += [f"    {line}" for line in step.lines]
         lines += [f"    {name}.append({y})" for name, y in zip(made[carries:], results[carries:], strict=True)]
-        lines += [f"    {line}" for line in _assigned(own[:carries], results[:carries])]
-        lines += _assigned(made[:carries], own[:carries])
+        lines += [f"    {line}" for line in assigned(own[:carries], results[:carries])]
+        lines += assigned(made[:carries], own[:carries])
         for name, spec in zip(made[carries:], body.results[carries:], strict=True):
             array = f"{name}[::-1]" if reverse else name
             lines.append(f"{name} = np.{'stack' if spec.ndim > 1 else 'array'}({array})")  # np.stack keeps the order of axes
@@ -355,12 +392,6 @@ class _Writer:
         dead += [] if inside else [s for e in equations for s in e.outputs if s not in self.last]
         if dead:
             self.lines.append(f"del {', '.join(self.names[s] for s in dead)}")
-
-
-def _assigned(names: Sequence[str], values: Sequence[str]) -> list[str]:
-    """Return the assignment of values to names, all at once."""
-    pairs = [(name, value) for name, value in zip(names, values, strict=True) if name != value]
-    return [f"{', '.join(name for name, _ in pairs)} = {', '.join(value for _, value in pairs)}"] if pairs else []
 
 
 def _nan_test(name: str, spec: ArraySpec) -> str:

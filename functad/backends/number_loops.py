@@ -1,0 +1,389 @@
+"""Scans over a few numbers, as loops of Python's own arithmetic.
+
+An operation with an array of three numbers takes NumPy twenty times as long as Python takes with three numbers. Results are the
+same: `+`, `-`, `*` and `/` are those of IEEE 754 in both. Where Python raises an exception in place of giving an infinity or a
+NaN, and where a NaN is found that a product with an exact zero may have made, the loop runs again, with arrays.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functad.backends.source import Definitions
+from functad.expressions.expressions import Constant, Equation
+from functad.expressions.spec import ArraySpec
+from functad.primitives.arranging.join import STACK
+from functad.primitives.elementwise.conversion import COPY
+from functad.primitives.entry import ENTRIES
+from functad.primitives.indexing.read import GETITEM, SCATTER
+from functad.primitives.linalg.products import MATMUL
+from functad.primitives.safe import MENDED, PRODUCT, QUOTIENT
+
+_LONGEST = 8
+"""Elements of the vectors that are taken apart: from about 16 on NumPy is as quick."""
+
+_FEWEST = 8
+"""Steps from which on it is worth to take arrays apart before them, and to put them together behind."""
+
+_MOST = 500
+"""Numbers that a step may compute."""
+
+_WIDEST = 60
+"""Characters of an expression that stands within another one."""
+
+_FLOAT64 = np.dtype(np.float64)
+
+_EXACT: Mapping[Any, str] = {
+    ENTRIES[np.add]: "{} + {}",
+    ENTRIES[np.subtract]: "{} - {}",
+    ENTRIES[np.multiply]: "{} * {}",
+    ENTRIES[np.divide]: "{} / {}",
+    ENTRIES[np.negative]: "-{}",
+    ENTRIES[np.square]: "{0} * {0}",
+    ENTRIES[np.positive]: "{}",
+    COPY: "{}",
+    PRODUCT: "{} * {}",
+    QUOTIENT: "{} / {}",
+    MENDED: "{0}",
+}
+_GUARDED = (PRODUCT, QUOTIENT, MENDED)
+_FUNCTIONS: Mapping[Any, Callable[..., float]] = {
+    ENTRIES[np.sin]: math.sin,
+    ENTRIES[np.cos]: math.cos,
+    ENTRIES[np.tan]: math.tan,
+    ENTRIES[np.arctan]: math.atan,
+    ENTRIES[np.exp]: math.exp,
+    ENTRIES[np.expm1]: math.expm1,
+    ENTRIES[np.log]: math.log,
+    ENTRIES[np.log1p]: math.log1p,
+    ENTRIES[np.sqrt]: math.sqrt,
+    ENTRIES[np.sinh]: math.sinh,
+    ENTRIES[np.cosh]: math.cosh,
+    ENTRIES[np.tanh]: math.tanh,
+}
+"""Where the results are no numbers these raise an exception or give a NaN; their last digit may be another than NumPy's."""
+
+
+class _Number(NamedTuple):
+    """A number that a step computes.
+
+    Attributes:
+        form: the text, with the places of arguments.
+        given: arguments: places in the list of numbers, or texts of constants.
+    """
+
+    form: str
+    given: tuple[int | str, ...]
+
+
+class NumberLoop:
+    """The numbers that the step of a scan computes one by one.
+
+    Args:
+        equation: the scan.
+        prefix: begins the names of its values.
+
+    Attributes:
+        guarded: a product with zero may have given a NaN in them.
+        functions: what they need of `math`, by name.
+    """
+
+    def __init__(self, equation: Equation, prefix: str, exact: bool) -> None:
+        self.equation, self.prefix, self.exact = equation, prefix, exact
+        self.params, self.body = equation.params, equation.params["body"]
+        self.numbers: list[_Number] = []
+        self.functions: dict[str, Callable[..., float]] = {}
+        self.guarded = any(e.primitive in _GUARDED for e in self.body.equations)
+        self.parts: dict[int, list[int | str]] = {}
+        for slot in range(len(self.body.inputs)):
+            names = self.names_of(slot)
+            self.parts[slot] = [self._new(name) for name in names]
+        for e in self.body.equations:
+            self.parts[e.outputs[0]] = self._split(e)
+        self.results = [self.parts_of(s) for s in self.body.outputs]
+
+    @classmethod
+    def of(cls, equation: Equation, prefix: str, exact: bool) -> NumberLoop | None:
+        """Return the loop of an equation; `None` if it is no scan over a few numbers.
+
+        Args:
+            equation: of a list.
+            prefix: begins the names of its values.
+            exact: functions are to be those of NumPy.
+        """
+        params = equation.params
+        if equation.primitive.lists != "scan" or params["length"] < _FEWEST:
+            return None
+        body = params["body"]
+        if not all(map(_is_short, body.specs)) or not all(_is_split(e, body.specs, exact) for e in body.equations):
+            return None
+        if not body.equations or sum(body.specs[e.outputs[0]].size for e in body.equations) > _MOST:
+            return None
+        return cls(equation, prefix, exact) if all(map(_is_number, body.outputs)) else None
+
+    def names_of(self, slot: int) -> list[str]:
+        """Return the names of the elements of a value of the step."""
+        spec, name = self.body.specs[slot], f"{self.prefix}_{slot}"
+        return [f"{name}_{i}" for i in range(spec.size)] if spec.shape else [name]
+
+    def _new(self, form: str, *given: int | str) -> int:
+        self.numbers.append(_Number(form, given))
+        return len(self.numbers) - 1
+
+    def parts_of(self, source: Any) -> list[int | str]:
+        """Return the elements of an argument: places in the list of numbers, or texts."""
+        if type(source) is int:
+            return self.parts[source]
+        values = source.value.ravel().tolist() if type(source.value) is np.ndarray else [source.value]
+        return [_literal(float(value)) for value in values]
+
+    def _split(self, e: Equation) -> list[int | str]:
+        """Return the elements of the result of an equation."""
+        out, given = self.body.specs[e.outputs[0]], [self.parts_of(s) for s in e.inputs]
+        if e.primitive is GETITEM:
+            return [given[0][e.params["index"]]]
+        if e.primitive is STACK:
+            return [element for [element] in given]
+        if e.primitive is SCATTER:
+            return self._scattered(e.params["indices"], [element for [element] in given], out.size)
+        if e.primitive is MATMUL:
+            return [self._sum([self._new("{} * {}", a, b) for a, b in zip(*given, strict=True)])]
+        if e.primitive is ENTRIES[np.sum]:
+            return [self._sum(given[0])]
+        form = _EXACT.get(e.primitive)
+        if form is None:
+            function = _FUNCTIONS[e.primitive]
+            self.functions[function.__name__] = function
+            form = f"{function.__name__}({{}})"
+        columns = [own if len(own) == out.size else own * out.size for own in given]
+        if form in ("{}", "{0}"):
+            return columns[0]
+        return [self._new(form, *row) for row in zip(*columns, strict=True)]
+
+    def _scattered(self, indices: Sequence[int], given: Sequence[int | str], size: int) -> list[int | str]:
+        """Return the elements of a vector of zeros to which numbers are added."""
+        sums: list[Any] = ["0.0" if self.exact else None] * size
+        for i, element in zip(indices, given, strict=True):
+            sums[i] = element if sums[i] is None else self._new("{} + {}", sums[i], element)
+        return ["0.0" if element is None else element for element in sums]
+
+    def _sum(self, terms: Sequence[int | str]) -> int | str:
+        total = terms[0]
+        for term in terms[1:]:
+            total = self._new("{} + {}", total, term)
+        return total
+
+    def lines(self) -> tuple[list[str], list[list[str]]]:
+        """Return the lines of a step, and the texts of the elements of its results."""
+        uses = [0] * len(self.numbers)
+        waiting: list[int | str] = [part for parts in self.results for part in parts]
+        while waiting:
+            part = waiting.pop()
+            if type(part) is int:
+                uses[part] += 1
+                if uses[part] == 1:
+                    number = self.numbers[part]
+                    waiting += [part for _, part in _places(number)]
+        texts, written = dict[int, str](), list[str]()
+        names = iter(range(len(self.numbers)))
+        inputs = sum(len(self.parts[slot]) for slot in range(len(self.body.inputs)))
+        for place, number in enumerate(self.numbers):
+            if not uses[place]:
+                continue
+            if place < inputs:
+                texts[place] = number.form
+                continue
+            text = number.form.format(*[_within(texts[s] if type(s) is int else str(s)) for s in number.given])
+            if uses[place] > 1 or len(text) > _WIDEST:
+                name = f"{self.prefix}_n{next(names)}"
+                written.append(f"{name} = {text}")
+                text = name
+            texts[place] = text
+        return written, [[texts[p] if type(p) is int else str(p) for p in parts] for parts in self.results]
+
+
+class NumberLoopText:
+    """The text of a function that runs a loop on numbers, and on arrays if it finds no number.
+
+    Args:
+        loop: the loop.
+        given: the texts of the arguments of the scan.
+        made: the names of its results.
+        lists: those of its rows that are lists and no arrays, both that it is given and that it makes.
+        definitions: what stands in front of the function.
+    """
+
+    def __init__(
+        self, loop: NumberLoop, given: Sequence[str], made: Sequence[str], lists: Collection[str], definitions: Definitions
+    ) -> None:
+        self.loop, self.given, self.made, self.lists = loop, given, made, lists
+        self.definitions = definitions
+        self.body, self.params = loop.body, loop.params
+        pairs = zip(given, loop.equation.inputs, strict=True)
+        self.arguments = list(dict.fromkeys([text for text, source in pairs if type(source) is int]))
+
+    def definition(self, name: str, careful: Sequence[str]) -> str:
+        """Return the definition.
+
+        Args:
+            name: that of the function.
+            careful: the lines that run the loop on arrays.
+        """
+        lines = ["try:", *[f"    {line}" for line in self._on_numbers()]]
+        lines += ["except (ArithmeticError, ValueError):  # NumPy gives an infinity or NaN", "    pass"]
+        lines += [f"{row} = np.array({row})" for row in self.arguments if row in self.lists]
+        lines += [*careful, *[f"{row} = {row}.tolist()" for row in self.made if row in self.lists]]
+        return "\n    ".join([f"def {name}({', '.join(self.arguments)}):", *lines, f"return {', '.join(self.made)}"]) + "\n"
+
+    def _on_numbers(self) -> list[str]:
+        """Return the lines that run it on numbers, and return the results if there is no NaN that a zero might have caused."""
+        loop, carries = self.loop, self.params["carries"]
+        step, results = loop.lines()
+        own = [name for slot in range(carries) for name in loop.names_of(slot)]
+        ends = [text for parts in results[:carries] for text in parts]
+        inner = [*step, *[self._kept(row, parts) for row, parts in zip(self.made[carries:], results[carries:], strict=True)]]
+        inner += assigned(own, ends)
+        lines = [*self._before(), f"for {self._header()}:", *[f"    {line}" for line in inner]]
+        rows = self.made[carries:]
+        lines += [f"{row}.reverse()" for row, parts in zip(rows, results[carries:], strict=True) if self._is_turned(parts)]
+        returned = f"return {', '.join(map(self._result, range(len(self.made))))}"
+        if not loop.guarded:
+            return [*lines, returned]
+        total = f"{loop.prefix}_total"
+        sums = " + ".join([*own, *[f"sum({row})" for row in rows]])
+        return [*lines, f"{total} = {sums}", f"if {total} == {total}:", f"    {returned}"]
+
+    def _before(self) -> list[str]:
+        """Return the lines that take arguments apart."""
+        carries, rows = self.params["carries"], self.params["rows"]
+        lines = [f"{short} = {self.definitions.literal(function)}" for short, function in self.loop.functions.items()]
+        for slot in [*range(carries), *range(carries + rows, len(self.body.inputs))]:
+            source, text = self.loop.equation.inputs[slot], self.given[slot]
+            parts = self.loop.parts_of(source) if isinstance(source, Constant) else []
+            right = ", ".join(map(str, parts)) if parts else self._numbers(text)
+            lines.append(f"{self._target(slot)} = {right}{',' if len(parts) == 1 and self.body.specs[slot].shape else ''}")
+        return [*lines, *[f"{row} = []" for row in self.made[carries:]]]
+
+    def _header(self) -> str:
+        """Return the head of the loop, behind `for`."""
+        first, count, reverse = self.params["carries"], self.params["rows"], self.params["reverse"]
+        if not count:
+            return f"_ in range({self.params['length']})"
+        every = []
+        for text in self.given[first : first + count]:
+            if text in self.lists:
+                every.append(f"reversed({text})" if reverse else text)
+            else:
+                every.append(self._numbers(f"{text}[::-1]" if reverse else text))
+        names = [self._target(slot) for slot in range(first, first + count)]
+        if count == 1:
+            return f"{names[0]} in {every[0]}"
+        inner = [f"({name})" if "," in name else name for name in names]
+        return f"{', '.join(inner)} in zip({', '.join(every)})"
+
+    def _numbers(self, text: str) -> str:
+        return f"{self.definitions.literal(numbers)}({text})"
+
+    def _target(self, slot: int) -> str:
+        """Return the names of the elements of a value, as they are assigned."""
+        names = self.loop.names_of(slot)
+        return ", ".join(names) + ("," if len(names) == 1 and self.body.specs[slot].shape else "")
+
+    def _kept(self, row: str, parts: Sequence[str]) -> str:
+        return f"{row}.append({parts[0]})" if len(parts) == 1 else f"{row} += ({', '.join(parts)})"
+
+    def _is_turned(self, parts: Sequence[str]) -> bool:
+        """Say whether a list of results begins with that of the last row, and is no list of vectors, element after element."""
+        return self.params["reverse"] and len(parts) == 1
+
+    def _result(self, place: int) -> str:
+        """Return the text of a result."""
+        name, carries = self.made[place], self.params["carries"]
+        if place >= carries:
+            shape = self.body.results[place].shape
+            shaped = f".reshape({self.params['length']}, {shape[0]})" if shape else ""
+            shaped += "[::-1].copy()" if shape and shape[0] > 1 and self.params["reverse"] else ""
+            return name if name in self.lists else f"np.array({name}){shaped}"
+        spec, names = self.body.specs[place], self.loop.names_of(place)
+        if spec.shape:
+            return f"np.array([{', '.join(names)}])"
+        return names[0] if self.body.results[place].weak else f"np.float64({names[0]})"
+
+
+def numbers(value: Any) -> Any:
+    """Turn a number of NumPy, or an array of them, into numbers of Python.
+
+    Raises:
+        ValueError: it is something else, for which the loop runs with what it is.
+    """
+    if type(value) is np.ndarray or type(value) is np.float64:
+        return value.tolist()
+    if type(value) is float:
+        return value
+    raise ValueError("not of NumPy")
+
+
+def assigned(names: Sequence[str], values: Sequence[str]) -> list[str]:
+    """Return the assignment of values to names, all at once."""
+    pairs = [(name, value) for name, value in zip(names, values, strict=True) if name != value]
+    return [f"{', '.join(name for name, _ in pairs)} = {', '.join(value for _, value in pairs)}"] if pairs else []
+
+
+def _places(number: _Number) -> Iterator[tuple[str, int | str]]:
+    """Yield the arguments of a number as often as they stand in its text."""
+    places = re.findall(r"{(\d?)}", number.form)
+    for i, place in enumerate(places):
+        yield place, number.given[int(place) if place else i]
+
+
+def _within(text: str) -> str:
+    """Return a text that can stand within another one."""
+    return text if text.isidentifier() or re.fullmatch(r"[\d.]+(e[-+]?\d+)?|\w+\([^()]*\)", text) else f"({text})"
+
+
+def _literal(value: float) -> str:
+    return repr(value) if math.isfinite(value) else f"float('{value}')"
+
+
+def _is_short(spec: ArraySpec) -> bool:
+    """Say whether a value is a number, or a vector that is taken apart."""
+    return spec.dtype == _FLOAT64 and (not spec.shape or (len(spec.shape) == 1 and 0 < spec.shape[0] <= _LONGEST))
+
+
+def _is_number(source: Any) -> bool:
+    """Say whether a source is a value of the step, or a constant that can stand for numbers of Python."""
+    if not isinstance(source, Constant):
+        return True
+    value = source.value
+    if type(value) is np.ndarray:
+        return value.dtype == _FLOAT64 and value.ndim <= 1
+    return type(value) in (float, np.float64) or (type(value) is int and abs(value) < 2**53)
+
+
+def _is_split(e: Equation, specs: Sequence[ArraySpec], exact: bool) -> bool:
+    """Say whether the result of an equation can be had number by number."""
+    primitive, params = e.primitive, e.params
+    if len(e.outputs) != 1 or not all(map(_is_number, e.inputs)):
+        return False
+    out, shapes = specs[e.outputs[0]], [np.shape(s.value) if isinstance(s, Constant) else specs[s].shape for s in e.inputs]
+    if primitive is GETITEM:
+        return type(params.get("index")) is int and len(shapes) == 1 and len(shapes[0]) == 1 and not out.shape
+    if primitive is STACK:
+        return not any(shapes)
+    if primitive is SCATTER:
+        return not any(shapes) and len(out.shape) == 1 and all(type(i) is int for i in params["indices"])
+    if primitive is MATMUL:
+        return not exact and not out.shape
+    if primitive is ENTRIES[np.sum]:
+        return not exact and not out.shape and shapes[0] != () and params["axis"] in (None, 0, -1, (0,)) and _plain_sum(params)
+    known = primitive in _EXACT or (primitive in _FUNCTIONS and not exact)
+    return known and not params and all(shape in ((), out.shape) for shape in shapes)
+
+
+def _plain_sum(params: Mapping[str, Any]) -> bool:
+    return not params["keepdims"] and set(params) <= {"axis", "keepdims"}
