@@ -221,7 +221,7 @@ class Compiler:
         with collector_paused():
             trace = Trace(of_leaves, f, [leaves[i] for i in places], [names[i] for i in places])
             own = simplified(trace.expressions, self.exact, fused=self.backend.name != "numpy")
-        program = CompiledList(own, self.backend, f, self.exact)
+        program = CompiledList(own, self.backend, f, self.exact, trace.expressions)
         entry = Entry(
             trace, program, [i for i, place in enumerate(places) if type(kinds[place]) is tuple and kinds[place][-1] is _TENSOR]
         )
@@ -318,8 +318,10 @@ def _shown(kind: Any) -> str:
 
 def _closes_over_tensors(f: Any) -> bool:
     """Say whether a function has a Tensor that a trace follows among its closed-over or global names."""
+    while isinstance(f, Transformed):
+        f = f.given[0]
     code = getattr(f, "__code__", None)
-    if code is None:
+    if code is None or not hasattr(f, "__globals__"):
         return True
     own = f.__globals__
     values = [own[name] for name in code.co_names if name in own]

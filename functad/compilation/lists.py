@@ -11,6 +11,7 @@ from typing import Any
 
 from functad.backends.backend import Backend
 from functad.compilation.collector import collector_paused
+from functad.compilation.forms import Forms, made
 from functad.compilation.residuals import worth_keeping
 from functad.compilation.simplify import simplified
 from functad.compilation.unguarded import unguarded
@@ -38,10 +39,14 @@ class CompiledList:
         backend: what compiles it.
         function: that of the user, for messages.
         exact: whether lists that are derived from it are simplified so that no bit of their results changes.
+        traced: the list before it was simplified, which says what results of shape `()` are.
     """
 
-    def __init__(self, expressions: Expressions, backend: Backend, function: Any, exact: bool = False) -> None:
+    def __init__(
+        self, expressions: Expressions, backend: Backend, function: Any, exact: bool = False, traced: Expressions | None = None
+    ) -> None:
         self.expressions = expressions
+        self.forms = Forms(expressions if traced is None else traced)
         self.backend = backend
         self.function = function
         self.exact = exact
@@ -68,20 +73,29 @@ class CompiledList:
             if type(a) not in PLAIN and isinstance(a, Recorded):
                 break
         else:
-            return (self._program or self.compiled())(arrays)
+            return self.forms.fitted((self._program or self.compiled())(arrays), arrays)
         newest = max((a for a in arrays if isinstance(a, Recorded)), key=lambda a: a.recorder.serial)
         if isinstance(newest.recorder, AbstractRecorder) or not self.expressions.outputs:  # a record has results
-            return evaluate(self.expressions, arrays)
+            return evaluate(self._inlined(), arrays)
         active = tuple([i for i, a in enumerate(arrays) if isinstance(a, Recorded) and is_inexact(a)])
         return apply(self.rules(active), arrays)
 
+    def _inlined(self) -> Expressions:
+        """Return the list for a trace that goes on: the simpler one, unless numbers became arrays in it, or arrays numbers."""
+        return self.expressions if self.forms.same_as(Forms(self.expressions)) else self.forms.expressions
+
     def direct(self, structure: Structure) -> Callable[..., Any] | None:
         """Return a function of plain arrays and numbers that gives the result of a structure; `None` if there is none yet."""
-        function = getattr(self._program, "function", None)
-        if function is None:
+        function, forms = getattr(self._program, "function", None), self.forms
+        if function is None or forms.vary:
             return None
+        wanted = [each for each in forms.arrays if each[1] or not getattr(self._program, "gives_numbers", False)]
         if structure is LEAF:
+            if wanted:
+                return lambda *leaves: made(function(*leaves), wanted)[0]
             return lambda *leaves: function(*leaves)[0]
+        if wanted:
+            return lambda *leaves: structure.unflatten(list(made(function(*leaves), wanted)))
         return lambda *leaves: structure.unflatten(list(function(*leaves)))
 
     def rules(self, active: tuple[int, ...]) -> Rules:
@@ -92,7 +106,7 @@ class CompiledList:
                 first, _, inputs, _ = self._split(active)
                 outs = first(arrays)
                 count = len(self.expressions.outputs)
-                return tuple(outs[:count]), [*outs[count:], *[arrays[i] for i in inputs]]
+                return tuple(self.forms.fitted(outs[:count], arrays)), [*outs[count:], *[arrays[i] for i in inputs]]
 
             def backward(kept: Any, gs: Sequence[Any]) -> list[Any]:
                 _, second, _, wanted = self._split(active)
@@ -120,7 +134,7 @@ class CompiledList:
         return self._others[key]
 
     def _list(self, expressions: Expressions) -> CompiledList:
-        return CompiledList(self._simplified(expressions), self.backend, self.function, self.exact)
+        return CompiledList(self._simplified(expressions), self.backend, self.function, self.exact, expressions)
 
     def _simplified(self, expressions: Expressions) -> Expressions:
         return simplified(expressions, self.exact, fused=self.backend.name != "numpy")

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from functad.errors import InputError, StructureError
-from functad.expressions.spec import PLAIN
+from functad.expressions.spec import PLAIN, is_inexact
 from functad.places import call_of
 from functad.tracing.constants import held_input
 from functad.tracing.traces.concrete import ForwardRecorder
-from functad.transforms.calling.arguments import check_tangents, checked_leaves, enter, lower, split_aux, traced
+from functad.transforms.calling.arguments import check_tangents, checked_leaves, enter, lower, number, split_aux, traced
 from functad.transforms.calling.results import foreign_to, own_results
 from functad.transforms.calling.selection import Selection
 from functad.transforms.walks.forward import push_through, with_zeros
@@ -64,7 +64,10 @@ def pushed_along(
     quick = not recorder.nested and PLAIN.issuperset(map(type, inputs.primals)) and PLAIN.issuperset(map(type, given))
     found = push_through(recorder, given, leaves, quick=quick)
     values = [lower(leaf, recorder) for leaf in leaves]
-    zeros = with_zeros(found, values)
+    found = [
+        t if t is None or is_inexact(value) else None for t, value in zip(found, values, strict=True)
+    ]  # some rules give zeros
+    zeros = [number(t) for t in with_zeros(found, values)]
     rest, form = flatten(lower(aux, recorder)) if has_aux else ([], structure)
     known = [*inputs.primals, *given, *foreign_to(recorder, [*leaves, *flatten(aux)[0]] if has_aux else leaves)]
     own, count = own_results([*values, *zeros, *rest], known), len(values)

@@ -23,6 +23,7 @@ class LlvmProgram:
     Attributes:
         source: what runs: Python, in which native functions are called, with what each of them does.
         text: of the module of LLVM.
+        gives_numbers: results of shape `()` are never arrays.
     """
 
     def __init__(self, expressions: Expressions) -> None:
@@ -36,6 +37,7 @@ class LlvmProgram:
         self._program = NumpyProgram(listed)
         alone = len(listed.equations) == 1 and divided.order == self._steps
         self.function = self._alone(listed, functions) if alone else self._program.function
+        self.gives_numbers = alone and self.function is not self._program.function
         if self.function is not None and any(step.code.refused is not None for step in self._steps):
             self.function = self._guarded(self.function)
         self.source = "\n".join([*map(described, self._steps), "", self._program.source])

@@ -221,7 +221,7 @@ def _nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, n
         type(x).__functad_write__(x, Ellipsis, _nan_to_num(x, True, nan, posinf, neginf))
         return x
     if dtype_of(x).kind not in "fc":
-        return np.copy(x)
+        return as_number(np.copy(x))
     if dtype_of(x).kind == "c":
         real, imaginary = (_nan_to_num(part, copy, nan, posinf, neginf) for part in (np.real(x), np.imag(x)))
         return real + 1j * imaginary

@@ -8,14 +8,16 @@ from typing import Any
 import numpy as np
 
 from functad.errors import AbstractValueError, ConstantError, ConversionError, InputError, OutputError, StructureError
-from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, is_array_or_number, shape_of, spec_of
+from functad.expressions.spec import PLAIN, PYTHON_SCALARS, ArraySpec, dtype_of, is_array_or_number, shape_of, spec_of
 from functad.places import call_of, here, line_of, name_of
 from functad.primitives.indexing.indexable import IndexableArray, as_plain
-from functad.primitives.operands import foreign_rules
+from functad.primitives.indexing.read import as_number
+from functad.primitives.operands import foreign_rules, strong
 from functad.tracing.constants import broken_seal, held_input
 from functad.tracing.conversions import refusal_in_compiled_code
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import ONLOOKER, OPEN, Recorded, Recorder, new_input, resolve
+from functad.tracing.traces.batch import lowest
 from functad.tracing.views import clone
 from functad.transforms.calling.results import foreign_to, own_results
 from functad.transforms.calling.selection import Selection
@@ -351,6 +353,8 @@ def as_dtype(leaf: Any, dtype: Any) -> Any:
     """Return an array or number with a dtype; one of Python as one of NumPy."""
     if type(leaf) in PYTHON_SCALARS:
         return dtype.type(leaf)
+    if type(leaf) not in PLAIN:
+        leaf = strong(leaf)
     return leaf if dtype_of(leaf) == dtype else leaf.astype(dtype)
 
 
@@ -364,7 +368,7 @@ def derivatives(inputs: Inputs, found: list[Any], foreign: Sequence[Any] = ()) -
     """
     if len(inputs.structures) == len(inputs.primals) == len(found) == 1 and not foreign:
         ct, primal = found[0], inputs.primals[0]  # the usual case: one array, and the walk made its cotangent
-        if type(ct) is type(primal) is _ndarray and ct.base is None and ct.dtype is primal.dtype:
+        if type(ct) is type(primal) is _ndarray and ct.base is None and ct.dtype is primal.dtype and ct.ndim:
             structure = inputs.structures[0]
             return [ct] if structure is LEAF else [structure.unflatten([ct])]
     waiting = iter(found)
@@ -392,11 +396,20 @@ def by_argument(inputs: Inputs, leaves: list[Any]) -> list[Any]:
     return [structure.unflatten([next(remaining) for _ in range(structure.leaves)]) for structure in inputs.structures]
 
 
+def number(derivative: Any) -> Any:
+    """Return a derivative of shape `()` as a number of NumPy's, which not all rules make; anything else as it is."""
+    if type(derivative) is _ndarray:
+        return derivative if derivative.ndim else derivative[()]
+    if isinstance(derivative, Recorded) and not shape_of(derivative) and isinstance(lowest(derivative), ArraySpec):
+        return as_number(derivative)  # in a list it would be what the rule makes
+    return derivative
+
+
 def _like(ct: Any, primal: Any) -> Any:
     """Return a derivative with the dtype of its primal; zeros for none."""
     if ct is None:
         return zero_tangent(primal)
     dtype = dtype_of(primal)
-    if type(ct) is _ndarray and ct.ndim == 0 and type(primal) is not _ndarray:
-        ct = ct[()]  # functions like np.where make arrays of numbers
+    if type(ct) is not _float64 and not shape_of(ct):
+        ct = number(ct)
     return ct if dtype_of(ct) == dtype else ct.astype(dtype)

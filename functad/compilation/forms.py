@@ -1,0 +1,193 @@
+"""Whether results of shape `()` are numbers of NumPy's or arrays, as what was traced gives them where values are known.
+
+Most functions of NumPy give numbers; views, copies and `np.where` give arrays of shape `()`, and some what they are given. A
+simpler list, and native code, have their results as is convenient; they become what the traced list says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.control.branches import COND, SWITCH
+from functad.control.loops import WHILE
+from functad.control.scan import SCAN
+from functad.expressions.expressions import Constant, Equation, Expressions
+from functad.expressions.records import inputs_of, mark_needed, marks_at
+from functad.expressions.spec import ArraySpec, stand_in
+from functad.primitives.entry import ENTRIES, INTERNAL
+
+Form = bool | None
+"""It is an array, or a number; `None` if that is not known, and then it is left as it comes."""
+
+REDUCING = frozenset(
+    {"sum", "prod", "max", "min", "amax", "amin", "mean", "any", "all", "dot", "matmul", "vdot", "einsum", "inner"}
+)
+"""Names of primitives that give numbers, and would take long on large stand-ins."""
+
+
+class Forms:
+    """What results of shape `()` are.
+
+    Args:
+        expressions: the list as it was traced.
+    """
+
+    def __init__(self, expressions: Expressions) -> None:
+        given = range(len(expressions.inputs))  # a result that is an argument is what was given
+        results = zip(expressions.results, expressions.outputs, strict=True)
+        self.places = [i for i, (spec, s) in enumerate(results) if not spec.shape and not spec.weak and s not in given]
+        self.expressions = expressions
+        own = expressions.specs[: len(expressions.inputs)]
+        self._read = [i for i, spec in enumerate(own) if not spec.shape and not spec.weak] if self.places else []
+        self._known: dict[tuple[bool, ...], list[tuple[int, bool]]] = {}
+        self.arrays = self._of((True,) * len(self._read))
+        if self._read and self._of((False,) * len(self._read)) == self.arrays:
+            self._read = []
+            self._known = {(): self.arrays}
+
+    def _of(self, arrays: tuple[bool, ...]) -> list[tuple[int, bool]]:
+        """Return which results are arrays or numbers, if it is known which inputs are."""
+        known = self._known.get(arrays)
+        if known is None:
+            given: list[Form] = [None] * len(self.expressions.inputs)
+            for i, is_array in zip(self._read, arrays, strict=True):
+                given[i] = is_array
+            found = forms_of(self.expressions, given) if self.places else []
+            known = [(i, form) for i in self.places if (form := found[i]) is not None]
+            self._known[arrays] = known
+        return known
+
+    def same_as(self, other: Forms) -> bool:
+        """Say whether those of another list with the same inputs and results are the same."""
+        return (self.places, self._read, self.arrays) == (other.places, other._read, other.arrays)
+
+    @property
+    def vary(self) -> bool:
+        """Say whether it depends on what is given."""
+        return bool(self._read)
+
+    def fitted(self, outs: Sequence[Any], leaves: Sequence[Any]) -> Sequence[Any]:
+        """Return results as what they are to be, for given arguments."""
+        if not self.places:
+            return outs
+        wanted = self._of(tuple([type(leaves[i]) is np.ndarray for i in self._read]))
+        return made(outs, wanted)
+
+
+def made(outs: Sequence[Any], wanted: Sequence[tuple[int, bool]]) -> Sequence[Any]:
+    """Return results with arrays and numbers at some places."""
+    changed: Any = None
+    for i, is_array in wanted:
+        out = outs[i]
+        if is_array is not (type(out) is np.ndarray):
+            changed = list(outs) if changed is None else changed
+            if is_array:
+                changed[i] = np.asarray(out) if isinstance(out, np.generic) else out
+            elif type(out) is np.ndarray:
+                changed[i] = out[()]
+    return outs if changed is None else changed
+
+
+def forms_of(expressions: Expressions, given: Sequence[Form]) -> list[Form]:
+    """Return the forms of the results of a list; those of results that have another shape mean nothing.
+
+    Args:
+        expressions: the list.
+        given: the forms of its inputs.
+    """
+    specs = expressions.specs
+
+    def reads(equation: Any, index: int) -> list[int]:
+        return [s for s in inputs_of(equation) if not specs[s].shape] if _follows(equation) else []
+
+    wanted = [s for s in expressions.outputs if type(s) is int and not specs[s].shape]
+    if not any(map(_follows, _makers(expressions, wanted))):
+        return [
+            _form(s.value) if isinstance(s, Constant) else given[s] if s < len(given) else False for s in expressions.outputs
+        ]
+    needed = mark_needed(marks_at(wanted, len(specs)), expressions.equations, reads)
+    forms: list[Form] = [*given, *[None] * (len(specs) - len(given))]
+    for equation in expressions.equations:
+        if any(needed[slot] for slot in equation.outputs):
+            values = [_form(s.value) if isinstance(s, Constant) else forms[s] for s in equation.inputs]
+            found = _results(equation, values, expressions) if _follows(equation) else [False]
+            for slot, form in zip(equation.outputs, found, strict=False):
+                forms[slot] = form
+    return [_form(s.value) if isinstance(s, Constant) else forms[s] for s in expressions.outputs]
+
+
+def _makers(expressions: Expressions, slots: Sequence[int]) -> Iterator[Equation]:
+    """Yield the equations that make some slots; lists are long, and results stand near their end."""
+    missing = {s for s in slots if s >= len(expressions.inputs)}
+    for equation in reversed(expressions.equations):
+        if not missing:
+            break
+        if not missing.isdisjoint(equation.outputs):
+            missing.difference_update(equation.outputs)
+            yield equation
+
+
+def _form(value: Any) -> bool:
+    return type(value) is np.ndarray
+
+
+def _follows(equation: Equation) -> bool:
+    """Say whether a primitive does not give numbers in any case."""
+    primitive = equation.primitive
+    return not (isinstance(primitive.function, np.ufunc) or primitive.name in REDUCING) or primitive.inner is not None
+
+
+def _results(equation: Equation, given: Sequence[Form], expressions: Expressions) -> Sequence[Form]:
+    """Return the forms of the results of an equation, for those of its inputs."""
+    primitive: Any = equation.primitive
+    params: Any = equation.params
+    if primitive.inner is not None:
+        return forms_of(primitive.inner, given)
+    if primitive in (COND, SWITCH):
+        return _alike([forms_of(branch, given[1:]) for branch in params["branches"]])
+    if primitive in (SCAN, WHILE):
+        return _after_steps(params["body"], given, params)
+    if ENTRIES.get(primitive.function) is not primitive and primitive not in INTERNAL:
+        return [None] * len(equation.outputs)  # functions of users, which are not called to try them
+    values = [
+        _sample(s.value if isinstance(s, Constant) else expressions.specs[s], form)
+        for s, form in zip(equation.inputs, given, strict=True)
+    ]
+    return _tried(primitive.compute, values, params, primitive.multiple)
+
+
+def _after_steps(body: Expressions, given: Sequence[Form], params: Any) -> list[Form]:
+    """Return the forms of the last carry of a loop."""
+    count, rows = params["carries"], params.get("rows", 0)
+    carry = list(given[:count])
+    if params.get("length", 1):
+        once = forms_of(body, [*carry, *[False] * rows, *given[count + rows :]])[:count]
+        again = forms_of(body, [*once, *[False] * rows, *given[count + rows :]])[:count]
+        carry = _alike([once, again])
+    return carry
+
+
+def _alike(found: Sequence[Sequence[Form]]) -> list[Form]:
+    """Return the forms that all have; `None` where they differ."""
+    return [each[0] if len(set(each)) == 1 else None for each in zip(*found, strict=True)]
+
+
+def _sample(spec: Any, form: Form) -> Any:
+    """Return a value that takes no memory, an array or a number."""
+    found = stand_in(spec)
+    if isinstance(spec, ArraySpec) and not spec.shape and not spec.weak and form is not True:
+        return found[()]
+    return found
+
+
+def _tried(compute: Callable[..., Any], values: Sequence[Any], params: Any, multiple: bool) -> list[Form]:
+    """Return what a function gives for samples."""
+    try:
+        with np.errstate(all="ignore"):
+            out = compute(*values, **params)
+    except Exception:  # noqa: BLE001 - samples may be no good as values
+        return [None]
+    return [_form(each) for each in (out if multiple else (out,))]

@@ -1,0 +1,73 @@
+"""Compiled functions give arrays where eager ones give arrays of shape `()`, and numbers where these give numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import functad
+from tests.compilation.test_backends import BACKENDS
+
+ARGUMENTS: list[Any] = [1.5, np.float64(1.5), np.array(1.5), np.float32(1.5), np.array(1.5, np.float32)]
+
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "numbers": lambda x: (np.sin(x), x * 2, np.sum(x), np.stack([x, x])[0], np.nan_to_num(x), np.mean(np.stack([x, x]))),
+    "arrays": lambda x: {"views": (np.reshape(x, ()), np.stack([x, x])[..., 0]), "chosen": np.where(x > 0, x, -x)},
+    "as given": lambda x: [np.squeeze(np.transpose(x)), x],
+    "loops": lambda x: (
+        functad.cond(x > 0, lambda v: np.reshape(v, ()), lambda v: np.where(v > 0, v, 1.0), np.sin(x)),
+        functad.fori_loop(0, 3, lambda i, c: c * 2, np.sin(x)),
+        functad.while_loop(lambda c: c < 10, lambda c: c * 2 + 1, np.sin(x)),
+    ),
+    "compiled within": lambda x: functad.jit(lambda v: (np.sum(v), np.reshape(v, ())))(x),
+    "gradients": lambda x: (
+        functad.value_and_grad(np.sum)(x),
+        functad.grad(lambda v: np.where(v > 0, v, 0.0) * 2)(x),
+        functad.grad(functad.grad(lambda v: np.prod(np.reshape(v, ()) ** 3)))(x),
+        functad.jvp(lambda v: np.maximum(np.reshape(v, ()), 0), (x,), (x,)),
+    ),
+}
+
+
+def types(tree: Any) -> Any:
+    """Return a tree with type, dtype and shape in the places of the leaves."""
+    return functad.tree_map(lambda leaf: str((type(leaf), getattr(leaf, "dtype", None), np.shape(leaf))), tree)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_results_have_the_types_of_eager_results(name: str, backend: str) -> None:
+    f = FUNCTIONS[name]
+    compiled = functad.jit(f, backend=backend)
+    for x in ARGUMENTS:
+        for _ in range(2):  # the second call takes a shorter way
+            assert types(compiled(x)) == types(f(x)), (name, x)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_derivatives_of_compiled_functions_have_the_types_of_eager_ones(backend: str) -> None:
+    for f in (np.sum, lambda x: np.reshape(x, ()) * 2, lambda x: np.where(x > 0, x, 0.0)):
+        for x in ARGUMENTS:
+            compiled = functad.jit(f, backend=backend)
+            for transform in (functad.grad, functad.value_and_grad, functad.hessian):
+                assert types(transform(compiled)(x)) == types(transform(f)(x))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_tangents_of_integers_are_floats(backend: str) -> None:
+    def steps(x: Any) -> Any:
+        counted = functad.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * x), (0, x))
+        return counted, functad.scan(lambda c, _: ((c[0] + 1, c[1] * x), c[0]), (np.arange(2), x), None, length=2)
+
+    def tangents(x: Any) -> Any:
+        return functad.jvp(steps, (x,), (x,))
+
+    for x in (1.5, np.float32(1.5)):
+        assert types(functad.jit(tangents, backend=backend)(x)) == types(tangents(x))
+
+
+def test_gradients_look_into_transformed_functions() -> None:
+    assert float(functad.grad(functad.jit(functad.grad(lambda x: x**3)))(2.0)) == 12.0
