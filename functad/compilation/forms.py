@@ -184,7 +184,7 @@ def _sample(spec: Any, form: Form) -> Any:
 
 
 def _tried(compute: Callable[..., Any], values: Sequence[Any], params: Any, multiple: bool) -> list[Form]:
-    """Return what a function gives for samples."""
+    """Return the forms of the results that a function gives for samples."""
     try:
         with np.errstate(all="ignore"):
             out = compute(*values, **params)

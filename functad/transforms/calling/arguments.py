@@ -13,6 +13,8 @@ from functad.places import call_of, here, line_of, name_of
 from functad.primitives.indexing.indexable import IndexableArray, as_plain
 from functad.primitives.indexing.read import as_number
 from functad.primitives.operands import foreign_rules, strong
+from functad.primitives.reductions.sums import SUM
+from functad.primitives.safe import PRODUCT, QUOTIENT
 from functad.tracing.constants import broken_seal, held_input
 from functad.tracing.conversions import refusal_in_compiled_code
 from functad.tracing.tensor import Tensor
@@ -401,8 +403,19 @@ def number(derivative: Any) -> Any:
     if type(derivative) is _ndarray:
         return derivative if derivative.ndim else derivative[()]
     if isinstance(derivative, Recorded) and not shape_of(derivative) and isinstance(lowest(derivative), ArraySpec):
-        return as_number(derivative)  # in a list it would be what the rule makes
+        return derivative if _made_as_number(derivative) else as_number(derivative)  # what the rule makes, would it be else
     return derivative
+
+
+def _made_as_number(tensor: Any) -> bool:
+    """Say whether what makes a value of shape `()` in a list surely makes a number: ufuncs, sums, products, loops."""
+    while isinstance(tensor.below, Recorded):
+        tensor = tensor.below
+    made = tensor.recorder.equations[tensor.slot]
+    if made is None:
+        return False
+    primitive = made.primitive
+    return isinstance(primitive.function, np.ufunc) or bool(primitive.lists) or primitive in (PRODUCT, QUOTIENT, SUM)
 
 
 def _like(ct: Any, primal: Any) -> Any:
