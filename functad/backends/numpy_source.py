@@ -14,7 +14,9 @@ import numpy as np
 
 from functad.backends.block_source import BlockWriter
 from functad.backends.blocks import Block, arranged
+from functad.backends.factors import by_substitution
 from functad.backends.number_loops import NumberLoop, NumberLoopText, assigned
+from functad.backends.short_text import placed_lines, short_text
 from functad.backends.source import Definitions, NoTextError
 from functad.backends.ufuncs import is_fresh, ufunc_of
 from functad.expressions.expressions import Constant, Equation, Expressions
@@ -77,7 +79,7 @@ class NumpyProgram:
             careful: a list of the same inputs and outputs that is computed after all if there is a NaN in a result.
             checked: the positions of these results.
         """
-        writer = _Writer(expressions, name, exact=exact)
+        writer = _Writer(expressions if exact else by_substitution(expressions), name, exact=exact)
         if careful is not None:
             self.careful = writer.careful = Careful(careful)
             writer.checked = checked
@@ -299,7 +301,7 @@ class _Writer:
             elif equation.primitive.lists == "scan" and equation.params["length"]:
                 self.lines += self._loop(equation)
             else:
-                self.lines.append(self._line(number, equation))
+                self.lines += self._lines_of(number, equation)
             stop = number + 1 if block is None else block.stop
             self._drop(number, stop)
             number = stop
@@ -354,17 +356,28 @@ class _Writer:
         text = self.definitions.text(source.value)
         return f"({text})" if text.startswith("-") else text
 
-    def _line(self, number: int, equation: Equation) -> str:
+    def _lines_of(self, number: int, equation: Equation) -> list[str]:
+        """Return the lines of one equation."""
+        if not self.exact:
+            given = [self._source(s) for s in equation.inputs]
+            lines = placed_lines(equation, self.names[equation.outputs[0]], given, self.expressions.specs, self.definitions)
+            if lines is not None:
+                return lines
         left = ", ".join(self.names[s] for s in equation.outputs) + (
             "," if equation.primitive.multiple and len(equation.outputs) == 1 else ""
         )
-        return f"{left} = {self._right(number, equation)}"
+        return [f"{left} = {self._right(number, equation)}"]
 
     def _right(self, number: int, equation: Equation) -> str:
         primitive, given = equation.primitive, [self._source(s) for s in equation.inputs]
+        short = short_text(equation, given, self.expressions.specs, self.definitions, self.exact)
+        if short is not None:
+            return short
         ufunc = ufunc_of(equation, self.expressions)
         if ufunc is not None:
-            target = None if ufunc is np.power else self._dead_buffer(number, equation)  # x ** 2 is a square
+            target = (
+                None if ufunc is np.power or ufunc.signature is not None else self._dead_buffer(number, equation)
+            )  # x ** 2 is a square
             if target is not None:
                 return f"{self.definitions.text(ufunc, ufunc.__name__)}({', '.join([*given, target])})"
             if ufunc in _OPERATORS:
@@ -400,6 +413,8 @@ def _nan_test(name: str, spec: ArraySpec) -> str:
         return f"{name} != {name}"
     if spec.size >= _THREADED:
         return f"np.isnan(np.maximum.reduce({name}, None))"
+    if spec.ndim == 1 and spec.dtype.kind == "f":
+        return f"not {name}.dot({name}) >= 0" if spec.size else ""
     return f"not np.vdot({name}, {name}).real >= 0" if spec.size else ""
 
 

@@ -24,6 +24,7 @@ def is_fresh(equation: Equation) -> bool:
         "scatter",
         "product",
         "quotient",
+        "triangular_solve",
     )
 
 

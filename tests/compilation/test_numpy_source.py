@@ -105,3 +105,60 @@ def test_values_of_one_operation_that_may_keep_them_have_memory_of_their_own() -
 def test_negative_constants_keep_their_sign() -> None:
     f = functad.jit(lambda x: (-2.0) ** x - (-1) * x)
     assert f(np.array([2.0, 3.0])).tolist() == [6.0, -5.0]
+
+
+def test_shapes_and_places_are_written_as_methods_and_brackets() -> None:
+    def f(x: Any, i: Any) -> Any:
+        y = np.reshape(x, (3, 4)).T[1:, ::-1]
+        return np.sum(y, axis=0), np.mean(y @ x[:3]), y[..., 0], x[i], x.astype(np.float32)
+
+    x, i = np.linspace(-1.0, 2.0, 12), np.array([3, -1])
+    compiled = functad.jit(f, backend="numpy")
+    for found, expected in zip(compiled(x, i), f(x, i), strict=True):
+        assert same(np.asarray(found), np.asarray(expected))
+    source = compiled.lower(x, i).source()
+    for text in (
+        "x.reshape((3, 4))",
+        ".T",
+        "[1:, ::-1]",
+        "np.add.reduce(v4, (0,))",
+        ".dot(",
+        "[..., 0]",
+        "x[i,]",
+        "np.float32",
+    ):
+        assert text in source
+    assert "def " not in source.replace("def run", "")
+
+
+def test_pieces_that_do_not_overlap_are_written_into_zeros() -> None:
+    def f(x: Any) -> Any:
+        return np.sum(np.sin(x[:, :2]) * x[:, 2:4]) + np.sum(x[1:, 4] ** 3)
+
+    x = np.linspace(0.0, 1.0, 30).reshape(6, 5)
+    compiled = functad.jit(functad.grad(f), backend="numpy")
+    assert np.allclose(compiled(x), functad.grad(f)(x), rtol=1e-14)
+    assert "scatter" not in compiled.lower(x).source()
+    overlapping = functad.grad(lambda x: np.sum(x[1:] * x[:-1]))
+    assert np.allclose(functad.jit(overlapping, backend="numpy")(x), overlapping(x), rtol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_systems_with_a_cholesky_factor_are_solved_by_substitution(dtype: Any) -> None:
+    def f(a: Any, b: Any, turn: bool) -> Any:
+        factor = np.linalg.cholesky(a)
+        return np.linalg.solve(factor.T if turn else factor, b), np.linalg.solve(np.tril(factor), b[:, :1])
+
+    rng = np.random.default_rng(0)
+    x, b = rng.normal(size=(7, 5)).astype(dtype), np.asfortranarray(rng.normal(size=(5, 3)).astype(dtype))
+    a = x.T @ x
+    for turn in (False, True):
+        compiled = functad.jit(lambda a, b, turn=turn: f(a, b, turn), backend="numpy")
+        assert "substituted(" in compiled.lower(a, b).source()
+        for found, expected in zip(compiled(a, b), f(a, b, turn), strict=True):
+            assert found.dtype == dtype
+            assert np.allclose(found, expected, rtol=1e-4 if dtype is np.float32 else 1e-11)
+    whole = functad.grad(lambda a: np.sum(np.log(np.diagonal(np.linalg.cholesky(a)))) + np.sum(f(a, b, False)[0] ** 2))
+    found = functad.jit(whole, backend="numpy")(a)
+    assert np.allclose(found, whole(a), rtol=1e-2 if dtype is np.float32 else 1e-9)
+    assert "substituted" not in functad.to_source(whole, a)

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from functad.backends.factors import Factors
 from functad.backends.native.arranging.rewrite import rewritten
 from functad.backends.native.lowering import lowered
 from functad.backends.native.products.letters import is_product
 from functad.backends.native.products.simple import Rewriting
-from functad.backends.native.triangles import Factors
 from functad.control.branches import COND, SWITCH
 from functad.control.loops import WHILE
 from functad.control.scan import SCAN

@@ -1,7 +1,4 @@
-"""Triangles of matrices, and systems of equations whose matrix is a Cholesky factor: BLAS solves them by substitution.
-
-A factor has no zero on its diagonal, else there is none; so that native code, which cannot raise, need not look.
-"""
+"""Triangles of matrices in native code, and systems of equations whose matrix is a Cholesky factor."""
 
 from __future__ import annotations
 
@@ -9,84 +6,15 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-import numpy as np
-
+from functad.backends.factors import TRIANGULAR_SOLVE, TRIL, TRIU
 from functad.backends.llvm.values import Value, where
 from functad.backends.native.arrays import Array, Formula, Memory, aligned
 from functad.backends.native.code import KINDS, REALS, Code, Index
 from functad.backends.native.lowering import Lowered, Own, View, row
-from functad.backends.native.products.blas import Matrix, routines, substitute
+from functad.backends.native.products.blas import Matrix, substitute
 from functad.expressions.expressions import Equation
 from functad.expressions.spec import ArraySpec
-from functad.primitives.arranging.reshape import TRANSPOSE
-from functad.primitives.entry import ENTRIES
-from functad.primitives.linalg.decompositions import CHOLESKY
-from functad.primitives.linalg.solve import SOLVE, lower_half
-
-TRIL, TRIU = ENTRIES[np.tril], ENTRIES[np.triu]
-
-
-class TriangularSolve:
-    """The primitive of a system of equations whose matrix is known to be triangular.
-
-    Attributes:
-        name: in lists.
-    """
-
-    multiple = False
-    inner = None
-    owner = None
-    views = None
-    function = None
-    lists = ""
-    name = "triangular_solve"
-
-
-TRIANGULAR_SOLVE: Any = TriangularSolve()
-
-
-class Factors:
-    """Knows which values of a list are Cholesky factors, perhaps transposed.
-
-    Attributes:
-        is_lower: by slot, whether a factor is the lower triangle.
-    """
-
-    def __init__(self) -> None:
-        self.is_lower: dict[int, bool] = {}
-
-    def note(self, equation: Equation) -> None:
-        """Note what an equation's result is."""
-        source = equation.inputs[0] if equation.inputs else None
-        if equation.primitive is CHOLESKY:
-            self.is_lower[equation.outputs[0]] = True
-        elif equation.primitive is TRANSPOSE and source in self.is_lower:
-            axes = equation.params["axes"]
-            if axes is not None and [*axes[:-2]] == [*range(len(axes) - 2)] and axes[-1] < axes[-2]:
-                self.is_lower[equation.outputs[0]] = not self.is_lower[source]
-
-    def is_whole(self, equation: Equation) -> bool:
-        """Say whether an equation takes that triangle of a factor outside of which it is zero."""
-        [source, *_] = equation.inputs or (None,)
-        lower = self.is_lower.get(source)  # type: ignore[arg-type]
-        k = equation.params.get("k", 0)
-        return (equation.primitive is TRIL and lower is True and k >= 0) or (
-            equation.primitive is TRIU and lower is False and k <= 0
-        )
-
-    def by_substitution(self, equation: Equation, spec: ArraySpec) -> Equation:
-        """Return the equation that solves a system by substitution, if its matrix is a factor, else the equation itself.
-
-        Args:
-            equation: an equation.
-            spec: of its result.
-        """
-        if equation.primitive is not SOLVE or equation.inputs[0] not in self.is_lower:
-            return equation
-        if routines() is None or KINDS.get(spec.dtype) not in REALS or not spec.size:
-            return equation
-        lower = self.is_lower[equation.inputs[0]]
-        return Equation(TRIANGULAR_SOLVE, equation.inputs, {"lower": lower}, equation.outputs)
+from functad.primitives.linalg.solve import lower_half
 
 
 @row(TRIANGULAR_SOLVE)

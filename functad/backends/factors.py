@@ -1,0 +1,139 @@
+"""Systems of equations whose matrix is a Cholesky factor: BLAS solves them by substitution, without another factorization.
+
+A factor has no zero on its diagonal, else there is none, so that nobody need look for one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from functad.backends.native.products.blas import PREFIX, routines
+from functad.expressions.expressions import Equation, Expressions
+from functad.expressions.spec import ArraySpec
+from functad.primitives.arranging.reshape import TRANSPOSE
+from functad.primitives.entry import ENTRIES
+from functad.primitives.linalg.decompositions import CHOLESKY
+from functad.primitives.linalg.solve import SOLVE
+
+TRIL, TRIU = ENTRIES[np.tril], ENTRIES[np.triu]
+
+_ROWS, _LEFT, _PLAIN, _TURNED, _UPPER, _LOWER, _ANY_DIAGONAL = 101, 141, 111, 112, 121, 122, 131
+"""What the interface of C to BLAS calls the order of elements, sides and triangles."""
+
+
+def substituted(a: Any, b: Any, *, lower: bool) -> Any:
+    """Solve `a x = b` for a triangular matrix without zeros on its diagonal."""
+    if not (type(a) is type(b) is np.ndarray) or a.ndim != 2 or b.ndim != 2 or a.dtype != b.dtype or not b.size:
+        return np.linalg.solve(a, b)
+    size = a.itemsize
+    turned = a.strides[1] != size and a.strides[0] == size
+    if not turned and (a.strides[1] != size or a.strides[0] < size * len(a)):
+        a = np.ascontiguousarray(a)
+    out = np.array(b, order="C")
+    solve, length = _substitution(a.dtype.char)
+    triangle = _LOWER if lower != turned else _UPPER  # of what is in memory
+    places = a.ctypes.data, length(a.strides[1 if turned else 0] // size), out.ctypes.data, length(out.shape[1])
+    rows, columns = map(length, out.shape)
+    solve(_ROWS, _LEFT, triangle, _TURNED if turned else _PLAIN, _ANY_DIAGONAL, rows, columns, 1.0, *places)
+    return out
+
+
+@lru_cache
+def _substitution(letter: str) -> tuple[Callable[..., None], Any]:
+    """Return the function of BLAS for a dtype, and the type of its lengths."""
+    found = routines()
+    assert found is not None
+    length = ctypes.c_int64 if found.length == "i64" else ctypes.c_int32
+    number = ctypes.c_double if letter == "d" else ctypes.c_float
+    place, word = ctypes.c_void_p, ctypes.c_int
+    kind = ctypes.CFUNCTYPE(None, word, word, word, word, word, length, length, number, place, length, place, length)
+    return kind(found.addresses[f"{PREFIX}{'d' if letter == 'd' else 's'}trsm"]), length
+
+
+class TriangularSolve:
+    """The primitive of a system of equations whose matrix is known to be triangular.
+
+    Attributes:
+        name: in lists.
+        compute: by NumPy's BLAS.
+    """
+
+    multiple = False
+    inner = None
+    owner = None
+    views = None
+    function = None
+    lists = ""
+    kind = "general"
+    dependence = ""
+    name = "triangular_solve"
+    compute = staticmethod(substituted)
+
+
+TRIANGULAR_SOLVE: Any = TriangularSolve()
+
+
+class Factors:
+    """Knows which values of a list are Cholesky factors, perhaps transposed.
+
+    Attributes:
+        is_lower: by slot, whether a factor is the lower triangle.
+    """
+
+    def __init__(self) -> None:
+        self.is_lower: dict[int, bool] = {}
+
+    def note(self, equation: Equation) -> None:
+        """Note what an equation's result is."""
+        source = equation.inputs[0] if equation.inputs else None
+        if equation.primitive is CHOLESKY:
+            self.is_lower[equation.outputs[0]] = True
+        elif equation.primitive is TRANSPOSE and source in self.is_lower:
+            axes = equation.params["axes"]
+            if axes is not None and [*axes[:-2]] == [*range(len(axes) - 2)] and axes[-1] < axes[-2]:
+                self.is_lower[equation.outputs[0]] = not self.is_lower[source]
+
+    def is_whole(self, equation: Equation) -> bool:
+        """Say whether an equation takes that triangle of a factor outside of which it is zero."""
+        [source, *_] = equation.inputs or (None,)
+        lower = self.is_lower.get(source)  # type: ignore[arg-type]
+        k = equation.params.get("k", 0)
+        return (equation.primitive is TRIL and lower is True and k >= 0) or (
+            equation.primitive is TRIU and lower is False and k <= 0
+        )
+
+    def by_substitution(self, equation: Equation, spec: ArraySpec) -> Equation:
+        """Return the equation that solves a system by substitution, if its matrix is a factor, else the equation itself.
+
+        Args:
+            equation: an equation.
+            spec: of its result.
+        """
+        if equation.primitive is not SOLVE or equation.inputs[0] not in self.is_lower:
+            return equation
+        if routines() is None or spec.dtype.char not in "fd" or not spec.dtype.isnative or not spec.size:
+            return equation
+        lower = self.is_lower[equation.inputs[0]]
+        return Equation(TRIANGULAR_SOLVE, equation.inputs, {"lower": lower}, equation.outputs)
+
+
+def by_substitution(expressions: Expressions) -> Expressions:
+    """Return a list in which systems whose matrix is a Cholesky factor are solved by substitution."""
+    if not any(e.primitive is CHOLESKY for e in expressions.equations):
+        return expressions
+    factors, moved, equations = Factors(), dict[int, Any](), list[Equation]()
+    for equation in expressions.equations:
+        inputs = tuple([moved.get(s, s) if type(s) is int else s for s in equation.inputs])
+        own = Equation(equation.primitive, inputs, equation.params, equation.outputs)
+        factors.note(own)
+        if factors.is_whole(own):
+            moved[own.outputs[0]] = own.inputs[0]
+        else:
+            equations.append(factors.by_substitution(own, expressions.specs[own.outputs[0]]))
+    outputs = tuple([moved.get(s, s) if type(s) is int else s for s in expressions.outputs])
+    return expressions.replace(equations=tuple(equations), outputs=outputs)

@@ -1,0 +1,177 @@
+"""Texts of frequent operations on arrays whose shapes and dtypes are known: methods and brackets, in place of calls.
+
+What a primitive computes by has to look at what it is given. In the text of a list that is known, so a matrix is turned by
+`.T`, and elements are read by `a[:, 1:3]`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.backends.source import Definitions
+from functad.expressions.expressions import Constant, Equation
+from functad.expressions.spec import ArraySpec, spec_or_none
+from functad.primitives.arranging.reshape import RESHAPE, TRANSPOSE
+from functad.primitives.elementwise.conversion import ASTYPE
+from functad.primitives.entry import ENTRIES
+from functad.primitives.indexing.index_parts import is_basic
+from functad.primitives.indexing.read import GATHER, GETITEM, SCATTER
+from functad.primitives.reductions.sums import MEAN, SUM
+
+_FLOATS = "fdFD"
+"""Dtypes of which sums and means are sums of their own dtype, and products of matrices those of BLAS."""
+
+_SMALL = 10_000
+"""Elements of arrays that are small."""
+
+_MATMUL = ENTRIES[np.matmul]
+
+
+def short_text(
+    equation: Equation, given: Sequence[str], specs: Sequence[ArraySpec], definitions: Definitions, exact: bool
+) -> str | None:
+    """Return an expression for the result of an equation; `None` if there is none that is shorter.
+
+    Args:
+        equation: the equation.
+        given: texts of its inputs.
+        specs: of all slots.
+        definitions: what stands in front of the text.
+        exact: products are to be those of the function that was traced, bit for bit.
+    """
+    write = _TEXTS.get(equation.primitive)
+    own = _specs_of(equation, specs) if write is not None else None
+    if write is None or own is None or (exact and equation.primitive is _MATMUL):
+        return None
+    text: str | None = write(equation, given, own, definitions)
+    return text
+
+
+def _specs_of(equation: Equation, specs: Sequence[ArraySpec]) -> list[ArraySpec] | None:
+    """Return the specs of the inputs, if all are arrays or numbers of NumPy's."""
+    own = [spec_or_none(s.value) if isinstance(s, Constant) else specs[s] for s in equation.inputs]
+    found = [spec for spec in own if spec is not None and not spec.weak]
+    return found if len(found) == len(own) else None
+
+
+def _reshape(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], definitions: Definitions) -> str:
+    return f"{given[0]}.reshape({definitions.literal(equation.params['shape'])})"
+
+
+def _transpose(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], definitions: Definitions) -> str:
+    axes = equation.params["axes"]
+    whole = axes is None or list(axes) == list(range(len(axes)))[::-1]
+    return f"{given[0]}.T" if whole else f"{given[0]}.transpose({definitions.literal(axes)})"
+
+
+def _astype(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], definitions: Definitions) -> str | None:
+    dtype = equation.params["dtype"]
+    named = dtype.isnative and dtype.kind in "fc" and vars(np).get(dtype.name) is dtype.type
+    return f"{given[0]}.astype(np.{dtype.name})" if named else None
+
+
+def _sum(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], definitions: Definitions) -> str | None:
+    axis, keepdims = equation.params["axis"], equation.params["keepdims"]
+    if own[0].dtype.char not in _FLOATS:
+        return None
+    if axis is None and own[0].ndim == 1 and not keepdims:
+        return f"np.add.reduce({given[0]})"
+    axes = definitions.literal(axis)
+    return f"np.add.reduce({given[0]}, {axes}{', None, None, True' if keepdims else ''})"
+
+
+def _mean(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], definitions: Definitions) -> str | None:
+    axis, total = equation.params["axis"], _sum(equation, given, own, definitions)
+    axes = range(own[0].ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    count = math.prod([own[0].shape[i] for i in axes])
+    return f"{total} / {count}" if total is not None and count else None
+
+
+def _matmul(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], definitions: Definitions) -> str | None:
+    """The method asks BLAS for the same, in half the time of a ufunc where arrays are small."""
+    small = all(spec.ndim in (1, 2) and 0 < spec.size < _SMALL and spec.dtype.char in _FLOATS for spec in own)
+    return f"{given[0]}.dot({given[1]})" if small and own[0].dtype == own[1].dtype else None
+
+
+def _getitem(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], definitions: Definitions) -> str | None:
+    index = equation.params["index"]
+    return f"{given[0]}[{index_text(index)}]" if is_basic(index) else None
+
+
+def _gather(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], definitions: Definitions) -> str:
+    return f"{given[0]}[{_template_text(equation.params['template'], given[1:])}]"
+
+
+_TEXTS: dict[Any, Any] = {
+    RESHAPE: _reshape, TRANSPOSE: _transpose, ASTYPE: _astype, SUM: _sum, MEAN: _mean, _MATMUL: _matmul, GETITEM: _getitem,
+    GATHER: _gather,
+}  # fmt: skip
+
+
+def index_text(index: Any) -> str:
+    """Return what stands in brackets for an index of integers, slices, None and an ellipsis."""
+    parts = [_part_text(part) for part in (index if type(index) is tuple else (index,))]
+    return f"{parts[0]}," if type(index) is tuple and len(parts) == 1 else ", ".join(parts) or "()"
+
+
+def _part_text(part: Any) -> str:
+    if type(part) is slice:
+        bounds = ["" if bound is None else str(int(bound)) for bound in (part.start, part.stop, part.step)]
+        return ":".join(bounds if bounds[2] else bounds[:2])
+    return "..." if part is Ellipsis else "None" if part is None else str(int(part))
+
+
+def _template_text(template: Sequence[Any], arrays: Sequence[str]) -> str:
+    """Return what stands in brackets for a template and the arrays in it."""
+    remaining = iter(arrays)
+    parts = [next(remaining) if part == "i" else str(part) for part in template]
+    return f"{parts[0]}," if len(parts) == 1 else ", ".join(parts)
+
+
+def placed_lines(
+    equation: Equation, name: str, given: Sequence[str], specs: Sequence[ArraySpec], definitions: Definitions
+) -> list[str] | None:
+    """Return the lines that put pieces at places of an array of zeros; `None` where that is not all that is to be done.
+
+    Args:
+        equation: any.
+        name: that of the result.
+        given: texts of the inputs.
+        specs: of all slots.
+        definitions: what stands in front of the text.
+    """
+    if equation.primitive is not SCATTER:
+        return None
+    indices, shape, dtype = (equation.params[key] for key in ("indices", "shape", "dtype"))
+    own = _specs_of(equation, specs) or ()
+    like = next((text for text, spec in zip(given, own, strict=False) if spec.shape), None)
+    if like is None or not all(map(is_basic, indices)) or not _apart(indices, shape):
+        return None
+    lines = [f"{name} = np.zeros({definitions.literal(shape)}, {definitions.literal(dtype)}, like={like})"]
+    return lines + [f"{name}[{index_text(index)}] = {piece}" for index, piece in zip(indices, given, strict=True)]
+
+
+def _apart(indices: Sequence[Any], shape: Sequence[int]) -> bool:
+    """Say whether it is easily seen that no two indices name the same element."""
+    places = [_named(index, shape) for index in indices]
+    return len(indices) == 1 or all(
+        a is not None and b is not None and any(map(_disjoint, a, b)) for i, a in enumerate(places) for b in places[:i]
+    )
+
+
+def _named(index: Any, shape: Sequence[int]) -> list[range] | None:
+    """Return which places along each axis an index of integers and slices names; `None` for others."""
+    parts = index if type(index) is tuple else (index,)
+    if len(parts) > len(shape) or any(type(part) not in (int, slice) for part in parts):
+        return None
+    parts = (*parts, *[slice(None)] * (len(shape) - len(parts)))
+    return [range(n)[p] if type(p) is slice else range(p % n, p % n + 1) for p, n in zip(parts, shape, strict=True)]
+
+
+def _disjoint(a: range, b: range) -> bool:
+    """Say whether all numbers of one range are below those of the other."""
+    return not a or not b or max(a[0], a[-1]) < min(b[0], b[-1]) or max(b[0], b[-1]) < min(a[0], a[-1])
