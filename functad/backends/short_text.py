@@ -113,7 +113,7 @@ _TEXTS: dict[Any, Any] = {
 
 
 def index_text(index: Any) -> str:
-    """Return what stands in brackets for an index of integers, slices, None and an ellipsis."""
+    """Write what stands in brackets for an index of integers, slices, None and an ellipsis."""
     parts = [_part_text(part) for part in (index if type(index) is tuple else (index,))]
     return f"{parts[0]}," if type(index) is tuple and len(parts) == 1 else ", ".join(parts) or "()"
 
@@ -126,7 +126,7 @@ def _part_text(part: Any) -> str:
 
 
 def _template_text(template: Sequence[Any], arrays: Sequence[str]) -> str:
-    """Return what stands in brackets for a template and the arrays in it."""
+    """Write what stands in brackets for a template and the arrays in it."""
     remaining = iter(arrays)
     parts = [next(remaining) if part == "i" else str(part) for part in template]
     return f"{parts[0]}," if len(parts) == 1 else ", ".join(parts)
