@@ -14,9 +14,11 @@ import numpy as np
 _PACKAGE = os.path.dirname(__file__)  # noqa: PTH120
 _TOUR = os.path.join(_PACKAGE, "tour")  # noqa: PTH118 - a program that uses functad, not a part of it
 _NUMPY = os.path.dirname(np.__file__)  # noqa: PTH120
-_SCIPY = os.path.join(os.path.dirname(_NUMPY), "scipy")  # noqa: PTH118, PTH120 - where it is if it is installed
+_SITE = os.path.dirname(_NUMPY)  # noqa: PTH120
+# Libraries that call what arrays do: where they are if they are installed.
+_SCIPY, *_OTHERS = [os.path.join(_SITE, name) + os.sep for name in ("scipy", "dask", "cupy", "sparse")]  # noqa: PTH118
 _PYTHON = os.path.dirname(os.__file__)  # noqa: PTH120 - of the standard library: json, statistics, functools
-_INTERNAL = (_PACKAGE + os.sep, _NUMPY + os.sep, _SCIPY + os.sep, "<__array_function__", "<frozen ")
+_INTERNAL = (_PACKAGE + os.sep, _NUMPY + os.sep, _SCIPY, *_OTHERS, "<__array_function__", "<frozen ")
 _INSTALLED = ("site-packages", "dist-packages")
 _TYPED = ("<stdin>", "<ipython-", "<python-input-", "<doctest ", "<sybil")
 """How the names of files begin that stand for what somebody types."""
@@ -28,7 +30,7 @@ _users: set[str] = set()
 
 
 def user_frame(frame: FrameType | None) -> FrameType | None:
-    """Return the innermost frame, from `frame` outwards, that runs no code of functad, NumPy, SciPy or the standard library."""
+    """Return the innermost frame, from `frame` outwards, that runs no code of functad, NumPy, Dask, SciPy or the like."""
     while True:
         try:
             while frame.f_code.co_filename in _internal:  # type: ignore[union-attr]

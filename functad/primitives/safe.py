@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import PLAIN, ArraySpec, spec_of
+from functad.expressions.spec import PLAIN, spec_of
 from functad.primitives.batching import Params, Values, Which, aligned, spread_out
 from functad.primitives.entry import Primitive
 from functad.primitives.kinds import elementwise, ufunc_spec
@@ -37,10 +37,13 @@ def _never() -> bool:
 
 
 def has_nan(value: Any) -> bool:
-    """Say whether an array holds a NaN; a sum of squares is one pass at the speed of memory, with no temporary.
+    """Say whether an array may hold a NaN; a sum of squares is one pass at the speed of memory, with no temporary.
 
-    An overflow to infinity minus infinity in complex sums is a false alarm, which costs time and nothing else.
+    An overflow to infinity minus infinity in complex sums is a false alarm, which costs time and nothing else. So is an array
+    of another library: to look would wait for its device, or compute what is lazy.
     """
+    if type(value) is not _ndarray and not issubclass(type(value), (_ndarray, np.generic)):
+        return True
     flat = value if value.ndim == 1 else value.ravel("K")
     # From 10,000 elements on `dot` would start threads; the maximum is as fast then, and twice as slow below.
     total = flat.dot(flat) if flat.size < 10_000 else np.maximum.reduce(flat)
@@ -52,13 +55,13 @@ def _product(x: Any, y: Any, raw: Callable[[], bool] = _never) -> Any:
     if type(out) is not _ndarray and issubclass(type(out), _SCALARS):
         return type(out)(0) if out != out and (x == 0 or y == 0) and not raw() else out
     if has_nan(out) and not raw():
-        return np.where((x == 0) | (y == 0), np.zeros((), out.dtype, like=out), out)
+        return np.where((x == 0) | (y == 0), out.dtype.type(0), out)
     return out
 
 
 def _mended(x: Any, y: Any, raw: Callable[[], bool] = _never) -> Any:
     if type(x) is _ndarray or not issubclass(type(x), _SCALARS):
-        return np.where((y == 0) & (x != x), np.zeros((), x.dtype, like=x), x) if has_nan(x) and not raw() else x
+        return np.where((y == 0) & (x != x), x.dtype.type(0), x) if has_nan(x) and not raw() else x
     return type(x)(0) if x != x and y == 0 and not raw() else x
 
 
@@ -68,10 +71,10 @@ def mended(x: Any, y: Any) -> Any:
     The rules of functions with an infinite derivative need no mending; this is for the others, when one of their own inputs
     is infinite or NaN in a branch that was not taken: `where(x > 0, x * log(x), 0)`.
     """
-    if type(x) is _ndarray or type(x) in PLAIN:
+    if type(x) in PLAIN:
         return _mended(x, y, strict)
     value = innermost(x)
-    if strict() or (not isinstance(value, ArraySpec) and not np.any(value != value)):
+    if strict() or (type(value) in PLAIN and not np.any(value != value)):
         return x
     return MENDED(x, y)
 
@@ -84,7 +87,7 @@ def _quotient(x: Any, y: Any, raw: Callable[[], bool] = _never) -> Any:
     if type(out) is not _ndarray and issubclass(type(out), _SCALARS):
         return type(out)(0) if out != out and x == 0 and not raw() else out
     if has_nan(out) and not raw():
-        return np.where(x == 0, np.zeros((), out.dtype, like=out), out)
+        return np.where(x == 0, out.dtype.type(0), out)
     return out
 
 

@@ -152,5 +152,11 @@ class ArrayMemory:
             f"Pickle functad.stop_gradient(t), or what the transform returns."
         )
 
+    def __dask_tokenize__(self) -> NoReturn:
+        raise ConversionError(
+            f"a Tensor that is being differentiated would become a constant in a graph of Dask, at {here()}, and lose its "
+            f"derivative. Use operators, and NumPy's functions in place of Dask's: np.sum(t), np.where(mask, a, t), A @ t."
+        )
+
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         return import_module("functad.adoption.array_api").namespace_for(sys._getframe(1), api_version)

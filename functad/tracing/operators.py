@@ -19,10 +19,11 @@ from functad.places import here
 from functad.primitives.elementwise import arithmetic, bounds, comparisons
 from functad.primitives.entry import Primitive, names_read
 from functad.primitives.linalg import products as contractions
-from functad.primitives.operands import as_operand, innermost, refuse_foreign, strong
+from functad.primitives.operands import as_operand, refuse_foreign, strong
 from functad.primitives.plan import KEEP_NOTHING, Plan
 from functad.tracing.constants import SMALL, held
 from functad.tracing.conversions import unhashable
+from functad.tracing.foreign import OURS, answer_to_operator, decides, holds, overrides
 from functad.tracing.traces.base import ONLOOKER, Recorded, record
 from functad.tracing.traces.idle import IDLE, idle
 
@@ -82,36 +83,16 @@ def _slow(primitive: Primitive, x: Any, y: Any) -> Any:
             return _slow(primitive, *[float(v) if v is operand else v for v in (x, y)])
         if type(operand) in (list, tuple):
             return _slow(primitive, *[as_operand(v) if v is operand else v for v in (x, y)])
-        if isinstance(operand, _FOREIGN) or (_overrides(operand) and not _holds(x, y, type(operand))):
+        if isinstance(operand, _FOREIGN) or (overrides(operand) and not holds(type(operand), x, y)):
             if type(operand).__module__.startswith("scipy.sparse"):
                 from functad.primitives.linalg.sparse_products import sparse_operation  # noqa: PLC0415 - few programs need it
 
                 return sparse_operation(primitive, x, y)
-            return NotImplemented
+            answer = answer_to_operator(primitive, x, y)
+            if answer is not OURS:
+                return answer
     refuse_foreign(primitive.name, x, y)
     return record(primitive, (x, y), {})
-
-
-def _overrides(operand: Any) -> bool:
-    """Say whether an operand is of another library, which then decides what the operation means: a wrapper, a unit."""
-    kind = type(operand)
-    if issubclass(kind, (Recorded, _ndarray, np.generic, int, float, complex)):
-        return False
-    # What NumPy could only put into an object array is none of its own either.
-    return hasattr(kind, "__array_ufunc__") or hasattr(kind, "__array_function__") or not hasattr(kind, "__array__")
-
-
-def _decides(kind: type) -> bool:
-    """Say whether objects of a class decide what an operator of an array means, by which NumPy leaves it to them: units do."""
-    if hasattr(kind, "__array_ufunc__"):
-        return kind.__array_ufunc__ is None
-    priority = getattr(kind, "__array_priority__", 0.0)  # NumPy's own classes compute theirs
-    return isinstance(priority, (int, float)) and priority > 0
-
-
-def _holds(x: Any, y: Any, kind: type) -> bool:
-    """Say whether a type of another library is that of a Tensor's own value: then it is no wrapper, but an array like it."""
-    return any(isinstance(operand, Recorded) and type(innermost(operand)) is kind for operand in (x, y))
 
 
 def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Method]:
@@ -300,7 +281,7 @@ def _comparison(primitive: Primitive) -> tuple[Method, Method]:
             if recorder.reassigns and y.slot not in recorder.left:
                 recorder.note(y, name)
             y = y.below
-        elif type(y) not in _PLAIN and _decides(type(y)):
+        elif type(y) not in _PLAIN and decides(type(y)):
             return NotImplemented
         if recorder.reassigns and x.slot not in recorder.left:
             recorder.note(x, name)

@@ -25,7 +25,6 @@ from functad.primitives.operands import (
     as_operand,
     concrete,
     has_own_rules,
-    innermost,
     is_traced,
     is_weak,
     refuse_foreign,
@@ -34,6 +33,7 @@ from functad.primitives.operands import (
 from functad.primitives.ufunc_methods import METHODS, call_with_keywords
 from functad.tracing import conversions, joining, reducing  # noqa: F401 # the last two enter short ways
 from functad.tracing.asked import AskedError, is_asked_first
+from functad.tracing.foreign import OURS, answer_to_function, answer_to_ufunc
 from functad.tracing.layouts import lies_in_c_order
 from functad.tracing.memory import ArrayMemory, not_assigned
 from functad.tracing.methods import ArrayMethods
@@ -94,8 +94,10 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
             if short is not None:
                 x, y = inputs
                 return short[0](x, y, depth=2) if x is first else short[1](y, x, depth=2)
-        if not all(isinstance(value, _KNOWN) or _holds(self, type(value)) for value in inputs):
-            return NotImplemented
+        if not all(isinstance(value, _KNOWN) for value in inputs):
+            answer = answer_to_ufunc(_KNOWN, self, ufunc, method, inputs, kwargs)
+            if answer is not OURS:
+                return answer
         if any(isinstance(out, Recorded) for out in kwargs.get("out", ())):
             return into(ufunc if method == "__call__" else getattr(ufunc, method), inputs, kwargs)
         if method == "__call__":
@@ -114,10 +116,12 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
             out = SHORT[function](*args, **kwargs) if kwargs or len(args) > 1 else SHORT[function](args[0])
             if out is not NotImplemented:
                 return out
-        if not _USUAL.issuperset(types) and not all(issubclass(kind, _KNOWN) or _holds(self, kind) for kind in types):
-            return NotImplemented
-        if not _USUAL.issuperset(types) and (own := [kind.__name__ for kind in types if has_own_rules(kind)]):
-            raise UnsupportedError(f"{shown_name(function)} of a Tensor and a {own[0]}, at {here()}. {OWN_RULES}")
+        if not _USUAL.issuperset(types):
+            if own := [kind.__name__ for kind in types if has_own_rules(kind)]:
+                raise UnsupportedError(f"{shown_name(function)} of a Tensor and a {own[0]}, at {here()}. {OWN_RULES}")
+            answer = answer_to_function(_KNOWN, self, function, types, args, kwargs)
+            if answer is not OURS:
+                return answer
         if kwargs and isinstance(kwargs.get("out"), Recorded):
             return into(function, args, kwargs)
         entry = ENTRIES.get(function) or _entry_of(function)
@@ -328,11 +332,6 @@ _STRONG = frozenset({np.ndarray, np.float64, np.float32})
 def idle_tensor(value: Any) -> Tensor:
     """Return a value as a Tensor that is in no trace: a copy of an array."""
     return idle(Tensor, np.copy(value)[()])  # type: ignore[no-any-return]
-
-
-def _holds(tensor: Tensor, kind: type) -> bool:
-    """Say whether a type of another library is that of the Tensor's own value: then it is no wrapper, but an array like it."""
-    return type(innermost(tensor)) is kind
 
 
 def _first_call(ufunc: np.ufunc, x: Tensor) -> Any:

@@ -31,6 +31,7 @@ from functad.transforms.calling.arguments import (
 )
 from functad.transforms.calling.decorators import derivative, with_value
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
+from functad.transforms.walks.cotangents import one_like
 from functad.transforms.walks.reverse import pull_back, pull_through, seeded
 from functad.trees.functions import tree_map
 
@@ -161,7 +162,7 @@ def _pull_scalar(
     one = _ONE
     if type(value) is not np.float64 or holomorphic:
         _check_scalar(value, selection, holomorphic, allow_int)
-        one = dtype_of(value).type(1)
+        one = one_like(value)
     inputs = recorder.inputs
     if not recorded:
         return value, [None] * inputs

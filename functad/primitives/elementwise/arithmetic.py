@@ -132,7 +132,7 @@ FMOD = elementwise(
 )
 ABSOLUTE = elementwise(
     np.absolute,
-    lambda g, x: g * np.sign(x).conjugate(),
+    lambda g, x: g * np.sign(x).conj(),
     operator=abs,
     doc="d|x| = Re(conj(x) dx) / |x|; 0 at x = 0",
     curvature="none of reals",

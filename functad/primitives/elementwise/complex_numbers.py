@@ -55,17 +55,17 @@ IMAG = linear(
     dependence="same",
     selects=True,
 )
-CONJUGATE = elementwise(np.conjugate, lambda g: g.conjugate(), doc="d conj(x) = conj(dx)", curvature="none")
+CONJUGATE = elementwise(np.conjugate, lambda g: g.conj(), doc="d conj(x) = conj(dx)", curvature="none")
 
 
 def _complex_sign_vjp(g: Any, x: Any, out: Any) -> Any:
     """`d(x/|x|) = i s Im(conj(s) dx) / |x|` with `s = x/|x|`, so the cotangent is `i conj(s) Im(s g) / |x|`; 0 at 0."""
-    return 1j * (out.conjugate() * (out * g).imag) * inverse(np.absolute(x))
+    return 1j * (out.conj() * (out * g).imag) * inverse(np.absolute(x))
 
 
 def _complex_sign_jvp(t: Any, x: Any, out: Any) -> Any:
     """`i s Im(conj(s) t) / |x|` with `s = x/|x|`; 0 at 0."""
-    return 1j * (out * (out.conjugate() * t).imag) * inverse(np.absolute(x))
+    return 1j * (out * (out.conj() * t).imag) * inverse(np.absolute(x))
 
 
 COMPLEX_SIGN = elementwise(

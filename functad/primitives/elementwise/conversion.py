@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from functad.errors import ConversionError
-from functad.expressions.spec import ArraySpec, dtype_of, spec_of
+from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, spec_of
 from functad.places import here
 from functad.primitives.arranging.broadcast import BROADCAST_TO
 from functad.primitives.arranging.reshape import TRANSPOSE, inverse_permutation, same_spec
@@ -88,6 +88,8 @@ if hasattr(np, "astype"):  # NumPy 2.1
 
 
 def _copy(a: Any, *, order: str = "K") -> Any:
+    if type(a) not in PYTHON_SCALARS and not issubclass(type(a), (np.ndarray, np.generic)):
+        return a.copy()  # what its memory looks like is the business of the other library
     try:
         return a.copy(order)
     except (AttributeError, TypeError):  # a number; those of NumPy take no order

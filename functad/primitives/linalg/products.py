@@ -39,8 +39,8 @@ def _matmul_a(g: Any, b: Any, a_shape: Shape) -> Any:
         return b @ g if b.ndim == 2 else (b @ g[..., None])[..., 0]
     if b.ndim == 2 and len(a_shape) > 2:
         rows = math.prod(a_shape[:-1])
-        return (g.reshape(rows, b.shape[1]) @ b.mT).reshape(a_shape)
-    return g @ b.mT
+        return (g.reshape(rows, b.shape[1]) @ b.T).reshape(a_shape)
+    return g @ (b.T if b.ndim == 2 else b.swapaxes(-1, -2))
 
 
 def _matmul_b(g: Any, a: Any, b_shape: Shape) -> Any:
@@ -52,12 +52,12 @@ def _matmul_b(g: Any, a: Any, b_shape: Shape) -> Any:
     if a.ndim == 2 and len(b_shape) == 1:
         return g.dot(a) if type(g) is type(a) is np.ndarray else g @ a  # of small arrays in half of the time
     if a.ndim == 2:
-        return a.mT @ g
+        return a.T @ g
     if len(b_shape) > 2:
-        return a.mT @ g
+        return a.swapaxes(-1, -2) @ g
     rows = math.prod(a.shape[:-1])
     a = a.reshape(rows, a.shape[-1])
-    return g.reshape(rows) @ a if len(b_shape) == 1 else a.mT @ g.reshape(rows, b_shape[1])
+    return g.reshape(rows) @ a if len(b_shape) == 1 else a.T @ g.reshape(rows, b_shape[1])
 
 
 def _matmul_spec(a: Any, b: Any) -> ArraySpec:
@@ -96,7 +96,7 @@ def _matmul_batch(
     if m == 1 and n == 2 and not b_batched:
         return a @ b
     if n == 1 and m == 2 and not a_batched:
-        return b @ a.mT
+        return b @ a.T
     if m > 1 and n == 2 and not b_batched:
         shape = a.shape
         return (a.reshape(math.prod(shape[:-1]), shape[-1]) @ b).reshape((*shape[:-1], b.shape[-1]))
@@ -146,7 +146,7 @@ def _dot_a(g: Any, b: Any, a_shape: Shape) -> Any:
     last = b.ndim - 1
     rows, columns = math.prod(a_shape[:-1]), math.prod(b.shape[:-2]) * b.shape[-1]
     b = b.transpose((last - 1, *range(last - 1), last)).reshape(a_shape[-1], columns)
-    return (g.reshape(rows, columns) @ b.mT).reshape(a_shape)
+    return (g.reshape(rows, columns) @ b.T).reshape(a_shape)
 
 
 def _dot_b(g: Any, a: Any, b_shape: Shape) -> Any:
@@ -158,7 +158,7 @@ def _dot_b(g: Any, a: Any, b_shape: Shape) -> Any:
     last = len(b_shape) - 1
     others = (*b_shape[:-2], b_shape[-1])
     rows, depth = math.prod(a.shape[:-1]), b_shape[-2]
-    ct = a.reshape(rows, depth).mT @ g.reshape(rows, math.prod(others))
+    ct = a.reshape(rows, depth).T @ g.reshape(rows, math.prod(others))
     return ct.reshape((depth, *others)).transpose((*range(1, last), 0, last))
 
 
@@ -215,7 +215,7 @@ DOT = multilinear(
 
 
 def _conjugate(a: Any) -> Any:
-    return a.conjugate() if a.dtype.kind == "c" else a
+    return a.conj() if a.dtype.kind == "c" else a
 
 
 @composite(np.vdot, samples=_pairs(((3,), (3,)), ((2, 3), (3, 2)), ((), ()), ((0,), (0,))), doc="d(conj(a) . b)")

@@ -88,7 +88,7 @@ SQUARES = samples_of_shapes((3, 3), (2, 2, 2), (1, 1), (0, 0), (0, 2, 2))
 
 def conjugate(a: Any) -> Any:
     """Return the complex conjugate, and a real array as it is."""
-    return a.conjugate() if dtype_of(a).kind == "c" else a
+    return a.conj() if dtype_of(a).kind == "c" else a
 
 
 def adjoint(a: Any) -> Any:

@@ -105,7 +105,7 @@ def cov(
         freedom = total - (0 if ddof == 0 else ddof if a is None else ddof * (w * a).sum() / total)
     freedom = _positive(freedom)
     # What NumPy divides by is a number without dtype.
-    out = (x @ (other.conjugate() if dtype_of(other).kind == "c" else other).T) * np.true_divide(1, freedom)
+    out = (x @ (other.conj() if dtype_of(other).kind == "c" else other).T) * np.true_divide(1, freedom)
     return np.squeeze(astype(out, dtype, copy=False))
 
 

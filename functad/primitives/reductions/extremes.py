@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.expressions.spec import PLAIN, PYTHON_SCALARS, ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.arranging.reshape import Calls
 from functad.primitives.batching import Params, Values, Which, along_axes, elementwise, flat
 from functad.primitives.entry import Primitive
@@ -41,7 +41,7 @@ _FEW = 1 << 11
 def _selected(a: Any, out: Any) -> Any:
     """Return where an extreme was found: which elements are equal to it, or NaN as it is."""
     equal = np.equal(a, out)
-    return equal | ((a != a) & (out != out)) if has_nan(out if hasattr(out, "ravel") else np.asarray(out)) else equal
+    return equal | ((a != a) & (out != out)) if type(out) in PYTHON_SCALARS or has_nan(out) else equal
 
 
 def _selected_samples(array: Any) -> Calls:
@@ -94,7 +94,7 @@ def enter_extreme(function: Any, ufunc: np.ufunc, samples: Any, doc: str) -> Pri
     worst = -np.inf if largest else np.inf
 
     def compute(a: Any, *, axis: Axes, keepdims: bool) -> Any:
-        return reduce(a, axis, None, None, keepdims)
+        return reduce(a, axis, None, None, keepdims) if type(a) in PLAIN else function(a, axis=axis, keepdims=keepdims)
 
     def spec(a: Any, *, axis: Axes, keepdims: bool) -> ArraySpec:
         own = spec_of(a)

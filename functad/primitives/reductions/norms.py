@@ -17,7 +17,7 @@ from functad.primitives.linalg.singular_values import singular_sum
 from functad.primitives.linalg.solve import Calls, conjugate, inexact, matrix, real_dtype
 from functad.primitives.operands import as_operand
 from functad.primitives.reductions.extremes import MAX, MIN
-from functad.primitives.reductions.sums import SUM, Axes, add_reduce, expand, reduced_axes, reduced_shape, reduced_spec
+from functad.primitives.reductions.sums import SUM, Axes, expand, reduced_axes, reduced_shape, reduced_spec, summed
 from functad.primitives.safe import over_radius, strict
 
 # The Euclidean norm
@@ -28,7 +28,7 @@ def _euclidean_norm(x: Any, *, axis: Axes, keepdims: bool) -> Any:
     if axis is None and not keepdims:
         return np.linalg.norm(x)
     squares = x.real * x.real + x.imag * x.imag if x.dtype.kind == "c" else x * x
-    return np.sqrt(add_reduce(squares, axis, None, None, keepdims))
+    return np.sqrt(summed(squares, axis, keepdims))
 
 
 def _euclidean_vjp(g: Any, x: Any, out: Any, axis: Axes, keepdims: bool) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.arranging.reshape import Calls, atleast, ravel, same_spec
 from functad.primitives.batching import along_axis
 from functad.primitives.elementwise.conversion import astype
@@ -104,6 +104,11 @@ def _scanned(a: Any, axis: Any, dtype: Any) -> tuple[Any, int]:
 
 def _exclusive_product(a: Any, *, axis: int, reverse: bool) -> Any:
     """Return the product of all elements before each one along an axis, or behind each one: `1, a[0], a[0] a[1], ...`."""
+    if type(a) not in PLAIN:
+        ends = slice(None, None, -1) if reverse else slice(None)
+        a = a[_along(axis, ends)]
+        parts = [np.ones_like(a[_along(axis, slice(1))]), np.cumprod(a[_along(axis, slice(-1))], axis)]
+        return np.concatenate(parts, axis)[_along(axis, ends)]
     out = np.empty_like(a)
     if reverse:
         into, first, rest = slice(-2, None, -1), slice(-1, None), slice(None, 0, -1)

@@ -197,7 +197,7 @@ def nanvar(
         total = sum(np.where(valid, wide - start, 0), axis, keepdims=True)
         mean = start + total / _as_real(np.maximum(number, 1), dtype_of(total))
     d = astype(np.where(valid, a - mean, 0), dtype_of(a), copy=False)  # NumPy writes the differences over the array
-    squares = (d * d.conjugate()).real if dtype_of(a).kind == "c" else d * d
+    squares = (d * d.conj()).real if dtype_of(a).kind == "c" else d * d
     total = sum(squares, axis, dtype, keepdims=keepdims)
     spare = (number if keepdims else number.reshape(shape_of(total))) - ddof
     return as_number(np.where(spare > 0, total / _as_real(np.where(spare > 0, spare, 1), dtype_of(total)), np.nan))

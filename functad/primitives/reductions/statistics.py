@@ -16,7 +16,6 @@ from functad.primitives.kinds import composite, elementwise, general, linear
 from functad.primitives.operands import as_operand, is_traced, refuse_out, stored
 from functad.primitives.reductions.sums import (
     Axes,
-    add_reduce,
     count,
     expand,
     masked,
@@ -27,6 +26,7 @@ from functad.primitives.reductions.sums import (
     reduced_spec,
     reduction_samples,
     sum,  # noqa: A004
+    summed,
 )
 from functad.primitives.safe import over_radius
 
@@ -46,7 +46,7 @@ def _centred(a: Any, *, axis: Axes) -> Any:
     if not shape or 0 in shape:
         return a - a
     d = a - a[tuple([slice(0, 1) if axis is None or i in axis else slice(None) for i in range(len(shape))])]
-    d -= add_reduce(d, axis, None, None, True) / count(shape, axis)
+    d -= summed(d, axis, keepdims=True) / count(shape, axis)
     return d
 
 
@@ -66,7 +66,7 @@ CENTRED: Primitive = linear(
 
 
 def _conjugate(a: Any) -> Any:
-    return a.conjugate() if dtype_of(a).kind == "c" else a
+    return a.conj() if dtype_of(a).kind == "c" else a
 
 
 def _var(a: Any, *, axis: Axes, keepdims: bool, ddof: float) -> Any:
@@ -83,7 +83,7 @@ def _var(a: Any, *, axis: Axes, keepdims: bool, ddof: float) -> Any:
     else:
         d *= d
         squares = d
-    return add_reduce(squares, axis, None, None, keepdims) / n
+    return summed(squares, axis, keepdims) / n
 
 
 def _var_factor(shape: tuple[int, ...], axis: Axes, ddof: float) -> float:
@@ -179,7 +179,7 @@ def _var_about(a: Any, axis: Axes, dtype: Any, ddof: Any, keepdims: bool, where:
     if middle is _NoValue:
         middle = mean(a, axis, dtype, keepdims=True, where=where)
     d = masked(a - middle, where, 0)
-    squares = (d * d.conjugate()).real if dtype_of(a).kind == "c" else d * d
+    squares = (d * d.conj()).real if dtype_of(a).kind == "c" else d * d
     total = sum(squares, axis, dtype, keepdims=keepdims)
     n = np.maximum((count(shape_of(a), axis) if where is True else number_of(where, a, axis, keepdims)) - ddof, 0)
     return total / (n if dtype_of(total).kind in "biu" else n.astype(dtype_of(total)))

@@ -32,7 +32,7 @@ _ndarray = np.ndarray
 _FLOAT64 = np.dtype(np.float64)
 _BOOL, _INTP = np.dtype(np.bool_), np.dtype(np.intp)
 
-add_reduce: Callable[..., Any] = np.add.reduce
+_add_reduce: Callable[..., Any] = np.add.reduce
 _multiply_reduce: Callable[..., Any] = np.multiply.reduce
 
 
@@ -180,6 +180,11 @@ def reduce_all(entry: Primitive, a: Any) -> Any:
 # Sum and mean
 
 
+def summed(a: Any, axis: Axes, keepdims: bool) -> Any:
+    """Return a sum; for its own arrays, `np.sum` spends 1.5 us in Python."""
+    return _add_reduce(a, axis, None, None, keepdims) if type(a) in PLAIN else np.sum(a, axis, keepdims=keepdims)
+
+
 def sum(  # noqa: A001 # NumPy's name
     a: Any,
     axis: Any = None,
@@ -206,7 +211,9 @@ def sum(  # noqa: A001 # NumPy's name
 SUM: Primitive = linear(
     np.sum,
     lambda g, a_shape, axis, keepdims: spread(g, a_shape, axis, keepdims),
-    compute=lambda a, *, axis, keepdims: add_reduce(a, axis, None, None, keepdims),
+    compute=lambda a, *, axis, keepdims: (
+        _add_reduce(a, axis, None, None, keepdims) if type(a) in PLAIN else np.sum(a, axis, keepdims=keepdims)
+    ),
     spec=reduced_spec(summed_dtype),
     samples=reduction_samples(initial=1.5),
     doc="linear; the cotangent is broadcast",
@@ -231,10 +238,10 @@ def mean_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 def _mean(a: Any, *, axis: Axes, keepdims: bool) -> Any:
     """Return the mean; NumPy's own spends 4 us on it in Python, whatever the size."""
     if axis is None and type(a) is _ndarray and a.dtype is _FLOAT64 and a.size:
-        return add_reduce(a, None, None, None, keepdims) / a.size
-    if dtype_of(a) not in _SUMMED_AS_THEY_ARE:
+        return _add_reduce(a, None, None, None, keepdims) / a.size
+    if type(a) not in PLAIN or dtype_of(a) not in _SUMMED_AS_THEY_ARE:
         return np.mean(a, axis, keepdims=keepdims)
-    return add_reduce(a, axis, None, None, keepdims) / count(shape_of(a), axis)
+    return _add_reduce(a, axis, None, None, keepdims) / count(shape_of(a), axis)
 
 
 def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
@@ -337,7 +344,9 @@ PROD = general(
     np.prod,
     lambda g, a, axis, keepdims: expand(g, shape_of(a), (axis,), keepdims) * others(a, axis),
     jvps=(lambda t, a, axis, keepdims: (t * others(a, axis)).sum(axis, keepdims=keepdims),),
-    compute=lambda a, *, axis, keepdims: _multiply_reduce(a, axis, None, None, keepdims),
+    compute=lambda a, *, axis, keepdims: (
+        _multiply_reduce(a, axis, None, None, keepdims) if type(a) in PLAIN else np.prod(a, axis, keepdims=keepdims)
+    ),
     spec=reduced_spec(summed_dtype),
     samples=_prod_samples,
     doc="each factor's derivative is the product of the others; zeros are no exception",
@@ -354,6 +363,7 @@ PROD = general(
 
 def _enter_truth(function: Any, ufunc: np.ufunc) -> Primitive:
     """Enter `np.any` or `np.all`."""
+    reduce = ufunc.reduce
 
     def front(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
         refuse_out(out, entry.name)
@@ -363,7 +373,7 @@ def _enter_truth(function: Any, ufunc: np.ufunc) -> Primitive:
 
     entry = constant(
         function,
-        compute=ufunc.reduce,
+        compute=lambda a, *, axis, keepdims: (reduce if type(a) in PLAIN else function)(a, axis=axis, keepdims=keepdims),
         spec=reduced_spec(lambda own: _BOOL),
         samples=reduction_samples(dtype=False),
         doc="the result is boolean",

@@ -121,7 +121,7 @@ def _correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
     a, v, mode = _signal(a, "first array argument"), _signal(v, "second array argument"), _mode(mode)
     v = v[::-1]
     if dtype_of(v).kind == "c":
-        v = v.conjugate()
+        v = v.conj()
     (n,), (m,) = shape_of(a), shape_of(v)
     if mode == "same" and n < m and n % 2 == 0:  # the longer array is moved over the shorter one, and the middle is rounded up
         return CONVOLVE(a, v, mode="full")[n // 2 : n // 2 + m]

@@ -29,7 +29,7 @@ _OPPOSITE = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 
 
 def _conjugate(a: Any) -> Any:
-    return a.conjugate() if dtype_of(a).kind == "c" else a
+    return a.conj() if dtype_of(a).kind == "c" else a
 
 
 def _fitted(a: Any, length: int, axis: int) -> Any:
@@ -236,7 +236,7 @@ def _hfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None, out: A
 )
 def _ihfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
     refuse_out(out, "fft.ihfft")
-    return rfft(a, n, axis, _swapped(norm)).conjugate()
+    return rfft(a, n, axis, _swapped(norm)).conj()
 
 
 # Several axes

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from functad.expressions.spec import PLAIN, inexact, shape_of
+from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, inexact, shape_of
 from functad.primitives.indexing.index_parts import add_at
 from functad.primitives.indexing.read import SCATTER
-from functad.primitives.operands import zeros_for
+from functad.primitives.operands import innermost, zeros_for
 from functad.tracing.traces.base import Recorded
 
 if TYPE_CHECKING:
@@ -90,6 +90,14 @@ def zero_tangent(value: Any) -> Any:
     if type(value) not in PLAIN and not isinstance(value, Recorded):
         return zeros_for(shape, dtype, value)
     return np.zeros(shape, dtype) if shape else dtype.type(0)
+
+
+def one_like(value: Any) -> Any:
+    """Return the cotangent 1 of a number, of the kind of array that the number is below all traces."""
+    inner = innermost(value)
+    if type(inner) in PLAIN or issubclass(type(inner), (np.generic, ArraySpec)):
+        return dtype_of(value).type(1)
+    return np.ones_like(inner)
 
 
 def accumulate(cotangents: list[Any], owned: bytearray, slot: int, ct: Any, fresh: bool = False) -> None:

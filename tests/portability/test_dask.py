@@ -1,0 +1,141 @@
+"""Arrays of Dask, as inputs and as constants: values and derivatives are lazy, and one `compute` reads every chunk once."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import functad
+from functad.errors import ConversionError
+
+dask = pytest.importorskip("dask", reason="dask is in the extra `test`")
+da = pytest.importorskip("dask.array", reason="dask is in the extra `test`")
+
+RNG = np.random.default_rng(0)
+X, W = RNG.normal(size=(20, 3)), RNG.normal(size=3)
+Y = (RNG.random(20) > 0.5) * 1.0
+ROWS = 5
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+def chunked(array):
+    return da.from_array(array, chunks=(ROWS, *array.shape[1:]))
+
+
+def counted(array):
+    """Return a Dask array of the rows, and how often each chunk was read."""
+    reads = Counter()
+
+    def read(block):
+        (i,) = block.ravel()
+        reads[i] += 1
+        return array[i : i + ROWS]
+
+    starts = da.from_array(np.arange(0, len(array), ROWS)[:, None], chunks=(1, 1))
+    sizes = ((ROWS,) * (len(array) // ROWS), (array.shape[1],))
+    return da.map_blocks(read, starts, chunks=sizes, dtype=float, meta=np.empty((0, 0))), reads
+
+
+def logistic(w, X, y):
+    z = X @ w
+    return np.mean(np.logaddexp(0, z) - y * z)
+
+
+def network(p, X, y):
+    return np.mean((np.tanh(X @ p["a"] + p["b"]) @ p["c"] - y) ** 2)
+
+
+P = {"a": RNG.normal(size=(3, 4)), "b": RNG.normal(size=4), "c": RNG.normal(size=4)}
+
+
+def same(found, expected):
+    """Compare trees of lazy results with values."""
+    leaves, expected = functad.tree_leaves(found), functad.tree_leaves(expected)
+    assert [type(leaf) for leaf in leaves] == [da.Array] * len(expected)
+    for a, b in zip(dask.compute(*leaves), expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(("loss", "parameters"), [(logistic, W), (network, P)], ids=["logistic", "network"])
+@pytest.mark.parametrize("way", ["argument", "captured", "parameters too"])
+def test_value_and_gradient_are_lazy_and_read_every_chunk_once(loss, parameters, way):
+    rows, reads = counted(X)
+    y = chunked(Y)
+    if way == "captured":
+        found = functad.value_and_grad(lambda p: loss(p, rows, y))(parameters)
+    else:
+        given = functad.tree_map(da.asarray, parameters) if way == "parameters too" else parameters
+        found = functad.value_and_grad(loss)(given, rows, y)
+    assert not reads
+    same(found, functad.value_and_grad(loss)(parameters, X, Y))
+    assert reads == dict.fromkeys(range(0, 20, ROWS), 1)
+
+
+OPERATIONS = {
+    "X @ t": lambda t, X: X @ t,
+    "t @ X": lambda t, X: t @ X.T,
+    "t * X": lambda t, X: t * X,
+    "X - t": lambda t, X: X - t,
+    "np.matmul": lambda t, X: np.matmul(X, t),
+    "np.dot": lambda t, X: np.dot(X, t),
+    "np.add": lambda t, X: np.add(t, X),
+    "np.arctan2": lambda t, X: np.arctan2(t, X),
+    "np.maximum": lambda t, X: np.maximum(t, X),
+    "np.where": lambda t, X: np.where(X > 0, t, X),
+    "np.concatenate": lambda t, X: np.concatenate([t[None], X]) ** 2,
+    "np.einsum": lambda t, X: np.einsum("ij,j->i", X, t),
+    "np.sqrt": lambda t, X: np.sqrt(np.abs(X @ t)),
+    "norm": lambda t, X: np.linalg.norm(X - t),
+    "max": lambda t, X: np.max(X * t, axis=0),
+    "var": lambda t, X: np.var(X * t),
+    "prod": lambda t, X: np.prod(X * t, axis=1),
+    "slice": lambda t, X: (X @ t)[3:12],
+    "logsumexp": lambda t, X: np.log(np.sum(np.exp(X @ t))),
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_operations_of_a_tensor_and_a_dask_array(name):
+    def loss(t, X):
+        return np.sum(np.sin(OPERATIONS[name](t, X)))
+
+    for argnums in (0, 1):
+        found = functad.grad(loss, argnums)(W, chunked(X))
+        same(found, functad.grad(loss, argnums)(W, X))
+
+
+def test_second_derivatives_are_lazy():
+    y = chunked(Y)
+    rows, reads = counted(X)
+    for product in (
+        lambda X, y: functad.hvp(lambda w: logistic(w, X, y), (W,), (np.ones(3),)),
+        lambda X, y: functad.jvp(lambda w: logistic(w, X, y), (W,), (np.ones(3),)),
+        lambda X, y: functad.hessian(lambda w: logistic(w, X, y))(W),
+        lambda X, y: functad.jacobian(lambda w: np.tanh(X @ w))(W),
+        lambda X, y: functad.jacfwd(lambda w: np.tanh(X @ w))(W),
+    ):
+        reads.clear()
+        found = product(rows, y)
+        assert not reads
+        same(found, product(X, Y))
+        assert reads == dict.fromkeys(range(0, 20, ROWS), 1)
+
+
+LOST = {
+    "method": lambda t, X: X.dot(t).sum(),
+    "function": lambda t, X: da.sum(X @ t),
+    "from_array": lambda t, X: da.from_array(t).sum(),
+}
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_tensors_are_no_constants_of_a_graph(name):
+    with pytest.raises(ConversionError, match=rf"graph of Dask, at {__file__}"):
+        functad.grad(lambda t: LOST[name](t, chunked(X)))(W)
