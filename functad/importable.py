@@ -14,11 +14,15 @@ from functad.places import here
 def by_name(value: Any, *modules: str | None) -> tuple[Any, tuple[str, str]] | None:
     """Return the result of `__reduce__` for an object that a module holds, which imports it; `None` if no module holds it.
 
+    Nor does one that cloudpickle pickles by value, as it does with `__main__`: the reader has another one.
+
     Args:
         value: the object.
         modules: the names of modules; the object's own qualified name is looked for in the first.
     """
     for module in modules:
+        if _by_value(module):
+            continue
         held = vars(sys.modules[module]) if module in sys.modules else {}
         names = [getattr(value, "__qualname__", ""), *[name for name, other in held.items() if other is value]]
         for name in names:
@@ -28,6 +32,17 @@ def by_name(value: Any, *modules: str | None) -> tuple[Any, tuple[str, str]] | N
             except (AttributeError, KeyError):
                 continue
     return None
+
+
+def _by_value(module: str | None) -> bool:
+    """Say whether cloudpickle, or a copy of it in another package, is pickling, and takes what is in a module by value."""
+    registered: Any = getattr(sys.modules.get("cloudpickle"), "list_registry_pickle_by_value", frozenset)()
+    if module != "__main__" and module not in registered:
+        return False
+    frame: Any = sys._getframe(1)
+    while frame is not None and "cloudpickle" not in str(frame.f_globals.get("__name__")).split("."):
+        frame = frame.f_back
+    return frame is not None
 
 
 def imported(module: str, name: str) -> Any:

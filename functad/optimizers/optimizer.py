@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -131,8 +131,11 @@ class Optimizer:
         self.clipvalue = clipvalue
         self.global_clipnorm = global_clipnorm
         self.iterations = 0
-        self._slots: list[_Slot] = []
+        self._slots: Sequence[_Slot] = []
         self._waiting: dict[str, Any] = {}  # loaded before the variables they belong to are known
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _slots=tuple(state["_slots"]))  # a tuple says that their variables may not have come along
 
     def rule(self, learning_rate: Any) -> GradientTransformation:
         """Return the pure transformation that makes gradients into steps at a given learning rate.
@@ -254,18 +257,20 @@ class Optimizer:
 
     def _built(self, variables: Iterable[VariableLike]) -> tuple[list[_Slot], dict[str, Any]]:
         """Return the state of all variables, those among it that the optimiser has not met yet, and what is left waiting."""
-        known = {id(slot.variable) for slot in self._slots}
+        variables, known = list(variables), {id(slot.variable) for slot in self._slots}
         rule = self.rule(self.learning_rate)
-        slots = list(self._slots)
+        slots, waiting = list(self._slots), self._waiting
+        if type(self._slots) is tuple and not known.intersection(map(id, variables)):  # it was sent apart from its model
+            slots, waiting = [], {key: value for key, value in self.variables.items() if key.startswith("variables[")}
         for variable in variables:
             if id(variable) not in known:
                 known.add(id(variable))
                 slot = _Slot(variable, rule.init(_value_of(variable)))
                 index = len(slots)
-                if any(key.startswith(f"variables[{index}]") for key in self._waiting):
-                    slot.state = self._loaded(slot, index, self._waiting)
+                if any(key.startswith(f"variables[{index}]") for key in waiting):
+                    slot.state = self._loaded(slot, index, waiting)
                 slots.append(slot)
-        return slots, {key: value for key, value in self._waiting.items() if _index(key) >= len(slots)}
+        return slots, {key: value for key, value in waiting.items() if _index(key) >= len(slots)}
 
     @property
     def variables(self) -> dict[str, Any]:

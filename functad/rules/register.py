@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-import pickle
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar
@@ -40,6 +39,7 @@ class RegisteredFunction(Generic[P, R]):
     Attributes:
         names: names of the array arguments.
         entry: what is recorded; `None` if each call makes its own.
+        given: what made it, and of what: so it is pickled where no module holds it.
 
     Example:
         >>> import numpy as np, functad
@@ -50,8 +50,11 @@ class RegisteredFunction(Generic[P, R]):
 
     entry: Primitive | None = None
 
-    def __init__(self, f: Callable[P, R], names: Sequence[str], call: Callable[..., Any], name: str) -> None:
+    def __init__(
+        self, f: Callable[P, R], names: Sequence[str], call: Callable[..., Any], name: str, given: tuple[Any, ...]
+    ) -> None:
         functools.update_wrapper(self, f, updated=())
+        self.given = given
         self.function = f
         self.names = tuple(names)
         self.name = name
@@ -76,10 +79,7 @@ class RegisteredFunction(Generic[P, R]):
         return self._call(arrays, params)  # type: ignore[no-any-return]
 
     def __reduce__(self) -> Any:
-        named = by_name(self, self.made_in)
-        if named is None:
-            raise pickle.PicklingError(f"Can't pickle {self!r}: {self.made_in} has no name for it")
-        return named
+        return by_name(self, self.made_in) or (_entered_again, self.given)
 
     def __copy__(self) -> Any:
         return self
@@ -164,6 +164,8 @@ def primitive(
           a:float64[3] = gamma x
           return a }
     """
+    options: dict[str, Any] = {"kind": kind, "jvps": jvps, "names": names, "name": name, "shape": shape, "batch": batch}
+    options.update(joint=joint, multiple=multiple, complex=complex)
     own = _checked_name(f, name, kind)
     rules, forward = tuple(vjps), None if jvps is None else tuple(jvps)
     named = _names(f, names, len(rules), own, joint=joint)
@@ -173,7 +175,7 @@ def primitive(
     if kind == "general" and not joint:
         rules = tuple([None if r is None else _checked(r, n, own) for r, n in zip(rules, named, strict=True)])
     compute = f if isinstance(f, np.ufunc) else _on_copies(_caller(f, named))
-    made = RegisteredFunction(f, named, lambda arrays, params: entry(*arrays, **params), own)
+    made = RegisteredFunction(f, named, lambda arrays, params: entry(*arrays, **params), own, (primitive, (f, *vjps), options))
     entry = Primitive(
         f,
         kind=kind,
@@ -382,7 +384,14 @@ def numerical_primitive(
         outs = Differences(base, method, step)(arrays)
         return outs[0] if not single or single[0] else outs
 
-    return RegisteredFunction(f, named, call, shown)
+    options = {"step": step, "names": names, "name": name, "shape": shape, "batch": batch}
+    return RegisteredFunction(f, named, call, shown, (numerical_primitive, (f, method), options))
+
+
+def _entered_again(make: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Enter a function that was pickled; a ufunc may have an entry here, which serves as well."""
+    known: Any = vocabulary.find(args[0]) if isinstance(args[0], np.ufunc) else None
+    return make(*args, **options) if known is None or known.owner is None else known.owner
 
 
 def _numerical(

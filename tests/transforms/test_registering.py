@@ -3,6 +3,7 @@
 import ctypes
 import ctypes.util
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -137,10 +138,14 @@ def test_tapes_and_variables():
     np.testing.assert_allclose(tape.gradient(y, v).numpy(), expected)
 
 
+def igam_fac_by_y(g, x, y, out):
+    return g * out * (x / y - 1)
+
+
 def test_ufunc_is_entered_as_itself():
     special = pytest.importorskip("scipy.special", reason="SciPy is an extra")
     ufunc = special._ufuncs._igam_fac  # y^x e^-y / gamma(x), which has no rule
-    f = functad.primitive(ufunc, None, lambda g, x, y, out: g * out * (x / y - 1), kind="elementwise")
+    f = functad.primitive(ufunc, None, igam_fac_by_y, kind="elementwise")
     try:
         for g, x in ((lambda y: ufunc(0.5, y) ** 2, 0.7), (lambda y: f(0.5, y), 0.4)):
             for h in (g, functad.grad(g)):
@@ -149,6 +154,7 @@ def test_ufunc_is_entered_as_itself():
         assert [e.primitive.name for e in functad.make_expressions(f)(0.5, 0.4).check().equations] == ["_igam_fac"]
         with pytest.raises(errors.InputError, match="_igam_fac has derivative rules already"):
             functad.primitive(ufunc, lambda g: g, None)
+        assert pickle.loads(pickle.dumps(f)) is f  # it is entered once
     finally:
         del ENTRIES[ufunc]
     with pytest.raises(errors.InputError, match="sin has derivative rules already"):
