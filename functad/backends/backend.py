@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from functad.errors import InputError
+from functad.importable import optional
 from functad.places import here
 
 Program = Callable[[Sequence[Any]], Sequence[Any]]
@@ -20,10 +21,16 @@ class Backend(NamedTuple):
     Attributes:
         name: what `functad.jit` calls it.
         compile: from a list to a program; that of `numpy` takes a list besides to compute where a NaN comes out.
+        plain: from results of a program to what NumPy computes with; `None` if they are NumPy's arrays as they are.
     """
 
     name: str
     compile: Callable[..., Any]
+    plain: Callable[[Sequence[Any]], list[Any]] | None = None
+
+    def handed_on(self, values: Sequence[Any]) -> Sequence[Any]:
+        """Return results of a program for code that goes on computing with them, such as a trace that is not compiled."""
+        return values if self.plain is None else self.plain(values)
 
 
 def find(name: str | None, exact: bool = False) -> Backend:
@@ -49,7 +56,13 @@ def find(name: str | None, exact: bool = False) -> Backend:
         from functad.backends.numpy_source import NumpyProgram  # noqa: PLC0415
 
         return Backend("numpy", functools.partial(NumpyProgram, exact=True) if exact else NumpyProgram)
+    if name == "xla":
+        if find_spec("jax") is None:  # it is imported when something is compiled: that takes two seconds
+            optional("jax", "The backend `xla`", package="jax", install="'functad[xla]'")
+        from functad.backends.xla.program import XlaProgram, as_numpy  # noqa: PLC0415
+
+        return Backend("xla", XlaProgram, as_numpy)
     raise InputError(
-        f"jit has no backend {name!r}, at {here()}. There are 'numpy', which needs nothing, and 'llvm', which needs llvmlite: "
-        f"pip install 'functad[jit]'."
+        f"jit has no backend {name!r}, at {here()}. There are 'numpy', which needs nothing; 'llvm', which needs llvmlite: "
+        f"pip install 'functad[jit]'; and 'xla', which needs jax: pip install 'functad[xla]'."
     )

@@ -87,11 +87,13 @@ class Entry:
             leaves = [*leaves, *held.values(), *trace.captured]
         outs = self.program(leaves)
         if trace.changed:
-            _assign(trace.changed, outs[self.count :], [held[id(cell)] for cell in trace.changed])
+            _assign(
+                trace.changed, self.program.backend.handed_on(outs[self.count :]), [held[id(cell)] for cell in trace.changed]
+            )
             outs = outs[: self.count]
         if True in self.wraps:
             outs = [
-                idle(Tensor, out) if wrap and not isinstance(out, Recorded) else out
+                idle(Tensor, self.program.backend.handed_on([out])[0]) if wrap and not isinstance(out, Recorded) else out
                 for out, wrap in zip(outs, self.wraps, strict=False)
             ]
         return trace.structure.unflatten(list(outs))
@@ -370,12 +372,21 @@ def jit(
     assigns are assigned by each call. What no Tensor takes part in, such as random numbers, is computed while tracing, and is
     the same in all calls.
 
+    With the backend `"xla"` the list is replayed through `jax.numpy` under `jax.jit`. Arguments may be arrays of NumPy or of
+    JAX, on any device and with any sharding; results are arrays of JAX, which stay where they are (with `jax_enable_x64` off,
+    arithmetic on those of float64 is JAX's, in float32). What XLA has no operation for, NumPy computes on the host in the
+    program; `functad.coverage()` says what. Results for Tensors, and new values of Variables, are handed on as arrays of
+    NumPy: `jit(grad(f))` stays on a device, `grad(jit(f))` does not. XLA cannot raise: a read out of bounds gives NaN (of
+    integers the least, of booleans true), a write there is dropped, singular matrices give infinities or NaN, and there are no
+    warnings.
+
     Args:
         f: a function of NumPy code; without it a decorator is returned.
         static_argnums: positions of arguments that are not traced: for each value the function is compiled anew. They must be
             hashable. What is no array or number is static without being named.
         static_argnames: names of such keyword arguments.
-        backend: what compiles: `"llvm"` (machine code; it needs the extra `jit`), `"numpy"`, or the best that is installed.
+        backend: what compiles: `"llvm"` (machine code; it needs the extra `jit`), `"numpy"`, or the best of these that is
+            installed; or `"xla"` (it needs the extra `xla`: JAX), for what other devices than the processor compute.
         exact: leave out rewrites that may change the last digit of a result or the sign of a zero, such as multiplying by
             `1 / c` in place of dividing by `c`. The backend is `"numpy"` then, unless another is named, and gives the results
             of `f` bit for bit.
@@ -386,6 +397,7 @@ def jit(
     Raises:
         AbstractValueError: `f` asked for a value.
         InputError: a static argument cannot be hashed, or there is no such backend.
+        MissingPackageError: the backend needs a package that is not installed.
         OutputError: `f` returned something that is no tree of arrays.
 
     Example:

@@ -106,16 +106,18 @@ class CompiledList:
                 first, _, inputs, _ = self._split(active)
                 outs = first(arrays)
                 count = len(self.expressions.outputs)
-                return tuple(self.forms.fitted(outs[:count], arrays)), [*outs[count:], *[arrays[i] for i in inputs]]
+                values = self.forms.fitted(self.backend.handed_on(outs[:count]), arrays)
+                return tuple(values), [*outs[count:], *[arrays[i] for i in inputs]]
 
             def backward(kept: Any, gs: Sequence[Any]) -> list[Any]:
                 _, second, _, wanted = self._split(active)
                 floats = [g for g, spec in zip(gs, self.expressions.results, strict=True) if is_inexact(spec)]
-                return replaced([None] * len(self.expressions.inputs), wanted, second([*kept, *floats]))
+                found = self.backend.handed_on(second([*kept, *floats]))
+                return replaced([None] * len(self.expressions.inputs), wanted, found)
 
             self._rules[active] = Rules(
                 self.function,
-                lambda *arrays: tuple(self(arrays)),
+                lambda *arrays: tuple(self.forms.fitted(self.backend.handed_on(self(arrays)), arrays)),
                 forward,
                 backward,
                 self._push,
@@ -198,7 +200,7 @@ class CompiledList:
         count = len(own.inputs)
         specs = [*own.specs[:count], *[ArraySpec(own.specs[i].shape, own.specs[i].dtype) for i in moving]]
         found = self._derived(("push", moving), along, specs)([*primals, *[tangents[i] for i in moving]])
-        return replaced([None] * len(own.outputs), floats, found)
+        return replaced([None] * len(own.outputs), floats, self.backend.handed_on(found))
 
     def _batch(self, size: int, values: Sequence[Any], batched: Sequence[bool]) -> tuple[Any, ...]:
         """Return the results for all examples of a batch."""
@@ -212,7 +214,7 @@ class CompiledList:
         def every(*given: Any) -> Any:
             return vmap(lambda *leaves: tuple(evaluate(own, leaves)), in_axes=axes, axis_size=size)(*given)
 
-        return tuple(self._derived(("batch", size, tuple(batched)), every, specs)(values))
+        return tuple(self.backend.handed_on(self._derived(("batch", size, tuple(batched)), every, specs)(values)))
 
 
 def _flat(expressions: Expressions) -> Expressions:

@@ -40,6 +40,7 @@ class Row:
         order: to which order the generated checks compare derivatives with numerical ones.
         jit: what `functad.jit` with machine code makes of it: a part of `native` loops, or a call of `NumPy` between them; the
             `body` of a composite; `-` if that asks for values, or is refused.
+        xla: what its backend `xla` makes of it: operations of `XLA`, or a call of `NumPy` on the host; else as `jit`.
         note: what the derivative is, and the other names of the function.
     """
 
@@ -50,6 +51,7 @@ class Row:
     batch: str
     order: str
     jit: str
+    xla: str
     note: str
 
     @property
@@ -159,7 +161,7 @@ def _row(function: Any, names: list[str], entry: Entry | None) -> Row:
     own = getattr(function, "__name__", "")
     name = next((name for name in names if name.rpartition(".")[2] == own), names[0])
     if entry is None:
-        return Row(name, "unlisted", "-", "-", "-", "-", "-", "functad does not know it yet")
+        return Row(name, "unlisted", "-", "-", "-", "-", "-", "-", "functad does not know it yet")
     return row_of_entry(name, entry, [f"also {other}" for other in names if other != name])
 
 
@@ -170,7 +172,7 @@ def row_of_entry(name: str, entry: Entry, others: Sequence[str] = ()) -> Row:
         *(["not in abstract traces"] if entry.value_dependent else []),
     ]
     note = "; ".join([entry.doc.rstrip("."), *limits, *others])
-    return Row(name, *_derivatives(entry), _compiled(entry), note)
+    return Row(name, *_derivatives(entry), *_compiled(entry), note)
 
 
 def _derivatives(entry: Entry) -> tuple[str, str, str, str, str]:
@@ -187,17 +189,18 @@ def _derivatives(entry: Entry) -> tuple[str, str, str, str, str]:
     return entry.status, "rule", forward, batching(entry), str(ORDER_CHECKED)
 
 
-def _compiled(entry: Entry) -> str:
-    """Say whether machine code computes an entry: `native`, `NumPy`, `body` or `-`."""
+def _compiled(entry: Entry) -> tuple[str, str]:
+    """Say what the backends `llvm` and `xla` make of an entry: `native` or `XLA`, `NumPy`, `body` or `-`."""
     if entry.value_dependent or isinstance(entry, Refused):
-        return "-"
+        return "-", "-"
     if isinstance(entry, Composite):
-        return "body"
+        return "body", "body"
     if not isinstance(entry, Primitive):
-        return "-"
+        return "-", "-"
     # The backends lie above the vocabulary.
     native = import_module("functad.backends.native.lowering").has_row(entry)
-    return "native" if native else "NumPy"
+    of_xla = import_module("functad.backends.xla.table").row_of(entry) is not None
+    return "native" if native else "NumPy", "XLA" if of_xla else "NumPy"
 
 
 def batching(entry: Entry) -> str:
@@ -259,4 +262,5 @@ python -c "from functad.primitives.coverage_table import page; print(page(), end
 - **order** to which order the generated tests compare derivatives with numerical ones, in both modes and their mixtures.
 - **jit** what machine code makes of it: a part of *native* loops, for real numbers and the arguments met most, or a call of
   *NumPy* between them, also for all others.
+- **xla** what the backend `xla` makes of it: operations of *XLA*, for the arguments met most, or a call of *NumPy* on the host.
 """

@@ -74,7 +74,7 @@ def _row(part: str, name: str, status: str) -> Row:
     notes = [refusals().get(full, "")] if status == "refused" else []
     notes += [f"not {key.removeprefix(f'{part}.')}: {why}" for key, why in refusals().items() if _is_case(key, full)]
     how = {"rule": "body", "adoption": "body", "constant": "zero"}.get(status, "-")
-    return Row(full, status, how, how, "-", "1" if how == "body" else "-", "-", "; ".join(filter(None, notes)))
+    return Row(full, status, how, how, "-", "1" if how == "body" else "-", "-", "-", "; ".join(filter(None, notes)))
 
 
 def _is_case(key: str, full: str) -> bool:

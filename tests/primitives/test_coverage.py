@@ -113,7 +113,7 @@ def test_text_says_what_there_is():
     table = functad.coverage(module="numpy.fft")
     text = str(table)
     assert text == repr(table)
-    assert text.splitlines()[0].split() == ["function", "status", "reverse", "forward", "batch", "order", "jit", "note"]
+    assert text.splitlines()[0].split() == ["function", "status", "reverse", "forward", "batch", "order", "jit", "xla", "note"]
     assert text.splitlines()[-1] == f"{len(table)} functions: " + ", ".join(f"{n} {s}" for s, n in table.counts().items())
     assert all(len(line) <= 160 for line in text.splitlines())
 

@@ -136,7 +136,7 @@ NEUTRAL = {
     "has_aux": "return F.vjp(lambda *ys: (total(ys), {f}(*ys)), *xs, has_aux=True)[2]",
 }
 
-COMPILED = {name: f"return F.jit({{f}}, backend={name!r})(*xs)" for name in ("numpy", "llvm")}
+COMPILED = {name: f"return F.jit({{f}}, backend={name!r})(*xs)" for name in ("numpy", "llvm", "xla")}
 """By the names of backends, neutral layers that compile what is below them."""
 
 OUTERMOST = ("implicit", "tape_of_variables", "has_aux", "graph")

@@ -1,0 +1,212 @@
+"""Ufuncs and their relatives: each element follows from those of the operands at the same place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.backends.xla.engine import cast, jax, jnp, lax
+from functad.backends.xla.table import Call, row
+from functad.expressions.spec import ArraySpec
+from functad.primitives.elementwise import complex_numbers, special
+from functad.primitives.elementwise.bounds import AT_LEAST, AT_MOST
+from functad.primitives.elementwise.conversion import ASTYPE, ASTYPE_INTEGER, COPY
+from functad.primitives.indexing.choose import DROPPED, KEPT
+from functad.primitives.reductions.statistics import ROOT
+from functad.primitives.safe import MENDED, PRODUCT, QUOTIENT
+from functad.transforms.stop import STOP
+
+_WEAK = {"i": int, "f": float, "c": complex}
+
+
+def loop_of(ufunc: np.ufunc, given: Sequence[ArraySpec]) -> tuple[np.dtype[Any], ...]:
+    """Return the dtypes that NumPy converts the operands of a ufunc to, and those of its results."""
+    kinds = [_WEAK.get(spec.dtype.kind, spec.dtype) if spec.weak else spec.dtype for spec in given]
+    return ufunc.resolve_dtypes((*kinds, *[None] * ufunc.nout))
+
+
+def converted(call: Call, values: Sequence[Any], ufunc: np.ufunc | None = None) -> list[Any]:
+    """Return operands in the dtypes that NumPy's ufunc converts them to."""
+    dtypes = loop_of(ufunc or call.primitive.function, call.given)
+    return [cast(value, dtype) for value, dtype in zip(values, dtypes, strict=False)]
+
+
+# Those of the same name
+
+_ALIKE = (
+    np.add, np.subtract, np.multiply, np.divide, np.positive, np.square, np.reciprocal, np.float_power, np.fmod,
+    np.absolute, np.fabs, np.maximum, np.minimum, np.fmax, np.fmin, np.exp, np.exp2, np.expm1, np.log, np.log2, np.log10,
+    np.log1p, np.sqrt, np.cbrt, np.sin, np.cos, np.tan, np.arcsin, np.arccos, np.arctan, np.sinh, np.cosh, np.tanh,
+    np.arcsinh, np.arccosh, np.arctanh, np.conjugate, np.logaddexp, np.logaddexp2, np.hypot, np.arctan2, np.copysign,
+    np.deg2rad, np.radians, np.rad2deg, np.degrees, np.nextafter, np.spacing, np.floor, np.ceil, np.trunc,
+    np.rint, np.sign, np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert, np.gcd, np.lcm, np.bitwise_count,
+)  # fmt: skip
+
+
+@row(*_ALIKE, ROOT, complex_numbers.COMPLEX_SIGN)
+def _ufunc(call: Call, *values: Any) -> Any:
+    ufunc: np.ufunc = call.primitive.function
+    return getattr(jnp, ufunc.__name__)(*converted(call, values))
+
+
+@row(np.negative)
+def _negative(call: Call, x: Any) -> Any:
+    return -cast(x, call.dtype)
+
+
+# Those that XLA computes in another way where NumPy has a convention
+
+
+@row(np.floor_divide, np.remainder, np.fmod)
+def _quotient_or_rest(call: Call, *values: Any) -> Any:
+    """NumPy's integers divided by zero give zero."""
+    ufunc: np.ufunc = call.primitive.function
+    x, y = converted(call, values)
+    function = getattr(jnp, ufunc.__name__)
+    if y.dtype.kind not in "iu":
+        return function(x, y)
+    return jnp.where(y == 0, jnp.zeros((), x.dtype), function(x, jnp.where(y == 0, jnp.ones((), y.dtype), y)))
+
+
+@row(np.power)
+def _power(call: Call, x: Any, y: Any) -> Any:
+    dtypes = loop_of(np.power, call.given)
+    base = cast(x, dtypes[0])
+    known = None if isinstance(y, jax.Array) or np.ndim(y) or np.iscomplexobj(y) else float(y)
+    if known is not None and known.is_integer() and abs(known) <= 32 and not (base.dtype.kind in "iu" and known < 0):
+        return lax.integer_pow(base, int(known))
+    if known == 0.5:
+        return jnp.sqrt(base)  # as NumPy does
+    return jnp.power(base, cast(y, dtypes[1]))
+
+
+@row(np.heaviside)
+def _heaviside(call: Call, x: Any, y: Any) -> Any:
+    x, y = call.cast(x, y)
+    return jnp.where(x == 0, y, jnp.where(x != x, x, cast(x > 0, call.dtype)))
+
+
+@row(np.left_shift, np.right_shift)
+def _shift(call: Call, *values: Any) -> Any:
+    """Shifts by as many bits as there are, or more, give what is shifted in, as NumPy's do."""
+    x, y = converted(call, values)
+    bits = x.dtype.itemsize * 8
+    outside = (y >= bits) | (y < 0)
+    inside = jnp.where(outside, jnp.zeros((), y.dtype), y)
+    if call.primitive.function is np.left_shift:
+        return jnp.where(outside, jnp.zeros((), x.dtype), x << inside)
+    filled = cast(-cast(x < 0, np.int32), x.dtype) if x.dtype.kind == "i" else jnp.zeros((), x.dtype)
+    return jnp.where(outside, filled, x >> inside)
+
+
+@row(np.ldexp)
+def _ldexp(call: Call, x: Any, y: Any) -> Any:
+    return jnp.ldexp(cast(x, call.dtype), cast(y, np.int32))
+
+
+@row(np.sinc, np.i0)
+def _by_name(call: Call, x: Any) -> Any:
+    return getattr(jnp, call.primitive.function.__name__)(cast(x, call.dtype))
+
+
+@row(special.FREXP_EXPONENT)
+def _exponent(call: Call, x: Any) -> Any:
+    return jnp.frexp(cast(x, loop_of(np.frexp, call.given)[0]))[1]
+
+
+@row(special.MODF_FRACTION)
+def _fraction(call: Call, x: Any) -> Any:
+    x = cast(x, call.dtype)
+    return jnp.where(jnp.isinf(x), jnp.copysign(jnp.zeros((), call.dtype), x), jnp.modf(x)[0])
+
+
+@row(np.round)
+def _round(call: Call, a: Any, *, decimals: int) -> Any:
+    return jnp.round(cast(a, call.dtype), decimals) if call.dtype.kind in "fc" or decimals >= 0 else NotImplemented
+
+
+# Bounds and choices
+
+
+@row(AT_LEAST, AT_MOST)
+def _bound(call: Call, a: Any, bound: Any) -> Any:
+    return (jnp.maximum if call.primitive is AT_LEAST else jnp.minimum)(*call.cast(a, bound))
+
+
+@row(np.clip)
+def _clip(call: Call, a: Any, low: Any, high: Any) -> Any:
+    a, low, high = call.cast(a, low, high)
+    return jnp.minimum(jnp.maximum(a, low), high)
+
+
+@row(np.where)
+def _where(call: Call, condition: Any, x: Any, y: Any) -> Any:
+    return jnp.where(cast(condition, np.bool_), *call.cast(x, y))
+
+
+@row(KEPT, DROPPED)
+def _kept(call: Call, g: Any, mask: Any) -> Any:
+    g, mask = cast(g, call.dtype), cast(mask, np.bool_)
+    zero = jnp.zeros((), call.dtype)
+    return jnp.where(mask, g, zero) if call.primitive is KEPT else jnp.where(mask, zero, g)
+
+
+# Products and quotients in which an exact zero wins
+
+
+@row(PRODUCT)
+def _product(call: Call, x: Any, y: Any) -> Any:
+    x, y = call.cast(x, y)
+    return jnp.where((x == 0) | (y == 0), jnp.zeros((), call.dtype), x * y)
+
+
+@row(QUOTIENT)
+def _quotient(call: Call, x: Any, y: Any) -> Any:
+    x, y = call.cast(x, y)
+    return jnp.where(x == 0, jnp.zeros((), call.dtype), x / y)
+
+
+@row(MENDED)
+def _mended(call: Call, x: Any, y: Any) -> Any:
+    if np.broadcast_shapes(*[spec.shape for spec in call.given]) != call.shape:
+        return NotImplemented
+    x, y = cast(x, call.dtype), cast(y, call.given[1].dtype)
+    return jnp.where((y == 0) & (x != x), jnp.zeros((), call.dtype), x)
+
+
+@row(special.SOFTMAX_FIRST)
+def _softmax_first(call: Call, x: Any, y: Any) -> Any:
+    x, y = call.cast(x, y)
+    difference = jnp.where(x == y, jnp.zeros((), call.dtype), y - x)
+    return 1 / (jnp.exp(difference) + 1)
+
+
+# Values as they are
+
+
+@row(ASTYPE, ASTYPE_INTEGER)
+def _astype(call: Call, a: Any, *, dtype: Any) -> Any:
+    a = cast(a, call.given[0].dtype)
+    return cast(a.real if a.dtype.kind == "c" and call.dtype.kind in "iuf" else a, dtype)
+
+
+@row(COPY)
+def _copy(call: Call, a: Any, *, order: str = "K") -> Any:
+    return cast(a, call.dtype)
+
+
+@row(STOP)
+def _stopped(call: Call, x: Any) -> Any:
+    return cast(x, call.dtype)
+
+
+@row(np.real)
+def _real(call: Call, val: Any) -> Any:
+    return jnp.real(cast(val, call.given[0].dtype))
+
+
+@row(np.imag)
+def _imag(call: Call, val: Any) -> Any:
+    return jnp.imag(cast(val, call.given[0].dtype))

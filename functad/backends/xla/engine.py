@@ -1,0 +1,47 @@
+"""JAX's modules, imported when something of them is first used: that takes two seconds, and the tables need no JAX."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+
+class Late:
+    """A module that is imported when one of its names is first read."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(import_module(self._name), name)
+        setattr(self, name, value)
+        return value
+
+
+jax: Any = Late("jax")
+jnp: Any = Late("jax.numpy")
+lax: Any = Late("jax.lax")
+
+
+def in_double_precision(wide: bool) -> Any:
+    """Return a context in which JAX has 64-bit dtypes, or has none; the user's configuration stays what it is."""
+    return jax.enable_x64(wide)
+
+
+def cast(value: Any, dtype: Any) -> Any:
+    """Return a value as an array of JAX with a dtype, converted as NumPy does.
+
+    Raises:
+        TypeError: the imaginary part would be lost.
+    """
+    if getattr(value, "dtype", None) == dtype and isinstance(value, jax.Array):
+        return value
+    if not isinstance(value, jax.Array):
+        return jnp.asarray(np.asarray(value).astype(dtype))  # numbers and constants: NumPy itself converts them
+    if np.dtype(dtype).kind == "b":
+        return value != 0
+    if value.dtype.kind == "c" and np.dtype(dtype).kind != "c":
+        raise TypeError(f"{value.dtype} does not fit into {dtype}")
+    return lax.convert_element_type(value, dtype)

@@ -1,0 +1,105 @@
+"""Reading and writing at indices.
+
+Indices that are constants were checked when the list was made. Of those that are values NumPy raises for what is out of bounds;
+XLA cannot: there a read gives NaN (of integers the least, of booleans true), and a write is dropped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.backends.xla.engine import cast, jax, jnp
+from functad.backends.xla.table import Call, row
+from functad.primitives.indexing.place import PLACE, PLACE_ADD
+from functad.primitives.indexing.read import ADD_PIECE, GATHER, GETITEM, SCATTER, fill
+from functad.primitives.indexing.write import ADD_TO, WRITE, Path, choosing, part
+
+
+def _parts(index: Any) -> tuple[Any, ...]:
+    """Return the parts of an index, with Python's lists as arrays."""
+    parts = index if type(index) is tuple else (index,)
+    return tuple([np.asarray(p) if type(p) is list else p for p in parts])
+
+
+def _mode(index: Sequence[Any]) -> str:
+    """Say what is done about places that are out of bounds: nothing, if they are constants, which were checked."""
+    return "fill" if any(isinstance(p, jax.Array) for p in index) else "promise_in_bounds"
+
+
+def read(a: Any, index: Any) -> Any:
+    """Return the elements of an array at an index."""
+    index = _parts(index)
+    mode = _mode(index)
+    if mode == "fill" or any(issubclass(type(p), np.ndarray) for p in index):
+        return a.at[index].get(mode=mode)
+    return a[index]
+
+
+def put(a: Any, index: Any, v: Any, *, adds: bool) -> Any:
+    """Return an array with elements at an index replaced, or added to, to repeated ones repeatedly."""
+    index = _parts(index)
+    at = a.at[index]
+    shape = jax.eval_shape(lambda x: x[index], a).shape
+    v = jnp.reshape(v, v.shape[max(0, v.ndim - len(shape)) :])  # axes of length 1 in front are left out, as in NumPy
+    mode = "drop" if _mode(index) == "fill" else "promise_in_bounds"
+    return (at.add if adds else at.set)(v, mode=mode)
+
+
+@row(GETITEM)
+def _getitem(call: Call, a: Any, *, index: Any) -> Any:
+    return read(cast(a, call.dtype), index)
+
+
+@row(GATHER)
+def _gather(call: Call, a: Any, *indices: Any, template: Any) -> Any:
+    return read(cast(a, call.dtype), fill(template, indices))
+
+
+@row(SCATTER)
+def _scatter(call: Call, *pieces: Any, indices: tuple[Any, ...], shape: tuple[int, ...], dtype: Any) -> Any:
+    total = jnp.zeros(shape, call.dtype)
+    for index, piece in zip(indices, call.cast(*pieces), strict=True):
+        total = put(total, index, piece, adds=True)
+    return total
+
+
+@row(ADD_PIECE)
+def _add_piece(call: Call, g: Any, *indices: Any, template: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    return put(jnp.zeros(shape, call.dtype), fill(template, indices), cast(g, call.dtype), adds=True)
+
+
+def _written(call: Call, a: Any, v: Any, path: Path, index: Any, adds: bool) -> Any:
+    """Return an array with the elements at an index of one of its views replaced or added to."""
+    a = cast(a, call.dtype)
+    if not path:
+        return put(a, index, cast(v, call.dtype), adds=adds)
+    if len(choosing(path)) < len(path):
+        return NotImplemented  # into the real or imaginary part
+    places = part(np.arange(math.prod(call.shape)).reshape(call.shape), path)
+    places = read(jnp.asarray(places), index) if _mode(_parts(index)) == "fill" else jnp.asarray(places[index])
+    places = jnp.where(places < 0, math.prod(call.shape), places)  # what was out of bounds stays so
+    flat, v = a.reshape(-1), jnp.asarray(cast(v, call.dtype))
+    v = jnp.broadcast_to(v.reshape(v.shape[max(0, v.ndim - places.ndim) :]), places.shape)
+    at = flat.at[places.reshape(-1)]
+    return (at.add if adds else at.set)(v.reshape(-1), mode="drop").reshape(call.shape)
+
+
+@row(WRITE, ADD_TO)
+def _write(call: Call, a: Any, v: Any, *, path: Path, index: Any) -> Any:
+    return _written(call, a, v, path, index, call.primitive is ADD_TO)
+
+
+@row(PLACE, PLACE_ADD)
+def _place(call: Call, a: Any, v: Any, *indices: Any, path: Path, template: Any) -> Any:
+    return _written(call, a, v, path, fill(template, indices), call.primitive is PLACE_ADD)
+
+
+@row(np.choose)
+def _choose(call: Call, a: Any, *choices: Any, mode: str) -> Any:
+    """A choice that there is not gives the last one where NumPy raises."""
+    a = cast(a, call.given[0].dtype)
+    return jnp.choose(a, call.cast(*choices), mode="clip" if mode == "raise" else mode)

@@ -1,0 +1,201 @@
+"""Products of matrices and what is solved and decomposed with them.
+
+Products are computed in the full precision of their dtype, unless the user's `jax_default_matmul_precision` says otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functad.backends.xla.engine import cast, jax, jnp
+from functad.backends.xla.table import Call, row
+from functad.primitives.linalg import degenerate, determinants, eigen, singular_values
+from functad.primitives.linalg import solve as solving
+from functad.primitives.linalg.products import OUTER, SUM_OF_PRODUCTS
+from functad.primitives.signals.fourier import WEIGHED
+
+
+def _precision() -> Any:
+    return None if jax.config.jax_default_matmul_precision else "highest"
+
+
+@row(np.matmul, np.dot)
+def _matmul(call: Call, a: Any, b: Any) -> Any:
+    if call.dtype.kind == "b":
+        return NotImplemented
+    return getattr(jnp, call.primitive.function.__name__)(*call.cast(a, b), precision=_precision())
+
+
+@row(np.einsum)
+def _einsum(call: Call, *operands: Any, subscripts: str, optimize: Any) -> Any:
+    return jnp.einsum(subscripts, *call.cast(*operands), precision=_precision())
+
+
+@row(OUTER)
+def _outer(call: Call, a: Any, b: Any) -> Any:
+    a, b = call.cast(a, b)
+    return a[:, None] * b
+
+
+@row(SUM_OF_PRODUCTS)
+def _sum_of_products(call: Call, a: Any, b: Any) -> Any:
+    return jnp.einsum("...i,...i->...", *call.cast(a, b), precision=_precision())
+
+
+@row(np.cross)
+def _cross(call: Call, a: Any, b: Any) -> Any:
+    return jnp.cross(*call.cast(a, b))
+
+
+@row(np.convolve)
+def _convolve(call: Call, a: Any, v: Any, *, mode: str) -> Any:
+    a, v = call.cast(a, v)
+    if call.dtype.kind != "f" or a.ndim > 1:
+        return NotImplemented
+    return jnp.convolve(a, v, mode=mode, precision=_precision())
+
+
+# Matrices: empty ones are left to NumPy, and half precision, which LAPACK does not have
+
+
+def _by_name(call: Call, *arrays: Any, **options: Any) -> Any:
+    if any(0 in spec.shape for spec in call.given) or call.dtype == np.float16:
+        return NotImplemented
+    wide = np.result_type(*[spec.dtype for spec in call.given], call.dtype)
+    return getattr(jnp.linalg, call.primitive.function.__name__)(*[cast(a, wide) for a in arrays], **options)
+
+
+@row(np.linalg.det, np.linalg.inv, np.linalg.slogdet)
+def _of_a_matrix(call: Call, a: Any) -> Any:
+    return _by_name(call, a)
+
+
+@row(np.linalg.cholesky)
+def _cholesky(call: Call, a: Any) -> Any:
+    """NaN where a matrix is not positive definite, and NumPy raises."""
+    return _by_name(call, a, symmetrize_input=False)
+
+
+@row(np.linalg.solve)
+def _solve(call: Call, a: Any, b: Any) -> Any:
+    """Infinities or NaN where a matrix is singular, and NumPy raises."""
+    return _by_name(call, a, b)
+
+
+@row(np.linalg.pinv)
+def _pinv(call: Call, a: Any, rcond: Any) -> Any:
+    if any(0 in spec.shape for spec in call.given) or call.dtype == np.float16:
+        return NotImplemented
+    return jnp.linalg.pinv(cast(a, call.dtype), cast(rcond, np.finfo(call.dtype).dtype))
+
+
+@row(np.linalg.qr)
+def _qr(call: Call, a: Any) -> Any:
+    return _by_name(call, a)
+
+
+@row(np.linalg.eigh)
+def _eigh(call: Call, a: Any, *, uplo: str) -> Any:
+    return _by_name(call, a, UPLO=uplo, symmetrize_input=False)
+
+
+@row(np.linalg.eigvalsh)
+def _eigvalsh(call: Call, a: Any) -> Any:
+    return _by_name(call, a, symmetrize_input=False)
+
+
+@row(singular_values.SVD)
+def _svd(call: Call, a: Any, *, full: bool) -> Any:
+    """The columns that a full decomposition adds are left out by NumPy's twin too."""
+    return _by_name(call, a, full_matrices=False)
+
+
+@row(singular_values.SVDVALS)
+def _svdvals(call: Call, a: Any) -> Any:
+    if 0 in call.given[0].shape:
+        return NotImplemented
+    return jnp.linalg.svd(cast(a, np.result_type(call.given[0].dtype, call.dtype)), compute_uv=False)
+
+
+@row(solving.lower_half)
+def _lower_half(call: Call, a: Any) -> Any:
+    a = cast(a, call.dtype)
+    return jnp.tril(a) * (1 - 0.5 * jnp.eye(a.shape[-1], dtype=call.dtype))
+
+
+@row(solving.rank_of)
+def _rank_of(call: Call, a: Any, p: Any) -> Any:
+    common = np.result_type(*[spec.dtype for spec in call.given])
+    trace = jnp.einsum("...ij,...ji->...", cast(a, common), cast(p, common), precision=_precision())
+    return jnp.rint(trace.real)[..., None, None]
+
+
+@row(determinants.inverse)
+def _inverse(call: Call, a: Any, *, of: str, limit: float) -> Any:
+    """Where the derivative cannot be found NumPy's twin raises, so that one looks: such a limit is left to it."""
+    if limit != np.inf or 0 in call.shape:
+        return NotImplemented
+    return jnp.linalg.inv(cast(a, call.dtype))
+
+
+# Which eigenvalues and singular values are equal
+
+
+@row(degenerate.tied)
+def _tied(call: Call, w: Any) -> Any:
+    w = cast(w, call.given[0].dtype)
+    n = w.shape[-1]
+    size = jnp.max(abs(w), axis=-1, initial=0)[..., None, None]
+    return abs(w[..., :, None] - w[..., None, :]) <= 16 * n * np.finfo(w.dtype).eps * size
+
+
+@row(degenerate.zero)
+def _zero(call: Call, s: Any) -> Any:
+    s = cast(s, call.given[0].dtype)
+    return s <= 16 * s.shape[-1] * np.finfo(s.dtype).eps * jnp.max(s, axis=-1, keepdims=True, initial=0)
+
+
+@row(degenerate.held, degenerate.forwards, degenerate.straight, degenerate.FIXED)
+def _as_it_is(call: Call, a: Any, *others: Any, **params: Any) -> Any:
+    return cast(a, call.dtype)
+
+
+@row(singular_values.weights)
+def _weights(call: Call, s: Any, *, which: str) -> Any:
+    zero = _zero(call, s)
+    if which == "sum":
+        return ~zero
+    chosen = _tied(call, s)[..., 0 if which == "max" else -1, :] & ~zero
+    return cast(chosen, call.dtype) / cast(jnp.maximum(chosen.sum(-1, keepdims=True), 1), call.dtype)
+
+
+@row(eigen.largest)
+def _largest(call: Call, v: Any) -> Any:
+    v = cast(v, call.given[0].dtype)
+    if not v.size:
+        return abs(v)
+    sizes = jnp.where(v.imag == 0, abs(v), -1.0) if v.dtype.kind == "c" else abs(v)
+    return jnp.arange(v.shape[-2])[:, None] == jnp.argmax(sizes, axis=-2, keepdims=True)
+
+
+# Fourier transforms
+
+
+@row(np.fft.fft, np.fft.ifft, np.fft.rfft, np.fft.irfft)
+def _transform(call: Call, a: Any, *, n: int, axis: int, norm: str) -> Any:
+    name = call.primitive.function.__name__
+    if call.given[0].dtype == np.float16 or 0 in (*call.shape, *call.given[0].shape):
+        return NotImplemented
+    real = np.float32 if call.dtype in (np.complex64, np.float32) else np.float64
+    a = cast(a, real if name == "rfft" else np.result_type(real, np.complex64))
+    return getattr(jnp.fft, name)(a, n, axis, norm)
+
+
+@row(WEIGHED)
+def _weighed(call: Call, a: Any, *, factor: float, n: int, axis: int) -> Any:
+    out = jnp.conj(cast(a, call.dtype))
+    places = np.arange(out.shape[axis])
+    factors = np.where((places >= 1) & (places < (n + 1) // 2), factor, 1).astype(np.finfo(call.dtype).dtype)
+    return out * factors.reshape((-1, *(1,) * (out.ndim - axis - 1)))

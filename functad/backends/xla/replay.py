@@ -1,0 +1,111 @@
+"""A list, equation by equation, on values of JAX: arrays, or what stands for them while XLA compiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.backends.xla.engine import cast, jax
+from functad.backends.xla.table import Call, row_of
+from functad.errors import UnsupportedError
+from functad.expressions.expressions import Constant, Equation, Expressions, inner_lists
+from functad.expressions.spec import ArraySpec, spec_of
+from functad.places import here
+
+
+def replay(expressions: Expressions, leaves: Sequence[Any]) -> list[Any]:
+    """Return the output leaves of a list for input leaves, each in the dtype that the list says."""
+    specs = expressions.specs
+    values: dict[int, Any] = {i: cast(leaf, specs[i].dtype) for i, leaf in enumerate(leaves)}
+
+    def value_of(source: int | Constant) -> Any:
+        return source.value if isinstance(source, Constant) else values[source]
+
+    for equation in expressions.equations:
+        found = computed(call_of(equation, expressions), [value_of(s) for s in equation.inputs], dict(equation.params))
+        values.update(zip(equation.outputs, found, strict=True))
+    return [cast(value_of(s), spec.dtype) for s, spec in zip(expressions.outputs, expressions.results, strict=True)]
+
+
+def call_of(equation: Equation, expressions: Expressions) -> Call:
+    """Return an equation with the specs that a list has for it."""
+    given = [spec_of(s.value) if isinstance(s, Constant) else expressions.specs[s] for s in equation.inputs]
+    return Call(equation.primitive, given, [expressions.specs[s] for s in equation.outputs])
+
+
+def computed(call: Call, values: Sequence[Any], params: dict[str, Any]) -> Sequence[Any]:
+    """Return the results of one equation."""
+    for spec in (*call.given, *call.results):
+        refuse_dtype(spec, call.primitive.name)
+    if call.primitive.inner is not None:
+        return replay(call.primitive.inner, values)
+    row = row_of(call.primitive)
+    out = NotImplemented if row is None else row(call, *values, **params)
+    if out is NotImplemented:
+        return by_numpy(call, values, params)
+    outs = out if call.primitive.multiple else (out,)
+    return [fitted(call, value, spec) for value, spec in zip(outs, call.results, strict=True)]
+
+
+def refuse_dtype(spec: ArraySpec, what: str) -> None:
+    """Raise if XLA does not have a dtype.
+
+    Raises:
+        UnsupportedError: it is one of NumPy alone.
+    """
+    dtype = spec.dtype
+    if dtype.kind not in "biufc" or dtype.itemsize > (16 if dtype.kind == "c" else 8):
+        raise UnsupportedError(
+            f"XLA has no {dtype.name}, the dtype of {what}, at {here()}. Use astype, as to np.float64, or another backend."
+        )
+
+
+def fitted(call: Call, value: Any, spec: ArraySpec) -> Any:
+    """Return a result in its dtype.
+
+    Raises:
+        AssertionError: the row gave another shape than NumPy does.
+    """
+    value = cast(value, spec.dtype)
+    if value.shape != spec.shape:
+        raise AssertionError(f"the row of {call.primitive.name} gives the shape {value.shape}, and not {spec.shape}")
+    return value
+
+
+def by_numpy(call: Call, values: Sequence[Any], params: dict[str, Any]) -> Sequence[Any]:
+    """Return the results of an equation that NumPy computes on the host, in the middle of the program."""
+    numbers = [None if isinstance(value, jax.Array) else value for value in values]
+    arrays = [value for value in values if isinstance(value, jax.Array)]
+    weak = iter([spec.weak for spec, number in zip(call.given, numbers, strict=True) if number is None])
+    kinds = [next(weak) for _ in arrays]
+
+    def compute(*given: Any) -> Any:
+        own = iter([_as_numpy(a, kind) for a, kind in zip(given, kinds, strict=True)])
+        with np.errstate(all="ignore"):
+            out = call.primitive.compute(*[next(own) if number is None else number for number in numbers], **params)
+        outs = out if call.primitive.multiple else (out,)
+        return tuple([np.asarray(o, spec.dtype) for o, spec in zip(outs, call.results, strict=True)])
+
+    shapes = tuple([jax.ShapeDtypeStruct(spec.shape, spec.dtype) for spec in call.results])
+    return list(jax.pure_callback(compute, shapes, *arrays, vmap_method="sequential"))
+
+
+def _as_numpy(value: Any, weak: bool) -> Any:
+    """Return an array as NumPy's functions would be given it: what has no axes is a number."""
+    array = np.asarray(value)
+    return array.item() if weak else array[()]
+
+
+def on_the_host(expressions: Expressions) -> Iterator[str]:
+    """Yield the names of the primitives that NumPy computes, as far as they have no row."""
+    for equation in expressions.equations:
+        primitive = equation.primitive
+        if primitive.inner is not None:
+            yield from on_the_host(primitive.inner)
+        elif row_of(primitive) is None:
+            yield primitive.name
+        else:
+            for _, inner in inner_lists(equation.params):
+                yield from on_the_host(inner)

@@ -1,0 +1,257 @@
+"""The backend `xla`: what jit gives with it is what functad gives without jit, on one device and on several."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import functad
+from functad import cond, fori_loop, grad, jit, scan, switch, value_and_grad, vmap, while_loop
+from functad.errors import MissingPackageError, UnsupportedError
+
+jax = pytest.importorskip("jax", reason="the xla backend needs jax, of the extra `xla`")
+
+ROOT = Path(__file__).parents[2]
+W, X = np.linspace(-1.0, 1.0, 6).reshape(3, 2), np.linspace(0.5, 2.0, 12).reshape(4, 3)
+
+
+def loss(w, x):
+    return np.sum(np.tanh(x @ w) ** 2) + np.mean(np.where(w > 0, np.sqrt(np.abs(w)), 0))
+
+
+def check(f, *args):
+    """Compare a compiled function with the function itself: values, dtypes and shapes."""
+    expected, found = [functad.tree_leaves(each(*args)) for each in (f, jit(f, backend="xla"))]
+    assert len(expected) == len(found)
+    for a, b in zip(expected, found, strict=True):
+        assert isinstance(b, jax.Array)
+        assert b.dtype == np.asarray(a).dtype
+        close = 1e-5 if b.dtype in (np.float32, np.complex64) else 1e-12
+        np.testing.assert_allclose(np.asarray(b), a, rtol=close, atol=close)
+
+
+class TestArraysOfJax:
+    def test_results_stay_arrays_of_jax_and_the_configuration_stays(self):
+        before = jax.config.jax_enable_x64
+        found = jit(loss, backend="xla")(W, X)
+        assert isinstance(found, jax.Array)
+        assert found.dtype == np.float64
+        assert jax.config.jax_enable_x64 == before
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_arguments_of_either_kind_are_compiled_once_for_each_dtype(self, dtype):
+        f = jit(grad(loss), backend="xla")
+        w, x = W.astype(dtype), X.astype(dtype)
+        with jax.enable_x64(True):
+            given = jax.numpy.asarray(w), jax.numpy.asarray(x)
+        ours = f(w, x)
+        assert f(*given).dtype == dtype
+        assert np.array_equal(f(*given), ours)
+        assert f(w, given[1]).shape == W.shape
+        assert f.cache_info().size == 1
+
+    def test_programs_without_double_precision_need_none(self):
+        text = jit(loss, backend="xla").lower(W.astype(np.float32), X.astype(np.float32)).source()
+        assert "f64" not in text
+        assert "i64" not in text
+
+    def test_numbers_of_python_yield_to_the_dtype_of_arrays(self):
+        check(lambda x, c: (x * c, x + 1, c * 2, np.maximum(x, c), np.where(x > c, x, 0.5)), np.float32([1.5, -2.0]), 0.25)
+        check(lambda i, c: (i * c, i / 2, i // c, i % 3, i**2, i > 200), np.int8([5, -7]), 2)
+
+
+class TestDerivatives:
+    def test_transforms_inside_and_outside(self):
+        ws = np.stack([W, W + 0.1])
+        check(value_and_grad(loss), W, X)
+        check(vmap(grad(loss), in_axes=(0, None)), ws, X)
+        f = jit(loss, backend="xla")
+        for outside in (grad, functad.hessian, value_and_grad):
+            for a, b in zip(*[functad.tree_leaves(outside(g)(W, X)) for g in (f, loss)], strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(vmap(f, in_axes=(0, None))(ws, X), [loss(w, X) for w in ws], rtol=1e-12)
+        np.testing.assert_allclose(functad.jvp(f, (W, X), (W, X))[1], functad.jvp(loss, (W, X), (W, X))[1], rtol=1e-12)
+
+    def test_eager_code_goes_on_with_arrays_of_numpy(self):
+        f = jit(loss, backend="xla")
+
+        def further(w):
+            return np.sin(f(w, X)) ** 2 * 3.0
+
+        found = grad(further)(W)
+        assert type(found) is np.ndarray
+        assert found.flags.writeable
+        np.testing.assert_allclose(found, grad(lambda w: np.sin(loss(w, X)) ** 2 * 3.0)(W), rtol=1e-12)
+
+    def test_conventions_at_kinks_and_poles(self):
+        with np.errstate(all="ignore"):
+            check(grad(lambda x: np.sum(np.where(x > 0, np.sqrt(x) * np.log(x), 0))), np.array([-1.0, 0.0, 2.0]))
+        check(grad(lambda x: np.sum(np.maximum(x, 0)) + np.max(x) + np.linalg.norm(x)), np.array([0.0, 0.0]))
+        check(grad(lambda x: np.sum(np.abs(x) + np.clip(x, -1, 1))), np.array([0.0, 1.0, -1.0, np.nan]))
+
+    def test_variables_and_an_optimizer_take_steps(self):
+        def trained(backend):
+            w = functad.Variable(W)
+            optimizer = functad.optimizers.Adam(0.1)
+
+            def step(x):
+                with functad.GradientTape() as tape:
+                    value = loss(w, x)
+                optimizer.apply_gradients([(tape.gradient(value, w), w)])
+                return value
+
+            compiled = step if backend is None else jit(step, backend=backend)
+            return [float(compiled(X)) for _ in range(3)], w.numpy()
+
+        (values, w), (expected, other) = trained("xla"), trained(None)
+        np.testing.assert_allclose(values, expected, rtol=1e-12)
+        np.testing.assert_allclose(w, other, rtol=1e-12)
+
+
+class TestControlFlow:
+    def test_loops_and_branches_are_those_of_xla(self):
+        def f(x):
+            carry, ys = scan(lambda c, row: (np.tanh(c * row), c + row), x[0], x, reverse=True)
+            last = fori_loop(0, 3, lambda i, c: c * 0.5 + i, carry)
+            last = last + while_loop(lambda c: c < 10.0, lambda c: c * 2.0, np.abs(x[1]) + 1)
+            chosen = switch(np.argmax(x), [np.sin, np.cos, np.exp], x[1])
+            return last + chosen + cond(x[0] > 0, lambda: carry, lambda: np.sum(ys))
+
+        source = jit(f, backend="xla").lower(X[0]).source()
+        assert all(f"= {name}[" in source for name in ("scan", "while", "cond"))
+        for x in (X[0], -X[0], X[0][::-1].copy()):
+            check(f, x)
+
+    def test_the_gradient_of_a_scan_is_one(self):
+        def f(x, w):
+            return np.sum(scan(lambda c, row: (np.tanh(c @ w + row), c), x[0], x)[1])
+
+        check(grad(f, argnums=(0, 1)), X, np.cos(np.arange(9.0)).reshape(3, 3))
+
+    def test_the_gradient_of_a_while_loop_is_left_to_numpy(self):
+        def f(x):
+            return while_loop(lambda c: c < 100.0, lambda c: c * x, x)
+
+        check(grad(f), 1.5)
+        assert "# while_loop_vjp: computed by NumPy on the host" in jit(grad(f), backend="xla").lower(1.5).source()
+
+
+class TestConventionsOfNumPy:
+    def test_integers_divided_by_zero_give_zero(self):
+        with np.errstate(all="ignore"):
+            check(lambda a, b: (a // b, a % b, np.fmod(a, b)), np.array([7, -7, 0]), np.array([0, 2, 0]))
+            check(lambda a, b: (a // b, a % b), np.array([7.0, -7.0, 0.0]), np.array([0.0, 2.0, 0.0]))
+
+    def test_shifts_by_more_bits_than_there_are(self):
+        check(lambda a, b: (a << b, a >> b), np.int32([5, -5, 5]), np.int32([40, 33, 2]))
+
+    def test_indices_from_the_end_and_repeated_ones(self):
+        def f(x, i):
+            y = np.zeros(5) + x[0]
+            y[1:3] = x[i][:2]
+            np.add.at(y, i, x[:3])
+            y[i[0]] += 2.0
+            return np.sum(y * x[i[-1]]), y
+
+        check(f, np.arange(1.0, 6.0), np.array([-1, 2, -1]))
+        check(grad(lambda x, i: f(x, i)[0]), np.arange(1.0, 6.0), np.array([-1, 2, -1]))
+
+    def test_indices_out_of_bounds_read_nan_and_write_nothing(self):
+        read = jit(lambda x, i: x[i], backend="xla")
+        assert np.array_equal(read(np.arange(3.0), np.array([0, 3, -4])), [0.0, np.nan, np.nan], equal_nan=True)
+
+        def write(x, i):
+            y = np.zeros(3) + x
+            y[i] = 5.0
+            return y
+
+        assert np.array_equal(jit(write, backend="xla")(np.arange(3.0), np.array([2, 7])), [0.0, 1.0, 5.0])
+        with pytest.raises(IndexError, match="out of bounds"):
+            jit(lambda x: x[np.array([0, 3])], backend="xla")(np.arange(3.0))
+
+    def test_sorting_is_stable(self):
+        x = np.array([2.0, 1.0, 2.0, 1.0, np.nan, 0.0])
+        check(lambda x: (np.argsort(x, kind="stable"), np.sort(x), np.argmax(x), np.lexsort((x, -x))), x)
+
+    def test_empty_arrays_and_arrays_without_axes(self):
+        check(lambda x: (np.sum(x), np.cumsum(x), x @ x, np.prod(x), np.concatenate([x, [1.0]])), np.zeros(0))
+        check(lambda x: (x[None], np.sum(x), np.stack([x, x]), x.reshape(1, 1)), np.float64(2.0))
+
+    def test_complex_numbers(self):
+        z = np.array([1 + 2j, -0.5j, 3.0])
+        check(lambda z: (np.abs(z), np.exp(z), np.angle(z), z.conj() @ z, np.fft.fft(z), z.real**2), z)
+        check(grad(lambda z: np.sum(np.abs(z) ** 2)), z)
+
+
+class TestWhatXlaLacks:
+    def test_numpy_computes_it_on_the_host(self):
+        special = pytest.importorskip("scipy.special", reason="functions of SciPy are called")
+        check(lambda x: special.jv(1.5, x) * np.cos(x), X)
+        check(grad(lambda x: np.sum(special.jv(1.5, x))), X)
+        assert "# special.jv: computed by NumPy on the host" in (
+            jit(lambda x: special.jv(1.5, x), backend="xla").lower(X).source().splitlines()
+        )
+
+    def test_dtypes_raise_by_name(self):
+        with pytest.raises(
+            UnsupportedError, match=f"XLA has no {np.dtype(np.longdouble).name}, the dtype of an argument, at .*Use astype"
+        ):
+            jit(lambda x: x * 2, backend="xla")(np.ones(2, np.longdouble))
+
+    def test_a_missing_package_is_named_with_the_command_that_installs_it(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "jax", None)
+        with pytest.raises(MissingPackageError, match=r"The backend `xla`, at .* needs jax: pip install 'functad\[xla\]'"):
+            jit(loss, backend="xla")
+
+    def test_the_source_can_be_read(self):
+        lowered = jit(lambda x: np.sin(x) + 1.0, backend="xla").lower(X)
+        assert "= sin a" in lowered.source()
+        assert "stablehlo.sine" in lowered.compile().text
+
+
+SEVERAL = """
+    import jax, numpy as np, functad
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+    assert len(jax.devices()) == 8
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((64, 5)), rng.standard_normal(64)
+    w = {"a": rng.standard_normal((5, 4)), "b": rng.standard_normal(4)}
+
+    def loss(w, X, y):
+        return np.mean((np.tanh(X @ w["a"]) @ w["b"] - y) ** 2)
+
+    step = functad.jit(functad.value_and_grad(loss), backend="xla")
+    value, gradient = step(w, X, y)
+    mesh = Mesh(np.array(jax.devices()), ("batch",))
+    with jax.enable_x64(True):
+        rows = NamedSharding(mesh, PartitionSpec("batch"))
+        everywhere = NamedSharding(mesh, PartitionSpec())
+        own = jax.device_put(w, everywhere)
+        parts = jax.device_put(X, rows), jax.device_put(y, rows)
+    assert len(parts[0].addressable_shards) == 8 and parts[0].addressable_shards[0].data.shape == (8, 5)
+    for _ in range(3):
+        found, others = step(own, *parts)
+    assert len(found.sharding.device_set) == 8 and found.is_fully_replicated
+    np.testing.assert_allclose(found, value, rtol=1e-13)
+    for key in w:
+        assert others[key].is_fully_replicated
+        np.testing.assert_allclose(others[key], gradient[key], rtol=1e-12)
+    np.testing.assert_allclose(functad.grad(loss)(w, X, y)["a"], others["a"], rtol=1e-12)
+    each = functad.jit(functad.vmap(functad.grad(loss), in_axes=(None, 0, 0)), backend="xla")(own, *parts)
+    assert each["a"].sharding.spec[0] == "batch"  # each device has the gradients of its examples
+    np.testing.assert_allclose(np.mean(np.asarray(each["a"]), 0), gradient["a"], rtol=1e-12)
+    print("done")
+"""
+
+
+def test_eight_devices_give_the_gradient_of_one():
+    """Rows of the data lie on eight devices, parameters on all: value and gradient are those of one device."""
+    environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=8", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", textwrap.dedent(SEVERAL)]
+    found = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT, env=environment)
+    assert found.stdout.strip() == "done", found.stderr
