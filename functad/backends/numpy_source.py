@@ -14,6 +14,7 @@ import numpy as np
 
 from functad.backends.block_source import BlockWriter
 from functad.backends.blocks import Block, arranged
+from functad.backends.columns import Columns
 from functad.backends.factors import by_substitution
 from functad.backends.number_loops import NumberLoop, NumberLoopText, assigned
 from functad.backends.short_text import placed_lines, short_text
@@ -80,6 +81,7 @@ class NumpyProgram:
             checked: the positions of these results.
         """
         writer = _Writer(expressions if exact else by_substitution(expressions), name, exact=exact)
+        writer.columns = Columns(writer.expressions) if not exact and not writer.blocks else None
         if careful is not None:
             self.careful = writer.careful = Careful(careful)
             writer.checked = checked
@@ -156,6 +158,7 @@ class _Writer:
         names: of the values, by slot; in a loop they begin with a prefix.
         roots: by slot, the slot of the array whose memory its value may share.
         fresh: roots that are arrays of the program's own.
+        columns: what is kept column by column, if anything is.
         careful: what computes the results again if there is a NaN in them.
         checked: the positions of results that are looked at for that.
     """
@@ -172,6 +175,7 @@ class _Writer:
         expressions = self.expressions
         self.exact = exact
         self.name = name
+        self.columns: Columns | None = None
         self.careful: Careful | None = None
         self.checked: Sequence[int] = ()
         if prefix is None:
@@ -257,9 +261,11 @@ class _Writer:
         Args:
             form: how it takes its arguments and returns its result; if not given, it takes leaves and returns a tuple of them.
         """
+        names = [self.names[i] for i in range(len(self.expressions.inputs))]
         self.write()
         results = [self._source(s) for s in self.expressions.outputs]
-        names = [self.names[i] for i in range(len(self.expressions.inputs))]
+        if self.columns is not None:
+            results = list(map(self.columns.result, self.expressions.outputs, results))
         if form is None:
             form = Form(names, (), f"({', '.join(results)}{',' if len(results) == 1 else ''})")
         else:
@@ -292,6 +298,11 @@ class _Writer:
     def write(self) -> None:
         """Write the lines of all equations."""
         number = 0
+        for slot in sorted(self.columns.turned) if self.columns is not None else ():
+            if slot < len(self.expressions.inputs):
+                name = self.names[slot]
+                self.names[slot] = self.definitions.local(f"{name}_columns")
+                self.lines.append(f"{self.names[slot]} = np.asfortranarray({name})")
         while number < len(self.expressions.equations):
             block, equation = self.blocks.get(number), self.expressions.equations[number]
             if block is not None:
@@ -351,6 +362,7 @@ class _Writer:
     def _source(self, source: int | Constant) -> str:
         if not isinstance(source, Constant):
             return self.names[source]
+        source = source if self.columns is None else self.columns.constant(source)
         if type(source.value) is np.ndarray:  # made once, and not in each run
             return self.definitions.object(source.value, "constant")
         text = self.definitions.text(source.value)
@@ -362,11 +374,15 @@ class _Writer:
             given = [self._source(s) for s in equation.inputs]
             lines = placed_lines(equation, self.names[equation.outputs[0]], given, self.expressions.specs, self.definitions)
             if lines is not None:
-                return lines
+                turned = self.columns is not None and equation.outputs[0] in self.columns.turned
+                return [lines[0].replace(", like=", ", order='F', like="), *lines[1:]] if turned else lines
         left = ", ".join(self.names[s] for s in equation.outputs) + (
             "," if equation.primitive.multiple and len(equation.outputs) == 1 else ""
         )
-        return [f"{left} = {self._right(number, equation)}"]
+        right = self._right(number, equation)
+        if self.columns is not None and equation.outputs[0] in self.columns.turned:
+            right = self.columns.text(equation, [self._source(s) for s in equation.inputs], right)
+        return [f"{left} = {right}"]
 
     def _right(self, number: int, equation: Equation) -> str:
         primitive, given = equation.primitive, [self._source(s) for s in equation.inputs]

@@ -20,6 +20,8 @@ from functad.primitives.elementwise.conversion import ASTYPE
 from functad.primitives.entry import ENTRIES
 from functad.primitives.indexing.index_parts import is_basic
 from functad.primitives.indexing.read import GATHER, GETITEM, SCATTER
+from functad.primitives.linalg.einsum import is_by_blas
+from functad.primitives.linalg.products import SUM_OF_PRODUCTS
 from functad.primitives.reductions.sums import MEAN, SUM
 
 _FLOATS = "fdFD"
@@ -43,7 +45,7 @@ def short_text(
         definitions: what stands in front of the text.
         exact: products are to be those of the function that was traced, bit for bit.
     """
-    write = _TEXTS.get(equation.primitive)
+    write = _einsum if equation.primitive.name == "einsum" and not exact else _TEXTS.get(equation.primitive)
     own = _specs_of(equation, specs) if write is not None else None
     if write is None or own is None or (exact and equation.primitive is _MATMUL):
         return None
@@ -97,6 +99,28 @@ def _matmul(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], 
     return f"{given[0]}.dot({given[1]})" if small and own[0].dtype == own[1].dtype else None
 
 
+def _einsum(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], definitions: Definitions) -> str | None:
+    """Whether BLAS has a part in a sum of products is known from its subscripts and shapes, and need not be found out again."""
+    subscripts, optimize = equation.params["subscripts"], equation.params["optimize"]
+    if len(given) == 2:
+        by_blas = optimize or is_by_blas(subscripts, own[0].size * own[1].size)
+        path = ", optimize=['einsum_path', (0, 1)]" if by_blas else ""
+    else:
+        path = f", optimize={definitions.literal(optimize)}" if optimize and len(given) > 2 else ""
+    return f"np.einsum({subscripts!r}, {', '.join(given)}{path})"
+
+
+def _vecdot(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], definitions: Definitions) -> str | None:
+    if own[0].dtype.kind == "c":
+        return None
+    short = own[0].ndim > 1 and own[0].shape[-1] <= _SHORT
+    return f"np.einsum('...i,...i->...', {', '.join(given)})" if short else f"np.vecdot({', '.join(given)})"
+
+
+_SHORT = 16
+"""Elements of vectors for which BLAS is not worth while."""
+
+
 def _getitem(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], definitions: Definitions) -> str | None:
     index = equation.params["index"]
     return f"{given[0]}[{index_text(index)}]" if is_basic(index) else None
@@ -108,7 +132,7 @@ def _gather(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], 
 
 _TEXTS: dict[Any, Any] = {
     RESHAPE: _reshape, TRANSPOSE: _transpose, ASTYPE: _astype, SUM: _sum, MEAN: _mean, _MATMUL: _matmul, GETITEM: _getitem,
-    GATHER: _gather,
+    GATHER: _gather, SUM_OF_PRODUCTS: _vecdot,
 }  # fmt: skip
 
 

@@ -456,3 +456,8 @@ def test_calls_without_results() -> None:
         assert derive(lambda x: np.sin(x) + len(empty(x * 2)))(0.0) == 1.0
     forward = functad.jvp(functad.grad(lambda x: np.sin(x) * len((empty(x), empty(x)))), (0.0,), (1.0,))
     assert forward == (2.0, 0.0)
+
+
+def test_derivatives_of_examples_that_are_numbers() -> None:
+    slopes = functad.jit(functad.vmap(functad.grad(lambda w: 1.0 - w**2)))
+    assert slopes(np.arange(3.0)).tolist() == [0.0, -2.0, -4.0]

@@ -90,3 +90,16 @@ def test_what_has_no_text_is_refused() -> None:
     f.defvjp(lambda x: (np.sin(x), x), lambda x, g: (g * np.cos(x),))
     with pytest.raises(errors.UnsupportedError, match=r"to_source.*has no text"):
         functad.to_source(f, 1.0)
+
+
+def test_einsums_have_a_text() -> None:
+    def f(x: Any, y: Any) -> Any:
+        return np.einsum("ij,kj->ik", x, y), np.einsum("ij->j", x), np.einsum("ij,kj,k->i", x, y, y[:, 0], optimize=True)
+
+    x, y = np.linspace(0.0, 1.0, 20_000).reshape(100, 200), np.ones((3, 200))
+    source = functad.to_source(f, x, y)
+    space: dict[str, Any] = {}
+    exec(source, space)
+    for found, expected in zip(space["f"](x, y), f(x, y), strict=True):
+        assert np.allclose(found, expected, rtol=1e-13)
+    assert "optimize=['einsum_path', (0, 1)]" in source

@@ -411,7 +411,8 @@ def _made_as_number(tensor: Any) -> bool:
     """Say whether what makes a value of shape `()` in a list surely makes a number: ufuncs, sums, products, loops."""
     while isinstance(tensor.below, Recorded):
         tensor = tensor.below
-    made = tensor.recorder.equations[tensor.slot]
+    equations = tensor.recorder.equations
+    made = equations[tensor.slot] if tensor.slot < len(equations) else None  # a batch keeps none
     if made is None:
         return False
     primitive = made.primitive
