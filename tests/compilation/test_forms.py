@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import functad
-from tests.compilation.test_backends import BACKENDS
+from tests.compilation.test_backends import BACKENDS as INSTALLED
+
+BACKENDS = [name for name in INSTALLED if name != "xla"]  # whose results are arrays of JAX
 
 ARGUMENTS: list[Any] = [1.5, np.float64(1.5), np.array(1.5), np.float32(1.5), np.array(1.5, np.float32)]
 

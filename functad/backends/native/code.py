@@ -51,12 +51,28 @@ class Code(Body):
         definitions: the elementary functions that are called.
         quick: elementary functions may be computed by formulas that do not hold for rare arguments.
         rare: a place on the stack where it is noted that such an argument was met.
-        refused: the address where it is noted, for what calls the outermost function, that NumPy must compute the list.
+        refused: the address where it is noted, for what calls the outermost function, that NumPy must compute the list, or
+            that the handler of a signal raised.
+        refuses: something in the outermost function notes the first.
+        looks: something in the outermost function notes the second.
     """
 
     __slots__ = (
-        "_journal", "_labels", "allocations", "block", "captured", "definitions", "loops", "outer", "quick", "rare",
-        "refused", "remembered", "reserved",
+        "_journal",
+        "_labels",
+        "allocations",
+        "block",
+        "captured",
+        "definitions",
+        "looks",
+        "loops",
+        "outer",
+        "quick",
+        "rare",
+        "refused",
+        "refuses",
+        "remembered",
+        "reserved",
     )  # fmt: skip
 
     def __init__(self, *, fused: bool, outer: Code | None = None) -> None:
@@ -71,6 +87,7 @@ class Code(Body):
         self.quick = False
         self.rare: Value | None = None
         self.refused: Value | None = None
+        self.refuses = self.looks = False
         self.remembered: dict[Any, Any] = {}
         self._journal: list[list[Any]] = [[]]
         self._labels = 0
@@ -173,13 +190,23 @@ class Code(Body):
 
     def refuse(self, found: Value) -> None:
         """Note, if a condition holds, that only NumPy can compute the list, or say what is wrong with its arguments."""
+        pointer = self.note()
+        self.store(pointer, 0, self.load(pointer, 0, "i1") | found)
+
+    def note(self, *, looks: bool = False) -> Value:
+        """Return the address where it is noted why there are no results.
+
+        Args:
+            looks: it is for what the handler of a signal raised.
+        """
         outermost = self
         while outermost.outer is not None:
             outermost = outermost.outer
         if outermost.refused is None:
             outermost.refused = Value(outermost, "%refused.data", "ptr")
-        pointer = self.own(outermost.refused)
-        self.store(pointer, 0, self.load(pointer, 0, "i1") | found)
+        outermost.looks |= looks
+        outermost.refuses |= not looks
+        return self.own(outermost.refused)
 
     # Memory
 

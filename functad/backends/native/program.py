@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from functad.backends.llvm.module import host
+from functad.backends.native.control.interrupts import python_functions
 from functad.backends.native.disk import loaded
 from functad.backends.native.divide import Divided
 from functad.backends.native.expand import expanded
@@ -78,7 +79,8 @@ class LlvmProgram:
             return {}
         machine = host()
         names = [step.name for step in self._steps]
-        library = loaded(machine, self.text, names, addresses_of(self._module.imported))
+        imported = {**addresses_of(self._module.imported), **python_functions(self._module.imported)}
+        library = loaded(machine, self.text, names, imported)
         return {step.name: step.caller(library.function(step.name, *step.types())) for step in self._steps}
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from functad.backends.llvm.values import Value
 from functad.backends.native.arrays import Array, Held, Memory
 from functad.backends.native.code import KINDS, Code
+from functad.backends.native.control.interrupts import ROOM, raise_noted
 from functad.backends.native.kernel import Nest
 from functad.backends.native.lowering import Reduction
 from functad.backends.native.module_text import ModuleText
@@ -275,9 +276,12 @@ class Step:
         check = []
         if self.code.refused is not None:
             space |= {"zeros": np.zeros, "RefusedError": RefusedError}
-            lines.append(f"refused = zeros({'len(ranges)' if self.parallel else 1}, 'u1')")
+            lines.append(f"refused = zeros({'len(ranges)' if self.parallel else ROOM if self.code.looks else 1}, 'u1')")
             arguments.append("refused")
             check = ["if refused.any():" if self.parallel else "if refused[0]:", "    raise RefusedError"]
+            if self.code.looks:
+                space["raise_noted"] = raise_noted
+                check = ["if refused[1]:", "    raise_noted(refused)", *check]
         if not self.parallel:
             return [*lines, f"call({', '.join(arguments)})", *check]
         lines += [f"shared(call, ranges, ({', '.join(arguments)},))", *check]

@@ -18,6 +18,7 @@ from functad.primitives.safe import PRODUCT, QUOTIENT
 from functad.tracing.constants import broken_seal, held_input
 from functad.tracing.conversions import refusal_in_compiled_code
 from functad.tracing.tensor import Tensor
+from functad.tracing.traces.abstract import AbstractRecorder
 from functad.tracing.traces.base import ONLOOKER, OPEN, Recorded, Recorder, new_input, resolve
 from functad.tracing.traces.batch import lowest
 from functad.tracing.views import clone
@@ -411,8 +412,9 @@ def _made_as_number(tensor: Any) -> bool:
     """Say whether what makes a value of shape `()` in a list surely makes a number: ufuncs, sums, products, loops."""
     while isinstance(tensor.below, Recorded):
         tensor = tensor.below
-    equations = tensor.recorder.equations
-    made = equations[tensor.slot] if tensor.slot < len(equations) else None  # a batch keeps none
+    if type(tensor.recorder) is not AbstractRecorder:
+        return True  # one example of several, which are an array together
+    made = tensor.recorder.equations[tensor.slot]
     if made is None:
         return False
     primitive = made.primitive

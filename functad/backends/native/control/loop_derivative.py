@@ -12,6 +12,7 @@ from typing import Any
 from functad.backends.llvm.values import Value, where
 from functad.backends.native.arrays import Array, Formula, Memory
 from functad.backends.native.code import KINDS, SIZES, Code
+from functad.backends.native.control.interrupts import Watch, cost_of
 from functad.backends.native.control.loops import Carry, again, carries_of, go_on, held, written
 from functad.backends.native.lowering import Lowered, Own, row
 from functad.backends.native.plan import is_native
@@ -196,6 +197,7 @@ class _Pass:
         """Write the loop that keeps what its steps need."""
         code, writer = self.code, self.writer
         carries = self._carries(self.body, self.first, {})
+        watch = Watch(writer, cost_of(self.test, self.body))
         head, step, done = (code.new_label(name) for name in ("test", "step", "done"))
         code.do(f"br label %{head}")
         code.start(head)
@@ -209,7 +211,7 @@ class _Pass:
             for array, memory in zip(found[self.count :], record, strict=True):
                 written(writer, array, memory)
             go_on(writer, carries, found)
-            again(code, head, done)
+            again(code, watch, head, done)
         code.start(done)
 
     def _return(self, stack: Stack) -> None:
@@ -218,6 +220,7 @@ class _Pass:
         sums = [_filled(spec.shape, KINDS[spec.dtype], 0) for spec in self.backward.results[self.leaves :]]
         outs = dict(zip(self.order, self.outs, strict=True))
         carries = self._carries(self.backward, [*self.gs, *sums], outs)
+        watch = Watch(writer, cost_of(self.backward))
         head, step, done = (code.new_label(name) for name in ("back", "step", "done"))
         code.do(f"br label %{head}")
         code.start(head)
@@ -228,7 +231,7 @@ class _Pass:
             kept = [held(code, memory) for memory in stack.pop()]
             found = writer.inline(self.backward, [*now, *kept, *self.outer], [carry.target for carry in carries])
             go_on(writer, carries, found)
-            code.do(f"br label %{head}")
+            again(code, watch, head, done)
         code.start(done)
         for place, out in outs.items():
             carries[place].finish(out)

@@ -1,18 +1,20 @@
 """Loops: `scan` and `while_loop` as loops of native code, with the lists of their steps written in place.
 
 A carry of a few elements lives in registers. A larger one is read from one place in memory and written to another, which change
-places after each step. Nothing looks at signals in between: an interrupt is noticed when the loop has ended.
+places after each step.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from functad.backends.llvm.values import Value
+from functad.backends.llvm.values import Value, where
 from functad.backends.native.arrays import Array, Formula, Held, Memory
 from functad.backends.native.code import KINDS, Code, Index
+from functad.backends.native.control.interrupts import Watch, chunk_of, cost_of, looked
 from functad.backends.native.control.speculation import met_nan, without_guards
 from functad.backends.native.lowering import Lowered, Own, row
 from functad.backends.native.plan import TINY, is_native
@@ -198,7 +200,7 @@ def _write_scan(writer: Writer, params: Any, operands: Sequence[Array], outs: Se
     first, xs, outer = part(operands, count, rows)
     outer = [held(code, array) for array in outer]
     carries = carries_of(writer, body, first, outs[:count], length)
-    with code.loop(0, length) as i:
+    with _steps(writer, length, cost_of(body)) as i:
         index = code.linear([i], [-1], length - 1) if reverse else i
         now = [carry.now() for carry in carries]
         ys = [
@@ -214,6 +216,20 @@ def _write_scan(writer: Writer, params: Any, operands: Sequence[Array], outs: Se
         carry.finish(out)
 
 
+@contextmanager
+def _steps(writer: Writer, length: int, cost: float) -> Iterator[Value]:
+    """Write a loop of so many steps, of which each takes as long as so many additions."""
+    code, chunk = writer.code, chunk_of(length, cost)
+    if chunk is None:
+        with code.loop(0, length) as i:
+            yield i
+        return
+    with code.loop(0, length, step=chunk) as first, code.when(~looked(writer)):
+        stop = first + chunk
+        with code.loop(first, where(stop < length, stop, length)) as i:
+            yield i
+
+
 def go_on(writer: Writer, carries: Sequence[Carry], found: Sequence[Array]) -> None:
     """Make what a step gave the carries of the next one."""
     after = [held(writer.code, array) for array in found[: len(carries)]]  # all are read before any place is written
@@ -221,12 +237,13 @@ def go_on(writer: Writer, carries: Sequence[Carry], found: Sequence[Array]) -> N
         carry.move(array)
 
 
-def again(code: Code, head: str, done: str) -> None:
+def again(code: Code, watch: Watch, head: str, done: str) -> None:
     """Write the end of a step: a loop goes on, but not where NumPy must compute the list: its condition might never fail."""
-    if code.refused is None:
-        code.do(f"br label %{head}")
+    watch.step(done)
+    if code.refuses:
+        code.do(f"br i1 {code.load(code.note(), 0, 'i1').name}, label %{done}, label %{head}")
     else:
-        code.do(f"br i1 {code.load(code.refused, 0, 'i1').name}, label %{done}, label %{head}")
+        code.do(f"br label %{head}")
 
 
 @row(WHILE)
@@ -241,6 +258,7 @@ def _while(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Arr
         first, outer = part(operands, count)
         outer = [held(code, array) for array in outer]
         carries = carries_of(writer, body, first, outs, None)
+        watch = Watch(writer, cost_of(test, body))
         head, step, done = (code.new_label(name) for name in ("test", "step", "done"))
         code.do(f"br label %{head}")
         code.start(head)
@@ -250,7 +268,7 @@ def _while(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Arr
             code.do(f"br i1 {code.cast(more.at(code, ()), 'i1').name}, label %{step}, label %{done}")
             code.start(step)
             go_on(writer, carries, writer.inline(body, [*now, *outer], [carry.target for carry in carries]))
-            again(code, head, done)
+            again(code, watch, head, done)
         code.start(done)
         for carry, out in zip(carries, outs, strict=True):
             carry.finish(out)

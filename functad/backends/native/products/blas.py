@@ -62,7 +62,7 @@ def routines() -> Routines | None:
 def addresses_of(names: Iterable[str]) -> dict[str, int]:
     """Return the addresses of functions by their names in native code."""
     found = routines()
-    return {name: found.addresses[name] for name in names} if found is not None else {}
+    return {name: found.addresses[name] for name in names if name in found.addresses} if found is not None else {}
 
 
 def _libraries() -> list[ctypes.CDLL]:
