@@ -22,6 +22,7 @@ if _TYPE_CHECKING:
     from functad.backends.native.threads import get_num_threads, set_num_threads
     from functad.bridges.jax import from_jax, to_jax
     from functad.bridges.torch import from_torch, to_torch
+    from functad.chunks.compute import compute
     from functad.compilation.jit import jit
     from functad.compilation.to_source import to_source
     from functad.control.associative import associative_scan
@@ -88,6 +89,7 @@ _HOLDERS = {
     "backends.native.threads": "get_num_threads set_num_threads",
     "bridges.jax": "from_jax to_jax",
     "bridges.torch": "from_torch to_torch",
+    "chunks.compute": "compute",
     "compilation.jit": "jit",
     "compilation.to_source": "to_source",
     "control.associative": "associative_scan",
@@ -172,6 +174,7 @@ __all__ = [
     "checkpoint_sequence",
     "compat",
     "compilation_cache",
+    "compute",
     "cond",
     "constant",
     "coverage",

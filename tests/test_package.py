@@ -56,6 +56,7 @@ LAYERS = (
     "functad.compilation",
     "functad.export",
     "functad.bridges",
+    "functad.chunks",
     "functad.optimizers",
     "functad.optimize",
     "functad.scipy",

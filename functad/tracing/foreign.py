@@ -46,19 +46,23 @@ OURS: Any = object()
 """The answer if all libraries that were asked decline: the operation is one of the trace."""
 
 
+_TAKING: set[type] = set()
+"""The classes that have been found to take Tensors."""
+
+
 def answer_to_operator(primitive: Primitive, x: Any, y: Any) -> Any:
-    """Ask the library of one operand for the result of an operator on it and a Tensor; `OURS` if it declines.
+    """Say whose business an operator on a Tensor and an array is: `OURS`, or `NotImplemented` if it is that of the library.
 
     Of the left operand Python, or NumPy, has asked already when it comes to the Tensor on the right.
     """
     operand = x if isinstance(y, Recorded) else y
     if not _is_array(operand, "__array_ufunc__"):
         return NotImplemented
-    if operand is x:
-        return OURS
-    method = getattr(type(y), f"__r{getattr(primitive.compute, '__name__', '')}__", None)
-    answer = y.__array_ufunc__(primitive.function, "__call__", x, y) if method is None else method(y, x)
-    return OURS if answer is NotImplemented else answer
+    if operand is y and type(y) not in _TAKING:
+        if _asked(y, primitive.function, "__call__", (x, y), {}) is NotImplemented:
+            return OURS
+        _TAKING.add(type(y))  # now Python asks by its operator, which may do more
+    return OURS if operand is x else NotImplemented
 
 
 def answer_to_ufunc(known: tuple[type, ...], tensor: Any, ufunc: np.ufunc, method: str, inputs: Any, kwargs: Any) -> Any:
@@ -74,7 +78,7 @@ def answer_to_ufunc(known: tuple[type, ...], tensor: Any, ufunc: np.ufunc, metho
             continue
         if not _is_array(value, "__array_ufunc__"):
             return NotImplemented
-        answer = NotImplemented if declined else value.__array_ufunc__(ufunc, method, *inputs, **kwargs)
+        answer = NotImplemented if declined else _asked(value, ufunc, method, inputs, kwargs)
         if answer is not NotImplemented:
             return answer
     return OURS
@@ -94,6 +98,14 @@ def answer_to_function(known: tuple[type, ...], tensor: Any, function: Any, type
         if answer is not NotImplemented:
             return answer
     return OURS
+
+
+def _asked(value: Any, ufunc: np.ufunc, method: str, inputs: Any, kwargs: Any) -> Any:
+    """Ask a library for the result of a ufunc; `NotImplemented` if it declines."""
+    try:
+        return value.__array_ufunc__(ufunc, method, *inputs, **kwargs)
+    except TypeError:  # by which CuPy says that it knows no Tensor
+        return NotImplemented
 
 
 def _is_array(value: Any, protocol: str) -> bool:

@@ -128,6 +128,33 @@ def test_second_derivatives_are_lazy():
         assert reads == dict.fromkeys(range(0, 20, ROWS), 1)
 
 
+def test_compute_reads_every_chunk_once_and_leaves_others_alone():
+    rows, reads = counted(X)
+    tree = functad.value_and_grad(logistic)(W, rows, chunked(Y))
+    (value, gradient), other = functad.compute(tree, {"name": "a", "array": W})
+    assert reads == dict.fromkeys(range(0, 20, ROWS), 1)
+    assert other["array"] is W
+    assert other["name"] == "a"
+    expected, slope = functad.value_and_grad(logistic)(W, X, Y)
+    assert type(value) is np.float64
+    np.testing.assert_allclose(value, expected, rtol=1e-12)
+    np.testing.assert_allclose(gradient, slope, rtol=1e-12)
+    with pytest.raises(ConversionError, match="compute"):
+        functad.grad(lambda w: functad.compute(np.sum(rows @ w)))(W)
+
+
+def test_constants_and_compiled_code_convert_nothing():
+    rows, reads = counted(X)
+    same(functad.grad(lambda w: np.sum(functad.constant(rows) @ w))(W), X.sum(0))
+    reads.clear()
+    pytest.importorskip("llvmlite", reason="llvmlite is in the extra `jit`")
+    with pytest.raises(TypeError, match=r"given one of dask\.array\.core\.Array.*leave jit out"):
+        functad.jit(functad.grad(lambda w: np.sum(np.tanh(rows @ w))), backend="llvm")(W)
+    with pytest.raises(TypeError, match=r"given one of dask\.array\.core\.Array.*leave jit out"):
+        functad.jit(lambda X: np.sum(np.tanh(X)), backend="llvm")(rows)
+    assert not reads
+
+
 LOST = {
     "method": lambda t, X: X.dot(t).sum(),
     "function": lambda t, X: da.sum(X @ t),

@@ -7,8 +7,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from functad.backends.llvm.values import Value, where
 from functad.backends.native.code import Code, Index
+from functad.expressions.spec import PYTHON_SCALARS
+from functad.places import here
 
 Shape = tuple[int, ...]
 
@@ -161,6 +165,21 @@ class Formula(Array):
         if known is None:
             known = code.remember(key, self.element(code, index))
         return known  # type: ignore[no-any-return]
+
+
+def plain_array(value: Any) -> Any:
+    """Return an array or number as an array of NumPy, whose memory native code can read.
+
+    Raises:
+        TypeError: it is an array of another library, which nothing is to convert behind the user's back.
+    """
+    kind = type(value)
+    if kind not in PYTHON_SCALARS and not issubclass(kind, (np.ndarray, np.generic)):
+        raise TypeError(
+            f"compiled code reads arrays of NumPy, and was given one of {kind.__module__}.{kind.__qualname__}, at {here()}. "
+            f'Convert it; or leave jit out, or take jit(f, backend="numpy"), which calls NumPy\'s functions.'
+        )
+    return np.asarray(value)
 
 
 def c_strides(shape: Shape) -> Shape:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from functad.backends.llvm.values import Value
-from functad.backends.native.arrays import Array, Held, Memory
+from functad.backends.native.arrays import Array, Held, Memory, plain_array
 from functad.backends.native.code import KINDS, Code
 from functad.backends.native.control.interrupts import ROOM, raise_noted
 from functad.backends.native.kernel import Nest
@@ -19,7 +19,6 @@ from functad.backends.native.plan import Loops, Plan
 from functad.backends.native.writer import Writer
 from functad.expressions.expressions import Constant
 from functad.expressions.spec import ArraySpec, spec_of
-from functad.places import here
 
 HEADER = object.__basicsize__
 """Bytes in front of the address of the elements in an object of NumPy's array type."""
@@ -311,12 +310,7 @@ def fitted(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     Raises:
         TypeError: it has another shape or dtype.
     """
-    if not issubclass(type(value), (np.ndarray, np.generic)):
-        raise TypeError(
-            f"compiled code reads arrays of NumPy, and was given a {type(value).__name__}, at {here()}. Convert it, or take "
-            f'jit(f, backend="numpy"), whose calls dispatch.'
-        )
-    array = np.require(value, None, ["C", "A"])
+    array = np.require(plain_array(value), None, ["C", "A"])
     if array.shape != shape or array.dtype != dtype:
         raise TypeError(f"compiled code for {ArraySpec(shape, dtype)} was given {ArraySpec(array.shape, array.dtype)}")
     return np.asarray(array)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from functad.backends.llvm.values import Value
-from functad.backends.native.arrays import Array, Formula, Held, Memory, aligned
+from functad.backends.native.arrays import Array, Formula, Held, Memory, aligned, plain_array
 from functad.backends.native.code import KINDS, SIZES, Code, Index
 from functad.backends.native.kernel import Nest
 from functad.backends.native.lowering import Own, Pointwise, Reduction, View
@@ -117,7 +117,7 @@ class Writer:
 
     def _new_constant(self, source: Constant) -> Array:
         spec = spec_of(source.value)
-        kind, value = KINDS[spec.dtype], np.asarray(source.value)
+        kind, value = KINDS[spec.dtype], plain_array(source.value)
         first = value.ravel()[0].item()
         if spec.size <= TINY:
             return Held(spec.shape, kind, [self.code.constant(v.item(), kind) for v in value.ravel()])

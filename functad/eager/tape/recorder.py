@@ -412,7 +412,10 @@ def constant(value: Any, dtype: Any = None, shape: Any = None) -> Tensor:
         if shape is not None:
             out = np.broadcast_to(out, shape) if out.size == 1 else out.reshape(shape)
         return _in_scope(out)  # type: ignore[no-any-return]
-    array = copy_alike(own) if type(own) is np.ndarray and dtype is None else np.array(own, dtype)
+    if hasattr(type(own), "__array_function__") and type(own) is not np.ndarray:  # of another library, perhaps
+        array = own.copy() if dtype is None else own.astype(dtype)
+    else:
+        array = copy_alike(own) if type(own) is np.ndarray and dtype is None else np.array(own, dtype)
     if array.dtype.kind not in "biufc":
         what = "Python objects" if array.dtype.kind == "O" else f"{array.dtype}"
         raise TypeError(f"constant() of {what}, at {here()}: pass numbers, or np.stack the Tensors in a list.")

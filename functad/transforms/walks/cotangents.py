@@ -87,17 +87,23 @@ class RowSum:
 def zero_tangent(value: Any) -> Any:
     """Return the tangent of a value that does not depend on the inputs, or its cotangent if nothing depends on it."""
     shape, dtype = shape_of(value), inexact(value)
-    if type(value) not in PLAIN and not isinstance(value, Recorded):
-        return zeros_for(shape, dtype, value)
+    if (inner := _foreign(value)) is not None:
+        return zeros_for(shape, dtype, inner)
     return np.zeros(shape, dtype) if shape else dtype.type(0)
 
 
 def one_like(value: Any) -> Any:
     """Return the cotangent 1 of a number, of the kind of array that the number is below all traces."""
+    inner = _foreign(value)
+    return dtype_of(value).type(1) if inner is None else np.ones_like(inner)
+
+
+def _foreign(value: Any) -> Any:
+    """Return the array of another library that a value is below all traces; `None` if it is none."""
+    if type(value) in PLAIN:
+        return None
     inner = innermost(value)
-    if type(inner) in PLAIN or issubclass(type(inner), (np.generic, ArraySpec)):
-        return dtype_of(value).type(1)
-    return np.ones_like(inner)
+    return None if type(inner) in PLAIN or issubclass(type(inner), (np.ndarray, np.generic, ArraySpec)) else inner
 
 
 def accumulate(cotangents: list[Any], owned: bytearray, slot: int, ct: Any, fresh: bool = False) -> None:

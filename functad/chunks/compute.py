@@ -1,0 +1,46 @@
+"""Lazy results as values: all at once, so that what they have in common is computed once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from functad.primitives.operands import is_traced
+from functad.trees.structure import flatten
+
+
+def compute(*trees: Any, **options: Any) -> Any:
+    """Return trees of results with the lazy ones computed, all by one pass over their common graph.
+
+    A value and its gradient share their forward computation, and both read the data. Computed one after the other, they would
+    read it twice.
+
+    Args:
+        trees: arrays and numbers, in containers or not; those of Dask are computed, all others stay what they are.
+        options: what `dask.compute` takes, such as `scheduler="processes"`.
+
+    Returns:
+        The tree, or a tuple of the trees if there are several.
+
+    Raises:
+        ConversionError: a leaf is a Tensor that is being differentiated.
+
+    Example:
+        >>> import numpy as np, dask.array as da, functad
+        >>> X = da.from_array(np.arange(6.0).reshape(3, 2), chunks=(1, 2))
+        >>> value, gradient = functad.value_and_grad(lambda w: np.sum((X @ w) ** 2))(np.array([1.0, -1.0]))
+        >>> type(gradient).__name__
+        'Array'
+        >>> value, gradient = functad.compute(value, gradient)
+        >>> float(value), gradient
+        (3.0, array([-12., -18.]))
+    """
+    leaves, structure = flatten(trees)
+    leaves = [leaf._plain("compute") if is_traced(leaf) else leaf for leaf in leaves]
+    lazy = [i for i, leaf in enumerate(leaves) if hasattr(type(leaf), "__dask_graph__")]
+    if lazy:
+        from dask.base import compute as compute_all  # noqa: PLC0415 - who has lazy results has imported it
+
+        for i, value in zip(lazy, compute_all(*[leaves[i] for i in lazy], **options), strict=True):
+            leaves[i] = value
+    found = structure.unflatten(leaves)
+    return found[0] if len(trees) == 1 else found
