@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from functad.primitives.operands import is_traced
@@ -38,9 +39,8 @@ def compute(*trees: Any, **options: Any) -> Any:
     leaves = [leaf._plain("compute") if is_traced(leaf) else leaf for leaf in leaves]
     lazy = [i for i, leaf in enumerate(leaves) if hasattr(type(leaf), "__dask_graph__")]
     if lazy:
-        from dask.base import compute as compute_all  # noqa: PLC0415 - who has lazy results has imported it
-
-        for i, value in zip(lazy, compute_all(*[leaves[i] for i in lazy], **options), strict=True):
+        dask: Any = import_module("dask")
+        for i, value in zip(lazy, dask.compute(*[leaves[i] for i in lazy], **options), strict=True):
             leaves[i] = value
     found = structure.unflatten(leaves)
     return found[0] if len(trees) == 1 else found

@@ -13,10 +13,25 @@ import numpy as np
 
 _SCALARS = (bool, int, float, complex, np.generic)
 _FACTS = {np.shape, np.ndim, np.size, np.result_type, np.can_cast, np.iscomplexobj, np.isrealobj, np.may_share_memory}
-METHODS = frozenset(
-    "sum mean prod max min any all reshape ravel transpose swapaxes squeeze astype copy conj cumsum cumprod dot repeat take trace "
-    "diagonal var std clip round".split()
-)
+METHODS = {
+    *(
+        "sum",
+        "mean",
+        "prod",
+        "max",
+        "min",
+        "any",
+        "all",
+        "reshape",
+        "ravel",
+        "transpose",
+        "swapaxes",
+        "squeeze",
+        "astype",
+        "copy",
+    ),
+    *("conj", "cumsum", "cumprod", "dot", "repeat", "take", "trace", "diagonal", "var", "std", "clip", "round"),
+}
 
 
 def to_host(tree: Any) -> Any:
