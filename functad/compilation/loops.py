@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.compilation.scan_rows import Step, Writer, products_at_once, results_at_once, rows_at_once
+from functad.compilation.scan_rows import Step, Writer, products_at_once, results_at_once, rows_at_once, sums_at_once
 from functad.control.scan import SCAN
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import mark_needed, mark_reached, marks_at
@@ -20,7 +20,7 @@ _LARGEST_COMPARED = 2**20
 Simplify = Callable[[Expressions], Expressions]
 
 
-def with_shorter_loops(expressions: Expressions, simplify: Simplify, exact: bool = False) -> Expressions:
+def with_shorter_loops(expressions: Expressions, simplify: Simplify, exact: bool = False, fused: bool = False) -> Expressions:
     """Return a list whose loops and branches hold simplified lists.
 
     Of scans, what is the same for all steps is computed before the first, and what nobody reads is not computed.
@@ -29,19 +29,21 @@ def with_shorter_loops(expressions: Expressions, simplify: Simplify, exact: bool
         expressions: the list.
         simplify: what is done to the inner lists.
         exact: each step is to do what it does now.
+        fused: what compiles the list computes several elementwise operations in one loop.
     """
     if not any(e.primitive.lists for e in expressions.equations):
         return expressions
-    return _Loops(expressions, simplify, exact).run()
+    return _Loops(expressions, simplify, exact, fused).run()
 
 
 class _Loops:
     """The list that is written anew."""
 
-    def __init__(self, expressions: Expressions, simplify: Simplify, exact: bool) -> None:
+    def __init__(self, expressions: Expressions, simplify: Simplify, exact: bool, fused: bool) -> None:
         self.expressions = expressions
         self.simplify = simplify
         self.exact = exact
+        self.fused = fused
         self.specs = list(expressions.specs)
         self.moved: dict[int, Any] = {}
         self.read = marks_at(expressions.outputs, len(self.specs))
@@ -82,11 +84,11 @@ class _Loops:
         counts, length = (params["carries"], params["carries"] + params["rows"]), params["length"]
         parts = inputs[: counts[0]], inputs[counts[0] : counts[1]], inputs[counts[1] :]
         step = live(self._without_copies(Step(*parts, params["body"], results)), self.read)
-        before, after = Writer(self.specs), Writer(self.specs)
+        before, after, last = Writer(self.specs), Writer(self.specs), Writer(self.specs)
         step = self._hoisted(step._replace(body=self.simplify(step.body)), before)
         if not self.exact:
-            step = products_at_once(step, length, before, after, self.moved)
-            step = self._read_only(step)
+            step = self._read_only(products_at_once(step, length, before, last, self.moved))
+            step = self._read_only(sums_at_once(step, length, before, last, self.moved, self.fused))
             step = results_at_once(step, length, before, after, self.moved)
             step = self._read_only(step)
             step = rows_at_once(step, length, before, self.moved)
@@ -95,7 +97,7 @@ class _Loops:
         params |= {"carries": len(step.carries), "rows": len(step.rows), "body": step.body}
         if step.results:
             yield Equation(SCAN, (*step.carries, *step.rows, *step.outer), params, tuple(step.results))
-        for e in after.equations:
+        for e in (*after.equations, *last.equations):
             yield Equation(e.primitive, tuple(map(self._source, e.inputs)), e.params, e.outputs)
 
     def _read_only(self, step: Step) -> Step:

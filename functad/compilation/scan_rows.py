@@ -192,83 +192,123 @@ def products_at_once(step: Step, length: int, before: Writer, after: Writer, mov
         after: takes what is computed after the scan.
         moved: takes what is read in place of results of the scan.
     """
-    carries = len(step.carries)
-    makers = {e.outputs[0]: e for e in step.body.equations}
-    uses = np.zeros(len(step.body.specs), int)
-    for sources in (*[e.inputs for e in step.body.equations], step.body.outputs):
-        for s in sources:
-            if type(s) is int:
-                uses[s] += 1
+    sums = _Sums(step, length)
     kept: dict[int, Any] = {}
-    for i in range(carries):
-        factors = _summed_product(step, i, makers, uses, length)
-        if factors is None:
+    for i in range(len(step.carries)):
+        product = sums.product(i)
+        if product is None:
             continue
-        spec = step.body.specs[i]
-        given: list[Any] = []
-        for s in factors:
-            if not carries <= s < carries + len(step.rows) and s not in kept:
-                [kept[s]] = before.new([_stacked(length, step.body.specs[s])])
-            given.append(kept[s] if s in kept else step.rows[s - carries])
-        found = after.call(_PRODUCTS[len(factors), step.body.specs[factors[0]].ndim], [step.carries[i], *given], [spec])
+        function, factors = product
+        given = [_all_rows(step, s, length, before, kept) for s in factors]
+        found = after.call(function, [step.carries[i], *given], [step.body.specs[i]])
         if found is not None:
             [moved[step.results[i]]] = found
-    for i in range(carries):
-        [*terms] = _terms(step, i, makers, uses)
-        if terms and terms[0] in kept and step.results[i] not in moved:
-            total = after.call(
-                lambda total, a: total + np.sum(a, axis=0), [step.carries[i], kept[terms[0]]], [step.body.specs[i]]
-            )
-            if total is not None:
-                [moved[step.results[i]]] = total
     return _with_results(step, kept) if kept else step
 
 
-def _terms(step: Step, place: int, makers: dict[int, Equation], uses: Any) -> list[Any]:
-    """Return the value that each step adds to a carry, if it does nothing else with it."""
-    total = step.body.outputs[place]
-    add = makers.get(total) if type(total) is int else None
-    if add is None or add.primitive is not ENTRIES[np.add] or uses[place] != 1 or uses[total] != 1:
-        return []
-    [*terms] = [s for s in add.inputs if s != place]
-    return terms if len(terms) == 1 and type(terms[0]) is int and step.body.specs[terms[0]] == step.body.specs[place] else []
+def sums_at_once(step: Step, length: int, before: Writer, after: Writer, moved: dict[int, Any], fused: bool) -> Step:
+    """Return a scan that does not add up arrays: their sum is taken after it, and what they are computed from may be too.
+
+    The arguments are those of `products_at_once`, and whether an addition takes no time, since it is part of another loop: only
+    sums of what is a result already are taken then.
+    """
+    sums = _Sums(step, length)
+    kept: dict[int, Any] = {}
+    for i in range(len(step.carries)):
+        term = None if step.results[i] in moved else sums.term(i)
+        if term is None or (fused and not sums.is_of_results(term)):
+            continue
+        total = after.call(
+            lambda total, a: total + np.sum(a, axis=0),
+            [step.carries[i], _all_rows(step, term, length, before, kept)],
+            [step.body.specs[i]],
+        )
+        if total is not None:
+            [moved[step.results[i]]] = total
+    return _with_results(step, kept) if kept else step
 
 
-def _summed_product(step: Step, place: int, makers: dict[int, Equation], uses: Any, length: int) -> list[int] | None:
-    """Return the factors of the product that a carry is the sum of; `None` if it is no such sum."""
-    body = step.body
-    terms = _terms(step, place, makers, uses)
-    if not terms:
-        return None
-    product = makers.get(terms[0])
-    if product is None or product.primitive not in (OUTER, MATMUL) or uses[terms[0]] != 1:
-        return None
-    factors = list(product.inputs)
-    if product.primitive is MATMUL:
-        first = makers.get(factors[0]) if type(factors[0]) is int else None
-        if first is None or first.primitive is not TRANSPOSE or len(first.params["axes"]) != 2:
+def _all_rows(step: Step, slot: Any, length: int, before: Writer, kept: dict[int, Any]) -> Any:
+    """Return where the values of all steps are, which become a result of the scan if they are none of its rows."""
+    first = len(step.carries)
+    if first <= slot < first + len(step.rows):
+        return step.rows[slot - first]
+    known = dict(zip(step.body.outputs[first:], step.results[first:], strict=True))
+    if slot in known:
+        return known[slot]
+    if slot not in kept:
+        [kept[slot]] = before.new([_stacked(length, step.body.specs[slot])])
+    return kept[slot]
+
+
+class _Sums:
+    """The carries of a scan to which each step adds something, and does nothing else with them."""
+
+    def __init__(self, step: Step, length: int) -> None:
+        self.step, self.body, self.length = step, step.body, length
+        self.makers = {e.outputs[0]: e for e in step.body.equations}
+        self.uses = np.zeros(len(step.body.specs), int)
+        for sources in (*[e.inputs for e in step.body.equations], step.body.outputs):
+            for s in sources:
+                if type(s) is int:
+                    self.uses[s] += 1
+
+    def term(self, place: int) -> Any:
+        """Return the slot of what each step adds to a carry; `None` if it is no sum, or the terms take too much memory."""
+        total = self.body.outputs[place]
+        add = self.makers.get(total) if type(total) is int else None
+        if add is None or add.primitive is not ENTRIES[np.add] or self.uses[place] != 1 or self.uses[total] != 1:
             return None
-        factors[0] = first.inputs[0]
-    shared = len(body.inputs) - len(step.outer)
-    if any(type(s) is not int or shared <= s < len(body.inputs) or s < len(step.carries) for s in factors):
-        return None
-    specs = [body.specs[s] for s in factors if type(s) is int]
-    new = sum(_bytes(spec) for spec in specs)
-    wanted = all(
-        spec.dtype == body.specs[place].dtype and spec.dtype.kind == "f" and spec.ndim == specs[0].ndim for spec in specs
-    )
-    return (
-        [s for s in factors if type(s) is int]
-        if wanted and new <= _bytes(body.specs[place]) and new * length <= _LARGEST
-        else None
-    )
+        terms = [s for s in add.inputs if s != place]
+        spec = self.body.specs[place]
+        fits = len(terms) == 1 and type(terms[0]) is int and self.body.specs[terms[0]] == spec and not spec.weak
+        return terms[0] if fits and self._is_kept(terms[0]) and _bytes(spec) * self.length <= _LARGEST else None
+
+    def is_of_results(self, term: int) -> bool:
+        """Say whether a term is a result of the scan too, or computed from such by one equation."""
+        e = self.makers.get(term)
+        return term in self.body.outputs or (e is not None and all(s in self.body.outputs for s in e.inputs if type(s) is int))
+
+    def _is_kept(self, slot: int) -> bool:
+        """Say whether a value can be had for all steps: those that all share, and what a carry was, are no rows."""
+        shared = len(self.body.inputs) - len(self.step.outer)
+        return not shared <= slot < len(self.body.inputs) and slot >= len(self.step.carries)
+
+    def product(self, place: int) -> tuple[Callable[..., Any], list[int]] | None:
+        """Return the sum of all products that a carry is, as a function of all factors, and these; `None` if it is none."""
+        term = self.term(place)
+        e = self.makers.get(term)
+        if e is None or self.uses[term] != 1 or e.primitive not in (OUTER, MATMUL):
+            return None
+        factors: list[Any] = list(e.inputs)
+        function = _outer_products
+        if e.primitive is MATMUL:
+            first = self.makers.get(factors[0]) if type(factors[0]) is int else None
+            is_turned = first is not None and first.primitive is TRANSPOSE and len(first.params["axes"]) == 2
+            factors[0] = first.inputs[0] if first is not None and is_turned else factors[0]
+            function = _turned_products if is_turned else _products
+        if any(type(s) is not int or not self._is_kept(s) for s in factors):
+            return None
+        own, specs = self.body.specs[place], [self.body.specs[s] for s in factors]
+        axes = 1 if e.primitive is OUTER else 2
+        if any(spec.dtype != own.dtype or spec.dtype.kind != "f" or spec.ndim != axes for spec in specs):
+            return None
+        rows = range(len(self.step.carries), len(self.body.inputs))
+        new = sum(_bytes(self.body.specs[s]) for s in {*factors} if s not in rows and s not in self.body.outputs)
+        every = sum(map(_bytes, specs)) * self.length
+        return (function, factors) if new <= _bytes(own) and every <= _LARGEST else None
 
 
-_PRODUCTS: dict[tuple[int, int], Callable[..., Any]] = {
-    (2, 1): lambda total, a, b: total + a.T @ b,
-    (2, 2): lambda total, a, b: total + np.reshape(a, (-1, a.shape[-1])).T @ np.reshape(b, (-1, b.shape[-1])),
-}
-"""By the number of factors and their axes, the sum of their products over all steps."""
+def _outer_products(total: Any, a: Any, b: Any) -> Any:
+    return total + a.T @ b
+
+
+def _turned_products(total: Any, a: Any, b: Any) -> Any:
+    return total + np.reshape(a, (-1, a.shape[-1])).T @ np.reshape(b, (-1, b.shape[-1]))
+
+
+def _products(total: Any, a: Any, b: Any) -> Any:
+    return _turned_products(total, a.transpose(0, 2, 1), b)  # nothing is copied if the rows are transposed matrices
 
 
 def _bytes(spec: ArraySpec) -> int:

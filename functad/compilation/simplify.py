@@ -27,7 +27,7 @@ def simplified(expressions: Expressions, exact: bool = False, fused: bool = Fals
     own = rolled(expressions)
     if any(e.primitive.lists for e in own.equations):  # what goes in twice is to be seen to be the same
         own = without_dead(Rewriter(own, index(exact, fused), exact).run())
-        own = with_shorter_loops(own, simplify, exact)
+        own = with_shorter_loops(own, simplify, exact, fused)
     if not exact:
         own = with_numbers(own)
     return without_dead(Rewriter(own, index(exact, fused), exact).run())
