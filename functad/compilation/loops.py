@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.compilation.carries import taken_apart, without_fixed
 from functad.compilation.scan_rows import Step, Writer, products_at_once, results_at_once, rows_at_once, sums_at_once
 from functad.control.scan import SCAN
 from functad.expressions.expressions import Constant, Equation, Expressions
@@ -85,8 +86,10 @@ class _Loops:
         parts = inputs[: counts[0]], inputs[counts[0] : counts[1]], inputs[counts[1] :]
         step = live(self._without_copies(Step(*parts, params["body"], results)), self.read)
         before, after, last = Writer(self.specs), Writer(self.specs), Writer(self.specs)
-        step = self._hoisted(step._replace(body=self.simplify(step.body)), before)
+        step = without_fixed(step._replace(body=self.simplify(step.body)), self.specs, self.moved)
+        step = self._hoisted(step, before)
         if not self.exact:
+            step = taken_apart(step, before, last, self.moved)
             step = self._read_only(products_at_once(step, length, before, last, self.moved))
             step = self._read_only(sums_at_once(step, length, before, last, self.moved, self.fused))
             step = results_at_once(step, length, before, after, self.moved)
