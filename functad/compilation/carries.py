@@ -53,7 +53,7 @@ def taken_apart(step: Step, before: Writer, after: Writer, moved: dict[int, Any]
 
 
 def _pieces(step: Step, place: int) -> list[Any] | None:
-    """Return what a carry is put together from at the end of a step; `None` if it is read as a whole."""
+    """Return the pieces that a carry is put together from at the end of a step; `None` if it is read as a whole."""
     body, spec = step.body, step.body.specs[place]
     if not spec.shape or not 0 < spec.shape[0] <= _MOST or place in body.outputs:
         return None

@@ -216,7 +216,7 @@ def sums_at_once(step: Step, length: int, before: Writer, after: Writer, moved: 
     kept: dict[int, Any] = {}
     for i in range(len(step.carries)):
         term = None if step.results[i] in moved else sums.term(i)
-        if term is None or (fused and not sums.is_of_results(term)):
+        if term is None or _bytes(step.body.specs[i]) * length > _LARGEST or (fused and not sums.is_of_results(term)):
             continue
         total = after.call(
             lambda total, a: total + np.sum(a, axis=0),
@@ -254,15 +254,15 @@ class _Sums:
                     self.uses[s] += 1
 
     def term(self, place: int) -> Any:
-        """Return the slot of what each step adds to a carry; `None` if it is no sum, or the terms take too much memory."""
-        total = self.body.outputs[place]
+        """Return the slot of what each step adds to a carry; `None` if it is no sum."""
+        total: Any = self.body.outputs[place]
         add = self.makers.get(total) if type(total) is int else None
         if add is None or add.primitive is not ENTRIES[np.add] or self.uses[place] != 1 or self.uses[total] != 1:
             return None
-        terms = [s for s in add.inputs if s != place]
+        terms: list[Any] = [s for s in add.inputs if s != place]
         spec = self.body.specs[place]
         fits = len(terms) == 1 and type(terms[0]) is int and self.body.specs[terms[0]] == spec and not spec.weak
-        return terms[0] if fits and self._is_kept(terms[0]) and _bytes(spec) * self.length <= _LARGEST else None
+        return terms[0] if fits and self._is_kept(terms[0]) else None
 
     def is_of_results(self, term: int) -> bool:
         """Say whether a term is a result of the scan too, or computed from such by one equation."""

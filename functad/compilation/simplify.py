@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functad.compilation.elements import with_numbers
 from functad.compilation.loops import with_shorter_loops
+from functad.compilation.pieces import put_together
 from functad.compilation.rewrites import index
 from functad.compilation.rewriting import Rewriter
 from functad.compilation.rolling.rolled import rolled
@@ -29,7 +30,7 @@ def simplified(expressions: Expressions, exact: bool = False, fused: bool = Fals
         own = without_dead(Rewriter(own, index(exact, fused), exact).run())
         own = with_shorter_loops(own, simplify, exact, fused)
     if not exact:
-        own = with_numbers(own)
+        own = put_together(with_numbers(own))
     return without_dead(Rewriter(own, index(exact, fused), exact).run())
 
 

@@ -1,0 +1,59 @@
+"""Arrays that are put together from pieces: by one call of NumPy, and not by adding each piece to zeros."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from functad.expressions.expressions import Constant, Equation, Expressions
+from functad.expressions.spec import ArraySpec, spec_of
+from functad.primitives.arranging.join import CONCATENATE, STACK
+from functad.primitives.arranging.reshape import RESHAPE
+from functad.primitives.indexing.read import SCATTER
+
+_LARGEST = 2**16
+"""Bytes up to which that is done: larger arrays are written piece by piece at the speed of memory."""
+
+
+def put_together(expressions: Expressions) -> Expressions:
+    """Return a list that stacks or concatenates pieces which fill an array; the sign of a zero in them is kept.
+
+    What is stacked and then has its first two axes joined is concatenated.
+    """
+    if not any(e.primitive is SCATTER for e in expressions.equations):
+        return expressions
+    equations, stacks = list[Equation](), dict[int, Equation]()
+    for e in expressions.equations:
+        [slot] = e.outputs if len(e.outputs) == 1 else (-1,)
+        new = _stacked(e, expressions) if e.primitive is SCATTER else e
+        if new.primitive is STACK and new.params["axis"] == 0:
+            stacks[slot] = new
+        elif new.primitive is RESHAPE and new.inputs[0] in stacks:
+            new = _concatenated(new, stacks[new.inputs[0]], expressions)
+        equations.append(new)
+    return expressions.replace(equations=tuple(equations))
+
+
+def _stacked(e: Equation, expressions: Expressions) -> Equation:
+    """Return an equation that stacks the rows that a scatter fills an array with; itself if it does something else."""
+    out, indices = expressions.specs[e.outputs[0]], e.params["indices"]
+    if not out.shape or len(indices) != out.shape[0] or out.size * out.dtype.itemsize > _LARGEST:
+        return e
+    if any(type(i) is not int for i in indices) or sorted(i % len(indices) for i in indices) != list(range(len(indices))):
+        return e
+    row = ArraySpec(out.shape[1:], out.dtype)
+    if len(indices) < 2 or any(_spec(s, expressions) != row for s in e.inputs):
+        return e
+    pieces = {i % len(indices): s for i, s in zip(indices, e.inputs, strict=True)}
+    return Equation(STACK, tuple([pieces[i] for i in range(len(indices))]), {"axis": 0}, e.outputs)
+
+
+def _concatenated(e: Equation, stack: Equation, expressions: Expressions) -> Equation:
+    """Return an equation that concatenates what is stacked before its first two axes are joined."""
+    out, whole = expressions.specs[e.outputs[0]], expressions.specs[stack.outputs[0]]
+    if whole.ndim < 2 or out.shape != (whole.shape[0] * whole.shape[1], *whole.shape[2:]):
+        return e
+    return Equation(CONCATENATE, stack.inputs, {"axis": 0}, e.outputs)
+
+
+def _spec(source: Any, expressions: Expressions) -> ArraySpec:
+    return spec_of(source.value) if isinstance(source, Constant) else expressions.specs[source]
