@@ -70,6 +70,7 @@ class NumpyProgram:
         exact: bool = False,
         careful: Expressions | None = None,
         checked: Sequence[int] = (),
+        finite: bool = False,
     ) -> None:
         """Compile a list.
 
@@ -79,12 +80,13 @@ class NumpyProgram:
             exact: sums are taken in the order in which NumPy takes them.
             careful: a list of the same inputs and outputs that is computed after all if there is a NaN in a result.
             checked: the positions of these results.
+            finite: the other list is computed if there is an infinity, too.
         """
         writer = _Writer(expressions if exact else by_substitution(expressions), name, exact=exact)
         writer.columns = Columns(writer.expressions) if not exact and not writer.blocks else None
         if careful is not None:
             self.careful = writer.careful = Careful(careful)
-            writer.checked = checked
+            writer.checked, writer.finite = checked, finite
         self.source = writer.text()
         self.objects = writer.definitions.objects
         self._owned = writer.owned()
@@ -161,6 +163,7 @@ class _Writer:
         columns: what is kept column by column, if anything is.
         careful: what computes the results again if there is a NaN in them.
         checked: the positions of results that are looked at for that.
+        finite: they are looked at for infinities, too.
     """
 
     def __init__(
@@ -178,6 +181,7 @@ class _Writer:
         self.columns: Columns | None = None
         self.careful: Careful | None = None
         self.checked: Sequence[int] = ()
+        self.finite = False
         if prefix is None:
             self.names = dict(enumerate(_argument_names(expressions.inputs)))
             self.names |= {s: f"v{s}" for e in expressions.equations for s in e.outputs}
@@ -289,7 +293,9 @@ class _Writer:
     def _last_lines(self, names: Sequence[str]) -> list[str]:
         """Return the lines that compute the results again if there is a NaN in them."""
         results = [self.expressions.outputs[i] for i in self.checked]
-        tests = [_nan_test(self.names[s], self.expressions.specs[s]) for s in dict.fromkeys(results) if type(s) is int]
+        tests = [
+            _nan_test(self.names[s], self.expressions.specs[s], self.finite) for s in dict.fromkeys(results) if type(s) is int
+        ]
         if self.careful is None or not any(tests):
             return []
         careful = self.definitions.object(self.careful, "careful")
@@ -423,15 +429,13 @@ class _Writer:
             self.lines.append(f"del {', '.join(self.names[s] for s in dead)}")
 
 
-def _nan_test(name: str, spec: ArraySpec) -> str:
-    """Return a condition that holds if there is a NaN in an array; none if it has no elements."""
+def _nan_test(name: str, spec: ArraySpec, finite: bool) -> str:
+    """Return a condition that holds if there is a NaN in an array, or an infinity; none if it has no elements."""
     if not spec.shape:
-        return f"{name} != {name}"
+        return f"not abs({name}) < np.inf" if finite else f"{name} != {name}"
     if spec.size >= _THREADED:
-        return f"np.isnan(np.maximum.reduce({name}, None))"
-    if spec.ndim == 1 and spec.dtype.kind == "f":
-        return f"not {name}.dot({name}) >= 0" if spec.size else ""
-    return f"not np.vdot({name}, {name}).real >= 0" if spec.size else ""
+        return f"not np.isfinite({name}).all()" if finite else f"np.isnan(np.maximum.reduce({name}, None))"
+    return f"not np.vdot({name}, {name}).real {'< np.inf' if finite else '>= 0'}" if spec.size else ""
 
 
 def _argument_names(paths: Iterable[str]) -> list[str]:

@@ -64,7 +64,7 @@ class CompiledList:
             if plain is None:
                 self._program = self.backend.compile(own)
             else:
-                self._program = self.backend.compile(plain.expressions, careful=own, checked=plain.checked)
+                self._program = self.backend.compile(plain.expressions, careful=own, checked=plain.checked, finite=plain.finite)
         return self._program
 
     def __call__(self, arrays: Sequence[Any]) -> Sequence[Any]:

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functad.compilation.coefficients import with_coefficients
+from functad.compilation.loops import with_shorter_loops
 from functad.compilation.rewrites import index
 from functad.compilation.rewriting import Rewriter
 from functad.compilation.simplify import without_dead
@@ -61,10 +63,12 @@ class Unguarded(NamedTuple):
     Attributes:
         expressions: the list.
         checked: positions of the results in which a NaN says that the guarded list is to be computed.
+        finite: an infinity says so, too.
     """
 
     expressions: Expressions
     checked: tuple[int, ...]
+    finite: bool = False
 
 
 def unguarded(expressions: Expressions) -> Unguarded | None:
@@ -72,11 +76,15 @@ def unguarded(expressions: Expressions) -> Unguarded | None:
     own, taken = _without_guards(expressions, [False] * len(expressions.outputs))
     if not taken:
         return None
-    reached = set(taken)
+    own, changed = with_coefficients(own)
+    reached = {*taken, *changed}
     for e in own.equations:
         if not reached.isdisjoint(inputs_of(e)):
             reached.update(e.outputs)
-    return Unguarded(_simplified(own), tuple([i for i, s in enumerate(own.outputs) if type(s) is int and s in reached]))
+    checked = tuple([i for i, s in enumerate(own.outputs) if type(s) is int and s in reached])
+    if changed:
+        own = with_shorter_loops(_simplified(own), _simplified)
+    return Unguarded(_simplified(own), checked, bool(changed))
 
 
 def _simplified(expressions: Expressions) -> Expressions:

@@ -1,0 +1,150 @@
+"""Scans that are linear in what they carry, as backward passes are, with the factors of each carry multiplied before the loop.
+
+A cotangent on its way through `sigmoid(x)` is multiplied by three arrays, one after the other. None of them depends on the
+cotangent, so their product is computed for all steps at once, and each step has one product to compute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functad.control.scan import SCAN
+from functad.expressions.expressions import Constant, Equation, Expressions
+from functad.expressions.records import inputs_of, mark_reached, marks_at
+from functad.expressions.spec import ArraySpec, spec_of
+from functad.primitives.entry import ENTRIES, Primitive
+
+_ADD: Any = ENTRIES[np.add]
+_SUBTRACT: Any = ENTRIES[np.subtract]
+_MULTIPLY: Any = ENTRIES[np.multiply]
+_DIVIDE: Any = ENTRIES[np.divide]
+_NEGATIVE: Any = ENTRIES[np.negative]
+
+
+class _Product(NamedTuple):
+    """A value of a step: another one times what does not depend on the carries.
+
+    Attributes:
+        base: the slot of the other.
+        factor: the source of what it is multiplied by.
+        steps: how many operations it took.
+    """
+
+    base: int
+    factor: Any
+    steps: int
+
+
+def with_coefficients(expressions: Expressions) -> tuple[Expressions, list[int]]:
+    """Return a list whose linear scans multiply each carry by one factor, and the slots of all results of these.
+
+    A factor may overflow where the products, one by one, do not: then the results are not finite. For that to be seen, all that
+    is computed from them must be linear in them.
+    """
+    equations, changed = list(expressions.equations), list[int]()
+    for i, e in enumerate(expressions.equations):
+        if e.primitive is not SCAN or not any(spec.shape for spec in e.params["body"].specs):  # numbers take no time
+            continue
+        body, carries = e.params["body"], range(e.params["carries"])
+        if not _is_linear(body.equations, carries) or not _is_linear(expressions.equations[i + 1 :], e.outputs):
+            continue
+        new = _Regrouped(body, len(carries)).run()
+        if new is not None:
+            equations[i] = Equation(SCAN, e.inputs, {**e.params, "body": new}, e.outputs)
+            changed += e.outputs
+    return expressions.replace(equations=tuple(equations)), changed
+
+
+def _is_linear(equations: Sequence[Equation], slots: Iterable[int]) -> bool:
+    """Say whether all that depends on some values is linear in them."""
+    moving = set(slots)
+    for e in equations:
+        places = [i for i, s in enumerate(e.inputs) if type(s) is int and s in moving]
+        if not places:
+            continue
+        moving.update(e.outputs)
+        if e.primitive is SCAN:
+            body: Expressions = e.params["body"]
+            if not _is_linear(body.equations, [*places, *range(e.params["carries"])]):
+                return False
+        elif not _is_linear_in(e, places):
+            return False
+    return True
+
+
+def _is_linear_in(e: Equation, places: Sequence[int]) -> bool:
+    primitive = e.primitive
+    if primitive.inner is not None or primitive.owner is not None or primitive.lists:
+        return False
+    if primitive in (_ADD, _SUBTRACT, _NEGATIVE) or primitive.kind == "linear":
+        return True
+    if primitive is _DIVIDE:
+        return places == [0]
+    return (primitive is _MULTIPLY or primitive.kind == "multilinear") and len(places) == 1
+
+
+class _Regrouped:
+    """The body of a scan that is written anew."""
+
+    def __init__(self, body: Expressions, carries: int) -> None:
+        self.body = body
+        self.specs = list(body.specs)
+        self.moving = mark_reached(marks_at(range(carries), len(body.specs)), body.equations)
+        self.equations: list[Equation] = []
+        self.products: dict[int, _Product] = {}
+        self.saved = 0
+
+    def run(self) -> Expressions | None:
+        """Return it; `None` if nothing is saved."""
+        for e in self.body.equations:
+            product = self._product(e)
+            if product is None:
+                self.equations.append(e)
+                continue
+            [slot] = e.outputs
+            self.products[slot] = product
+            if product.steps == 1:
+                self.equations.append(e)
+            else:
+                self.saved += 1
+                self.equations.append(Equation(_MULTIPLY, (product.base, product.factor), {}, (slot,)))
+        return self.body.replace(equations=tuple(self.equations), specs=tuple(self.specs)) if self.saved else None
+
+    def _product(self, e: Equation) -> _Product | None:
+        """Return the result of an equation as a product; `None` if it is none."""
+        if len(e.outputs) != 1 or not self.moving[e.outputs[0]]:
+            return None
+        out, moving = self.specs[e.outputs[0]], [s for s in inputs_of(e) if self.moving[s]]
+        if out.dtype.kind != "f" or any(self.specs[s] != out for s in moving):
+            return None
+        if e.primitive is _MULTIPLY:
+            [fixed] = [s for s in e.inputs if s not in moving]
+            known = self.products.get(moving[0])
+            if known is None:
+                return _Product(moving[0], fixed, 1) if self._fits(fixed, out) else None
+            return self._made(_MULTIPLY, (known.factor, fixed), known.base, known.steps + 1, out)
+        found = [self.products[s] for s in moving if s in self.products]
+        if len(found) != len(e.inputs) or len({p.base for p in found}) != 1:
+            return None
+        if e.primitive is _NEGATIVE or e.primitive is _ADD or e.primitive is _SUBTRACT:
+            count = sum(p.steps for p in found) + 1
+            return self._made(e.primitive, tuple([p.factor for p in found]), found[0].base, count, out)
+        return None
+
+    def _fits(self, factor: Any, out: ArraySpec) -> bool:
+        spec = spec_of(factor.value) if isinstance(factor, Constant) else self.specs[factor]
+        return (spec.weak or spec.dtype == out.dtype) and spec.ndim <= out.ndim
+
+    def _made(self, primitive: Primitive, given: tuple[Any, ...], base: int, count: int, out: ArraySpec) -> _Product | None:
+        """Write what computes a factor."""
+        specs = [s.value if isinstance(s, Constant) else self.specs[s] for s in given]
+        spec = primitive.spec(*specs)
+        if not all(self._fits(s, out) for s in given):
+            return None
+        slot = len(self.specs)
+        self.specs.append(spec)
+        self.equations.append(Equation(primitive, given, {}, (slot,)))
+        return _Product(base, slot, count)
