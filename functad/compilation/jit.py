@@ -120,6 +120,7 @@ class Compiler:
         exact: no bit of a result is to be another than that of the operations that were traced.
         entries: what was compiled, by what it was compiled for.
         quick: the same for calls with arrays and numbers alone, by what takes less time to find.
+        foreign: types of arrays that are not NumPy's, which calls had among their arguments.
     """
 
     def __init__(
@@ -132,6 +133,7 @@ class Compiler:
         self.exact = exact
         self.entries: dict[Any, Entry] = {}
         self.quick: dict[Any, Entry] = {}
+        self.foreign: set[type] = set()
         self.hits = 0
         self.misses = 0
         self.last_miss: tuple[Any, Any] | None = None
@@ -142,7 +144,7 @@ class Compiler:
             return self.f(*args, **kwargs)
         quick = None
         if not kwargs and OPEN.get() is None and not STRICT.get():
-            quick = _quick_key(args)
+            quick = _quick_key(args, self.foreign)
             if quick is not None and (entry := self.quick.get(quick)) is not None:
                 self.hits += 1
                 return entry.direct(*args) if entry.direct is not None else entry(args)
@@ -154,6 +156,8 @@ class Compiler:
             self.hits += 1
         if quick is not None and not self.argnums and len(leaves) == len(args):
             self.quick[quick] = entry
+        elif self.backend.plain is not None:  # arrays of the backend's own are arguments of the next calls too
+            self.foreign |= {type(a) for a, kind in zip(leaves, key[1], strict=True) if _is_foreign(a, kind)}
         return entry([leaf for leaf, kind in zip(leaves, key[1], strict=True) if kind is not _STATIC])
 
     def key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Structure, Any]:
@@ -271,7 +275,12 @@ class Compiler:
         return f"The last compilation of {name_of(self.f)}: {'; '.join(changes)}."
 
 
-def _quick_key(args: tuple[Any, ...]) -> Any:
+def _is_foreign(a: Any, kind: Any) -> bool:
+    """Say whether an argument is an array of another library, known by its shape and dtype."""
+    return type(kind) is tuple and kind[-1] is not _TENSOR and not issubclass(type(a), (np.ndarray, np.generic, Recorded))
+
+
+def _quick_key(args: tuple[Any, ...], foreign: set[type]) -> Any:
     """Return a key of arguments that are arrays and numbers; `None` for others."""
     kinds: list[Any] = []
     for a in args:
@@ -280,6 +289,8 @@ def _quick_key(args: tuple[Any, ...]) -> Any:
             kinds.append((a.dtype, a.shape, a.flags.c_contiguous))
         elif kind in _NUMBERS:
             kinds.append(kind)
+        elif kind in foreign:
+            kinds.append((a.dtype, a.shape))
         else:
             return None
     return tuple(kinds)

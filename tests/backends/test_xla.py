@@ -11,7 +11,9 @@ import pytest
 
 import functad
 from functad import cond, fori_loop, grad, jit, scan, switch, value_and_grad, vmap, while_loop
-from functad.errors import MissingPackageError, UnsupportedError
+from functad.backends.xla.host import called
+from functad.errors import DegenerateError, MissingPackageError, UnsupportedError
+from functad.expressions.spec import spec_of
 
 jax = pytest.importorskip("jax", reason="the xla backend needs jax, of the extra `xla`")
 
@@ -195,6 +197,23 @@ class TestWhatXlaLacks:
         assert "# special.jv: computed by NumPy on the host" in (
             jit(lambda x: special.jv(1.5, x), backend="xla").lower(X).source().splitlines()
         )
+
+    @pytest.mark.parametrize("shape", [(4, 3), (300, 300), (0, 2), ()])
+    @pytest.mark.parametrize("dtype", [np.float64, np.complex128, np.int64, np.float32, np.bool_])
+    def test_every_bit_goes_to_the_host_and_back(self, shape, dtype):
+        """Threads of JAX's own call NumPy, for large arrays at least, and know of no context."""
+        x = np.asarray(np.random.default_rng(0).standard_normal(shape) * 1e9).astype(dtype)
+        spec = spec_of(x)
+        with jax.enable_x64(True):
+            found = jax.jit(lambda x: called(lambda x: (x + x,), [x], [spec], [spec])[0])(x)
+        assert found.dtype == dtype
+        assert np.array_equal(found, x + x)
+
+    def test_what_numpy_raises_is_raised(self):
+        f = jit(grad(lambda a: np.linalg.eigvalsh(a)[0]), backend="xla")
+        with pytest.raises(DegenerateError):
+            f(np.eye(3))
+        np.testing.assert_allclose(f(np.diag([1.0, 2.0, 3.0])), np.diag([1.0, 0.0, 0.0]), atol=1e-15)
 
     def test_dtypes_raise_by_name(self):
         with pytest.raises(

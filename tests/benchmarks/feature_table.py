@@ -310,8 +310,18 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
             "compilation/test_jit.py::test_compositions_give_what_plain_functions_give "
             "backends/test_native.py::test_elements_and_sums_share_one_loop",
         ),
-        Row("gpu", "graphics processors", note="NumPy computes on the processor"),
-        Row("several_devices", "several devices, distributed arrays", note="one process, one machine"),
+        Row(
+            "gpu",
+            "graphics processors",
+            "backends/test_xla.py::TestArraysOfJax::test_arguments_of_either_kind_are_compiled_once_for_each_dtype",
+            note='what `jit(f, backend="xla")` compiles, on devices that JAX has; tested on processors alone',
+        ),
+        Row(
+            "several_devices",
+            "several devices, distributed arrays",
+            "backends/test_xla.py::test_eight_devices_give_the_gradient_of_one",
+            note='arrays of JAX with a sharding, in what `jit(f, backend="xla")` compiles',
+        ),
         Row(
             "export",
             "export of programs to files",

@@ -41,7 +41,7 @@ BACKENDS = [name for name in ("numpy", "llvm", "xla") if installed(name)]
 ENTRIES = [entry for entry in every_entry() if entry.samples is not None and entry.status != "refused"]
 
 
-SHARE = {} if os.environ.get("FUNCTAD_EVERY_ENTRY") else {"llvm": 16, "xla": 64}
+SHARE = {} if os.environ.get("FUNCTAD_EVERY_ENTRY") else {"llvm": 16, "xla": 96}
 """One of so many entries is checked for a backend. LLVM takes a quarter of a second for one and XLA a third, which is minutes
 for all: with FUNCTAD_EVERY_ENTRY=1 all are checked."""
 
@@ -215,11 +215,11 @@ few = settings(
 
 @pytest.mark.skipif("xla" not in BACKENDS, reason="the xla backend needs jax, of the extra `xla`")
 def test_shapes_and_dtypes_of_entries_in_xla() -> None:
-    """Without compiling: what XLA is given has the shapes and dtypes of the list, in each variant of every eighth entry."""
+    """Without compiling: what XLA is given has the shapes and dtypes of the list, in each variant of one of 24 entries."""
     jax = importlib.import_module("jax")
     from functad.backends.xla.replay import replay
 
-    for entry in ENTRIES[:: 1 if os.environ.get("FUNCTAD_EVERY_ENTRY") else 8]:
+    for entry in ENTRIES[:: 1 if os.environ.get("FUNCTAD_EVERY_ENTRY") else 24]:
         with np.errstate(all="ignore"), warnings.catch_warnings(), jax.enable_x64(True):
             warnings.simplefilter("ignore")
             for one in filter(None, items(entry)):
@@ -235,7 +235,7 @@ def test_random_nests(backend: str) -> None:
     """Programs within derivatives, batches, loops, branches, tapes and accumulators, compiled inside and outside of them."""
     outcomes: collections.Counter[str] = collections.Counter()
 
-    @settings(few, max_examples={"llvm": 10, "xla": 3}.get(backend, 25))  # LLVM and XLA take a second for a nest
+    @settings(few, max_examples={"llvm": 10, "xla": 1}.get(backend, 25))  # LLVM and XLA take a second for a nest
     @given(st.integers(0, 2**32))
     def check_one(seed: int) -> None:
         rng = random.Random(seed)
@@ -254,7 +254,7 @@ def test_random_programs(backend: str) -> None:
     """Values and cotangents of programs that write into arrays, against those that are not compiled."""
     compared = []
 
-    @settings(few, max_examples=5 if backend == "xla" else 25)
+    @settings(few, max_examples=3 if backend == "xla" else 25)
     @given(programs(max_operations=6, mutation=True, layouts=True).filter(lambda program: not program.value_dependent))
     def check_one(program: Any) -> None:
         def both(*inputs: Any) -> Any:
@@ -274,4 +274,4 @@ def test_random_programs(backend: str) -> None:
         compared.append(program)
 
     check_one()
-    assert len(compared) >= (2 if backend == "xla" else 10)
+    assert len(compared) >= (1 if backend == "xla" else 10)

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from functad.backends.xla.engine import in_double_precision, jax
+from functad.backends.xla.host import FAILURES
 from functad.backends.xla.replay import on_the_host, refuse_dtype, replay
 from functad.expressions.expressions import Constant, Expressions
 from functad.expressions.spec import ArraySpec, spec_of
+from functad.settings import setting
 
 
 class XlaProgram:
@@ -30,16 +32,28 @@ class XlaProgram:
         self._wide = any(_is_wide(spec) for spec in _specs(expressions))
         wide = self._wide
 
+        failures: list[Exception] = []
+
         def run(*leaves: Any) -> Any:
-            return tuple(replay(expressions, leaves))
+            with setting(FAILURES, failures):
+                return tuple(replay(expressions, leaves))
 
         jitted = jax.jit(run)
 
         def function(*leaves: Any) -> Any:
+            if jax.config.jax_enable_x64 is wide:  # to set what is set takes as long as a short call
+                return jitted(*leaves)
             with in_double_precision(wide):
                 return jitted(*leaves)
 
-        self.function = function
+        def waiting(*leaves: Any) -> Any:
+            """Wait for what NumPy computes on the host, so that what it raises is raised here."""
+            outs = jax.block_until_ready(function(*leaves))
+            if failures:
+                raise failures.pop()
+            return outs
+
+        self.function = waiting if any(on_the_host(expressions)) else function
         self._run = run
         self._jitted = jitted
 

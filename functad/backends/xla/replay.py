@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
-from functad.backends.xla.engine import cast, jax
+from functad.backends.xla.engine import cast
+from functad.backends.xla.host import called
 from functad.backends.xla.table import Call, row_of
 from functad.errors import UnsupportedError
 from functad.expressions.expressions import Constant, Equation, Expressions, inner_lists
@@ -76,26 +75,13 @@ def fitted(call: Call, value: Any, spec: ArraySpec) -> Any:
 
 def by_numpy(call: Call, values: Sequence[Any], params: dict[str, Any]) -> Sequence[Any]:
     """Return the results of an equation that NumPy computes on the host, in the middle of the program."""
-    numbers = [None if isinstance(value, jax.Array) else value for value in values]
-    arrays = [value for value in values if isinstance(value, jax.Array)]
-    weak = iter([spec.weak for spec, number in zip(call.given, numbers, strict=True) if number is None])
-    kinds = [next(weak) for _ in arrays]
+    primitive = call.primitive
 
-    def compute(*given: Any) -> Any:
-        own = iter([_as_numpy(a, kind) for a, kind in zip(given, kinds, strict=True)])
-        with np.errstate(all="ignore"):
-            out = call.primitive.compute(*[next(own) if number is None else number for number in numbers], **params)
-        outs = out if call.primitive.multiple else (out,)
-        return tuple([np.asarray(o, spec.dtype) for o, spec in zip(outs, call.results, strict=True)])
+    def compute(*given: Any) -> Sequence[Any]:
+        out = primitive.compute(*given, **params)
+        return out if primitive.multiple else (out,)  # type: ignore[no-any-return]
 
-    shapes = tuple([jax.ShapeDtypeStruct(spec.shape, spec.dtype) for spec in call.results])
-    return list(jax.pure_callback(compute, shapes, *arrays, vmap_method="sequential"))
-
-
-def _as_numpy(value: Any, weak: bool) -> Any:
-    """Return an array as NumPy's functions would be given it: what has no axes is a number."""
-    array = np.asarray(value)
-    return array.item() if weak else array[()]
+    return called(compute, values, call.given, call.results)
 
 
 def on_the_host(expressions: Expressions) -> Iterator[str]:

@@ -12,6 +12,7 @@ from tests.benchmarks.frameworks import Framework, WorkerError
 MODULES = {
     "llvm": "with_functad:llvm",
     "numpy": "with_functad:numpy",
+    "xla": "with_functad:xla",
     "eager": "with_functad",
     "handwritten": "by_hand",
     "jax": "with_jax",
@@ -22,13 +23,14 @@ MODULES = {
 TITLES = {
     "llvm": "functad, llvm",
     "numpy": "functad, numpy",
+    "xla": "functad, xla",
     "eager": "functad, eager",
     "handwritten": "by hand",
     "jax": "jax.jit",
     "torch": "PyTorch",
 }
-OURS = ("llvm", "numpy", "eager", "handwritten")
-COMPILING = ("llvm", "numpy", "jax")
+OURS = ("llvm", "numpy", "xla", "eager", "handwritten")
+COMPILING = ("llvm", "numpy", "xla", "jax")
 
 ONE_THREAD = {
     "OMP_NUM_THREADS": "1",

@@ -1,0 +1,102 @@
+"""What NumPy computes on the host, in the middle of a program of XLA.
+
+JAX runs such calls in threads of its own, where the user's setting of double precision holds and not that of the program:
+values of 64 bits would lose half of them. So their bits are handed over, as pairs of unsigned integers of 32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+
+from functad.backends.xla.engine import jax, jnp, lax
+from functad.expressions.spec import ArraySpec
+
+FAILURES: ContextVar[list[Exception] | None] = ContextVar("failures", default=None)
+"""Where the program that is being traced keeps what its calls of NumPy raise; an error would not find its way through XLA."""
+
+
+def called(
+    function: Callable[..., Sequence[Any]], values: Sequence[Any], given: Sequence[ArraySpec], results: Sequence[ArraySpec]
+) -> list[Any]:
+    """Return the results of a function of NumPy's arrays for values of JAX.
+
+    Args:
+        function: gives a sequence of results.
+        values: the arguments; those that are constants are handed over as they are.
+        given: the specs of the arguments.
+        results: those of the results.
+    """
+    failures = FAILURES.get()
+    places = [i for i, value in enumerate(values) if isinstance(value, jax.Array)]
+
+    def compute(*bits: Any) -> Any:
+        own = list(values)
+        for i, each in zip(places, bits, strict=True):
+            own[i] = _number(_from_bits(np.asarray(each), given[i]), weak=given[i].weak)
+        try:
+            with np.errstate(all="ignore"):
+                outs = function(*own)
+        except Exception as error:
+            if failures is None:
+                raise
+            failures.append(error)
+            outs = [np.zeros(spec.shape, spec.dtype) for spec in results]
+        return tuple([_to_bits(np.asarray(out, spec.dtype)) for out, spec in zip(outs, results, strict=True)])
+
+    shapes = tuple([_shape_of_bits(spec) for spec in results])
+    found = jax.pure_callback(compute, shapes, *[_given(values[i]) for i in places], vmap_method="sequential")
+    return [_taken(bits, spec) for bits, spec in zip(found, results, strict=True)]
+
+
+def _number(array: Any, *, weak: bool) -> Any:
+    """Return an array as NumPy's functions would be given it: what has no axes is a number."""
+    return array.item() if weak else array[()]
+
+
+# On the side of NumPy
+
+
+def _words(dtype: np.dtype[Any]) -> tuple[int, ...]:
+    """Return the shape of the bits of one number, in words of 32; without axes if it is handed over as it is."""
+    if dtype == np.complex128:
+        return (2, 2)
+    return (2,) if dtype.itemsize == 8 and dtype.kind in "fiu" else ()
+
+
+def _shape_of_bits(spec: ArraySpec) -> Any:
+    words = _words(spec.dtype)
+    return jax.ShapeDtypeStruct((*spec.shape, *words), np.uint32 if words else spec.dtype)
+
+
+def _from_bits(array: Any, spec: ArraySpec) -> Any:
+    if not _words(spec.dtype):
+        return array
+    return np.ascontiguousarray(array).reshape(-1).view(spec.dtype).reshape(spec.shape)
+
+
+def _to_bits(array: Any) -> Any:
+    words = _words(array.dtype)
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint32).reshape((*array.shape, *words)) if words else array
+
+
+# On the side of XLA
+
+
+def _given(value: Any) -> Any:
+    if value.dtype == np.complex128:
+        value = jnp.stack((value.real, value.imag), -1)
+    return lax.bitcast_convert_type(value, np.uint32) if _words(value.dtype) else value
+
+
+def _taken(bits: Any, spec: ArraySpec) -> Any:
+    words = _words(spec.dtype)
+    if not words:
+        return bits
+    if spec.dtype == np.complex128:
+        parts = lax.bitcast_convert_type(bits, np.float64)
+        return lax.complex(parts[..., 0], parts[..., 1])
+    return lax.bitcast_convert_type(bits, spec.dtype)
