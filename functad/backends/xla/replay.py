@@ -79,7 +79,7 @@ def by_numpy(call: Call, values: Sequence[Any], params: dict[str, Any]) -> Seque
 
     def compute(*given: Any) -> Sequence[Any]:
         out = primitive.compute(*given, **params)
-        return out if primitive.multiple else (out,)  # type: ignore[no-any-return]
+        return out if primitive.multiple else (out,)
 
     return called(compute, values, call.given, call.results)
 
