@@ -21,10 +21,14 @@ from functad.primitives.arranging.broadcast import BROADCAST_TO
 from functad.primitives.arranging.reshape import RESHAPE
 from functad.primitives.indexing.index_parts import is_basic
 from functad.primitives.indexing.read import GATHER, GETITEM
+from functad.primitives.linalg.einsum import is_by_blas
 from functad.primitives.reductions.sums import MEAN, SUM
 
+_SHORT_ROW = 8
+"""Elements of rows in which NumPy does hardly anything at a time."""
+
 _LONGEST_ROW = 16
-"""Elements of a row that is short."""
+"""Elements of rows from which such are read."""
 
 _ROWS = 1000
 """So many rows are many."""
@@ -109,12 +113,16 @@ def _is_short(spec: ArraySpec | None) -> bool:
 
 def _is_tall(spec: ArraySpec) -> bool:
     """Say whether an array has many short rows."""
-    return _is_short(spec) and math.prod(spec.shape[:-1]) >= _ROWS
+    return _is_short(spec) and spec.shape[-1] <= _SHORT_ROW and math.prod(spec.shape[:-1]) >= _ROWS
 
 
 def _gains(e: Equation, specs: Sequence[ArraySpec]) -> bool:
     """Say whether an equation is computed in less time if many short rows lie column by column."""
-    if e.primitive not in (SUM, MEAN) and e.primitive.name != "einsum" and not is_elementwise(e):
+    if e.primitive.name == "einsum":
+        sizes = [specs[s].size if type(s) is int else 1 for s in e.inputs]
+        if e.params["optimize"] or (len(sizes) == 2 and is_by_blas(e.params["subscripts"], sizes[0] * sizes[1])):
+            return False
+    elif e.primitive not in (SUM, MEAN) and not is_elementwise(e):
         return False
     return any(_is_tall(specs[s]) for s in (*inputs_of(e), *e.outputs))
 

@@ -19,6 +19,7 @@ from functad.backends.factors import by_substitution
 from functad.backends.number_loops import NumberLoop, NumberLoopText, assigned
 from functad.backends.short_text import placed_lines, short_text
 from functad.backends.source import Definitions, NoTextError
+from functad.backends.ties import with_rare_ties
 from functad.backends.ufuncs import is_fresh, ufunc_of
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.ownership import root_of, unshared
@@ -82,7 +83,7 @@ class NumpyProgram:
             checked: the positions of these results.
             finite: the other list is computed if there is an infinity, too.
         """
-        writer = _Writer(expressions if exact else by_substitution(expressions), name, exact=exact)
+        writer = _Writer(expressions if exact else with_rare_ties(by_substitution(expressions)), name, exact=exact)
         writer.columns = Columns(writer.expressions) if not exact and not writer.blocks else None
         if careful is not None:
             self.careful = writer.careful = Careful(careful)

@@ -19,7 +19,7 @@ from functad.primitives.arranging.reshape import RESHAPE, TRANSPOSE
 from functad.primitives.elementwise.conversion import ASTYPE
 from functad.primitives.entry import ENTRIES
 from functad.primitives.indexing.index_parts import is_basic
-from functad.primitives.indexing.read import GATHER, GETITEM, SCATTER
+from functad.primitives.indexing.read import ADD_PIECE, GATHER, GETITEM, SCATTER
 from functad.primitives.linalg.einsum import is_by_blas
 from functad.primitives.linalg.products import SUM_OF_PRODUCTS
 from functad.primitives.reductions.sums import MEAN, SUM
@@ -168,6 +168,8 @@ def placed_lines(
         specs: of all slots.
         definitions: what stands in front of the text.
     """
+    if equation.primitive is ADD_PIECE:
+        return _piece_lines(equation, name, given, specs, definitions)
     if equation.primitive is not SCATTER:
         return None
     indices, shape, dtype = (equation.params[key] for key in ("indices", "shape", "dtype"))
@@ -177,6 +179,22 @@ def placed_lines(
         return None
     lines = [f"{name} = np.zeros({definitions.literal(shape)}, {definitions.literal(dtype)}, like={like})"]
     return lines + [f"{name}[{index_text(index)}] = {piece}" for index, piece in zip(indices, given, strict=True)]
+
+
+def _piece_lines(
+    equation: Equation, name: str, given: Sequence[str], specs: Sequence[ArraySpec], definitions: Definitions
+) -> list[str] | None:
+    """Return the lines that put a piece at places that are values, if one of their coordinates never repeats."""
+    own = _specs_of(equation, specs)
+    if own is None or any(part != "i" for part in equation.params["template"]) or {spec.ndim for spec in own[1:]} != {1}:
+        return None
+    coordinates = [s.value for s in equation.inputs[1:] if isinstance(s, Constant)]
+    if not any(
+        len(c) == max(spec.size for spec in own[1:]) and np.all(np.diff(c) > 0) and c[0] >= 0 for c in coordinates if len(c)
+    ):
+        return None
+    shape, dtype = (definitions.literal(equation.params[key]) for key in ("shape", "dtype"))
+    return [f"{name} = np.zeros({shape}, {dtype})", f"{name}[{', '.join(given[1:])}] = {given[0]}"]
 
 
 def _apart(indices: Sequence[Any], shape: Sequence[int]) -> bool:

@@ -75,3 +75,6 @@ def test_few_operations_exact_ones_and_long_rows_are_left(arguments: tuple[Any, 
     assert "fortran" not in functad.to_source(moved, *arguments)
     wide = functad.grad(lambda x: np.sum(np.tanh(x) * np.exp(x) * np.sin(x) / (1 + x * x)))
     assert "fortran" not in functad.jit(wide, backend="numpy").lower(np.ones((N, 40))).source()
+    windows = np.ones((20, 10, 10, 5, 5)), np.ones((16, 5, 5))
+    product = functad.grad(lambda x, y: np.sum(np.tanh(np.einsum("bijkl,okl->bijo", x, y)) ** 3), argnums=(0, 1))
+    assert "fortran" not in functad.jit(product, backend="numpy").lower(*windows).source()

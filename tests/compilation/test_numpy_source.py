@@ -162,3 +162,25 @@ def test_systems_with_a_cholesky_factor_are_solved_by_substitution(dtype: Any) -
     found = functad.jit(whole, backend="numpy")(a)
     assert np.allclose(found, whole(a), rtol=1e-2 if dtype is np.float32 else 1e-9)
     assert "substituted" not in functad.to_source(whole, a)
+
+
+def test_a_coordinate_that_never_repeats_makes_an_assignment() -> None:
+    def f(x: Any, labels: Any) -> Any:
+        return np.sum(np.sin(x[np.arange(4), labels])), np.sum(np.cos(x[labels[:2], labels[2:]]))
+
+    x, labels = np.linspace(0.0, 1.0, 12).reshape(4, 3), np.array([2, 0, 2, 0])
+    for part, text in ((0, "] ="), (1, "compute(")):
+        slope = functad.grad(lambda x, labels, part=part: f(x, labels)[part])
+        compiled = functad.jit(slope, backend="numpy")
+        assert np.allclose(compiled(x, labels), slope(x, labels), rtol=1e-14)
+        assert text in compiled.lower(x, labels).source()
+
+
+def test_ties_of_a_maximum_are_halved_if_there_are_any() -> None:
+    slope = functad.grad(lambda x, y: np.sum(np.maximum(x, y) ** 2) + np.sum(np.minimum(x, 0.5)), argnums=(0, 1))
+    compiled = functad.jit(slope, backend="numpy")
+    for y in (np.array([3.0, -1.0, 0.25]), np.array([1.0, 0.5, 0.0]), np.array([np.nan, 0.5, 1.0])):
+        x = np.array([1.0, 0.5, 0.0])
+        for found, expected in zip(compiled(x, y), slope(x, y), strict=True):
+            assert np.array_equal(found, expected, equal_nan=True)
+    assert ".any() else" in compiled.lower(x, y).source()
