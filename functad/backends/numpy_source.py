@@ -20,7 +20,7 @@ from functad.backends.number_loops import NumberLoop, NumberLoopText, assigned
 from functad.backends.short_text import placed_lines, short_text
 from functad.backends.source import Definitions, NoTextError
 from functad.backends.ties import with_rare_ties
-from functad.backends.ufuncs import is_fresh, ufunc_of
+from functad.backends.ufuncs import is_fresh, makes_numbers, ufunc_of
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.ownership import root_of, unshared
 from functad.expressions.records import inputs_of, last_readers
@@ -62,6 +62,7 @@ class NumpyProgram:
         source: the text.
         objects: by name, what the text uses and does not say: large constants, and functions that only functad has.
         function: the function of the source, if its results are surely nobody else's.
+        gives_numbers: results of shape `()` are surely numbers of NumPy's.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class NumpyProgram:
         self.source = writer.text()
         self.objects = writer.definitions.objects
         self._owned = writer.owned()
+        self.gives_numbers = all(makes_numbers(own) for own in (expressions, careful) if own is not None)
         space: dict[str, Any] = dict(self.objects)
         exec(compile(self.source, f"<functad.jit {name}>", "exec"), space)  # noqa: S102 - the text was made above
         self._run: Callable[..., tuple[Any, ...]] = space[name]

@@ -35,3 +35,16 @@ def ufunc_of(equation: Equation, expressions: Expressions) -> np.ufunc | None:
         return None
     specs = [expressions.specs[s] if not isinstance(s, Constant) else spec_of(s.value) for s in equation.inputs]
     return function if any(not spec.weak for spec in specs) else None
+
+
+def makes_numbers(expressions: Expressions) -> bool:
+    """Say whether results of shape `()` of a list are surely numbers, and not arrays, where NumPy computes them."""
+    wanted = {s for s in expressions.outputs if type(s) is not int or not expressions.specs[s].shape}
+    for equation in expressions.equations:
+        primitive = equation.primitive
+        if isinstance(primitive.function, np.ufunc) or primitive.name in _NUMBERS:
+            wanted.difference_update(equation.outputs)
+    return not wanted
+
+
+_NUMBERS = frozenset(["sum", "mean", "matmul", "einsum", "product", "quotient"])

@@ -26,6 +26,7 @@ from functad.tracing.traces.base import Recorded
 from functad.transforms.abstract import listed
 from functad.transforms.closed_lists import extract
 from functad.transforms.leaves import pulled_with_results, pushed, replaced
+from functad.trees.builder import builder
 from functad.trees.structure import LEAF, Structure
 
 Split = tuple["CompiledList", "CompiledList", tuple[int, ...], list[int]]
@@ -94,9 +95,10 @@ class CompiledList:
             if wanted:
                 return lambda *leaves: made(function(*leaves), wanted)[0]
             return lambda *leaves: function(*leaves)[0]
+        build = builder(structure)
         if wanted:
-            return lambda *leaves: structure.unflatten(list(made(function(*leaves), wanted)))
-        return lambda *leaves: structure.unflatten(list(function(*leaves)))
+            return lambda *leaves: build(*made(function(*leaves), wanted))
+        return lambda *leaves: build(*function(*leaves))
 
     def rules(self, active: tuple[int, ...]) -> Rules:
         """Return how a call is computed and differentiated by the arrays at some positions."""
