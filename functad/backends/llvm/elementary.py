@@ -147,7 +147,7 @@ def definition(name: str, kind: str, *, fused: bool, form: str = "formula") -> D
 
 
 GUARDED = """\
-define internal {kind} {symbol}.called({given}) noinline nounwind {{
+define {kind} {symbol}.called({given}) noinline nounwind {{
   %rare = call i1 {symbol}.beyond({given})
   br i1 %rare, label %apart, label %quick
 apart:
@@ -159,7 +159,7 @@ quick:
 }}"""
 
 CALLED = """\
-define internal {kind} {symbol}.called({given}) noinline nounwind {{
+define {kind} {symbol}.called({given}) noinline nounwind {{
   %value = call {kind} {symbol}({given})
   ret {kind} %value
 }}"""
@@ -182,6 +182,18 @@ def called(name: str, kind: str, *, fused: bool) -> list[Definition]:
     forms = [] if row.quick is None else [definition(name, kind, fused=fused, form=form) for form in ("quick", "beyond")]
     text = (GUARDED if forms else CALLED).format(kind=kind, symbol=whole.symbol, given=given)
     return [whole, *forms, Definition(f"{whole.symbol}.called", text, ())]
+
+
+def declared(name: str, kind: str) -> Definition:
+    """Return the declaration of what `called` defines, for a module that finds it in another one.
+
+    Args:
+        name: of the function, a key of `ELEMENTARY`.
+        kind: `double` or `float`.
+    """
+    symbol = f"@functad.{name}.{SUFFIX[kind]}.called"
+    kinds = ", ".join([kind] * ELEMENTARY[name].arguments)
+    return Definition(symbol, f"declare {kind} {symbol}({kinds}) nounwind willreturn memory(none)", ())
 
 
 def joined(definitions: list[Definition]) -> str:

@@ -37,6 +37,7 @@ class Machine:
         cpu: the name of the processor.
         features: what it can do, as LLVM lists it.
         fused: it multiplies and adds in one instruction.
+        masked: it reads and writes a part of a vector in one instruction.
     """
 
     def __init__(self, cpu: str | None = None, features: str | None = None) -> None:
@@ -51,6 +52,7 @@ class Machine:
             self._machine = target.create_target_machine(cpu=self.cpu, features=self.features, opt=3, reloc="pic", jit=True)
             self._linker: Any = None
         architecture = self.triple.partition("-")[0]
+        self.masked: bool = "+avx2" in self.features.split(",")
         self.fused: bool = "+fma" in self.features.split(",") or architecture in {"aarch64", "arm64", "ppc64le", "s390x"}
 
     def optimised(self, text: str) -> Any:
@@ -70,6 +72,10 @@ class Machine:
             options.slp_vectorization = False  # it takes half of the time, and gains nothing in loops
             options.loop_unrolling = False  # beyond vectors; what is short is written out before
             passes = llvm.create_pass_builder(self._machine, options)
+            inlining = llvm.create_new_module_pass_manager()  # first: what is inlined need not be optimised alone
+            inlining.add_always_inliner_pass()
+            inlining.add_global_dead_code_eliminate_pass()
+            inlining.run(module, passes)
             passes.getModulePassManager().run(module, passes)
             return module
 

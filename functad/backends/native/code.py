@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.backends.llvm.elementary import ELEMENTARY, Definition, called, definition
+from functad.backends.llvm.elementary import ELEMENTARY, Definition, declared, definition
 from functad.backends.llvm.values import Body, Value, where
 
 KINDS: dict[np.dtype[Any], str] = {
@@ -45,10 +45,12 @@ class Code(Body):
     Attributes:
         outer: the function that calls this one, and whose values it may use.
         loops: how many loops the current place is in that LLVM may vectorise.
+        long_functions: how many functions of many instructions were inlined so far.
         allocations: lines at the entry that reserve memory on the stack.
         reserved: how many bytes of it are arrays.
         captured: parameters for values of the outer function, by their names there.
-        definitions: the elementary functions that are called.
+        definitions: the elementary functions that are inlined, and declarations of others.
+        called: name and type of the others by their symbols: they are compiled once for all modules.
         quick: elementary functions may be computed by formulas that do not hold for rare arguments.
         rare: a place on the stack where it is noted that such an argument was met.
         refused: the address where it is noted, for what calls the outermost function, that NumPy must compute the list, or
@@ -58,32 +60,21 @@ class Code(Body):
     """
 
     __slots__ = (
-        "_journal",
-        "_labels",
-        "allocations",
-        "block",
-        "captured",
-        "definitions",
-        "looks",
-        "loops",
-        "outer",
-        "quick",
-        "rare",
-        "refused",
-        "refuses",
-        "remembered",
-        "reserved",
+        "_journal", "_labels", "allocations", "block", "called", "captured", "definitions", "long_functions", "looks", "loops",
+        "outer", "quick", "rare", "refused", "refuses", "remembered", "reserved",
     )  # fmt: skip
 
     def __init__(self, *, fused: bool, outer: Code | None = None) -> None:
         super().__init__(fused=fused)
         self.outer = outer
         self.loops = 0
+        self.long_functions = 0
         self.block = "entry"
         self.allocations: list[str] = []
         self.reserved = 0
         self.captured: dict[str, Value] = {}
         self.definitions: dict[str, Definition] = {} if outer is None else outer.definitions
+        self.called: dict[str, tuple[str, str]] = {} if outer is None else outer.called
         self.quick = False
         self.rare: Value | None = None
         self.refused: Value | None = None
@@ -171,14 +162,17 @@ class Code(Body):
         row = ELEMENTARY[name]
         given = ", ".join(f"{kind} {x.name}" for x in arguments)
         if not self.loops and name not in BRIEF:
-            parts = called(name, kind, fused=self.fused)
+            parts = [declared(name, kind)]
+            self.called[parts[0].symbol] = name, kind
         elif row.quick is not None and self.quick:
             beyond = definition(name, kind, fused=self.fused, form="beyond")
             self.definitions[beyond.symbol] = beyond
+            self.long_functions += 1
             self._note_rare(self.emit(f"call i1 {beyond.symbol}({given})", "i1"))
             parts = [definition(name, kind, fused=self.fused, form="quick")]
         else:
             parts = [definition(name, kind, fused=self.fused)]
+            self.long_functions += name not in BRIEF
         for part in parts:
             self.definitions[part.symbol] = part
         return self.emit(f"call {kind} {parts[-1].symbol}({given})", kind)
@@ -279,14 +273,18 @@ class Code(Body):
         self.block = label
 
     @contextmanager
-    def loop(self, first: Index, stop: Index, *, step: int = 1, straight: bool = False) -> Iterator[Value]:
+    def loop(
+        self, first: Index, stop: Index, *, step: int = 1, straight: bool = False, counted: bool = False
+    ) -> Iterator[Value]:
         """Repeat what is written in here for each index from `first` on, before `stop`.
 
         Args:
             first: the first index.
             stop: the index to stop before.
             step: from one index to the next.
-            straight: what is in here has no branches, so that LLVM may vectorise it.
+            straight: what is in here has no branches, so that LLVM may vectorise it. If it has long functions in it, there is no
+                second copy for the elements that do not fill a vector: they are computed in one that is not full.
+            counted: the loop begins at 0 and its length fills several vectors, always.
         """
         head, body, latch, done = (self.new_label(name) for name in ("head", "body", "latch", "done"))
         before, first, stop = self.block, self.integer(first), self.integer(stop)
@@ -294,17 +292,19 @@ class Code(Body):
         self.start(head)
         index = Value(self, f"%i{self._labels}", "i64")
         self.do(f"{index.name} = phi i64 [ {first.name}, %{before} ], [ {index.name}.next, %{latch} ]")
-        self.do(f"{index.name}.more = icmp slt i64 {index.name}, {stop.name}")
+        self.do(f"{index.name}.more = icmp {'ne' if counted else 'slt'} i64 {index.name}, {stop.name}")
         self.do(f"br i1 {index.name}.more, label %{body}, label %{done}")
         self.start(body)
         self.loops += straight
+        functions = self.long_functions
         with self.scope():
             yield index
         self.loops -= straight
         self.do(f"br label %{latch}")
         self.start(latch)
         self.do(f"{index.name}.next = add nsw i64 {index.name}, {step}")
-        self.do(f"br label %{head}")
+        whole = straight and not counted and self.long_functions > functions
+        self.do(f"br label %{head}{', !llvm.loop !0' if whole else ''}")
         self.start(done)
 
     @contextmanager

@@ -29,6 +29,9 @@ UNROLLED = 8
 MOST_CALLS = 32
 """With more elementary functions, a loop calls them; to inline and vectorise them all would take seconds to compile."""
 
+LARGE = 16_384
+"""Loops over so many elements call functions for the few that do not fill several vectors, and keep none of those half empty."""
+
 Places = dict[tuple[int, ...], Value]
 
 
@@ -79,6 +82,7 @@ class Nest:
         self.stored = [(axes.array(s), axes.target(s, out[s])) for s in loops.stored]
         self.totals = [Total(*axes.reduced(s, out[s])) for s in loops.reduced]
         self.order = axes.order
+        self.calls = axes.calls
         self.straight = axes.calls <= MOST_CALLS
         self.rare = axes.rare and self.straight
         self.looped = len(self.shape) - self._unrolled()
@@ -168,7 +172,7 @@ class Nest:
         quick = self.rare and not self.spread
         size = max((math.prod([self.shape[a] for a in t.axes]) for t in self.numbers), default=0)
         if not (quick or (self.numbers and (long or size > BLOCK))):
-            self._run(index, first, stop)
+            self._run(index, first, stop, straight=self.straight)
             return
         around = code.rare
         with ExitStack() as stack:
@@ -181,14 +185,14 @@ class Nest:
             code.quick, code.rare = quick, None
             self._clear_blocks()
             mark = len(code.lines)
-            self._run(index, low, high)
+            self._run(index, low, high, straight=self.straight)
             code.quick = False
             rare = self._met()
             if rare is not None:
                 code.lines[mark - 1] += f"\n  store i8 0, ptr {rare.name}"  # lines keep their numbers, which name values
-                with code.when(code.load(rare, 0, "i1")):
+                with code.when(code.load(rare, 0, "i1")):  # so rarely that it need not be vectorised
                     self._clear_blocks()
-                    self._run(index, low, high)
+                    self._run(index, low, high, straight=False)
             code.rare = around
             for total in self.numbers:
                 for key, place in self.blocks[id(total)].items():
@@ -217,8 +221,16 @@ class Nest:
         code.store(place, 1, code.load(place, 1, total.way.kind) + lost)
         code.store(place, 0, after)
 
-    def _run(self, index: list[Index], first: Index, stop: Index) -> None:
-        with self.code.loop(first, stop, straight=self.straight) as i:
+    def _run(self, index: list[Index], first: Index, stop: Index, *, straight: bool) -> None:
+        code = self.code
+        if straight and self.calls and self.shape[self.looped - 1] >= LARGE:
+            first, stop = code.integer(first), code.integer(stop)
+            most = ((stop - first) >> 6) << 6
+            count = code.fresh(f"freeze i64 {most.name}", "i64")  # LLVM sees what it is a multiple of, and no more
+            with code.loop(0, count, straight=True, counted=True) as i:
+                self._body([*index, first + i])
+            first, straight = first + count, False
+        with code.loop(first, stop, straight=straight) as i:
             self._body([*index, i])
 
     def _body(self, index: list[Index]) -> None:

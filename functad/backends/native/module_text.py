@@ -8,10 +8,21 @@ from typing import Any
 import numpy as np
 
 from functad.backends.llvm.elementary import Definition, joined
+from functad.backends.llvm.module import host
 from functad.backends.llvm.values import Value, literal
 from functad.backends.native.code import KINDS, Code
 from functad.backends.native.plan import Plan
 from functad.expressions.expressions import Expressions
+
+
+LONGEST_INLINED = 250
+"""Loops of more lines stay functions of their own: the time to optimise a function grows faster than its length."""
+
+WHOLE_VECTORS = """\
+!0 = distinct !{!0, !1}
+!1 = !{!"llvm.loop.vectorize.predicate.enable", i1 true}
+"""
+"""What `!0` says about a loop: the rest of its elements goes through a vector that is not full, not through code of its own."""
 
 
 class ModuleText:
@@ -20,6 +31,7 @@ class ModuleText:
     Attributes:
         functions: the texts of functions.
         definitions: elementary functions that they call.
+        called: those of them that are compiled apart, by their symbols.
         declarations: of intrinsic functions, and tables.
         imported: functions of other libraries that they call, by the names they have here.
         workspace: returns the address of so many bytes that the caller brings; `None` if it brings none.
@@ -28,6 +40,7 @@ class ModuleText:
     def __init__(self) -> None:
         self.functions: list[str] = []
         self.definitions: dict[str, Definition] = {}
+        self.called: dict[str, tuple[str, str]] = {}
         self.declarations: dict[str, None] = {}
         self.imported: set[str] = set()
         self.workspace: Callable[[int], Value] | None = None
@@ -45,6 +58,7 @@ class ModuleText:
         """Add a function."""
         self.functions.append(code.text(head))
         self.definitions |= code.definitions
+        self.called |= code.called
         self.declarations |= code.declarations
 
     def call(self, outer: Code, inner: Code) -> None:
@@ -53,7 +67,8 @@ class ModuleText:
         given = [Value(outer, own, "") for own in inner.captured]
         parameters = ", ".join(f"{v.kind}{' noalias' if v.kind == 'ptr' else ''} {v.name}" for v in inner.captured.values())
         arguments = ", ".join(f"{v.kind} {own.name}" for own, v in zip(given, inner.captured.values(), strict=True))
-        self.function(inner, f"define internal void {name}({parameters}) nounwind")
+        inlined = "alwaysinline" if len(inner.lines) <= LONGEST_INLINED else "noinline"
+        self.function(inner, f"define internal void {name}({parameters}) nounwind {inlined}")
         outer.do(f"call void {name}({arguments})")
 
     def table(self, code: Code, values: np.ndarray[Any, Any]) -> Value:
@@ -74,4 +89,5 @@ class ModuleText:
         parts = joined(list(self.definitions.values()))
         known = set(parts.splitlines())
         declarations = [line for line in self.declarations if line not in known]
-        return "\n".join([*declarations, parts, *self.functions])
+        loops = WHOLE_VECTORS if host().masked else "!0 = distinct !{!0}"
+        return "\n".join([*declarations, parts, *self.functions, loops])

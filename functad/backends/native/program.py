@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from functad.backends.llvm.module import host
+from functad.backends.native.called import addresses_of_called
 from functad.backends.native.control.interrupts import python_functions
 from functad.backends.native.disk import loaded
 from functad.backends.native.divide import Divided
@@ -79,7 +80,8 @@ class LlvmProgram:
             return {}
         machine = host()
         names = [step.name for step in self._steps]
-        imported = {**addresses_of(self._module.imported), **python_functions(self._module.imported)}
+        own = self._module.imported
+        imported = {**addresses_of(own), **python_functions(own), **addresses_of_called(machine, self._module.called)}
         library = loaded(machine, self.text, names, imported)
         return {step.name: step.caller(library.function(step.name, *step.types())) for step in self._steps}
 

@@ -20,8 +20,17 @@ from functad.backends.native.writer import Writer
 from functad.expressions.expressions import Constant
 from functad.expressions.spec import ArraySpec, spec_of
 
+HANDLE = ctypes.sizeof(ctypes.c_void_p)
+"""Bytes of an address."""
+
 HEADER = object.__basicsize__
 """Bytes in front of the address of the elements in an object of NumPy's array type."""
+
+TUPLE_HEADER = tuple.__basicsize__
+"""Bytes in front of the address of the first element in a tuple."""
+
+MOST_ARGUMENTS = 200
+"""More arguments are handed over as one tuple of arrays and an array of numbers for each dtype; ctypes takes 1,024."""
 
 _BY_VALUE: dict[str, Any] = {
     "double": ctypes.c_double,
@@ -130,7 +139,7 @@ class Step:
                     writer.copy(writer.array(slot), targets[slot])
         self.inputs.sort(key=lambda p: (0, p.source) if type(p.source) is int else (1, 0))  # those of a call in their order
         head = ["i64 %first", "i64 %stop", "i64 %part"] if self.parallel else []
-        parameters = [*head, *[p.text for p in self.inputs], *[p.text for p in self.outputs]]
+        parameters = [*head, *(self._unpacked() if self.crowded else [p.text for p in (*self.inputs, *self.outputs)])]
         if self.space:
             parameters.append("ptr %space")
         if code.refused is not None:
@@ -142,6 +151,46 @@ class Step:
                 f"  %refused.data = getelementptr i8, ptr %refused.all, i64 {own}",
             ]
         self.module.function(code, f"define void @{self.name}({', '.join(parameters)}) nounwind")
+
+    @property
+    def crowded(self) -> bool:
+        """Say whether there are so many arguments that they are handed over together."""
+        return len(self.inputs) + len(self.outputs) > MOST_ARGUMENTS
+
+    def _packed(self) -> tuple[list[int], dict[np.dtype[Any], list[int]]]:
+        """Return which inputs and outputs are elements of the tuple of arrays, and which are numbers, by their dtype."""
+        arrays: list[int] = []
+        numbers: dict[np.dtype[Any], list[int]] = {}
+        for i, parameter in enumerate((*self.inputs, *self.outputs)):
+            if parameter.by_value:
+                numbers.setdefault(parameter.spec.dtype, []).append(i)
+            else:
+                arrays.append(i)
+        return arrays, numbers
+
+    def _unpacked(self) -> list[str]:
+        """Return the parameters of a crowded function, which reads its arguments at the entry."""
+        arrays, numbers = self._packed()
+        every = [*self.inputs, *self.outputs]
+        lines = []
+        for place, i in enumerate(arrays):
+            name = every[i].name
+            lines.append(f"  {name}.item = getelementptr i8, ptr %arrays, i64 {TUPLE_HEADER + HANDLE * place}")
+            lines.append(f"  {name} = load ptr, ptr {name}.item")
+        for n, (dtype, places) in enumerate(numbers.items()):
+            kind = "i8" if KINDS[dtype] == "i1" else KINDS[dtype]
+            lines.append(f"  %numbers{n}.place = getelementptr i8, ptr %numbers{n}, i64 {HEADER}")
+            lines.append(f"  %numbers{n}.data = load ptr, ptr %numbers{n}.place")
+            for place, i in enumerate(places):
+                name = every[i].name
+                lines.append(f"  {name}.item = getelementptr {kind}, ptr %numbers{n}.data, i64 {place}")
+                lines.append(f"  {name} = load {kind}, ptr {name}.item")
+        self.code.allocations[:0] = lines
+        return [f"ptr {name}" for name in self._bundles()]
+
+    def _bundles(self) -> list[str]:
+        """Return the names of what is handed over in place of many arguments."""
+        return ["%arrays", *[f"%numbers{n}" for n in range(len(self._packed()[1]))]]
 
     def _together(self, dtype: np.dtype[Any]) -> dict[int, Memory]:
         """Return places for the numbers of a dtype, which are one array: to make one takes as long as a short function."""
@@ -223,7 +272,8 @@ class Step:
         """Return the types of ctypes of all arguments."""
         head = [ctypes.c_int64] * 3 if self.parallel else []
         last = bool(self.space) + (self.code.refused is not None)
-        return [*head, *[p.ctype for p in (*self.inputs, *self.outputs)], *[ctypes.py_object] * last]
+        own = [ctypes.py_object for _ in self._bundles()] if self.crowded else [p.ctype for p in (*self.inputs, *self.outputs)]
+        return [*head, *own, *[ctypes.py_object] * last]
 
     def caller(self, native: Callable[..., None]) -> Callable[..., Any]:
         """Return a function of NumPy's arrays and numbers that allocates results and calls the native one."""
@@ -269,6 +319,13 @@ class Step:
             apart = self.parallel and parameter.source in self.apart
             lines.append(f"o{i} = empty({'(len(ranges), *r' + str(i) + ')' if apart else f'r{i}'}, t{i})")
         arguments = [*given, *[f"o{i}" for i in range(len(self.outputs))]]
+        if self.crowded:
+            arrays, numbers = self._packed()
+            lines.append(f"arrays = ({', '.join([arguments[i] for i in arrays])},)")
+            for n, (dtype, places) in enumerate(numbers.items()):
+                space |= {"array": np.array, f"n{n}": dtype}
+                lines.append(f"numbers{n} = array(({', '.join([arguments[i] for i in places])},), n{n})")
+            arguments = [name.removeprefix("%") for name in self._bundles()]
         if self.space:
             lines.append(f"space = empty({self.space}, 'u1')")
             arguments.append("space")
