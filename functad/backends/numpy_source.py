@@ -14,6 +14,7 @@ import numpy as np
 
 from functad.backends.block_source import BlockWriter
 from functad.backends.blocks import Block, arranged
+from functad.backends.careful import Careful, nan_test
 from functad.backends.columns import Columns
 from functad.backends.factors import by_substitution
 from functad.backends.number_loops import NumberLoop, NumberLoopText, assigned
@@ -24,13 +25,9 @@ from functad.backends.ufuncs import is_fresh, makes_numbers, ufunc_of
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.ownership import root_of, unshared
 from functad.expressions.records import inputs_of, last_readers
-from functad.expressions.spec import ArraySpec
 
 _LARGE = 16_384
 """Bytes from which on an array is worth writing into again; to allocate a smaller one takes less time than to say so."""
-
-_THREADED = 10_000
-"""From so many elements on the product of two vectors starts threads; the maximum is as quick then."""
 
 _OPERATORS = {
     np.add: "+", np.subtract: "-", np.multiply: "*", np.divide: "/", np.less: "<", np.less_equal: "<=", np.greater: ">",
@@ -87,7 +84,7 @@ class NumpyProgram:
         writer = _Writer(expressions if exact else with_rare_ties(by_substitution(expressions)), name, exact=exact)
         writer.columns = Columns(writer.expressions) if not exact and not writer.blocks else None
         if careful is not None:
-            self.careful = writer.careful = Careful(careful)
+            self.careful = writer.careful = Careful(careful, NumpyProgram)
             writer.checked, writer.finite = checked, finite
         self.source = writer.text()
         self.objects = writer.definitions.objects
@@ -107,32 +104,6 @@ class NumpyProgram:
             return out
         known = {id(root_of(value)) for value in leaves if type(value) is np.ndarray}
         return unshared(list(out), known | self._foreign)
-
-
-class Careful:
-    """The list that is computed if there is a NaN in a result of a quicker one; compiled when that happens first.
-
-    Attributes:
-        is_usual: it was computed so often that the quicker one is not tried any more.
-    """
-
-    def __init__(self, expressions: Expressions) -> None:
-        self.is_usual = False
-        self._expressions = expressions
-        self._program: NumpyProgram | None = None
-        self._times = 0
-
-    def __call__(self, *leaves: Any) -> tuple[Any, ...]:
-        """Return the output leaves for input leaves."""
-        if self._program is None:
-            self._program = NumpyProgram(self._expressions)
-        self._times += 1
-        self.is_usual = self._times >= _TIMES
-        return tuple(self._program(leaves))
-
-
-_TIMES = 3
-"""So many NaN come from a use of the function, as zero does in `where(x > 0, x * log(x), 0)`, and not from a mishap."""
 
 
 class Form(NamedTuple):
@@ -297,7 +268,7 @@ class _Writer:
         """Return the lines that compute the results again if there is a NaN in them."""
         results = [self.expressions.outputs[i] for i in self.checked]
         tests = [
-            _nan_test(self.names[s], self.expressions.specs[s], self.finite) for s in dict.fromkeys(results) if type(s) is int
+            nan_test(self.names[s], self.expressions.specs[s], self.finite) for s in dict.fromkeys(results) if type(s) is int
         ]
         if self.careful is None or not any(tests):
             return []
@@ -430,15 +401,6 @@ class _Writer:
         dead += [] if inside else [s for e in equations for s in e.outputs if s not in self.last]
         if dead:
             self.lines.append(f"del {', '.join(self.names[s] for s in dead)}")
-
-
-def _nan_test(name: str, spec: ArraySpec, finite: bool) -> str:
-    """Return a condition that holds if there is a NaN in an array, or an infinity; none if it has no elements."""
-    if not spec.shape:
-        return f"not abs({name}) < np.inf" if finite else f"{name} != {name}"
-    if spec.size >= _THREADED:
-        return f"not np.isfinite({name}).all()" if finite else f"np.isnan(np.maximum.reduce({name}, None))"
-    return f"not np.vdot({name}, {name}).real {'< np.inf' if finite else '>= 0'}" if spec.size else ""
 
 
 def _argument_names(paths: Iterable[str]) -> list[str]:
