@@ -110,6 +110,7 @@ FAMILIES = (
     "control.loop_derivative",
     "control.branches",
     "products.rows",
+    "systems",
     "triangles",
 )
 """The modules that fill the table."""

@@ -12,6 +12,7 @@ from functad.backends.native.arrays import Array, Formula, Memory, aligned
 from functad.backends.native.code import KINDS, REALS, Code, Index
 from functad.backends.native.lowering import Lowered, Own, View, row
 from functad.backends.native.products.blas import Matrix, substitute
+from functad.backends.native.systems import is_small, written_out
 from functad.expressions.expressions import Equation
 from functad.expressions.spec import ArraySpec
 from functad.primitives.linalg.solve import lower_half
@@ -20,6 +21,8 @@ from functad.primitives.linalg.solve import lower_half
 @row(TRIANGULAR_SOLVE)
 def _solved(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
     lower = equation.params["lower"]
+    if is_small(*results[0].shape[-2:]):
+        return written_out(lambda small, arrays: [small.substituted(arrays[0], arrays[1], lower=lower)], [2])
 
     def write(writer: Any, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
         a, b = operands

@@ -1,0 +1,235 @@
+"""Small matrices, one or many: systems of equations, inverses, determinants and Cholesky factors, written out.
+
+NumPy hands each matrix of a stack to LAPACK, which takes a microsecond for one of three rows; written out it takes some tens of
+nanoseconds. Elimination takes the largest pivot, as LAPACK does. Where one is next to nothing, or NaN, NumPy computes the list,
+and says whether the matrix is singular.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+
+from functad.backends.llvm.values import Value, where
+from functad.backends.native.arrays import Array, Memory, aligned
+from functad.backends.native.code import KINDS, REALS, Code, Index
+from functad.backends.native.lowering import Lowered, Own, row
+from functad.expressions.expressions import Equation
+from functad.expressions.spec import ArraySpec
+from functad.primitives.linalg.decompositions import CHOLESKY
+from functad.primitives.linalg.determinants import DET, SLOGDET, cofactors, inverse
+from functad.primitives.linalg.solve import INV, SOLVE
+
+LARGEST = 8
+"""Matrices of so many rows are written out."""
+
+MOST = 640
+"""So many products at most are written out for one system."""
+
+NOTHING = 64.0
+"""Pivots of so many units in the last place of the largest element are next to nothing."""
+
+Rows = list[list[Value]]
+"""The elements of a matrix."""
+
+Compute = Callable[["Small", Sequence[Rows]], Sequence[Rows]]
+"""From the elements of operands to those of results; numbers are matrices of one row."""
+
+
+class Small:
+    """What is written for one matrix of a stack.
+
+    Attributes:
+        code: the function.
+        kind: the type of the elements.
+        odd: a place where it is noted that NumPy must compute.
+        looks: something is noted there.
+    """
+
+    def __init__(self, code: Code, kind: str) -> None:
+        self.code, self.kind = code, kind
+        self.looks = False
+        self.odd = code.allocate("i1", 1)
+        code.store(self.odd, 0, code.constant(0, "i1"))
+
+    def unless(self, fine: Value) -> None:
+        """Note that NumPy must compute if a condition does not hold."""
+        self.looks = True
+        self.code.store(self.odd, 0, self.code.load(self.odd, 0, "i1") | ~fine)
+
+    def number(self, x: float) -> Value:
+        """Return a constant."""
+        return self.code.constant(x, self.kind)
+
+    def magnitude(self, x: Value) -> Value:
+        """Return an absolute value."""
+        return self.code.function("absolute", x)
+
+    def eliminated(self, a: Rows, b: Rows) -> tuple[Rows, Rows, Value]:
+        """Return `u` and `y` of `u x = y` for the system `a x = b`, and the sign of the permutation of rows."""
+        a, b = [list(line) for line in a], [list(line) for line in b]
+        n, sign = len(a), self.number(1.0)
+        largest = self.number(0.0)
+        for x in (x for line in a for x in line):
+            size = self.magnitude(x)
+            largest = where(size > largest, size, largest)
+        least = largest * (NOTHING * float(np.finfo(np.float64 if self.kind == "double" else np.float32).eps))
+        for j in range(n):
+            for i in range(j + 1, n):
+                better = self.magnitude(a[i][j]) > self.magnitude(a[j][j])
+                sign = where(better, -sign, sign)
+                for lines in (a, b):
+                    upper, lower = lines[j], lines[i]
+                    lines[j] = [where(better, y, x) for x, y in zip(upper, lower, strict=True)]
+                    lines[i] = [where(better, x, y) for x, y in zip(upper, lower, strict=True)]
+            self.unless(self.magnitude(a[j][j]) > least)
+            for i in range(j + 1, n):
+                factor = a[i][j] / a[j][j]
+                a[i] = [*a[i][: j + 1], *[x - factor * y for x, y in zip(a[i][j + 1 :], a[j][j + 1 :], strict=True)]]
+                b[i] = [x - factor * y for x, y in zip(b[i], b[j], strict=True)]
+        return a, b, sign
+
+    def solved(self, a: Rows, b: Rows) -> Rows:
+        """Return the solution of a system."""
+        u, y, _ = self.eliminated(a, b)
+        return self.substituted(u, y, lower=False)
+
+    def substituted(self, a: Rows, b: Rows, *, lower: bool) -> Rows:
+        """Return the solution of a system with a triangular matrix."""
+        n = len(a)
+        found: dict[int, list[Value]] = {}
+        for i in range(n) if lower else reversed(range(n)):
+            line = b[i]
+            for j in range(i) if lower else range(i + 1, n):
+                line = [x - a[i][j] * y for x, y in zip(line, found[j], strict=True)]
+            found[i] = [x / a[i][i] for x in line]
+        return [found[i] for i in range(n)]
+
+    def inverted(self, a: Rows) -> Rows:
+        """Return the inverse."""
+        return self.solved(a, [[self.number(float(i == j)) for j in range(len(a))] for i in range(len(a))])
+
+    def determinant(self, a: Rows) -> Value:
+        """Return the determinant."""
+        u, _, result = self.eliminated(a, [[] for _ in a])
+        for i in range(len(a)):
+            result = result * u[i][i]
+        return result
+
+    def logarithm(self, a: Rows) -> tuple[Value, Value]:
+        """Return the sign of the determinant, and the logarithm of its absolute value."""
+        u, _, sign = self.eliminated(a, [[] for _ in a])
+        total = self.number(0.0)
+        for i in range(len(a)):
+            sign = where(u[i][i] < 0, -sign, sign)
+            total = total + self.code.function("log", self.magnitude(u[i][i]))
+        return sign, total
+
+    def norm(self, a: Rows) -> Value:
+        """Return the square root of the sum of squares."""
+        total = self.number(0.0)
+        for x in (x for line in a for x in line):
+            total = total + x * x
+        return self.code.function("sqrt", total)
+
+    def factor(self, a: Rows) -> Rows:
+        """Return the Cholesky factor."""
+        n, zero = len(a), self.number(0.0)
+        found = [[zero] * n for _ in range(n)]
+        for j in range(n):
+            rest = a[j][j]
+            for k in range(j):
+                rest = rest - found[j][k] * found[j][k]
+            self.unless(rest > 0)
+            found[j][j] = self.code.function("sqrt", rest)
+            for i in range(j + 1, n):
+                x = a[i][j]
+                for k in range(j):
+                    x = x - found[i][k] * found[j][k]
+                found[i][j] = x / found[j][j]
+        return found
+
+
+def is_small(rows: int, columns: int) -> bool:
+    """Say whether a system of so many equations, and of so many right sides, is written out."""
+    return rows <= LARGEST and rows * rows * (rows + columns) <= MOST
+
+
+def written_out(compute: Compute, axes: Sequence[int]) -> Own:
+    """Return the code of a computation that is done for each matrix of a stack.
+
+    Args:
+        compute: the computation.
+        axes: how many axes at the end of each result belong to one matrix.
+    """
+
+    def write(writer: Any, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
+        outer: Code = writer.code
+        code = Code(fused=outer.fused, outer=outer)
+        small = Small(code, outs[0].kind)
+        batch = outs[0].shape[: len(outs[0].shape) - axes[0]]
+        with ExitStack() as stack:
+            index = [stack.enter_context(code.loop(0, n, straight=axis + 1 == len(batch))) for axis, n in enumerate(batch)]
+            given = [_read(code, array, index, outs[0].kind) for array in operands]
+            for out, found in zip(outs, compute(small, given), strict=True):
+                for i, line in enumerate(found):
+                    for j, x in enumerate(line):
+                        place: list[Index] = [*index, i, j]
+                        out.put(code, place[: len(out.shape)], x)
+        if small.looks:
+            code.refuse(code.load(small.odd, 0, "i1"))
+        writer.module.call(outer, code)
+
+    return Own(write, stored=True, views=True, cost=1000.0)
+
+
+def _read(code: Code, array: Array, index: Sequence[Index], kind: str) -> Rows:
+    """Return the elements of a matrix of a stack."""
+    own = aligned(index, array.shape[:-2])
+    rows, columns = array.shape[-2:]
+    return [[code.cast(array.at(code, [*own, i, j]), kind) for j in range(columns)] for i in range(rows)]
+
+
+def _is_real(results: Sequence[ArraySpec]) -> bool:
+    return all(KINDS.get(spec.dtype) in REALS for spec in results)
+
+
+@row(SOLVE)
+def _solve(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    if not _is_real(results) or not is_small(*results[0].shape[-2:]):
+        return None
+    return written_out(lambda small, arrays: [small.solved(arrays[0], arrays[1])], [2])
+
+
+@row(INV, inverse, cofactors, CHOLESKY)
+def _square(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    n, primitive = results[0].shape[-1], equation.primitive
+    if not _is_real(results) or not is_small(n, 0 if primitive is CHOLESKY else n):
+        return None
+
+    def compute(small: Small, arrays: Sequence[Rows]) -> Sequence[Rows]:
+        [a] = arrays
+        if primitive is CHOLESKY:
+            return [small.factor(a)]
+        found = small.inverted(a)
+        if primitive is inverse and equation.params["limit"] != np.inf:
+            small.unless(small.norm(a) * small.norm(found) < equation.params["limit"])
+        if primitive is cofactors:
+            det = small.determinant(a)
+            small.unless(small.magnitude(det) > 0)  # it may be too small for a number
+            return [[[det * found[j][i] for j in range(n)] for i in range(n)]]
+        return [found]
+
+    return written_out(compute, [2])
+
+
+@row(DET, SLOGDET)
+def _determinant(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    if not _is_real(results) or not is_small(given[0].shape[-1], 0):
+        return None
+    if equation.primitive is DET:
+        return written_out(lambda small, arrays: [[[small.determinant(arrays[0])]]], [0])
+    return written_out(lambda small, arrays: [[[x]] for x in small.logarithm(arrays[0])], [0, 0])
