@@ -35,6 +35,9 @@ BRIEF = frozenset(
 )  # fmt: skip
 """Functions of a few instructions."""
 
+MOST_TOUCHED = 200
+"""LLVM compares each reading and writing of memory with those before it: with so many at most, else time is quadratic."""
+
 Index = Value | int
 """A position along an axis, or in memory: it may be known when the code is written."""
 
@@ -60,8 +63,8 @@ class Code(Body):
     """
 
     __slots__ = (
-        "_journal", "_labels", "allocations", "block", "called", "captured", "definitions", "long_functions", "looks", "loops",
-        "outer", "quick", "rare", "refused", "refuses", "remembered", "reserved",
+        "_journal", "_labels", "_touched", "allocations", "block", "called", "captured", "definitions", "long_functions",
+        "looks", "loops", "outer", "quick", "rare", "refused", "refuses", "remembered", "reserved",
     )  # fmt: skip
 
     def __init__(self, *, fused: bool, outer: Code | None = None) -> None:
@@ -81,7 +84,7 @@ class Code(Body):
         self.refuses = self.looks = False
         self.remembered: dict[Any, Any] = {}
         self._journal: list[list[Any]] = [[]]
-        self._labels = 0
+        self._labels = self._touched = 0
 
     # Instructions
 
@@ -221,6 +224,7 @@ class Code(Body):
 
     def load(self, pointer: Value, index: Index, kind: str) -> Value:
         """Read an element."""
+        self._touch()
         where_ = self.place(pointer, index, kind).name
         if kind == "i1":
             return self.emit(f"trunc i8 {self.fresh(f'load i8, ptr {where_}', 'i8').name} to i1", "i1")
@@ -228,11 +232,19 @@ class Code(Body):
 
     def store(self, pointer: Value, index: Index, value: Value) -> None:
         """Write an element."""
+        self._touch()
         where_ = self.place(pointer, index, value.kind).name
         if value.kind == "i1":
             self.do(f"store i8 {self.emit(f'zext i1 {value.name} to i8', 'i8').name}, ptr {where_}")
         else:
             self.do(f"store {value.kind} {value.name}, ptr {where_}")
+
+    def _touch(self) -> None:
+        """Count what reads and writes memory in one block; after so much of it, LLVM is to forget what was before."""
+        self._touched += 1
+        if self._touched > MOST_TOUCHED and not self.loops:
+            self.do('call void asm sideeffect "", "~{memory}"()')
+            self._touched = 0
 
     # Integers that may be known
 
@@ -271,6 +283,7 @@ class Code(Body):
         """Begin a block."""
         self.lines.append(f"{label}:")
         self.block = label
+        self._touched = 0
 
     @contextmanager
     def loop(
@@ -282,7 +295,7 @@ class Code(Body):
             first: the first index.
             stop: the index to stop before.
             step: from one index to the next.
-            straight: what is in here has no branches, so that LLVM may vectorise it. If it has long functions in it, there is no
+            straight: what is in here has no branches, so that LLVM may vectorise it. If it calls long functions, there is no
                 second copy for the elements that do not fill a vector: they are computed in one that is not full.
             counted: the loop begins at 0 and its length fills several vectors, always.
         """

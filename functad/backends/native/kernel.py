@@ -30,7 +30,7 @@ MOST_CALLS = 32
 """With more elementary functions, a loop calls them; to inline and vectorise them all would take seconds to compile."""
 
 LARGE = 16_384
-"""Loops over so many elements call functions for the few that do not fill several vectors, and keep none of those half empty."""
+"""Loops over so many elements call functions for the few that do not fill several vectors; in others one is not full."""
 
 Places = dict[tuple[int, ...], Value]
 

@@ -14,7 +14,6 @@ from functad.backends.native.code import KINDS, Code
 from functad.backends.native.plan import Plan
 from functad.expressions.expressions import Expressions
 
-
 LONGEST_INLINED = 250
 """Loops of more lines stay functions of their own: the time to optimise a function grows faster than its length."""
 
