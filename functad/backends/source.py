@@ -227,11 +227,8 @@ class Definitions:
 
     def _inlined(self, function: types.FunctionType, arguments: Sequence[str], params: Mapping[str, Any]) -> str:
         """Return the body of a function that is one expression, with what it is given in place of its parameters."""
-        node = syntax(function)
-        body = node.body if isinstance(node, ast.Lambda) else node.body[-1]
-        if isinstance(body, ast.Return) and _documented_at_most(node.body[:-1]):
-            body = body.value
-        if not isinstance(body, ast.expr) or any(isinstance(part, (ast.Lambda, ast.comprehension)) for part in ast.walk(body)):
+        text = _value_of(function.__code__)
+        if text is None or _is_wrapped(function):
             return _refused(function)
         bound = inspect.signature(function).bind(
             *arguments, **{name: _Literal(self.text(v, name)) for name, v in params.items()}
@@ -241,8 +238,8 @@ class Definitions:
         for name, parameter in bound.signature.parameters.items():
             if name not in bound.arguments:
                 bound.arguments[name] = _Literal(self.literal(parameter.default))
-        given = {name: ast.parse(str(text), mode="eval").body for name, text in bound.arguments.items()}
-        return ast.unparse(_Names(self, function, given).visit(body))
+        given = {name: _expression(argument) for name, argument in bound.arguments.items()}
+        return ast.unparse(_Names(self, function, given).visit(_expression(text)))
 
 
 class _Literal(str):
@@ -322,13 +319,42 @@ def syntax(function: types.FunctionType) -> Any:
     Raises:
         NoTextError: its source is not to be found.
     """
-    if getattr(function, "__wrapped__", None) is not None or inspect.isgeneratorfunction(function):
+    if _is_wrapped(function):
         return _refused(function)
     text = _text_of(function.__code__)
     if text is None:
         return _refused(function)
     [node] = ast.parse(text).body
     return node.value if isinstance(node, ast.Expr) else node
+
+
+def _is_wrapped(function: types.FunctionType) -> bool:
+    """Say whether the text of a function does not tell what a call of it gives."""
+    return getattr(function, "__wrapped__", None) is not None or inspect.isgeneratorfunction(function)
+
+
+def _expression(text: str) -> ast.expr:
+    """Return a new syntax tree of an expression; most are names."""
+    return (
+        ast.Name(text, ast.Load()) if text.isidentifier() and not keyword.iskeyword(text) else ast.parse(text, mode="eval").body
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def _value_of(code: types.CodeType) -> str | None:
+    """Return the text of the value of a function that is one expression; `None` if it is not."""
+    text = _text_of(code)
+    if text is None:
+        return None
+    [node] = ast.parse(text).body
+    body: Any = node.value if isinstance(node, ast.Expr) else node
+    if isinstance(body, ast.Lambda):
+        body = body.body
+    elif isinstance(body.body[-1], ast.Return) and _documented_at_most(body.body[:-1]):
+        body = body.body[-1].value
+    if not isinstance(body, ast.expr) or any(isinstance(part, (ast.Lambda, ast.comprehension)) for part in ast.walk(body)):
+        return None
+    return ast.unparse(body)
 
 
 @functools.lru_cache(maxsize=4096)

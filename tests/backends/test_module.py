@@ -10,6 +10,7 @@ import pytest
 
 import functad
 from functad.backends.llvm import module
+from functad.backends.native import disk
 
 TEXT = """
 define void @{name}(ptr %out) {{
@@ -74,3 +75,9 @@ class TestCompiled:
         code = module.host().compiled(TEXT.format(name="answer", number=7.0))
         assert isinstance(code, bytes)
         assert self.call(module.host().loaded(code, ["answer"]).function("answer", ctypes.c_void_p)) == 7.0
+
+    def test_code_that_is_not_optimised_computes_the_same_and_has_a_name_of_its_own_on_disk(self):
+        plain, text = module.Machine(level=0), TEXT.format(name="answer", number=7.0)
+        library = plain.loaded(plain.compiled(text), ["answer"])
+        assert self.call(library.function("answer", ctypes.c_void_p)) == 7.0
+        assert disk._key(plain, text) != disk._key(module.host(), text)

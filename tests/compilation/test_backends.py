@@ -22,11 +22,12 @@ import functad
 from functad.backends.backend import find
 from functad.compilation.simplify import simplified
 from functad.errors import FunctadError, MissingPackageError
-from functad.expressions.expressions import Constant, Equation, Expressions, evaluate
+from functad.expressions.expressions import Expressions, evaluate
 from functad.testing.fuzz import examined
 from functad.testing.programs.nests import draw_nest
 from functad.testing.sample_calls import Call, calls, every_entry, is_constant, label
 from functad.testing.strategies import programs
+from tests.compilation.test_every_entry import check, merged
 
 
 def installed(name: str) -> bool:
@@ -41,9 +42,9 @@ BACKENDS = [name for name in ("numpy", "llvm", "xla") if installed(name)]
 ENTRIES = [entry for entry in every_entry() if entry.samples is not None and entry.status != "refused"]
 
 
-SHARE = {} if os.environ.get("FUNCTAD_EVERY_ENTRY") else {"llvm": 16, "xla": 96}
-"""One of so many entries is checked for a backend. LLVM takes a quarter of a second for one and XLA a third, which is minutes
-for all: with FUNCTAD_EVERY_ENTRY=1 all are checked."""
+SHARE = 1 if os.environ.get("FUNCTAD_EVERY_ENTRY") else 96
+"""One of so many entries is checked. XLA takes a third of a second for one, minutes for all: FUNCTAD_EVERY_ENTRY=1 checks
+all. The other backends compute all in test_every_entry.py."""
 
 
 UNSAID = {
@@ -131,53 +132,7 @@ def items(entry: Any) -> Iterator[Item | None]:
             yield item(f"shape {shape(1)}", first, given)
 
 
-def merged(lists: Sequence[Expressions]) -> Expressions:
-    """Return one list that computes what several do, so that it is compiled at once."""
-    counts = [len(own.inputs) for own in lists]
-    places: list[list[int]] = []
-    inputs, inner = 0, sum(counts)
-    for own, count in zip(lists, counts, strict=True):
-        rest = len(own.specs) - count
-        places.append([*range(inputs, inputs + count), *range(inner, inner + rest)])
-        inputs, inner = inputs + count, inner + rest
-
-    def moved(source: int | Constant, slots: list[int]) -> int | Constant:
-        return source if isinstance(source, Constant) else slots[source]
-
-    pairs = list(zip(lists, places, strict=True))
-    equations = [
-        Equation(e.primitive, tuple([moved(s, slots) for s in e.inputs]), e.params, tuple([slots[s] for s in e.outputs]))
-        for own, slots in pairs
-        for e in own.equations
-    ]
-    outputs = [moved(s, slots) for own, slots in pairs for s in own.outputs]
-    specs = [s for own, count in zip(lists, counts, strict=True) for s in own.specs[:count]]
-    specs += [s for own, count in zip(lists, counts, strict=True) for s in own.specs[count:]]
-    names = [f"x{i}" for i in range(sum(counts))]
-    structures = functad.tree_structure((tuple(names), {})), functad.tree_structure(tuple(outputs))
-    return Expressions(tuple(names), tuple(equations), tuple(outputs), tuple(specs), *structures)
-
-
-def check(found: Any, expected: Any, what: Any) -> None:
-    """Compare a result: the same dtype, shape and values that are no numbers; the others but for their last digits."""
-    a, b = np.asarray(found), np.asarray(expected)
-    assert (a.dtype, a.shape) == (b.dtype, b.shape), what
-    if a.dtype.kind not in "fc":
-        assert np.array_equal(a, b), what
-        return
-    for x, y in ((a.real, b.real), (a.imag, b.imag)) if a.dtype.kind == "c" else ((a, b),):
-        known = np.isfinite(y)
-        assert np.array_equal(x[~known], y[~known], equal_nan=True), (what, a, b)
-        size = np.max(np.abs(b), initial=1.0, where=np.isfinite(b))
-        tolerance = 64 * np.finfo(a.dtype).eps
-        assert np.all(np.abs(x[known] - y[known]) <= tolerance * (np.abs(y[known]) + size)), (what, a, b)
-
-
-CASES = [
-    pytest.param(entry, backend, id=f"{label(entry)}-{backend}")
-    for backend in BACKENDS
-    for entry in ENTRIES[:: SHARE.get(backend, 1)]
-]
+CASES = [pytest.param(entry, "xla", id=label(entry)) for entry in ENTRIES[::SHARE] if "xla" in BACKENDS]
 
 
 @pytest.mark.parametrize(("entry", "backend"), CASES)

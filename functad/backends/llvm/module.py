@@ -36,12 +36,14 @@ class Machine:
         triple: what LLVM calls such machines.
         cpu: the name of the processor.
         features: what it can do, as LLVM lists it.
+        level: how much LLVM optimises, 0 to 3. At 0 code is compiled four times as fast: what is checked by the thousand is.
         fused: it multiplies and adds in one instruction.
         masked: it reads and writes a part of a vector in one instruction.
     """
 
-    def __init__(self, cpu: str | None = None, features: str | None = None) -> None:
+    def __init__(self, cpu: str | None = None, features: str | None = None, level: int = 3) -> None:
         llvm = binding()
+        self.level = level
         with _LOCK:
             llvm.initialize_native_target()
             llvm.initialize_native_asmprinter()
@@ -49,7 +51,7 @@ class Machine:
             self.cpu: str = llvm.get_host_cpu_name() if cpu is None else cpu
             self.features: str = llvm.get_host_cpu_features().flatten() if features is None else features
             target = llvm.Target.from_triple(self.triple)
-            self._machine = target.create_target_machine(cpu=self.cpu, features=self.features, opt=3, reloc="pic", jit=True)
+            self._machine = target.create_target_machine(cpu=self.cpu, features=self.features, opt=level, reloc="pic", jit=True)
             self._linker: Any = None
         architecture = self.triple.partition("-")[0]
         self.masked: bool = "+avx2" in self.features.split(",")
@@ -67,8 +69,8 @@ class Machine:
             module.triple = self.triple
             module.data_layout = str(self._machine.target_data)
             module.verify()
-            options = llvm.create_pipeline_tuning_options(speed_level=3)
-            options.loop_vectorization = True
+            options = llvm.create_pipeline_tuning_options(speed_level=self.level)
+            options.loop_vectorization = self.level > 0
             options.slp_vectorization = False  # it takes half of the time, and gains nothing in loops
             options.loop_unrolling = False  # beyond vectors; what is short is written out before
             passes = llvm.create_pass_builder(self._machine, options)

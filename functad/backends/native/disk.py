@@ -87,7 +87,7 @@ def loaded(machine: Machine, text: str, names: list[str], imported: Mapping[str,
 
 def _key(machine: Machine, text: str) -> str:
     own = sys.modules["functad"].__version__  # by which code is optimised otherwise
-    versions: tuple[Any, ...] = (own, machine.triple, machine.cpu, machine.features, binding().llvm_version_info)
+    versions: tuple[Any, ...] = (own, machine.triple, machine.cpu, machine.features, machine.level, binding().llvm_version_info)
     return hashlib.sha256("\n".join([*map(str, versions), text]).encode()).hexdigest()
 
 

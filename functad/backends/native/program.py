@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from functad.backends.llvm.module import host
+from functad.backends.llvm.module import Machine, host
 from functad.backends.native.called import addresses_of_called
 from functad.backends.native.control.interrupts import python_functions
 from functad.backends.native.disk import loaded
@@ -22,14 +22,19 @@ from functad.expressions.expressions import Equation, Expressions
 class LlvmProgram:
     """An expression list as native functions.
 
+    Args:
+        expressions: the list.
+        machine: what its code is compiled for: this processor, by default as fast code as there is.
+
     Attributes:
         source: what runs: Python, in which native functions are called, with what each of them does.
         text: of the module of LLVM.
         gives_numbers: results of shape `()` are never arrays.
     """
 
-    def __init__(self, expressions: Expressions) -> None:
+    def __init__(self, expressions: Expressions, machine: Machine | None = None) -> None:
         self._expressions = expressions
+        self._machine = host() if machine is None else machine
         self._module = ModuleText()
         self._steps: list[Step] = []
         divided = Divided(expanded(expressions), self._module, self._steps)
@@ -78,9 +83,8 @@ class LlvmProgram:
         """Compile the module, and return its functions as functions of NumPy's arrays."""
         if not self._steps:
             return {}
-        machine = host()
         names = [step.name for step in self._steps]
-        own = self._module.imported
+        own, machine = self._module.imported, self._machine
         imported = {**addresses_of(own), **python_functions(own), **addresses_of_called(machine, self._module.called)}
         library = loaded(machine, self.text, names, imported)
         return {step.name: step.caller(library.function(step.name, *step.types())) for step in self._steps}
