@@ -7,17 +7,18 @@ computed block by block, so that what is between them stays in the cache.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from functad.backends.array_loops import ArrayLoop
 from functad.backends.block_source import BlockWriter
 from functad.backends.blocks import Block, arranged
 from functad.backends.careful import Careful, nan_test
 from functad.backends.columns import Columns
 from functad.backends.factors import by_substitution
-from functad.backends.number_loops import NumberLoop, NumberLoopText, assigned
+from functad.backends.number_loops import NumberLoop, NumberLoopText
 from functad.backends.short_text import placed_lines, short_text
 from functad.backends.source import Definitions, NoTextError
 from functad.backends.ties import with_rare_ties
@@ -134,6 +135,7 @@ class _Writer:
         names: of the values, by slot; in a loop they begin with a prefix.
         roots: by slot, the slot of the array whose memory its value may share.
         fresh: roots that are arrays of the program's own.
+        targets: slots of a loop's step whose names are those of rows that their values are written into.
         columns: what is kept column by column, if anything is.
         careful: what computes the results again if there is a NaN in them.
         checked: the positions of results that are looked at for that.
@@ -153,6 +155,7 @@ class _Writer:
         self.exact = exact
         self.name = name
         self.columns: Columns | None = None
+        self.targets: Mapping[int, str] = {}
         self.careful: Careful | None = None
         self.checked: Sequence[int] = ()
         self.finite = False
@@ -316,28 +319,13 @@ class _Writer:
 
     def _loop(self, equation: Equation) -> list[str]:
         """Return the lines of a `scan`: a loop of Python, which is quicker than a call for each step."""
-        body, reverse = equation.params["body"], equation.params["reverse"]
-        carries, rows = equation.params["carries"], equation.params["rows"]
-        step = _Writer(body, self.name, self.definitions, self.names[equation.outputs[0]], self.exact)
+        body, made = equation.params["body"], [self.names[s] for s in equation.outputs]
+        step = _Writer(body, self.name, self.definitions, made[0], self.exact)
+        loop = ArrayLoop(equation, made, self.definitions, in_place=not self.exact and not step.blocks)
+        step.targets = loop.targets
         step.write()
         given = [self._source(s) for s in equation.inputs]
-        own = [step.names[i] for i in range(len(body.inputs))]
-        made = [self.names[s] for s in equation.outputs]
-        results = [step._source(s) for s in body.outputs]
-        arrays = [f"{array}[::-1]" if reverse else array for array in given[carries : carries + rows]]
-        names = ", ".join(own[carries : carries + rows]) or "_"
-        lines = [*assigned(own[:carries], given[:carries]), *assigned(own[carries + rows :], given[carries + rows :])]
-        lines += [f"{name} = []" for name in made[carries:]]
-        every = (arrays[0] if rows == 1 else f"zip({', '.join(arrays)})") if rows else f"range({equation.params['length']})"
-        lines.append(f"for {names} in {every}:")
-        lines += [f"    {line}" for line in step.lines]
-        lines += [f"    {name}.append({y})" for name, y in zip(made[carries:], results[carries:], strict=True)]
-        lines += [f"    {line}" for line in assigned(own[:carries], results[:carries])]
-        lines += assigned(made[:carries], own[:carries])
-        for name, spec in zip(made[carries:], body.results[carries:], strict=True):
-            array = f"{name}[::-1]" if reverse else name
-            lines.append(f"{name} = np.{'stack' if spec.ndim > 1 else 'array'}({array})")  # np.stack keeps the order of axes
-        return lines
+        return loop.lines(given, step.names, step.lines, [step._source(s) for s in body.outputs])
 
     def _source(self, source: int | Constant) -> str:
         if not isinstance(source, Constant):
@@ -366,10 +354,12 @@ class _Writer:
 
     def _right(self, number: int, equation: Equation) -> str:
         primitive, given = equation.primitive, [self._source(s) for s in equation.inputs]
+        ufunc = ufunc_of(equation, self.expressions)
+        if ufunc is not None and equation.outputs[0] in self.targets:
+            return f"{self.definitions.text(ufunc, ufunc.__name__)}({', '.join([*given, self.names[equation.outputs[0]]])})"
         short = short_text(equation, given, self.expressions.specs, self.definitions, self.exact)
         if short is not None:
             return short
-        ufunc = ufunc_of(equation, self.expressions)
         if ufunc is not None:
             target = (
                 None if ufunc is np.power or ufunc.signature is not None else self._dead_buffer(number, equation)

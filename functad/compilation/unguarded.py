@@ -83,7 +83,7 @@ def unguarded(expressions: Expressions) -> Unguarded | None:
             reached.update(e.outputs)
     checked = tuple([i for i, s in enumerate(own.outputs) if type(s) is int and s in reached])
     if changed:
-        own = with_shorter_loops(_simplified(own), _simplified)
+        own = with_shorter_loops(without_dead(own), without_dead)  # which leaves signs where they are
     return Unguarded(_simplified(own), checked, bool(changed))
 
 
