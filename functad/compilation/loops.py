@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 
 from functad.compilation.carries import taken_apart, without_fixed
-from functad.compilation.scan_rows import Step, Writer, products_at_once, results_at_once, rows_at_once, sums_at_once
+from functad.compilation.scan_rows import (
+    Step,
+    Writer,
+    fixed_terms_first,
+    products_at_once,
+    results_at_once,
+    rows_at_once,
+    sums_at_once,
+)
+from functad.compilation.side_by_side import side_by_side, whole_rows
 from functad.control.scan import SCAN
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import mark_needed, mark_reached, marks_at
@@ -85,7 +94,7 @@ class _Loops:
         counts, length = (params["carries"], params["carries"] + params["rows"]), params["length"]
         parts = inputs[: counts[0]], inputs[counts[0] : counts[1]], inputs[counts[1] :]
         step = live(self._without_copies(Step(*parts, params["body"], results)), self.read)
-        before, after, last = Writer(self.specs), Writer(self.specs), Writer(self.specs)
+        before, first, after, last = [Writer(self.specs) for _ in range(4)]
         step = without_fixed(step._replace(body=self.simplify(step.body)), self.specs, self.moved)
         step = self._hoisted(step, before)
         if not self.exact:
@@ -94,13 +103,18 @@ class _Loops:
             step = self._read_only(sums_at_once(step, length, before, last, self.moved, self.fused))
             step = results_at_once(step, length, before, after, self.moved)
             step = self._read_only(step)
+            if not self.fused:
+                step = self._hoisted(fixed_terms_first(step), before)
             step = rows_at_once(step, length, before, self.moved)
             step = self._read_only(step)
+            if not self.fused:
+                step = step._replace(body=side_by_side(step.body))
+                step = whole_rows(step, length, before, first, self.moved)
         yield from before.equations
         params |= {"carries": len(step.carries), "rows": len(step.rows), "body": step.body}
         if step.results:
             yield Equation(SCAN, (*step.carries, *step.rows, *step.outer), params, tuple(step.results))
-        for e in (*after.equations, *last.equations):
+        for e in (*first.equations, *after.equations, *last.equations):
             yield Equation(e.primitive, tuple(map(self._source, e.inputs)), e.params, e.outputs)
 
     def _read_only(self, step: Step) -> Step:

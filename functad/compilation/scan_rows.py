@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.expressions.expressions import Equation, Expressions, evaluate
+from functad.expressions.expressions import Constant, Equation, Expressions, evaluate
 from functad.expressions.records import mark_reached, marks_at
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.primitives.arranging.reshape import TRANSPOSE
@@ -81,6 +81,34 @@ class Writer:
 
 def _placed(sources: Sequence[Any], places: dict[int, Any]) -> tuple[Any, ...]:
     return tuple([places[s] if type(s) is int else s for s in sources])
+
+
+def fixed_terms_first(step: Step) -> Step:
+    """Return a scan whose steps add up what does not depend on the carries before they add what does: `h @ w + (x + b)`."""
+    body = step.body
+    moving = mark_reached(marks_at(range(len(step.carries)), len(body.specs)), body.equations)
+    specs, equations = list(body.specs), list[Equation]()
+    sums: dict[int, tuple[Any, Any]] = {}  # by slot, the term that depends on the carries, and the other
+
+    for e in body.equations:
+        terms = [s for s in e.inputs if type(s) is int and moving[s]]
+        alike = e.primitive is ENTRIES[np.add] and len(terms) == 1 and specs[terms[0]] == specs[e.outputs[0]]
+        if alike and specs[e.outputs[0]].dtype.kind == "f":
+            [fixed] = [s for s in e.inputs if isinstance(s, Constant) or not moving[s]]
+            [slot] = e.outputs
+            if terms[0] in sums:
+                term, other = sums[terms[0]]
+                given = [s.value if isinstance(s, Constant) else specs[s] for s in (other, fixed)]
+                specs.append(e.primitive.spec(*given))
+                equations.append(Equation(e.primitive, (other, fixed), {}, (len(specs) - 1,)))
+                terms, fixed = [term], len(specs) - 1
+                e = Equation(e.primitive, (term, fixed), {}, e.outputs)
+            sums[slot] = terms[0], fixed
+        equations.append(e)
+    if len(specs) == len(body.specs):
+        return step
+    inner = body.replace(equations=tuple(equations), specs=tuple(specs))
+    return step._replace(body=extract(inner, range(len(body.inputs)), body.outputs, body.inputs))
 
 
 def rows_at_once(step: Step, length: int, before: Writer, moved: dict[int, Any]) -> Step:
