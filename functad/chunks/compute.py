@@ -9,6 +9,11 @@ from functad.primitives.operands import is_traced
 from functad.trees.structure import flatten
 
 
+def is_lazy(leaf: Any) -> bool:
+    """Say whether a leaf is a result that is yet to be computed, by the protocol of Dask's collections."""
+    return hasattr(type(leaf), "__dask_graph__")
+
+
 def compute(*trees: Any, **options: Any) -> Any:
     """Return trees of results with the lazy ones computed, all by one pass over their common graph.
 
@@ -37,7 +42,7 @@ def compute(*trees: Any, **options: Any) -> Any:
     """
     leaves, structure = flatten(trees)
     leaves = [leaf._plain("compute") if is_traced(leaf) else leaf for leaf in leaves]
-    lazy = [i for i, leaf in enumerate(leaves) if hasattr(type(leaf), "__dask_graph__")]
+    lazy = [i for i, leaf in enumerate(leaves) if is_lazy(leaf)]
     if lazy:
         dask: Any = import_module("dask")
         for i, value in zip(lazy, dask.compute(*[leaves[i] for i in lazy], **options), strict=True):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.chunks.compute import compute, is_lazy
 from functad.errors import ImplicitError, NonScalarError, OutputError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
 from functad.places import here, name_of
@@ -96,6 +97,8 @@ class Objective:
                 raise
             self.failures.append(error)
             value, self._grad = np.inf, np.zeros(x.shape)
+        if is_lazy(value):  # one pass over the data gives both
+            value, self._grad = compute(value, None if self._pull is None else self._pull(1.0)[0])
         self._value, self._started = float(value), True
         self._at = x
 
@@ -109,7 +112,7 @@ class Objective:
         self._go_to(x)
         if self._grad is None:
             pull, self._pull = self._pull, None  # the pass forward is of no more use
-            self._grad = self._gradient(self._at) if pull is None else pull(1.0)[0]
+            self._grad = compute(self._gradient(self._at) if pull is None else pull(1.0)[0])
         return self._grad.copy()
 
     def _direction(self, x: Any) -> Linearised:
@@ -121,11 +124,12 @@ class Objective:
 
     def hess(self, x: Any) -> Array:
         """Return the Hessian at a point, shape `(n, n)`."""
-        return self._direction(x).matrix()
+        matrix: Array = compute(self._direction(x).matrix())
+        return matrix
 
     def hessp(self, x: Any, p: Any) -> Array:
         """Return the product of the Hessian at a point with a vector `p`; further vectors there cost one pass each."""
-        product: Array = self._direction(x)(np.asarray(p, np.float64).reshape(-1))
+        product: Array = compute(self._direction(x)(np.asarray(p, np.float64).reshape(-1)))
         return product
 
 
@@ -198,7 +202,7 @@ class Residuals:
                 f"{self.transform} of {name_of(self.function)}, called at {here()}: the result is complex, but SciPy's "
                 f"methods know real numbers only. Return its real and imaginary parts: (z.real, z.imag)."
             )
-        self._value = np.array(value, np.float64)
+        self._value = np.array(compute(value), np.float64)
         self._at = x
 
     def fun(self, x: Any) -> Array:
@@ -214,9 +218,9 @@ class Residuals:
             m, n = len(self._value), np.shape(x)[0]
             if self._pull is not None or m < n:
                 pull = self.backward(x)
-                self._jac = np.concatenate([np.zeros((0, n)), *[pull(row)[None] for row in np.eye(m)]])
+                self._jac = np.concatenate([np.zeros((0, n)), *compute([pull(row)[None] for row in np.eye(m)])])
             else:
-                self._jac = self.forward(x).matrix()
+                self._jac = compute(self.forward(x).matrix())
         return self._jac.copy()
 
     def forward(self, x: Any) -> Linearised:

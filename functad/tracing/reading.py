@@ -25,6 +25,7 @@ from functad.primitives.indexing.index_parts import (
 )
 from functad.primitives.indexing.read import GETITEM, gather
 from functad.tracing.constants import held, with_arrays
+from functad.tracing.engines import check_shape
 from functad.tracing.traces.base import Recorded, record
 from functad.tracing.views import note_view, shares
 
@@ -85,6 +86,8 @@ class Reading:
             equations.append((_PLAN, self.slot, (index, value.shape, value.dtype), None))
             note_view(self, tensor, GETITEM, {"index": index})
         else:  # masks and arrays of integers may be overwritten by the user later
+            if type(out) is not _ndarray:
+                check_shape(out)
             index = held(index, recorder) if type(index) is _ndarray else with_arrays(index, lambda a: held(a, recorder))
             equations.append((_PLAN, self.slot, (index, value.shape, value.dtype), None))
         return tensor

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections import Counter
 
 import numpy as np
 import pytest
 
 import functad
-from functad.errors import ConversionError
+from functad.errors import ConversionError, UnsupportedError
+from functad.testing import calls, every_entry
+from functad.testing.numerical import random_like
+from functad.testing.sample_calls import is_constant
 
 dask = pytest.importorskip("dask", reason="dask is in the extra `test`")
 da = pytest.importorskip("dask.array", reason="dask is in the extra `test`")
@@ -155,6 +160,87 @@ def test_constants_and_compiled_code_convert_nothing():
     assert not reads
 
 
+def test_batches_and_normal_equations_stay_in_chunks():
+    rows, reads = counted(X)
+    y = chunked(Y)
+
+    def one(w, x, t):
+        return (np.tanh(x @ w) - t) ** 2
+
+    gradients = functad.vmap(functad.grad(one), in_axes=(None, 0, 0))
+    found = gradients(W, rows, y)
+    assert found.chunks[0] == rows.chunks[0]
+    same(found, gradients(W, X, Y))
+
+    def normal_equations(X, y):
+        residuals, slope = functad.value_and_jacobian(lambda w: np.tanh(X @ w) - y)(W)
+        return slope.T @ slope, slope.T @ residuals
+
+    reads.clear()
+    same(normal_equations(rows, y), normal_equations(X, Y))
+    assert reads == dict.fromkeys(range(0, 20, ROWS), 1)
+
+
+@pytest.mark.parametrize("method", ["L-BFGS-B", "Newton-CG"])
+def test_minimize_passes_over_the_data_once_for_value_and_gradient(method):
+    pytest.importorskip("scipy", reason="SciPy is in the extra `scipy`")
+    rows, reads = counted(X)
+    y = chunked(Y)
+    expected = functad.optimize.minimize(lambda w: logistic(w, X, Y) + np.sum(w**2), W, method=method)
+    found = functad.optimize.minimize(lambda w: logistic(w, rows, y) + np.sum(w**2), W, method=method)
+    np.testing.assert_allclose(found.x, expected.x, rtol=1e-9)
+    passes = set(reads.values())
+    assert len(passes) == 1
+    assert passes == {found.nfev} or method == "Newton-CG"  # which needs products with the Hessian too
+
+
+@pytest.mark.parametrize(
+    "f", [lambda X, w: X[X[:, 0] > 0] @ w, lambda X, w: (X @ w)[X[:, 0] > 0]], ids=["of a constant", "of a Tensor"]
+)
+def test_lengths_that_depend_on_data_raise_with_the_cure(f):
+    rows, reads = counted(X)
+    with pytest.raises(UnsupportedError, match=r"shape \(nan,\), at .*compute_chunk_sizes\(\).*np\.where\(mask, x, 0\.0\)"):
+        functad.grad(lambda w: np.sum(f(rows, w)))(W)
+    assert not reads
+    known = rows[rows[:, 0] > 0].compute_chunk_sizes()
+    same(functad.grad(lambda w: np.sum(np.tanh(known @ w)))(W), functad.grad(lambda w: np.sum(np.tanh(X[X[:, 0] > 0] @ w)))(W))
+
+
+EVERY = int(os.environ.get("FUNCTAD_EVERY_ENTRY", "0")) or 12
+NAMED = {"einsum", "cumprod", "recurrence", "exclusive_product", "spread", "prod", "sum", "matmul"}
+ENTRIES = [entry for entry in every_entry() if not is_constant(entry) and entry.status != "refused" and not entry.in_place]
+CHOSEN = [entry for i, entry in enumerate(ENTRIES) if i % EVERY == 0 or entry.name in NAMED]
+
+
+@pytest.mark.parametrize("entry", CHOSEN, ids=lambda entry: entry.name)
+def test_derivatives_of_an_entry_are_right_or_an_error(entry):
+    """What Dask lacks raises; nothing gives other numbers than NumPy's."""
+    if getattr(entry.function, "__module__", "").startswith("functad.scipy."):
+        return  # compiled functions of SciPy compute these, from arrays of NumPy
+    for call in [call for call in calls(entry, np.float64) if call.primals and call.smooth(*call.primals)][:2]:
+        gs = [np.asarray(random_like(y, np.random.default_rng(0))) for y in call.smooth(*call.primals)]
+        expected = functad.vjp(call.smooth, *call.primals)[1](tuple(gs))
+        lazy = [da.from_array(x, chunks=tuple(max(1, (n + 1) // 2) for n in x.shape)) for x in map(np.asarray, call.primals)]
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                found = dask.compute(*functad.vjp(call.smooth, *lazy)[1](tuple(map(da.asarray, gs))))
+        except REFUSALS:
+            continue
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11, err_msg=str(call))
+
+
+REFUSALS = (
+    UnsupportedError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    NotImplementedError,
+    FutureWarning,
+    ArithmeticError,
+    IndexError,
+)
 LOST = {
     "method": lambda t, X: X.dot(t).sum(),
     "function": lambda t, X: da.sum(X @ t),
@@ -166,3 +252,11 @@ LOST = {
 def test_tensors_are_no_constants_of_a_graph(name):
     with pytest.raises(ConversionError, match=rf"graph of Dask, at {__file__}"):
         functad.grad(lambda t: LOST[name](t, chunked(X)))(W)
+
+
+def test_what_dask_lacks_raises_with_its_name_and_reads_nothing():
+    rows, reads = counted(X)
+    for f, name in ((np.sort, "np.argsort"), (lambda X: np.linalg.slogdet(X[:3])[1], "slogdet")):
+        with pytest.raises(UnsupportedError, match=rf"{name}.* of dask\.array\.core\.Array, at {__file__}"):
+            functad.grad(lambda X, f=f: np.sum(f(X)))(rows)
+    assert not reads

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import ArraySpec, spec_of, stand_in
+from functad.expressions.spec import PLAIN, ArraySpec, spec_of, stand_in
 from functad.primitives.arranging.shapes import query
 from functad.primitives.batching import one_by_one
 from functad.primitives.entry import Primitive, Rule, Samples
 from functad.primitives.kinds import composite, linear
-from functad.primitives.operands import is_traced, refuse_out, strong, zeros_for
+from functad.primitives.operands import is_traced, refuse_out, strong
 
 Shape = tuple[int, ...]
 Calls = list[tuple[tuple[Any, ...], dict[str, Any]]]
@@ -183,9 +183,16 @@ def _contract(arrays: Sequence[Any], subscripts: str, optimize: Any) -> Any:
 
 def _spread(x: Any, *, subscripts: str, shape: Shape) -> Any:
     """Return zeros of a shape with `x` on the diagonal that `einsum(subscripts, ...)` reads from an array of that shape."""
-    whole = zeros_for(shape, x.dtype, x)
-    np.einsum(subscripts, whole)[...] = x  # where einsum only rearranges, it returns a view
-    return whole
+    if type(x) in PLAIN:
+        whole = np.zeros(shape, x.dtype)
+        np.einsum(subscripts, whole)[...] = x  # where einsum only rearranges, it returns a view
+        return whole
+    own, result = subscripts.split("->")  # arrays of another library may have no views: x everywhere, and a mask
+    mask: Any = np.zeros(shape, np.bool_)
+    np.einsum(subscripts, mask)[...] = True
+    x = x.transpose([result.index(letter) for letter in dict.fromkeys(own)])
+    x = x[tuple([slice(None) if own.index(letter) == i else None for i, letter in enumerate(own)])]
+    return np.where(np.asarray(mask, like=x), x, x.dtype.type(0))
 
 
 def _spread_batch(

@@ -140,6 +140,8 @@ EXCLUSIVE = general(
 
 def _recurrence(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
     """Return the solution of `y[i] = a[i-1] y[i-1] + b[i-1]`, `y[0] = 0`, along an axis, from its start or from its end."""
+    if type(b) not in PLAIN:
+        return _recurrence_by_rows(a, b, axis=axis, reverse=reverse)
     out = np.zeros_like(b, dtype=np.result_type(a, b))
     ways = [value.swapaxes(0, axis) for value in (a, b, out)]
     a, b, y = [value[::-1] for value in ways] if reverse else ways
@@ -152,6 +154,16 @@ def _recurrence(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
                 np.multiply(a[i - 1], y[i - 1], out=y[i, ...])
                 y[i] += b[i - 1]
     return out
+
+
+def _recurrence_by_rows(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
+    """Return the same for arrays of another library, which may have no views to write into."""
+    n, order = b.shape[axis], slice(None, None, -1) if reverse else slice(None)
+    a, b = [value.swapaxes(0, axis)[order] for value in (a, b)]
+    rows = [np.zeros_like(b[0])] if n else []
+    for i in range(1, n):
+        rows.append(a[i - 1] * rows[-1] + b[i - 1])
+    return np.stack(rows)[order].swapaxes(0, axis) if n else b.swapaxes(0, axis)
 
 
 def _solve_by_sums(a: Any, b: Any, y: Any) -> bool:

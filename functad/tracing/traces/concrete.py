@@ -23,6 +23,7 @@ from functad.primitives.kinds import forward_plan
 from functad.primitives.plan import KEEP_NOTHING, Plan
 from functad.tracing.constants import held_call, held_params
 from functad.tracing.conversions import depends_on_inputs
+from functad.tracing.engines import computed
 from functad.tracing.fitting import forward_specs, reverse_specs, reverse_specs_beside
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import WATCHER, Recorded, Recorder, append_record, append_results, bare, record
@@ -60,7 +61,12 @@ class ConcreteRecorder(Recorder):
                 return self._process_one(plan, arrays[0], params)
         values, active, nested = self.lowered(primitive, arrays)
         if not nested:
-            out = primitive.compute(*values, **params)
+            for value in values:
+                if type(value) not in PLAIN:
+                    out = computed(primitive, values, params)
+                    break
+            else:
+                out = primitive.compute(*values, **params)
         else:  # of a subclass, a call may do otherwise
             out = record(primitive, tuple(values), params) if type(primitive) is Primitive else primitive(*values, **params)
         if not active or out is NotImplemented:
@@ -80,8 +86,10 @@ class ConcreteRecorder(Recorder):
         """The usual case, one array and one result: what `process` does otherwise, in 60 % of the time."""
         primitive, value = plan.primitive, x.below
         kind = type(value)
-        untraced = kind is _ndarray or not issubclass(kind, Recorded)
-        out = primitive.compute(value, **params) if untraced else record(primitive, (value,), params)
+        if kind in PLAIN:
+            out = primitive.compute(value, **params)
+        else:
+            out = record(primitive, (value,), params) if issubclass(kind, Recorded) else computed(primitive, (value,), params)
         if out is NotImplemented:
             return out
         own = value.dtype if kind is _ndarray else dtype_of(value)

@@ -24,7 +24,7 @@ from functad.tracing.traces.batch import lowest
 from functad.tracing.views import clone
 from functad.transforms.calling.results import foreign_to, own_results
 from functad.transforms.calling.selection import Selection
-from functad.transforms.walks.cotangents import zero_tangent
+from functad.transforms.walks.cotangents import foreign, zero_tangent
 from functad.trees.structure import LEAF, Structure, flatten
 
 _ndarray = np.ndarray
@@ -339,7 +339,10 @@ def check_like(given: Any, structure: Structure, values: Sequence[Any], name: st
         wanted, own = dtype_of(value), dtype_of(leaf)
         if own.kind == "c" and wanted.kind != "c":
             raise StructureError(f"{path} is complex, but the {what} it belongs to is {spec_of(value)}, at {here()}.")
-        result.append(as_dtype(leaf, wanted))
+        leaf = as_dtype(leaf, wanted)
+        if type(leaf) in PLAIN and (inner := foreign(value)) is not None:
+            leaf = np.ones_like(inner) * leaf  # an array of the library of the value
+        result.append(leaf)
     return result
 
 

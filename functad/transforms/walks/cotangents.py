@@ -87,18 +87,18 @@ class RowSum:
 def zero_tangent(value: Any) -> Any:
     """Return the tangent of a value that does not depend on the inputs, or its cotangent if nothing depends on it."""
     shape, dtype = shape_of(value), inexact(value)
-    if (inner := _foreign(value)) is not None:
+    if (inner := foreign(value)) is not None:
         return zeros_for(shape, dtype, inner)
     return np.zeros(shape, dtype) if shape else dtype.type(0)
 
 
 def one_like(value: Any) -> Any:
     """Return the cotangent 1 of a number, of the kind of array that the number is below all traces."""
-    inner = _foreign(value)
+    inner = foreign(value)
     return dtype_of(value).type(1) if inner is None else np.ones_like(inner)
 
 
-def _foreign(value: Any) -> Any:
+def foreign(value: Any) -> Any:
     """Return the array of another library that a value is below all traces; `None` if it is none."""
     if type(value) in PLAIN:
         return None
