@@ -56,7 +56,7 @@ def check_shape(out: Any) -> None:
     if any(n != n for n in shape):
         kind = type(out)
         raise UnsupportedError(
-            f"an array of {kind.__module__}.{kind.__qualname__} has the shape {shape}, at {here()}: a length depends on data that "
-            f"is not computed yet, and derivatives need it. Call X.compute_chunk_sizes() of the array that was selected from, "
-            f"before it meets a Tensor; or weigh in place of selecting: np.where(mask, x, 0.0) for x[mask]."
+            f"an array of {kind.__module__}.{kind.__qualname__} has the shape {shape}, at {here()}: a length depends on data "
+            f"that is not computed yet, and derivatives need it. Call X.compute_chunk_sizes() of the array that was "
+            f"selected, before it meets a Tensor; or weigh in place of selecting: np.where(mask, x, 0.0) for x[mask]."
         )

@@ -223,7 +223,8 @@ def test_derivatives_of_an_entry_are_right_or_an_error(entry):
         lazy = [da.from_array(x, chunks=tuple(max(1, (n + 1) // 2) for n in x.shape)) for x in map(np.asarray, call.primals)]
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("error")
+                warnings.simplefilter("ignore")
+                warnings.simplefilter("error", FutureWarning)  # by which Dask says that it converts
                 found = dask.compute(*functad.vjp(call.smooth, *lazy)[1](tuple(map(da.asarray, gs))))
         except REFUSALS:
             continue
@@ -231,16 +232,7 @@ def test_derivatives_of_an_entry_are_right_or_an_error(entry):
             np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11, err_msg=str(call))
 
 
-REFUSALS = (
-    UnsupportedError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    NotImplementedError,
-    FutureWarning,
-    ArithmeticError,
-    IndexError,
-)
+REFUSALS = (UnsupportedError, TypeError, ValueError, AttributeError, NotImplementedError, FutureWarning, ArithmeticError)
 LOST = {
     "method": lambda t, X: X.dot(t).sum(),
     "function": lambda t, X: da.sum(X @ t),
