@@ -18,6 +18,7 @@ from functad.backends.blocks import Block, arranged
 from functad.backends.careful import Careful, nan_test
 from functad.backends.columns import Columns
 from functad.backends.factors import by_substitution
+from functad.backends.grams import with_grams
 from functad.backends.number_loops import NumberLoop, NumberLoopText
 from functad.backends.short_text import placed_lines, short_text
 from functad.backends.source import Definitions, NoTextError
@@ -82,7 +83,8 @@ class NumpyProgram:
             checked: the positions of these results.
             finite: the other list is computed if there is an infinity, too.
         """
-        writer = _Writer(expressions if exact else with_rare_ties(by_substitution(expressions)), name, exact=exact)
+        own = expressions if exact else with_grams(with_rare_ties(by_substitution(expressions)))
+        writer = _Writer(own, name, exact=exact)
         writer.columns = Columns(writer.expressions) if not exact and not writer.blocks else None
         if careful is not None:
             self.careful = writer.careful = Careful(careful, NumpyProgram)

@@ -25,6 +25,7 @@ def is_fresh(equation: Equation) -> bool:
         "product",
         "quotient",
         "triangular_solve",
+        "gram",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functad.compilation.elements import with_numbers
+from functad.compilation.factor_products import with_factor_products
 from functad.compilation.loops import with_shorter_loops
 from functad.compilation.pieces import put_together
 from functad.compilation.rewrites import index
@@ -31,7 +32,9 @@ def simplified(expressions: Expressions, exact: bool = False, fused: bool = Fals
         own = with_shorter_loops(own, simplify, exact, fused)
     if not exact:
         own = put_together(with_numbers(own))
-    return without_dead(Rewriter(own, index(exact, fused), exact).run())
+    own = without_dead(Rewriter(own, index(exact, fused), exact).run())
+    shorter = own if exact else with_factor_products(own)
+    return own if shorter is own else without_dead(shorter)
 
 
 def without_dead(expressions: Expressions) -> Expressions:

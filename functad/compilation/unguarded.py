@@ -16,6 +16,7 @@ import numpy as np
 
 from functad.compilation.coefficients import with_coefficients
 from functad.compilation.loops import with_shorter_loops
+from functad.compilation.placing import put
 from functad.compilation.rewrites import index
 from functad.compilation.rewriting import Rewriter
 from functad.compilation.simplify import without_dead
@@ -112,7 +113,7 @@ def _without_guards(expressions: Expressions, hidden: Sequence[bool]) -> tuple[E
         elif e.primitive in _PLAIN and not lost[e.outputs[0]] and _has_mask(e, specs):
             made = _plain(e.primitive, tuple([_spec(s, specs) for s in inputs]))
             if made.results == [specs[e.outputs[0]]]:
-                moved[e.outputs[0]] = source = _put(made, inputs, specs, equations)
+                moved[e.outputs[0]] = source = put(made, inputs, specs, equations)
                 taken.append(source)
                 continue
         equations.append(new)
@@ -133,19 +134,6 @@ def _spec(source: Any, specs: Sequence[ArraySpec]) -> ArraySpec:
 def _plain(primitive: Any, specs: Sequence[ArraySpec]) -> Expressions:
     """List what a guarded function computes where no NaN arises."""
     return trace("jit", _PLAIN[primitive], tuple(specs), {})
-
-
-def _put(made: Expressions, given: Sequence[Any], specs: list[ArraySpec], equations: list[Equation]) -> Any:
-    """Write the equations of a list behind others, and return where its result is."""
-    places: dict[int, Any] = dict(enumerate(given))
-    for e in made.equations:
-        [slot] = e.outputs
-        places[slot] = len(specs)
-        specs.append(made.specs[slot])
-        inputs = tuple([places[s] if type(s) is int else s for s in e.inputs])
-        equations.append(Equation(e.primitive, inputs, e.params, (places[slot],)))
-    [result] = made.outputs
-    return places[result] if type(result) is int else result
 
 
 def _lost(expressions: Expressions, hidden: Sequence[bool]) -> list[bool]:

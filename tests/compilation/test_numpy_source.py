@@ -174,3 +174,18 @@ def test_ties_of_a_maximum_are_halved_if_there_are_any() -> None:
         for found, expected in zip(compiled(x, y), slope(x, y), strict=True):
             assert np.array_equal(found, expected, equal_nan=True)
     assert ".any() else" in compiled.lower(x, y).source()
+
+
+def test_products_with_weights_take_square_roots_if_no_weight_is_negative() -> None:
+    def f(x: Any, w: Any) -> Any:
+        return (x.T * w * 0.5) @ x, x.T @ w
+
+    x, w = np.linspace(-1.0, 2.0, 60_000).reshape(3000, 20), np.linspace(0.0, 1.0, 3000)
+    compiled = functad.jit(f, backend="numpy")
+    assert "gram(" in compiled.lower(x, w).source()
+    with np.errstate(all="ignore"):
+        for weights in (w, w - 0.5, w / 0):
+            for found, expected in zip(compiled(x, weights), f(x, weights), strict=True):
+                assert np.allclose(found, expected, rtol=1e-12, atol=1e-10, equal_nan=True)
+    assert "gram(" not in functad.jit(f, backend="numpy", exact=True).lower(x, w).source()
+    assert "gram(" not in functad.to_source(f, x, w)
