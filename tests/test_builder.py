@@ -56,3 +56,12 @@ def test_compiled_functions_give_new_trees_in_each_call(backend: Any) -> None:
         assert out["b"] == Pair(2.0, None)
         assert type(out["b"].first) is np.float64
         out["a"].clear()
+
+
+def test_what_puts_results_together_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    monkeypatch.setattr("functad.compilation.lists.builder", lambda structure: made.append(structure) or builder(structure))
+    doubled = functad.jit(lambda pair, n: (pair[0] * n, pair[1] + n), backend="numpy", static_argnums=1)
+    for _ in range(3):
+        assert doubled((2.0, 3.0), 4) == (8.0, 7.0)
+    assert len(made) == 1

@@ -80,7 +80,8 @@ class Entry:
         trace = self.trace
         if self.simple:
             outs = self.program(leaves)
-            self.direct = self.program.direct(trace.structure)
+            if self.direct is None:  # calls with other arguments than arrays come here again and again
+                self.direct = self.program.direct(trace.structure)
             return outs[0] if trace.structure is LEAF else trace.structure.unflatten(list(outs))
         if trace.cells or trace.captured:
             held = {id(cell): resolve(cell.read()) for cell in trace.cells}
