@@ -16,7 +16,7 @@ ELSEWHERE = {"errors"}  # each of its entries is looked at by itself: test_error
 SHORTENED = {"control_flow", "custom_rules", "derivatives", "ensembles", "implicit", "sparse", "vmap"}  # with `...` in results
 MARKS = {"sparse": pytest.mark.filterwarnings("ignore::functad.errors.LoopWarning")}  # the page is about other things
 WITH_SCIPY = {"sparse", "optimize"}
-WITH_JAX = {"bridges"}
+WITH_JAX = {"bridges", "beyond_one_machine"}
 
 
 @pytest.mark.parametrize(

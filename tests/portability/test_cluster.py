@@ -23,7 +23,7 @@ W = RNG.normal(size=3)
 @pytest.fixture(scope="module")
 def client():
     """Two processes with one thread each, for all tests of this file."""
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "memory_limit": 0}
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": 0}
     with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
         yield client
 
