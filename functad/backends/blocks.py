@@ -16,7 +16,7 @@ from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import inputs_of, last_readers
 from functad.expressions.spec import ArraySpec, spec_or_none
 
-LARGE = 1 << 21
+LARGE = 4_000_000
 """Bytes from which on an array is computed in blocks: several smaller ones stay in the last cache as they are."""
 
 BLOCK = 1 << 16
