@@ -13,9 +13,10 @@ from sybil.parsers.markdown import PythonCodeBlockParser
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(page for page in (ROOT / "notebooks").glob("*.md") if "```python" in page.read_text())
 ELSEWHERE = {"errors"}  # each of its entries is looked at by itself: test_errors.py
-SHORTENED = {"control_flow", "custom_rules", "derivatives", "ensembles", "implicit", "sparse", "vmap"}  # with `...` in results
+SHORTENED = {"control_flow", "custom_rules", "derivatives", "ensembles", "implicit", "other_arrays", "sparse", "vmap"}  # with `...` in results
 MARKS = {"sparse": pytest.mark.filterwarnings("ignore::functad.errors.LoopWarning")}  # the page is about other things
-WITH_SCIPY = {"sparse", "optimize"}
+WITH_SCIPY = {"sparse", "optimize", "other_arrays"}
+WITH_DASK = {"other_arrays"}
 WITH_JAX = {"bridges", "beyond_one_machine"}
 
 
@@ -27,6 +28,8 @@ WITH_JAX = {"bridges", "beyond_one_machine"}
 def test_code_prints_what_it_says(page):
     if page.stem in WITH_SCIPY:
         pytest.importorskip("scipy", reason="the page shows what SciPy adds")
+    if page.stem in WITH_DASK:
+        pytest.importorskip("dask", reason="the page shows arrays of Dask")
     if page.stem in WITH_JAX:
         pytest.importorskip("jax", reason="the page shows functions of JAX")
     options = doctest.REPORT_NDIFF | (doctest.ELLIPSIS if page.stem in SHORTENED else 0)

@@ -319,8 +319,9 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
         Row(
             "several_devices",
             "several devices, distributed arrays",
+            "portability/test_dask.py::test_value_and_gradient_are_lazy_and_read_every_chunk_once "
             "backends/test_xla.py::test_eight_devices_give_the_gradient_of_one",
-            note='arrays of JAX with a sharding, in what `jit(f, backend="xla")` compiles',
+            note='arrays of Dask as they are; of JAX with a sharding, in what `jit(f, backend="xla")` compiles',
         ),
         Row(
             "export",
