@@ -22,7 +22,7 @@ def unbroadcast(ct: Any, shape: tuple[int, ...]) -> Any:
     """Return the sum of `ct` over the axes along which `shape` was broadcast to it."""
     axes, keepdims = _axes_summed(shape_of(ct), shape)
     if axes:
-        ct = _add_reduce(ct, axes, None, None, keepdims) if type(ct) is _ndarray else ct.sum(axes, keepdims=keepdims)
+        ct = _add_reduce(ct, axes, None, None, keepdims) if type(ct) is _ndarray else ct.sum(axis=axes, keepdims=keepdims)
         if keepdims:
             return ct
     return ct if shape_of(ct) == shape else ct.reshape(shape)

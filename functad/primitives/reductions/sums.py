@@ -182,7 +182,7 @@ def reduce_all(entry: Primitive, a: Any) -> Any:
 
 def summed(a: Any, axis: Axes, keepdims: bool) -> Any:
     """Return a sum; for its own arrays, `np.sum` spends 1.5 us in Python."""
-    return _add_reduce(a, axis, None, None, keepdims) if type(a) in PLAIN else np.sum(a, axis, keepdims=keepdims)
+    return _add_reduce(a, axis, None, None, keepdims) if type(a) in PLAIN else np.sum(a, axis=axis, keepdims=keepdims)
 
 
 def sum(  # noqa: A001 # NumPy's name
@@ -212,7 +212,7 @@ SUM: Primitive = linear(
     np.sum,
     lambda g, a_shape, axis, keepdims: spread(g, a_shape, axis, keepdims),
     compute=lambda a, *, axis, keepdims: (
-        _add_reduce(a, axis, None, None, keepdims) if type(a) in PLAIN else np.sum(a, axis, keepdims=keepdims)
+        _add_reduce(a, axis, None, None, keepdims) if type(a) in PLAIN else np.sum(a, axis=axis, keepdims=keepdims)
     ),
     spec=reduced_spec(summed_dtype),
     samples=reduction_samples(initial=1.5),
@@ -240,7 +240,7 @@ def _mean(a: Any, *, axis: Axes, keepdims: bool) -> Any:
     if axis is None and type(a) is _ndarray and a.dtype is _FLOAT64 and a.size:
         return _add_reduce(a, None, None, None, keepdims) / a.size
     if type(a) not in PLAIN or dtype_of(a) not in _SUMMED_AS_THEY_ARE:
-        return np.mean(a, axis, keepdims=keepdims)
+        return np.mean(a, axis=axis, keepdims=keepdims)
     return _add_reduce(a, axis, None, None, keepdims) / count(shape_of(a), axis)
 
 
@@ -345,7 +345,7 @@ PROD = general(
     lambda g, a, axis, keepdims: expand(g, shape_of(a), (axis,), keepdims) * others(a, axis),
     jvps=(lambda t, a, axis, keepdims: (t * others(a, axis)).sum(axis, keepdims=keepdims),),
     compute=lambda a, *, axis, keepdims: (
-        _multiply_reduce(a, axis, None, None, keepdims) if type(a) in PLAIN else np.prod(a, axis, keepdims=keepdims)
+        _multiply_reduce(a, axis, None, None, keepdims) if type(a) in PLAIN else np.prod(a, axis=axis, keepdims=keepdims)
     ),
     spec=reduced_spec(summed_dtype),
     samples=_prod_samples,
