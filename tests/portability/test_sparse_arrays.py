@@ -1,4 +1,4 @@
-"""Arrays of the package `sparse` as constants and inputs; they are of NumPy's protocols, and refuse to become dense in passing."""
+"""Arrays of the package `sparse` as constants and inputs: they follow the protocols of NumPy, and refuse to become dense."""
 
 import numpy as np
 import pytest
