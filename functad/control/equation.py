@@ -8,7 +8,7 @@ written with control flow again: the derivative of a loop is a loop. So they hol
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -100,7 +100,20 @@ class Control(SolverPrimitive):
         return record(self, arrays, {**params, "wrt": wrt})
 
 
-def deferred(name: str, run: LeafFunction, specs: Sequence[ArraySpec], shown: dict[str, Any]) -> Control:
+class Derivatives(NamedTuple):
+    """Rules of a deferred function that are known without its values.
+
+    Attributes:
+        pull, push: as for `Control`.
+    """
+
+    pull: Callable[..., list[Any]]
+    push: Callable[..., list[Any]]
+
+
+def deferred(
+    name: str, run: LeafFunction, specs: Sequence[ArraySpec], shown: dict[str, Any], rules: Derivatives | None = None
+) -> Control:
     """Return a primitive that computes a flat function when values are known, and can be differentiated to any order.
 
     For what no list of equations can say, since the number of values to keep between the steps is not known.
@@ -110,6 +123,7 @@ def deferred(name: str, run: LeafFunction, specs: Sequence[ArraySpec], shown: di
         run: the function.
         specs: of the results.
         shown: parameters that lists show: what `run` is made of.
+        rules: its derivatives; by default those of what `run` does when it is run.
     """
 
     def pull(gs: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
@@ -135,14 +149,21 @@ def deferred(name: str, run: LeafFunction, specs: Sequence[ArraySpec], shown: di
         batch=batch,
         compute=lambda *arrays, **params: run(*arrays),
         spec=lambda *arrays, **params: tuple(specs),
-        pull=pull,
-        push=push,
+        pull=pull if rules is None else rules.pull,
+        push=push if rules is None else rules.push,
         doc="computed when values are known",
     )
 
 
 def pull_later(
-    name: str, run: LeafFunction, gs: Any, arrays: Sequence[Any], out: Any, wrt: Sequence[int], shown: dict[str, Any]
+    name: str,
+    run: LeafFunction,
+    gs: Any,
+    arrays: Sequence[Any],
+    out: Any,
+    wrt: Sequence[int],
+    shown: dict[str, Any],
+    rules: Derivatives | None = None,
 ) -> list[Any]:
     """Return the cotangents of the arguments at positions `wrt` of a flat function that is run again when values are known.
 
@@ -154,13 +175,14 @@ def pull_later(
         out: its results.
         wrt: positions of floating-point arguments.
         shown: parameters that lists show.
+        rules: the derivatives of these cotangents, if they are known.
     """
     count = len(arrays)
 
     def back(*values: Any) -> list[Any]:
         return pull_leaves(run, values[:count], values[count:], wrt)
 
-    primitive = deferred(f"{name}_vjp", back, [strong_spec(arrays[i]) for i in wrt], shown)
+    primitive = deferred(f"{name}_vjp", back, [strong_spec(arrays[i]) for i in wrt], shown, rules)
     return list(primitive(*arrays, *[g for g, o in zip(gs, out, strict=True) if is_inexact(o)], **shown))
 
 

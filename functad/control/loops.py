@@ -9,16 +9,29 @@ from typing import Any
 import numpy as np
 
 from functad.control.agreement import BOOLS, Agreement, carry_of, number
-from functad.control.equation import Control, any_example, is_batched, listing, part, pull_later, selected, unknown
+from functad.control.equation import (
+    Control,
+    Derivatives,
+    any_example,
+    is_batched,
+    listing,
+    part,
+    pull_later,
+    selected,
+    unknown,
+)
 from functad.control.scan import scan, zero_tangents
 from functad.errors import ControlFlowError
+from functad.expressions.spec import dtype_of, is_inexact, shape_of
 from functad.places import here, name_of
 from functad.primitives.batching import spread_out
+from functad.tracing.traces.base import Recorded, resolve
 from functad.tracing.traces.batch import lowest
 from functad.transforms.calling.results import guarded, owned, taken, unaliased
 from functad.transforms.closed_lists import Closed, close_bodies
-from functad.transforms.leaves import pushed
+from functad.transforms.leaves import pushed, replaced
 from functad.transforms.vmap import vmap
+from functad.transforms.walks.cotangents import zero_tangent
 
 
 def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init: Any) -> Any:
@@ -150,6 +163,14 @@ def _run(test: Callable[[list[Any]], Any], step: Callable[[list[Any]], list[Any]
 
 def _listed(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], carry: Agreement, leaves: Sequence[Any]) -> Any:
     """Record the loop as one equation that holds condition and body."""
+    arrays, lists = _lists(cond_fun, body_fun, carry, leaves)
+    return carry.build(WHILE(*arrays, **lists))
+
+
+def _lists(
+    cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], carry: Agreement, leaves: Sequence[Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """Return the arguments and parameters of the equation."""
 
     @functools.wraps(body_fun)
     def step(state: Any) -> Any:
@@ -160,8 +181,7 @@ def _listed(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], carr
         return _predicate(cond_fun, state)
 
     lists, captured = carry.settled(lambda state: close_bodies("while_loop", (test, (state,)), (step, (state,))))
-    found = WHILE(*carry.cast(leaves), *captured, carries=len(leaves), cond=lists[0], body=lists[1])
-    return carry.build(found)
+    return [*carry.cast(leaves), *captured], {"carries": len(leaves), "cond": lists[0], "body": lists[1]}
 
 
 def _compute(*arrays: Any, carries: int, cond: Any, body: Any) -> Sequence[Any]:
@@ -172,23 +192,115 @@ def _compute(*arrays: Any, carries: int, cond: Any, body: Any) -> Sequence[Any]:
 
 def _pull(gs: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
     """Leave the backward pass until values are known: how many steps there are to keep something from is not known before."""
-    shown = {key: params[key] for key in ("carries", "cond", "body")}
-    by = tuple(params["wrt"])
-    return pull_later("while_loop", functools.partial(_compute, **shown), gs, arrays, out, by, {**shown, "by": by})
+    return _pulled(gs, arrays, out, {key: params[key] for key in ("carries", "cond", "body")}, tuple(params["wrt"]))
+
+
+def _pulled(gs: Any, arrays: Sequence[Any], out: Any, shown: dict[str, Any], by: tuple[int, ...]) -> list[Any]:
+    run = functools.partial(_compute, **shown)
+    rules = Derivatives(_pull_pulled, _push_pulled)
+    return pull_later("while_loop", run, gs, arrays, out, by, {**shown, "by": by}, rules)
 
 
 def _push(ts: Sequence[Any], arrays: Sequence[Any], params: Any) -> list[Any]:
     """The tangent goes along with the carry."""
+    arrays, lists, carry = _with_tangents(ts, arrays, params)
+    return list(carry.build(WHILE(*arrays, **lists))[1])
+
+
+def _with_tangents(
+    ts: Sequence[Any], arrays: Sequence[Any], params: Any, carried: Sequence[int] = ()
+) -> tuple[list[Any], dict[str, Any], Agreement]:
+    """Return arguments and parameters of the loop whose carry has its tangent with it: `(leaves, tangents, carried)`.
+
+    Args:
+        ts: tangents of the arrays.
+        arrays: those of the loop.
+        params: of its equation.
+        carried: positions of what the steps use from outside, and are to hand on from one to the next.
+    """
     (leaves, outer), (t_leaves, t_outer) = part(arrays, params["carries"]), part(ts, params["carries"])
     test, step = Closed(params["cond"]), Closed(params["body"])
 
     def body_fun(state: Any) -> Any:
-        leaves, tangents = state
-        return pushed(step, [*leaves, *outer], [*tangents, *t_outer])
+        leaves, tangents, own = state
+        values = replaced([*leaves, *outer], carried, own)
+        return *pushed(step, values, [*tangents, *t_outer]), own
 
-    state = leaves, zero_tangents(leaves, t_leaves)
     carry = carry_of("while_loop", body_fun)
-    return list(_listed(lambda state: test(*state[0], *outer)[0], body_fun, carry, carry.start(state))[1])
+    given = carry.start((leaves, zero_tangents(leaves, t_leaves), [arrays[i] for i in carried]))
+    return *_lists(lambda state: test(*state[0], *outer)[0], body_fun, carry, given), carry
+
+
+def _pulled_with_tangents(
+    gs: Sequence[Any], hs: Sequence[Any], ts: Sequence[Any], arrays: Sequence[Any], params: Any, by: Sequence[int]
+) -> tuple[list[Any], Sequence[Any]]:
+    """Return the derivative of cotangents `J^T g` in a direction, `(J t)'^T g + J^T h`, and `J t`.
+
+    Both are of the loop that takes tangents along, whose cotangents are `h` and `g`; a loop again, to any order.
+
+    Args:
+        gs: `g`, of the floating-point leaves.
+        hs: `h`, of the same; `None` for zero.
+        ts: `t`, of the arrays.
+        arrays: those of the loop.
+        params: of the equation of its cotangents.
+        by: positions of the arrays by which the loop that takes tangents along is differentiated.
+    """
+    count = params["carries"]
+    # A direction that is an argument itself is another value: else its cotangent would be counted among those of the argument.
+    ts = [*ts[:count], *map(_apart, ts[count:])]
+    given, lists, carry = _with_tangents(ts, arrays, params)
+    first = len(carry.specs)
+    outer = [i for i in by if i >= count]
+    once = [i for i in outer if len(_places(arrays[count:], arrays[i])) == len(_places(given[first:], arrays[i])) == 1]
+    carried = [i for i in outer if i not in once]
+    if carried:  # they are no Tensors, batches of these, not used, or given twice
+        given, lists, carry = _with_tangents(ts, arrays, params, carried)
+    before, first = first, first + len(carried)
+    places = {i: i for i in by if i < count} | dict(zip(carried, range(before, first), strict=True))
+    places |= {i: first + _places(given[first:], arrays[i])[0] for i in once}
+    wrt = tuple(sorted(places.values()))
+    out = WHILE(*given, **lists)
+    results = lists["body"].results
+    own = iter([np.zeros(shape_of(g), dtype_of(g))[()] if h is None else h for g, h in zip(gs, hs, strict=True)])
+    seeds = [next(own) if is_inexact(spec) else None for spec in results[:count]]
+    seeds += [*gs, *[zero_tangent(arrays[i]) for i in carried]]
+    found = dict(zip(wrt, _pulled(seeds, given, out, lists, wrt), strict=True))
+    cts = [found[places[i]] for i in by]
+    return cts, out[count : first - len(carried)]
+
+
+def _apart(t: Any) -> Any:
+    """Return a Tensor as another one of the same value."""
+    followed = isinstance(t, Recorded)
+    return np.copy(t) if followed else t
+
+
+def _places(values: Sequence[Any], value: Any) -> list[int]:
+    """Return at which positions values are the same Tensor as another one; batches are not compared."""
+    value = resolve(value)
+    if not isinstance(value, Recorded) or value.recorder.batches:
+        return []
+    found = enumerate(map(resolve, values))
+    return [i for i, x in found if isinstance(x, Recorded) and x.recorder is value.recorder and x.slot == value.slot]
+
+
+def _push_pulled(ts: Sequence[Any], arrays: Sequence[Any], params: Any) -> list[Any]:
+    """Forward over reverse mode."""
+    count = len(params["body"].inputs)
+    (own, gs), (t_own, t_gs) = part(arrays, count), part(ts, count)
+    return _pulled_with_tangents(gs, t_gs, t_own, own, params, params["by"])[0]
+
+
+def _pull_pulled(us: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
+    """Reverse over reverse mode: the cotangents `u` of the cotangents are a direction for the loop."""
+    count = len(params["body"].inputs)
+    own, gs = part(arrays, count)
+    ts = replaced([None] * count, params["by"], us)
+    by = [i for i in params["wrt"] if i < count]
+    cts, tangents = _pulled_with_tangents(gs, [None] * len(gs), ts, own, params, by)
+    found = dict(zip(by, cts, strict=True)) | dict(enumerate(tangents, count))
+    return [found[i] for i in params["wrt"]]
 
 
 def _batch(values: Sequence[Any], batched: Sequence[bool], size: int, params: Any) -> Any:
