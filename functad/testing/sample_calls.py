@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import bisect
 import warnings
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -134,9 +136,7 @@ class Call:
             leaves[i] = primal
         args, kwargs = self.structure.unflatten(leaves)
         function: Any = self.entry.function if is_public(self.entry) else self.entry
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            # What NumPy advises against is checked for as long as it is there.
-            warnings.filterwarnings("ignore", rf"`?(numpy\.)?{self.entry.name}`? is deprecated", DeprecationWarning)
+        with np.errstate(all="ignore"), unheard(function):
             if not self.entry.in_place:
                 return function(*args, **kwargs)
             target = args[0].copy()
@@ -198,6 +198,21 @@ def is_array(value: Any) -> bool:
 def is_constant(entry: Entry) -> bool:
     """Say whether an entry is declared to have derivative zero."""
     return getattr(entry, "kind", None) == "constant"
+
+
+def unheard(function: Any) -> AbstractContextManager[None]:
+    """Return a context without the warning of a function that NumPy advises against: it is checked for as long as it is there.
+
+    Filters are changed for no other function, since that takes longer than many a call.
+    """
+    return _unheard(function.__name__) if "deprecated" in (getattr(function, "__doc__", None) or "") else nullcontext()
+
+
+@contextmanager
+def _unheard(name: str) -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", rf"`?(numpy\.)?{name}`? is deprecated", DeprecationWarning)
+        yield
 
 
 class _Shown(str):
