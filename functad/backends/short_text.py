@@ -15,6 +15,7 @@ import numpy as np
 from functad.backends.source import Definitions
 from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import ArraySpec, spec_or_none
+from functad.primitives.arranging.join import CONCATENATE
 from functad.primitives.arranging.reshape import RESHAPE, TRANSPOSE
 from functad.primitives.elementwise.conversion import ASTYPE
 from functad.primitives.entry import ENTRIES
@@ -68,6 +69,12 @@ def _transpose(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec
     axes = equation.params["axes"]
     whole = axes is None or list(axes) == list(range(len(axes)))[::-1]
     return f"{given[0]}.T" if whole else f"{given[0]}.transpose({definitions.literal(axes)})"
+
+
+def _concatenate(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], definitions: Definitions) -> str:
+    axis = equation.params["axis"]
+    every = f"({', '.join(given)}{',' if len(given) == 1 else ''})"
+    return f"np.concatenate({every})" if axis == 0 else f"np.concatenate({every}, {axis!r})"
 
 
 def _astype(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], definitions: Definitions) -> str | None:
@@ -132,7 +139,7 @@ def _gather(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], 
 
 _TEXTS: dict[Any, Any] = {
     RESHAPE: _reshape, TRANSPOSE: _transpose, ASTYPE: _astype, SUM: _sum, MEAN: _mean, _MATMUL: _matmul, GETITEM: _getitem,
-    GATHER: _gather, SUM_OF_PRODUCTS: _vecdot,
+    GATHER: _gather, SUM_OF_PRODUCTS: _vecdot, CONCATENATE: _concatenate,
 }  # fmt: skip
 
 

@@ -98,6 +98,7 @@ def test_rows_of_one_array_are_computed_side_by_side() -> None:
     names = [e.primitive.name for e in body_of(gated, *args).equations]
     assert (names.count("exp"), names.count("tanh"), names.count("divide")) == (1, 1, 1)
     assert [e.primitive.name for e in body_of(gated, *args, fused=True).equations].count("exp") == 2
+    assert "np.concatenate((v" in numpy_jit(gated).lower(*args).source()  # no function is called in between
     assert_alike(numpy_jit(gated)(*args), gated(*args))
     both = functad.value_and_grad(lambda *own: sum(np.sum(v**2) for v in functad.tree_leaves(gated(*own))), argnums=(0, 1, 2))
     assert_alike(numpy_jit(both)(*args), both(*args))
