@@ -8,7 +8,7 @@ import numpy as np
 
 from functad.backends.xla.engine import cast, jnp, lax
 from functad.backends.xla.table import Call, row
-from functad.primitives.indexing.sort import PICKED, PLACED, REORDERED, RESTORED
+from functad.primitives.indexing.sort import PICKED, PLACED, POSITIONS, REORDERED, RESTORED
 from functad.primitives.linalg.einsum import SPREAD
 
 
@@ -133,6 +133,35 @@ def _searchsorted(call: Call, a: Any, v: Any, *sorter: Any, side: str) -> Any:
         return NotImplemented
     a, v = cast(a, common), cast(v, common)
     return jnp.searchsorted(a[jnp.asarray(sorter[0])] if sorter else a, v, side=side)
+
+
+@row(np.digitize)
+def _digitize(call: Call, x: Any, bins: Any, *, right: bool) -> Any:
+    common = np.result_type(*[spec.dtype for spec in call.given])
+    return jnp.digitize(cast(x, common), cast(bins, common), right)
+
+
+@row(np.isin)
+def _isin(call: Call, element: Any, tests: Any, *, invert: bool, **params: Any) -> Any:
+    common = np.result_type(*[spec.dtype for spec in call.given])
+    if common.kind == "c":
+        return NotImplemented
+    return jnp.isin(cast(element, common), cast(tests, common), invert=invert)
+
+
+@row(POSITIONS)
+def _positions_of_ranks(call: Call, a: Any, ranks: Any, *, skip_nan: bool) -> Any:
+    """Of equal elements any may stand for a rank; here they keep their order."""
+    dtype = call.given[0].dtype
+    if dtype.kind == "c" or 0 in call.given[0].shape:
+        return NotImplemented
+    a, ranks = cast(a, dtype), cast(ranks, call.given[1].dtype)
+    order = jnp.argsort(a, axis=-1, stable=True)
+    found = jnp.take_along_axis(order, jnp.broadcast_to(ranks, (*a.shape[:-1], ranks.shape[-1])), -1)
+    if skip_nan or dtype.kind != "f":
+        return found
+    last = order[..., -1:]
+    return jnp.where(jnp.isnan(jnp.take_along_axis(a, last, -1)), last, found)
 
 
 @row(REORDERED)

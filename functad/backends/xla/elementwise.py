@@ -122,6 +122,11 @@ def _fraction(call: Call, x: Any) -> Any:
     return jnp.where(jnp.isinf(x), jnp.copysign(jnp.zeros((), call.dtype), x), jnp.modf(x)[0])
 
 
+@row(np.fix)
+def _fix(call: Call, x: Any) -> Any:
+    return jnp.trunc(cast(x, call.dtype))
+
+
 @row(np.round)
 def _round(call: Call, a: Any, *, decimals: int) -> Any:
     return jnp.round(cast(a, call.dtype), decimals) if call.dtype.kind in "fc" or decimals >= 0 else NotImplemented

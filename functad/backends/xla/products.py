@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from functad.backends.xla.engine import cast, jax, jnp
+from functad.backends.xla.engine import cast, jax, jnp, lax
 from functad.backends.xla.table import Call, row
 from functad.primitives.linalg import degenerate, determinants, eigen, singular_values
 from functad.primitives.linalg import solve as solving
+from functad.primitives.linalg.least_squares import least_squares
 from functad.primitives.linalg.products import OUTER, SUM_OF_PRODUCTS
 from functad.primitives.signals.fourier import WEIGHED
 
@@ -178,6 +179,64 @@ def _largest(call: Call, v: Any) -> Any:
         return abs(v)
     sizes = jnp.where(v.imag == 0, abs(v), -1.0) if v.dtype.kind == "c" else abs(v)
     return jnp.arange(v.shape[-2])[:, None] == jnp.argmax(sizes, axis=-2, keepdims=True)
+
+
+@row(eigen.eigenvalue_cotangent)
+def _eigenvalue_cotangent(call: Call, a: Any, weights: Any) -> Any:
+    if 0 in call.shape:
+        return NotImplemented
+    a, weights = call.cast(a, weights)
+    v = jnp.linalg.eigh(0.5 * (a + a.conj().mT), symmetrize_input=False)[1]
+    return jnp.matmul(v.conj() * weights[..., None, :], v.mT, precision=_precision())
+
+
+@row(singular_values.singular_cotangent)
+def _singular_cotangent(call: Call, a: Any, weights: Any, *, linear: bool) -> Any:
+    if 0 in call.shape:
+        return NotImplemented
+    a, weights = call.cast(a, weights)
+    u, _, vh = jnp.linalg.svd(a, full_matrices=False)
+    return jnp.matmul(u.conj() * weights[..., None, :], vh.conj(), precision=_precision())
+
+
+@row(singular_values.singular_sum)
+def _singular_sum(call: Call, a: Any, *, which: str) -> Any:
+    if 0 in call.given[0].shape:
+        return NotImplemented
+    s = jnp.linalg.svd(cast(a, np.result_type(call.given[0].dtype, call.dtype)), compute_uv=False)
+    return getattr(jnp, which)(s, axis=-1)
+
+
+@row(determinants.cofactors)
+def _cofactors(call: Call, a: Any) -> Any:
+    """By the inverse, or where a matrix is singular by the singular values, as NumPy's twin."""
+    if 0 in call.shape:
+        return NotImplemented
+
+    def by_inverse(a: Any) -> Any:
+        return jnp.linalg.det(a)[..., None, None] * jnp.linalg.inv(a).mT
+
+    def by_singular_values(a: Any) -> Any:
+        u, s, vh = jnp.linalg.svd(a)
+        one = jnp.ones_like(s[..., :1])
+        before = lax.cumprod(jnp.concatenate((one, s[..., :-1]), -1), s.ndim - 1)
+        behind = lax.cumprod(jnp.concatenate((s[..., 1:], one), -1), s.ndim - 1, reverse=True)
+        both = jnp.matmul(u.conj() * (before * behind)[..., None, :], vh.conj(), precision=_precision())
+        return jnp.linalg.det(jnp.matmul(u, vh, precision=_precision()))[..., None, None] * both
+
+    a = cast(a, call.dtype)
+    return lax.cond(jnp.all(jnp.linalg.det(a) != 0), by_inverse, by_singular_values, a)
+
+
+@row(least_squares)
+def _least_squares(call: Call, a: Any, b: Any, *, rcond: float) -> Any:
+    if any(0 in spec.shape for spec in call.given):
+        return NotImplemented
+    a, b = call.cast(a, b)
+    u, s, vh = jnp.linalg.svd(a, full_matrices=False)
+    kept = s > rcond * s[0]
+    inverse = jnp.where(kept, 1 / jnp.where(kept, s, 1), 0)[:, None]
+    return jnp.matmul(vh.conj().T, inverse * jnp.matmul(u.conj().T, b, precision=_precision()), precision=_precision())
 
 
 # Fourier transforms
