@@ -182,3 +182,19 @@ def test_the_gradient_is_the_same_when_a_worker_dies(client):
     found = client.submit(total, futures).result(timeout=60)
     assert victim not in client.run(os.getpid).values()
     assert_same(found, total(expected))
+
+
+def test_a_gradient_around_arrays_in_chunks_is_one_graph_on_the_cluster(client):
+    da = pytest.importorskip("dask.array", reason="dask is in the extra `dask`")
+    rows = np.random.default_rng(0).normal(size=(40, 3))
+    labels = (rows[:, 0] > 0) * 1.0
+
+    def loss(w, X, y):
+        z = X @ w
+        return np.mean(np.logaddexp(0, z) - y * z) + np.sqrt(np.sum(w**2))
+
+    step = functad.value_and_grad(loss)
+    value, gradient = functad.compute(step(np.ones(3), da.from_array(rows, chunks=(10, 3)), da.from_array(labels, chunks=10)))
+    expected = step(np.ones(3), rows, labels)
+    np.testing.assert_allclose(value, expected[0], rtol=1e-12)
+    np.testing.assert_allclose(gradient, expected[1], rtol=1e-12)
