@@ -187,7 +187,7 @@ SUMS = (
     ),
     Row(
         lambda x: np.sum(x),
-        lambda x, out: np.reshape(x, out.shape) if out.shape else x[(0,) * x.ndim],  # a number, as the sum is
+        lambda x, out: np.reshape(x, out.shape) if out.shape or not x.ndim else x[(0,) * x.ndim],  # a number, as the sum is
         changes=_ZERO,
         where=lambda x, out: x.size == out.size,
         kinds="f",
