@@ -85,7 +85,7 @@ def made(outs: Sequence[Any], wanted: Sequence[tuple[int, bool]]) -> Sequence[An
         if is_array is not (type(out) is np.ndarray):
             changed = list(outs) if changed is None else changed
             if is_array:
-                changed[i] = np.asarray(out) if isinstance(out, np.generic) else out
+                changed[i] = np.asarray(out) if issubclass(type(out), np.generic) else out
             elif type(out) is np.ndarray:
                 changed[i] = out[()]
     return outs if changed is None else changed
