@@ -52,6 +52,7 @@ UNSAID = {
     "numpy.fft.ihfft": "an infinity reaches all elements of a transform, by ways of its own",
     "functad.primitives.elementwise.conversion.astype_integer": "a NaN is no integer",
     "functad.primitives.linalg.solve.rank_of": "a NaN is no integer",
+    "heaviside": "XLA makes a choice of a product with a boolean, so that False times NaN is zero",
     "complex_sign": "the direction of a complex infinity is NaN",
 }
 """What XLA computes of NaN and infinities in its own way, and why that is nowhere said."""
