@@ -513,3 +513,41 @@ def test_the_backward_pass_of_a_scan_takes_linear_time_and_memory(listed):
     assert more_peak < 8 * 1.5 * peak
     if listed:
         assert more_peak / 4000 < 1000  # bytes a step: xs, ys, two stacked vectors, their cotangents
+
+
+def _with_loops_of_nothing(x):
+    y = np.sin(x)
+    functad.scan(lambda c, row: ((), None), (), x)
+    functad.while_loop(lambda c: False, lambda c: c, ())
+    functad.cond(x[0] > 0, lambda x: (), lambda x: (), x)
+    return np.sum(y * 2.0)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+def test_loops_without_results_in_lists(backend):
+    if backend == "llvm":
+        pytest.importorskip("llvmlite")
+    x = np.array([0.3, 0.6])
+    jit = partial(functad.jit, backend=backend)
+    for gradient in (functad.grad(_with_loops_of_nothing), functad.make_expressions(functad.grad(_with_loops_of_nothing))(x)):
+        np.testing.assert_allclose(gradient(x), 2.0 * np.cos(x))
+    np.testing.assert_allclose(jit(functad.grad(_with_loops_of_nothing))(x), 2.0 * np.cos(x))
+    np.testing.assert_allclose(functad.grad(jit(_with_loops_of_nothing))(x), 2.0 * np.cos(x))
+    np.testing.assert_allclose(jit(functad.hessian(_with_loops_of_nothing))(x), -2.0 * np.diag(np.sin(x)))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+def test_the_second_pullback_of_a_compiled_loop_whose_start_is_constant(backend):
+    if backend == "llvm":
+        pytest.importorskip("llvmlite")
+
+    def loop(x, z):
+        start = 0, (np.zeros(2), np.zeros(1))
+        return functad.while_loop(lambda c: c[0] < 1, lambda c: (c[0] + 1, (np.cos(x), z * 2.0)), start)[1]
+
+    x, z = np.array([1.0, 2.0]), np.array([1.0])
+    values, pull = functad.vjp(functad.jit(loop, backend=backend), x, z)
+    zeros = functad.tree_map(np.zeros_like, values)
+    found = functad.vjp(lambda *gs: pull(gs), *zeros)[1]((x, z))
+    np.testing.assert_allclose(found[0], -np.sin(x) * x)
+    np.testing.assert_allclose(found[1], 2.0 * z)

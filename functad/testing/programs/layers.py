@@ -120,6 +120,8 @@ NEUTRAL = {
     "scan": "return tuple(y[0] for y in F.scan(lambda c, row: (c + 1.0, {f}(*row)), 0.0, tuple(x[None] for x in xs))[1])",
     "cond": "return F.cond(np.sum(xs[0]) < 1e9, {f}, lambda *ys: {f}(*[y * 2.0 for y in ys]), *xs)",
     "fori_loop": "return F.fori_loop(0, 1, lambda i, c: {f}(*xs), tuple(np.zeros_like(y) for y in {f}(*xs)))",
+    "while_loop": "return F.while_loop(lambda c: c[0] < 1, lambda c: (c[0] + 1, {f}(*xs)),\n"
+    "    (0, tuple(np.zeros_like(y) for y in {f}(*xs))))[1]",
     "switch": "return F.switch(1, [lambda *ys: {f}(*[y * 2.0 for y in ys]), {f}], *xs)",
     "custom_vjp": "g = F.custom_vjp({f})\n"
     "g.defvjp(lambda *ys: ({f}(*ys), ys), lambda ys, gs: F.vjp({f}, *ys)[1](tuple(gs)))\nreturn g(*xs)",

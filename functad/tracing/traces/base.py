@@ -201,7 +201,8 @@ def append_record(cls: type[Recorded], recorder: Recorder, value: Any, equation:
 def append_results(cls: type[Recorded], recorder: Recorder, out: Any, equation: Any) -> Any:
     """Append the record of a primitive with several results, and return their Tensors."""
     results = [append_record(cls, recorder, value, None) for value in out]
-    recorder.equations[-1] = equation
+    if results:  # what has none, such as a scan of nothing, computes nothing that could be read
+        recorder.equations[-1] = equation
     return alike(out, results)
 
 
