@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from functad.trees.classes import Children, Registration, first_two
@@ -18,8 +18,8 @@ def adopted(tree: Any) -> Registration | None:
 
 def _of_jax(jax: Any, tree: Any) -> Registration | None:
     """Return how JAX takes an object apart. Its treedef of one level serves as data: it can be compared and hashed."""
-    if isinstance(tree, tuple):
-        return None  # a namedtuple, which is a container here too
+    if isinstance(tree, tuple | Iterator):
+        return None  # a namedtuple, which is a container here too; an iterator is a leaf, of which JAX warns
 
     def flatten(tree: Any) -> Children:
         children, treedef = jax.tree_flatten(tree, is_leaf=lambda part: part is not tree)

@@ -57,6 +57,8 @@ OTHERS = {
     "custom_root": "decorates the solver, not the function",
     "linear_transpose": "takes the arguments of the function too",
     "linearize": "takes the arguments of the function too",
+    "to_jax": "gives a function of another library, which functad does not take",
+    "to_torch": "gives a function of another library, which functad does not take",
     "vjp": "takes the arguments of the function too",
 }
 

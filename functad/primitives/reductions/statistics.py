@@ -66,7 +66,7 @@ CENTRED: Primitive = linear(
 
 
 def _conjugate(a: Any) -> Any:
-    return a.conj() if dtype_of(a).kind == "c" else a
+    return np.conjugate(a) if dtype_of(a).kind == "c" else a
 
 
 def _var(a: Any, *, axis: Axes, keepdims: bool, ddof: float) -> Any:

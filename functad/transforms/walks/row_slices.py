@@ -20,8 +20,8 @@ from functad.tracing.traces.base import Recorded
 from functad.trees.functions import tree_map
 
 _READING = """
-T all any argmax argmin argsort clip cumsum diagonal dot flatten imag max mean min nonzero prod ravel real repeat reshape round
-size squeeze std sum swapaxes take tolist trace transpose var
+T all any argmax argmin argsort astype clip copy cumsum diagonal dot flatten imag max mean min nonzero prod ravel real repeat
+reshape round size squeeze std sum swapaxes take tolist trace transpose var
 """
 _OF_THE_WHOLE = frozenset(_READING.split())
 _LINEAR = (np.positive, np.negative, np.conjugate)
