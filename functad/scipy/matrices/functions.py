@@ -146,7 +146,9 @@ def _power_vjp(g: Any, a: Any, p: Any, out: Any) -> tuple[Any, Any]:
 def _power_compute(a: Any, p: Any) -> Any:
     p = np.broadcast_to(p, a.shape[:-2])
     found = [scipy.linalg.fractional_matrix_power(_floating(a[place]), float(p[place])) for place in np.ndindex(p.shape)]
-    return np.array(found).reshape(a.shape)
+    out = np.array(found).reshape(a.shape)
+    # SciPy computes powers of float32 that are not whole in float64.
+    return out.astype(same_inexact(a).dtype) if out.dtype.kind == "f" else out
 
 
 POWER: Any = general(
