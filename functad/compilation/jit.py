@@ -9,14 +9,16 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 import numpy as np
 
 from functad.backends.backend import Backend, find
+from functad.backends.refusals import OtherArgumentsError
 from functad.compilation.collector import collector_paused
+from functad.compilation.kinds import STATIC, TENSOR, Same, Static, is_foreign, likeness_of, quick_key, shown
 from functad.compilation.lists import CompiledList, by_slot
 from functad.compilation.lowered import Lowered
 from functad.compilation.simplify import simplified
 from functad.compilation.trace import Cell, Trace
 from functad.errors import InputError, RecompileWarning
 from functad.expressions.records import mark_reached, marks_at
-from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, is_array, spec_of, type_of
+from functad.expressions.spec import PYTHON_SCALARS, is_array, spec_of, type_of
 from functad.places import call_of, here, name_of, warn
 from functad.primitives.safe import STRICT
 from functad.tracing.layouts import in_c_order
@@ -59,6 +61,7 @@ class Entry:
         simple: nothing but arguments goes in, and nothing but the result comes out.
         wraps: for each result, whether eager functions would give a Tensor, as what depends on a Variable is.
         direct: a function of arrays and numbers that does all of it, where known: a third of a tiny call's time.
+        strict: the same for arrays that are just as the code reads them, which it finds out itself.
     """
 
     def __init__(self, trace: Trace, program: CompiledList, tensors: Sequence[int]) -> None:
@@ -74,6 +77,7 @@ class Entry:
         self.count = len(own.outputs) - len(trace.changed)
         self.simple = not trace.cells and not trace.captured and True not in self.wraps
         self.direct: Callable[..., Any] | None = None
+        self.strict: Callable[..., Any] | None = None
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         """Run on leaves of arguments, and assign what the function assigned."""
@@ -82,6 +86,7 @@ class Entry:
             outs = self.program(leaves)
             if self.direct is None:  # calls with other arguments than arrays come here again and again
                 self.direct = self.program.direct(trace.structure)
+                self.strict = self.program.direct(trace.structure, "strict")
             return outs[0] if trace.structure is LEAF else trace.structure.unflatten(list(outs))
         if trace.cells or trace.captured:
             held = {id(cell): resolve(cell.read()) for cell in trace.cells}
@@ -134,9 +139,9 @@ class Compiler:
         self.exact = exact
         self.entries: dict[Any, Entry] = {}
         self.quick: dict[Any, Entry] = {}
+        self.usual: tuple[int, Callable[..., Any]] | None = None  # the last entry, if it takes arrays alone, and how many
         self.foreign: set[type] = set()
-        self.hits = 0
-        self.misses = 0
+        self.hits = self.misses = 0
         self.last_miss: tuple[Any, Any] | None = None
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -145,9 +150,17 @@ class Compiler:
             return self.f(*args, **kwargs)
         quick = None
         if not kwargs and OPEN.get() is None and not STRICT.get():
-            quick = _quick_key(args, self.foreign)
+            if (usual := self.usual) is not None and usual[0] == len(args):
+                self.hits += 1
+                try:
+                    return usual[1](*args)
+                except OtherArgumentsError:
+                    self.hits, self.usual = self.hits - 1, None
+            quick = quick_key(args, self.foreign)
             if quick is not None and (entry := self.quick.get(quick)) is not None:
                 self.hits += 1
+                if entry.strict is not None:
+                    self.usual = len(args), entry.strict
                 return entry.direct(*args) if entry.direct is not None else entry(args)
         leaves, structure, key = self.key(args, kwargs)
         entry = self.entries.get(key)
@@ -158,8 +171,8 @@ class Compiler:
         if quick is not None and not self.argnums and len(leaves) == len(args):
             self.quick[quick] = entry
         elif self.backend.plain is not None:  # arrays of the backend's own are arguments of the next calls too
-            self.foreign |= {type(a) for a, kind in zip(leaves, key[1], strict=True) if _is_foreign(a, kind)}
-        return entry([leaf for leaf, kind in zip(leaves, key[1], strict=True) if kind is not _STATIC])
+            self.foreign |= {type(a) for a, kind in zip(leaves, key[1], strict=True) if is_foreign(a, kind)}
+        return entry([leaf for leaf, kind in zip(leaves, key[1], strict=True) if kind is not STATIC])
 
     def key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Structure, Any]:
         """Return the leaves of arguments, how they are put together, and what is equal for calls that one list serves."""
@@ -167,8 +180,8 @@ class Compiler:
         if self.argnums or self.argnames:
             static = [(i, args[i]) for i in sorted(self.argnums) if i < len(args)]
             static += [(name, kwargs[name]) for name in sorted(self.argnames & kwargs.keys())]
-            args = tuple([_Static(a) if i in self.argnums else a for i, a in enumerate(args)])
-            kwargs = {name: _Static(a) if name in self.argnames else a for name, a in kwargs.items()}
+            args = tuple([Static(a) if i in self.argnums else a for i, a in enumerate(args)])
+            kwargs = {name: Static(a) if name in self.argnames else a for name, a in kwargs.items()}
         leaves, structure = flatten((args, kwargs))
         kinds: list[Any] = []
         for i, leaf in enumerate(leaves):
@@ -189,20 +202,23 @@ class Compiler:
 
     def _other(self, leaf: Any, static: list[Any]) -> tuple[Any, Any]:
         """Return a leaf that is no array of NumPy's as it is to be handed on, and its kind."""
-        if isinstance(leaf, _Static):
-            return leaf.value, _STATIC
+        if isinstance(leaf, Static):
+            return leaf.value, STATIC
+        if hasattr(type(leaf), "__functad_read__"):  # it is read, and perhaps assigned, by the function
+            static.append(Same(leaf))
+            return leaf, STATIC
         own = value_of(leaf) if isinstance(leaf, Recorded) else leaf
-        if isinstance(own, Recorded) or (is_array(own) and not hasattr(type(own), "__functad_read__")):
+        if isinstance(own, Recorded) or is_array(own):
             spec = spec_of(own)
             if spec.weak:
                 return own, type_of(spec)
             if spec.dtype.kind in "biufc":
                 kind = spec.dtype, spec.shape, in_c_order(own)
-                return own, kind if own is leaf else (*kind, _TENSOR)
+                return own, kind if own is leaf else (*kind, TENSOR)
         elif type(own) in PYTHON_SCALARS:
-            return own, (type(own), _TENSOR)
+            return own, (type(own), TENSOR)
         static.append(leaf)
-        return leaf, _STATIC
+        return leaf, STATIC
 
     def _refuse_unhashable(self, static: Sequence[Any]) -> None:
         for value in static:
@@ -217,7 +233,7 @@ class Compiler:
     def compiled(self, leaves: Sequence[Any], structure: Structure, key: Any, count: int) -> Entry:
         """Trace and compile the function for a kind of arguments."""
         kinds = key[1]
-        places = [i for i, kind in enumerate(kinds) if kind is not _STATIC]
+        places = [i for i, kind in enumerate(kinds) if kind is not STATIC]
         names = input_names(self.f, structure, count)
         f = self.f
 
@@ -230,7 +246,7 @@ class Compiler:
             own = simplified(trace.expressions, self.exact, fused=self.backend.name != "numpy")
         program = CompiledList(own, self.backend, f, self.exact, trace.expressions)
         entry = Entry(
-            trace, program, [i for i, place in enumerate(places) if type(kinds[place]) is tuple and kinds[place][-1] is _TENSOR]
+            trace, program, [i for i, place in enumerate(places) if type(kinds[place]) is tuple and kinds[place][-1] is TENSOR]
         )
         self.misses += 1
         if not trace.captured:  # a list with Tensors of other traces is good for this call alone
@@ -249,7 +265,7 @@ class Compiler:
         """Return the key of the compiled list whose arguments are most like those of another key."""
 
         def likeness(other: Any) -> tuple[bool, int]:
-            return other[0] == key[0], sum(_likeness(a, b) for a, b in zip(other[1], key[1], strict=False))
+            return other[0] == key[0], sum(likeness_of(a, b) for a, b in zip(other[1], key[1], strict=False))
 
         return max(reversed(self.entries), key=likeness, default=None)
 
@@ -264,7 +280,7 @@ class Compiler:
             return "The structure of the arguments was another: other containers, keys or names."
         names = input_names(self.f, structure, len(structure.children[0].children))
         changes = [
-            f"{name} was {_shown(old)} and is {_shown(new)}"
+            f"{name} was {shown(old)} and is {shown(new)}"
             for name, old, new in zip(names, before[1], kinds, strict=True)
             if old != new
         ]
@@ -274,60 +290,6 @@ class Compiler:
         if strict != before[3]:
             changes.append("strict_derivatives was switched")
         return f"The last compilation of {name_of(self.f)}: {'; '.join(changes)}."
-
-
-def _is_foreign(a: Any, kind: Any) -> bool:
-    """Say whether an argument is an array of another library, known by its shape and dtype."""
-    return type(kind) is tuple and kind[-1] is not _TENSOR and not issubclass(type(a), (np.ndarray, np.generic, Recorded))
-
-
-def _quick_key(args: tuple[Any, ...], foreign: set[type]) -> Any:
-    """Return a key of arguments that are arrays and numbers; `None` for others."""
-    kinds: list[Any] = []
-    for a in args:
-        kind = type(a)
-        if kind is np.ndarray:
-            kinds.append((a.dtype, a.shape, a.flags.c_contiguous))
-        elif kind in _NUMBERS:
-            kinds.append(kind)
-        elif kind in foreign:
-            kinds.append((a.dtype, a.shape))
-        else:
-            return None
-    return tuple(kinds)
-
-
-_NUMBERS = frozenset({float, int, bool, complex, np.float64, np.float32})
-
-
-class _Static:
-    """A static argument: a leaf of the arguments that no trace enters."""
-
-    is_tree_leaf = True
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-
-_STATIC = "static"
-_TENSOR = "tensor"
-"""Ends the kind of a Tensor that no trace follows: what is computed from it is one too."""
-
-
-def _likeness(kind: Any, other: Any) -> int:
-    """Return in how many respects two kinds of leaves are alike."""
-    if isinstance(kind, tuple) and isinstance(other, tuple):
-        return sum(a == b for a, b in zip(kind, other, strict=False))
-    return 3 if kind == other else 0
-
-
-def _shown(kind: Any) -> str:
-    if kind is _STATIC:
-        return "static"
-    if isinstance(kind, type) or isinstance(kind[0], type):
-        return f"a {(kind if isinstance(kind, type) else kind[0]).__name__} of Python"
-    spec = ArraySpec(kind[1], kind[0])
-    return f"{spec}" if kind[2] else f"{spec}, not in C order"
 
 
 def _closes_over_tensors(f: Any) -> bool:

@@ -85,9 +85,14 @@ class CompiledList:
         """Return the list for a trace that goes on: the simpler one, unless numbers became arrays in it, or arrays numbers."""
         return self.expressions if self.forms.same_as(Forms(self.expressions)) else self.forms.expressions
 
-    def direct(self, structure: Structure) -> Callable[..., Any] | None:
-        """Return a function of plain arrays and numbers that gives the result of a structure; `None` if there is none yet."""
-        function, forms = getattr(self._program, "function", None), self.forms
+    def direct(self, structure: Structure, name: str = "function") -> Callable[..., Any] | None:
+        """Return a function of plain arrays and numbers that gives the result of a structure; `None` if there is none yet.
+
+        Args:
+            structure: that of the result.
+            name: the attribute of the program that holds the function of leaves.
+        """
+        function, forms = getattr(self._program, name, None), self.forms
         if function is None or forms.vary:
             return None
         wanted = [each for each in forms.arrays if each[1] or not getattr(self._program, "gives_numbers", False)]

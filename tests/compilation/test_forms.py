@@ -73,3 +73,19 @@ def test_tangents_of_integers_are_floats(backend: str) -> None:
 
 def test_gradients_look_into_transformed_functions() -> None:
     assert float(functad.grad(functad.jit(functad.grad(lambda x: x**3)))(2.0)) == 12.0
+
+
+@pytest.mark.parametrize("backend", INSTALLED)
+def test_variables_as_arguments(backend: str) -> None:
+    @functad.jit(backend=backend)
+    def add(v: Any, x: Any) -> Any:
+        v.assign_add(x)
+        return np.sum(v * v)
+
+    first, second, ones = functad.Variable(np.arange(3.0)), functad.Variable(np.zeros(3)), np.ones(3)
+    assert [float(add(first, ones)), float(add(first, ones)), float(add(second, ones))] == [14.0, 29.0, 3.0]
+    assert (first.numpy().tolist(), second.numpy().tolist()) == ([2.0, 3.0, 4.0], [1.0, 1.0, 1.0])
+    assert add.cache_info() == (1, 2, 2)
+    with functad.GradientTape() as tape:
+        out = functad.jit(lambda v: np.sum(v**3), backend=backend)(first)
+    np.testing.assert_allclose(tape.gradient(out, first).numpy(), [12.0, 27.0, 48.0])

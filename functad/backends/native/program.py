@@ -14,8 +14,9 @@ from functad.backends.native.expand import expanded
 from functad.backends.native.module_text import ModuleText
 from functad.backends.native.plan import Loops
 from functad.backends.native.products.blas import addresses_of
-from functad.backends.native.step import RefusedError, Step
+from functad.backends.native.step import Step
 from functad.backends.numpy_source import NumpyProgram
+from functad.backends.refusals import RefusedError
 from functad.expressions.expressions import Equation, Expressions
 
 
@@ -29,7 +30,9 @@ class LlvmProgram:
     Attributes:
         source: what runs: Python, in which native functions are called, with what each of them does.
         text: of the module of LLVM.
+        function: the program as a function of the leaves.
         gives_numbers: results of shape `()` are never arrays.
+        strict: the same for arrays as they were compiled for; others raise `OtherArgumentsError`. A call without anything else.
     """
 
     def __init__(self, expressions: Expressions, machine: Machine | None = None) -> None:
@@ -45,8 +48,10 @@ class LlvmProgram:
         alone = len(listed.equations) == 1 and divided.order == self._steps
         self.function = self._alone(listed, functions) if alone else self._program.function
         self.gives_numbers = alone and self.function is not self._program.function
+        self.strict = self._strict() if self.gives_numbers else None
         if self.function is not None and any(step.code.refused is not None for step in self._steps):
             self.function = self._guarded(self.function)
+            self.strict = self._guarded(self.strict) if self.strict is not None else None
         self.source = "\n".join([*map(described, self._steps), "", self._program.source])
 
     def __call__(self, leaves: Sequence[Any]) -> Sequence[Any]:
@@ -87,7 +92,14 @@ class LlvmProgram:
         own, machine = self._module.imported, self._machine
         imported = {**addresses_of(own), **python_functions(own), **addresses_of_called(machine, self._module.called)}
         library = loaded(machine, self.text, names, imported)
-        return {step.name: step.caller(library.function(step.name, *step.types())) for step in self._steps}
+        self._native = {step.name: library.function(step.name, *step.types()) for step in self._steps}
+        return {step.name: step.caller(self._native[step.name]) for step in self._steps}
+
+    def _strict(self) -> Any:
+        """Return the only native function for arrays that need not be made fit; `None` if it takes numbers too."""
+        [step] = self._steps
+        numbers = any(parameter.by_value for parameter in step.inputs)
+        return None if numbers else step.caller(self._native[step.name], strict=True)
 
 
 class NativeCall:

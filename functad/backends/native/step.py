@@ -17,6 +17,7 @@ from functad.backends.native.lowering import Reduction
 from functad.backends.native.module_text import ModuleText
 from functad.backends.native.plan import Loops, Plan
 from functad.backends.native.writer import Writer
+from functad.backends.refusals import OtherArgumentsError, RefusedError
 from functad.expressions.expressions import Constant
 from functad.expressions.spec import ArraySpec, spec_of
 
@@ -39,10 +40,6 @@ _BY_VALUE: dict[str, Any] = {
     "i32": ctypes.c_int32,
     "i1": ctypes.c_uint8,
 }
-
-
-class RefusedError(Exception):
-    """A native function met arguments that only NumPy can compute with, or raises an error for."""
 
 
 class Parameter:
@@ -275,9 +272,15 @@ class Step:
         own = [ctypes.py_object for _ in self._bundles()] if self.crowded else [p.ctype for p in (*self.inputs, *self.outputs)]
         return [*head, *own, *[ctypes.py_object] * last]
 
-    def caller(self, native: Callable[..., None]) -> Callable[..., Any]:
-        """Return a function of NumPy's arrays and numbers that allocates results and calls the native one."""
+    def caller(self, native: Callable[..., None], strict: bool = False) -> Callable[..., Any]:
+        """Return a function of NumPy's arrays and numbers that allocates results and calls the native one.
+
+        Args:
+            native: the native function.
+            strict: arrays that are not just as the native function reads them raise `OtherArgumentsError`.
+        """
         space: dict[str, Any] = {"call": native, "empty": np.empty, "fitted": fitted, "ndarray": np.ndarray}
+        space["OtherArgumentsError"] = OtherArgumentsError
         lines, given = [], []
         for i, parameter in enumerate(self.inputs):
             name = f"a{i}"
@@ -287,10 +290,10 @@ class Step:
                     lines.append(f"{name} = {'bool' if parameter.kind == 'i1' else 'int'}({name})")
                 continue
             space[f"d{i}"], space[f"s{i}"] = parameter.spec.dtype, parameter.spec.shape
+            memory = f"{name}.flags.carray" if strict else f"{name}.flags.c_contiguous or not {name}.flags.aligned"
             lines += [
-                f"if type({name}) is not ndarray or {name}.dtype is not d{i} or {name}.shape != s{i} "
-                f"or not {name}.flags.c_contiguous or not {name}.flags.aligned:",
-                f"    {name} = fitted({name}, s{i}, d{i})",
+                f"if type({name}) is not ndarray or {name}.dtype is not d{i} or {name}.shape != s{i} or not {memory}:",
+                "    raise OtherArgumentsError" if strict else f"    {name} = fitted({name}, s{i}, d{i})",
             ]
         lines += self._calls(given, space)
         arrays = {p.source: f"o{i}{_as_number(p.spec)}" for i, p in enumerate(self.outputs)}
