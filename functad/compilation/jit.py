@@ -61,7 +61,7 @@ class Entry:
         simple: nothing but arguments goes in, and nothing but the result comes out.
         wraps: for each result, whether eager functions would give a Tensor, as what depends on a Variable is.
         direct: a function of arrays and numbers that does all of it, where known: a third of a tiny call's time.
-        strict: the same for arrays that are just as the code reads them, which it finds out itself.
+        strict: the same for arguments that are just as the code reads them, which it finds out itself.
     """
 
     def __init__(self, trace: Trace, program: CompiledList, tensors: Sequence[int]) -> None:
@@ -139,7 +139,9 @@ class Compiler:
         self.exact = exact
         self.entries: dict[Any, Entry] = {}
         self.quick: dict[Any, Entry] = {}
-        self.usual: tuple[int, Callable[..., Any]] | None = None  # the last entry, if it takes arrays alone, and how many
+        self.usual: tuple[int, Callable[..., Any]] | None = (
+            None  # the last entry, if it looks at its arguments itself, and how many
+        )
         self.foreign: set[type] = set()
         self.hits = self.misses = 0
         self.last_miss: tuple[Any, Any] | None = None

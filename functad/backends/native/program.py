@@ -17,7 +17,7 @@ from functad.backends.native.products.blas import addresses_of
 from functad.backends.native.step import Step
 from functad.backends.numpy_source import NumpyProgram
 from functad.backends.refusals import RefusedError
-from functad.expressions.expressions import Equation, Expressions
+from functad.expressions.expressions import Constant, Equation, Expressions
 
 
 class LlvmProgram:
@@ -32,7 +32,7 @@ class LlvmProgram:
         text: of the module of LLVM.
         function: the program as a function of the leaves.
         gives_numbers: results of shape `()` are never arrays.
-        strict: the same for arrays as they were compiled for; others raise `OtherArgumentsError`. A call without anything else.
+        strict: the same for arguments just as they were compiled for; others raise `OtherArgumentsError`.
     """
 
     def __init__(self, expressions: Expressions, machine: Machine | None = None) -> None:
@@ -46,9 +46,10 @@ class LlvmProgram:
         listed = divided.listed(lambda step: _call(step, functions[step.name]))
         self._program = NumpyProgram(listed)
         alone = len(listed.equations) == 1 and divided.order == self._steps
-        self.function = self._alone(listed, functions) if alone else self._program.function
-        self.gives_numbers = alone and self.function is not self._program.function
-        self.strict = self._strict() if self.gives_numbers else None
+        self.gives_numbers = alone and self._is_one_call(listed)
+        self.function, self.strict = self._program.function, None
+        if self.gives_numbers:
+            self.function, self.strict = self._alone(listed.outputs)
         if self.function is not None and any(step.code.refused is not None for step in self._steps):
             self.function = self._guarded(self.function)
             self.strict = self._guarded(self.strict) if self.strict is not None else None
@@ -76,13 +77,18 @@ class LlvmProgram:
 
         return guarded
 
-    def _alone(self, listed: Expressions, functions: dict[str, Any]) -> Any:
-        """Return the only native function, if its arguments and results are those of the list."""
-        [step] = self._steps
+    def _is_one_call(self, listed: Expressions) -> bool:
+        """Say whether the only native function takes what the list takes, and gives each of its results."""
         [equation] = listed.equations
-        if equation.inputs == tuple(range(len(listed.inputs))) and equation.outputs == listed.outputs:
-            return functions[step.name]
-        return self._program.function
+        given = equation.inputs == tuple(range(len(listed.inputs)))
+        return given and Constant not in map(type, listed.outputs) and sorted(listed.outputs) == sorted(equation.outputs)  # type: ignore[type-var]
+
+    def _alone(self, results: Any) -> tuple[Any, Any]:
+        """Return the only native function, and for arguments that need not be made fit; `None` if it takes integers."""
+        [step] = self._steps
+        native = self._native[step.name]
+        integers = any(parameter.by_value and parameter.number is None for parameter in step.inputs)
+        return step.caller(native, results), None if integers else step.caller(native, results, strict=True)
 
     def _compiled(self) -> dict[str, Any]:
         """Compile the module, and return its functions as functions of NumPy's arrays."""
@@ -94,12 +100,6 @@ class LlvmProgram:
         library = loaded(machine, self.text, names, imported)
         self._native = {step.name: library.function(step.name, *step.types()) for step in self._steps}
         return {step.name: step.caller(self._native[step.name]) for step in self._steps}
-
-    def _strict(self) -> Any:
-        """Return the only native function for arrays that need not be made fit; `None` if it takes numbers too."""
-        [step] = self._steps
-        numbers = any(parameter.by_value for parameter in step.inputs)
-        return None if numbers else step.caller(self._native[step.name], strict=True)
 
 
 class NativeCall:

@@ -69,6 +69,11 @@ class Parameter:
         """The type of ctypes."""
         return _BY_VALUE[self.kind] if self.by_value else ctypes.py_object
 
+    @property
+    def number(self) -> type | None:
+        """The type of numbers of its dtype, if it is a floating-point one."""
+        return None if self.spec.dtype.kind != "f" else float if self.spec.weak else self.spec.dtype.type
+
 
 class Step:
     """A part of a plan that is one native function.
@@ -272,12 +277,15 @@ class Step:
         own = [ctypes.py_object for _ in self._bundles()] if self.crowded else [p.ctype for p in (*self.inputs, *self.outputs)]
         return [*head, *own, *[ctypes.py_object] * last]
 
-    def caller(self, native: Callable[..., None], strict: bool = False) -> Callable[..., Any]:
+    def caller(
+        self, native: Callable[..., None], results: Sequence[int] | None = None, strict: bool = False
+    ) -> Callable[..., Any]:
         """Return a function of NumPy's arrays and numbers that allocates results and calls the native one.
 
         Args:
             native: the native function.
-            strict: arrays that are not just as the native function reads them raise `OtherArgumentsError`.
+            results: the slots of its results in another order.
+            strict: arguments that are not just as the native function reads them raise `OtherArgumentsError`.
         """
         space: dict[str, Any] = {"call": native, "empty": np.empty, "fitted": fitted, "ndarray": np.ndarray}
         space["OtherArgumentsError"] = OtherArgumentsError
@@ -286,7 +294,10 @@ class Step:
             name = f"a{i}"
             given.append(name)
             if parameter.by_value:
-                if parameter.kind in ("i64", "i32", "i1"):
+                if strict:
+                    space[f"n{i}"] = parameter.number
+                    lines += [f"if type({name}) is not n{i}:", "    raise OtherArgumentsError"]
+                elif parameter.kind in ("i64", "i32", "i1"):
                     lines.append(f"{name} = {'bool' if parameter.kind == 'i1' else 'int'}({name})")
                 continue
             space[f"d{i}"], space[f"s{i}"] = parameter.spec.dtype, parameter.spec.shape
@@ -297,8 +308,8 @@ class Step:
             ]
         lines += self._calls(given, space)
         arrays = {p.source: f"o{i}{_as_number(p.spec)}" for i, p in enumerate(self.outputs)}
-        results = [self._number(s) if s in self.places else arrays[s] for s in self.results]
-        lines.append(f"return ({', '.join(results)}{',' if len(results) == 1 else ''})")
+        values = [self._number(s) if s in self.places else arrays[s] for s in results or self.results]
+        lines.append(f"return ({', '.join(values)}{',' if len(values) == 1 else ''})")
         text = f"def {self.name}({', '.join(given)}):\n" + "\n".join(f"    {line}" for line in lines)
         exec(compile(text, f"<functad.jit {self.name}>", "exec"), space)  # noqa: S102 - the text was made above
         found: Callable[..., Any] = space[self.name]
