@@ -150,7 +150,7 @@ class Compiler:
         """Run the compiled function, which is compiled first if this kind of arguments is new."""
         if WATCHER.get() is not None:  # what looks at each operation sees them in the function itself
             return self.f(*args, **kwargs)
-        quick = None
+        quick = usual = None
         if not kwargs and OPEN.get() is None and not STRICT.get():
             if (usual := self.usual) is not None and usual[0] == len(args):
                 self.hits += 1
@@ -161,7 +161,9 @@ class Compiler:
             quick = quick_key(args, self.foreign)
             if quick is not None and (entry := self.quick.get(quick)) is not None:
                 self.hits += 1
-                if entry.strict is not None:
+                if usual is not None and entry.strict is usual[1]:  # arguments that it is compiled for, and does not know
+                    entry.strict = None
+                elif entry.strict is not None:
                     self.usual = len(args), entry.strict
                 return entry.direct(*args) if entry.direct is not None else entry(args)
         leaves, structure, key = self.key(args, kwargs)

@@ -295,8 +295,10 @@ class Step:
             given.append(name)
             if parameter.by_value:
                 if strict:
-                    space[f"n{i}"] = parameter.number
-                    lines += [f"if type({name}) is not n{i}:", "    raise OtherArgumentsError"]
+                    space[f"n{i}"], space[f"d{i}"] = parameter.number, parameter.spec.dtype
+                    is_array = f"type({name}) is ndarray and {name}.dtype is d{i} and {name}.shape == ()"
+                    other = f"type({name}) is not n{i}" + ("" if parameter.spec.weak else f" and not ({is_array})")
+                    lines += [f"if {other}:", "    raise OtherArgumentsError"]
                 elif parameter.kind in ("i64", "i32", "i1"):
                     lines.append(f"{name} = {'bool' if parameter.kind == 'i1' else 'int'}({name})")
                 continue
