@@ -69,9 +69,13 @@ def test_what_a_handler_raises_ends_the_loop(name: str) -> None:
 def test_ctrl_c_ends_the_loop() -> None:
     compiled = functad.jit(endless, backend="llvm")
     compiled.lower(1.5).compile()
-    threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-    with pytest.raises(KeyboardInterrupt):
-        compiled(1.5)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a process that a shell starts behind it ignores Ctrl-C
+    try:
+        threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            compiled(1.5)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_loops_go_on_after_handlers_that_raise_nothing() -> None:
