@@ -27,6 +27,7 @@ LAYERS = (
     "functad.coded",
     "functad.errors",
     "functad.importable",
+    "functad.display",
     "functad.trees",
     "functad.expressions.spec",
     "functad.primitives",

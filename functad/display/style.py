@@ -1,0 +1,62 @@
+"""The one style of all displays: it takes letters and ground from the page, and colours that read on light and dark ones.
+
+JupyterLab tells its colours by variables (`--jp-*`). Other pages say that they are dark by an attribute or a class, or leave
+it to the system (`prefers-color-scheme`).
+"""
+
+from __future__ import annotations
+
+COLORS = ("blue", "orange", "green", "red", "purple", "brown", "pink", "olive", "cyan", "grey")
+"""The colours, by their names in `var(--ftd-NAME)`: blue for the way forward, orange for the way back, red for cuts."""
+
+_LIGHT = ("#1f6fb2", "#a85400", "#2b7d3f", "#c0303a", "#7a50b5", "#86564b", "#bb4a94", "#6a6f0e", "#0b7280", "#6b6b6b")
+_DARK = ("#6db3f2", "#f0a04b", "#6cc784", "#ff7b7f", "#b794f0", "#c9a097", "#f08cc8", "#c5ca52", "#58cbd8", "#a8a8a8")
+
+
+def color(number: int) -> str:
+    """Return a colour for a group of that number; after the last comes the first again.
+
+    Example:
+        >>> color(1), color(11)
+        ('var(--ftd-orange)', 'var(--ftd-orange)')
+    """
+    return f"var(--ftd-{COLORS[number % len(COLORS)]})"
+
+
+def _palette(values: tuple[str, ...]) -> str:
+    return ";".join([f"--ftd-{name}:{value}" for name, value in zip(COLORS, values, strict=True)])
+
+
+_ON_DARK = (
+    '[data-jp-theme-light="false"] .ftd-view,html[data-theme="dark"] .ftd-view,.vscode-dark .ftd-view,.theme-dark .ftd-view'
+)
+_ON_LIGHT = '[data-jp-theme-light="true"] .ftd-view,html[data-theme="light"] .ftd-view,.vscode-light .ftd-view'
+
+STYLE = "".join(
+    [
+        ".ftd-view{--ftd-line:var(--jp-border-color2,rgba(128,128,128,.4));--ftd-ground:rgba(128,128,128,.12);",
+        "--ftd-mono:var(--jp-code-font-family,ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace);",
+        f"color:var(--jp-content-font-color1,currentColor);font-size:13px;line-height:1.45;{_palette(_LIGHT)}}}",
+        f"@media (prefers-color-scheme:dark){{.ftd-view{{{_palette(_DARK)}}}}}",
+        f"{_ON_LIGHT}{{{_palette(_LIGHT)}}}{_ON_DARK}{{{_palette(_DARK)}}}",
+        ".ftd-view code,.ftd-view pre,.ftd-view text{font-family:var(--ftd-mono);font-size:12px}",
+        ".ftd-view code,.ftd-view pre{background:none;color:inherit;padding:0;margin:0;border:0}",
+        ".ftd-view pre{white-space:pre-wrap;overflow-wrap:anywhere}",
+        ".ftd-view .ftd-head{margin:2px 0 4px}.ftd-view .ftd-faint{opacity:.65}",
+        ".ftd-view table{border-collapse:collapse;border:0;margin:2px 0 6px;font-size:12px;width:auto;display:table}",
+        ".ftd-view th,.ftd-view td{text-align:left;vertical-align:top;padding:2px 14px 2px 0;border:0;max-width:44em;",
+        "white-space:normal;overflow-wrap:anywhere;background:none;color:inherit}",
+        ".ftd-view thead th{font-weight:600;border-bottom:1px solid var(--ftd-line);white-space:nowrap}",
+        ".ftd-view tbody tr{background:none}.ftd-view tbody tr:hover{background:var(--ftd-ground)}",
+        ".ftd-view tfoot td{border-top:1px solid var(--ftd-line);font-weight:600}",
+        ".ftd-view .ftd-number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}",
+        ".ftd-view details{margin:1px 0}.ftd-view details>:not(summary){margin-left:16px}",
+        ".ftd-view summary{cursor:pointer;display:list-item}",
+        ".ftd-view svg{max-width:100%;height:auto;color:inherit}.ftd-view text{fill:currentColor}",
+        *[f".ftd-view .ftd-{name}{{color:var(--ftd-{name})}}" for name in COLORS],
+    ]
+)
+"""As the content of a `style` element; all that it says is of `.ftd-view` and what is in it."""
+
+STYLE_OF_FILES = f"{STYLE}svg.ftd-view{{color:#222}}@media (prefers-color-scheme:dark){{svg.ftd-view{{color:#ddd}}}}"
+"""The same for drawings that stand in files of their own, where no page gives letters their colour."""

@@ -1,0 +1,42 @@
+"""Values in one short line, without computing any: what is lazy or abstract is told by its kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functad.display.terminal import cut
+
+_EDGE = 3
+_MOST = 12
+
+
+def value_text(value: Any, width: int = 60) -> str:
+    """Return the value of an array or a number in one line: of long arrays the ends.
+
+    Arrays of other libraries show themselves, of which only the first line is taken: those of Dask say what they are and
+    compute nothing.
+
+    Args:
+        value: an array, a number, or anything else.
+        width: of the line.
+
+    Example:
+        >>> value_text(np.arange(100.0)), value_text(np.float64(0.1) * 3), value_text(2)
+        ('[0. 1. 2. ... 97. 98. 99.]', '0.3', '2')
+    """
+    kind = type(value)
+    if issubclass(kind, np.ndarray) and value.ndim:
+        shown = np.array2string(np.asarray(value), threshold=_MOST, edgeitems=_EDGE, precision=4, max_line_width=10**6)
+        return cut(shown.replace("[ ", "["), width)
+    if issubclass(kind, np.ndarray | np.generic) and value.dtype.kind in "fc":
+        return cut(np.array2string(np.asarray(value), precision=6), width)
+    if kind in (float, complex):
+        return cut(f"{value:.6g}", width)
+    return cut(next(iter(repr(value).splitlines()), ""), width)
+
+
+def dtype_text(dtype: Any) -> str:
+    """Return the name of a dtype, or of what stands for one."""
+    return str(getattr(dtype, "name", dtype))
