@@ -15,8 +15,9 @@ _PACKAGE = os.path.dirname(__file__)  # noqa: PTH120
 _TOUR = os.path.join(_PACKAGE, "tour")  # noqa: PTH118 - a program that uses functad, not a part of it
 _NUMPY = os.path.dirname(np.__file__)  # noqa: PTH120
 _SITE = os.path.dirname(_NUMPY)  # noqa: PTH120
-# Libraries that call what arrays do: where they are if they are installed.
-_SCIPY, *_OTHERS = [os.path.join(_SITE, name) + os.sep for name in ("scipy", "dask", "cupy", "sparse")]  # noqa: PTH118
+# Libraries that call what arrays do, or pickle them: where they are if they are installed.
+_CALLING = ("scipy", "dask", "distributed", "cloudpickle", "cupy", "sparse")
+_SCIPY, *_OTHERS = [os.path.join(_SITE, name) + os.sep for name in _CALLING]  # noqa: PTH118
 _PYTHON = os.path.dirname(os.__file__)  # noqa: PTH120 - of the standard library: json, statistics, functools
 _INTERNAL = (_PACKAGE + os.sep, _NUMPY + os.sep, _SCIPY, *_OTHERS, "<__array_function__", "<frozen ")
 _INSTALLED = ("site-packages", "dist-packages")

@@ -16,6 +16,7 @@ from functad.expressions.spec import ArraySpec
 from functad.places import here
 from functad.primitives.indexing.write import part
 from functad.primitives.operands import concrete, innermost
+from functad.tracing.graphs import refusal_in_graph
 from functad.tracing.views import origin_of
 
 
@@ -153,10 +154,7 @@ class ArrayMemory:
         )
 
     def __dask_tokenize__(self) -> NoReturn:
-        raise ConversionError(
-            f"a Tensor that is being differentiated would become a constant in a graph of Dask, at {here()}, and lose its "
-            f"derivative. Use operators, and NumPy's functions in place of Dask's: np.sum(t), np.where(mask, a, t), A @ t."
-        )
+        raise refusal_in_graph(f"at {here()}")
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         return import_module("functad.adoption.array_api").namespace_for(sys._getframe(1), api_version)

@@ -34,6 +34,7 @@ from functad.primitives.ufunc_methods import METHODS, call_with_keywords
 from functad.tracing import conversions, joining, reducing  # noqa: F401 # the last two enter short ways
 from functad.tracing.asked import AskedError, is_asked_first
 from functad.tracing.foreign import OURS, answer_to_function, answer_to_ufunc
+from functad.tracing.graphs import refuse_in_token
 from functad.tracing.layouts import lies_in_c_order
 from functad.tracing.memory import ArrayMemory, not_assigned
 from functad.tracing.methods import ArrayMethods
@@ -271,6 +272,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         return operator.index(self._plain("Use as an integer"))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
+        refuse_in_token(self)
         return idle_tensor, (np.copy(self._plain("Pickling"))[()],)
 
     def item(self, *args: int) -> Any:

@@ -72,6 +72,21 @@ def test_functions_of_transforms_run_on_workers(client):
         assert_same(future.result(), SENT[name](W, X, Y))
 
 
+@pytest.mark.parametrize("options", [{}, {"pure": False}], ids=["with a token", "without"])
+def test_tensors_are_not_sent(client, options):
+    """By the workers they would be computed with, and their derivatives lost."""
+
+    def submitted(w):
+        return np.sum(w**2) + client.submit(lambda X: np.sum(X @ w), X, **options).result()
+
+    def mapped(w):
+        return np.sum(w**2) + sum(client.gather(client.map(lambda x, w: x @ w, list(X), [w] * len(X), **options)))
+
+    for f in (submitted, mapped):
+        with pytest.raises(functad.errors.ConversionError, match=rf"constant in a graph of Dask, at {__file__}"):
+            functad.grad(f)(W)
+
+
 def test_jitted_functions_are_compiled_where_they_arrive(client):
     slope = functad.jit(functad.grad(LOSS), backend="numpy")
     here = slope(W, X, Y)

@@ -20,6 +20,7 @@ from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, shape_
 from functad.places import here
 from functad.primitives.arranging.broadcast import BROADCAST_TO
 from functad.primitives.operands import read
+from functad.tracing.graphs import check_graph
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.idle import idle
@@ -250,6 +251,7 @@ def gradients_of(
         direct: list[list[Any]] = [[] for _ in sources]
         for (target, _), seed in zip(targets, seeds, strict=True):
             refuse_within(read(target), recorder, "a gradient")
+            check_graph(read(target), tape.slots_of)
             slots = tape.slots_of(read(target))
             if slots and dtype_of(target).kind in "fc":
                 seed = conjugated(seed) if conj else seed

@@ -20,6 +20,7 @@ from functad.errors import InputError, SourceError, TapeError, TapeStateError
 from functad.expressions.spec import dtype_of
 from functad.places import here, warn
 from functad.primitives.operands import read
+from functad.tracing.graphs import InGraphError
 
 
 class GradientTape(TapeSlice):
@@ -70,6 +71,8 @@ class GradientTape(TapeSlice):
             self._stop()
         finally:
             self._stop()  # once more, if an interrupt has come between
+        if isinstance(exception[1], InGraphError):
+            raise exception[1].error.with_traceback(exception[1].__traceback__) from None
 
     def __del__(self) -> None:
         if getattr(self, "_recorder", None) is not None:

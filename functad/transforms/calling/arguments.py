@@ -17,6 +17,7 @@ from functad.primitives.reductions.sums import SUM
 from functad.primitives.safe import PRODUCT, QUOTIENT
 from functad.tracing.constants import broken_seal, held_input
 from functad.tracing.conversions import refusal_in_compiled_code
+from functad.tracing.graphs import InGraphError, check_graph
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.abstract import AbstractRecorder
 from functad.tracing.traces.base import ONLOOKER, OPEN, Recorded, Recorder, new_input, resolve
@@ -189,6 +190,8 @@ def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwarg
             if recorder.seals and (broken := broken_seal(recorder)) is not None:
                 raise _overwritten(recorder, *broken)
             if type(out) is Tensor and out.recorder is recorder and not recorder.written:
+                if type(out.below) not in PLAIN:
+                    check_graph(out)
                 return out
             return _settled(out)
         finally:
@@ -197,6 +200,8 @@ def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwarg
     except BaseException as error:  # an interrupt may have come before the last lines
         OPEN.set(around)
         recorder.close()
+        if isinstance(error, InGraphError):
+            raise error.error.with_traceback(error.__traceback__) from None
         if isinstance(error, ValueError) and isinstance(error.__cause__, (AbstractValueError, ConversionError)):
             raise error.__cause__ from None
         if isinstance(error, TypeError) and (refused := refusal_in_compiled_code(error)) is not None:
@@ -210,8 +215,13 @@ def _settled(out: Any) -> Any:
         return out
     if isinstance(out, Tensor):
         out.renew()
-        return value_of(out)
+        out = value_of(out)
+        check_graph(out)
+        return out
     leaves, structure = flatten(out)
+    for leaf in leaves:
+        if type(leaf) not in PLAIN:
+            check_graph(leaf)
     settled = [
         leaf if type(leaf) in PLAIN else _settled(leaf) if isinstance(leaf, Tensor) else value_of(leaf) for leaf in leaves
     ]
