@@ -300,9 +300,10 @@ class Dense(Module):
         >>> layer(np.ones((4, 3), np.float32)).shape
         (4, 2)
         >>> layer
-        Dense with 2 Variables of 8 numbers
-          bias    float32 (2,)
-          kernel  float32 (3, 2)
+        Dense with 2 Variables of 8 numbers, 32 B
+          path    dtype    shape   numbers  bytes
+          bias    float32  (2,)          2    8 B
+          kernel  float32  (3, 2)        6   24 B
     """
 
     def __init__(

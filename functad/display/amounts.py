@@ -57,16 +57,6 @@ def share_text(part: float, whole: float) -> str:
     return "> 99.9 %" if 99.9 < share < 100.0 else f"{share:.3g} %"
 
 
-def shape_text(shape: tuple[int, ...]) -> str:
-    """Return the lengths of the axes as they are spoken: `3 x 4`; `scalar` if there is none.
-
-    Example:
-        >>> shape_text((3, 4)), shape_text((5,)), shape_text(())
-        ('3 x 4', '5', 'scalar')
-    """
-    return " x ".join(map(str, shape)) or "scalar"
-
-
 def _scaled(amount: float, step: float, units: tuple[str, ...]) -> str:
     """Return an amount in the largest unit of which it is at least one, with three digits."""
     unit = 0

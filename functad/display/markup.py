@@ -66,6 +66,11 @@ def faint(content: Any) -> Markup:
     return tag("span", content, class_="ftd-faint")
 
 
+def whole(content: Any) -> Markup:
+    """Return a content that is never broken into lines."""
+    return tag("span", content, class_="ftd-whole")
+
+
 def heading(what: Any, *more: Any) -> Markup:
     """Return the first line of a display: what it is in bold letters, then what is to be known of it, set apart by dots."""
     rest = [joined(" · ", part) for part in more if part]

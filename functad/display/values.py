@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from functad.display.terminal import cut
+from functad.display.terminal import WIDTH, cut
 
 _EDGE = 3
 _MOST = 12
+_LINE = 75
+"""NumPy's default; of who sets another that is obeyed."""
 
 
 def value_text(value: Any, width: int = 60) -> str:
@@ -34,7 +36,43 @@ def value_text(value: Any, width: int = 60) -> str:
         return cut(np.array2string(np.asarray(value), precision=6), width)
     if kind in (float, complex):
         return cut(f"{value:.6g}", width)
+    if issubclass(kind, np.generic):
+        return cut(str(value), width)
     return cut(next(iter(repr(value).splitlines()), ""), width)
+
+
+def array_text(value: Any) -> str:
+    """Return the value of an array or a number in a few lines: of long arrays the ends.
+
+    Example:
+        >>> print(array_text(np.eye(20)))
+        [[1. 0. 0. ... 0. 0. 0.]
+         [0. 1. 0. ... 0. 0. 0.]
+         [0. 0. 1. ... 0. 0. 0.]
+         ...
+         [0. 0. 0. ... 1. 0. 0.]
+         [0. 0. 0. ... 0. 1. 0.]
+         [0. 0. 0. ... 0. 0. 1.]]
+    """
+    if issubclass(type(value), np.ndarray | np.generic):
+        return np.array2string(np.asarray(value), threshold=100, edgeitems=_EDGE, max_line_width=WIDTH)
+    lines = repr(value).splitlines()
+    return "\n".join([*lines[:_MOST], *["..."] * (len(lines) > _MOST)])
+
+
+def repr_within(opening: str, value: Any, closing: str = ")") -> str:
+    """Return the `repr` of a value between two texts, its lines aligned, and no wider than NumPy's own and the 80 columns are.
+
+    Example:
+        >>> print(repr_within("Tensor(", np.eye(2)))
+        Tensor(array([[1., 0.],
+                      [0., 1.]]))
+    """
+    if issubclass(type(value), np.ndarray) and np.get_printoptions()["linewidth"] == _LINE:
+        shown = np.array_repr(value, max_line_width=WIDTH - len(opening) - len(closing))
+    else:
+        shown = repr(value)
+    return opening + shown.replace("\n", "\n" + " " * len(opening)) + closing
 
 
 def dtype_text(dtype: Any) -> str:

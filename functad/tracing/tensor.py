@@ -207,10 +207,14 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         return bool(self._concrete("bool"))
 
     def __repr__(self) -> str:
-        self.renew()
-        if not self.recorder.has_values:
-            return f"Tensor({self.spec})"
-        return f"Tensor({self.below!r})"
+        from functad.tracing.shown import tensor_text  # noqa: PLC0415 - programs that show nothing need none of it
+
+        return tensor_text(self)
+
+    def _repr_html_(self) -> str:
+        from functad.tracing.shown import tensor_markup  # noqa: PLC0415 - as above
+
+        return tensor_markup(self)
 
     def __format__(self, spec: str) -> str:
         value = self.current()

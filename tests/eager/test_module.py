@@ -107,7 +107,7 @@ def test_works_without_super_init_except_for_the_name():
     bare = Bare()
     assert named(bare.variables) == ["v"]
     assert bare.submodules == ()
-    assert "v  float64 ()" in repr(bare)
+    assert "v     float64  ()" in repr(bare)
     bare.trainable = False
     assert bare.trainable_variables == ()
     for ask in (lambda: bare.name, lambda: bare.name_scope):
@@ -267,10 +267,11 @@ def test_repr_lists_variables_and_says_which_are_not_trained():
     model = Box(layers=[nn.Dense(3, inputs=2)], mean=Variable(np.zeros(3, np.float32), trainable=False))
     model.layers[0].trainable = False
     assert repr(model).splitlines() == [
-        "Box with 3 Variables of 12 numbers",
-        "  mean             float32 (3,), not trainable",
-        "  layers/0/bias    float64 (3,), frozen",
-        "  layers/0/kernel  float64 (2, 3), frozen",
+        "Box with 3 Variables of 12 numbers, 84 B, 0 trainable",
+        "  path             dtype    shape   numbers  bytes",
+        "  mean             float32  (3,)          3   12 B  not trainable",
+        "  layers/0/bias    float64  (3,)          3   24 B  frozen",
+        "  layers/0/kernel  float64  (2, 3)        6   48 B  frozen",
     ]
     assert repr(Box()) == "Box without Variables"
-    assert repr(Box(v=Variable([1.0]))).startswith("Box with 1 Variable of 1 number\n")
+    assert repr(Box(v=Variable([1.0]))).startswith("Box with 1 Variable of 1 number, 8 B\n")

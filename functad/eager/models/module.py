@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
@@ -47,9 +46,10 @@ class Module:
         ...         return self.slope * x + self.offset
         >>> line = Line()
         >>> line
-        Line with 2 Variables of 2 numbers
-          offset  float64 ()
-          slope   float64 ()
+        Line with 2 Variables of 2 numbers, 16 B
+          path    dtype    shape  numbers  bytes
+          offset  float64  ()           1    8 B
+          slope   float64  ()           1    8 B
         >>> with functad.GradientTape() as tape:
         ...     y = line(3.0)
         >>> [float(g) for g in tape.gradient(y, line.trainable_variables)]
@@ -169,21 +169,19 @@ class Module:
             _freeze(value, frozen=True)
 
     def __repr__(self) -> str:
-        found = [(path, v) for path, v in parts_of(self) if isinstance(v, Variable)]
-        kind = type(self).__name__
-        if not found:
-            return f"{kind} without Variables"
-        width = max(len(path) for path, _ in found)
-        total = sum(math.prod(v.shape) for _, v in found)
-        lines = [
-            f"  {path:{width}}  {v.dtype} {v.shape}{'' if v.trainable else ', frozen' if v._frozen else ', not trainable'}"
-            for path, v in found
-        ]
-        return "\n".join([f"{kind} with {_counted(len(found), 'Variable')} of {_counted(total, 'number')}", *lines])
+        from functad.eager.models.shown import module_text  # noqa: PLC0415 - programs that show nothing need none of it
 
+        return module_text(
+            type(self).__name__, [(path, found) for path, found in parts_of(self) if isinstance(found, Variable)]
+        )
 
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
+    def _repr_html_(self) -> str:
+        from functad.eager.models.shown import module_markup  # noqa: PLC0415 - as above
+
+        parts = list(parts_of(self))
+        variables = [(path, found) for path, found in parts if isinstance(found, Variable)]
+        modules = [(path, found) for path, found in parts if isinstance(found, Module) and found is not self]
+        return module_markup(type(self).__name__, vars(self).get("_name", ""), variables, modules)
 
 
 def _freeze(root: Any, frozen: bool) -> None:

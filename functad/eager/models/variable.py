@@ -332,7 +332,14 @@ class Variable(TensorLike):
         raise TypeError(f"a Variable does not support item assignment, at {here()}: write v[i].assign(value).")
 
     def __repr__(self) -> str:
-        return f"Variable({GIVEN.get().get(id(self), self)._value!r}, name={self.name!r})"
+        from functad.eager.models.shown import variable_text  # noqa: PLC0415 - programs that show nothing need none of it
+
+        return variable_text(self.name, GIVEN.get().get(id(self), self)._value)
+
+    def _repr_html_(self) -> str:
+        from functad.eager.models.shown import variable_markup  # noqa: PLC0415 - as above
+
+        return variable_markup(self, GIVEN.get().get(id(self), self)._value)
 
     def __copy__(self) -> Variable:
         make, arguments, state = self.__reduce__()
@@ -388,6 +395,9 @@ class VariablePart(TensorLike):
 
     def __repr__(self) -> str:
         return repr(self._tensor)
+
+    def _repr_html_(self) -> str:
+        return self._tensor._repr_html_()  # type: ignore[no-any-return]
 
     def _assign(self, value: Any, change: Callable[[Any, Any], Any]) -> Variable:
         self._variable._refuse_given("assign")
