@@ -56,6 +56,7 @@ if _TYPE_CHECKING:
     from functad.implicit.odeint import odeint
     from functad.implicit.root import argmin, custom_fixed_point, custom_root
     from functad.primitives.coverage import coverage
+    from functad.profiling.profile import profile
     from functad.rules.checkpoint import checkpoint, checkpoint_name
     from functad.rules.checkpoint_sequence import checkpoint_sequence
     from functad.rules.custom import custom_jvp, custom_vjp
@@ -118,6 +119,7 @@ _HOLDERS = {
     "implicit.odeint": "odeint",
     "implicit.root": "argmin custom_fixed_point custom_root",
     "primitives.coverage": "coverage",
+    "profiling.profile": "profile",
     "rules.checkpoint": "checkpoint checkpoint_name",
     "rules.checkpoint_sequence": "checkpoint_sequence",
     "rules.custom": "custom_jvp custom_vjp",
@@ -228,6 +230,7 @@ __all__ = [
     "optimize",
     "optimizers",
     "primitive",
+    "profile",
     "ravel",
     "recompute_grad",
     "register_tree",

@@ -14,6 +14,7 @@ MODULES = ("functad", "functad.nn", "functad.optimize", "functad.optimizers", "f
 ELSEWHERE = {"functad": ("map",)}  # public, and not in `__all__`, where it would shadow Python's
 # What public functions return, and users therefore hold.
 RETURNED = (
+    "functad.profiling.profile.Profile",
     "functad.rules.custom.CustomFunction",
     "functad.diagnostics.explain.Explanation",
     "functad.diagnostics.explain.Finding",

@@ -55,6 +55,7 @@ LAYERS = (
     "functad.eager",
     "functad.backends",
     "functad.compilation",
+    "functad.profiling",
     "functad.export",
     "functad.bridges",
     "functad.chunks",

@@ -1,0 +1,250 @@
+"""A call that is made again and again to be looked at: each time with fresh arguments, and nothing of the user's changes."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import MethodType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functad.compilation.jit import Jitted
+from functad.eager.models.variable import MAKER, Given, Variable, reading, standing_in
+from functad.errors import InputError
+from functad.expressions.spec import PYTHON_SCALARS, dtype_of, is_array_or_number
+from functad.places import name_of
+from functad.primitives.operands import innermost
+from functad.settings import setting
+from functad.tracing.tensor import Tensor
+from functad.tracing.traces.base import Recorded, Recorder, new_input
+from functad.transforms.calling.arguments import checked_leaves, held_primal, split_aux, traced, undifferentiable
+from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
+from functad.transforms.walks.reverse import seeded
+from functad.trees.structure import Structure, flatten
+
+
+class Part(NamedTuple):
+    """One argument of a call.
+
+    Attributes:
+        key: its position, or its name.
+        leaves: what is in it.
+        structure: how that is put together.
+        reasons: for each leaf why it is not differentiated; `None` for one that is.
+    """
+
+    key: int | str
+    leaves: list[Any]
+    structure: Structure
+    reasons: list[str | None]
+
+    @property
+    def path(self) -> str:
+        """How messages name it."""
+        return f"args[{self.key}]" if isinstance(self.key, int) else f"kwargs[{self.key!r}]"
+
+
+class Call:
+    """A function with arguments, and what of them is differentiated.
+
+    Without `argnums` and `argnames` these are the trainable Variables that the function reads, or its first argument if it
+    reads none. Integers, and what is no number, are let through.
+
+    Args:
+        transform: what the user called, for messages.
+        f: the function; of a compiled one the function that was compiled is looked at.
+        args, kwargs: its arguments.
+        argnums, argnames, has_aux: as for `explain`.
+
+    Attributes:
+        function: what is called.
+        name: its name.
+        jitted: the function as it was given, if that was compiled.
+        parts: the arguments.
+        variables: the Variables that are differentiated.
+
+    Raises:
+        InputError: there is nothing to differentiate.
+    """
+
+    def __init__(
+        self,
+        transform: str,
+        f: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        argnums: ArgNums | None = None,
+        argnames: ArgNames | None = None,
+        has_aux: bool = False,
+    ) -> None:
+        self.function, self.jitted = uncompiled(f)
+        self.selection = Selection(transform, self.function, 0 if argnums is None else argnums, argnames)
+        self.name = name_of(self.function)
+        self.has_aux = has_aux
+        self.args, self.kwargs = args, kwargs
+        given: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
+        self.parts = [Part(key, *flatten(value), []) for key, value in given]
+        self.variables: list[Variable] = []
+        met = _Met()
+        self._state: dict[int, tuple[Variable, Any]] = {}
+        with self.undisturbed(), setting(MAKER, met), reading() as read:
+            self.bound()()
+        self._state = {id(given.variable): (given.variable, given.variable.held) for given in met.values()}
+        self.variables = [variable for variable in read if variable.trainable]
+        chosen = argnums is not None or argnames is not None or not self.variables
+        keys = self.selection.keys(args, kwargs) if chosen and (args or kwargs or argnums is not None) else ()
+        for part in self.parts:
+            selected = part.key in keys
+            part.reasons.extend([undifferentiable(leaf) if selected else "It was not selected." for leaf in part.leaves])
+        self.keys = tuple(keys)
+        if not self.inputs():
+            raise InputError(
+                f"{self.selection.call}: there is nothing to differentiate. Pass floats, choose arguments by argnums or "
+                f"argnames, or let the function read trainable Variables."
+            )
+
+    def inputs(self) -> list[tuple[str, Any]]:
+        """Return the inputs that are differentiated: path and value, leaves of arguments first."""
+        found = [
+            (path, leaf)
+            for part in self.parts
+            for path, leaf, reason in zip(part.structure.paths(part.path), part.leaves, part.reasons, strict=True)
+            if reason is None
+        ]
+        return found + [(f"the Variable {v.name!r}", v.copied()) for v in self.variables]
+
+    def copies(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments with copies of all arrays."""
+        args, kwargs, _ = self._made(None, None)
+        return tuple(args), kwargs
+
+    def bound(self, make: Callable[[Any], Any] | None = None, values: Mapping[int, Any] | None = None) -> Callable[[], Any]:
+        """Return the call as a function without arguments, for one run: with copies of all arrays.
+
+        Args:
+            make: makes of each value that is differentiated what stands in its place; Variables stay what they are without it.
+            values: by number of the input, other values than those that were given.
+        """
+        args, kwargs, number = self._made(make, values)
+        given = []
+        for variable in self.variables:
+            if make is not None or (values and number in values):
+                value = values[number] if values and number in values else variable.copied()
+                given.append((variable, value if make is None else make(value)))
+            number += 1
+
+        def run() -> Any:
+            with standing_in(given):
+                out = self.function(*args, **kwargs)
+            return split_aux(out, self.has_aux, self.selection)[0]
+
+        return run
+
+    def _made(
+        self, make: Callable[[Any], Any] | None, values: Mapping[int, Any] | None
+    ) -> tuple[list[Any], dict[str, Any], int]:
+        """Return the arguments for one run, and the number of inputs among them."""
+        known: dict[int, Any] = {}
+        args: list[Any] = list(self.args)
+        kwargs = dict(self.kwargs)
+        number = 0
+        for part in self.parts:
+            made = []
+            for leaf, reason in zip(part.leaves, part.reasons or [""] * len(part.leaves), strict=True):
+                if reason is not None:
+                    made.append(_fresh(leaf, known))
+                    continue
+                value = values[number] if values and number in values else _fresh(leaf, known)
+                made.append(value if make is None else make(value))
+                number += 1
+            whole = part.structure.unflatten(made)
+            if isinstance(part.key, int):
+                args[part.key] = whole
+            else:
+                kwargs[part.key] = whole
+        return args, kwargs, number
+
+    def run(self, recorder: Recorder) -> tuple[list[Any], list[int | None]]:
+        """Run the function in a trace; return the leaves of its result, and their slots, `None` for constants."""
+        return self.finished(recorder, traced(recorder, self.entered(recorder), (), {}))
+
+    def entered(self, recorder: Recorder) -> Callable[[], Any]:
+        """Return the call for one run in a trace, of which the differentiated values are inputs."""
+        return self.bound(lambda value: new_input(Tensor, recorder, held_primal(value, recorder)))
+
+    def finished(self, recorder: Recorder, out: Any) -> tuple[list[Any], list[int | None]]:
+        """Return the leaves of a result as plain values, and their slots in a trace."""
+        leaves, _ = checked_leaves(out, self.selection.transform, self.function)
+        own = [isinstance(leaf, Recorded) and leaf.recorder is recorder for leaf in leaves]
+        slots = [leaf.slot if mine else None for leaf, mine in zip(leaves, own, strict=True)]
+        return [innermost(leaf) for leaf in leaves], slots
+
+    @staticmethod
+    def seeds(recorder: Recorder, values: list[Any], slots: list[int | None]) -> list[Any]:
+        """Return the cotangents with which a walk begins: ones."""
+        ones = [np.ones_like(value)[()] if dtype_of(value).kind in "fc" else None for value in values]
+        return seeded(recorder, slots, ones)
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """Return a context after which Variables, and the random numbers of NumPy and Python, are what they were."""
+        numpys, pythons = np.random.get_state(), random.getstate()  # noqa: NPY002 - the user's function may draw from it
+        try:
+            yield
+        finally:
+            np.random.set_state(numpys)  # noqa: NPY002
+            random.setstate(pythons)
+            for variable, held in self._state.values():
+                if variable.held is not held:
+                    variable.assign(held)
+                    self._state[id(variable)] = variable, variable.held
+
+
+class _Changing(Given):
+    """What stands for a Variable in a run in which it shall not change."""
+
+    __slots__ = ()
+
+    @property
+    def value(self) -> Any:
+        """The value now."""
+        return self._value
+
+    def change(self, value: Any) -> None:
+        """Take a new value."""
+        self._value, self._latest = value, None
+
+
+class _Met(dict[int, _Changing]):
+    """What stands for the Variables that are met in a run, by their identity; called with a Variable it returns that."""
+
+    def __call__(self, variable: Variable) -> _Changing:
+        """Return the stand-in of a Variable."""
+        if id(variable) not in self:
+            self[id(variable)] = _Changing(variable, variable.held, ())
+        return self[id(variable)]
+
+
+def uncompiled(f: Any) -> tuple[Any, Any]:
+    """Return the function that a compiled one was made from, and the compiled one; `None` for what is not compiled."""
+    inner = getattr(f, "__func__", f)
+    if not isinstance(inner, Jitted):
+        return f, None
+    own = uncompiled(inner.given[0])[0]
+    return (own if inner is f else MethodType(own, f.__self__)), f
+
+
+def _fresh(leaf: Any, known: dict[int, Any]) -> Any:
+    """Return a copy of what a function may change: an array, a generator of random numbers; the same for the same."""
+    if type(leaf) in PYTHON_SCALARS:
+        return leaf
+    if isinstance(leaf, (np.random.Generator, np.random.RandomState, random.Random)):
+        return known.setdefault(id(leaf), copy.deepcopy(leaf))
+    if is_array_or_number(leaf) and not issubclass(type(leaf), (Recorded, np.generic)) and hasattr(leaf, "copy"):
+        if id(leaf) not in known:
+            known[id(leaf)] = leaf.copy("K") if issubclass(type(leaf), np.ndarray) else leaf.copy()
+        return known[id(leaf)]
+    return leaf

@@ -1,0 +1,212 @@
+"""The trace of a profile: a reverse trace that measures each operation where it happens, forward and in the backward walk."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functad.expressions.records import inputs_of
+from functad.places import line_of, user_frame
+from functad.primitives.entry import INTERNAL, Primitive
+from functad.primitives.names import shown_name
+from functad.primitives.operands import innermost
+from functad.tracing.engines import computed
+from functad.tracing.traces.base import record
+from functad.tracing.traces.concrete import ReverseRecorder
+from functad.tracing.views import note_if_view
+from functad.transforms.walks.cotangents import Scattered
+
+
+class Place(NamedTuple):
+    """A line of the user's that ran.
+
+    Attributes:
+        function: the name of the function that it stands in.
+        line: file and number.
+        text: its code; empty if there is no file.
+    """
+
+    function: str
+    line: str
+    text: str
+
+
+class Operation(NamedTuple):
+    """One operation of a traced run.
+
+    Attributes:
+        name: what was called.
+        path: the user's lines that ran then, the outermost first; the last is where the operation stands.
+        slot: that of its record; `None` if no derivative flows through it.
+        bytes: what its results take that is no view of something else.
+    """
+
+    name: str
+    path: tuple[Place, ...]
+    slot: int | None
+    bytes: int
+
+
+class Lap(NamedTuple):
+    """How long an operation took.
+
+    Attributes:
+        before: from the end of the operation before to its beginning: the user's Python, and recording.
+        during: in NumPy.
+    """
+
+    before: float
+    during: float
+
+
+class TimedRecorder(ReverseRecorder):
+    """A reverse trace that measures its operations.
+
+    Attributes:
+        laps: one for each operation.
+        operations: the same operations, if they are to be noted: that takes as long as they do, so a run of its own does it.
+    """
+
+    def __init__(self, function: object, clock: Callable[[], float], outermost: FrameType | None, *, notes: bool) -> None:
+        super().__init__("profile", function)
+        self.eager = False  # the short ways do not come here
+        self.clock = clock
+        self.outermost = outermost
+        self.laps: list[Lap] = []
+        self.operations: list[Operation] | None = [] if notes else None
+        self.names: list[str] = []
+        self.last = clock()
+
+    def begin(self) -> None:
+        """Start the clock: the function is called now."""
+        self.last = self.clock()
+
+    def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """Compute a call one level lower, and record it."""
+        begun = self.last
+        values, active, nested = self.lowered(primitive, arrays)
+        start = self.clock()
+        out = record(primitive, tuple(values), params) if nested else computed(primitive, values, params)
+        end = self.clock()
+        if out is NotImplemented:
+            return out
+        self.lap(primitive, start - begun, end - start)
+        if not active:
+            made = self.underived(primitive, arrays, params, out)
+        else:
+            made = self.append(primitive, arrays, values, active, params, out)
+            if primitive.views:
+                note_if_view(arrays[0], made, values[0], out, primitive, params)
+        self.note(primitive, values, out, len(self.equations) - 1 if active else None)
+        self.last = self.clock()
+        return made
+
+    def write(self, primitive: Primitive, root: Any, v: Any, params: dict[str, Any]) -> Any:
+        """Write into a value, in place if nothing else holds it, and record that."""
+        begun, start = self.last, self.clock()
+        made = super().write(primitive, root, v, params)
+        end = self.clock()
+        self.lap(primitive, start - begun, end - start)
+        self.note(primitive, (made.below,), made.below, made.slot)
+        self.last = self.clock()
+        return made
+
+    def lap(self, primitive: Primitive, before: float, during: float) -> None:
+        """Keep how long an operation took."""
+        self.laps.append(Lap(before, during))
+        self.names.append(primitive.name)
+
+    def note(self, primitive: Primitive, values: Sequence[Any], out: Any, slot: int | None) -> None:
+        """Keep which operation it was, if that is wanted."""
+        if self.operations is not None:
+            results = out if primitive.multiple else (out,)
+            path = path_of(user_frame(sys._getframe(2)), self.outermost)
+            self.operations.append(Operation(operation_name(primitive), path, slot, made_bytes(results, values)))
+
+
+class Laps:
+    """An observer of a backward walk, which measures how long each record takes.
+
+    Attributes:
+        times: by slot.
+        bytes: by slot, the arrays that were made; only if that is wanted.
+    """
+
+    def __init__(self, clock: Callable[[], float], *, notes: bool) -> None:
+        self.clock = clock
+        self.notes = notes
+        self.times: dict[int, float] = {}
+        self.bytes: dict[int, int] = {}
+        self.given: Sequence[Any] = ()
+        self.start = 0.0
+
+    def before(self, index: int, record: Any, given: Sequence[Any]) -> None:
+        """Start the clock."""
+        if self.notes:
+            self.given = given
+        self.start = self.clock()
+
+    def after(self, index: int, record: Any, found: Sequence[Any]) -> None:
+        """Stop it."""
+        self.times[index] = self.clock() - self.start
+        if self.notes:
+            made = [found[slot] for slot in dict.fromkeys(inputs_of(record))]
+            self.bytes[index] = made_bytes([g.whole if type(g) is Scattered else g for g in made], self.given)
+
+
+def made_bytes(results: Sequence[Any], given: Sequence[Any]) -> int:
+    """Return how many bytes results take that are neither what was given, nor views of something."""
+    known = {id(innermost(value)) for value in given}
+    plain = {id(value): value for value in map(innermost, results)}
+    return sum(
+        [
+            int(getattr(value, "nbytes", 0))
+            for value in plain.values()
+            if id(value) not in known and getattr(value, "base", None) is None and not issubclass(type(value), np.generic)
+        ]
+    )
+
+
+def operation_name(primitive: Primitive) -> str:
+    """Return the name of an operation as users write it, as far as they do."""
+    if primitive.name == "astype_integer":
+        return "astype"
+    if primitive in INTERNAL or not hasattr(primitive.function, "__module__"):
+        return primitive.name
+    name = shown_name(primitive.function)
+    return primitive.name if name.startswith("functad.") else name
+
+
+def path_of(frame: FrameType | None, outermost: FrameType | None) -> tuple[Place, ...]:
+    """Return the lines of the user's code that run in a frame and in those that called it, below the outermost."""
+    found = []
+    while frame is not None and frame is not outermost:
+        found.append(place_of_frame(frame))
+        frame = user_frame(frame.f_back)
+    return tuple(reversed(found))
+
+
+_known: dict[tuple[Any, int], Place] = {}
+
+
+def place_of_frame(frame: FrameType) -> Place:
+    """Return the line of the user's code that runs in a frame."""
+    import linecache  # noqa: PLC0415 - only a profile needs it
+
+    code = frame.f_code
+    key = code, frame.f_lasti
+    if key not in _known:
+        if len(_known) > MANY:
+            _known.clear()
+        text = linecache.getline(code.co_filename, frame.f_lineno, frame.f_globals).strip()
+        name = code.co_qualname.rpartition("<locals>.")[2]
+        _known[key] = Place(name, line_of(code, frame.f_lasti), text)
+    return _known[key]
+
+
+MANY = 10_000
+"""So many lines are remembered: to look one up takes as long as twenty operations."""
