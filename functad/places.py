@@ -45,6 +45,14 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
         (_internal if _looks_internal(filename) else _users).add(filename)
 
 
+def is_users(frame: FrameType) -> bool:
+    """Say whether a frame runs code of the user's."""
+    filename = frame.f_code.co_filename
+    if filename not in _internal and filename not in _users:
+        (_internal if _looks_internal(filename) else _users).add(filename)
+    return filename in _users
+
+
 def place_of(frame: FrameType | None) -> tuple[CodeType | None, int]:
     """Return the code and the instruction that a frame is at; `None` and 0 if there is no frame."""
     return (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
@@ -64,10 +72,10 @@ def line_of(code: CodeType | None, instruction: int) -> str:
     for start, end, number in code.co_lines():
         if start <= instruction < end and number is not None:
             line = number
-    return _place(code.co_filename, line)
+    return place_text(code.co_filename, line)
 
 
-def _place(filename: str, line: int) -> str:
+def place_text(filename: str, line: int) -> str:
     """Return `file:line`; for a notebook's cell its name, `In[3]:1`, in place of that of the temporary file it runs as."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     cell = shell.compile.format_code_name(filename) if shell is not None else None
@@ -79,7 +87,7 @@ def here() -> str:
     frame = user_frame(sys._getframe(1))
     if frame is None:
         return "an unknown line"
-    return _place(frame.f_code.co_filename, frame.f_lineno)
+    return place_text(frame.f_code.co_filename, frame.f_lineno)
 
 
 def call_of(transform: str, function: object) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 from functad.errors import CheckError
 from functad.expressions.inputs import fitting
 from functad.expressions.ownership import root_of, unshared
+from functad.expressions.place import Place
 from functad.expressions.records import inputs_of, last_readers
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of, spec_or_none
 from functad.immutable import Immutable, assign
@@ -55,29 +56,37 @@ class Equation(Immutable):
         inputs: a slot or a constant for each array argument.
         params: the keyword arguments.
         outputs: slots of the results.
+        place: where in the user's code it was made; `None` if that was not asked for.
     """
 
-    __slots__ = ("inputs", "outputs", "params", "primitive")
+    __slots__ = ("inputs", "outputs", "params", "place", "primitive")
 
     primitive: Primitive
     inputs: tuple[int | Constant, ...]
     params: Mapping[str, Any]
     outputs: tuple[int, ...]
+    place: Place | None
 
     def __init__(
-        self, primitive: Primitive, inputs: tuple[int | Constant, ...], params: Mapping[str, Any], outputs: tuple[int, ...]
+        self,
+        primitive: Primitive,
+        inputs: tuple[int | Constant, ...],
+        params: Mapping[str, Any],
+        outputs: tuple[int, ...],
+        place: Place | None = None,
     ) -> None:
         assign(self, "primitive", primitive)
         assign(self, "inputs", inputs)
         # Those of another equation are as immutable as they are to be: lists are written anew often.
         assign(self, "params", params if type(params) is MappingProxyType else MappingProxyType(dict(params)))
         assign(self, "outputs", outputs)
+        assign(self, "place", place)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "params": dict(self.params)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__({**state, "params": MappingProxyType(state["params"])})
+        super().__setstate__({"place": None, **state, "params": MappingProxyType(state["params"])})
 
     def __repr__(self) -> str:
         return f"Equation({self.primitive!r}, inputs={self.inputs}, params={dict(self.params)}, outputs={self.outputs})"
@@ -266,7 +275,7 @@ def evaluator(expressions: Expressions) -> Callable[[Sequence[Any]], list[Any]]:
     results = [place(source) for source in expressions.outputs]
     empty = [None] * (slots - len(expressions.inputs)) + list(constants.values())
 
-    def run(inputs: Sequence[Any]) -> list[Any]:
+    def run(inputs: Sequence[Any], source: Expressions = expressions) -> list[Any]:  # the list is known in the frame of a run
         values = [*inputs, *empty]
         for primitive, places, params, outputs, dropped in steps:
             out = primitive(*[values[i] for i in places], **params)

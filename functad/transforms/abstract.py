@@ -52,7 +52,10 @@ def make_expressions(f: Callable[P, Any]) -> Callable[P, Expressions]:
 
     @functools.wraps(f)
     def made(*args: P.args, **kwargs: P.kwargs) -> Expressions:
-        return trace("make_expressions", f, args, kwargs)
+        from functad.transforms.source_lines import noted_lines  # noqa: PLC0415 - `import functad` needs no lists
+
+        with noted_lines():
+            return trace("make_expressions", f, args, kwargs)
 
     return made
 

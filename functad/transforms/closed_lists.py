@@ -244,7 +244,7 @@ def extract(
     if all(map(operator.eq, number, number.values())):  # nothing was dropped or captured, as is usual
         own = [e for e, _ in kept]
     else:
-        own = [Equation(e.primitive, moved(sources), e.params, moved(e.outputs)) for e, sources in kept]
+        own = [Equation(e.primitive, moved(sources), e.params, moved(e.outputs), e.place) for e, sources in kept]
     ins, outs = positional_structures(len(names), len(ends))
     return Expressions(tuple(names), tuple(own), moved(ends), tuple([specs[slot] for slot in number]), ins, outs)
 

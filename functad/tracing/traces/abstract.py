@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from contextvars import ContextVar
+from typing import Any, Protocol
 
 import numpy as np
 
 from functad.errors import AbstractValueError
 from functad.expressions.expressions import Constant, Equation
+from functad.expressions.place import Place
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.places import here
 from functad.primitives.elementwise.conversion import COPY
@@ -22,11 +24,23 @@ from functad.tracing.views import clone
 _ndarray = np.ndarray
 
 
+class Lines(Protocol):
+    """Knows where in the user's code an equation is made."""
+
+    def note(self) -> Place:
+        """Return the place of the operation that is being recorded."""
+
+
+LINES: ContextVar[Lines | None] = ContextVar("lines", default=None)
+"""Tells the traces that begin now of each equation where it was made; they do without it where nobody looks at the list."""
+
+
 class AbstractRecorder(Recorder):
     """A trace without values; shape rules give the results.
 
     Attributes:
         specs: the spec of each slot.
+        lines: tells where equations are made, if that is wanted.
     """
 
     has_values = False
@@ -34,6 +48,7 @@ class AbstractRecorder(Recorder):
     def __init__(self, transform: str, function: object) -> None:
         super().__init__(transform, function)
         self.specs: list[ArraySpec] = []
+        self.lines = LINES.get()
 
     def enter(self, spec: ArraySpec) -> Any:
         """Add an input and return its Tensor."""
@@ -64,7 +79,8 @@ class AbstractRecorder(Recorder):
         results = out if primitive.multiple else (out,)
         first = len(self.equations)
         kept = {name: with_arrays(value, np.copy) for name, value in params.items()} if params else params
-        equation = Equation(primitive, tuple(inputs), kept, tuple(range(first, first + len(results))))
+        place = None if self.lines is None else self.lines.note()
+        equation = Equation(primitive, tuple(inputs), kept, tuple(range(first, first + len(results))), place)
         self.specs.extend(results)
         if primitive.multiple:
             made = append_results(Tensor, self, out, equation)

@@ -1,0 +1,180 @@
+"""Equations of lists that are made to be looked at know the line of the user's code that they come from."""
+
+import copy
+import gc
+import pickle
+import weakref
+
+import numpy as np
+import pytest
+
+import functad
+from functad.expressions.expressions import inner_lists
+from functad.tracing.traces.abstract import LINES
+
+
+def layer(w, x):
+    return np.tanh(x @ w)
+
+
+def network(ws, x):
+    for w in ws:
+        x = layer(w, x)
+    return x
+
+
+def loss(ws, x):
+    return np.mean(network(ws, x) ** 2)
+
+
+WEIGHTS = [np.ones((3, 4)), np.ones((4, 2))]
+X = np.ones((5, 3))
+
+
+def lines(expressions, phase="forward"):
+    return [(e.primitive.name, e.place.text) for e in expressions.equations if e.place.phase == phase]
+
+
+def callers(equation):
+    return [call.function for call in equation.place.calls]
+
+
+def test_an_equation_knows_file_line_and_calls():
+    list_ = functad.make_expressions(loss)(WEIGHTS, X)
+    assert [callers(e) for e in list_.equations] == [["loss", "network", "layer"]] * 4 + [["loss"]] * 2
+    assert {e.place.text for e in list_.equations[:4]} == {"return np.tanh(x @ w)"}
+    assert list_.equations[-1].place.text == "return np.mean(network(ws, x) ** 2)"
+    file, _, line = list_.equations[0].place.where.rpartition(":")
+    assert file == __file__
+    assert int(line) == layer.__code__.co_firstlineno + 1
+
+
+def test_two_calls_of_a_function_are_told_apart_and_one_is_one():
+    numbers = [e.place.calls[-1].number for e in functad.make_expressions(network)(WEIGHTS, X).equations]
+    assert numbers[0] == numbers[1] != numbers[2] == numbers[3]
+
+
+def test_equations_of_a_backward_walk_belong_to_the_line_whose_derivative_they_are():
+    gradient = functad.make_expressions(functad.grad(loss))(WEIGHTS, X)
+    forward = {(*tuple(callers(e)), e.place.calls[-1].number) for e in gradient.equations if e.place.phase == "forward"}
+    backward = [e for e in gradient.equations if e.place.phase == "backward"]
+    assert {(*tuple(callers(e)), e.place.calls[-1].number) for e in backward} == forward
+    order = [e.place.calls[-1].number for e in backward]
+    assert order[-1] == gradient.equations[0].place.calls[-1].number  # the first layer is pulled back last
+    assert len(backward) + len(lines(gradient)) == len(gradient.equations)
+
+
+def test_equations_of_a_forward_walk_are_tangents():
+    def f(x):
+        return np.sin(x) * x
+
+    pushed = functad.make_expressions(lambda x: functad.jvp(f, (x,), (1.0,)))(2.0)
+    assert [name for name, _ in lines(pushed)] == ["sin", "multiply"]
+    assert {text for _, text in lines(pushed, "tangent")} == {"return np.sin(x) * x"}
+
+
+def test_second_derivatives_keep_the_lines():
+    def cube(x):
+        y = x**3
+        return np.sum(np.sin(y))
+
+    listed = functad.make_expressions(functad.grad(lambda x: np.sum(functad.grad(cube)(x))))(np.ones(2))
+    texts = {e.place.text for e in listed.equations if e.place.calls and e.place.calls[-1].function.endswith("cube")}
+    assert texts == {"y = x**3", "return np.sum(np.sin(y))"}
+
+
+def test_bodies_of_loops_and_their_derivatives_know_their_lines():
+    def run(w, xs):
+        def step(h, x):
+            h = np.tanh(w * h + x)
+            return h, h
+
+        return np.sum(functad.scan(step, 0.0, xs)[1])
+
+    gradient = functad.make_expressions(functad.grad(run))(0.5, np.ones(4))
+    bodies = [inner for e in gradient.equations for _, inner in inner_lists(e.params)]
+    found = [e for body in bodies for e in body.equations if callers(e)[-1].endswith("step")]
+    assert len(bodies) == 2
+    assert {e.place.phase for e in found} == {"forward", "backward"}
+    assert {e.place.text for e in found} == {"h = np.tanh(w * h + x)"}
+
+
+def test_a_list_that_is_traced_again_keeps_the_lines_of_the_first_time():
+    first = functad.make_expressions(loss)(WEIGHTS, X)
+    again = functad.make_expressions(first)(WEIGHTS, X)
+    assert [e.place.text for e in again.equations] == [e.place.text for e in first.equations]
+    derived = functad.make_expressions(functad.grad(first))(WEIGHTS, X)
+    assert {text for _, text in lines(derived, "backward")} == {e.place.text for e in first.equations}
+
+
+def test_the_rule_of_a_user_has_lines_of_its_own_below_those_of_the_call():
+    @functad.custom_vjp
+    def square(x):
+        return x * x
+
+    def pull(kept, g):
+        return (g * 2.0 * kept,)
+
+    square.defvjp(lambda x: (x * x, x), pull)
+    derived = functad.make_expressions(functad.grad(lambda x: np.sum(square(x))))(np.ones(2))
+    own = [e for e in derived.equations if e.place.text == "return (g * 2.0 * kept,)"]
+    assert [e.primitive.name for e in own] == ["multiply"]
+    assert {e.place.phase for e in own} == {"backward"}
+
+
+def test_places_survive_pickling_and_copies():
+    listed = functad.make_expressions(loss)(WEIGHTS, X)
+    for other in (pickle.loads(pickle.dumps(listed)), copy.deepcopy(listed)):
+        assert [e.place.where for e in other.equations] == [e.place.where for e in listed.equations]
+        assert [e.place.calls[-1].number for e in other.equations] == [e.place.calls[-1].number for e in listed.equations]
+
+
+def test_nothing_is_held_when_the_list_is_made():
+    class Held:
+        pass
+
+    refs = []
+
+    def f(x):
+        held = Held()
+        refs.append(weakref.ref(held))
+        return np.sin(x)
+
+    def fails(x):
+        held = Held()
+        refs.append(weakref.ref(held))
+        y = np.sin(x)
+        raise KeyError(y.shape)
+
+    gc.disable()
+    try:
+        listed = functad.make_expressions(f)(1.0)
+        with pytest.raises(KeyError):
+            functad.make_expressions(fails)(1.0)
+    finally:
+        gc.enable()
+    gc.collect()
+    assert len(listed.equations) == 1
+    assert [ref() for ref in refs] == [None, None]
+    assert LINES.get() is None
+
+
+def test_lists_that_nobody_looks_at_have_no_places():
+    seen = []
+
+    @functad.primitive
+    def noted(x):
+        seen.append(LINES.get())
+        return np.sin(x)
+
+    assert functad.jit(lambda x: np.sin(x) * 2.0)(1.0) == np.sin(1.0) * 2.0
+    noted(1.0)
+    assert seen == [None]
+
+
+def test_lists_with_and_without_places_print_and_digest_alike():
+    placed = functad.make_expressions(loss)(WEIGHTS, X)
+    stripped = placed.replace(equations=tuple([type(e)(e.primitive, e.inputs, e.params, e.outputs) for e in placed.equations]))
+    assert all(e.place is None for e in stripped.equations)
+    assert repr(stripped) == repr(placed)
+    assert functad.digest(stripped) == functad.digest(placed)
