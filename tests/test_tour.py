@@ -40,6 +40,13 @@ def test_learns_and_saves_a_picture(tmp_path, capsys):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+def test_version_names_what_a_report_of_a_fault_should():
+    command = [sys.executable, "-m", "functad", "--version"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
+    expected = [f"functad {functad.__version__}", f"Python {sys.version.split()[0]}", f"NumPy {np.__version__}"]
+    assert done.stdout.splitlines()[:3] == expected
+
+
 def test_one_step_is_enough(tmp_path):
     command = [sys.executable, "-m", "functad", "--steps", "1", "--out", str(tmp_path / "loss.png")]
     done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)

@@ -6,11 +6,15 @@ A chapter is a function that takes the `Tour`, prints what it finds and adds its
 from __future__ import annotations
 
 import argparse
+import platform
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
+import functad
 from functad.tour.chapters import check_gradient, compare_time, show_expressions
 from functad.tour.compiled import train_compiled
 from functad.tour.four_styles import train_in_four_styles
@@ -30,6 +34,9 @@ CHAPTERS: tuple[tuple[str, Callable[[Tour], None]], ...] = (
 # The packages of the extra `examples`: what is imported, and what is installed for it.
 EXTRA = {"sklearn": "scikit-learn", "matplotlib": "matplotlib", "threadpoolctl": "threadpoolctl", "tqdm": "tqdm"}
 
+BESIDE = ("scipy", "llvmlite", "jax", "dask", "torch")
+"""Packages that functad works with where they are installed."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the tour and return the exit code.
@@ -38,6 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: the command line without the program's name; by default that of the process.
     """
     options = _parser().parse_args(arguments)
+    if options.version:
+        print(_versions())
+        return 0
     missing = [package for module, package in EXTRA.items() if find_spec(module) is None]
     if missing:
         print(f"The tour needs {' and '.join(missing)}: pip install {' '.join(missing)}", file=sys.stderr)
@@ -59,10 +69,20 @@ def _parser() -> argparse.ArgumentParser:
         description="A tour of functad: train a network written in plain NumPy on handwritten digits.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
+    parser.add_argument("--version", action="store_true", help="print the versions of functad and of what it works with")
     parser.add_argument("--steps", type=_positive, default=2000, metavar="N", help="number of training steps")
     parser.add_argument("--seed", type=int, default=0, help="seed of all random numbers")
     parser.add_argument("--out", type=_writable, default=Path("tour.png"), metavar="FILE", help="where the picture (PNG) goes")
     return parser
+
+
+def _versions() -> str:
+    """Return the versions that a report of a fault should name."""
+    found = [f"functad {functad.__version__}", f"Python {platform.python_version()}", f"NumPy {version('numpy')}"]
+    for package in BESIDE:
+        with suppress(PackageNotFoundError):
+            found.append(f"{package} {version(package)}")
+    return "\n".join(found)
 
 
 def _positive(text: str) -> int:
