@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functad.diagnostics.ways import Way, way_of
 from functad.errors import UnconnectedWarning
 from functad.expressions.records import inputs_of, mark_needed, mark_reached, marks_at
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
@@ -22,6 +23,8 @@ from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
 from functad.transforms.walks.reverse import pull_alone, pull_back
 from functad.trees.structure import flatten
 
+_NO_WAY = Way((), None, False)
+
 
 class Finding:
     """What `explain` found for one input.
@@ -32,6 +35,7 @@ class Finding:
             (it cannot be differentiated: an integer, say).
         connected: a differentiable path leads to the result, even if the gradient is zero at these values.
         reasons: why, each with file and line.
+        way: the operations from the input towards the result, and the one among them at which the derivative ends.
 
     Example:
         >>> finding = explain(lambda x: 2.0 * x["a"], {"a": 1.0, "b": 3.0}).findings[1]
@@ -39,13 +43,14 @@ class Finding:
         ("args[0]['b']", 'missing', False, ('it is not used',))
     """
 
-    __slots__ = ("connected", "path", "reasons", "status")
+    __slots__ = ("connected", "path", "reasons", "status", "way")
 
-    def __init__(self, path: str, status: str, connected: bool, reasons: tuple[str, ...]) -> None:
+    def __init__(self, path: str, status: str, connected: bool, reasons: tuple[str, ...], way: Way = _NO_WAY) -> None:
         self.path = path
         self.status = status
         self.connected = connected
         self.reasons = reasons
+        self.way = way
 
     def __repr__(self) -> str:
         return ", ".join((f"{self.path}: {self.status}", *self.reasons))
@@ -71,7 +76,14 @@ class Explanation:
         self.findings = findings
 
     def __repr__(self) -> str:
-        return "\n".join([f"gradient of {self.function}:", *[f"  {finding}" for finding in self.findings]])
+        from functad.diagnostics.shown import explanation_text  # noqa: PLC0415 - only who looks at it needs it
+
+        return explanation_text(self.function, self.findings)
+
+    def _repr_html_(self) -> str:
+        from functad.diagnostics.shown import explanation_markup  # noqa: PLC0415 - as above
+
+        return explanation_markup(self.function, self.findings)
 
 
 def explain(
@@ -157,6 +169,7 @@ class _Analysis:
         self.follower = follower
         steps = follower.steps
         alive = [leaf for leaf in results if leaf.alive]
+        self.results = [leaf.slot for leaf in results]
         self.links = [_Link(step.parents, (slot,)) for slot, step in enumerate(steps)]
         self.derivatives = [_Link(step.active, (slot,)) for slot, step in enumerate(steps)]
         self.used = _marked(mark_needed(marks_at([leaf.slot for leaf in results], len(steps)), self.links))
@@ -184,24 +197,27 @@ class _Analysis:
         refusals = [f"grad raises where it {text}" for s, text, refused in self.follower.uses if refused and s in reached]
         if slot in self.connected:
             if not _is_zero(self.gradients[slot]):
+                way = way_of(slot, steps, self.results)
                 partly = [f"but another path is {cut}" for cut in cuts]
                 rough = [f"approximate by {steps[s].text}" for s in sorted(reached) if "[approximate=" in steps[s].text]
-                return Finding(path, "connected", True, _distinct([*rough, *partly, *compared, *refusals]))
+                return Finding(path, "connected", True, _distinct([*rough, *partly, *compared, *refusals]), way)
             places = [f"at these values by {steps[s].text}" for s, parent in self.vanished if parent in reached]
-            return Finding(path, "zero", True, _distinct([*(places or ["its contributions cancel"]), *cuts, *refusals]))
+            way = way_of(slot, steps, self.results, self.vanished)
+            return Finding(path, "zero", True, _distinct([*(places or ["its contributions cancel"]), *cuts, *refusals]), way)
+        way = way_of(slot, steps, self.results)
         if slot in self.used:
-            return Finding(path, "zero", False, _distinct([*cuts, *refusals]))
+            return Finding(path, "zero", False, _distinct([*cuts, *refusals]), way)
         uses = [
             f"{'its value' if s == slot else f'the result of {steps[s].text}'} {text}"
             for s, text, refused in self.follower.uses
             if s in depending and not refused
         ]
         if uses or refusals:
-            return Finding(path, "missing", False, _distinct([*uses, *refusals]))
+            return Finding(path, "missing", False, _distinct([*uses, *refusals]), way)
         last = [steps[s].text for s in sorted(depending - {slot})]
         if not last:
             return Finding(path, "missing", False, ("it is not used",))
-        return Finding(path, "missing", False, (f"the result does not depend on {last[-1]}",))
+        return Finding(path, "missing", False, (f"the result does not depend on {last[-1]}",), way)
 
 
 class _Link(NamedTuple):

@@ -51,6 +51,7 @@ STYLE = "".join(
         ".ftd-view tfoot td{border-top:1px solid var(--ftd-line);font-weight:600}",
         ".ftd-view .ftd-number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}",
         ".ftd-view details{margin:1px 0}.ftd-view details>:not(summary){margin-left:16px}",
+        ".ftd-view .ftd-way{margin:2px 0 4px;border-left:2px solid var(--ftd-line);padding-left:8px}",
         ".ftd-view summary{cursor:pointer;display:list-item}",
         ".ftd-view svg{max-width:100%;height:auto;color:inherit}.ftd-view text{fill:currentColor}",
         *[f".ftd-view .ftd-{name}{{color:var(--ftd-{name})}}" for name in COLORS],

@@ -62,6 +62,11 @@ class Coloring:
     def __repr__(self) -> str:
         return f"Coloring({self.mode!r}, shape={self.shape}, colors={self.colors})"
 
+    def _repr_html_(self) -> str:
+        from functad.sparse.pictures import coloring_markup  # noqa: PLC0415 - programs that show nothing need none of it
+
+        return coloring_markup(self)
+
 
 def color_jacobian(pattern: SparsityPattern, mode: str = "auto", ordering: str = "auto") -> Coloring:
     """Return a colouring of the columns of a pattern, of its rows, or of some of both.

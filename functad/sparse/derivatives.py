@@ -59,6 +59,16 @@ class SparsePlan(NamedTuple):
     sparsity: SparsityPattern
     coloring: Coloring
 
+    def __repr__(self) -> str:
+        from functad.sparse.pictures import saved_text  # noqa: PLC0415 - programs that show nothing need none of it
+
+        return f"SparsePlan: {self.coloring!r}\n{saved_text(self.coloring)}\n{self.sparsity!r}"
+
+    def _repr_html_(self) -> str:
+        from functad.sparse.pictures import plan_markup  # noqa: PLC0415 - as above
+
+        return plan_markup(self.sparsity, self.coloring)
+
 
 class SparseFunction(Protocol[P]):
     """A function that returns a sparse derivative; `plan`, called with the same arguments, returns how."""

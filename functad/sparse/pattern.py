@@ -185,7 +185,16 @@ class SparsityPattern:
 
     def __repr__(self) -> str:
         head = f"SparsityPattern(shape={self.shape}, nnz={self.nnz})"
-        if max(self.shape) > _SHOWN or not self.shape[0] * self.shape[1]:
+        if not self.shape[0] * self.shape[1]:
             return head
+        if max(self.shape) > _SHOWN:
+            from functad.sparse.pictures import pattern_text  # noqa: PLC0415 - programs that show nothing need none of it
+
+            return f"{head}\n{pattern_text(self)}"
         lines = ["".join(["X" if entry else "." for entry in row]) for row in self.toarray()]
         return "\n".join([head, *lines])
+
+    def _repr_html_(self) -> str:
+        from functad.sparse.pictures import pattern_markup  # noqa: PLC0415 - programs that show nothing need none of it
+
+        return pattern_markup(self)
