@@ -249,7 +249,13 @@ def test_top_level_is_fixed():
 
 def test_no_absolute_paths():
     machine_path = re.compile(r"(?<![\w.])/(?:home|root|Users|tmp|work|opt|usr|mnt)/\w|\b[A-Z]:\\\w")
-    texts = [*SOURCES, *(ROOT / "tests").rglob("*.py"), *ROOT.glob("*.md"), *ROOT.glob("*.toml"), *filter(Path.is_file, ROOT.glob(".ci/**/*"))]
+    texts = [
+        *SOURCES,
+        *(ROOT / "tests").rglob("*.py"),
+        *ROOT.glob("*.md"),
+        *ROOT.glob("*.toml"),
+        *filter(Path.is_file, ROOT.glob(".ci/**/*")),
+    ]
     for path in texts:
         for number, line in enumerate(path.read_text().splitlines(), 1):
             excused = path == Path(__file__) or line.startswith("#!")
