@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from functad.immutable import Immutable, assign
 from functad.places import here
 from functad.primitives.entry import Primitive
 from functad.trees.structure import Structure
+
+if TYPE_CHECKING:
+    from functad.expressions.listing import Listing
 
 
 class Constant(Immutable):
@@ -222,17 +225,69 @@ class Expressions(Immutable):
             return self.specs[source]
         return spec_of(source.value) if hasattr(type(source.value), "__functad_record__") else source.value
 
-    def __repr__(self) -> str:
+    def table(self, most: int | None = 400) -> str:
+        """Return the equations as a table of text, at most 80 columns wide: types, bytes, and the lines that they come from.
+
+        Args:
+            most: so many equations at most; `None` for all.
+
+        Returns:
+            The table, with totals below it; `print` it.
+
+        Example:
+            >>> import numpy as np, functad
+            >>> listed = functad.make_expressions(lambda x: np.sum(np.sin(x) * x))(np.zeros(3))
+            >>> for row in listed.table().splitlines():
+            ...     print(row[:35].strip())
+            equation          result      bytes
+            a = sin x         float64[3]   24 B
+            b = multiply a x  float64[3]   24 B
+            c = sum b         float64[]     8 B
+            3 equations: results 56 B, inputs 2
+        """
+        from functad.expressions.listing import list_table  # noqa: PLC0415 - `import functad` needs no displays
+
+        return list_table(self._listing(), most)
+
+    def _repr_html_(self) -> str:
+        from functad.expressions.listing import list_markup  # noqa: PLC0415 - as above
+
+        return list_markup(self._listing())
+
+    def _listing(self) -> Listing:
+        """Return the list as displays show it."""
+        from functad.expressions.listing import Listing, Row  # noqa: PLC0415 - as above
+
+        names = self.names()
+        rows = [
+            Row(
+                tuple([names[slot] for slot in e.outputs]),
+                tuple([self.specs[slot] for slot in e.outputs]),
+                call_text(e, names),
+                e.primitive.name,
+                e.place,
+                tuple([(name, inner._listing()) for name, inner in inner_lists(e.params)]),
+            )
+            for e in self.equations
+        ]
+        constants = {id(s.value): spec_or_none(s.value) for e in self.equations for s in e.inputs if isinstance(s, Constant)}
+        size = sum([spec.size * spec.dtype.itemsize for spec in constants.values() if spec is not None and not spec.weak])
+        result = ", ".join(_name(source, names) for source in self.outputs)
+        return Listing(tuple(zip(self.inputs, self.specs, strict=False)), tuple(rows), result, size)
+
+    def names(self) -> dict[int, str]:
+        """Return the names under which the slots are shown."""
         names = dict(enumerate(self.inputs))
         fresh = _fresh_names(set(self.inputs))
-        typed = "".join(f" {name}:{self.specs[slot]}" for slot, name in names.items())
+        return names | {slot: next(fresh) for equation in self.equations for slot in equation.outputs}
+
+    def __repr__(self) -> str:
+        names = self.names()
+        typed = "".join(f" {name}:{self.specs[slot]}" for slot, name in enumerate(self.inputs))
         lines = [f"{{ lambda{typed}."]
         for equation in self.equations:
-            for slot in equation.outputs:
-                names[slot] = next(fresh)
             left = ", ".join(f"{names[slot]}:{self.specs[slot]}" for slot in equation.outputs)
-            right = " ".join([_call_name(equation), *[_name(source, names) for source in equation.inputs]])
-            lines.append(f"  {left} = {right}")
+            lines.append(f"  {left} = {call_text(equation, names)}")
             for name, inner in inner_lists(equation.params):
                 lines += [f"    {line}" for line in f"{name}: {inner!r}".splitlines()]
         result = ", ".join(_name(source, names) for source in self.outputs)
@@ -295,7 +350,13 @@ def _name(source: int | Constant, names: dict[int, str]) -> str:
     return repr(source) if isinstance(source, Constant) else names[source]
 
 
-def _call_name(equation: Equation) -> str:
+def call_text(equation: Equation, names: dict[int, str]) -> str:
+    """Return the text of a call with its parameters and inputs, of which the names are given by slot."""
+    return " ".join([call_name(equation), *[_name(source, names) for source in equation.inputs]])
+
+
+def call_name(equation: Equation) -> str:
+    """Return the name of what an equation calls, with its parameters but for the lists among them."""
     inner = {name.partition("[")[0] for name, _ in inner_lists(equation.params)}
     params = {key: value for key, value in equation.params.items() if key not in inner}
     shown = [f"{key}={_param(value)}" for key, value in params.items() if value is not None and value is not False]

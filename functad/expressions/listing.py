@@ -1,0 +1,303 @@
+"""What people see of an expression list: its equations as plain rows, folded by the functions that made them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from functad.display.amounts import bytes_text, counted
+from functad.display.markup import Markup, code, faint, fold, heading, joined, table, tag, view, whole
+from functad.display.terminal import WIDTH, text_table
+from functad.expressions.place import FORWARD, Call, Place
+from functad.expressions.spec import ArraySpec
+
+MOST = 400
+"""So many equations, at most, are shown of one list; of those that are cut the count is told."""
+_RUN = 60
+_TAIL = 5
+_OPEN = 24
+_COLORS = {"backward": "orange", "tangent": "green"}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An equation as it is shown.
+
+    Attributes:
+        names: of its results.
+        specs: theirs.
+        call: what is right of the equals sign.
+        primitive: the name of what is called.
+        place: where it was made, if that is known.
+        lists: those that it holds, such as the body of a loop, with their names.
+    """
+
+    names: tuple[str, ...]
+    specs: tuple[ArraySpec, ...]
+    call: str
+    primitive: str
+    place: Place | None
+    lists: tuple[tuple[str, Listing], ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The equation without its types."""
+        return f"{', '.join(self.names)} = {self.call}"
+
+    @property
+    def types(self) -> str:
+        """The types of its results."""
+        return ", ".join(map(str, self.specs))
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its results."""
+        return sum(map(bytes_of, self.specs))
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A list as it is shown.
+
+    Attributes:
+        inputs: their names and specs.
+        rows: its equations.
+        result: what it returns.
+        constants: the bytes of arrays that it holds itself.
+    """
+
+    inputs: tuple[tuple[str, ArraySpec], ...]
+    rows: tuple[Row, ...]
+    result: str
+    constants: int
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the results of all equations."""
+        return sum([row.nbytes for row in self.rows])
+
+
+@dataclass(slots=True)
+class Group:
+    """Rows that one call of a function of the user's made, one after the other.
+
+    Attributes:
+        call: it.
+        phase: that of the rows.
+        caller: the call that called it; its line is where it was called.
+        items: rows, and groups of calls that it made.
+    """
+
+    call: Call
+    phase: str
+    caller: Call | None
+    items: list[Row | Group] = field(default_factory=list)
+
+    def rows(self) -> Iterator[Row]:
+        """Yield all rows in it."""
+        for item in self.items:
+            if isinstance(item, Group):
+                yield from item.rows()
+            else:
+                yield item
+
+
+def bytes_of(spec: ArraySpec) -> int:
+    """Return the bytes of a value of some shape and dtype."""
+    return spec.size * spec.dtype.itemsize
+
+
+def grouped(rows: Sequence[Row]) -> list[Row | Group]:
+    """Group rows by the calls that made them; the calls that are around all of them make no group."""
+    chains = [row.place.calls for row in rows if row.place is not None and row.place.calls]
+    common = 0
+    if chains:
+        first = [call.number for call in chains[0]]
+        shortest = min(map(len, chains))
+        while common < shortest and all(chain[common].number == first[common] for chain in chains):
+            common += 1
+    return _grouped(rows, common)
+
+
+def _grouped(rows: Sequence[Row], depth: int) -> list[Row | Group]:
+    found: list[Row | Group] = []
+
+    def key(row: Row) -> tuple[int, str] | None:
+        calls = row.place.calls if row.place is not None else ()
+        return (calls[depth].number, row.place.phase) if row.place is not None and len(calls) > depth else None
+
+    for made, run in itertools.groupby(rows, key):
+        if made is None:
+            found.extend(run)
+            continue
+        own = list(run)
+        calls = own[0].place.calls if own[0].place is not None else ()
+        items = _grouped(own, depth + 1)
+        found.append(Group(calls[depth], made[1], calls[depth - 1] if depth else None, items) if len(own) > 1 else own[0])
+    return found
+
+
+# Notebooks
+
+
+def list_markup(listing: Listing) -> str:
+    """Return a list as a display for a notebook."""
+    typed = ", ".join(f"{name}: {spec}" for name, spec in listing.inputs)
+    shown = _Shown(MOST, opened=len(listing.rows) <= _OPEN)
+    return view(
+        heading("expression list", counted(len(listing.rows), "equation"), *_phases(listing.rows)),
+        tag("div", joined("inputs ", code(typed or "none"))),
+        *shown.items(grouped(listing.rows)),
+        tag("div", joined("returns ", code(_ends(listing.result, 400)))),
+        tag("div", tag("b", _totals(listing))),
+    )
+
+
+def _phases(rows: Sequence[Row]) -> list[Markup]:
+    """Say how many equations are of which phase, if there is another than the first."""
+    counts: dict[str, int] = {}
+    for row in rows:
+        phase = row.place.phase if row.place is not None else FORWARD
+        counts[phase] = counts.get(phase, 0) + 1
+    if set(counts) <= {FORWARD}:
+        return []
+    return [tag("span", f"{count:,} {phase}", class_=f"ftd-{_COLORS.get(phase, 'blue')}") for phase, count in counts.items()]
+
+
+def _totals(listing: Listing) -> str:
+    inputs = sum([bytes_of(spec) for _, spec in listing.inputs])
+    constants = f", constants {bytes_text(listing.constants)}" if listing.constants else ""
+    return (
+        f"{counted(len(listing.rows), 'equation')}: results {bytes_text(listing.nbytes)}, "
+        f"inputs {bytes_text(inputs)}{constants}"
+    )
+
+
+class _Shown:
+    """Makes the markup of rows and groups, of so many rows at most.
+
+    Attributes:
+        left: the number of rows that may still be shown.
+        opened: groups are shown with what is in them.
+    """
+
+    def __init__(self, left: int, *, opened: bool) -> None:
+        self.left = left
+        self.opened = opened
+
+    def items(self, items: Sequence[Row | Group]) -> list[Markup]:
+        """Return tables of rows and folds of groups, in their order."""
+        found = []
+        for is_group, run in itertools.groupby(items, lambda item: isinstance(item, Group)):
+            part: list[Any] = list(run)
+            if is_group:
+                shown = [self.group(group) for group in part[: max(self.left, 0)]]
+                found += [*shown, *_cut([row for group in part[len(shown) :] for row in group.rows()])]
+            else:
+                found += self.run(part)
+        return found
+
+    def run(self, rows: Sequence[Row]) -> list[Markup]:
+        """Return the table of rows that follow each other; of many, the ends and the count of the others."""
+        room = min(self.left, _RUN)
+        if len(rows) <= room:
+            return self.table(rows)
+        head, tail = max(room - _TAIL, 0), min(_TAIL, max(room - _TAIL, 0))
+        return [*self.table(rows[:head]), *_cut(rows[head : len(rows) - tail]), *self.table(rows[len(rows) - tail :])]
+
+    def table(self, rows: Sequence[Row]) -> list[Markup]:
+        """Return the table of some rows; the lists that one holds are folded below it."""
+        found: list[Markup] = []
+        plain: list[Row] = []
+        for row in rows:
+            self.left -= 1
+            plain.append(row)
+            if row.lists:
+                found += [_table(plain), *[self.inner(name, inner) for name, inner in row.lists]]
+                plain = []
+        return [*found, _table(plain)] if plain else found
+
+    def inner(self, name: str, listing: Listing) -> Markup:
+        """Return the fold of a list that an equation holds."""
+        summary = joined(code(name), f" · {counted(len(listing.rows), 'equation')} · {bytes_text(listing.nbytes)} each time ")
+        typed = ", ".join(f"{own}: {spec}" for own, spec in listing.inputs)
+        ends = tag("div", joined("inputs ", code(_ends(typed, 200)), ", returns ", code(_ends(listing.result, 200))))
+        return fold(summary, ends, *self.items(grouped(listing.rows)), opened=self.opened)
+
+    def group(self, group: Group) -> Markup:
+        """Return the fold of the rows of a call."""
+        rows = list(group.rows())
+        called = f", called at {_short(group.caller)}" if group.caller is not None else ""
+        summary = joined(
+            tag("b", code(group.call.function), class_=f"ftd-{_COLORS[group.phase]}" if group.phase in _COLORS else None),
+            f" {group.phase}" if group.phase != FORWARD else None,
+            f" · {counted(len(rows), 'equation')} · {bytes_text(sum([row.nbytes for row in rows]))}",
+            faint(called),
+        )
+        return fold(summary, *self.items(group.items), opened=self.opened)
+
+
+_WIDTHS = ("20em", "13em", "6em", "11em")
+
+
+def _table(rows: Sequence[Row]) -> Markup:
+    columns = [tag("span", style=f"display:block;min-width:{width}") for width in _WIDTHS]
+    cells = []
+    for row in rows:
+        color = _COLORS.get(row.place.phase) if row.place is not None else None
+        place = row.place.calls[-1] if row.place is not None and row.place.calls else None
+        cells.append(
+            (
+                tag("span", code(_ends(row.text, 160)), class_=f"ftd-{color}" if color else None),
+                code(_ends(row.types, 120)),
+                bytes_text(row.nbytes),
+                tag("span", _short(place), title=place.where) if place is not None else "",
+                code(_ends(place.text, 100)) if place is not None else "",
+            )
+        )
+    head = [joined(name, width) for name, width in zip(("equation", "result", "bytes", "line"), columns, strict=True)]
+    return table([*head, "source"], cells, right=[2])
+
+
+def _cut(rows: Sequence[Row]) -> list[Markup]:
+    if not rows:
+        return []
+    size = bytes_text(sum([row.nbytes for row in rows]))
+    return [tag("div", faint(whole(f"... {counted(len(rows), 'equation')} more, {size}")))]
+
+
+def _short(call: Call | None) -> str:
+    """Return `file:line` without the folders."""
+    return "" if call is None else call.where.replace("\\", "/").rpartition("/")[2]
+
+
+def _ends(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 40]} ... {text[-34:]}"
+
+
+# Terminals
+
+
+def list_table(listing: Listing, most: int | None) -> str:
+    """Return a list as a table of text that is at most 80 columns wide.
+
+    Args:
+        listing: it.
+        most: so many equations at most; `None` for all.
+    """
+    cells = list(itertools.islice(_cells(listing, ""), most))
+    count = sum(1 for _ in _cells(listing, ""))
+    lines = [text_table(["equation", "result", "bytes", "line"], cells, right=[2], middle=[3], width=WIDTH)]
+    if count > len(cells):
+        lines.append(f"... {counted(count - len(cells), 'equation')} more")
+    return "\n".join([*lines, _totals(listing)])
+
+
+def _cells(listing: Listing, indent: str) -> Iterator[tuple[str, ...]]:
+    for row in listing.rows:
+        place = row.place.calls[-1] if row.place is not None and row.place.calls else None
+        yield f"{indent}{row.text}", row.types, bytes_text(row.nbytes), _short(place)
+        for name, inner in row.lists:
+            yield from _cells(inner, f"{indent}{name}: ")
