@@ -11,6 +11,8 @@ from typing import Any
 
 from functad.display.style import STYLE, STYLE_OF_FILES
 
+_WITHOUT_CONTENT = ("input", "br")
+
 
 class Markup(str):
     """Text that is markup already."""
@@ -53,7 +55,8 @@ def tag(kind: str, *contents: Any, **attributes: Any) -> Markup:
             parts.append(name)
         elif value is not None and value is not False:
             parts.append(f'{name}="{escape(str(value))}"')
-    return Markup(f"<{' '.join(parts)}>{joined(*contents)}</{kind}>")
+    ending = "" if kind in _WITHOUT_CONTENT else f"{joined(*contents)}</{kind}>"
+    return Markup(f"<{' '.join(parts)}>{ending}")
 
 
 def code(content: Any) -> Markup:

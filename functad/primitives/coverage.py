@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from functad.primitives.coverage_table import Coverage
 
 
-def coverage(status: str | None = None, module: str | None = None) -> Coverage:
+def coverage(status: str | None = None, module: str | None = None, search: str | None = None) -> Coverage:
     """Return the table of all functions that NumPy can dispatch, and what functad makes of each; or that of SciPy's.
 
     Args:
@@ -17,9 +17,10 @@ def coverage(status: str | None = None, module: str | None = None) -> Coverage:
             or `adoption`.
         module: leave only those of `numpy`, `numpy.linalg`, `numpy.fft`, ...; or show the public functions of a part of SciPy,
             such as `scipy.stats`, or with `scipy` those of all parts.
+        search: leave only rows that hold all these words, in names, notes or any other cell.
 
     Returns:
-        A table that prints as text, shows as HTML in notebooks, and iterates over its rows.
+        A table that prints as text, shows in notebooks with a field that searches, and iterates over its rows.
 
     Example:
         >>> import functad
@@ -27,11 +28,17 @@ def coverage(status: str | None = None, module: str | None = None) -> Coverage:
         ['constant', 'refused', 'primitive', 'primitive']
         >>> [row.function for row in functad.coverage("rule", "scipy.fft")][:3]
         ['scipy.fft.dct', 'scipy.fft.dctn', 'scipy.fft.dst']
+        >>> functad.coverage(search="arctan2")
+        function    status     reverse  forward  batch       jit
+        np.arctan2  primitive  rule     same     broadcasts  native
+        np.arctan2: d arctan2(x, y) = (y dx - x dy) / (x^2 + y^2); 0 at (0, 0); real
+          numbers only; also np.atan2
+        1 function: 1 primitive
     """
     if module is not None and module.partition(".")[0] == "scipy":
         # The parts of SciPy lie above the vocabulary, and need SciPy.
         table: Coverage = import_module("functad.scipy._coverage").table_of_scipy(module)
-        return table.filter(status)
+        return table.filter(status, search=search)
     from functad.primitives.coverage_table import table_of_all  # noqa: PLC0415 - programs that only compute need no table
 
-    return table_of_all().filter(status, module)
+    return table_of_all().filter(status, module, search)

@@ -88,34 +88,45 @@ class Coverage(Sequence[Row]):
     def __getitem__(self, index: Any) -> Any:
         return Coverage(self.rows[index]) if isinstance(index, slice) else self.rows[index]
 
-    def filter(self, status: str | None = None, module: str | None = None) -> Coverage:
-        """Return the rows with a status, or of a module (`numpy`, `numpy.linalg`, `numpy.fft`, ...)."""
-        chosen = [row for row in self.rows if status in (None, row.status) and module in (None, row.module)]
-        return Coverage(chosen)
+    def filter(self, status: str | None = None, module: str | None = None, search: str | None = None) -> Coverage:
+        """Return the rows with a status, of a module (`numpy`, `numpy.linalg`, `numpy.fft`, ...), or with some words.
+
+        Args:
+            status, module: leave only rows of these.
+            search: leave only rows that hold all these words, anywhere, in small letters or capital ones.
+
+        Returns:
+            A table of these rows.
+
+        Example:
+            >>> import functad
+            >>> [row.function for row in functad.coverage().filter(search="cumulative SUM")]
+            ['np.cumsum', 'np.cumulative_sum', 'np.nancumsum']
+        """
+        words = (search or "").lower().split()
+        return Coverage(
+            [
+                row
+                for row in self.rows
+                if status in (None, row.status) and module in (None, row.module) and _holds(row.cells, words)
+            ]
+        )
 
     def counts(self) -> dict[str, int]:
         """Return how many functions have each status."""
         return dict(sorted(Counter(row.status for row in self.rows).items()))
 
     def __str__(self) -> str:
-        heads = tuple(field.name for field in fields(Row))
-        lines = [heads, *[(*row.cells[:-1], _shortened(row.note)) for row in self.rows]]
-        widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
-        text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
-        summary = ", ".join(f"{count} {status}" for status, count in self.counts().items())
-        return "\n".join([*text, f"{len(self)} functions: {summary}"])
+        from functad.primitives.coverage_shown import coverage_text  # noqa: PLC0415 - rows alone need none of it
+
+        return coverage_text(self.rows, self.counts())
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        from html import escape  # noqa: PLC0415 - only notebooks need it
+        from functad.primitives.coverage_shown import coverage_markup  # noqa: PLC0415 - as above
 
-        head = "".join(f"<th>{field.name}</th>" for field in fields(Row))
-        body = "".join(
-            "<tr>" + "".join(f'<td style="text-align: left">{escape(cell)}</td>' for cell in row.cells) + "</tr>"
-            for row in self.rows
-        )
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return coverage_markup([field.name for field in fields(Row)], self.rows, self.counts())
 
     def markdown(self) -> str:
         """Return the table in Markdown."""
@@ -124,8 +135,9 @@ class Coverage(Sequence[Row]):
         return "\n".join([f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *[f"| {row} |" for row in rows]])
 
 
-def _shortened(note: str, width: int = 60) -> str:
-    return note if len(note) <= width else note[: width - 3].rstrip() + "..."
+def _holds(cells: Sequence[str], words: Sequence[str]) -> bool:
+    text = " ".join(cells).lower()
+    return all(word in text for word in words)
 
 
 # The rows

@@ -1,0 +1,65 @@
+"""How the table of `functad.coverage()` is shown: as text that fits in a terminal, in notebooks with a field that searches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from functad.display.amounts import counted
+from functad.display.markup import Markup, code, heading, joined, table, tag, view
+from functad.display.terminal import text_table, wrapped
+
+_IN_TEXT = ("function", "status", "reverse", "forward", "batch", "jit")
+_FEW = 12
+"""Of so many functions, at most, the notes are shown in a terminal too."""
+
+_COLORS = {"refused": "red", "unlisted": "red", "constant": "grey"}
+
+# Without a script from elsewhere: rows stay that hold every word that is typed.
+_SEARCH = """
+const words = this.value.toLowerCase().split(' ').filter(word => word);
+const box = this.closest('.ftd-view');
+let count = 0;
+for (const row of box.querySelectorAll('tbody tr')) {
+  const text = row.textContent.toLowerCase();
+  row.hidden = !words.every(word => text.includes(word));
+  count += !row.hidden;
+}
+box.querySelector('.ftd-count').textContent = count.toLocaleString('en');
+"""
+
+
+def coverage_text(rows: Sequence[Any], counts: Mapping[str, int]) -> str:
+    """Return the table as text of 80 columns: without what only few ask for, and the notes where there are few rows."""
+    parts = [text_table(_IN_TEXT, [[getattr(row, name) for name in _IN_TEXT] for row in rows], middle=[0])]
+    if len(rows) <= _FEW:
+        parts += [wrapped(f"{row.function}: {row.note}", "", "  ") for row in rows if row.note]
+    return "\n".join([*parts, wrapped(f"{counted(len(rows), 'function')}: {summary(counts)}", "", "  ")])
+
+
+def coverage_markup(heads: Sequence[str], rows: Sequence[Any], counts: Mapping[str, int]) -> str:
+    """Return the display of the table for notebooks: what is typed into its field chooses the rows."""
+    search = tag(
+        "input",
+        type="search",
+        placeholder="search: sin, linalg refused, xla ...",
+        oninput=" ".join(_SEARCH.split()),
+        aria_label="search the table",
+        data_lm_suppress_shortcuts="true",
+    )
+    shown = joined(tag("span", f"{len(rows):,}", class_="ftd-count"), f" of {counted(len(rows), 'function')}")
+    cells = [[code(row.function), _status(row.status), *row.cells[2:]] for row in rows]
+    return view(
+        heading("Coverage", summary(counts)),
+        tag("div", search, " ", shown),
+        tag("div", table(heads, cells), class_="ftd-scroll"),
+    )
+
+
+def summary(counts: Mapping[str, int]) -> str:
+    """Return how many functions have each status, in one line."""
+    return ", ".join([f"{count} {status}" for status, count in counts.items()]) or "none is like that"
+
+
+def _status(status: str) -> Markup:
+    return tag("span", status, class_=f"ftd-{_COLORS[status]}" if status in _COLORS else None)
