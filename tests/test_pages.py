@@ -14,7 +14,17 @@ ROOT = Path(__file__).parents[1]
 PAGES = sorted(page for page in (ROOT / "notebooks").glob("*.md") if "```python" in page.read_text())
 ELSEWHERE = {"errors"}  # each of its entries is looked at by itself: test_errors.py
 # With `...` in results:
-SHORTENED = {"control_flow", "custom_rules", "derivatives", "ensembles", "implicit", "other_arrays", "sparse", "vmap"}
+SHORTENED = {
+    "contributing",
+    "control_flow",
+    "custom_rules",
+    "derivatives",
+    "ensembles",
+    "implicit",
+    "other_arrays",
+    "sparse",
+    "vmap",
+}
 MARKS = {"sparse": pytest.mark.filterwarnings("ignore::functad.errors.LoopWarning")}  # the page is about other things
 WITH_SCIPY = {"sparse", "optimize", "other_arrays"}
 WITH_DASK = {"other_arrays"}

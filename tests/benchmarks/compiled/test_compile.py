@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.benchmarks import compile as comparison
+from tests.benchmarks import report
 from tests.benchmarks.compare import Rounds
 from tests.benchmarks.compiled.peers import Peer
 from tests.benchmarks.compiled.report import markdown, ratio, ratios, steady
@@ -130,3 +131,24 @@ def test_ratios_leave_out_what_failed_and_what_does_not_count() -> None:
     assert "| bundle adjustment, blocks of the Jacobian, 30,000 observations | 3 s (6.00) | 500 ms |" in markdown(
         record, by_least=True
     )
+
+
+def test_the_report_marks_what_changed_and_names_what_failed() -> None:
+    def record(**seconds: float | None) -> dict[str, Any]:
+        found = {name: {"error": "gone"} if value is None else {"least": value} for name, value in seconds.items()}
+        return {"results": {"one": {"tiny": found}}, "titles": {"tiny": "a call"}}
+
+    before = record(llvm=2.0, numpy=3.0, eager=1.0, handwritten=1.0)
+    now = record(llvm=2.2, numpy=None, eager=3.0, handwritten=2.0)
+    assert [line.split(" | ")[1:] for line in report.lines(before, now)][2:] == [
+        ["functad, llvm", "2.00", "1.10", "0.55 **faster** |"],
+        ["functad, eager", "1.00", "1.50", "1.50 **slower** |"],
+        ["functad, numpy", "3.00", "gone", "|"],
+    ]
+
+
+def test_the_report_measures_the_rows_that_it_names(capsys: pytest.CaptureFixture[str]) -> None:
+    report.main(["--rows", "tiny", "--rounds", "1"])
+    printed = capsys.readouterr().out
+    assert printed.count("| a call: `x * y + 1`, n = 3 |") == len(report.WAYS)
+    assert set(report.ROWS) <= set(ROWS)
