@@ -42,7 +42,7 @@ def coverage_markup(heads: Sequence[str], rows: Sequence[Any], counts: Mapping[s
     search = tag(
         "input",
         type="search",
-        placeholder="search: sin, linalg refused, xla ...",
+        placeholder="search: norm composite, refused, xla ...",
         oninput=" ".join(_SEARCH.split()),
         aria_label="search the table",
         data_lm_suppress_shortcuts="true",

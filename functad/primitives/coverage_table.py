@@ -101,7 +101,7 @@ class Coverage(Sequence[Row]):
         Example:
             >>> import functad
             >>> [row.function for row in functad.coverage().filter(search="cumulative SUM")]
-            ['np.cumsum', 'np.cumulative_sum', 'np.nancumsum']
+            ['np.cumulative_sum']
         """
         words = (search or "").lower().split()
         return Coverage(
