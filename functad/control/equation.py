@@ -104,11 +104,12 @@ class Derivatives(NamedTuple):
     """Rules of a deferred function that are known without its values.
 
     Attributes:
-        pull, push: as for `Control`.
+        pull, push, batch: as for `Control`.
     """
 
     pull: Callable[..., list[Any]]
     push: Callable[..., list[Any]]
+    batch: Callable[..., Sequence[Any]]
 
 
 def deferred(
@@ -146,7 +147,7 @@ def deferred(
 
     return Control(
         name,
-        batch=batch,
+        batch=batch if rules is None else rules.batch,
         compute=lambda *arrays, **params: run(*arrays),
         spec=lambda *arrays, **params: tuple(specs),
         pull=pull if rules is None else rules.pull,

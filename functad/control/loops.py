@@ -22,7 +22,7 @@ from functad.control.equation import (
 )
 from functad.control.scan import scan, zero_tangents
 from functad.errors import ControlFlowError
-from functad.expressions.spec import dtype_of, is_inexact, shape_of
+from functad.expressions.spec import ArraySpec, dtype_of, is_inexact, shape_of
 from functad.places import here, name_of
 from functad.primitives.batching import spread_out
 from functad.tracing.traces.base import Recorded, resolve
@@ -197,7 +197,7 @@ def _pull(gs: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
 
 def _pulled(gs: Any, arrays: Sequence[Any], out: Any, shown: dict[str, Any], by: tuple[int, ...]) -> list[Any]:
     run = functools.partial(_compute, **shown)
-    rules = Derivatives(_pull_pulled, _push_pulled)
+    rules = Derivatives(_pull_pulled, _push_pulled, _batch_pulled)
     return pull_later("while_loop", run, gs, arrays, out, by, {**shown, "by": by}, rules)
 
 
@@ -305,20 +305,42 @@ def _pull_pulled(us: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[
 
 def _batch(values: Sequence[Any], batched: Sequence[bool], size: int, params: Any) -> Any:
     """Go on until the condition fails for all examples."""
+    every = [i < params["carries"] or own for i, own in enumerate(batched)]
+    return WHILE(*_spread(values, batched, every, size), **_over_examples(params, every, size))
+
+
+def _batch_pulled(values: Sequence[Any], batched: Sequence[bool], size: int, params: Any) -> list[Any]:
+    """Return the cotangents of all examples: what one is by which is differentiated is another array in each of them."""
+    count, by = len(params["body"].inputs), params["by"]
+    every = [i < params["carries"] or i in by or i >= count or own for i, own in enumerate(batched)]
+    arrays, gs = part(_spread(values, batched, every, size), count)
+    lists = _over_examples(params, every[:count], size)
+    results = lists["body"].results
+    own = iter(gs)
+    seeds = [next(own) if is_inexact(spec) else None for spec in results]
+    return _pulled(seeds, arrays, results, lists, by)
+
+
+def _spread(values: Sequence[Any], batched: Sequence[bool], every: Sequence[bool], size: int) -> list[Any]:
+    """Return values with a batch axis where `every` says so."""
+    found = zip(values, batched, every, strict=True)
+    return [spread_out(value, own, size) if wanted else value for value, own, wanted in found]
+
+
+def _over_examples(params: Any, batched: Sequence[bool], size: int) -> dict[str, Any]:
+    """Return the parameters of the loop over all examples: those that are finished stay as they are."""
     count = params["carries"]
-    leaves = [spread_out(v, own, size) for v, own in zip(values[:count], batched[:count], strict=True)]
-    outer = values[count:]
-    axes = tuple([0] * count + [0 if own else None for own in batched[count:]])
+    axes = tuple([0 if own else None for own in batched])
+    specs = params["body"].specs[: len(batched)]
+    specs = [ArraySpec((size, *spec.shape), spec.dtype) if own else spec for own, spec in zip(batched, specs, strict=True)]
     test, step = Closed(params["cond"]), Closed(params["body"])
 
     def move(*given: Any) -> Any:
         return selected(test(*given)[0], step(*given), given[:count])
 
     tests, moves = [vmap(f, in_axes=axes, axis_size=size) for f in (lambda *given: test(*given)[0], move)]
-    carry = carry_of("while_loop", move)
-    return _listed(
-        lambda leaves: np.any(tests(*leaves, *outer)), lambda leaves: moves(*leaves, *outer), carry, carry.start(leaves)
-    )
+    lists, _ = close_bodies("while_loop", (lambda *given: np.any(tests(*given)), tuple(specs)), (moves, tuple(specs)))
+    return {"carries": count, "cond": lists[0], "body": lists[1]}
 
 
 WHILE = Control(

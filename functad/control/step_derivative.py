@@ -8,13 +8,15 @@ what depends only on values that all steps share, such as the transpose of a mat
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+from functad.control.equation import part
+from functad.errors import FunctadError
 from functad.expressions.expressions import Equation, Expressions
 from functad.expressions.records import inputs_of, mark_needed, mark_reached, marks_at
 from functad.expressions.spec import is_inexact, strong_spec
 from functad.transforms.abstract import trace
-from functad.transforms.closed_lists import Closed, extract
+from functad.transforms.closed_lists import Closed, closed_anywhere, extract
 from functad.transforms.leaves import pulled_with_results
 from functad.transforms.walks.forward import with_zeros
 
@@ -60,6 +62,52 @@ class StepDerivative:
             *[f"g[{i}]" for i in range(len(gs))],
         ]
         self.backward = extract(whole, given, cotangents, names)
+
+
+class LoopDerivative(NamedTuple):
+    """The step of a loop whose number of steps is not known, and its way back, as lists.
+
+    Attributes:
+        forward: the step, whose results are followed by what is kept of it.
+        backward: from cotangents of the carry, sums over the later steps of those of outer values, what was kept and outer
+            values, to these cotangents and sums before the step.
+        leaves: how many cotangents are of the carry.
+        order: where each of the cotangents asked for stands among what `backward` returns.
+    """
+
+    forward: Expressions
+    backward: Expressions
+    leaves: int
+    order: tuple[int, ...]
+
+
+def loop_derivative(body: Expressions, carries: int, by: Sequence[int]) -> LoopDerivative | None:
+    """Return the derivative of a `while_loop`; `None` if its step has none, or none that holds for all values.
+
+    Args:
+        body: the step.
+        carries: how many of its inputs are the carry.
+        by: positions of the inputs by which the loop is differentiated.
+    """
+    try:
+        split = StepDerivative(body, carries, 0, by)
+    except FunctadError:  # it is refused when values are known
+        return None
+    gs, sums = [[body.specs[i] for i in each] for each in (split.leaves, split.outer)]
+    kept = split.forward.results[carries:]
+
+    def back(*values: Any) -> list[Any]:
+        own, totals, rest = part(values, len(gs), len(sums))
+        stacked, outer = part(rest, len(kept))
+        found, more = part(Closed(split.backward)(*stacked, *outer, *own), len(gs))
+        return [*found, *[a + b for a, b in zip(totals, more, strict=True)]]
+
+    specs = [*map(strong_spec, (*gs, *sums)), *kept, *body.specs[carries : len(body.inputs)]]
+    backward = closed_anywhere("while_loop", back, back, specs)
+    if backward.captured:
+        return None
+    places = [*split.leaves, *split.outer]
+    return LoopDerivative(split.forward, backward.expressions, len(gs), tuple([places.index(i) for i in by]))
 
 
 def _levels(whole: Expressions, moving: range, cotangents: range) -> list[int]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad import grad, hessian, jacfwd, jacrev, jvp
+from functad import grad, hessian, jacfwd, jacrev, jvp, vmap
 
 pytest.importorskip("llvmlite")
 
@@ -24,6 +24,10 @@ def loop(x: Any, y: Any, w: Any) -> Any:
     return np.sum(functad.while_loop(lambda c: c[0] < 5, step, (0, x * x))[1])
 
 
+def until(x: Any) -> Any:
+    return np.sum(functad.while_loop(lambda c: np.sum(c) < 50.0, lambda c: c * np.sqrt(x + 1.5), x))
+
+
 PROGRAMS: dict[str, Callable[..., Any]] = {
     "hessian": hessian(loop, argnums=(0, 1)),
     "forward over reverse, by what is constant": lambda x, y, w: jvp(lambda a: grad(loop, argnums=1)(a, 2.0, w), (x,), (x,)),
@@ -35,6 +39,13 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
     "reverse over forward": lambda x, y, w: jacrev(lambda a: jacfwd(loop)(x, a, w))(y),
     "of one value given twice": lambda x, y, w: jvp(
         lambda a: functad.jit(grad(lambda b, c, d: loop(b, c, w * d), argnums=1))(x, a, a), (y,), (1.0,)
+    ),
+    "batches of gradients": lambda x, y, w: vmap(grad(loop, argnums=(0, 1, 2)), in_axes=(0, None, None))(
+        np.stack([x, 2 * x]), y, w
+    ),
+    "batches of Hessians, after other numbers of steps": lambda x, y, w: vmap(hessian(until))(np.stack([x, 10 * x])),
+    "gradient of batches of gradients": grad(
+        lambda x, y, w: np.sum(vmap(grad(loop), in_axes=(None, 0, None))(x, np.stack([y, y**2]), w) ** 2), argnums=(0, 1, 2)
     ),
     "third": lambda x, y, w: grad(grad(lambda a: grad(loop, argnums=1)(x, a, w)))(y),
 }

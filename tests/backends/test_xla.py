@@ -11,6 +11,7 @@ import pytest
 
 import functad
 from functad import cond, fori_loop, grad, jit, scan, switch, value_and_grad, vmap, while_loop
+from functad.backends.xla import loop_derivative
 from functad.backends.xla.host import called
 from functad.errors import DegenerateError, MissingPackageError, UnsupportedError
 from functad.expressions.spec import spec_of
@@ -134,12 +135,42 @@ class TestControlFlow:
 
         check(grad(f, argnums=(0, 1)), X, np.cos(np.arange(9.0)).reshape(3, 3))
 
-    def test_the_gradient_of_a_while_loop_is_left_to_numpy(self):
-        def f(x):
-            return while_loop(lambda c: c < 100.0, lambda c: c * x, x)
+    @pytest.mark.parametrize("limit", [0, 5, 200])
+    def test_the_backward_pass_of_a_while_loop_is_one(self, limit, monkeypatch):
+        """Also where it has more steps than there are places to note something, and where it has none."""
+        monkeypatch.setattr(loop_derivative, "MOST", 4)
+        monkeypatch.setattr(loop_derivative, "FEWEST", 3)
 
-        check(grad(f), 1.5)
-        assert "# while_loop_vjp: computed by NumPy on the host" in jit(grad(f), backend="xla").lower(1.5).source()
+        def f(x, w, limit):
+            def step(c):
+                return c[0] + 1, np.tanh(w @ c[1] + x) * 1.1
+
+            return np.sum(while_loop(lambda c: c[0] < limit, step, (0, x))[1] ** 2)
+
+        w = np.cos(np.arange(9.0)).reshape(3, 3)
+        check(grad(f, argnums=(0, 1)), X[0], w, limit)
+        source = jit(grad(f), backend="xla").lower(X[0], w, limit).source()
+        assert "computed by NumPy" not in source
+
+    def test_derivatives_of_higher_order_and_batches_of_a_while_loop_are_loops(self):
+        def f(x):
+            return np.sum(while_loop(lambda c: np.sum(c) < 50.0, lambda c: c * np.sqrt(x), x))
+
+        every = vmap(functad.hessian(f))
+        check(every, X + 1.0)
+        assert "computed by NumPy" not in jit(every, backend="xla").lower(X + 1.0).source()
+
+    def test_steps_that_numpy_computes_raise_what_it_raises(self):
+        """The condition and the step are XLA's, what the way back needs is not."""
+
+        def f(a):
+            last = while_loop(lambda c: c[0, 0] < 100.0, lambda c: c * 2.0 + np.linalg.eigvalsh(c)[0], a)
+            return np.sum(last)
+
+        compiled = jit(grad(f), backend="xla")
+        check(grad(f), np.diag([1.0, 2.0, 3.0]))
+        with pytest.raises(DegenerateError):
+            compiled(np.eye(3))
 
 
 class TestConventionsOfNumPy:
@@ -189,6 +220,34 @@ class TestConventionsOfNumPy:
         check(grad(lambda z: np.sum(np.abs(z) ** 2)), z)
 
 
+class TestDecompositions:
+    """Their derivatives are computed on the device; only an error is raised by NumPy, on the host."""
+
+    @pytest.mark.parametrize("name", ["eigh", "svd", "eig"])
+    def test_gradients_of_decompositions(self, name):
+        def f(a):
+            parts = getattr(np.linalg, name)({"eigh": a + a.T, "svd": a, "eig": a + 0j}[name])
+            return sum([np.abs(np.sum(np.cos(np.arange(part.size).reshape(part.shape)) * part)) ** 2 for part in parts])
+
+        a = np.random.default_rng(0).normal(size=(4, 4))
+        check(grad(f), a)
+        lines = jit(grad(f), backend="xla").lower(a).source().splitlines()
+        host = [line for line in lines if line.endswith("computed by NumPy on the host")]
+        assert host
+        assert all(line.startswith("# the errors of ") for line in host)
+
+    def test_equal_eigenvalues_where_all_of_them_count_alike(self):
+        check(grad(lambda a: np.sum(np.linalg.eigvalsh(a) ** 3)), np.eye(3))
+        check(
+            lambda a, t: functad.jvp(grad(lambda a: np.sum(np.linalg.eigvalsh(a) ** 3)), (a,), (t,)), np.eye(3), np.ones((3, 3))
+        )
+
+    def test_determinants_to_the_third_order(self):
+        a = np.random.default_rng(0).normal(size=(3, 3))
+        second = grad(lambda a: np.sum(np.cos(grad(np.linalg.det)(a))))
+        check(grad(lambda a: np.sum(np.sin(second(a)))), a)
+
+
 class TestWhatXlaLacks:
     def test_numpy_computes_it_on_the_host(self):
         special = pytest.importorskip("scipy.special", reason="functions of SciPy are called")
@@ -198,6 +257,33 @@ class TestWhatXlaLacks:
             jit(lambda x: special.jv(1.5, x), backend="xla").lower(X).source().splitlines()
         )
 
+    def test_functions_of_scipy_that_it_has(self):
+        special = pytest.importorskip("scipy.special", reason="functions of SciPy are called")
+        x = np.linspace(0.05, 3.0, 40)
+
+        def f(x):
+            pairs = special.boxcox(x, 0.3), special.huber(1.0, x), special.pseudo_huber(0.5, x), special.sici(x)[0]
+            return (
+                *pairs,
+                special.exprel(x),
+                special.log_expit(x),
+                special.exp10(-x),
+                special.dawsn(x),
+                special.zeta(1 + x, 2.0),
+            )
+
+        check(f, x)
+        check(lambda x: functad.jvp(lambda x: f(x)[:-1], (x,), (np.ones_like(x),)), x)
+        assert "computed by NumPy" not in jit(f, backend="xla").lower(x).source()
+
+    def test_products_of_sparse_matrices(self):
+        sparse = pytest.importorskip("scipy.sparse", reason="a matrix of SciPy is multiplied")
+        a = sparse.random_array((5, 3), density=0.5, rng=np.random.default_rng(0))
+        f = grad(lambda x: np.sum(np.sin(a @ x)))
+        check(f, X.T)
+        check(f, X[0])
+        assert "computed by NumPy" not in jit(f, backend="xla").lower(X[0]).source()
+
     @pytest.mark.parametrize("shape", [(4, 3), (300, 300), (0, 2), ()])
     @pytest.mark.parametrize("dtype", [np.float64, np.complex128, np.int64, np.float32, np.bool_])
     def test_every_bit_goes_to_the_host_and_back(self, shape, dtype):
@@ -205,7 +291,7 @@ class TestWhatXlaLacks:
         x = np.asarray(np.random.default_rng(0).standard_normal(shape) * 1e9).astype(dtype)
         spec = spec_of(x)
         with jax.enable_x64(True):
-            found = jax.jit(lambda x: called(lambda x: (x + x,), [x], [spec], [spec])[0])(x)
+            found = jax.jit(lambda x: called("double", lambda x: (x + x,), [x], [spec], [spec])[0])(x)
         assert found.dtype == dtype
         assert np.array_equal(found, x + x)
 
@@ -214,6 +300,26 @@ class TestWhatXlaLacks:
         with pytest.raises(DegenerateError):
             f(np.eye(3))
         np.testing.assert_allclose(f(np.diag([1.0, 2.0, 3.0])), np.diag([1.0, 0.0, 0.0]), atol=1e-15)
+
+    def test_what_it_raises_is_raised_too_where_xla_computes_other_calls_of_the_function(self):
+        def f(z, i):
+            y = z.copy()
+            y.real[i] = 0.5
+            return y
+
+        check(f, np.array([1j, -1j, 2.0]), np.array([2]))
+        with pytest.raises(IndexError, match="out of bounds"):
+            jit(f, backend="xla")(np.array([1j, -1j, 2.0]), np.array([5]))
+
+    def test_within_a_program_of_jax(self):
+        """What is a part of another program neither waits nor loses what is raised."""
+        special = pytest.importorskip("scipy.special", reason="functions of SciPy are called")
+        f = jit(lambda x: special.jv(1.5, x), backend="xla")
+        with jax.enable_x64(True):
+            np.testing.assert_allclose(jax.jit(lambda x: f(x) * 2)(X), special.jv(1.5, X) * 2, rtol=1e-12)
+            compiled = jit(grad(lambda a: np.linalg.eigvalsh(a)[0]), backend="xla")
+            with pytest.raises(jax.errors.JaxRuntimeError, match="DegenerateError"):
+                jax.block_until_ready(jax.jit(compiled)(np.eye(3)))
 
     def test_dtypes_raise_by_name(self):
         with pytest.raises(

@@ -9,9 +9,8 @@ import importlib
 import os
 import random
 import warnings
-from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,12 +21,11 @@ import functad
 from functad.backends.backend import find
 from functad.compilation.simplify import simplified
 from functad.errors import FunctadError, MissingPackageError
-from functad.expressions.expressions import Expressions, evaluate
 from functad.testing.fuzz import examined
 from functad.testing.programs.nests import draw_nest
-from functad.testing.sample_calls import Call, calls, every_entry, is_constant, label
+from functad.testing.sample_calls import every_entry, label
 from functad.testing.strategies import programs
-from tests.compilation.test_every_entry import check, merged
+from tests.compilation.test_every_entry import Form, check, epsilon_of, forms, merged
 
 
 def installed(name: str) -> bool:
@@ -43,8 +41,10 @@ ENTRIES = [entry for entry in every_entry() if entry.samples is not None and ent
 
 
 SHARE = 1 if os.environ.get("FUNCTAD_EVERY_ENTRY") else 96
-"""One of so many entries is checked. XLA takes a third of a second for one, minutes for all: FUNCTAD_EVERY_ENTRY=1 checks
-all. The other backends compute all in test_every_entry.py."""
+"""One of so many entries is checked. XLA takes seconds for one, most of an hour for all: FUNCTAD_EVERY_ENTRY=1 checks all."""
+
+LONGEST = 500 if os.environ.get("FUNCTAD_EVERY_ENTRY") else 100
+"""Equations after which no more forms of an entry are added."""
 
 
 UNSAID = {
@@ -53,106 +53,50 @@ UNSAID = {
     "functad.primitives.elementwise.conversion.astype_integer": "a NaN is no integer",
     "functad.primitives.linalg.solve.rank_of": "a NaN is no integer",
     "heaviside": "XLA makes a choice of a product with a boolean, so that False times NaN is zero",
+    "numpy.linalg.slogdet": "the sign of a determinant that is NaN",
     "complex_sign": "the direction of a complex infinity is NaN",
 }
 """What XLA computes of NaN and infinities in its own way, and why that is nowhere said."""
 
 
-LONGEST = 2000
-"""Equations after which no more forms of an entry are added: of a long list, as of elliptic integrals, one form is enough."""
+CASES = [pytest.param(entry, id=label(entry)) for entry in ENTRIES[::SHARE] if "xla" in BACKENDS]
 
 
-class Item(NamedTuple):
-    """A list, inputs for it, and what it gives there."""
-
-    name: str
-    expressions: Expressions
-    primals: Sequence[Any]
-    expected: Sequence[Any]
-
-
-def item(name: str, call: Call, primals: Sequence[Any]) -> Item | None:
-    """Return the list of a call and its pull-back; `None` if a trace refuses the call, or NumPy does for these values."""
-
-    def both(*given: Any) -> Any:
-        if is_constant(call.entry) or not call.smooth(*primals):
-            return call.arrays(*given)
-        values, pullback = functad.vjp(call.smooth, *given)
-        return values, pullback(tuple([np.sin(v) + 1 for v in values]))
-
-    try:
-        expressions = functad.make_expressions(both)(*primals)
-        return Item(name, expressions, primals, evaluate(expressions, primals))
-    except (FunctadError, ValueError, TypeError, IndexError, np.linalg.LinAlgError, ArithmeticError):
-        return None
+def some_forms(entry: Any) -> list[Form]:
+    """Return forms of an entry until there are many equations, without values of which nothing is said."""
+    found: list[Form] = []
+    for one in filter(None, forms(entry)):
+        count = 2 if label(entry) in UNSAID else None
+        found.append(one._replace(inputs=one.inputs[:count], expected=one.expected[:count]))
+        if sum(len(each.expressions.equations) for each in found) > LONGEST:
+            break
+    return found
 
 
-def strided(x: Any) -> Any:
-    """Return an array with the same values, whose elements do not lie next to each other."""
-    return np.stack([x, x], -1)[..., 0] if np.ndim(x) else x
+def finite(found: Any, expected: Any) -> tuple[Any, Any]:
+    """Return complex results with zeros for what has a part that is no finite number in both: which part it is, is not said."""
+    a, b = np.asarray(found), np.asarray(expected)
+    if a.dtype.kind != "c" or (a.dtype, a.shape) != (b.dtype, b.shape):
+        return a, b
+    known = np.isfinite(b)
+    return np.where(np.isfinite(a) | known, a, 0), np.where(known, b, 0)
 
 
-ODD = (np.nan, np.inf, 0.0, -0.0, -np.inf, 1e-30)
-"""Values at which functions have kinks, poles or no value."""
-
-
-def special(x: Any, values: Sequence[float]) -> Any:
-    """Return an array with some values in every second place."""
-    x = np.array(x)
-    x.flat[::2] = np.resize(values, x.flat[::2].size)
-    return x[()]
-
-
-SHAPES: list[Callable[[int], tuple[int, ...]]] = [lambda i: (), lambda i: (0, 3), lambda i: (2, 1) if i % 2 else (3,)]
-"""Of the arguments of functions that broadcast, by their number."""
-
-
-def items(entry: Any) -> Iterator[Item | None]:
-    """Return the variants of an entry."""
-    first: Call | None = None
-    for dtype in (np.float32, np.complex128, np.float64):
-        if dtype is np.complex128 and not getattr(entry, "complex", True):
-            continue
-        try:
-            found = [call for call in calls(entry, dtype) if call.primals]
-        except (TypeError, ValueError):  # samples that are only for real numbers
-            continue
-        call = next((call for call in found if any(map(np.ndim, call.primals))), found[0] if found else None)
-        if call is not None and dtype is not np.float64:  # the source is checked for these, bit for bit
-            yield item(np.dtype(dtype).name, call, call.primals)
-        first = call
-    if first is None:
-        return
-    yield item("strided", first, [strided(x) for x in first.primals])
-    if not entry.name.startswith("special."):  # SciPy's hyp1f1, for one, takes hours for infinities
-        yield item("special values", first, [special(x, ODD) for x in first.primals])
-    yield item("empty", first, [x[:0] if np.ndim(x) else x for x in first.primals])
-    if getattr(entry, "broadcasts", False):
-        for shape in SHAPES:
-            given = [np.resize(x, shape(i)) for i, x in enumerate(first.primals)]
-            yield item(f"shape {shape(1)}", first, given)
-
-
-CASES = [pytest.param(entry, "xla", id=label(entry)) for entry in ENTRIES[::SHARE] if "xla" in BACKENDS]
-
-
-@pytest.mark.parametrize(("entry", "backend"), CASES)
-def test_variants_of_every_entry(entry: Any, backend: str) -> None:
+@pytest.mark.parametrize("entry", CASES)
+def test_xla_computes_all_forms_of_an_entry(entry: Any) -> None:
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        own: list[Item] = []
-        for one in items(entry):
-            if one is not None and not (backend == "xla" and one.name == "special values" and label(entry) in UNSAID):
-                own.append(one)
-                if sum(len(each.expressions.equations) for each in own) > LONGEST:
-                    break
-        if not own:
+        every = some_forms(entry)
+        if not every:
             return
-        expressions = simplified(merged([one.expressions for one in own]), fused=backend != "numpy")
-        found = iter(find(backend).compile(expressions)([x for one in own for x in one.primals]))
-        for one in own:
-            for expected in one.expected:
-                check(next(found), expected, (label(entry), one.name, one.expressions))
+        expressions = simplified(merged([one.expressions for one in every]))
+        program = find("xla").compile(expressions)
+        for k in range(max(len(one.inputs) for one in every)):
+            found = iter(program([x for one in every for x in one.inputs[k % len(one.inputs)]]))
+            for one in every:
+                for expected in one.expected[k % len(one.inputs)]:
+                    both = finite(next(found), expected)
+                    check(*both, (label(entry), one.name, k, one.expressions), epsilon_of(one.expressions))
 
 
 def double_precision(backend: str) -> AbstractContextManager[Any]:
@@ -171,18 +115,16 @@ few = settings(
 
 @pytest.mark.skipif("xla" not in BACKENDS, reason="the xla backend needs jax, of the extra `xla`")
 def test_shapes_and_dtypes_of_entries_in_xla() -> None:
-    """Without compiling: what XLA is given has the shapes and dtypes of the list, in each variant of one of 24 entries."""
+    """Without compiling: what XLA is given has the shapes and dtypes of the list, in each form of one of 24 entries."""
     jax = importlib.import_module("jax")
     from functad.backends.xla.replay import replay
 
     for entry in ENTRIES[:: 1 if os.environ.get("FUNCTAD_EVERY_ENTRY") else 24]:
         with np.errstate(all="ignore"), warnings.catch_warnings(), jax.enable_x64(True):
             warnings.simplefilter("ignore")
-            for one in filter(None, items(entry)):
-                if len(one.expressions.equations) > LONGEST:
-                    continue
-                found = jax.eval_shape(lambda *own, one=one: tuple(replay(one.expressions, own)), *one.primals)
-                specs = [(np.shape(x), np.asarray(x).dtype) for x in one.expected]
+            for one in some_forms(entry):
+                found = jax.eval_shape(lambda *own, one=one: tuple(replay(one.expressions, own)), *one.inputs[0])
+                specs = [(np.shape(x), np.asarray(x).dtype) for x in one.expected[0]]
                 assert [(x.shape, x.dtype) for x in found] == specs, (label(entry), one.name)
 
 

@@ -71,7 +71,7 @@ def _backward(equation: Equation, specs: Sequence[ArraySpec]) -> Equation:
     """Return the backward pass of a loop with its lists, if native code can be made of them."""
     from functad.backends.native.control.loop_derivative import native_backward  # noqa: PLC0415 - few programs need it
 
-    found = native_backward(equation, specs)
+    found = native_backward(equation)
     if found is None:
         return equation
     params = {name: expanded(value) if isinstance(value, Expressions) else value for name, value in found.params.items()}

@@ -64,7 +64,8 @@ def _triangle(call: Call, a: Any, *, k: int) -> Any:
 
 @row(np.pad)
 def _pad(call: Call, a: Any, *, widths: Any) -> Any:
-    return jnp.pad(cast(a, call.dtype), widths)
+    a = cast(a, call.dtype)
+    return jnp.pad(a, widths) if a.ndim else a
 
 
 @row(np.diff)

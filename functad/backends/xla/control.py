@@ -16,7 +16,7 @@ from functad.control.scan import SCAN
 from functad.expressions.expressions import Expressions
 
 
-def _given(body: Expressions, values: Sequence[Any]) -> list[Any]:
+def given_to(body: Expressions, values: Sequence[Any]) -> list[Any]:
     """Return values for a body in the dtypes that it takes."""
     return [cast(value, spec.dtype) for value, spec in zip(values, body.specs, strict=False)]
 
@@ -25,12 +25,12 @@ def _given(body: Expressions, values: Sequence[Any]) -> list[Any]:
 def _scan(
     call: Call, *arrays: Any, carries: int, rows: int, length: int, reverse: bool, body: Expressions, **kept: Any
 ) -> Sequence[Any]:
-    given = _given(body, arrays)
+    given = given_to(body, arrays)
     leaves, xs, outer = given[:carries], given[carries : carries + rows], given[carries + rows :]
 
     def step(state: Any, row: Any) -> Any:
         outs = replay(body, [*state, *row, *outer])
-        return _given(body, outs[:carries]), outs[carries:]
+        return given_to(body, outs[:carries]), outs[carries:]
 
     last, ys = lax.scan(step, leaves, xs, length, reverse=reverse)
     return [*last, *ys]
@@ -38,11 +38,11 @@ def _scan(
 
 @row(WHILE)
 def _while(call: Call, *arrays: Any, carries: int, cond: Expressions, body: Expressions, **kept: Any) -> Sequence[Any]:
-    given = _given(body, arrays)
+    given = given_to(body, arrays)
     leaves, outer = given[:carries], given[carries:]
     found: Sequence[Any] = lax.while_loop(
         lambda state: cast(replay(cond, [*state, *outer])[0], np.bool_),
-        lambda state: _given(body, replay(body, [*state, *outer])),
+        lambda state: given_to(body, replay(body, [*state, *outer])),
         leaves,
     )
     return found

@@ -143,7 +143,11 @@ def _bound(call: Call, a: Any, bound: Any) -> Any:
 @row(np.clip)
 def _clip(call: Call, a: Any, low: Any, high: Any) -> Any:
     a, low, high = call.cast(a, low, high)
-    return jnp.minimum(jnp.maximum(a, low), high)
+    found = jnp.minimum(jnp.maximum(a, low), high)
+    if call.dtype.kind != "c":
+        return found
+    # JAX orders complex numbers by their parts, NaN among them; NumPy hands a NaN on.
+    return jnp.where((a != a) | (low != low) | (high != high), jnp.asarray(np.nan, call.dtype), found)
 
 
 @row(np.where)

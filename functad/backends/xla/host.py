@@ -15,22 +15,43 @@ import numpy as np
 from functad.backends.xla.engine import jax, jnp, lax
 from functad.expressions.spec import ArraySpec
 
-FAILURES: ContextVar[list[Exception] | None] = ContextVar("failures", default=None)
-"""Where the program that is being traced keeps what its calls of NumPy raise; an error would not find its way through XLA."""
+
+class HostCalls:
+    """The calls of NumPy in a program.
+
+    Attributes:
+        names: what is called, as far as the program has been traced.
+        failures: what calls have raised; an error would not find its way through XLA.
+    """
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.failures: list[Exception] = []
+
+
+HOST: ContextVar[HostCalls | None] = ContextVar("host", default=None)
+"""That of the program that is being traced, if it asks afterwards what has been raised."""
 
 
 def called(
-    function: Callable[..., Sequence[Any]], values: Sequence[Any], given: Sequence[ArraySpec], results: Sequence[ArraySpec]
+    name: str,
+    function: Callable[..., Sequence[Any]],
+    values: Sequence[Any],
+    given: Sequence[ArraySpec],
+    results: Sequence[ArraySpec],
 ) -> list[Any]:
     """Return the results of a function of NumPy's arrays for values of JAX.
 
     Args:
+        name: of the primitive that is computed so.
         function: gives a sequence of results.
         values: the arguments; those that are constants are handed over as they are.
         given: the specs of the arguments.
         results: those of the results.
     """
-    failures = FAILURES.get()
+    host = HOST.get()
+    if host is not None:
+        host.names.append(name)
     places = [i for i, value in enumerate(values) if isinstance(value, jax.Array)]
 
     def compute(*bits: Any) -> Any:
@@ -41,9 +62,9 @@ def called(
             with np.errstate(all="ignore"):
                 outs = function(*own)
         except Exception as error:
-            if failures is None:
+            if host is None:
                 raise
-            failures.append(error)
+            host.failures.append(error)
             outs = [np.zeros(spec.shape, spec.dtype) for spec in results]
         return tuple([_to_bits(np.asarray(out, spec.dtype)) for out, spec in zip(outs, results, strict=True)])
 

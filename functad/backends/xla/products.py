@@ -15,6 +15,7 @@ from functad.primitives.linalg import degenerate, determinants, eigen, singular_
 from functad.primitives.linalg import solve as solving
 from functad.primitives.linalg.least_squares import least_squares
 from functad.primitives.linalg.products import OUTER, SUM_OF_PRODUCTS
+from functad.primitives.linalg.sparse_products import SPARSE_MATMUL, ConstantMatrix
 from functad.primitives.signals.fourier import WEIGHED
 
 
@@ -43,6 +44,16 @@ def _outer(call: Call, a: Any, b: Any) -> Any:
 @row(SUM_OF_PRODUCTS)
 def _sum_of_products(call: Call, a: Any, b: Any) -> Any:
     return jnp.einsum("...i,...i->...", *call.cast(a, b), precision=_precision())
+
+
+@row(SPARSE_MATMUL)
+def _sparse_matmul(call: Call, x: Any, *, matrix: ConstantMatrix) -> Any:
+    """The entries times what they meet, added up by rows."""
+    rows, columns = matrix.places
+    x = cast(x, call.dtype)
+    entries = matrix.matrix[rows, columns] if type(matrix.matrix) is np.ndarray else matrix.matrix.tocoo().data
+    entries = np.asarray(entries, call.dtype).reshape(-1, *(1,) * (x.ndim - 1))
+    return jnp.zeros(call.shape, call.dtype).at[rows].add(entries * x[columns], mode="promise_in_bounds")
 
 
 @row(np.cross)
@@ -144,12 +155,16 @@ def _inverse(call: Call, a: Any, *, of: str, limit: float) -> Any:
 # Which eigenvalues and singular values are equal
 
 
-@row(degenerate.tied)
-def _tied(call: Call, w: Any) -> Any:
-    w = cast(w, call.given[0].dtype)
+def tied(w: Any) -> Any:
+    """Return which pairs of eigenvalues are equal, but for rounding."""
     n = w.shape[-1]
     size = jnp.max(abs(w), axis=-1, initial=0)[..., None, None]
     return abs(w[..., :, None] - w[..., None, :]) <= 16 * n * np.finfo(w.dtype).eps * size
+
+
+@row(degenerate.tied)
+def _tied(call: Call, w: Any) -> Any:
+    return tied(cast(w, call.given[0].dtype))
 
 
 @row(degenerate.zero)
@@ -170,6 +185,14 @@ def _weights(call: Call, s: Any, *, which: str) -> Any:
         return ~zero
     chosen = _tied(call, s)[..., 0 if which == "max" else -1, :] & ~zero
     return cast(chosen, call.dtype) / cast(jnp.maximum(chosen.sum(-1, keepdims=True), 1), call.dtype)
+
+
+@row(np.linalg.eig)
+def _eig(call: Call, a: Any) -> Any:
+    """On graphics processors it is NumPy that has it."""
+    if 0 in call.shape or call.dtype.kind != "c" or jax.default_backend() != "cpu":
+        return NotImplemented
+    return jnp.linalg.eig(cast(a, np.result_type(call.given[0].dtype, np.float32)))
 
 
 @row(eigen.largest)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -10,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from functad.backends.xla.engine import in_double_precision, jax
-from functad.backends.xla.host import FAILURES
-from functad.backends.xla.replay import on_the_host, refuse_dtype, replay
+from functad.backends.xla.host import HOST, HostCalls
+from functad.backends.xla.replay import refuse_dtype, replay
 from functad.expressions.expressions import Constant, Expressions
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.settings import setting
@@ -31,30 +30,32 @@ class XlaProgram:
         self.expressions = expressions
         self._wide = any(_is_wide(spec) for spec in _specs(expressions))
         wide = self._wide
-
-        failures: list[Exception] = []
+        host = HostCalls()
 
         def run(*leaves: Any) -> Any:
-            with setting(FAILURES, failures):
+            with setting(HOST, host):
                 return tuple(replay(expressions, leaves))
 
         jitted = jax.jit(run)
 
         def function(*leaves: Any) -> Any:
             if jax.config.jax_enable_x64 is wide:  # to set what is set takes as long as a short call
-                return jitted(*leaves)
-            with in_double_precision(wide):
-                return jitted(*leaves)
+                outs = jitted(*leaves)
+            else:
+                with in_double_precision(wide):
+                    outs = jitted(*leaves)
+            return outs if not host.names else waiting(leaves, outs)
 
-        def waiting(*leaves: Any) -> Any:
+        def waiting(leaves: Sequence[Any], outs: Any) -> Any:
             """Wait for what NumPy computes on the host, so that what it raises is raised here."""
-            outs = jax.block_until_ready(function(*leaves))
-            if failures:
-                raise failures.pop()
+            if any(isinstance(out, jax.core.Tracer) for out in outs):  # a part of another program, which is run later
+                return tuple(replay(expressions, leaves))
+            outs = jax.block_until_ready(outs)
+            if host.failures:
+                raise host.failures.pop()
             return outs
 
-        self.function = waiting if any(on_the_host(expressions)) else function
-        self._run = run
+        self.function = function
         self._jitted = jitted
 
     def __call__(self, leaves: Sequence[Any]) -> Sequence[Any]:
@@ -64,10 +65,15 @@ class XlaProgram:
     @cached_property
     def source(self) -> str:
         """What XLA is given: the operations of JAX, and before them what NumPy computes on the host."""
-        counted = Counter(on_the_host(self.expressions))
-        lines = [f"# {name}: computed by NumPy on the host" + f", {n} times" * (n > 1) for name, n in counted.items()]
+        host = HostCalls()
+
+        def run(*leaves: Any) -> Any:
+            with setting(HOST, host):
+                return tuple(replay(self.expressions, leaves))
+
         with in_double_precision(self._wide):
-            return "\n".join([*lines, str(jax.make_jaxpr(self._run)(*self._inputs()))])
+            text = str(jax.make_jaxpr(run)(*self._inputs()))
+        return "\n".join([*[f"# {name}: computed by NumPy on the host" for name in dict.fromkeys(host.names)], text])
 
     @cached_property
     def text(self) -> str:
@@ -87,7 +93,7 @@ def as_numpy(values: Sequence[Any]) -> list[Any]:
 
 def _specs(expressions: Expressions) -> list[ArraySpec]:
     constants = [s.value for e in expressions.equations for s in e.inputs if isinstance(s, Constant)]
-    return [*expressions.specs, *map(spec_of, constants), *expressions.results]
+    return [*expressions.specs, *[spec_of(value) for value in constants if value is not None], *expressions.results]
 
 
 def _is_wide(spec: ArraySpec) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from functad.backends.xla.engine import cast
 from functad.backends.xla.host import called
 from functad.backends.xla.table import Call, row_of
 from functad.errors import UnsupportedError
-from functad.expressions.expressions import Constant, Equation, Expressions, inner_lists
+from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.places import here
 
@@ -30,8 +30,13 @@ def replay(expressions: Expressions, leaves: Sequence[Any]) -> list[Any]:
 
 def call_of(equation: Equation, expressions: Expressions) -> Call:
     """Return an equation with the specs that a list has for it."""
-    given = [spec_of(s.value) if isinstance(s, Constant) else expressions.specs[s] for s in equation.inputs]
+    given = [_spec_of_constant(s.value) if isinstance(s, Constant) else expressions.specs[s] for s in equation.inputs]
     return Call(equation.primitive, given, [expressions.specs[s] for s in equation.outputs])
+
+
+def _spec_of_constant(value: Any) -> ArraySpec:
+    """Return the spec of a constant; of `None`, in the place of a number that is not given, that of one."""
+    return spec_of(0 if value is None else value)
 
 
 def computed(call: Call, values: Sequence[Any], params: dict[str, Any]) -> Sequence[Any]:
@@ -73,25 +78,20 @@ def fitted(call: Call, value: Any, spec: ArraySpec) -> Any:
     return value
 
 
-def by_numpy(call: Call, values: Sequence[Any], params: dict[str, Any]) -> Sequence[Any]:
-    """Return the results of an equation that NumPy computes on the host, in the middle of the program."""
+def by_numpy(call: Call, values: Sequence[Any], params: dict[str, Any], only_to_raise: bool = False) -> Sequence[Any]:
+    """Return the results of an equation that NumPy computes on the host, in the middle of the program.
+
+    Args:
+        call: the equation.
+        values: its operands.
+        params: its parameters.
+        only_to_raise: it is computed there only where it raises an error.
+    """
     primitive = call.primitive
+    name = f"the errors of {primitive.name}" if only_to_raise else primitive.name
 
     def compute(*given: Any) -> Sequence[Any]:
         out = primitive.compute(*given, **params)
         return out if primitive.multiple else (out,)
 
-    return called(compute, values, call.given, call.results)
-
-
-def on_the_host(expressions: Expressions) -> Iterator[str]:
-    """Yield the names of the primitives that NumPy computes, as far as they have no row."""
-    for equation in expressions.equations:
-        primitive = equation.primitive
-        if primitive.inner is not None:
-            yield from on_the_host(primitive.inner)
-        elif row_of(primitive) is None:
-            yield primitive.name
-        else:
-            for _, inner in inner_lists(equation.params):
-                yield from on_the_host(inner)
+    return called(name, compute, values, call.given, call.results)

@@ -57,14 +57,17 @@ Row: TypeAlias = Callable[..., Any]
 """From a `Call`, the operands and the parameters to the results."""
 
 ROWS: dict[Any, Row] = {}
-"""The rows, by the primitive, or by the function of primitives that are made when they are needed."""
+"""The rows, by the primitive, or by the function or the name of primitives that are made when they are needed."""
 
-FAMILIES = ("elementwise", "comparisons", "reductions", "arranging", "indexing", "products", "control", "special")
+FAMILIES = (
+    *("elementwise", "comparisons", "reductions", "arranging", "indexing", "products", "degenerate"),
+    *("control", "loop_derivative", "special", "own_code"),
+)
 """The modules that fill the table."""
 
 
 def row(*functions: Any) -> Callable[[Row], Row]:
-    """Enter a row for some functions of NumPy, or primitives."""
+    """Enter a row for some functions of NumPy, primitives, or names."""
 
     def entered(made: Row) -> Row:
         for function in functions:
@@ -85,5 +88,5 @@ def _enter_families() -> None:
 def row_of(primitive: Primitive) -> Row | None:
     """Return the row of a primitive; `None` if NumPy computes it."""
     _enter_families()
-    found = ROWS.get(primitive)
+    found = ROWS.get(primitive) or ROWS.get(primitive.name)
     return ROWS.get(primitive.function) if found is None and primitive.function.__hash__ is not None else found

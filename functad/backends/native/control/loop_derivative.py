@@ -18,11 +18,9 @@ from functad.backends.native.lowering import Lowered, Own, row
 from functad.backends.native.plan import is_native
 from functad.backends.native.writer import Writer
 from functad.control.equation import part
-from functad.control.step_derivative import StepDerivative
-from functad.errors import FunctadError
+from functad.control.step_derivative import loop_derivative
 from functad.expressions.expressions import Equation, Expressions
 from functad.expressions.spec import ArraySpec
-from functad.transforms.closed_lists import Closed, closed_anywhere
 
 FIRST = 64
 """So many steps have a place on a stack at first."""
@@ -50,39 +48,19 @@ class Backward:
 WHILE_BACKWARD: Any = Backward()
 
 
-def native_backward(equation: Equation, specs: Sequence[ArraySpec]) -> Equation | None:
+def native_backward(equation: Equation) -> Equation | None:
     """Return the backward pass of a loop as an equation of which the lists are known; `None` if it cannot be native code.
 
     Args:
         equation: what `while_loop` records, for which there are no lists before values are known.
-        specs: of the list that it stands in.
     """
     params: Any = equation.params
-    body, count, by = params["body"], params["carries"], params["by"]
-    try:
-        split = StepDerivative(body, count, 0, by)
-    except FunctadError:  # the step has no derivative: it is refused when one is asked for
+    found = loop_derivative(params["body"], params["carries"], params["by"])
+    if found is None:
         return None
-    places = [*split.leaves, *split.outer]
-    given = len(split.forward.inputs)
-    gs, sums = [[body.specs[i] for i in each] for each in (split.leaves, split.outer)]
-    kept = split.forward.results[count:]
-
-    def back(*values: Any) -> list[Any]:
-        own, totals, rest = part(values, len(gs), len(sums))
-        stacked, outer = part(rest, len(kept))
-        found, more = part(Closed(split.backward)(*stacked, *outer, *own), len(gs))
-        return [*found, *[a + b for a, b in zip(totals, more, strict=True)]]
-
-    strong = [ArraySpec(spec.shape, spec.dtype) for spec in (*gs, *sums)]
-    backward = closed_anywhere("while_loop", back, back, [*strong, *kept, *body.specs[count:given]])
-    if backward.captured:
-        return None
-    lists = {"cond": params["cond"], "body": split.forward, "backward": backward.expressions}
-    order = tuple([places.index(i) for i in by])
-    return Equation(
-        WHILE_BACKWARD, equation.inputs, {**lists, "carries": count, "leaves": len(gs), "order": order}, equation.outputs
-    )
+    lists = {"cond": params["cond"], "body": found.forward, "backward": found.backward}
+    own = {**lists, "carries": params["carries"], "leaves": found.leaves, "order": found.order}
+    return Equation(WHILE_BACKWARD, equation.inputs, own, equation.outputs)
 
 
 class Stack:
