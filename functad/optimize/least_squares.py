@@ -51,7 +51,7 @@ def least_squares(
             leaf. `None` is no bound.
         method: `"trf"`, `"dogbox"` or `"lm"`.
         callback: as for `minimize`; the state has `cost` too.
-        progress: show a bar (tqdm).
+        progress: show the values: a curve in a notebook, a bar (tqdm) in a terminal.
         sparse: build the Jacobian as a sparse matrix, with its pattern found if this is True, or given by it.
         options: SciPy's further ones: `ftol`, `xtol`, `gtol`, `x_scale`, `loss`, `f_scale`, `max_nfev`, `tr_solver`, ...
 

@@ -61,7 +61,7 @@ def minimize(
         tol: SciPy's tolerance.
         callback: called after each step with a state that has `x` (the tree), `fun` and `nit`; `StopIteration` or the result
             True stops.
-        progress: show a bar (tqdm).
+        progress: show the values: a curve in a notebook, a bar (tqdm) in a terminal.
         sparse: build the Hessian as a sparse matrix, with its pattern found if this is True, or given by it: Newton-CG
             and trust-constr take one.
         options: SciPy's options of the method.

@@ -1,23 +1,23 @@
-"""What a callback is told after each step, and the bar of progress."""
+"""What a callback is told after each step, and what is shown of the progress."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Self
 
-from functad.importable import optional
+from functad.display.progress import Progress
 from functad.optimize.extras import scipy_optimize
 
 
 class Reporter(AbstractContextManager["Reporter"]):
-    """Tells a callback and a bar of each step of a method.
+    """Tells a callback of each step of a method, and shows the progress.
 
     Args:
         callback: that of the user.
-        progress: show a bar.
-        name: of the bar.
+        progress: show the progress.
+        name: of the method.
         total: the largest number of steps.
         restore: makes a tree of flat unknowns.
         value: the function of them.
@@ -37,20 +37,19 @@ class Reporter(AbstractContextManager["Reporter"]):
         value: Callable[[Any], Any],
     ) -> None:
         self._callback, self._restore, self._value = callback, restore, value
-        self._bar: Any = nullcontext()
-        if progress:
-            tqdm = optional("tqdm", "progress=True", "tqdm", "tqdm; or pass a function as callback").tqdm
-            self._bar = tqdm(desc=name, total=total, unit=" steps")
+        self._progress = Progress(total, name, "progress=True") if progress else None
         self._steps = 0
         self.wanted = callback is not None or progress
         self.last: Any = None
 
     def __enter__(self) -> Self:
-        self._bar.__enter__()
+        if self._progress is not None:
+            self._progress.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._bar.__exit__(kind, error, trace)
+        if self._progress is not None:
+            self._progress.__exit__(kind, error, trace)
 
     def report(self, found: Any) -> None:
         """Tell of a step: of SciPy's state, or of the flat unknowns, which is all that some methods give.
@@ -64,10 +63,8 @@ class Reporter(AbstractContextManager["Reporter"]):
         if "fun" not in fields:
             fields["fun"] = self._value(x)
         self.last = scipy_optimize().OptimizeResult(fields | {"nit": self._steps})
-        if not isinstance(self._bar, nullcontext):
-            shown = float(fields["cost"] if "cost" in fields else fields["fun"])  # of residuals, half the sum of squares
-            self._bar.set_postfix({"value": f"{shown:.6g}"}, refresh=False)
-            self._bar.update()
+        if self._progress is not None:
+            self._progress.report(fields["cost"] if "cost" in fields else fields["fun"])  # cost: half the sum of squares
         if self._callback is not None:
             state = scipy_optimize().OptimizeResult(self.last | {"x": self._restore(x)})
             if self._callback(state) is True:

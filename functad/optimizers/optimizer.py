@@ -20,6 +20,7 @@ from functad.errors import (
     StructureError,
 )
 from functad.expressions.spec import ArraySpec, spec_of
+from functad.optimizers.shown import ShownOptimizer
 from functad.optimizers.traced_step import traced_step
 from functad.optimizers.transformations import (
     EmptyState,
@@ -80,7 +81,7 @@ class _Slot:
         return dict(zip(structure.paths(f"variables[{index}]"), map(np.asarray, leaves), strict=True)), structure
 
 
-class Optimizer:
+class Optimizer(ShownOptimizer):
     """An optimiser: `apply_gradients` moves variables by one step of a rule; `SGD`, `Adam` and others say which.
 
     A subclass gives `rule(learning_rate)`, which returns a pure transformation.
@@ -317,9 +318,6 @@ class Optimizer:
         if "learning_rate" in expected:
             changed["_learning_rate"] = float(given["learning_rate"])
         self.__dict__ = changed  # in one step, which nothing can interrupt
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(learning_rate={self.learning_rate!r}, iterations={self.iterations})"
 
     def clipping(self) -> GradientTransformation:
         """Return the transformation of all gradients before a step, as the options say.

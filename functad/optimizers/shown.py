@@ -1,0 +1,36 @@
+"""How optimisers are shown: what they remember of each variable, and how much that is."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+_PLACE = re.compile(r"^variables(\[[^\]]*\])*\.?")
+"""The beginning of a path: of which variable a state is, and of which step of its rule."""
+
+
+class ShownOptimizer:
+    """The texts of an optimiser, which its subclass gives the state."""
+
+    def __repr__(self: Any) -> str:
+        return f"{type(self).__name__}(learning_rate={self.learning_rate!r}, iterations={self.iterations})"
+
+    def _repr_html_(self: Any) -> str:
+        from functad.display.amounts import bytes_text, counted  # noqa: PLC0415 - programs that show nothing need none of it
+        from functad.display.markup import code, faint, heading, table, tag, view, whole  # noqa: PLC0415 - as above
+
+        slots = list(self._slots)
+        rows, total = [], 0
+        for index, slot in enumerate(slots):
+            entries = slot.entries(index)[0]
+            size = sum(value.nbytes for value in entries.values())
+            total += size
+            kept = ", ".join([_PLACE.sub("", path) or "a value" for path in entries]) or "nothing"
+            rows.append([code(slot.variable.name), whole(str(slot.variable.shape)), code(kept), bytes_text(size)])
+        facts = [f"learning rate {self.learning_rate:.6g}", counted(self.iterations, "iteration"), bytes_text(total)]
+        none = tag("div", faint("It has met no variables yet.")) if not rows else None
+        return view(
+            heading(type(self).__name__, *facts),
+            table(["variable", "shape", "remembered", "bytes"], rows, right=[3]) if rows else None,
+            none,
+        )
