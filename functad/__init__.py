@@ -22,6 +22,7 @@ if _TYPE_CHECKING:
     from functad.backends.native.threads import get_num_threads, set_num_threads
     from functad.bridges.jax import from_jax, to_jax
     from functad.bridges.torch import from_torch, to_torch
+    from functad.checkup.doctor import doctor
     from functad.chunks.compute import compute
     from functad.compilation.jit import jit
     from functad.compilation.to_source import to_source
@@ -90,6 +91,7 @@ _HOLDERS = {
     "backends.native.threads": "get_num_threads set_num_threads",
     "bridges.jax": "from_jax to_jax",
     "bridges.torch": "from_torch to_torch",
+    "checkup.doctor": "doctor",
     "chunks.compute": "compute",
     "compilation.jit": "jit",
     "compilation.to_source": "to_source",
@@ -190,6 +192,7 @@ __all__ = [
     "deriv",
     "digest",
     "divergence",
+    "doctor",
     "elementwise_grad",
     "errors",
     "eval_shape",

@@ -14,7 +14,11 @@ MODULES = ("functad", "functad.nn", "functad.optimize", "functad.optimizers", "f
 ELSEWHERE = {"functad": ("map",)}  # public, and not in `__all__`, where it would shadow Python's
 # What public functions return, and users therefore hold.
 RETURNED = (
+    "functad.checkup.doctor.Checkup",
+    "functad.checkup.finding.Finding",
     "functad.profiling.profile.Profile",
+    "functad.profiling.rows.Row",
+    "functad.profiling.rows.Total",
     "functad.rules.custom.CustomFunction",
     "functad.diagnostics.explain.Explanation",
     "functad.diagnostics.explain.Finding",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MethodType
@@ -20,7 +21,7 @@ from functad.primitives.operands import innermost
 from functad.settings import setting
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import Recorded, Recorder, new_input
-from functad.transforms.calling.arguments import checked_leaves, held_primal, split_aux, traced, undifferentiable
+from functad.transforms.calling.arguments import checked_leaves, held_primal, split_aux, undifferentiable
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
 from functad.transforms.walks.reverse import seeded
 from functad.trees.structure import Structure, flatten
@@ -90,10 +91,10 @@ class Call:
         self.variables: list[Variable] = []
         met = _Met()
         self._state: dict[int, tuple[Variable, Any]] = {}
-        with self.undisturbed(), setting(MAKER, met), reading() as read:
+        with quiet(), self.undisturbed(), setting(MAKER, met), reading() as read:
             self.bound()()
         self._state = {id(given.variable): (given.variable, given.variable.held) for given in met.values()}
-        self.variables = [variable for variable in read if variable.trainable]
+        self.variables = [variable for variable in read if variable.trainable and id(variable) in met]
         chosen = argnums is not None or argnames is not None or not self.variables
         keys = self.selection.keys(args, kwargs) if chosen and (args or kwargs or argnums is not None) else ()
         for part in self.parts:
@@ -167,13 +168,9 @@ class Call:
                 kwargs[part.key] = whole
         return args, kwargs, number
 
-    def run(self, recorder: Recorder) -> tuple[list[Any], list[int | None]]:
-        """Run the function in a trace; return the leaves of its result, and their slots, `None` for constants."""
-        return self.finished(recorder, traced(recorder, self.entered(recorder), (), {}))
-
-    def entered(self, recorder: Recorder) -> Callable[[], Any]:
-        """Return the call for one run in a trace, of which the differentiated values are inputs."""
-        return self.bound(lambda value: new_input(Tensor, recorder, held_primal(value, recorder)))
+    def entered(self, recorder: Recorder, values: Mapping[int, Any] | None = None) -> Callable[[], Any]:
+        """Return the call for one run in a trace, of which the differentiated values, or others, are inputs."""
+        return self.bound(lambda value: new_input(Tensor, recorder, held_primal(value, recorder)), values)
 
     def finished(self, recorder: Recorder, out: Any) -> tuple[list[Any], list[int | None]]:
         """Return the leaves of a result as plain values, and their slots in a trace."""
@@ -226,6 +223,14 @@ class _Met(dict[int, _Changing]):
         if id(variable) not in self:
             self[id(variable)] = _Changing(variable, variable.held, ())
         return self[id(variable)]
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Return a context in which neither NumPy nor Python warn, of what the user's own calls warn of."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def uncompiled(f: Any) -> tuple[Any, Any]:

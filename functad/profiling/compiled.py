@@ -12,7 +12,7 @@ from functad.compilation.jit import jit
 from functad.eager.models.variable import standing_in
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of
 from functad.profiling import measure
-from functad.profiling.call import Call
+from functad.profiling.call import Call, quiet
 from functad.transforms.calling.selection import Selection
 from functad.transforms.grad import gradient_function
 from functad.trees.structure import flatten
@@ -117,7 +117,7 @@ def _measured(
         program(*args, **kwargs)
         return measure.clock() - start
 
-    with call.undisturbed(), np.errstate(all="ignore"):
+    with quiet(), call.undisturbed():
         first = run()
         times, _ = measure.repeated(
             lambda: (measure.warm(run), sum(measure.warm(lambda: measure.gradient_times(call))))

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad.places import user_frame
-from functad.profiling.call import Call
+from functad.profiling.call import Call, quiet
 from functad.profiling.recording import Laps, Operation, TimedRecorder
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import new_input
@@ -80,7 +80,7 @@ class Measured(NamedTuple):
 def measured(call: Call) -> Measured:
     """Measure a call."""
     outermost = user_frame(sys._getframe(1))
-    with call.undisturbed(), np.errstate(all="ignore"):
+    with quiet(), call.undisturbed():
         recorder, laps, _ = _observed(call, outermost, notes=True)  # it warms up too
         plainly, fully = lambda: (_plain(call),), lambda: gradient_times(call)
         singly = lambda: _observed(call, outermost, notes=False)  # noqa: E731

@@ -20,6 +20,12 @@ class Row(NamedTuple):
         backward: in the derivative.
         bytes: of the arrays that were made, forward and backward.
         share: of the time of all rows.
+
+    Example:
+        >>> import functad
+        >>> [row] = functad.profile(lambda x: x * 3.0, 2.0).rows
+        >>> row.operation, row.calls
+        ('np.multiply', 1)
     """
 
     function: str
@@ -52,6 +58,12 @@ class Total(NamedTuple):
         function_peak: the most memory that the function alone takes at one time.
         peak: the same of the gradient.
         bytes: of all arrays that are made.
+
+    Example:
+        >>> import functad
+        >>> total = functad.profile(lambda x: x * 3.0, 2.0).total
+        >>> total.operations, total.numpy <= total.time
+        (1, True)
     """
 
     function: float

@@ -1,0 +1,296 @@
+"""The trace of a check: it looks at the values of each operation, and can round some of them otherwise.
+
+What an operation is looked at for is only suspected by its values: a subtraction of near numbers, an element near a corner, a
+matrix near a singular one. Whether it matters, the checks find out by moving the arguments, and by rounding otherwise.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from types import FrameType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functad.expressions.spec import dtype_of, shape_of
+from functad.places import user_frame
+from functad.primitives.entry import Primitive
+from functad.profiling.recording import Place, operation_name, place_of_frame
+from functad.rules.call import CallWithRules
+from functad.tracing.engines import computed
+from functad.tracing.traces.base import record
+from functad.tracing.traces.concrete import ReverseRecorder
+from functad.tracing.views import note_if_view
+
+KINK, JUMP, CANCELLATION, CONDITION, DIVISION, OVERFLOW = "kink", "jump", "cancellation", "condition", "division", "overflow"
+
+NEAR = 1e-6
+"""An element is near a corner if it is at most so far away, relative to the size of the elements."""
+
+LOST = {8: 1e-5, 4: 1e-3}
+"""A difference cancels digits if it is so much smaller than its terms, by the bytes of a real number."""
+
+SINGULAR = {8: 1e8, 4: 1e4}
+"""A matrix is near a singular one if its condition number is so large."""
+
+_LARGEST_MATRIX = 1000
+_BETWEEN = frozenset({"absolute", "fabs"})
+_TIES = frozenset({"maximum", "minimum", "fmax", "fmin"})
+_COMPARED = frozenset({"greater", "less", "greater_equal", "less_equal"})
+_STEPS = frozenset({"floor", "ceil", "trunc", "fix", "rint", "round", "floor_divide", "astype_integer"})
+_EXTREMES = frozenset({"max", "min", "nanmax", "nanmin"})
+_SOLVES = frozenset({"solve", "inv", "cholesky", "inverse", "det", "slogdet", "least_squares", "pinv"})
+_GROWS = frozenset({"exp", "exp2", "expm1", "sinh", "cosh", "power", "square", "multiply", "float_power"})
+_EXACT = frozenset(
+    [
+        *("absolute", "fabs", "maximum", "minimum", "fmax", "fmin", "where", "clip", "negative", "positive", "conjugate"),
+        *("copysign", "heaviside", "at_least", "at_most", "nextafter", "mended", "dropped", "kept", "max", "min", "nanmax"),
+        *("nanmin", "choose", "picked", "gather", "place", "place_add", "placed", "reordered", "restored", "getitem"),
+        *("scatter", "write", "add_piece", "concatenate", "stack", "copy", "astype", "pad", "repeat", "roll", "tile", "tril"),
+        *("triu", "lower_half", "ldexp", "guarded", "fixed", "selected", "flip", "stop_gradient"),
+    ]
+)
+"""What makes no rounding error."""
+
+
+class Look(NamedTuple):
+    """Something suspicious about the values of an operation.
+
+    Attributes:
+        kind: of what.
+        number: that of the operation in the run.
+        place: the user's line.
+        name: what was called.
+        size: how bad it is: the larger the worse.
+        bad, of: how many elements, of how many.
+    """
+
+    kind: str
+    number: int
+    place: Place
+    name: str
+    size: float
+    bad: int
+    of: int
+
+
+class Rounding(NamedTuple):
+    """Which values of a run are rounded otherwise than they would be.
+
+    Attributes:
+        seed: of the random digits.
+        outputs: those that operations on these lines give; `None` for all of them.
+        inputs: those that an operation of this number takes; `None` for none.
+    """
+
+    seed: int = 0
+    outputs: frozenset[str] | None = frozenset()
+    inputs: int | None = None
+
+
+class LookingRecorder(ReverseRecorder):
+    """A reverse trace that looks at the values of its operations.
+
+    Attributes:
+        looks: what it saw, if it was to look.
+        places: the line of each operation.
+        names: what was called.
+        constants: for each operation a number for the constants that it was given.
+        ruled: names of functions with rules of the user's, and where they are called.
+        doubles: the line of the first operation that makes double precision of single; `None` if none does.
+    """
+
+    def __init__(self, function: object, outermost: FrameType | None, rounding: Rounding | None = None) -> None:
+        super().__init__("doctor", function)
+        self.eager = False
+        self.outermost = outermost
+        self.rounding = rounding
+        self.generator = np.random.default_rng(0 if rounding is None else rounding.seed)
+        self.looks: list[Look] = []
+        self.places: list[Place] = []
+        self.names: list[str] = []
+        self.constants: list[int] = []
+        self.ruled: list[tuple[str, Place]] = []
+        self.doubles: tuple[Place, str] | None = None
+
+    def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """Compute a call one level lower, look at it, and record it."""
+        values, active, nested = self.lowered(primitive, arrays)
+        place = self._here()
+        number = len(self.names) - 1
+        self.names[-1] = primitive.name
+        if isinstance(primitive, CallWithRules) and primitive.rules.by_user:
+            self.ruled.append((primitive.name, place))
+        rounding = self.rounding
+        if rounding is not None and rounding.inputs == number:
+            values = [self.rounded(value) for value in values]
+        out = record(primitive, tuple(values), params) if nested else computed(primitive, values, params)
+        if out is NotImplemented:
+            return out
+        if rounding is not None and (rounding.outputs is None or place.line in rounding.outputs):
+            out = self._rounded_result(primitive, out)
+        if rounding is None and not nested:
+            own = [getattr(a, "recorder", None) is self for a in arrays]
+            self.constants.append(_digest([v for v, mine in zip(values, own, strict=True) if not mine]))
+            self._look(primitive, values, params, out, Look("", number, place, operation_name(primitive), 0.0, 0, 0))
+        if not active:
+            return self.underived(primitive, arrays, params, out)
+        made = self.append(primitive, arrays, values, active, params, out)
+        if primitive.views:
+            note_if_view(arrays[0], made, values[0], out, primitive, params)
+        return made
+
+    def write(self, primitive: Primitive, root: Any, v: Any, params: dict[str, Any]) -> Any:
+        """Write into a value, and record that."""
+        self._here()
+        self.names[-1] = primitive.name
+        self.constants.append(0)
+        return super().write(primitive, root, v, params)
+
+    def _here(self) -> Place:
+        frame = user_frame(sys._getframe(2))
+        place = Place("", "", "") if frame is None or frame is self.outermost else place_of_frame(frame)
+        self.places.append(place)
+        self.names.append("")
+        return place
+
+    def rounded(self, value: Any) -> Any:
+        """Return a floating-point value with other last digits."""
+        if not hasattr(value, "dtype") or value.dtype.kind not in "fc":
+            return value
+        unit = np.finfo(value.dtype).eps
+        factors = 1 + unit * self.generator.uniform(-1, 1, np.shape(value))
+        return (value * factors).astype(value.dtype)
+
+    def _rounded_result(self, primitive: Primitive, out: Any) -> Any:
+        if primitive.views or primitive.kind == "constant" or primitive.name in _EXACT or primitive.multiple:
+            return out
+        return self.rounded(out)
+
+    def _look(self, primitive: Primitive, values: Sequence[Any], params: dict[str, Any], out: Any, at: Look) -> None:
+        """Note what is suspicious about an operation."""
+        first = values[0]
+        if not _plain(first):
+            return
+        if self.doubles is None and _is_double(out) and any(map(_is_single, values)) and not any(map(_is_double, values)):
+            self.doubles = at.place, at.name
+        if self.doubles is None and any(map(_is_single, values)) and any(_is_double(v) for v in values if shape_of(v)):
+            self.doubles = at.place, at.name
+        name = primitive.name
+        with np.errstate(all="ignore"):
+            if name in _SOLVES:
+                self._look_at_matrix(first, at)
+            elif name in _GROWS:
+                self._look_for_overflow(values, out, at)
+            elif name in ("subtract", "add"):
+                self._look_for_cancellation(values, out, at)
+            elif name == "divide":
+                self._look_at_divisor(values, out, at)
+            else:
+                self._look_for_corner(name, values, params, at)
+
+    def _look_at_matrix(self, matrix: Any, at: Look) -> None:
+        if np.ndim(matrix) < 2 or matrix.shape[-1] > _LARGEST_MATRIX or not matrix.size or not np.isfinite(matrix).all():
+            return
+        number = float(np.max(np.linalg.cond(np.asarray(matrix, np.promote_types(matrix.dtype, np.float64)))))
+        if number > SINGULAR[real_bytes(matrix)]:
+            self.looks.append(at._replace(kind=CONDITION, size=number, bad=1, of=1))
+
+    def _look_for_overflow(self, values: Sequence[Any], out: Any, at: Look) -> None:
+        if not _plain(out) or np.isfinite(out).all():
+            return
+        born = np.isinf(out)
+        for value in values:
+            born = born & np.isfinite(value)
+        if born.any():
+            self._see(OVERFLOW, born, 1.0, at)
+
+    def _look_for_cancellation(self, values: Sequence[Any], out: Any, at: Look) -> None:
+        if not _plain(out) or dtype_of(out).kind not in "fc":
+            return
+        size = np.maximum(np.abs(values[0]), np.abs(values[1]))
+        left = np.abs(out)
+        bad = (left < LOST[real_bytes(out)] * size) & (left > 0)
+        if bad.any():
+            self._see(CANCELLATION, bad, float(np.max((size / left)[bad])) if np.ndim(left) else float(size / left), at)
+
+    def _look_at_divisor(self, values: Sequence[Any], out: Any, at: Look) -> None:
+        divisor = np.abs(values[1])
+        bad = (divisor < 1e-10 * np.median(divisor)) if np.ndim(divisor) else (divisor < 1e-150)
+        if np.any(bad):
+            self._see(DIVISION, np.asarray(bad), 1e10, at)
+
+    def _look_for_corner(self, name: str, values: Sequence[Any], params: dict[str, Any], at: Look) -> None:
+        first = values[0]
+        if dtype_of(first).kind != "f" or not np.size(first):
+            return
+        kind = KINK
+        if name in _BETWEEN or name == "sign":
+            away, size = np.abs(first), np.abs(first)
+            kind = JUMP if name == "sign" else KINK
+        elif name in _TIES or name in _COMPARED:
+            away, size = np.abs(first - values[1]), np.maximum(np.abs(first), np.abs(values[1]))
+            kind = JUMP if name in _COMPARED else KINK
+        elif name == "clip":
+            bounds = [b for b in values[1:3] if b is not None]
+            away = np.min([np.abs(first - b) for b in bounds], axis=0) if bounds else np.abs(first) + 1
+            size = np.abs(first)
+        elif name in _STEPS:
+            scaled = first * 10.0 ** params.get("decimals", 0)
+            scaled = scaled / values[1] if name == "floor_divide" else scaled
+            half = 0.5 if name in ("rint", "round") else 0.0
+            away, size, kind = np.abs(scaled + half - np.rint(scaled + half)), np.abs(scaled), JUMP
+        elif name in _EXTREMES:
+            away, size = _margin(first, params, smallest="min" in name), np.abs(first)
+        elif name == "euclidean_norm":
+            away, size = np.sqrt(np.sum(np.abs(first) ** 2)), np.ones(())
+        else:
+            return
+        scale = float(np.max(size, initial=0.0, where=np.isfinite(size))) or 1.0
+        near = away <= NEAR * scale
+        if near.any():
+            self._see(kind, near, 1.0, at)
+
+    def _see(self, kind: str, where: Any, size: float, at: Look) -> None:
+        self.looks.append(at._replace(kind=kind, size=size, bad=int(np.count_nonzero(where)), of=int(np.size(where))))
+
+
+def real_bytes(value: Any) -> int:
+    """Return how many bytes a real number of an array has, 8 or 4."""
+    dtype = dtype_of(value)
+    return 4 if dtype.itemsize // (2 if dtype.kind == "c" else 1) < 8 else 8
+
+
+def _margin(a: Any, params: dict[str, Any], *, smallest: bool) -> Any:
+    """Return how far the second largest element is from the largest, or the second smallest from the smallest."""
+    axis = params.get("axis")
+    flat = np.reshape(a, -1) if axis is None or isinstance(axis, tuple) else np.moveaxis(a, axis, -1)
+    if flat.shape[-1] < 2:
+        return np.ones(())
+    ordered = np.partition(flat if smallest else -flat, 1, axis=-1)
+    return ordered[..., 1] - ordered[..., 0]
+
+
+def _plain(value: Any) -> bool:
+    return issubclass(type(value), (np.ndarray, np.generic, float, int, complex)) and dtype_of(value).kind in "biufc"
+
+
+def _is_single(value: Any) -> bool:
+    return hasattr(value, "dtype") and value.dtype in (np.float32, np.complex64)
+
+
+def _is_double(value: Any) -> bool:
+    return hasattr(value, "dtype") and value.dtype in (np.float64, np.complex128)
+
+
+def _digest(constants: Sequence[Any]) -> int:
+    """Return a number for constants, the same for the same: of large arrays some elements stand for all."""
+    parts = []
+    for value in constants:
+        if issubclass(type(value), np.ndarray):
+            flat = value.reshape(-1)
+            parts.append((value.shape, str(value.dtype), flat[:: max(flat.size // 64, 1)].tobytes()))
+        else:
+            parts.append(((), type(value).__name__, repr(value).encode()))
+    return hash(tuple(parts))

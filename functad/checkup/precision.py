@@ -1,0 +1,175 @@
+"""How many digits are right: operations are rounded otherwise, and what becomes of value and gradient is looked at.
+
+A function that loses digits answers to other last digits of its own operations with other leading digits of its gradient. That
+is measured, and it is asked again at a point nearby, since at a minimum gradients vanish and digits mean nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.checkup.finding import Finding, found
+from functad.checkup.looking import CANCELLATION, CONDITION, DIVISION, OVERFLOW, Look, LookingRecorder, Rounding
+from functad.checkup.point import Outcome, Point
+
+ALLOWED = {False: 1e-7, True: 2e-3}
+"""How far value and gradient may change, relative to themselves: in double precision, and in single."""
+
+_TRIED = 8
+_LINES = 40
+_ADVICE = {
+    CANCELLATION: "Write the difference otherwise: np.expm1(x), np.log1p(x), 2 * np.sin(x / 2) ** 2 for 1 - cos(x), "
+    "(a - b) * (a + b) for a * a - b * b, np.var in place of a mean of squares.",
+    CONDITION: "Scale the rows and columns, add to the diagonal (A + 1e-6 * np.eye(n)), or solve by np.linalg.lstsq.",
+    DIVISION: "Keep the divisor away from zero: np.where(mask, divisor, 1.0), or add a small number to it.",
+}
+_TEXTS = {
+    CANCELLATION: "{name} of numbers that nearly agree: up to {digits} digits are lost in {count} of {of} elements",
+    CONDITION: "{name} of a matrix with condition number {size:.0e}",
+    DIVISION: "{name} by numbers near zero in {count} of {of} elements",
+}
+
+
+def lost_digits(point: Point, recorder: LookingRecorder, outcome: Outcome) -> Iterator[Finding]:
+    """Yield findings for the lines at which so many digits are lost that value or gradient shows it."""
+    allowed = ALLOWED[point.single]
+    if _spread(point, outcome, Rounding(outputs=None)) <= allowed:
+        return
+    suspects = sorted([look for look in recorder.looks if look.kind in _ADVICE], key=lambda look: -look.size)
+    if not _elsewhere_too(point, allowed):
+        suspects = [look for look in suspects if look.kind == CONDITION and not _stationary(point, outcome)]
+        if not suspects:  # a matrix near a singular one is none a step further
+            return
+    lines: set[str] = set()
+    for look in suspects[:_TRIED]:
+        spread = _spread(point, outcome, Rounding(inputs=look.number)) if look.place.line not in lines else 0.0
+        if spread > allowed:
+            lines.add(look.place.line)
+            yield _finding(point, look, spread)
+    if not lines:
+        yield _by_line(point, recorder, outcome)
+
+
+def _elsewhere_too(point: Point, allowed: float) -> bool:
+    """Say whether digits are lost at a point nearby as well: at a minimum, values and gradients near zero have none to lose."""
+    values = point.moved(_NEARBY[point.single])
+    _, beside = point.looked_at(values)
+    return beside.finite and _spread(point, beside, Rounding(outputs=None), values) > allowed
+
+
+def _stationary(point: Point, outcome: Outcome) -> bool:
+    """Say whether the value hardly changes with the inputs."""
+    pairs = zip(outcome.gradients, point.primals, strict=True)
+    change = sum([float(np.sum(np.abs(np.multiply(g, x)))) for g, x in pairs if g is not None])
+    return change < 1e-4 * sum([float(np.sum(np.abs(value))) for value in outcome.values])
+
+
+_NEARBY = {False: 1e-5, True: 1e-4}
+
+
+def _finding(point: Point, look: Look, spread: float) -> Finding:
+    digits = round(np.log10(look.size)) if look.kind == CANCELLATION else 0
+    text = _TEXTS[look.kind].format(name=look.name, digits=digits, count=look.bad, of=look.of, size=look.size)
+    return found("warning", "precision", f"{text}. {_consequence(spread, point)}", _advice(look.kind, point), look.place)
+
+
+def _advice(kind: str, point: Point) -> str:
+    return _ADVICE[kind] + (" Or compute in float64." if point.single else "")
+
+
+def _consequence(spread: float, point: Point) -> str:
+    right = max(int(-np.log10(spread)), 0) if spread > 0 else 0
+    left = "no digit" if right == 0 else f"about {right} digit{'s' if right > 1 else ''}"
+    return f"Of value and gradient {left} can be trusted{' in single precision' if point.single else ''}."
+
+
+def _by_line(point: Point, recorder: LookingRecorder, outcome: Outcome) -> Finding:
+    """Return a finding for the line whose rounding errors grow most."""
+    places = {place.line: place for place in recorder.places}
+    spreads = {
+        line: _spread(point, outcome, Rounding(outputs=frozenset([line])), rounds=1) for line in list(places)[:_LINES] if line
+    }
+    line = max(spreads, key=lambda line: spreads[line], default="")
+    spread = max(spreads.values(), default=1.0)
+    return found(
+        "warning",
+        "precision",
+        f"Rounding errors of this line grow until the gradient shows them. {_consequence(spread, point)}",
+        "Look at what is done with its result: differences of near numbers, divisions by small ones, long recurrences."
+        + (" Or compute in float64." if point.single else ""),
+        places.get(line, recorder.places[0]),
+    )
+
+
+def _spread(point: Point, outcome: Outcome, rounding: Rounding, values: Sequence[Any] | None = None, rounds: int = 3) -> float:
+    """Return the largest change, relative to their sizes, of values and gradients where some operations round otherwise."""
+    worst = 0.0
+    for seed in range(rounds):
+        _, other = point.looked_at(values, rounding._replace(seed=seed))
+        worst = max(worst, _difference(outcome, other))
+    return worst
+
+
+def _difference(one: Outcome, other: Outcome) -> float:
+    pairs = [*zip(one.values, other.values, strict=False), *zip(one.gradients, other.gradients, strict=False)]
+    worst = 0.0
+    for a, b in pairs:
+        if a is None or b is None or np.shape(a) != np.shape(b) or not np.size(a):
+            continue
+        size = float(np.linalg.norm(np.ravel(np.asarray(a, complex))))
+        apart = float(np.linalg.norm(np.ravel(np.asarray(a, complex) - np.asarray(b, complex))))
+        if not np.isfinite(apart):
+            return 1.0
+        worst = max(worst, apart / size if size else float(apart > 0))
+    return min(worst, 1.0)
+
+
+def in_double(point: Point, outcome: Outcome) -> Iterator[Finding]:
+    """Yield a finding if a function in single precision gives something else in double."""
+    if not point.single:
+        return
+    precise = point.differentiated(values=point.doubles)
+    apart = _difference(precise, outcome)
+    if apart > 10 * ALLOWED[True]:
+        beside = [np.asarray(x, np.float32)[()] if x.dtype == np.float64 else x for x in point.moved(_NEARBY[True])]
+        doubles = [np.asarray(x, np.promote_types(x.dtype, np.float64))[()] for x in beside]
+        again = _difference(point.differentiated(values=doubles), point.differentiated(values=beside))
+        if again > 10 * ALLOWED[True]:
+            yield found(
+                "warning",
+                "precision",
+                f"In double precision value or gradient is another by {100 * min(apart, again):.2g} %.",
+                "Compute what loses digits in float64: x.astype(np.float64), sums with dtype=np.float64.",
+            )
+
+
+def mixed_precision(point: Point, recorder: LookingRecorder) -> Iterator[Finding]:
+    """Yield a finding where single precision becomes double."""
+    if point.single and all(x.dtype in (np.float32, np.complex64) for x in point.primals) and recorder.doubles is not None:
+        place, name = recorder.doubles
+        yield found(
+            "note",
+            "precision",
+            f"{name} makes float64 of float32 here: what follows takes twice the memory and the time.",
+            "Make the other array float32 too: a.astype(np.float32), np.zeros(n, np.float32), np.float32(number).",
+            place,
+        )
+
+
+def overflows(looks: Sequence[Look]) -> Iterator[Finding]:
+    """Yield findings where finite numbers become infinite."""
+    seen = set()
+    for look in looks:
+        if look.kind == OVERFLOW and look.place.line not in seen:
+            seen.add(look.place.line)
+            yield found(
+                "note",
+                "overflow",
+                f"{look.name} overflows to infinity in {look.bad} of {look.of} elements.",
+                "Take out the largest first: np.exp(x - np.max(x)); or use np.logaddexp, np.logaddexp.reduce, "
+                "scipy.special.expit, scipy.special.softmax.",
+                look.place,
+            )

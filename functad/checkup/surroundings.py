@@ -1,0 +1,230 @@
+"""What the function does beside computing: arguments, random numbers, loops, compiling and batching."""
+
+from __future__ import annotations
+
+import linecache
+import random
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from functad.checkup.finding import NOWHERE, Finding, found
+from functad.checkup.looking import LookingRecorder
+from functad.checkup.point import Outcome, Point
+from functad.compilation.jit import jit
+from functad.diagnostics.explain import explain_call
+from functad.diagnostics.nans import debug_nans
+from functad.errors import FunctadError, NotFiniteError
+from functad.expressions.spec import PYTHON_SCALARS, dtype_of, is_array_or_number
+from functad.places import user_frame
+from functad.profiling.call import Call
+from functad.profiling.compiled import gradient_of
+from functad.profiling.recording import Place
+from functad.transforms.calling.selection import Selection
+from functad.transforms.vmap import vmap
+from functad.trees.structure import flatten
+
+MANY = 1000
+"""A line that records so many operations is a loop that takes longer to record than to run."""
+
+_CUTTING = ("np.floor", "np.ceil", "np.rint", "np.round", "np.trunc", "np.fix", "np.sign", "astype(")
+
+
+def not_finite(point: Point, outcome: Outcome) -> Iterator[Finding]:
+    """Yield a finding if value or gradient is not finite, with the place where that is born."""
+    if outcome.finite:
+        return
+    message = "Value or gradient is not finite."
+    f, args, kwargs = gradient_of(point.call)
+    try:
+        with point.call.undisturbed(), debug_nans(infinities=True):
+            f(*args, **kwargs)
+    except NotFiniteError as error:
+        message = without_code(error)
+    _, _, born = message.partition(" is ")
+    yield found(
+        "error",
+        "not finite",
+        f"Value or gradient is {born}" if born else message,
+        "Keep the arguments away from there. functad.debug_nans(infinities=True) raises at that place; notebooks/kinks.md says "
+        "what is infinite and why.",
+        _place(message.partition("born in")[2]),
+    )
+
+
+def arguments(point: Point) -> Iterator[Finding]:
+    """Yield findings for inputs that the result does not depend on, or only by ways that are cut."""
+    call = point.call
+    for part in call.parts:
+        if part.key not in call.keys:
+            continue
+        for path, leaf, reason in zip(part.structure.paths(part.path), part.leaves, part.reasons, strict=True):
+            if reason is not None and is_array_or_number(leaf) and dtype_of(leaf).kind in "iu":
+                yield found(
+                    "warning",
+                    "arguments",
+                    f"{path} is {_kind(leaf)}, which has no derivative.",
+                    "Pass a float: 1.0 in place of 1, x.astype(float).",
+                )
+    selection = Selection("doctor", point.alone(), range(len(point.primals)))
+    with call.undisturbed():
+        explanation = explain_call(selection, tuple(point.primals), {}, False)
+    moving = _moving(point) if any(finding.status == "zero" for finding in explanation.findings) else set()
+    for i, (path, finding) in enumerate(zip(point.paths, explanation.findings, strict=True)):
+        reasons = ", ".join(finding.reasons)
+        if finding.status in ("missing", "zero") and not finding.connected:
+            unused = finding.status == "missing"
+            yield found(
+                "warning",
+                "arguments",
+                f"{path} has no influence on the gradient: {reasons}.",
+                "Use it, or leave it out of what is differentiated."
+                if unused
+                else "Replace what cuts the path by a smooth function, or say that it is meant by functad.stop_gradient.",
+                _place(reasons),
+            )
+        elif finding.status == "zero":
+            if i in moving:
+                continue
+            yield found(
+                "note",
+                "arguments",
+                f"The gradient by {path} is exactly zero here: {reasons}.",
+                "It is zero nearby too, so nothing will move it: take another initial value, or what does not saturate.",
+                _place(reasons),
+            )
+        else:
+            cuts = [
+                r for r in finding.reasons if r.startswith("but another path is cut") and any(name in r for name in _CUTTING)
+            ]
+            if cuts:
+                yield found(
+                    "note",
+                    "arguments",
+                    f"A part of the gradient by {path} is lost: {', '.join(cuts)}.",
+                    "If that is meant, say so by functad.stop_gradient.",
+                    _place(cuts[0]),
+                )
+
+
+def _moving(point: Point) -> set[int]:
+    """Return the inputs that have a gradient at a point nearby: here is a minimum, or a saddle."""
+    gradients = point.differentiated(values=point.moved(0.01)).gradients
+    return {i for i, gradient in enumerate(gradients) if gradient is not None and np.any(gradient)}
+
+
+def integers_among(args: tuple[Any, ...]) -> Iterator[str]:
+    """Yield the integers among arguments: path and kind."""
+    for i, argument in enumerate(args):
+        leaves, structure = flatten(argument)
+        for path, leaf in zip(structure.paths(f"args[{i}]"), leaves, strict=True):
+            if is_array_or_number(leaf) and dtype_of(leaf).kind in "iu":
+                yield f"{path} is {_kind(leaf)}"
+
+
+def _kind(leaf: Any) -> str:
+    return type(leaf).__name__ if type(leaf) in PYTHON_SCALARS else f"an array of {dtype_of(leaf)}"
+
+
+def _place(text: str) -> Place:
+    """Return the first line that a text names after `at`."""
+    match = _LINE.search(text)
+    if match is None:
+        return NOWHERE
+    name, number = match.groups()
+    return Place("", f"{name}:{number}", linecache.getline(name, int(number)).strip())
+
+
+_LINE = re.compile(r" at ([^,;]+?):(\d+)\b")
+
+
+def random_numbers(point: Point, recorder: LookingRecorder) -> Iterator[Finding]:
+    """Yield a finding if the function draws random numbers, or remembers something: two runs differ."""
+    numpys, pythons = np.random.get_state(), random.getstate()  # noqa: NPY002
+    again = LookingRecorder(point.call.function, user_frame(sys._getframe(1)))
+    try:
+        np.random.seed(12345)  # noqa: NPY002
+        random.seed(12345)
+        point.differentiated(again)
+    finally:
+        np.random.set_state(numpys)  # noqa: NPY002
+        random.setstate(pythons)
+    if again.names == recorder.names and again.constants == recorder.constants:
+        return
+    places = [
+        place for place, one, other in zip(recorder.places, recorder.constants, again.constants, strict=False) if one != other
+    ]
+    yield found(
+        "note",
+        "random",
+        "Two calls with the same arguments compute with other numbers: it draws random numbers, or remembers something.",
+        "Under jit such numbers are drawn once and then frozen, and differences cannot check the gradient. Draw them outside, "
+        "and pass them as an argument.",
+        places[0] if places else NOWHERE,
+    )
+
+
+def loops(recorder: LookingRecorder) -> Iterator[Finding]:
+    """Yield a finding for the line that records most operations, if these are very many."""
+    counts = Counter([place.line for place in recorder.places if place.line])
+    if not counts:
+        return
+    line, count = counts.most_common(1)[0]
+    if count >= MANY:
+        place = next(place for place in recorder.places if place.line == line)
+        yield found(
+            "note",
+            "loops",
+            f"This line records {count} operations, of {len(recorder.places)} in all.",
+            "Compute with whole arrays in place of elements. Where each step needs the last, functad.scan or functad.fori_loop "
+            "is one operation, and functad.jit is quick with loops.",
+            place,
+        )
+
+
+def compiling(call: Call) -> Iterator[Finding]:
+    """Yield a finding if value and gradient cannot be compiled."""
+    f, args, kwargs = gradient_of(call)
+    integers = tuple([i for i, a in enumerate(call.args) if type(a) in PYTHON_SCALARS and dtype_of(a).kind in "biu"])
+    error: BaseException | None = None
+    for static in dict.fromkeys([(), integers]):
+        try:
+            with call.undisturbed():
+                program: Any = jit(f, backend="numpy", static_argnums=static)
+                program.lower(*args, **kwargs)
+        except Exception as raised:  # noqa: BLE001 - whatever it is, that is why
+            error = error or raised
+        else:
+            return
+    message, advice = split_message(error)
+    yield found("note", "compiling", f"It does not compile: {message}", advice, _place(str(error)))
+
+
+def batching(point: Point) -> Iterator[Finding]:
+    """Yield a finding if the function cannot be batched."""
+    batch = [np.stack([x, x]) for x in point.primals]
+    try:
+        with point.call.undisturbed():
+            vmap(point.alone())(*batch)
+    except Exception as error:  # noqa: BLE001 - whatever it is, that is why
+        message, advice = split_message(error)
+        yield found("note", "batching", f"vmap cannot batch it: {message}", advice, _place(str(error)))
+
+
+def without_code(error: BaseException | None) -> str:
+    """Return the message of an error in one line, without its code at the end."""
+    return re.sub(r" \[[a-z-]+\]$", "", " ".join(str(error).split()))
+
+
+def split_message(error: BaseException | None) -> tuple[str, str]:
+    """Return the first sentence of an error, and the rest as advice."""
+    text = without_code(error)
+    first, _, rest = text.partition(". ")
+    if not isinstance(error, FunctadError):
+        first = f"{type(error).__name__}: {first}"
+    known = isinstance(error, FunctadError)
+    return first.rstrip(".") + ".", rest or ("See notebooks/errors.md." if known else "Call the function itself with these.")
