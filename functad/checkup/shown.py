@@ -41,7 +41,7 @@ class Shown:
         rows = [
             [
                 tag("b", finding.severity, class_=f"ftd-{_COLORS[finding.severity]}"),
-                joined(code(short(finding.line)), tag("br"), code(finding.code)) if finding.line else faint("-"),
+                joined(tag("div", code(short(finding.line))), tag("div", code(finding.code))) if finding.line else faint("-"),
                 joined(tag("div", finding.message), tag("div", faint(finding.advice))),
             ]
             for finding in self.findings
