@@ -1,4 +1,4 @@
-"""The table of features: every tick of functad has a test, every other answer a probe, and the README says the same."""
+"""The table of features: every tick of functad has a test, every other answer a probe, and the page says the same."""
 
 import ast
 import re
@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tests.benchmarks.feature_probes import NO, YES
-from tests.benchmarks.feature_table import LIBRARIES, MARKS, PAGE, README, ROOT, ROWS, START, answers, page, section
+from tests.benchmarks.feature_table import LIBRARIES, MARKS, PAGE, ROOT, ROWS, answers, page, table
 
 TESTS = sorted({test for row in ROWS for test in row.tests.split()})
 
@@ -38,18 +38,12 @@ def _probes(library):
     return found
 
 
-def test_readme_shows_the_table():
-    text = README.read_text()
-    assert section() in text, "write it anew: python -m tests.benchmarks.feature_table"
-    assert text.count(START) == 1
-
-
 def test_page_is_up_to_date():
     assert PAGE.read_text() == page(), "write it anew: python -m tests.benchmarks.feature_table"
 
 
 def test_every_line_is_a_row_with_as_many_cells():
-    lines = [line for line in section().splitlines() if line.startswith("| ")][1:]
+    lines = [line for line in table().splitlines() if line.startswith("| ")][1:]
     assert len(lines) == len(ROWS) == len({row.key for row in ROWS}) == len({row.text for row in ROWS})
     for line, row in zip(lines, ROWS, strict=True):
         text, own, *others, last = line.strip("| ").split(" | ")

@@ -22,11 +22,13 @@ SHORTENED = {
     "ensembles",
     "implicit",
     "other_arrays",
+    "sensitivity",
     "sparse",
+    "start",
     "vmap",
 }
 MARKS = {"sparse": pytest.mark.filterwarnings("ignore::functad.errors.LoopWarning")}  # the page is about other things
-WITH_SCIPY = {"sparse", "optimize", "other_arrays"}
+WITH_SCIPY = {"fitting", "optimize", "other_arrays", "simulation", "sparse", "start"}
 WITH_DASK = {"other_arrays"}
 WITH_JAX = {"bridges", "beyond_one_machine"}
 

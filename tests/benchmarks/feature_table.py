@@ -1,8 +1,8 @@
 """The table of features: what functad and other libraries can do, each answer backed by a test or a probe.
 
 `ROWS` says for functad which tests show a feature, or why it is missing. The answers for the other libraries come from
-`features/*.json`, which the probes write (see `feature_probes.py`). To write the section of the README and the page
-`notebooks/features.md` anew, from a checkout:
+`features/*.json`, which the probes write (see `feature_probes.py`). To write the page `notebooks/features.md` anew, from a
+checkout:
 
     python -m tests.benchmarks.feature_table
 """
@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,9 @@ from typing import Any
 from .feature_probes import ANSWERS, NO, PARTLY, YES
 
 ROOT = Path(__file__).parents[2]
-README = ROOT / "README.md"
 PAGE = ROOT / "notebooks" / "features.md"
 LIBRARIES = {"jax": "JAX", "torch": "torch.func", "tensorflow": "TensorFlow", "autograd": "autograd", "mygrad": "MyGrad"}
 MARKS = {YES: "✓", PARTLY: "(✓)", NO: "-"}
-START, END = "<!-- features:start -->", "<!-- features:end -->"
 
 
 @dataclass(frozen=True)
@@ -350,8 +347,8 @@ def versions(found: dict[str, dict[str, Any]]) -> str:
     return ", ".join(f"{titles[library]} {content['version']}" for library, content in found.items())
 
 
-def section() -> str:
-    """Return the section of the README, between its two marks."""
+def table() -> str:
+    """Return the table: a row for each feature, a column for each library."""
     found = answers()
     lines = [
         f"| feature | functad | {' | '.join(LIBRARIES.values())} | test, in `tests/` |",
@@ -362,13 +359,13 @@ def section() -> str:
         test = f"`{row.tests.split()[0]}`" if row.tests else ""
         last = "; ".join(filter(None, (test, row.note)))
         lines.append(f"| {row.text} | {MARKS[row.answer]} | {' | '.join(marks)} | {last} |")
-    return "\n".join([START, *lines, "", f"Probed: {versions(found)}.", END])
+    return "\n".join(lines)
 
 
 def page() -> str:
     """Return the page `notebooks/features.md`."""
     found = answers()
-    parts = [_INTRODUCTION.format(versions=versions(found))]
+    parts = [_INTRODUCTION.format(versions=versions(found), table=table())]
     for title, rows in SECTIONS.items():
         parts += [f"\n## {title}\n"]
         for row in rows:
@@ -385,12 +382,6 @@ def _cell(answer: str, note: str) -> str:
     return f"{answer}: {note}" if note else answer
 
 
-def replaced(text: str) -> str:
-    """Return the README's text with the section as it should be."""
-    assert text.count(START) == text.count(END) == 1
-    return re.sub(f"{START}.*{END}", lambda _: section(), text, flags=re.DOTALL)
-
-
 _INTRODUCTION = """# Features
 
 What functad can do, beside other libraries for Python. Each answer for functad is backed by the tests that are named, in
@@ -399,15 +390,17 @@ What functad can do, beside other libraries for Python. Each answer for functad 
 of such a name. They ran with {versions}. `torch.func` stands for all of
 the package PyTorch, TensorFlow includes Keras; packages built on them do not count.
 
-This page and the README's table are generated from the tests' names and the programs' answers; a test compares them. To write
-them anew:
+This page is generated from the tests' names and the programs' answers; a test compares it. To write it anew:
 
 ```console
 python -m tests.benchmarks.feature_table
 ```
+
+✓ yes, (✓) partly, - no.
+
+{table}
 """
 
 
 if __name__ == "__main__":
-    README.write_text(replaced(README.read_text()))
     PAGE.write_text(page())
