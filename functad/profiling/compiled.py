@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import statistics
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -112,16 +113,15 @@ def _measured(
     """
     program: Any = jit(f, **options)
 
-    def run() -> float:
+    def run() -> tuple[float]:
         start = measure.clock()
         program(*args, **kwargs)
-        return measure.clock() - start
+        return (measure.clock() - start,)
 
     with quiet(), call.undisturbed():
-        first = run()
-        times, _ = measure.repeated(
-            lambda: (measure.warm(run), sum(measure.warm(lambda: measure.gradient_times(call))))
-        )  # in turn, so that they can be compared
+        (first,) = run()
+        eager = functools.partial(measure.gradient_times, call)
+        times, _ = measure.repeated(lambda: (sum(measure.warm(run)), sum(measure.warm(eager))))  # in turn, to compare them
     seconds, without = (statistics.median(column) for column in zip(*times, strict=True))
     return Compiled(seconds, without, first, program.compiler.backend.name, "", static)
 

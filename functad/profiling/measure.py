@@ -6,12 +6,12 @@ stand between them. So the whole is measured by itself too, and what the parts d
 
 from __future__ import annotations
 
+import functools
 import statistics
 import sys
 import time
 import tracemalloc
 from collections.abc import Callable
-from functools import cache
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -82,10 +82,9 @@ def measured(call: Call) -> Measured:
     outermost = user_frame(sys._getframe(1))
     with quiet(), call.undisturbed():
         recorder, laps, _ = _observed(call, outermost, notes=True)  # it warms up too
-        plainly, fully = lambda: (_plain(call),), lambda: gradient_times(call)
-        singly = lambda: _observed(call, outermost, notes=False)  # noqa: E731
-        taken, rounds = repeated(lambda: (*warm(plainly), *warm(fully), warm(singly)))
-        plain_peak, peak = _peak(lambda: _plain(call)), _peak(lambda: gradient_times(call))
+        alone, together = functools.partial(_plain, call), functools.partial(gradient_times, call)
+        taken, rounds = repeated(lambda: (*warm(alone), *warm(together), _observed(call, outermost, notes=False)))
+        plain_peak, peak = _peak(alone), _peak(together)
     plain, forward, backward, parts = zip(*taken, strict=True)  # in turn, so that what else the machine does meets all alike
     same = [part for part in parts if part[0].names == recorder.names]
     constant = len(same) == len(parts)
@@ -97,8 +96,8 @@ def measured(call: Call) -> Measured:
         rule = statistics.median([back.times.get(slot, 0.0) for _, back, _ in same])
         operations.append(Timed(operation, before, during, rule, laps.bytes.get(slot, 0)))
     ends = [end for _, _, end in same]
-    alone, ahead, back, after = (statistics.median(column) for column in (plain, forward, backward, ends))
-    return Measured(operations, alone, ahead, back, after, plain_peak, peak, walk_time(), rounds, constant)
+    plainly, ahead, back, after = (statistics.median(column) for column in (plain, forward, backward, ends))
+    return Measured(operations, plainly, ahead, back, after, plain_peak, peak, walk_time(), rounds, constant)
 
 
 def repeated(run: Callable[[], Any], seconds: float | None = None) -> tuple[list[Any], int]:
@@ -111,24 +110,26 @@ def repeated(run: Callable[[], Any], seconds: float | None = None) -> tuple[list
     return [run() for _ in range(rounds)], rounds
 
 
-def warm(run: Callable[[], Any]) -> Any:
-    """Return the result of the last of a few runs in a row, or of the only one if that takes long: caches are cold before."""
+def warm(run: Callable[[], tuple[float, ...]]) -> tuple[float, ...]:
+    """Return the times of the quickest of a few runs in a row, or of the only one if that takes long.
+
+    Caches are cold before the first, and what else the machine does only adds.
+    """
     start = clock()
-    result = run()
+    times = [run()]
     taken = clock() - start
-    for _ in range(2 if taken < _SHORT else 1 if taken < _LONG else 0):
-        result = run()
-    return result
+    times += [run() for _ in range(2 if taken < _SHORT else 1 if taken < _LONG else 0)]
+    return min(times, key=sum)
 
 
 _SHORT, _LONG = 3e-3, 0.1
 
 
-def _plain(call: Call) -> float:
+def _plain(call: Call) -> tuple[float]:
     run = call.bound()
     start = clock()
     run()
-    return clock() - start
+    return (clock() - start,)
 
 
 def gradient_times(call: Call) -> tuple[float, float]:
@@ -175,7 +176,7 @@ def _peak(run: Callable[[], Any]) -> int:
             tracemalloc.stop()
 
 
-@cache
+@functools.cache
 def walk_time() -> float:
     """Measure what an observed backward walk takes for a record, beside its rule, by a chain of negations of one number."""
     one, length = np.float64(1.0), 200
