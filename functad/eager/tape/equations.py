@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,15 @@ from functad.tracing.views import clone
 
 
 class TapeEquations(dict[int, tuple[Equation, tuple[ArraySpec, ...]] | Constant]):
-    """By slot, the equation that a value is a result of, with the specs of its results; or the value, if none is."""
+    """By slot, the equation that a value is a result of, with the specs of its results; or the value, if none is.
+
+    Attributes:
+        lines: by slot, the code and the instruction of the user's line that an equation comes from.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: dict[int, tuple[CodeType, int]] = {}
 
     def note(self, primitive: Primitive, arrays: Sequence[Any], params: dict[str, Any], made: Any) -> None:
         """Add the equation of a call that was just recorded."""
@@ -30,6 +39,8 @@ class TapeEquations(dict[int, tuple[Equation, tuple[ArraySpec, ...]] | Constant]
             else:
                 known = as_constant(a)
                 inputs.append(Constant(known.value.copy()) if issubclass(type(known.value), np.ndarray) else known)
+        if results[0].code is not None:
+            self.lines.update(dict.fromkeys([t.slot for t in results], (results[0].code, results[0].instruction)))
         own = {name: with_arrays(value, np.copy) for name, value in params.items()}
         equation = Equation(primitive, tuple(inputs), own, tuple([t.slot for t in results]))
         self.update(dict.fromkeys(equation.outputs, (equation, tuple([spec_of(t.below) for t in results]))))
@@ -42,8 +53,15 @@ class TapeEquations(dict[int, tuple[Equation, tuple[ArraySpec, ...]] | Constant]
     def renumber(self, places: dict[int, int]) -> None:
         """Take note of the new numbers of slots; those that are not there are gone."""
         kept = {places[slot]: _renumbered(entry, places) for slot, entry in self.items() if slot in places}
+        lines = {places[slot]: line for slot, line in self.lines.items() if slot in places}
         self.clear()
         self.update(kept)
+        self.lines = lines
+
+    def clear(self) -> None:
+        """Forget all equations, and their lines."""
+        super().clear()
+        self.lines.clear()
 
 
 def as_constant(value: Any) -> Constant:

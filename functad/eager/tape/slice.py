@@ -181,14 +181,23 @@ class TapeSlice:
             recorder.watch.check_gradients(arrivals, found)
         return found
 
-    def records(self) -> list[Any]:
-        """Return the records that the tape holds."""
+    def indexed_records(self) -> list[tuple[int, Any]]:
+        """Return the records that the tape holds, and where each stands."""
         recorder = self._recorder
         if recorder is None:
             return []
         if recorder.shared:
             self._mark()
-        return [e for i, e in enumerate(recorder.equations) if e is not None and (not recorder.shared or self._owns(i))]
+        return [(i, e) for i, e in enumerate(recorder.equations) if e is not None and (not recorder.shared or self._owns(i))]
+
+    def records(self) -> list[Any]:
+        """Return the records that the tape holds."""
+        return [record for _, record in self.indexed_records()]
+
+    def operands_at(self, slot: int) -> list[Any]:
+        """Return the values that are kept besides of the call that made a slot, so that it can be listed."""
+        entry = self._recorder.listed.get(slot) if self._recorder is not None else None
+        return [a.value for a in entry[0].inputs if isinstance(a, Constant)] if type(entry) is tuple else []
 
     def operands(self) -> list[Any]:
         """Return the values that are kept besides, of the tape's own calls, so that they can be listed."""
@@ -202,7 +211,7 @@ class TapeSlice:
         """Return how many records the tape holds, and how many bytes the arrays take that these keep alive."""
         records = self.records()
         arrays = {}
-        for value in _arrays_in([*[equation[2] for equation in records], *self.operands()]):
+        for value in arrays_in([*[equation[2] for equation in records], *self.operands()]):
             while type(value.base) is np.ndarray:
                 value = value.base
             arrays[id(value)] = value.nbytes
@@ -228,9 +237,10 @@ class TapeSlice:
         return found
 
 
-def _arrays_in(saved: Any) -> list[Any]:
+def arrays_in(saved: Any) -> list[Any]:
+    """Return the arrays in what a record keeps."""
     if isinstance(saved, Recorded):
-        return _arrays_in(lowest(saved))
+        return arrays_in(lowest(saved))
     if type(saved) is np.ndarray:
         return [saved]
-    return [a for part in saved for a in _arrays_in(part)] if isinstance(saved, (tuple, list)) else []
+    return [a for part in saved for a in arrays_in(part)] if isinstance(saved, (tuple, list)) else []

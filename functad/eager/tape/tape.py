@@ -339,6 +339,16 @@ class GradientTape(TapeSlice):
     def __repr__(self) -> str:
         return f"GradientTape({self._state()}, {'persistent, ' if self._persistent else ''}{self.stats()['records']} records)"
 
+    def __str__(self) -> str:
+        from functad.eager.tape.shown import tape_text  # noqa: PLC0415 - programs that show nothing need none of it
+
+        return tape_text(self, repr(self))
+
+    def _repr_html_(self) -> str:
+        from functad.eager.tape.shown import tape_markup  # noqa: PLC0415 - as above
+
+        return tape_markup(self, self._state(), self._persistent)
+
     def _state(self) -> str:
         if self._recorder is None:
             return "spent" if self._spent else "not entered"
