@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from functad.errors import InputError, StructureError
-from functad.expressions.spec import dtype_of, shape_of
+from functad.expressions.spec import dtype_of, is_array, shape_of
 from functad.places import here, name_of
+from functad.primitives.operands import foreign_rules
 from functad.tracing.traces.base import Recorded
 from functad.transforms.calling.arguments import value_of
 from functad.transforms.ravel import ravel
@@ -78,7 +79,9 @@ def _unfit(leaf: Any, *, alone: bool) -> str | None:
             "functad.stop_gradient makes it a constant."
         )
     if not issubclass(type(leaf), (bool, int, float, complex, np.generic, np.ndarray)):
-        return f"a {type(leaf).__name__}, not an array of numbers. Leave it out of x0 and pass it by args."
+        own = foreign_rules(leaf) if is_array(leaf) else None
+        what = f"a {type(leaf).__name__}"
+        return f"{what}. {own}" if own else f"{what}, not an array of numbers. Leave it out of x0 and pass it by args."
     kind = dtype_of(leaf).kind
     if kind == "c":
         return "complex, but SciPy's methods know real numbers only: start from {'re': x.real, 'im': x.imag}."

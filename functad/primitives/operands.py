@@ -46,6 +46,11 @@ def foreign_rules(leaf: Any) -> str | None:
         return OWN_RULES if has_own_rules(type(leaf)) else None
     if issubclass(type(leaf), np.generic):
         return None
+    if type(leaf).__module__.startswith("jax"):
+        return (
+            "Functions of NumPy know no arrays of JAX. Compile for them: functad.jit(functad.grad(f), backend='xla'); or pass "
+            "np.asarray of it. A function of JAX becomes one for NumPy's arrays by functad.from_jax."
+        )
     if hasattr(leaf, "__array__") and not hasattr(leaf, "__array_function__") and isinstance(leaf.dtype, np.dtype):
         return "It has labels or rules of indexing of its own, which NumPy has not. Pass np.asarray of it."
     return None

@@ -188,6 +188,11 @@ _IN_COMPILED_CODE = {
     ),
     "conversion from Tensor to Decimal": ("Decimal()", CURES["item"]),
     "unsupported type for timedelta": ("timedelta()", CURES["item"]),
+    "functad.tracing.tensor.Tensor'> is not a valid JAX type": (
+        "A function or an operator of JAX",
+        "Use functad.from_jax(f) of a function of JAX, functions of np, and np.asarray(x) of an array of JAX on the left of an "
+        "operator.",
+    ),
 }
 """What compiled code says of a Tensor without having asked it for anything, by which name that is told, and the cure."""
 
@@ -222,7 +227,8 @@ def _place_of(error: BaseException) -> str:
     place, step = here(), error.__traceback__
     while step is not None:
         code = step.tb_frame.f_code
-        if user_frame(step.tb_frame) is step.tb_frame and not code.co_filename.endswith(".pyx"):  # of NumPy's random numbers
+        others = code.co_filename.endswith(".pyx") or step.tb_frame.f_globals.get("__name__", "").startswith("jax")
+        if user_frame(step.tb_frame) is step.tb_frame and not others:  # no code of NumPy's random numbers, or of JAX
             place = line_of(code, step.tb_lasti)
         step = step.tb_next
     return place

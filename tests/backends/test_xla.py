@@ -219,6 +219,13 @@ class TestConventionsOfNumPy:
         check(lambda z: (np.abs(z), np.exp(z), np.angle(z), z.conj() @ z, np.fft.fft(z), z.real**2), z)
         check(grad(lambda z: np.sum(np.abs(z) ** 2)), z)
 
+    def test_complex_zeros_and_nan(self):
+        z = np.array([0.0, 2.0, 1j])
+        check(lambda z: (z ** (1 + 0.5j), z**0j, np.float_power(z, 2.5), z**z.real), z)
+        y = np.array([1j, complex(np.nan, 1.0), 2.0])
+        for f in (np.max, np.min, lambda y: np.clip(y, -1, 1)):
+            check(lambda y, f=f: np.isnan(f(y)), y)
+
 
 class TestDecompositions:
     """Their derivatives are computed on the device; only an error is raised by NumPy, on the host."""

@@ -54,6 +54,8 @@ UNSAID = {
     "functad.primitives.linalg.solve.rank_of": "a NaN is no integer",
     "heaviside": "XLA makes a choice of a product with a boolean, so that False times NaN is zero",
     "numpy.linalg.slogdet": "the sign of a determinant that is NaN",
+    "power": "powers of and to a complex infinity",
+    "float_power": "powers of and to a complex infinity",
     "complex_sign": "the direction of a complex infinity is NaN",
 }
 """What XLA computes of NaN and infinities in its own way, and why that is nowhere said."""

@@ -175,9 +175,12 @@ def plain_array(value: Any) -> Any:
     """
     kind = type(value)
     if kind not in PYTHON_SCALARS and not issubclass(kind, (np.ndarray, np.generic)):
+        cure = 'leave jit out, or take jit(f, backend="numpy"), which calls NumPy\'s functions'
+        if kind.__module__.startswith("jax"):
+            cure = 'take jit(f, backend="xla"), which computes with arrays of JAX'
         raise TypeError(
             f"compiled code reads arrays of NumPy, and was given one of {kind.__module__}.{kind.__qualname__}, at {here()}. "
-            f'Convert it; or leave jit out, or take jit(f, backend="numpy"), which calls NumPy\'s functions.'
+            f"Convert it; or {cure}."
         )
     return np.asarray(value)
 

@@ -36,7 +36,7 @@ def converted(call: Call, values: Sequence[Any], ufunc: np.ufunc | None = None) 
 # Those of the same name
 
 _ALIKE = (
-    np.add, np.subtract, np.multiply, np.divide, np.positive, np.square, np.reciprocal, np.float_power, np.fmod,
+    np.add, np.subtract, np.multiply, np.divide, np.positive, np.square, np.reciprocal, np.fmod,
     np.absolute, np.fabs, np.maximum, np.minimum, np.fmax, np.fmin, np.exp, np.exp2, np.expm1, np.log, np.log2, np.log10,
     np.log1p, np.sqrt, np.cbrt, np.sin, np.cos, np.tan, np.arcsin, np.arccos, np.arctan, np.sinh, np.cosh, np.tanh,
     np.arcsinh, np.arccosh, np.arctanh, np.conjugate, np.logaddexp, np.logaddexp2, np.hypot, np.arctan2, np.copysign,
@@ -70,16 +70,20 @@ def _quotient_or_rest(call: Call, *values: Any) -> Any:
     return jnp.where(y == 0, jnp.zeros((), x.dtype), function(x, jnp.where(y == 0, jnp.ones((), y.dtype), y)))
 
 
-@row(np.power)
+@row(np.power, np.float_power)
 def _power(call: Call, x: Any, y: Any) -> Any:
-    dtypes = loop_of(np.power, call.given)
+    dtypes = loop_of(call.primitive.function, call.given)
     base = cast(x, dtypes[0])
     known = None if isinstance(y, jax.Array) or np.ndim(y) or np.iscomplexobj(y) else float(y)
     if known is not None and known.is_integer() and abs(known) <= 32 and not (base.dtype.kind in "iu" and known < 0):
         return lax.integer_pow(base, int(known))
     if known == 0.5:
         return jnp.sqrt(base)  # as NumPy does
-    return jnp.power(base, cast(y, dtypes[1]))
+    y = cast(y, dtypes[1])
+    if base.dtype.kind != "c":
+        return jnp.power(base, y)
+    zero = jnp.where(y == 0, 1, jnp.where(y.real > 0, 0, jnp.nan))  # JAX gives NaN for all
+    return jnp.where(base == 0, cast(zero, base.dtype), jnp.power(jnp.where(base == 0, 1, base), y))
 
 
 @row(np.heaviside)
