@@ -24,6 +24,7 @@ if _TYPE_CHECKING:
     from functad.bridges.torch import from_torch, to_torch
     from functad.checkup.doctor import doctor
     from functad.chunks.compute import compute
+    from functad.chunks.map_blocks import map_blocks
     from functad.compilation.jit import jit
     from functad.compilation.to_source import to_source
     from functad.control.associative import associative_scan
@@ -93,6 +94,7 @@ _HOLDERS = {
     "bridges.torch": "from_torch to_torch",
     "checkup.doctor": "doctor",
     "chunks.compute": "compute",
+    "chunks.map_blocks": "map_blocks",
     "compilation.jit": "jit",
     "compilation.to_source": "to_source",
     "control.associative": "associative_scan",
@@ -227,6 +229,7 @@ __all__ = [
     "load_expressions",
     "make_expressions",
     "make_vjp",
+    "map_blocks",
     "nn",
     "numerical_primitive",
     "odeint",

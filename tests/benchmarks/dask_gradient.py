@@ -55,6 +55,21 @@ def by_functad(w: Any, X: Any, y: Any) -> tuple[Any, Any]:
     return functad.value_and_grad(loss)(w, X, y)
 
 
+def by_blocks(w: Any, X: Any, y: Any) -> tuple[Any, Any]:
+    """Return value and gradient as `functad.map_blocks` makes them: those of a chunk in one task."""
+    column = y[:, None]
+
+    def mean(w: Any) -> Any:
+        return np.sum(functad.map_blocks(loss_of_chunk, X, column, w)) / len(X)
+
+    return functad.value_and_grad(mean)(w)
+
+
+def loss_of_chunk(X: Any, y: Any, w: Any) -> Any:
+    """Return the sum of the losses of the rows of a chunk, with labels in a column."""
+    return total_of_chunk(w, X, y[:, 0])
+
+
 def total_of_chunk(w: Any, X: Any, y: Any) -> Any:
     """Return the sum of the losses of the rows of a chunk."""
     return np.sum(np.logaddexp(0.0, -y * (X @ w)))
@@ -83,6 +98,7 @@ def with_functad(X: Any, y: Any, w: Any) -> Any:
 
 WAYS = {
     "functad": by_functad,
+    "functad.map_blocks": by_blocks,
     "functad in map_blocks": functools.partial(by_hand, of_chunk=with_functad),
     "the same with trust_constants": functools.partial(by_hand, of_chunk=with_trust),
     "jit in map_blocks": functools.partial(by_hand, of_chunk=with_jit),

@@ -213,3 +213,22 @@ def test_a_gradient_around_arrays_in_chunks_is_one_graph_on_the_cluster(client):
     expected = step(np.ones(3), rows, labels)
     np.testing.assert_allclose(value, expected[0], rtol=1e-12)
     np.testing.assert_allclose(gradient, expected[1], rtol=1e-12)
+
+
+def loss_of_block(X, y, w):
+    return np.sum(np.log1p(np.exp(-y[:, 0] * (X @ w))))
+
+
+def test_functions_of_blocks_run_on_the_cluster(client):
+    da = pytest.importorskip("dask.array", reason="dask is in the extra `dask`")
+    rows, labels = da.from_array(X, chunks=(10, 3)), da.from_array(Y[:, None], chunks=(10, 1))
+    local = make_loss()
+    for f in (loss_of_block, lambda X, y, w: local(w, X, y[:, 0])):
+        blocks = [(X[i : i + 10], Y[i : i + 10, None]) for i in range(0, 40, 10)]
+        found = functad.value_and_grad(lambda w, f=f: np.sum(functad.map_blocks(f, rows, labels, w)))(W)
+        expected = functad.value_and_grad(lambda w, f=f, blocks=blocks: sum(f(*block, w) for block in blocks))(W)
+        for a, b in zip(functad.compute(found), expected, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12)
+        found = functad.hvp(lambda w, f=f: np.sum(functad.map_blocks(f, rows, labels, w)), (W,), (W,))
+        expected = functad.hvp(lambda w, f=f, blocks=blocks: sum(f(*block, w) for block in blocks), (W,), (W,))
+        np.testing.assert_allclose(functad.compute(found), expected, rtol=1e-12)
