@@ -35,6 +35,7 @@ if _TYPE_CHECKING:
     from functad.diagnostics.explain import explain
     from functad.diagnostics.nans import debug_nans
     from functad.diagnostics.strict import strict_derivatives
+    from functad.drawing.draw import draw
     from functad.eager.custom import custom_gradient, grad_pass_through, recompute_grad
     from functad.eager.forward_accumulator import ForwardAccumulator
     from functad.eager.gradient_functions import (
@@ -105,6 +106,7 @@ _HOLDERS = {
     "diagnostics.explain": "explain",
     "diagnostics.nans": "debug_nans",
     "diagnostics.strict": "strict_derivatives",
+    "drawing.draw": "draw",
     "eager.custom": "custom_gradient grad_pass_through recompute_grad",
     "eager.forward_accumulator": "ForwardAccumulator",
     "eager.gradient_functions": "gradients_function implicit_gradients implicit_value_and_gradients make_vjp "
@@ -195,6 +197,7 @@ __all__ = [
     "digest",
     "divergence",
     "doctor",
+    "draw",
     "elementwise_grad",
     "errors",
     "eval_shape",

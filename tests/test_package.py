@@ -40,6 +40,7 @@ LAYERS = (
     "functad.transforms.calling",
     "functad.diagnostics",
     "functad.transforms",
+    "functad.drawing",
     "functad.rules",
     "functad.control",
     "functad.implicit",

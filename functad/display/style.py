@@ -11,6 +11,7 @@ COLORS = ("blue", "orange", "green", "red", "purple", "brown", "pink", "olive", 
 
 _LIGHT = ("#1f6fb2", "#a85400", "#2b7d3f", "#c0303a", "#7a50b5", "#86564b", "#bb4a94", "#6a6f0e", "#0b7280", "#6b6b6b")
 _DARK = ("#6db3f2", "#f0a04b", "#6cc784", "#ff7b7f", "#b794f0", "#c9a097", "#f08cc8", "#c5ca52", "#58cbd8", "#a8a8a8")
+_INKS = "#222", "#ddd"
 
 
 def color(number: int) -> str:
@@ -21,6 +22,17 @@ def color(number: int) -> str:
         ('var(--ftd-orange)', 'var(--ftd-orange)')
     """
     return f"var(--ftd-{COLORS[number % len(COLORS)]})"
+
+
+def palette(theme: str | None) -> list[tuple[str, str]]:
+    """Return the names and values of the colours of a theme, `light` or `dark`, and of the ink on it.
+
+    Example:
+        >>> palette("dark")[0], palette("light")[-1]
+        (('blue', '#6db3f2'), ('ink', '#222'))
+    """
+    values, ink = (_DARK, _INKS[1]) if theme == "dark" else (_LIGHT, _INKS[0])
+    return [*zip(COLORS, values, strict=True), ("ink", ink)]
 
 
 def _palette(values: tuple[str, ...]) -> str:
@@ -63,5 +75,7 @@ STYLE = "".join(
 )
 """As the content of a `style` element; all that it says is of `.ftd-view` and what is in it."""
 
-STYLE_OF_FILES = f"{STYLE}svg.ftd-view{{color:#222}}@media (prefers-color-scheme:dark){{svg.ftd-view{{color:#ddd}}}}"
+STYLE_OF_FILES = (
+    f"{STYLE}svg.ftd-view{{color:{_INKS[0]}}}@media (prefers-color-scheme:dark){{svg.ftd-view{{color:{_INKS[1]}}}}}"
+)
 """The same for drawings that stand in files of their own, where no page gives letters their colour."""

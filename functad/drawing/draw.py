@@ -1,0 +1,197 @@
+"""`draw`: the expression list of a function as a picture."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from functad.display.amounts import counted
+from functad.display.markup import drawing, heading, view
+from functad.display.style import palette
+from functad.drawing.graph import EQUATION, FOLD, LOOP, Graph, graph_of
+from functad.drawing.svg import fixed, picture_of
+from functad.drawing.text import dot, mermaid
+from functad.errors import InputError
+from functad.expressions.expressions import Expressions
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of
+from functad.places import here, name_of
+from functad.transforms.abstract import eval_shape, make_expressions
+from functad.transforms.grad import value_and_grad, vjp
+from functad.trees.structure import flatten
+
+LIMIT = 40
+
+
+class Drawing:
+    """A picture of an expression list, as `functad.draw` returns it: notebooks show it.
+
+    Attributes:
+        name: of the function.
+        expressions: the list.
+    """
+
+    __slots__ = ("_graph", "expressions", "name")
+
+    def __init__(self, name: str, expressions: Expressions, graph: Graph) -> None:
+        self.name = name
+        self.expressions = expressions
+        self._graph = graph
+
+    @property
+    def svg(self) -> str:
+        """The picture as SVG; in a page it follows the colours of the page, and as a file those of the system."""
+        return drawing(picture_of(self._graph, str(self)))
+
+    @property
+    def dot(self) -> str:
+        """The same graph in the language of Graphviz."""
+        return dot(self._graph)
+
+    @property
+    def mermaid(self) -> str:
+        """The same graph as a flowchart of Mermaid, which many pages in Markdown draw."""
+        return mermaid(self._graph)
+
+    def save(self, path: str | Path, *, theme: str | None = None) -> None:
+        """Write the drawing to a file.
+
+        Args:
+            path: its end says what is written: `.svg`, `.dot` or `.gv`, `.mmd`.
+            theme: `light` or `dark` fixes the colours of an SVG, for programs that know no style sheets, such as those that
+                make papers; otherwise they follow the page.
+
+        Raises:
+            InputError: the end of the path, or the theme, is none of these.
+        """
+        ends: dict[str, Callable[[], str]] = {
+            ".svg": lambda: self.svg if theme is None else fixed(self.svg, palette(theme)),
+            ".dot": lambda: self.dot,
+            ".gv": lambda: self.dot,
+            ".mmd": lambda: self.mermaid,
+        }
+        file = Path(path)
+        if file.suffix not in ends or theme not in (None, "light", "dark"):
+            raise InputError(
+                f"save({str(path)!r}, theme={theme!r}) of a drawing, at {here()}: the path must end in {', '.join(ends)}, "
+                f"and the theme is 'light', 'dark' or None. Other formats are made of the SVG, by programs that convert it."
+            )
+        file.write_text(ends[file.suffix](), encoding="utf-8")
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def _repr_html_(self) -> str:
+        shown, _, folded = str(self).partition("; ")
+        return view(heading(*shown.split(": "), folded), picture_of(self._graph, str(self)))
+
+    def __repr__(self) -> str:
+        boxes = [node for node in self._graph.nodes if node.kind in (EQUATION, FOLD, LOOP)]
+        text = f"drawing of {self.name}: {counted(len(self.expressions.equations), 'equation')}"
+        if not self._graph.folded:
+            return text
+        return f"{text}; {self._graph.folded:,} of them folded, {counted(len(boxes), 'box', 'boxes')}"
+
+
+def draw(
+    f: Callable[..., Any] | Expressions, *args: Any, backward: bool = False, limit: int | None = LIMIT, **kwargs: Any
+) -> Drawing:
+    """Draw what a function does: its equations as boxes in layers, and the values between them as edges with their types.
+
+    The function is traced without values. Equations of a derivative, as in `draw(functad.grad(f), x)`, have another colour and
+    another shape than those of the function; dashed edges are the values that they keep. What is too much for one picture is
+    folded: calls of your functions to one box each, then lines, then runs of equations; how many is told below the picture.
+
+    Args:
+        f: a function of NumPy code, or an expression list.
+        args: its arguments: arrays, numbers, `ArraySpec`s or trees of them; of a list none are needed.
+        backward: draw also how cotangents, ones for each result, are pulled back to the floating-point arguments.
+        limit: so many boxes of equations at most; `None` for all.
+        kwargs: keyword arguments of `f`.
+
+    Returns:
+        A `Drawing`, which notebooks show; it has the texts `svg`, `dot` and `mermaid`, and `save(path)`.
+
+    Raises:
+        InputError: an argument is no tree of arrays, `limit` is not positive, or `backward` is asked for and no argument is of
+            floating point.
+        OutputError: `f` returned something that is no tree of arrays.
+        AbstractValueError: `f` asked for a value.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> drawing = functad.draw(lambda x: np.sum(np.sin(x) * x), np.zeros(3), backward=True)
+        >>> drawing
+        drawing of <lambda>: 7 equations
+        >>> drawing.save("loss.svg")  # doctest: +SKIP
+    """
+    name = name_of(f) if not isinstance(f, Expressions) else "an expression list"
+    if limit is not None and limit < 1:
+        raise InputError(
+            f"draw of {name}, at {here()}: limit={limit} leaves no box. Give a positive number, or None for all boxes."
+        )
+    if isinstance(f, Expressions) and not (args or kwargs):
+        args, kwargs = f.input_structure.unflatten(list(f.specs[: len(f.inputs)]))
+    if not backward:
+        listed = f if isinstance(f, Expressions) else make_expressions(f)(*args, **kwargs)
+        return Drawing(name, listed, graph_of(listed, listed.output_structure.paths("result"), limit))
+    chosen = [i for i, leaf in enumerate(flatten((args, kwargs))[0]) if dtype_of(leaf).kind in "fc"]
+    if not chosen:
+        raise InputError(
+            f"draw of {name}, at {here()}: backward=True needs an argument of floating point to pull cotangents back to, "
+            f"and there is none. Pass 3.0 in place of 3, or arrays with dtype=float."
+        )
+    both = _with_gradient if _is_number(eval_shape(f, *args, **kwargs)) else _with_pullback
+    listed = make_expressions(both(f, chosen))(*args, **kwargs)
+    if isinstance(f, Expressions):
+        listed = listed.replace(inputs=f.inputs)
+    own = listed.output_structure.children[0].paths("result")
+    return Drawing(name, listed, graph_of(listed, [*own, *[f"gradient of {listed.inputs[i]}" for i in chosen]], limit))
+
+
+def _is_number(result: Any) -> bool:
+    """Say whether a result, of which the specs are given, is one real number, of which there is a gradient."""
+    return isinstance(result, ArraySpec) and result.shape == () and result.dtype.kind == "f"
+
+
+def _of_leaves(f: Callable[..., Any], chosen: list[int], args: Any, kwargs: Any) -> tuple[Callable[..., Any], list[Any]]:
+    """Return `f` as a function of some leaves of its arguments, and these."""
+    leaves, structure = flatten((args, kwargs))
+
+    def of_leaves(*own: Any) -> Any:
+        given = list(leaves)
+        for i, leaf in zip(chosen, own, strict=True):
+            given[i] = leaf
+        positional, keywords = structure.unflatten(given)
+        return f(*positional, **keywords)
+
+    return of_leaves, [leaves[i] for i in chosen]
+
+
+def _with_gradient(f: Callable[..., Any], chosen: list[int]) -> Callable[..., Any]:
+    """Return a function that computes `f`, which gives a number, and its gradient by some leaves of its arguments."""
+
+    def both(*args: Any, **kwargs: Any) -> Any:
+        of_leaves, own = _of_leaves(f, chosen, args, kwargs)
+        return value_and_grad(of_leaves, argnums=tuple(range(len(own))))(*own)
+
+    return both if isinstance(f, Expressions) else functools.wraps(f)(both)
+
+
+def _with_pullback(f: Callable[..., Any], chosen: list[int]) -> Callable[..., Any]:
+    """Return a function that computes `f`, and pulls cotangents that are one back to some leaves of its arguments."""
+
+    def both(*args: Any, **kwargs: Any) -> Any:
+        of_leaves, own = _of_leaves(f, chosen, args, kwargs)
+
+        def inexact(*given: Any) -> Any:
+            out = of_leaves(*given)
+            return [leaf for leaf in flatten(out)[0] if dtype_of(leaf).kind in "fc"], out
+
+        values, pull, out = vjp(inexact, *own, has_aux=True)
+        return out, pull([np.ones(shape_of(value), dtype_of(value)) for value in values])
+
+    return both if isinstance(f, Expressions) else functools.wraps(f)(both)

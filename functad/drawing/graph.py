@@ -1,0 +1,307 @@
+"""An expression list as a graph of boxes: equations, inputs, constants and outputs; those that are too many are folded."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from functad.display.amounts import bytes_text, counted
+from functad.expressions.expressions import Constant, Equation, Expressions, call_name, inner_lists
+from functad.expressions.listing import Group, Row, bytes_of, grouped
+from functad.expressions.place import FORWARD
+from functad.expressions.spec import ArraySpec, spec_or_none
+
+INPUT, CONSTANT, OUTPUT, EQUATION, FOLD, LOOP = "input", "constant", "output", "equation", "fold", "loop"
+_MANY = 24
+_PORTS = 3
+
+
+@dataclass(slots=True)
+class Node:
+    """A box of the graph.
+
+    Attributes:
+        kind: `input`, `constant`, `output`, `equation`, `loop` (an equation that holds lists) or `fold` (many equations).
+        phase: `forward`, `backward` or `tangent`.
+        title, detail: what is written in it.
+        tip: what more there is to know, one thing a line.
+        count: how many equations it stands for.
+    """
+
+    kind: str
+    phase: str
+    title: str
+    detail: str = ""
+    tip: str = ""
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A value that one box makes and another reads.
+
+    Attributes:
+        source, target: the boxes.
+        label: the type of the value; of several the number.
+    """
+
+    source: int
+    target: int
+    label: str
+
+
+@dataclass(slots=True)
+class Graph:
+    """The boxes and links of a list.
+
+    Attributes:
+        nodes: in an order in which no link goes backwards.
+        links: no two with the same ends and label.
+        folded: how many equations are not shown one by one.
+    """
+
+    nodes: list[Node] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
+    folded: int = 0
+
+
+@dataclass(slots=True)
+class _Unit:
+    """Equations that one box stands for: their indices, and what it says if they are several."""
+
+    indices: list[int]
+    title: str
+    detail: str
+    phase: str
+
+
+def graph_of(expressions: Expressions, results: Sequence[str], limit: int | None) -> Graph:
+    """Return the graph of a list.
+
+    Args:
+        expressions: the list.
+        results: a name for each output.
+        limit: so many boxes of equations at most; `None` for all.
+    """
+    rows = expressions._listing().rows
+    units = _units(rows, limit)
+    graph = Graph(folded=sum([len(unit.indices) for unit in units if len(unit.indices) > 1]))
+    made = _Maker(expressions, graph)
+    made.inputs()
+    for unit in units:
+        made.unit(unit, rows)
+    made.outputs(results)
+    made.finish()
+    return graph
+
+
+class _Maker:
+    """Builds a graph box by box.
+
+    Attributes:
+        makers: by slot, the box that makes it.
+    """
+
+    def __init__(self, expressions: Expressions, graph: Graph) -> None:
+        self.expressions = expressions
+        self.graph = graph
+        self.makers: dict[int, int] = {}
+        self.values: dict[tuple[int, int], dict[int, None]] = {}  # by source and target, the slots that go between
+
+    def add(self, node: Node) -> int:
+        """Add a box and return its number."""
+        self.graph.nodes.append(node)
+        return len(self.graph.nodes) - 1
+
+    def inputs(self) -> None:
+        """Add the inputs; of many, one box for each argument."""
+        expressions = self.expressions
+        used = {s for e in expressions.equations for s in e.inputs if type(s) is int} | set(expressions.outputs)
+        slots = range(len(expressions.inputs))
+        names = [_root(name) for name in expressions.inputs] if len(slots) > _MANY else list(expressions.inputs)
+        for name, run in itertools.groupby(slots, lambda slot: names[slot]):
+            own = list(run)
+            specs = [expressions.specs[slot] for slot in own]
+            size = bytes_text(sum(map(bytes_of, specs)))
+            detail = counted(len(own), "array") if len(own) > 1 else "" if own[0] in used else f"{specs[0]}, unused"
+            number = self.add(Node(INPUT, FORWARD, name, detail, f"input {name}\n{_types(specs)}, {size}"))
+            self.makers |= dict.fromkeys(own, number)
+
+    def unit(self, unit: _Unit, rows: Sequence[Row]) -> None:
+        """Add the box of some equations, the constants that it reads, and the links to it."""
+        equations = [self.expressions.equations[i] for i in unit.indices]
+        alone = len(equations) == 1
+        constants = [self.constant(s, unit.phase) for s in equations[0].inputs if _is_array(s)] if alone else []
+        number = self.add(_node_of(equations[0], rows[unit.indices[0]]) if alone else _fold_of(unit, rows))
+        for constant, spec in constants:
+            self.graph.links.append(Link(constant, number, str(spec)))
+        for equation in equations:
+            for source in equation.inputs:
+                if type(source) is int and (maker := self.makers.get(source, number)) != number:
+                    self.values.setdefault((maker, number), {})[source] = None
+            self.makers |= dict.fromkeys(equation.outputs, number)
+
+    def constant(self, source: Any, phase: str) -> tuple[int, ArraySpec]:
+        """Add the box of an array that the list holds."""
+        spec = spec_or_none(source.value)
+        assert spec is not None
+        node = Node(CONSTANT, phase, "constant", "", f"constant {spec}, {bytes_text(bytes_of(spec))}")
+        return self.add(node), spec
+
+    def outputs(self, results: Sequence[str]) -> None:
+        """Add the outputs; of many, one box for those that are read by the same beginning of an expression."""
+        sources = self.expressions.outputs
+        names = [_root(name) for name in results] if len(results) > _MANY else list(results)
+        if len(set(names)) > _MANY:
+            names = ["result"] * len(names)
+        for name, run in itertools.groupby(range(len(sources)), lambda i: names[i]):
+            own = list(run)
+            specs = [self.expressions.results[i] for i in own]
+            plain = [sources[i] for i in own if isinstance(sources[i], Constant)]
+            detail = counted(len(own), "array") if len(own) > 1 else _short(repr(plain[0])) if plain else ""
+            size = bytes_text(sum(map(bytes_of, specs)))
+            number = self.add(Node(OUTPUT, FORWARD, name, detail, f"output {name}\n{_types(specs)}, {size}"))
+            for i in own:
+                source = sources[i]
+                if not isinstance(source, Constant):
+                    self.values.setdefault((self.makers[source], number), {})[source] = None
+
+    def finish(self) -> None:
+        """Make links of the values that go between boxes: one for each, or one for all where they are many."""
+        specs = self.expressions.specs
+        leaving: dict[int, set[int]] = {}
+        for (source, _), slots in self.values.items():
+            leaving.setdefault(source, set()).update(slots)
+        for (source, target), slots in self.values.items():
+            if len(leaving[source]) > _PORTS:
+                self.graph.links.append(Link(source, target, counted(len(leaving[source]), "value")))
+                continue
+            self.graph.links += [Link(source, target, label) for label in dict.fromkeys([str(specs[slot]) for slot in slots])]
+
+
+def _node_of(equation: Equation, row: Row) -> Node:
+    inner = inner_lists(equation.params)
+    name, _, params = call_name(equation).partition("[")
+    plain = [repr(s) if isinstance(s, Constant) and not _is_array(s) else "·" for s in equation.inputs]
+    shown = f"({', '.join(plain)})" if any(part != "·" for part in plain) else ""
+    size = bytes_text(row.nbytes)
+    tip = [row.text, f"{row.types}, {size}", *_line(row)]
+    if inner:
+        count = sum([len(own.equations) for _, own in inner])
+        shown = counted(count, "equation")
+        length = equation.params.get("length")
+        shown = f"{shown}, {length} times" if isinstance(length, int) else shown
+        tip += [f"{part}: {counted(len(own.equations), 'equation')}" for part, own in inner]
+    detail = shown or params.removesuffix("]")
+    kind = LOOP if inner else EQUATION
+    return Node(kind, row.place.phase if row.place is not None else FORWARD, name, _short(detail), "\n".join(tip), 1)
+
+
+def _fold_of(unit: _Unit, rows: Sequence[Row]) -> Node:
+    own = [rows[i] for i in unit.indices]
+    names = Counter([row.primitive for row in own])
+    listed = ", ".join([f"{count} {name}" for name, count in names.most_common(8)])
+    size = bytes_text(sum([row.nbytes for row in own]))
+    tip = [f"{counted(len(own), 'equation')}, {size}", listed + (", ..." if len(names) > 8 else "")]
+    ends = [line for row in (own[0], own[-1]) for line in _line(row)]
+    return Node(FOLD, unit.phase, unit.title, unit.detail, "\n".join(dict.fromkeys([*tip, *ends])), len(own))
+
+
+def _line(row: Row) -> list[str]:
+    return [f"{row.place.where}: {row.place.text}"] if row.place is not None and row.place.calls else []
+
+
+def _types(specs: Sequence[ArraySpec]) -> str:
+    names = [str(spec) for spec in specs]
+    return ", ".join(names[:6]) + (f", ... ({len(names)})" if len(names) > 6 else "")
+
+
+def _is_array(source: Any) -> bool:
+    """Say whether a source is an array that the list holds; numbers are written into the box that reads them."""
+    spec = spec_or_none(source.value) if isinstance(source, Constant) else None
+    return spec is not None and spec.ndim > 0
+
+
+def _root(name: str) -> str:
+    return name.replace(".", "[").partition("[")[0] or name
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 22 else f"{text[:19]}..."
+
+
+# Folding
+
+
+def _units(rows: Sequence[Row], limit: int | None) -> list[_Unit]:
+    """Divide a list among boxes: single equations as far as the limit allows, then calls, lines, and runs of them."""
+    numbers = {id(row): i for i, row in enumerate(rows)}
+    if limit is None or len(rows) <= limit:
+        return [_single(i, row) for i, row in enumerate(rows)]
+    items: list[Row | Group] = grouped(rows)
+    while True:
+        groups = [item for item in items if isinstance(item, Group) and len(items) + len(item.items) - 1 <= limit]
+        if not groups:
+            break
+        largest = max(groups, key=lambda group: sum(1 for _ in group.rows()))
+        at = next(i for i, item in enumerate(items) if item is largest)
+        items[at : at + 1] = largest.items
+    units = [_folded(item, numbers) if isinstance(item, Group) else _single(numbers[id(item)], item) for item in items]
+    if len(units) > limit:
+        units = list(_by_line(units, rows)) if len(list(_by_line(units, rows))) <= limit else list(_chunks(units, rows, limit))
+    return units
+
+
+def _single(number: int, row: Row) -> _Unit:
+    return _Unit([number], row.primitive, "", row.place.phase if row.place is not None else FORWARD)
+
+
+def _folded(group: Group, numbers: dict[int, int]) -> _Unit:
+    indices = [numbers[id(row)] for row in group.rows()]
+    return _Unit(indices, group.call.function, counted(len(indices), "equation"), group.phase)
+
+
+def _by_line(units: Sequence[_Unit], rows: Sequence[Row]) -> Iterator[_Unit]:
+    """Yield units of which those that follow each other and come from one line are one."""
+
+    def key(unit: _Unit) -> Any:
+        row = rows[unit.indices[0]]
+        single = len(unit.indices) == 1 and row.place is not None and row.place.calls
+        return (row.place.where, unit.phase) if single and row.place is not None else id(unit)
+
+    for _, run in itertools.groupby(units, key):
+        own = list(run)
+        yield own[0] if len(own) == 1 else _joined(own, rows)
+
+
+def _chunks(units: Sequence[_Unit], rows: Sequence[Row], limit: int) -> Iterator[_Unit]:
+    """Yield so many units at most, each of several that follow each other; of one phase, unless phases change more often."""
+    runs = [list(run) for _, run in itertools.groupby(units, lambda unit: unit.phase)]
+    if len(runs) > limit:
+        runs = [list(units)]
+    size = -(-len(units) // (limit - len(runs) + 1))
+    for run in runs:
+        for start in range(0, len(run), size):
+            own = run[start : start + size]
+            yield own[0] if len(own) == 1 else _joined(own, rows)
+
+
+def _joined(units: Sequence[_Unit], rows: Sequence[Row]) -> _Unit:
+    """Return one unit for several, named after what they have in common: a function, a line, or nothing."""
+    indices = [i for unit in units for i in unit.indices]
+    phase = Counter([unit.phase for unit in units]).most_common(1)[0][0]
+    count = counted(len(indices), "equation")
+    titles = {unit.title for unit in units if len(unit.indices) > 1}
+    places = [rows[i].place for i in indices]
+    lines = {place.where for place in places if place is not None and place.calls}
+    if len(titles) == 1 and all(len(unit.indices) > 1 for unit in units):
+        return _Unit(indices, f"{len(units)} x {titles.pop()}", count, phase)
+    first = places[0]
+    if len(lines) == 1 and first is not None and first.text:
+        return _Unit(indices, _short(first.text), count, phase)
+    common = Counter([rows[i].primitive for i in indices]).most_common()
+    named = ", ".join([*[name for name, _ in common[:2]], *["..."][: len(common) > 2]])
+    return _Unit(indices, count, _short(named), phase)
