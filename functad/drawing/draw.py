@@ -79,7 +79,7 @@ class Drawing:
                 f"save({str(path)!r}, theme={theme!r}) of a drawing, at {here()}: the path must end in {', '.join(ends)}, "
                 f"and the theme is 'light', 'dark' or None. Other formats are made of the SVG, by programs that convert it."
             )
-        file.write_text(ends[file.suffix](), encoding="utf-8")
+        file.write_text(f"{ends[file.suffix]()}\n", encoding="utf-8")
 
     def _repr_svg_(self) -> str:
         return self.svg

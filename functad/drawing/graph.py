@@ -10,7 +10,7 @@ from typing import Any
 
 from functad.display.amounts import bytes_text, counted
 from functad.expressions.expressions import Constant, Equation, Expressions, call_name, inner_lists
-from functad.expressions.listing import Group, Row, bytes_of, grouped
+from functad.expressions.listing import Group, Row, bytes_of, grouped, short_line
 from functad.expressions.place import FORWARD
 from functad.expressions.spec import ArraySpec, spec_or_none
 
@@ -211,7 +211,8 @@ def _fold_of(unit: _Unit, rows: Sequence[Row]) -> Node:
 
 
 def _line(row: Row) -> list[str]:
-    return [f"{row.place.where}: {row.place.text}"] if row.place is not None and row.place.calls else []
+    call = row.place.calls[-1] if row.place is not None and row.place.calls else None
+    return [f"{short_line(call)}: {call.text}"] if call is not None else []
 
 
 def _types(specs: Sequence[ArraySpec]) -> str:

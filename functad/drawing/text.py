@@ -41,7 +41,7 @@ def dot(graph: Graph) -> str:
         shape = _DOT_SHAPES[node.kind] + (_DOT_PHASES[node.phase] if node.kind in _OPERATIONS else "")
         lines.append(f"  n{number} [label={_quoted(_label(node))}, tooltip={_quoted(node.tip)}, {shape}];")
     lines += [f"  n{link.source} -> n{link.target} [label={_quoted(link.label)}];" for link in graph.links]
-    return "\n".join([*lines, "}"]) + "\n"
+    return "\n".join([*lines, "}"])
 
 
 def mermaid(graph: Graph) -> str:
@@ -55,7 +55,7 @@ def mermaid(graph: Graph) -> str:
         lines.append(f'  n{number}{opening}"{_coded(_label(node))}"{closing}:::{group}')
     lines += [f'  n{link.source} -->|"{_coded(link.label)}"| n{link.target}' for link in graph.links]
     lines += [f"  classDef {group} stroke:{color},fill:none" for group, color in _MERMAID_COLORS.items()]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 _MERMAID_COLORS = {

@@ -229,7 +229,7 @@ class _Shown:
     def group(self, group: Group) -> Markup:
         """Return the fold of the rows of a call."""
         rows = list(group.rows())
-        called = f", called at {_short(group.caller)}" if group.caller is not None else ""
+        called = f", called at {short_line(group.caller)}" if group.caller is not None else ""
         summary = joined(
             tag("b", code(group.call.function), class_=f"ftd-{_COLORS[group.phase]}" if group.phase in _COLORS else None),
             f" {group.phase}" if group.phase != FORWARD else None,
@@ -253,7 +253,7 @@ def _table(rows: Sequence[Row]) -> Markup:
                 tag("span", code(_ends(row.text, 160)), class_=f"ftd-{color}" if color else None),
                 code(_ends(row.types, 120)),
                 bytes_text(row.nbytes),
-                tag("span", _short(place), title=place.where) if place is not None else "",
+                short_line(place),
                 code(_ends(place.text, 100)) if place is not None else "",
             )
         )
@@ -268,8 +268,8 @@ def _cut(rows: Sequence[Row]) -> list[Markup]:
     return [tag("div", faint(whole(f"... {counted(len(rows), 'equation')} more, {size}")))]
 
 
-def _short(call: Call | None) -> str:
-    """Return `file:line` without the folders."""
+def short_line(call: Call | None) -> str:
+    """Return `file:line` without the folders, which are those of one machine."""
     return "" if call is None else call.where.replace("\\", "/").rpartition("/")[2]
 
 
@@ -298,6 +298,6 @@ def list_table(listing: Listing, most: int | None) -> str:
 def _cells(listing: Listing, indent: str) -> Iterator[tuple[str, ...]]:
     for row in listing.rows:
         place = row.place.calls[-1] if row.place is not None and row.place.calls else None
-        yield f"{indent}{row.text}", row.types, bytes_text(row.nbytes), _short(place)
+        yield f"{indent}{row.text}", row.types, bytes_text(row.nbytes), short_line(place)
         for name, inner in row.lists:
             yield from _cells(inner, f"{indent}{name}: ")

@@ -152,7 +152,7 @@ def test_the_drawn_backward_part_computes_the_gradient():
 def test_tips_tell_equation_type_bytes_and_source():
     line = layer.__code__.co_firstlineno + 1
     tip = next(tip for tip in picture(layer, *PARAMS[0], np.ones((5, 3))).tips if "tanh" in tip.splitlines()[0])
-    assert tip.splitlines() == ["d = tanh c", "float64[5,4], 160 B", f"{__file__}:{line}: return np.tanh(x @ w + b)"]
+    assert tip.splitlines() == ["d = tanh c", "float64[5,4], 160 B", f"test_draw.py:{line}: return np.tanh(x @ w + b)"]
 
 
 def test_values_are_labelled_by_their_types():
@@ -306,7 +306,7 @@ def test_files_are_written_by_their_ends(tmp_path):
     drawing = functad.draw(loss, *ARGS)
     for name, text in (("a.svg", drawing.svg), ("a.dot", drawing.dot), ("a.gv", drawing.dot), ("a.mmd", drawing.mermaid)):
         drawing.save(tmp_path / name)
-        assert (tmp_path / name).read_text(encoding="utf-8") == text
+        assert (tmp_path / name).read_text(encoding="utf-8") == f"{text}\n"
     with pytest.raises(InputError, match=r"must end in \.svg, \.dot, \.gv, \.mmd"):
         drawing.save(tmp_path / "a.png")
     with pytest.raises(InputError, match="theme is 'light', 'dark' or None"):
