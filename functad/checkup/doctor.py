@@ -7,7 +7,7 @@ from typing import Any
 
 from functad.checkup.finding import SEVERITIES, Finding, found
 from functad.checkup.point import Point
-from functad.checkup.precision import in_double, lost_digits, mixed_precision, overflows
+from functad.checkup.precision import divisions, in_double, lost_digits, mixed_precision, overflows
 from functad.checkup.shown import Shown
 from functad.checkup.slopes import corners, wrong_slopes
 from functad.checkup.surroundings import (
@@ -133,7 +133,7 @@ def _checked(
             advice = f"Pass 1.0 in place of 1, x.astype(float). {advice}"
         return Checkup(name, (found("error", "differentiating", message, advice),), ("whether it can be differentiated",))
     findings = [*not_finite(point, outcome), *arguments(point), *random_numbers(point, recorder)]
-    findings += [*loops(recorder), *mixed_precision(point, recorder), *overflows(recorder.looks)]
+    findings += [*loops(recorder), *mixed_precision(point, recorder), *overflows(recorder.looks), *divisions(recorder.looks)]
     checked = ["value and gradient are finite", "each argument has its influence", "random numbers"]
     left_out = []
     if any(finding.check == "random" for finding in findings):
@@ -143,10 +143,14 @@ def _checked(
         lost = list(lost_digits(point, recorder, outcome)) or list(in_double(point, outcome))
         wrong, compared = ([], False) if lost else wrong_slopes(point, recorder, outcome)  # differences would lose more
         findings += [*corners(point, recorder.looks), *wrong, *lost]
-        if compared:
+        if lost:
+            left_out.append("the gradient against differences, which would lose more digits")
+        elif compared:
             checked.append("the gradient against differences")
         else:
             left_out.append("the gradient against differences, which do not settle on a number here")
+    else:
+        left_out.append("kinks, digits and differences, as not all numbers are finite")
     if len(recorder.places) <= TOO_MANY:
         findings += [*compiling(call), *batching(point)]
         checked += ["compiling", "batching"]

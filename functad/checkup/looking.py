@@ -34,6 +34,9 @@ LOST = {8: 1e-5, 4: 1e-3}
 SINGULAR = {8: 1e8, 4: 1e4}
 """A matrix is near a singular one if its condition number is so large."""
 
+SMALL = 1e-8
+"""A divisor is near zero if it is so much smaller than the others."""
+
 _LARGEST_MATRIX = 1000
 _BETWEEN = frozenset({"absolute", "fabs"})
 _TIES = frozenset({"maximum", "minimum", "fmax", "fmin"})
@@ -133,6 +136,8 @@ class LookingRecorder(ReverseRecorder):
         if rounding is None and not nested:
             own = [getattr(a, "recorder", None) is self for a in arrays]
             self.constants.append(_digest([v for v, mine in zip(values, own, strict=True) if not mine]))
+            if primitive.name == "divide" and own[1] and _plain(out):
+                self._look_at_divisor(values, out, Look("", number, place, operation_name(primitive), 0.0, 0, 0))
             self._look(primitive, values, params, out, Look("", number, place, operation_name(primitive), 0.0, 0, 0))
         if not active:
             return self.underived(primitive, arrays, params, out)
@@ -185,8 +190,6 @@ class LookingRecorder(ReverseRecorder):
                 self._look_for_overflow(values, out, at)
             elif name in ("subtract", "add"):
                 self._look_for_cancellation(values, out, at)
-            elif name == "divide":
-                self._look_at_divisor(values, out, at)
             else:
                 self._look_for_corner(name, values, params, at)
 
@@ -216,10 +219,15 @@ class LookingRecorder(ReverseRecorder):
             self._see(CANCELLATION, bad, float(np.max((size / left)[bad])) if np.ndim(left) else float(size / left), at)
 
     def _look_at_divisor(self, values: Sequence[Any], out: Any, at: Look) -> None:
-        divisor = np.abs(values[1])
-        bad = (divisor < 1e-10 * np.median(divisor)) if np.ndim(divisor) else (divisor < 1e-150)
-        if np.any(bad):
-            self._see(DIVISION, np.asarray(bad), 1e10, at)
+        """Look for elements of a divisor so much smaller than the others that their quotients outweigh all others."""
+        divisor, result = np.abs(values[1]), np.abs(out)
+        if np.shape(divisor) != np.shape(result) or np.size(divisor) < 3:
+            return
+        with np.errstate(all="ignore"):
+            small = divisor < SMALL * np.median(divisor)
+            bad = small & (divisor > 0) & (SMALL * result > np.median(result))
+        if bad.any():
+            self._see(DIVISION, bad, float(np.min(divisor[bad])), at)
 
     def _look_for_corner(self, name: str, values: Sequence[Any], params: dict[str, Any], at: Look) -> None:
         first = values[0]

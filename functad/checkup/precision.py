@@ -24,12 +24,10 @@ _ADVICE = {
     CANCELLATION: "Write the difference otherwise: np.expm1(x), np.log1p(x), 2 * np.sin(x / 2) ** 2 for 1 - cos(x), "
     "(a - b) * (a + b) for a * a - b * b, np.var in place of a mean of squares.",
     CONDITION: "Scale the rows and columns, add to the diagonal (A + 1e-6 * np.eye(n)), or solve by np.linalg.lstsq.",
-    DIVISION: "Keep the divisor away from zero: np.where(mask, divisor, 1.0), or add a small number to it.",
 }
 _TEXTS = {
     CANCELLATION: "{name} of numbers that nearly agree: up to {digits} digits are lost in {count} of {of} elements",
     CONDITION: "{name} of a matrix with condition number {size:.0e}",
-    DIVISION: "{name} by numbers near zero in {count} of {of} elements",
 }
 
 
@@ -171,5 +169,21 @@ def overflows(looks: Sequence[Look]) -> Iterator[Finding]:
                 f"{look.name} overflows to infinity in {look.bad} of {look.of} elements.",
                 "Take out the largest first: np.exp(x - np.max(x)); or use np.logaddexp, np.logaddexp.reduce, "
                 "scipy.special.expit, scipy.special.softmax.",
+                look.place,
+            )
+
+
+def divisions(looks: Sequence[Look]) -> Iterator[Finding]:
+    """Yield findings where a few quotients outweigh all others, since their divisors are near zero."""
+    seen = set()
+    for look in looks:
+        if look.kind == DIVISION and look.place.line not in seen:
+            seen.add(look.place.line)
+            yield found(
+                "note",
+                "division",
+                f"{look.name} by numbers near zero, down to {look.size:.0e}, in {look.bad} of {look.of} elements: these "
+                f"outweigh the others, in the gradient still more.",
+                "If they are to be left out: np.where(mask, divisor, 1.0) in the divisor. Otherwise add a small number to it.",
                 look.place,
             )

@@ -46,14 +46,18 @@ def not_finite(point: Point, outcome: Outcome) -> Iterator[Finding]:
     except NotFiniteError as error:
         message = without_code(error)
     _, _, born = message.partition(" is ")
+    born = born.removesuffix(_CURE)
     yield found(
         "error",
         "not finite",
         f"Value or gradient is {born}" if born else message,
-        "Keep the arguments away from there. functad.debug_nans(infinities=True) raises at that place; notebooks/kinks.md says "
+        "Keep its arguments away from there, as in np.where(mask, x, 1.0) before the operation. notebooks/kinks.md says "
         "what is infinite and why.",
-        _place(message.partition("born in")[2]),
+        _place(born.rpartition("born in")[2]),
     )
+
+
+_CURE = " Keep its arguments away from there, as in np.where(mask, x, 1.0) before the operation."
 
 
 def arguments(point: Point) -> Iterator[Finding]:

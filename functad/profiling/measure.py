@@ -105,7 +105,7 @@ def repeated(run: Callable[[], Any], seconds: float | None = None) -> tuple[list
     start = clock()
     run()
     taken = max(clock() - start, 1e-9)
-    least, most = ROUNDS
+    least, most = ROUNDS if taken < _SLOW else (1, 1)
     rounds = int(min(max((SECONDS if seconds is None else seconds) / taken, least), most))
     return [run() for _ in range(rounds)], rounds
 
@@ -122,7 +122,7 @@ def warm(run: Callable[[], tuple[float, ...]]) -> tuple[float, ...]:
     return min(times, key=sum)
 
 
-_SHORT, _LONG = 3e-3, 0.1
+_SHORT, _LONG, _SLOW = 3e-3, 0.1, 1.0
 
 
 def _plain(call: Call) -> tuple[float]:

@@ -140,7 +140,7 @@ def compiling(profile: Shown) -> str:
     cost = f"Compiling took {seconds_text(program.compiling)}"
     saved = total.time * (1.0 - program.seconds / program.without)
     if saved <= _WORTH * total.time:
-        why = "the time is that of few large operations, which are NumPy's either way"
+        why = "the time is spent inside its operations"
         return f"{how}, and saves nothing: {why if overhead < 0.3 * total.time else 'its calls cost as much'}. {cost}."
     part = min(overhead, saved)
     fewer = f", and {seconds_text(saved - part)} of NumPy's" if saved - part > 0.02 * total.time else ""

@@ -151,6 +151,9 @@ SICK = {
     "single precision": (variance, [(1000 + 0.1 * random(50)).astype(np.float32)], "warning", "precision", "single"),
     "mixed precision": (lambda x: np.sum(x * np.ones(3)), [np.ones(3, np.float32)], "note", "precision", "makes float64"),
     "overflow": (lambda x: np.sum(1 / (1 + np.exp(-x))), [np.array([-800.0, 1.0])], "note", "overflow", "np.exp .* 1 of 2"),
+    "a divisor near zero": (
+        lambda x: np.sum(1 / (x - 1)), [np.array([1 + 1e-11, 2.0, 3.0])], "note", "division", "near zero, down to 1e-11"
+    ),
     "not used": (lambda p: p["a"] ** 2, [{"a": 1.0, "b": 2.0}], "warning", "arguments", r"args\[0\]\['b'\] .* not used"),
     "cut": (lambda x: np.sum(np.round(x) + 0.25), [np.array([0.3, 0.7])], "warning", "arguments", "cut by np.round"),
     "partly cut": (lambda x: np.sum(x + np.floor(x)), [np.array([0.3, 0.7])], "note", "arguments", "cut by np.floor"),
