@@ -39,10 +39,8 @@ def _palette(values: tuple[str, ...]) -> str:
     return ";".join([f"--ftd-{name}:{value}" for name, value in zip(COLORS, values, strict=True)])
 
 
-_ON_DARK = (
-    '[data-jp-theme-light="false"] .ftd-view,html[data-theme="dark"] .ftd-view,.vscode-dark .ftd-view,.theme-dark .ftd-view'
-)
-_ON_LIGHT = '[data-jp-theme-light="true"] .ftd-view,html[data-theme="light"] .ftd-view,.vscode-light .ftd-view'
+_ON_DARK = '[data-jp-theme-light="false"] .ftd-view,[data-theme="dark"] .ftd-view,.vscode-dark .ftd-view,.theme-dark .ftd-view'
+_ON_LIGHT = '[data-jp-theme-light="true"] .ftd-view,[data-theme="light"] .ftd-view,.vscode-light .ftd-view'
 
 STYLE = "".join(
     [

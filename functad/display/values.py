@@ -10,6 +10,7 @@ from functad.display.terminal import WIDTH, cut
 
 _EDGE = 3
 _MOST = 12
+_DIGITS: Any = dict.fromkeys(["float_kind", "complex_kind"], lambda number: f"{number:.4g}")
 _LINE = 75
 """NumPy's default; of who sets another that is obeyed."""
 
@@ -26,11 +27,11 @@ def value_text(value: Any, width: int = 60) -> str:
 
     Example:
         >>> value_text(np.arange(100.0)), value_text(np.float64(0.1) * 3), value_text(2)
-        ('[0. 1. 2. ... 97. 98. 99.]', '0.3', '2')
+        ('[0 1 2 ... 97 98 99]', '0.3', '2')
     """
     kind = type(value)
     if issubclass(kind, np.ndarray) and value.ndim:
-        shown = np.array2string(np.asarray(value), threshold=_MOST, edgeitems=_EDGE, precision=4, max_line_width=10**6)
+        shown = np.array2string(np.asarray(value), threshold=_MOST, edgeitems=_EDGE, max_line_width=10**6, formatter=_DIGITS)
         return cut(shown.replace("[ ", "["), width)
     if issubclass(kind, np.ndarray | np.generic) and value.dtype.kind in "fc":
         return cut(np.array2string(np.asarray(value), precision=6), width)

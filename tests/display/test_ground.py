@@ -108,8 +108,8 @@ def test_amounts():
 
 
 def test_values_in_one_line():
-    assert value_text(np.ones((300, 400))) == "[[1. 1. 1. ... 1. 1. 1.] [1. 1. 1. ... 1. 1. 1.] [1. 1. 1..."
-    assert value_text(np.array([1 / 3, 1e10])) == "[3.3333e-01 1.0000e+10]"
+    assert value_text(np.ones((300, 400))) == "[[1 1 1 ... 1 1 1] [1 1 1 ... 1 1 1] [1 1 1 ... 1 1 1] ....."
+    assert value_text(np.array([1 / 3, 1e10])) == "[0.3333 1e+10]"
     assert value_text(np.float32(1 / 3)) == "0.333333"
     assert value_text("a\nb") == "'a\\nb'"
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from types import CodeType
+from collections.abc import Mapping, Sequence
+from types import CodeType, MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,7 @@ class TapeEquations(dict[int, tuple[Equation, tuple[ArraySpec, ...]] | Constant]
         lines: by slot, the code and the instruction of the user's line that an equation comes from.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.lines: dict[int, tuple[CodeType, int]] = {}
+    lines: Mapping[int, tuple[CodeType, int]] = MappingProxyType({})  # of its own from the first equation on
 
     def note(self, primitive: Primitive, arrays: Sequence[Any], params: dict[str, Any], made: Any) -> None:
         """Add the equation of a call that was just recorded."""
@@ -40,7 +38,9 @@ class TapeEquations(dict[int, tuple[Equation, tuple[ArraySpec, ...]] | Constant]
                 known = as_constant(a)
                 inputs.append(Constant(known.value.copy()) if issubclass(type(known.value), np.ndarray) else known)
         if results[0].code is not None:
-            self.lines.update(dict.fromkeys([t.slot for t in results], (results[0].code, results[0].instruction)))
+            line = results[0].code, results[0].instruction
+            own_lines = vars(self).setdefault("lines", {})
+            own_lines.update(dict.fromkeys([t.slot for t in results], line))
         own = {name: with_arrays(value, np.copy) for name, value in params.items()}
         equation = Equation(primitive, tuple(inputs), own, tuple([t.slot for t in results]))
         self.update(dict.fromkeys(equation.outputs, (equation, tuple([spec_of(t.below) for t in results]))))
@@ -57,11 +57,6 @@ class TapeEquations(dict[int, tuple[Equation, tuple[ArraySpec, ...]] | Constant]
         self.clear()
         self.update(kept)
         self.lines = lines
-
-    def clear(self) -> None:
-        """Forget all equations, and their lines."""
-        super().clear()
-        self.lines.clear()
 
 
 def as_constant(value: Any) -> Constant:
