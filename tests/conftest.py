@@ -12,6 +12,8 @@ import pytest
 # Drawn examples are the same in every run of continuous integration, and no example is too slow on a busy machine.
 hypothesis.settings.register_profile("default", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+# For looking longer: `pytest tests/transforms/test_nesting_machine.py --hypothesis-profile=long`.
+hypothesis.settings.register_profile("long", deadline=None, max_examples=20_000, print_blob=True)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 

@@ -29,7 +29,7 @@ from functad.rules.call import OneCall, apply
 from functad.rules.rules import Rules
 from functad.settings import setting
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import ONLOOKER, Recorded, resolve
+from functad.tracing.traces.base import ONLOOKER, OPEN, Recorded, resolve
 from functad.tracing.traces.idle import idle
 from functad.tracing.views import clone
 from functad.transforms.calling.decorators import derivative, remake
@@ -251,7 +251,7 @@ def _takes_variables(grad_fn: Callable[..., Any]) -> bool:
 
 @contextmanager
 def _unrecorded(f: Callable[..., Any]) -> Iterator[None]:
-    """Let no tape record, and refuse Tensors that were recorded until now: they are closed over."""
+    """Let no tape or transform record, and refuse Tensors that were recorded until now: they are closed over."""
     before = ACTIVE.get()
 
     def refuse(tensors: Sequence[Recorded]) -> bool:
@@ -262,7 +262,7 @@ def _unrecorded(f: Callable[..., Any]) -> Iterator[None]:
             )
         return False
 
-    with setting(ACTIVE, ()), setting(ONLOOKER, refuse):
+    with setting(ACTIVE, ()), setting(ONLOOKER, refuse), setting(OPEN, None):
         yield
 
 

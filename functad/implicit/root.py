@@ -11,7 +11,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 
@@ -33,7 +33,14 @@ from functad.trees.functions import tree_map
 from functad.trees.structure import Structure, flatten
 
 P = ParamSpec("P")
-Decorator = Callable[[Callable[P, Any]], Callable[P, Any]]
+R = TypeVar("R")
+
+
+class Decorator(Protocol):
+    """What makes a solver differentiable: it takes and returns what it did."""
+
+    def __call__(self, solver: Callable[P, R], /) -> Callable[P, R]:
+        """Return the solver with derivatives."""
 
 
 class Call:
@@ -225,10 +232,15 @@ def _push(ts: Leaves, out: Any, arrays: Leaves, solver: Call | Solved) -> tuple[
     return solver.system(leaves).solve([-b for b in bs], leaves)
 
 
+def _compute(*arrays: Any, solver: Call | Solved) -> Leaves:
+    """Return the solution; of a list that was made without values, which is compiled, the solver is run now."""
+    return (solver.rebound(arrays).solved()[0].fitted(solver.specs) if isinstance(solver, Call) else solver).solution
+
+
 ROOT = _Root(
     Call,
     name="root",
-    compute=lambda *arrays, solver: solver.solution,
+    compute=_compute,
     pull=_pull,
     push=_push,
     spec=lambda *specs, solver: solver.specs,
@@ -239,14 +251,14 @@ ROOT = _Root(
 
 def _decorator(
     transform: str, residual: Callable[..., Any], has_aux: bool, method: Method, check: str | None, tolerance: float
-) -> Decorator[P]:
+) -> Decorator:
     given = inspect.unwrap(residual)
     if not callable(given):
         raise InputError(f"{transform} needs the function that is solved, not a {type(given).__name__}, at {here()}.")
     if check not in ("warn", "raise", None):
         raise InputError(f"{transform} with check={check!r}, at {here()}: it is 'warn', 'raise' or None.")
 
-    def decorate(solver: Callable[P, Any]) -> Callable[P, Any]:
+    def decorate(solver: Callable[P, R], /) -> Callable[P, R]:
         equation = Equation(transform, residual, solver, has_aux, method, check, tolerance)
 
         @functools.wraps(solver)
@@ -277,7 +289,7 @@ def custom_root(
     options: Mapping[str, Any] | None = None,
     check: str | None = "warn",
     tolerance: float = 1e-3,
-) -> Decorator[P]:
+) -> Decorator:
     """Return a decorator that makes a solver of `residual(x, *params) = 0` differentiable, whatever it does.
 
     By the implicit function theorem `dx = -(dF/dx)^-1 (dF/dp) dp`. The solver `solver(init, *params)` is run on plain values
@@ -328,7 +340,7 @@ def custom_fixed_point(
     options: Mapping[str, Any] | None = None,
     check: str | None = "warn",
     tolerance: float = 1e-3,
-) -> Decorator[P]:
+) -> Decorator:
     """Return a decorator that makes a solver of `x = T(x, *params)` differentiable: `dx = (1 - dT/dx)^-1 (dT/dp) dp`.
 
     Args:
@@ -368,7 +380,7 @@ def argmin(
     options: Mapping[str, Any] | None = None,
     check: str | None = "warn",
     tolerance: float = 1e-3,
-) -> Decorator[P]:
+) -> Decorator:
     """Return a decorator that makes a minimiser of `objective(x, *params)` differentiable.
 
     What is solved is `d objective / dx = 0`, so `dx = -H^-1 (d^2 objective / dx dp) dp` with the Hessian `H`.

@@ -9,7 +9,8 @@ In an abstract trace it is one equation, which is called anew each time that the
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,10 @@ from functad.primitives.entry import Primitive
 from functad.primitives.operands import zeros_for
 from functad.primitives.plan import Plan, Plans
 from functad.rules.rules import Rules
+from functad.settings import setting
 from functad.tracing.constants import held
 from functad.tracing.traces.abstract import AbstractRecorder
-from functad.tracing.traces.base import Recorded, Recorder, escaped, record, resolve
+from functad.tracing.traces.base import OPEN, Recorded, Recorder, escaped, record, resolve
 from functad.transforms.abstract import listed
 from functad.transforms.calling.results import guarded, unaliased
 from functad.transforms.leaves import pulled, replaced
@@ -198,7 +200,8 @@ class CallWithRules(OneCall):
         self.inputs = [(shape_of(v), dtype_of(v), v if type(v) not in PLAIN else None) for v in own]
         self.given = own
         self.by_push = rules.push is not None and (recorder.pushes or rules.backward is None)
-        outs, kept = self._run(own)
+        with running_below(own):
+            outs, kept = self._run(own)
         self.kept = self._held(kept, own, recorder) if rules.by_user else kept
         refuse_followed((*outs, *flatten(self.kept)[0]), self.serial, rules.function)
         self.outputs = [(shape_of(out), dtype_of(out)) for out in outs]
@@ -309,6 +312,20 @@ class CallWithRules(OneCall):
             outs = apply(rules.of_batch(size, tuple(batched)), values)
         refuse_followed(outs, self.serial, self.function)
         return outs
+
+
+@contextmanager
+def running_below(values: Sequence[Any]) -> Iterator[None]:
+    """Let arrays that adopted code makes belong to the newest trace of some values: those that a rule is called with.
+
+    In the trace that records the call they would be Tensors that are followed and no argument.
+    """
+    if OPEN.get() is None:
+        yield
+        return
+    recorders = [a.recorder for a in values if isinstance(a, Recorded) and not (a.recorder.reassigns or a.recorder.closed)]
+    with setting(OPEN, max(recorders, key=lambda recorder: recorder.serial, default=None)):
+        yield
 
 
 def called_anew(rules: Rules) -> CallWithRules:

@@ -714,3 +714,43 @@ def test_what_holds_a_function_is_refused(wrap: Callable[[Any], Any]) -> None:
         InputError, match="it takes packages and modules, by name or themselves, or one function or class alone"
     ):
         functad.adopt(wrap(len))
+
+
+# Functions with rules are called below the trace that records them, and so are the arrays that they make.
+
+
+def _with_vjp(f: Any) -> Any:
+    ruled = functad.custom_vjp(lambda x: f(x))
+    ruled.defvjp(lambda x: (f(x), x), lambda x, g: functad.vjp(f, x)[1](g))
+    return ruled
+
+
+def _with_jvp(f: Any) -> Any:
+    ruled = functad.custom_jvp(lambda x: f(x))
+    ruled.defjvp(lambda primals, tangents: functad.jvp(f, primals, tangents))
+    return ruled
+
+
+def _with_gradient(f: Any) -> Any:
+    @functad.custom_gradient
+    def ruled(x: Any) -> Any:
+        value, pullback = functad.vjp(f, x)
+        return value, lambda g: pullback(g)[0]
+
+    return ruled
+
+
+@pytest.mark.parametrize(
+    "around",
+    [_with_vjp, _with_jvp, _with_gradient, lambda f: functad.checkpoint_sequence(lambda i, x: f(x), 2, snapshots=1)],
+    ids=["custom_vjp", "custom_jvp", "custom_gradient", "checkpoint_sequence"],
+)
+def test_adopted_code_in_functions_with_rules(around: Any) -> None:
+    @functad.adopt
+    def running(x: Any) -> Any:
+        out = np.zeros(3)
+        for i in range(3):
+            out[i] = np.tanh(x[i]) + 0.5 * out[i - 1]
+        return out
+
+    check_grads(around(running), (np.array([0.4, -0.7, 1.1]),))

@@ -588,3 +588,14 @@ def test_threads_do_not_meet():
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(functad.grad(root), values))
     np.testing.assert_allclose(found, [functad.grad(root)(v) for v in values])
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+def test_compiled_functions_run_the_solver(backend):
+    if backend == "llvm":
+        pytest.importorskip("llvmlite", reason="the backend llvm needs the extra `jit`")
+    compiled = functad.jit(lambda a: np.sin(root(a)) + a, backend=backend)
+    for a in (2.0, 10.0):  # the solver runs in each call, not where the function is traced
+        np.testing.assert_allclose(compiled(a), np.sin(newton(1.0, a)) + a, rtol=1e-13)
+    slope = functad.jit(functad.grad(lambda a: np.sin(root(a)) + a), backend=backend)
+    np.testing.assert_allclose(slope(2.0), central_difference(lambda a: [compiled(a)], [2.0], [1.0])[0], rtol=1e-9)
