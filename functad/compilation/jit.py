@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from functad.backends.refusals import OtherArgumentsError
 from functad.compilation.collector import collector_paused
 from functad.compilation.kinds import STATIC, TENSOR, Same, Static, is_foreign, likeness_of, quick_key, shown
 from functad.compilation.lists import CompiledList, by_slot
-from functad.compilation.lowered import Lowered
+from functad.compilation.lowered import CacheInfo, CompiledFunction, Compiles, Lowered
 from functad.compilation.simplify import simplified
 from functad.compilation.trace import Cell, Trace
 from functad.errors import InputError, RecompileWarning
@@ -27,29 +27,19 @@ from functad.tracing.traces.base import OPEN, WATCHER, Recorded, resolve
 from functad.tracing.traces.idle import idle
 from functad.transforms.abstract import input_names
 from functad.transforms.calling.arguments import value_of
-from functad.transforms.calling.decorators import Transformed, remake
+from functad.transforms.calling.decorators import Transformed, decorator
 from functad.transforms.leaves import replaced
 from functad.trees.structure import LEAF, Structure, flatten
 
+if TYPE_CHECKING:
+    from functad.transforms.calling.signatures import Maker
+
 P = ParamSpec("P")
+Q = ParamSpec("Q")
 R = TypeVar("R")
 
 MANY = 16
 """So many compilations of one function give a warning: its arguments change their shapes from call to call."""
-
-
-class CacheInfo(NamedTuple):
-    """How often a compiled function was called and compiled.
-
-    Attributes:
-        hits: calls for which there was a compiled list.
-        misses: calls for which the function was traced and compiled.
-        size: the number of lists that are kept.
-    """
-
-    hits: int
-    misses: int
-    size: int
 
 
 class Entry:
@@ -335,14 +325,18 @@ class Jitted(Transformed):
         return self.compiler.explain()
 
 
-@remake
+def _compiles(make: Maker[Q, Any]) -> Compiles[Q]:
+    return cast("Compiles[Q]", decorator(make))
+
+
+@_compiles
 def jit(
     f: Callable[P, R],
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Sequence[str] = (),
     backend: str | None = None,
     exact: bool = False,
-) -> Callable[P, R]:
+) -> CompiledFunction[P, R]:
     """Return a function that computes what `f` does by a compiled expression list.
 
     `f` is traced without values once for each structure, dtypes and shapes of its arguments, so it cannot branch on values:
@@ -402,4 +396,4 @@ def jit(
 
     made = Jitted.of(jitted)
     vars(made).update(compiler=compiler, transform=jit, given=(f, (static_argnums, static_argnames, backend, exact), {}))
-    return made
+    return cast("CompiledFunction[P, R]", made)

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, overload
+
+import numpy as np
 
 from functad.compilation.lists import CompiledList
 from functad.expressions.expressions import Constant, Expressions
 from functad.expressions.records import inputs_of, last_readers
 from functad.expressions.spec import ArraySpec
+
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+S = ParamSpec("S")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 
 class Cost(NamedTuple):
@@ -95,3 +104,53 @@ class Lowered:
 
 def _bytes(spec: ArraySpec) -> int:
     return spec.size * spec.dtype.itemsize
+
+
+class CacheInfo(NamedTuple):
+    """How often a compiled function was called and compiled.
+
+    Attributes:
+        hits: calls for which there was a compiled list.
+        misses: calls for which the function was traced and compiled.
+        size: the number of lists that are kept.
+    """
+
+    hits: int
+    misses: int
+    size: int
+
+
+class CompiledFunction(Protocol[P, R_co]):
+    """A function that `jit` returned."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        """Call the function."""
+
+    def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered:
+        """Show the list that the function becomes for arguments like these, and the source of what will run."""
+
+    def cache_info(self) -> CacheInfo:
+        """Return how often the function was called and compiled."""
+
+    def explain_recompile(self) -> str:
+        """Say which argument, and what about it, made the last compilation necessary."""
+
+    @overload
+    def __get__(self, instance: None, owner: Any = None) -> CompiledFunction[P, R_co]: ...
+    @overload
+    def __get__(
+        self: CompiledFunction[Concatenate[Any, S], R_co], instance: object, owner: Any = None
+    ) -> Callable[S, R_co]: ...
+
+
+class Compiles(Protocol[Q]):
+    """`jit`: it takes a function and options, or options alone."""
+
+    @overload
+    def __call__(self, f: np.ufunc, /, *args: Q.args, **kwargs: Q.kwargs) -> CompiledFunction[..., Any]: ...
+    @overload
+    def __call__(self, f: Callable[P, R], /, *args: Q.args, **kwargs: Q.kwargs) -> CompiledFunction[P, R]: ...
+    @overload
+    def __call__(
+        self, f: None = None, /, *args: Q.args, **kwargs: Q.kwargs
+    ) -> Callable[[Callable[P, R]], CompiledFunction[P, R]]: ...

@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import Any, ParamSpec
 
 import numpy as np
 
 from functad.eager import containers
 from functad.eager.models.tensor_like import TensorLike
+from functad.eager.models.variable import Variable
 from functad.eager.tape.recorder import constant
 from functad.eager.tape.request import checked_conj
 from functad.eager.tape.tape import GradientTape
@@ -22,34 +23,15 @@ from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.idle import idle
 from functad.transforms.calling.arguments import value_of
-from functad.transforms.calling.decorators import decorator, derivative
+from functad.transforms.calling.decorators import derivative, seeded
 from functad.trees.structure import flatten
 
-if TYPE_CHECKING:
-    from functad.transforms.calling.decorators import Maker
-
-Q = ParamSpec("Q")
-T_co = TypeVar("T_co", covariant=True)
+P = ParamSpec("P")
 Params = Sequence[str] | Sequence[int] | str | int | None
 
 
-class Seeded(Protocol[Q, T_co]):
-    """A transform whose functions take what `f` takes, and a seed by the name of `dy`."""
-
-    @overload
-    def __call__(self, f: Callable[..., Any], /, *args: Q.args, **kwargs: Q.kwargs) -> Callable[..., T_co]: ...
-    @overload
-    def __call__(
-        self, f: None = None, /, *args: Q.args, **kwargs: Q.kwargs
-    ) -> Callable[[Callable[..., Any]], Callable[..., T_co]]: ...
-
-
-def _seeded(make: Maker[Q, T_co]) -> Seeded[Q, T_co]:
-    return cast("Seeded[Q, T_co]", decorator(make))
-
-
-@_seeded
-def gradients_function(f: Callable[..., Any], params: Params = None, *, conj: bool = True) -> Callable[..., list[Any]]:
+@seeded
+def gradients_function(f: Callable[P, Any], params: Params = None, *, conj: bool = True) -> Callable[..., list[Any]]:
     """Return a function that gives the gradients of `f` by its arguments, as a list.
 
     Args:
@@ -77,9 +59,9 @@ def gradients_function(f: Callable[..., Any], params: Params = None, *, conj: bo
     return gradients
 
 
-@_seeded
+@seeded
 def value_and_gradients_function(
-    f: Callable[..., Any], params: Params = None, *, conj: bool = True
+    f: Callable[P, Any], params: Params = None, *, conj: bool = True
 ) -> Callable[..., tuple[Any, list[Any]]]:
     """Return a function that gives the value of `f` and its gradients by its arguments, as a list: `(f(x), [df/dx0, ...])`.
 
@@ -111,7 +93,9 @@ def value_and_gradients_function(
 
 
 @derivative
-def make_vjp(f: Callable[..., Any], params: Params = None, persistent: bool = True, *, conj: bool = True) -> Callable[..., Any]:
+def make_vjp(
+    f: Callable[P, Any], params: Params = None, persistent: bool = True, *, conj: bool = True
+) -> Callable[P, tuple[Any, Callable[..., list[Any]]]]:
     """Return a function that gives the value of `f` and the function from its cotangent to those of the arguments.
 
     Args:
@@ -159,7 +143,7 @@ def make_vjp(f: Callable[..., Any], params: Params = None, persistent: bool = Tr
 
 
 @derivative
-def implicit_gradients(f: Callable[..., Any], *, conj: bool = True) -> Callable[..., list[tuple[Any, Any]]]:
+def implicit_gradients(f: Callable[P, Any], *, conj: bool = True) -> Callable[P, list[tuple[Any, Variable]]]:
     """Return a function that gives the gradients of `f` by the trainable Variables that it reads.
 
     Args:
@@ -183,7 +167,7 @@ def implicit_gradients(f: Callable[..., Any], *, conj: bool = True) -> Callable[
     both = implicit_value_and_gradients(f, conj=conj)
 
     @functools.wraps(f)
-    def gradients(*args: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
+    def gradients(*args: P.args, **kwargs: P.kwargs) -> list[tuple[Any, Variable]]:
         return both(*args, **kwargs)[1]
 
     return gradients
@@ -191,8 +175,8 @@ def implicit_gradients(f: Callable[..., Any], *, conj: bool = True) -> Callable[
 
 @derivative
 def implicit_value_and_gradients(
-    f: Callable[..., Any], *, conj: bool = True
-) -> Callable[..., tuple[Any, list[tuple[Any, Any]]]]:
+    f: Callable[P, Any], *, conj: bool = True
+) -> Callable[P, tuple[Any, list[tuple[Any, Variable]]]]:
     """Return a function that gives the value of `f` and its gradients by the trainable Variables that it reads.
 
     Args:
@@ -216,7 +200,7 @@ def implicit_value_and_gradients(
     checked_conj(conj)
 
     @functools.wraps(f)
-    def value_and_gradients(*args: Any, **kwargs: Any) -> tuple[Any, list[tuple[Any, Any]]]:
+    def value_and_gradients(*args: P.args, **kwargs: P.kwargs) -> tuple[Any, list[tuple[Any, Variable]]]:
         with GradientTape() as tape:
             value = _as_tensors(tape.run(f, args, kwargs), f)
         variables = tape.watched_variables()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from functad.trees.structure import Structure, flatten
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 Keeps = Callable[[Equation], bool]
 Policy = str | Sequence[str] | Callable[[Equation], bool] | None
 
@@ -51,7 +52,7 @@ _NAME = elementwise(
 )
 
 
-def checkpoint_name(x: Any, name: str) -> Any:
+def checkpoint_name(x: T, name: str) -> T:
     """Return `x` itself, known by a name to the policies of `checkpoint`.
 
     Args:
@@ -68,7 +69,7 @@ def checkpoint_name(x: Any, name: str) -> Any:
         >>> round(float(functad.grad(functad.checkpoint(layer, policy=["expensive"]))(0.0)), 6)
         0.540302
     """
-    return tree_map(lambda leaf: _NAME(value_of(leaf), name=name), x)
+    return cast("T", tree_map(lambda leaf: _NAME(value_of(leaf), name=name), x))
 
 
 @remake

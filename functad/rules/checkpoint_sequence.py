@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from functad.transforms.calling.arguments import value_of
 from functad.transforms.calling.results import guarded, own_results, owned
 from functad.transforms.leaves import pulled, pushed, replaced
 from functad.trees.structure import Structure, difference, flatten
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def fewest_steps(length: int, snapshots: int) -> int:
@@ -55,15 +58,13 @@ def first_part(length: int, snapshots: int) -> int:
     return max(1, min(math.comb(snapshots + r - 1, r - 1), length - math.comb(snapshots + r - 2, r - 1)))
 
 
-def checkpoint_sequence(step: Callable[..., Any], n: int, snapshots: int | None = None) -> Callable[..., Any]:
+def checkpoint_sequence(step: Callable[Concatenate[int, P], R], n: int, snapshots: int | None = None) -> Callable[P, R]:
     """Return the function that makes `n` steps, and keeps few of the states between them for the backward pass.
 
     `state = step(i, state, *args)` for `i = 0, ..., n - 1`. By default every `sqrt(n)`-th state is kept, and in the backward
-    pass
-    those of one stretch at a time: the memory is that of `2 sqrt(n)` states and the record of one step, and each step is
+    pass those of one stretch at a time: the memory is that of `2 sqrt(n)` states and the record of one step, and each step is
     computed once more than without. With `snapshots` so many states are kept at most, by the binomial schedule, which computes
-    the fewest
-    steps again: the `r`-th repetition of all steps begins only where `n > binomial(snapshots + r - 1, r - 1)`.
+    the fewest steps again: the `r`-th repetition of all steps begins only where `n > binomial(snapshots + r - 1, r - 1)`.
 
     Args:
         step: returns the next state, a tree of the structure, shapes and dtypes of the state. It is called again with the same
@@ -117,7 +118,7 @@ def checkpoint_sequence(step: Callable[..., Any], n: int, snapshots: int | None 
         return structure.unflatten(apply(steps.rules(), [*own, *[others[i] for i in places]]))
 
     run.__name__ = run.__qualname__ = f"{getattr(step, '__name__', 'step')}_times_{n}"
-    return run
+    return cast("Callable[P, R]", run)
 
 
 def _is_integer(value: Any) -> bool:

@@ -10,7 +10,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from functad.transforms.calling.selection import parameters_of, positions_of
 from functad.trees.structure import flatten
 
 if TYPE_CHECKING:
-    from functad.transforms.calling.decorators import Maker
+    from functad.transforms.calling.signatures import Maker
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -141,6 +141,10 @@ class CustomFunction(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<{self.transform} {name_of(self.function)}>"
 
+    @overload
+    def __get__(self, instance: None, owner: Any = None) -> CustomFunction[P, R]: ...
+    @overload
+    def __get__(self: CustomFunction[Concatenate[Any, Q], R], instance: object, owner: Any = None) -> Callable[Q, R]: ...
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, cast, overload
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Protocol, cast, overload
 
 import numpy as np
 
@@ -36,7 +36,7 @@ from functad.transforms.walks.forward import push_through
 from functad.trees.structure import flatten
 
 if TYPE_CHECKING:
-    from functad.transforms.calling.decorators import Maker
+    from functad.transforms.calling.signatures import Maker
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -78,6 +78,11 @@ class SparseFunction(Protocol[P]):
 
     def plan(self, *args: P.args, **kwargs: P.kwargs) -> SparsePlan:
         """Return pattern and colouring."""
+
+    @overload
+    def __get__(self, instance: None, owner: Any = None) -> SparseFunction[P]: ...
+    @overload
+    def __get__(self: SparseFunction[Concatenate[Any, Q]], instance: object, owner: Any = None) -> SparseFunction[Q]: ...
 
 
 class SparseTransform(Protocol[Q]):

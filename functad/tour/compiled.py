@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,13 +27,13 @@ def train_compiled(tour: Tour) -> None:
     at_rest = {name: np.zeros_like(value) for name, value in first.items()}
     compiled = functad.jit(step)
     start = time.perf_counter()
-    before, after = compiled.lower(first, at_rest, *tour.batch()).expressions  # type: ignore[attr-defined]
+    before, after = compiled.lower(first, at_rest, *tour.batch()).expressions
     compiled(first, at_rest, *tour.batch())
     compiling = time.perf_counter() - start
     counts = len(before.equations), len(after.equations)
     print(f"One step, gradient and update, is a list of {counts[0]} operations, {counts[1]} when simplified.")
     print(f"Tracing and compiling it took {compiling * 1e3:.0f} ms.\n")
-    ways = {"without jit": step, "with jit": compiled}
+    ways: dict[str, Callable[..., Any]] = {"without jit": step, "with jit": compiled}
     states = dict.fromkeys(ways, (first, at_rest))
     seconds, losses = dict.fromkeys(ways, 0.0), dict.fromkeys(ways, 0.0)
     steps = min(tour.steps, STEPS)

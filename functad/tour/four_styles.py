@@ -63,7 +63,8 @@ def gradients_function(first: Params) -> tuple[Any, Step]:
     value_and_gradients = functad.value_and_gradients_function(loss_of_arguments, params=list(params))
 
     def step(images: Floats, labels: Labels) -> tuple[Any, Gradient]:
-        value, slopes = value_and_gradients(*params.values(), images, labels)
+        W1, b1, W2, b2 = params.values()
+        value, slopes = value_and_gradients(W1, b1, W2, b2, images, labels)
         gradient = dict(zip(params, slopes, strict=True))
         for name, slope in gradient.items():
             params[name] = params[name] - RATE * slope.numpy()

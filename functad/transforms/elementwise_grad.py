@@ -11,7 +11,7 @@ import numpy as np
 from functad.errors import OutputError
 from functad.expressions.spec import shape_of, spec_of
 from functad.transforms.calling.arguments import check_result, check_slope, split_aux
-from functad.transforms.calling.decorators import derivative
+from functad.transforms.calling.decorators import by_arguments
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
 from functad.transforms.grad import gradient_function
 from functad.trees.structure import flatten
@@ -19,7 +19,7 @@ from functad.trees.structure import flatten
 P = ParamSpec("P")
 
 
-@derivative
+@by_arguments
 def elementwise_grad(
     f: Callable[P, Any], argnums: ArgNums = 0, argnames: ArgNames | None = None, has_aux: bool = False
 ) -> Callable[P, Any]:

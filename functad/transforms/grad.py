@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar, TypeVarTuple, overload
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from functad.transforms.calling.arguments import (
     traced,
     without_slope,
 )
-from functad.transforms.calling.decorators import derivative, with_value
+from functad.transforms.calling.decorators import by_arguments, value_by_arguments
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
 from functad.transforms.walks.cotangents import one_like
 from functad.transforms.walks.reverse import pull_back, pull_through, seeded
@@ -38,9 +38,11 @@ from functad.trees.functions import tree_map
 P = ParamSpec("P")
 _ONE = np.float64(1.0)
 R = TypeVar("R")
+A = TypeVar("A")
+Args = TypeVarTuple("Args")
 
 
-@with_value
+@value_by_arguments
 def value_and_grad(
     f: Callable[P, R],
     argnums: ArgNums = 0,
@@ -76,7 +78,7 @@ def value_and_grad(
     return gradient_function(selection, has_aux, holomorphic, allow_int, warn_unconnected, with_value=True)
 
 
-@derivative
+@by_arguments
 def grad(
     f: Callable[P, Any],
     argnums: ArgNums = 0,
@@ -199,7 +201,19 @@ def _check_scalar(value: Any, selection: Selection, holomorphic: bool, allow_int
     )
 
 
-def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, warn_unconnected: bool = False) -> Any:
+@overload
+def vjp(
+    f: Callable[[*Args], tuple[R, A]], /, *primals: *Args, has_aux: Literal[True], warn_unconnected: bool = False
+) -> tuple[R, Callable[[Any], tuple[*Args]], A]: ...
+@overload
+def vjp(
+    f: Callable[[*Args], R], /, *primals: *Args, has_aux: Literal[False] = False, warn_unconnected: bool = False
+) -> tuple[R, Callable[[Any], tuple[*Args]]]: ...
+@overload
+def vjp(f: Callable[..., Any], /, *primals: Any, has_aux: bool, warn_unconnected: bool = False) -> Any: ...
+def vjp(  # type: ignore[misc] # mypy does not see that Any takes each of several types
+    f: Callable[..., Any], *primals: Any, has_aux: bool = False, warn_unconnected: bool = False
+) -> Any:
     """Evaluate `f` and return its value and the function that pulls cotangents back: `g -> g^T J`.
 
     Args:

@@ -22,7 +22,7 @@ from functad.places import here, name_of
 from functad.tracing.traces.base import Recorder
 from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
 from functad.transforms.calling.arguments import Inputs, by_argument, check_slope, enter, own_aux, split_aux, traced
-from functad.transforms.calling.decorators import derivative, with_value
+from functad.transforms.calling.decorators import by_results, with_value
 from functad.transforms.calling.results import foreign_to, own_results
 from functad.transforms.calling.seeds import check_chunk_size, of_identity, size_of, widest
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
@@ -36,7 +36,7 @@ R = TypeVar("R")
 Mode = Literal["auto", "forward", "reverse"]
 
 
-@derivative
+@by_results
 def jacobian(
     f: Callable[P, Any],
     argnums: ArgNums = 0,
@@ -84,7 +84,7 @@ def jacobian(
     return jacobian_function("jacobian", f, options)
 
 
-@derivative
+@by_results
 def jacrev(
     f: Callable[P, Any],
     argnums: ArgNums = 0,
@@ -119,7 +119,7 @@ def jacrev(
     return jacobian_function("jacrev", f, options)
 
 
-@derivative
+@by_results
 def jacfwd(
     f: Callable[P, Any],
     argnums: ArgNums = 0,

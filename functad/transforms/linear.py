@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Generic, Literal, TypeVar, TypeVarTuple, cast, overload
 
 import numpy as np
 
@@ -25,6 +25,10 @@ from functad.transforms.linearity import linear_list
 from functad.transforms.walks.forward import transposed_seeds, with_zeros
 from functad.transforms.walks.reverse import pull_back
 from functad.trees.functions import tree_map
+
+R = TypeVar("R")
+A = TypeVar("A")
+Args = TypeVarTuple("Args")
 
 
 class Pushforward:
@@ -48,7 +52,7 @@ class Pushforward:
         return pull_back(recorder.equations, seeds, recorder.inputs, consume=False, guard=True)
 
 
-class LinearFunction:
+class LinearFunction(Generic[R, *Args]):
     """The derivative of a function at a point: called with tangents it gives `J t`, its `transpose` with a cotangent `g^T J`.
 
     Made by `functad.linearize`; both may be called any number of times, also with Tensors, under `vmap` and in other traces.
@@ -71,7 +75,7 @@ class LinearFunction:
         result = pull.structure.unflatten([spec_of(value) for value in pull.values])
         return f"<derivative of {name_of(pull.recorder.function)}: {', '.join(map(repr, taken))} -> {result!r}>"
 
-    def __call__(self, *tangents: Any) -> Any:
+    def __call__(self, *tangents: Any) -> R:
         """Return `J t`.
 
         Args:
@@ -92,9 +96,9 @@ class LinearFunction:
         if self._push is None:
             self._push = Pushforward(self._pull)
         results = with_zeros(self._push.leaves(given), self._pull.values)
-        return self._pull.structure.unflatten(own_results(results, given))
+        return cast("R", self._pull.structure.unflatten(own_results(results, given)))
 
-    def transpose(self, g: Any) -> tuple[Any, ...]:
+    def transpose(self, g: Any) -> tuple[*Args]:
         """Return `g^T J`.
 
         Args:
@@ -106,10 +110,22 @@ class LinearFunction:
         Raises:
             StructureError: `g` does not match the value.
         """
-        return tuple(self._pull(g))
+        return cast("tuple[*Args]", tuple(self._pull(g)))
 
 
-def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+@overload
+def linearize(
+    f: Callable[[*Args], tuple[R, A]], /, *primals: *Args, has_aux: Literal[True]
+) -> tuple[R, LinearFunction[R, *Args], A]: ...
+@overload
+def linearize(
+    f: Callable[[*Args], R], /, *primals: *Args, has_aux: Literal[False] = False
+) -> tuple[R, LinearFunction[R, *Args]]: ...
+@overload
+def linearize(f: Callable[..., Any], /, *primals: Any, has_aux: bool) -> Any: ...
+def linearize(  # type: ignore[misc] # mypy does not see that Any takes each of several types
+    f: Callable[..., Any], *primals: Any, has_aux: bool = False
+) -> Any:
     """Evaluate `f` once and return its value and its derivative there, as a function to be called repeatedly: `t -> J(x) t`.
 
     Args:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec
+from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from functad.transforms.calling.arguments import (
     split_aux,
     traced,
 )
-from functad.transforms.calling.decorators import derivative
+from functad.transforms.calling.decorators import by_arguments, by_results, with_value_and_two
 from functad.transforms.calling.seeds import check_chunk_size, chunks, identity_rows, in_batch, size_of
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
 from functad.transforms.grad import gradient_function, pulled_back
@@ -36,9 +36,11 @@ from functad.transforms.walks.forward import push_through
 from functad.trees.structure import flatten
 
 P = ParamSpec("P")
+R = TypeVar("R")
+A = TypeVar("A")
 
 
-@derivative
+@by_arguments
 def hessian(
     f: Callable[P, Any],
     argnums: ArgNums = 0,
@@ -74,15 +76,15 @@ def hessian(
     return jacobian_function("hessian", gradient, options)
 
 
-@derivative
+@with_value_and_two
 def value_grad_and_hessian(
-    f: Callable[P, Any],
+    f: Callable[P, R],
     argnums: ArgNums = 0,
     argnames: ArgNames | None = None,
     has_aux: bool = False,
     holomorphic: bool = False,
     chunk_size: int | None = None,
-) -> Callable[P, tuple[Any, Any, Any]]:
+) -> Callable[P, tuple[R, Any, Any]]:
     """Return a function that gives the value of `f`, its gradient and its Hessian, from one evaluation: `(f(x), g, H)`.
 
     `g[i] = d f(x) / d x[i]` and `H[i, j] = d^2 f(x) / d x[i] d x[j]`, as `grad` and `hessian` give them.
@@ -117,13 +119,21 @@ def value_grad_and_hessian(
     second = jacobian_function(transform, gradient_and_all, options)
 
     @functools.wraps(f)
-    def derivatives(*args: P.args, **kwargs: P.kwargs) -> tuple[Any, Any, Any]:
+    def derivatives(*args: P.args, **kwargs: P.kwargs) -> tuple[R, Any, Any]:
         columns, (value, gradient) = second(*args, **kwargs)
         return value, gradient, columns
 
     return derivatives
 
 
+@overload
+def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: Literal[False] = False) -> Any: ...
+@overload
+def hvp(
+    f: Callable[..., tuple[Any, A]], primals: Sequence[Any], tangents: Sequence[Any], has_aux: Literal[True]
+) -> tuple[Any, A]: ...
+@overload
+def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool) -> Any: ...
 def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
     """Return the product of the Hessian of `f` with a direction, `H(x) t`, at the cost of a few evaluations of `f`.
 
@@ -163,6 +173,23 @@ def _of_arguments(products: Any, aux: Sequence[Any]) -> Any:
     return (result, *aux) if aux else result
 
 
+@overload
+def gauss_newton_product(
+    f: Callable[..., Any],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    loss: Callable[[Any], Any] | None = None,
+    has_aux: Literal[False] = False,
+) -> Any: ...
+@overload
+def gauss_newton_product(
+    f: Callable[..., tuple[Any, A]],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    loss: Callable[[Any], Any] | None = None,
+    *,
+    has_aux: Literal[True],
+) -> tuple[Any, A]: ...
 def gauss_newton_product(
     f: Callable[..., Any],
     primals: Sequence[Any],
@@ -204,7 +231,7 @@ def gauss_newton_product(
     return _of_arguments(pulled_back(transform, f, tuple(primals), has_aux=has_aux)[1](pushed), aux)
 
 
-@derivative
+@by_arguments
 def hessian_diagonal(
     f: Callable[P, Any],
     argnums: ArgNums = 0,
@@ -238,7 +265,7 @@ def hessian_diagonal(
     return _of_diagonals(selection.pack, selection, gradient_function(selection, has_aux), has_aux, chunk_size)
 
 
-@derivative
+@by_results
 def laplacian(
     f: Callable[P, Any],
     argnums: ArgNums = 0,
@@ -270,7 +297,7 @@ def laplacian(
     return _of_diagonals(_sum, selection, gradient_function(selection, has_aux), has_aux, chunk_size)
 
 
-@derivative
+@by_results
 def divergence(
     f: Callable[P, Any],
     argnums: ArgNums = 0,

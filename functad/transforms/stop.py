@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from functad.primitives.batching import elementwise
 from functad.primitives.kinds import constant
 from functad.trees.functions import tree_map
+
+T = TypeVar("T")
 
 
 def _identity(x: Any) -> Any:
@@ -26,7 +28,7 @@ STOP = constant(
 )
 
 
-def stop_gradient(x: Any) -> Any:
+def stop_gradient(x: T) -> T:
     """Return the value of `x` as a constant: no derivative flows through it, in any mode and of any order.
 
     Args:
@@ -40,7 +42,7 @@ def stop_gradient(x: Any) -> Any:
         >>> float(functad.grad(lambda x: x * stop_gradient(x))(3.0))
         3.0
     """
-    return tree_map(_stopped, x)
+    return cast("T", tree_map(_stopped, x))
 
 
 def _stopped(leaf: Any) -> Any:

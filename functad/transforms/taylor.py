@@ -13,7 +13,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar, overload
 
 import numpy as np
 
@@ -49,6 +49,7 @@ from functad.trees.structure import flatten
 
 P = ParamSpec("P")
 R = TypeVar("R")
+A = TypeVar("A")
 Coefficients = list[Any]
 """What a series has beside its value, from order 1 on; `None` is zero."""
 
@@ -226,6 +227,23 @@ def _factors(series: Sequence[Sequence[Any]], k: int) -> list[list[Any]]:
     return found
 
 
+@overload
+def taylor(
+    f: Callable[..., R],
+    primals: Sequence[Any],
+    series: Sequence[Sequence[Any]],
+    order: int | None = None,
+    has_aux: Literal[False] = False,
+) -> list[R]: ...
+@overload
+def taylor(
+    f: Callable[..., tuple[R, A]],
+    primals: Sequence[Any],
+    series: Sequence[Sequence[Any]],
+    order: int | None = None,
+    *,
+    has_aux: Literal[True],
+) -> tuple[list[R], A]: ...
 def taylor(
     f: Callable[..., Any],
     primals: Sequence[Any],

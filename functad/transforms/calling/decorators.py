@@ -1,6 +1,6 @@
 """Transforms as decorators: `@hessian`, `@hessian(argnums=1)` and `hessian(f, argnums=1)` are all the same transform.
 
-A transform is written as a function of `f` and its options. One of the three decorators here makes it callable without `f` too,
+A transform is written as a function of `f` and its options. One of the decorators here makes it callable without `f` too,
 and says how the types of its result follow from those of `f`: type checkers see the parameters of the decorated function.
 """
 
@@ -16,45 +16,20 @@ from functad.errors import InputError
 from functad.places import here, name_of
 
 if TYPE_CHECKING:  # only type checkers look at these, and to make them is a fiftieth of what `import functad` takes
-    from typing import Concatenate, ParamSpec, Protocol, TypeVar, overload
+    from typing import ParamSpec, TypeVar
 
-    P = ParamSpec("P")
+    from functad.transforms.calling.signatures import (
+        ByArguments,
+        Derivative,
+        Maker,
+        Remake,
+        Seeded,
+        ValueByArguments,
+        WithValue,
+    )
+
     Q = ParamSpec("Q")
-    R = TypeVar("R")
     T_co = TypeVar("T_co", covariant=True)
-
-    Maker = Callable[Concatenate[Callable[..., Any], Q], Callable[..., T_co]]
-    """A transform as it is written: it takes a function and options."""
-
-    class Derivative(Protocol[Q, T_co]):
-        """A transform whose functions take what `f` takes, and return something else."""
-
-        @overload
-        def __call__(self, f: Callable[P, Any], /, *args: Q.args, **kwargs: Q.kwargs) -> Callable[P, T_co]: ...
-        @overload
-        def __call__(
-            self, f: None = None, /, *args: Q.args, **kwargs: Q.kwargs
-        ) -> Callable[[Callable[P, Any]], Callable[P, T_co]]: ...
-
-    class ValueAndDerivative(Protocol[Q]):
-        """A transform whose functions take what `f` takes, and return its result and something else."""
-
-        @overload
-        def __call__(self, f: Callable[P, R], /, *args: Q.args, **kwargs: Q.kwargs) -> Callable[P, tuple[R, Any]]: ...
-        @overload
-        def __call__(
-            self, f: None = None, /, *args: Q.args, **kwargs: Q.kwargs
-        ) -> Callable[[Callable[P, R]], Callable[P, tuple[R, Any]]]: ...
-
-    class Remake(Protocol[Q]):
-        """A transform whose functions take what `f` takes, and return what it returns."""
-
-        @overload
-        def __call__(self, f: Callable[P, R], /, *args: Q.args, **kwargs: Q.kwargs) -> Callable[P, R]: ...
-        @overload
-        def __call__(
-            self, f: None = None, /, *args: Q.args, **kwargs: Q.kwargs
-        ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
 
 class Transformed(functools.partial[Any]):
@@ -102,9 +77,34 @@ def derivative(make: Maker[Q, T_co]) -> Derivative[Q, T_co]:
     return cast("Derivative[Q, T_co]", decorator(make))
 
 
-def with_value(make: Maker[Q, Any]) -> ValueAndDerivative[Q]:
+def by_arguments(make: Maker[Q, Any]) -> ByArguments[Q, tuple[Any, ...], dict[str, Any]]:
+    """Let a transform be a decorator; its functions return a derivative for each argument that is chosen."""
+    return cast("ByArguments[Q, tuple[Any, ...], dict[str, Any]]", decorator(make))
+
+
+def by_results(make: Maker[Q, Any]) -> ByArguments[Q, Any, Any]:
+    """Let a transform be a decorator; what its functions return has the structure of the result of `f`, or is one number."""
+    return cast("ByArguments[Q, Any, Any]", decorator(make))
+
+
+def value_by_arguments(make: Maker[Q, Any]) -> ValueByArguments[Q, tuple[Any, ...], dict[str, Any]]:
+    """Let a transform be a decorator; its functions return the value of `f` and a derivative for each argument chosen."""
+    return cast("ValueByArguments[Q, tuple[Any, ...], dict[str, Any]]", decorator(make))
+
+
+def with_value(make: Maker[Q, Any]) -> WithValue[Q, Any]:
     """Let a transform be a decorator, with options and without; its functions return the value of `f` and something else."""
-    return cast("ValueAndDerivative[Q]", decorator(make))
+    return cast("WithValue[Q, Any]", decorator(make))
+
+
+def with_value_and_two(make: Maker[Q, Any]) -> WithValue[Q, Any, Any]:
+    """Let a transform be a decorator, with options and without; its functions return the value of `f` and two things more."""
+    return cast("WithValue[Q, Any, Any]", decorator(make))
+
+
+def seeded(make: Maker[Q, T_co]) -> Seeded[Q, T_co]:
+    """Let a transform be a decorator, with options and without; its functions take a seed too, by the name of `dy`."""
+    return cast("Seeded[Q, T_co]", decorator(make))
 
 
 def remake(make: Maker[Q, Any]) -> Remake[Q]:
