@@ -38,6 +38,7 @@ class Library(NamedTuple):
         jvp: `jvp(flat, primals, tangents)` gives the results and their tangents.
         vmap: `vmap(flat, axes)`.
         like: `like(f, flat)`, compiled if `f` is.
+        of_jax: it is JAX, whose functions are parts of programs of the backend `xla`.
     """
 
     array: type
@@ -46,6 +47,7 @@ class Library(NamedTuple):
     jvp: Callable[..., Any]
     vmap: Callable[..., Any]
     like: Callable[[Any, Flat], Flat]
+    of_jax: bool = False
 
 
 class ForeignFunction(Generic[P, R]):
@@ -147,6 +149,7 @@ class _FlatFunction:
             spec=self.spec,
             name=getattr(self.foreign.function, "__name__", "foreign"),
             loops=True,
+            of_jax=self.flat if self.foreign.library.of_jax else None,
         )
 
     def value(self, *arrays: Any) -> tuple[Any, ...]:

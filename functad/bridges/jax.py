@@ -26,7 +26,8 @@ def from_jax(f: Callable[P, R]) -> ForeignFunction[P, R]:
 
     Each call is one operation, which every transform takes: reverse mode calls `jax.vjp`, forward mode `jax.jvp`,
     `functad.vmap` calls `jax.vmap`, and derivatives of higher order call these on one another. A function that is jitted by JAX
-    stays so, and so do its derivatives. Under `functad.jit` it is a step between compiled ones.
+    stays so, and so do its derivatives. Under `functad.jit` it is a step between compiled ones, and with `backend="xla"` a part of
+    the compiled program, unless it branches on values.
 
     Args:
         f: a function of JAX's arrays, in any containers, that returns arrays in containers; what is no array among its
@@ -67,7 +68,7 @@ def from_jax(f: Callable[P, R]) -> ForeignFunction[P, R]:
     def like(f: Any, flat: Flat) -> Flat:
         return jax.jit(flat) if isinstance(f, jax.stages.Wrapped) else flat
 
-    return ForeignFunction(f, Library(jax.Array, run, jax.vjp, jax.jvp, jax.vmap, like), from_jax)
+    return ForeignFunction(f, Library(jax.Array, run, jax.vjp, jax.jvp, jax.vmap, like, of_jax=True), from_jax)
 
 
 def to_jax(f: Callable[..., Any]) -> Callable[..., Any]:

@@ -33,6 +33,7 @@ class Rules(NamedTuple):
         loops: it cannot be computed on Tensors, so without a batch rule a batch is a loop.
         by_user: the rules are functions of the user, who may overwrite the arrays that they say are needed, or give.
         inner: the list that `value` evaluates, where the derivatives are those of the list.
+        of_jax: `value` as a function of JAX's arrays that JAX can trace, if it is one.
     """
 
     function: Any
@@ -46,6 +47,7 @@ class Rules(NamedTuple):
     loops: bool = False
     by_user: bool = False
     inner: Expressions | None = None
+    of_jax: Callable[..., Sequence[Any]] | None = None
 
     def of_batch(self, size: int, batched: tuple[bool, ...]) -> Rules:
         """Give the rules of the function that computes `size` examples; arrays that are `batched` have that axis in front."""
@@ -58,6 +60,7 @@ class Rules(NamedTuple):
             batch=None,
             spec=None,
             inner=None,
+            of_jax=None,
         )
 
 

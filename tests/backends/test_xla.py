@@ -381,9 +381,60 @@ SEVERAL = """
 """
 
 
-def test_eight_devices_give_the_gradient_of_one():
-    """Rows of the data lie on eight devices, parameters on all: value and gradient are those of one device."""
-    environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=8", "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", textwrap.dedent(SEVERAL)]
+PARAMETERS = """
+    import jax, numpy as np, functad
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((16, 5)), rng.standard_normal(16)
+    w = {"inner": rng.standard_normal((5, 8)), "outer": rng.standard_normal(8)}
+
+    def loss(w, X, y):
+        return np.mean((np.tanh(X @ w["inner"]) @ w["outer"] - y) ** 2)
+
+    def looped(w, X):
+        carry, _ = functad.scan(lambda c, row: (np.tanh(c @ w["inner"][:, :5]) * np.sum(row), None), X, np.ones((3, 2)))
+        return np.sum(functad.while_loop(lambda c: np.sum(c**2) > 1e-3, lambda c: c * 0.5, carry))
+
+    mesh = Mesh(np.array(jax.devices()).reshape(2, 4), ("rows", "model"))
+    specs = {"inner": PartitionSpec(None, "model"), "outer": PartitionSpec("model")}
+    with jax.enable_x64(True):
+        own = {key: jax.device_put(w[key], NamedSharding(mesh, specs[key])) for key in w}
+        parts = [jax.device_put(value, NamedSharding(mesh, PartitionSpec("rows"))) for value in (X, y)]
+
+    def check(found, expected):
+        for key in w:
+            np.testing.assert_allclose(found[key], expected[key], rtol=1e-11, atol=1e-13)
+
+    value, gradient = functad.jit(functad.value_and_grad(loss), backend="xla")(own, *parts)
+    np.testing.assert_allclose(value, loss(w, X, y), rtol=1e-13)
+    check(gradient, functad.grad(loss)(w, X, y))
+    assert {key: g.sharding.spec for key, g in gradient.items()} == specs  # each device has the gradient of its parameters
+    assert gradient["inner"].addressable_shards[0].data.shape == (5, 2)
+
+    each = functad.jit(functad.vmap(functad.grad(loss), in_axes=(None, 0, 0)), backend="xla")(own, *parts)
+    check(each, functad.vmap(functad.grad(loss), in_axes=(None, 0, 0))(w, X, y))
+    assert each["inner"].sharding.spec == PartitionSpec("rows", None, "model")
+    assert each["inner"].addressable_shards[0].data.shape == (8, 5, 2)
+
+    def product(w, X, y):
+        return functad.jvp(functad.grad(lambda w: loss(w, X, y)), (w,), (w,))[1]
+
+    second = functad.jit(product, backend="xla")(own, *parts)
+    check(second, product(w, X, y))
+    assert {key: g.sharding.spec for key, g in second.items()} == specs
+
+    found = functad.jit(functad.grad(looped), backend="xla")(own, parts[0])
+    check(found, functad.grad(looped)(w, X))
+    print("done")
+"""
+
+
+@pytest.mark.parametrize("program", [SEVERAL, PARAMETERS], ids=["rows", "parameters"])
+def test_eight_devices_give_the_gradient_of_one(program):
+    """Rows of the data lie on several devices, parameters on all or on several: value and gradient are those of one device."""
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu"}
+    environment = {**os.environ, **flags, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", textwrap.dedent(program)]
     found = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT, env=environment)
     assert found.stdout.strip() == "done", found.stderr

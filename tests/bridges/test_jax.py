@@ -144,6 +144,21 @@ def sine(x):
     return jnp.sin(x)
 
 
+@pytest.mark.parametrize("transform", ["value", "grad", "jvp", "hvp", "vmap", "third"])
+def test_they_are_parts_of_programs_of_xla(transform):
+    f = TRANSFORMS[transform](scalar(functad.from_jax(THEIRS)))
+    compiled = functad.jit(f, backend="xla")
+    close(compiled(X, W), f(X, W))
+    assert "computed by NumPy" not in compiled.lower(X, W).source()
+
+
+def test_a_branch_on_a_value_is_taken_on_the_host_in_a_program_of_xla():
+    f = functad.from_jax(lambda x: jnp.sin(x) if x[0] > 0 else x * x)
+    slope = functad.jit(functad.grad(lambda x: np.sum(f(x) * x)), backend="xla")
+    for x in (X, -X):
+        close(slope(x), functad.grad(lambda x: np.sum(f(x) * x))(x))
+
+
 class TestArraysOfJaxWithoutABridge:
     """Eager functad computes with NumPy: what it does not take is refused with what to write instead."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from functad.backends.xla.engine import cast
+from functad.backends.xla.engine import cast, jax
 from functad.backends.xla.host import called
 from functad.backends.xla.table import Call, row_of
 from functad.errors import UnsupportedError
@@ -45,12 +45,23 @@ def computed(call: Call, values: Sequence[Any], params: dict[str, Any]) -> Seque
         refuse_dtype(spec, call.primitive.name)
     if call.primitive.inner is not None:
         return replay(call.primitive.inner, values)
-    row = row_of(call.primitive)
-    out = NotImplemented if row is None else row(call, *values, **params)
+    row = row_of(call.primitive) or _of_jax
+    out = row(call, *values, **params)
     if out is NotImplemented:
         return by_numpy(call, values, params)
     outs = out if call.primitive.multiple else (out,)
     return [fitted(call, value, spec) for value, spec in zip(outs, call.results, strict=True)]
+
+
+def _of_jax(call: Call, *values: Any, **params: Any) -> Any:
+    """Return the results of a function of JAX that `functad.from_jax` has made a primitive, if it can be traced."""
+    rules = getattr(call.primitive, "rules", None)
+    if rules is None or rules.of_jax is None:
+        return NotImplemented
+    try:
+        return rules.of_jax(*[cast(value, spec.dtype) for value, spec in zip(values, call.given, strict=True)])
+    except jax.errors.JAXTypeError:  # it branches on values
+        return NotImplemented
 
 
 def refuse_dtype(spec: ArraySpec, what: str) -> None:
