@@ -26,8 +26,8 @@ def from_jax(f: Callable[P, R]) -> ForeignFunction[P, R]:
 
     Each call is one operation, which every transform takes: reverse mode calls `jax.vjp`, forward mode `jax.jvp`,
     `functad.vmap` calls `jax.vmap`, and derivatives of higher order call these on one another. A function that is jitted by JAX
-    stays so, and so do its derivatives. Under `functad.jit` it is a step between compiled ones, and with `backend="xla"` a part of
-    the compiled program, unless it branches on values.
+    stays so, and so do its derivatives. Under `functad.jit` it is a step between compiled ones; with `backend="xla"` it
+    is a part of what is compiled, unless it branches on values.
 
     Args:
         f: a function of JAX's arrays, in any containers, that returns arrays in containers; what is no array among its

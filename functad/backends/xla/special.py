@@ -16,7 +16,7 @@ _jax_special: Any = Late("jax.scipy.special")
 
 _ALIKE = (
     "erf", "erfc", "erfinv", "ndtr", "ndtri", "gamma", "gammaln", "gammainc", "gammaincc", "spence", "expit", "logit",
-    "xlogy", "xlog1py", "entr", "rel_entr", "kl_div", "i0e", "i1e", "i0", "i1", "boxcox", "boxcox1p", "gammasgn", "dawsn",
+    "xlogy", "xlog1py", "entr", "i0e", "i1e", "i0", "i1", "boxcox", "boxcox1p", "gammasgn", "dawsn",
     "sici",
 )  # fmt: skip
 """Within 1e-12 of SciPy's. The beta function and polygamma of JAX are less close, and its exponential integrals take long."""
@@ -38,6 +38,15 @@ def _psi(call: Call, x: Any) -> Any:
         return NotImplemented
     [x] = converted(call, (x,))
     return jnp.where(x == 0, -jnp.copysign(jnp.asarray(np.inf, x.dtype), x), found)
+
+
+def _divergence(call: Call, x: Any, y: Any) -> Any:
+    """Of NaN JAX gives infinity."""
+    found = _of_reals(call, x, y)
+    if found is NotImplemented:
+        return NotImplemented
+    x, y = converted(call, (x, y))
+    return jnp.where(jnp.isnan(x) | jnp.isnan(y), jnp.asarray(np.nan, found.dtype), found)
 
 
 def _log_ndtr(call: Call, x: Any) -> Any:
@@ -124,3 +133,4 @@ if find_spec("scipy") is not None:
     row(*[getattr(_special, name) for name in _BY_FORMULA])(_by_formula)
     row(_special.log_ndtr)(_log_ndtr)
     row(_special.psi)(_psi)
+    row(_special.rel_entr, _special.kl_div)(_divergence)
