@@ -57,14 +57,15 @@ html_static_path = ["_static"]
 html_css_files = ["functad.css"]
 html_show_sphinx = False
 html_show_copyright = False
-html_theme_options = {"navigation_with_keys": True}
+html_theme_options = {"navigation_with_keys": True, "top_of_page_buttons": []}
+pygments_dark_style = "github-dark"
 
 
 class NamesAreLinks(SphinxTransform):
     """Makes code such as `functad.grad` or `functad.grad(f)` on pages a link into the reference."""
 
     default_priority = 400
-    name = re.compile(r"(functad(?:\.\w+)+)(?:\(.*\))?", re.DOTALL)
+    name = re.compile(r"(functad(?:\.\w+)+)(?:\([^()]*\))?")
 
     def apply(self, **kwargs: Any) -> None:
         """Put a reference around each such piece of code that is no link yet."""

@@ -351,14 +351,12 @@ def table() -> str:
     """Return the table: a row for each feature, a column for each library."""
     found = answers()
     lines = [
-        f"| feature | functad | {' | '.join(LIBRARIES.values())} | test, in `tests/` |",
-        f"|---|{':-:|' * (1 + len(LIBRARIES))}---|",
+        f"| feature | functad | {' | '.join(LIBRARIES.values())} |",
+        f"|---|{':-:|' * (1 + len(LIBRARIES))}",
     ]
     for row in ROWS:
         marks = [MARKS[content["answers"][row.key]["answer"]] for content in found.values()]
-        test = f"`{row.tests.split()[0]}`" if row.tests else ""
-        last = "; ".join(filter(None, (test, row.note)))
-        lines.append(f"| {row.text} | {MARKS[row.answer]} | {' | '.join(marks)} | {last} |")
+        lines.append(f"| {row.text} | {MARKS[row.answer]} | {' | '.join(marks)} |")
     return "\n".join(lines)
 
 
@@ -396,7 +394,7 @@ This page is generated from the tests' names and the programs' answers; a test c
 python -m tests.benchmarks.feature_table
 ```
 
-✓ yes, (✓) partly, - no.
+✓ yes, (✓) partly, - no; below the table stands for each what is partial or missing, and which tests show it.
 
 {table}
 """
