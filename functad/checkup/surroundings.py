@@ -92,7 +92,7 @@ def arguments(point: Point) -> Iterator[Finding]:
                 _place(reasons),
             )
         elif finding.status == "zero":
-            if i in moving:
+            if i in moving or not np.size(point.primals[i]):
                 continue
             yield found(
                 "note",

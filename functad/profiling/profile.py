@@ -16,7 +16,7 @@ from functad.transforms.calling.selection import ArgNames, ArgNums
 UNSEEN = "code without Tensors"
 """The name of the operation that stands for code of the user's in which nothing is differentiated, where that takes time."""
 
-_LEAST_UNSEEN = 50e-6
+_LEAST_UNSEEN = 500e-6
 _UNSEEN_SHARE = 0.1
 
 
@@ -112,7 +112,8 @@ def _unseen(found: Measured) -> list[_Step]:
     if found.after >= least and found.operations:
         path = found.operations[-1].operation.path[:1]
         steps.append(_Step(path, UNSEEN, found.after, 0.0, 0))
-    return steps
+    alone = found.plain - sum([timed.forward for timed in found.operations])
+    return steps if alone >= 0.5 * sum([step.forward for step in steps]) else []  # otherwise that time is functad's own
 
 
 def _total(found: Measured) -> Total:

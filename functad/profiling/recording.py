@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad.expressions.records import inputs_of
-from functad.places import line_of, user_frame
+from functad.places import line_of, name_of, user_frame
 from functad.primitives.entry import INTERNAL, Primitive
 from functad.primitives.names import shown_name
 from functad.primitives.operands import innermost
@@ -178,7 +178,10 @@ def operation_name(primitive: Primitive) -> str:
     if primitive in INTERNAL or not hasattr(primitive.function, "__module__"):
         return primitive.name
     name = shown_name(primitive.function)
-    return primitive.name if name.startswith("functad.") else name
+    if name.startswith(("np.", "scipy.")):
+        return name
+    inner = name_of(primitive.function).rpartition(".")[2]
+    return primitive.name if inner == primitive.name or name.startswith("functad.") else f"{primitive.name} of {inner}"
 
 
 def path_of(frame: FrameType | None, outermost: FrameType | None) -> tuple[Place, ...]:

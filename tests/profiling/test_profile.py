@@ -117,15 +117,26 @@ def test_memory_is_what_the_arrays_take():
 
 def test_code_in_which_nothing_is_differentiated_is_seen(ticking):
     def f(x):
-        for _ in range(300):
+        for _ in range(900):
             measure.clock()
         return np.sum(x)
 
     found = functad.profile(f, np.ones(3))
     row = of(found.rows, operation=UNSEEN)
-    assert row.forward == pytest.approx(301e-6, abs=2e-6)
+    assert row.forward == pytest.approx(901e-6, abs=2e-6)
     assert row.share > 0.9
     assert "compute it once" in repr(found)
+
+
+def test_work_of_functad_between_operations_is_not_taken_for_the_users():
+    @functad.checkpoint
+    def inner(x):
+        return np.sin(np.exp(x))
+
+    assert {row.operation for row in functad.profile(lambda x: np.sum(inner(x)), np.ones(3)).rows} == {
+        "checkpoint of inner",
+        "np.sum",
+    }
 
 
 def test_writes_in_place_and_branches_are_profiled():
@@ -185,6 +196,46 @@ def test_auxiliary_results_and_keywords():
         lambda x, *, scale: (np.sum(x * scale), "aux"), np.ones(3), has_aux=True, argnames="scale", scale=2.0
     )
     assert found.inputs == ("kwargs['scale']",)
+
+
+class Model(functad.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = functad.Variable(np.ones(3))
+
+    @functad.jit
+    def compiled(self, x):
+        return np.sum(self.weight * x)
+
+    def __call__(self, x):
+        return np.sum(self.weight * x)
+
+
+MODEL = Model()
+KINDS = {
+    "a module": (MODEL, [np.ones(3)], ["np.multiply", "np.sum"]),
+    "a compiled method": (MODEL.compiled, [np.ones(3)], ["np.multiply", "np.sum"]),
+    "a derivative": (functad.grad(lambda x: np.sum(x**2)), [np.ones(3)], ["np.add", "np.multiply", "np.power", "np.sum"]),
+    "a compiled derivative": (functad.jit(functad.grad(lambda x: x * x)), [2.0], ["np.add", "np.multiply"]),
+    "a function of NumPy": (np.sin, [np.ones(3)], ["np.sin"]),
+    "complex numbers": (lambda z: np.exp(z), [np.array([1 + 1j])], ["np.exp"]),
+    "a derivative inside": (lambda x: functad.grad(lambda y: np.sin(y))(x) * 2, [0.3], ["np.cos", "np.multiply", "np.sin"]),
+    "a batch inside": (lambda x: functad.vmap(lambda y: np.sin(y))(x), [np.ones(3)], ["np.sin"]),
+    "nothing to do": (lambda x: 3.0, [1.0], []),
+    "the argument": (lambda x: x, [1.0], []),
+    "nothing in it": (lambda x: np.sum(x), [np.zeros(0)], ["np.sum"]),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_functions_of_every_kind_are_profiled(name):
+    f, args, expected = KINDS[name]
+    found = functad.profile(f, *args)
+    assert sorted({row.operation for row in found.rows}) == expected
+    assert found.compiled.seconds is not None
+    assert max(map(len, repr(found).splitlines())) <= 80
+    ET.fromstring(found._repr_html_())
+    assert functad.doctor(f, *args).of("error") == ()
 
 
 @pytest.mark.parametrize("args", [(3,), ("text",), ()])
