@@ -42,6 +42,32 @@ def _palette(values: tuple[str, ...]) -> str:
 _ON_DARK = '[data-jp-theme-light="false"] .ftd-view,[data-theme="dark"] .ftd-view,.vscode-dark .ftd-view,.theme-dark .ftd-view'
 _ON_LIGHT = '[data-jp-theme-light="true"] .ftd-view,[data-theme="light"] .ftd-view,.vscode-light .ftd-view'
 
+_INSIDE = "".join(
+    [
+        "& code,& pre,& text{font-family:var(--ftd-mono);font-size:12px}",
+        "& code,& pre{background:none;color:inherit;padding:0;margin:0;border:0}",
+        "& pre{white-space:pre-wrap;overflow-wrap:anywhere}",
+        "& .ftd-head{margin:2px 0 4px}& .ftd-faint{opacity:.65}& .ftd-whole{white-space:nowrap}",
+        "& table{border-collapse:collapse;border:0;margin:2px 0 6px;font-size:12px;width:auto;display:table;table-layout:auto}",
+        "& th,& td{text-align:left;vertical-align:top;padding:2px 14px 2px 0;border:0;max-width:44em;",
+        "white-space:normal;overflow-wrap:break-word;background:none;color:inherit}",
+        "& thead th{font-weight:600;border-bottom:1px solid var(--ftd-line);white-space:nowrap}",
+        "& tbody tr{background:none}& tbody tr:hover{background:var(--ftd-ground)}",
+        "& tfoot td{border-top:1px solid var(--ftd-line);font-weight:600}",
+        "& .ftd-number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}",
+        "& details{margin:1px 0}& details>:not(summary){margin-left:16px}",
+        "& .ftd-way{margin:2px 0 4px;border-left:2px solid var(--ftd-line);padding-left:8px}",
+        "& .ftd-scroll{max-height:30em;overflow:auto}& .ftd-scroll td:last-child{min-width:14em}",
+        "& .ftd-scroll td:first-child{overflow-wrap:anywhere;min-width:12em}",
+        "& input{font:inherit;color:inherit;background:transparent;border:1px solid var(--ftd-line);border-radius:3px;",
+        "padding:2px 6px;min-width:22em;margin:2px 6px 4px 0}",
+        "& summary{cursor:pointer;display:list-item}",
+        "& svg{max-width:100%;height:auto;color:inherit}& text{fill:currentColor}",
+        *[f"& .ftd-{name}{{color:var(--ftd-{name})}}" for name in COLORS],
+    ]
+)
+"""What is in a display; `&` stands for that."""
+
 STYLE = "".join(
     [
         ".ftd-view{--ftd-line:var(--jp-border-color2,rgba(128,128,128,.4));--ftd-ground:rgba(128,128,128,.12);",
@@ -49,26 +75,7 @@ STYLE = "".join(
         f"color:var(--jp-content-font-color1,currentColor);font-size:13px;line-height:1.45;overflow-x:auto;{_palette(_LIGHT)}}}",
         f"@media (prefers-color-scheme:dark){{.ftd-view{{{_palette(_DARK)}}}}}",
         f"{_ON_LIGHT}{{{_palette(_LIGHT)}}}{_ON_DARK}{{{_palette(_DARK)}}}",
-        ".ftd-view code,.ftd-view pre,.ftd-view text{font-family:var(--ftd-mono);font-size:12px}",
-        ".ftd-view code,.ftd-view pre{background:none;color:inherit;padding:0;margin:0;border:0}",
-        ".ftd-view pre{white-space:pre-wrap;overflow-wrap:anywhere}",
-        ".ftd-view .ftd-head{margin:2px 0 4px}.ftd-view .ftd-faint{opacity:.65}.ftd-view .ftd-whole{white-space:nowrap}",
-        ".ftd-view table{border-collapse:collapse;border:0;margin:2px 0 6px;font-size:12px;width:auto;display:table}",
-        ".ftd-view th,.ftd-view td{text-align:left;vertical-align:top;padding:2px 14px 2px 0;border:0;max-width:44em;",
-        "white-space:normal;overflow-wrap:break-word;background:none;color:inherit}",
-        ".ftd-view thead th{font-weight:600;border-bottom:1px solid var(--ftd-line);white-space:nowrap}",
-        ".ftd-view tbody tr{background:none}.ftd-view tbody tr:hover{background:var(--ftd-ground)}",
-        ".ftd-view tfoot td{border-top:1px solid var(--ftd-line);font-weight:600}",
-        ".ftd-view .ftd-number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}",
-        ".ftd-view details{margin:1px 0}.ftd-view details>:not(summary){margin-left:16px}",
-        ".ftd-view .ftd-way{margin:2px 0 4px;border-left:2px solid var(--ftd-line);padding-left:8px}",
-        ".ftd-view .ftd-scroll{max-height:30em;overflow:auto}.ftd-view .ftd-scroll td:last-child{min-width:22em}",
-        ".ftd-view .ftd-scroll td:first-child{overflow-wrap:anywhere;min-width:16em}",
-        ".ftd-view input{font:inherit;color:inherit;background:transparent;border:1px solid var(--ftd-line);border-radius:3px;",
-        "padding:2px 6px;min-width:22em;margin:2px 6px 4px 0}",
-        ".ftd-view summary{cursor:pointer;display:list-item}",
-        ".ftd-view svg{max-width:100%;height:auto;color:inherit}.ftd-view text{fill:currentColor}",
-        *[f".ftd-view .ftd-{name}{{color:var(--ftd-{name})}}" for name in COLORS],
+        _INSIDE.replace("&", ".ftd-view.ftd-view"),  # twice, so that it outweighs what a notebook says of all tables and code
     ]
 )
 """As the content of a `style` element; all that it says is of `.ftd-view` and what is in it."""

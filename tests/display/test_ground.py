@@ -41,6 +41,9 @@ def test_style_concerns_displays_alone():
     assert all("ftd-view" in selector for rule in rules for selector in rule.split("{")[0].split(",") if "{" in rule)
     assert STYLE.count("{") == STYLE.count("}")
     assert "<" not in STYLE
+    assert ".ftd-view td" not in STYLE.replace(
+        ".ftd-view.ftd-view td", ""
+    )  # else JupyterLab's own rules for tables are stronger
     assert all(f"--ftd-{name}:" in STYLE for name in COLORS)
 
 
