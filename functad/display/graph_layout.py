@@ -103,6 +103,16 @@ def lay_out(boxes: Sequence[Box], edges: Sequence[Edge]) -> tuple[float, float]:
     return width, height
 
 
+def count_points(boxes: Sequence[Box], edges: Sequence[Edge]) -> int:
+    """Count the points in layers that edges would pass through: what a layout takes in time and memory grows with them."""
+    _set_layers(boxes, edges)
+    ends: dict[tuple[int, int], int] = {}
+    for edge in edges:
+        port = edge.source, edge.port
+        ends[port] = max(ends.get(port, 0), boxes[edge.target].layer - boxes[edge.source].layer - 1)
+    return sum(ends.values())
+
+
 def _set_layers(boxes: Sequence[Box], edges: Sequence[Edge]) -> None:
     for box in boxes:
         box.layer = 0

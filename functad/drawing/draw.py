@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from functad.display.amounts import counted
 from functad.display.markup import drawing, heading, view
 from functad.display.style import palette
 from functad.drawing.graph import EQUATION, FOLD, LOOP, Graph, graph_of
-from functad.drawing.svg import fixed, picture_of
+from functad.drawing.svg import fits, fixed, picture_of
 from functad.drawing.text import dot, mermaid
 from functad.errors import InputError
 from functad.expressions.expressions import Expressions
@@ -109,7 +109,8 @@ def draw(
         f: a function of NumPy code, or an expression list.
         args: its arguments: arrays, numbers, `ArraySpec`s or trees of them; of a list none are needed.
         backward: draw also how cotangents, ones for each result, are pulled back to the floating-point arguments.
-        limit: so many boxes of equations at most; `None` for all.
+        limit: so many boxes of equations at most; `None` for all that a picture can hold: thousands, where few values are read
+            late.
         kwargs: keyword arguments of `f`.
 
     Returns:
@@ -137,7 +138,7 @@ def draw(
         args, kwargs = f.input_structure.unflatten(list(f.specs[: len(f.inputs)]))
     if not backward:
         listed = f if isinstance(f, Expressions) else make_expressions(f)(*args, **kwargs)
-        return Drawing(name, listed, graph_of(listed, listed.output_structure.paths("result"), limit))
+        return _drawn(name, listed, listed.output_structure.paths("result"), limit)
     chosen = [i for i, leaf in enumerate(flatten((args, kwargs))[0]) if dtype_of(leaf).kind in "fc"]
     if not chosen:
         raise InputError(
@@ -149,7 +150,17 @@ def draw(
     if isinstance(f, Expressions):
         listed = listed.replace(inputs=f.inputs)
     own = listed.output_structure.children[0].paths("result")
-    return Drawing(name, listed, graph_of(listed, [*own, *[f"gradient of {listed.inputs[i]}" for i in chosen]], limit))
+    return _drawn(name, listed, [*own, *[f"gradient of {listed.inputs[i]}" for i in chosen]], limit)
+
+
+def _drawn(name: str, listed: Expressions, results: Sequence[str], limit: int | None) -> Drawing:
+    """Return the drawing of a list, with fewer boxes than the limit allows where a picture cannot hold as many."""
+    graph = graph_of(listed, results, limit)
+    most = len(listed.equations) if limit is None else limit
+    while most > LIMIT and not fits(graph):
+        most //= 2
+        graph = graph_of(listed, results, most)
+    return Drawing(name, listed, graph)
 
 
 def _is_number(result: Any) -> bool:

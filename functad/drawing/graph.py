@@ -251,9 +251,26 @@ def _units(rows: Sequence[Row], limit: int | None) -> list[_Unit]:
         at = next(i for i, item in enumerate(items) if item is largest)
         items[at : at + 1] = largest.items
     units = [_folded(item, numbers) if isinstance(item, Group) else _single(numbers[id(item)], item) for item in items]
-    if len(units) > limit:
-        units = list(_by_line(units, rows)) if len(list(_by_line(units, rows))) <= limit else list(_chunks(units, rows, limit))
-    return units
+    if len(units) <= limit:
+        return units
+    lines = _opened(list(_by_line(units, rows)), rows, limit)
+    return lines if limit <= 2 * len(lines) <= 2 * limit else list(_chunks(units, rows, limit))
+
+
+def _opened(units: list[_Unit], rows: Sequence[Row], limit: int) -> list[_Unit]:
+    """Return units of which the smallest are single equations again, as many as the limit allows."""
+    left = limit - len(units)
+    single: set[int] = set()
+    for unit in sorted(units, key=lambda unit: len(unit.indices)):
+        left -= len(unit.indices) - 1
+        if left < 0:
+            break
+        single.add(unit.indices[0])
+    return [
+        part
+        for unit in units
+        for part in ([_single(i, rows[i]) for i in unit.indices] if unit.indices[0] in single else [unit])
+    ]
 
 
 def _single(number: int, row: Row) -> _Unit:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from functad.display.amounts import counted
-from functad.display.graph_layout import Box, Edge, lay_out
+from functad.display.graph_layout import Box, Edge, count_points, lay_out
 from functad.display.markup import Markup, picture, tag
 from functad.drawing.graph import CONSTANT, FOLD, INPUT, LOOP, OUTPUT, Graph, Node
 from functad.expressions.place import BACKWARD, FORWARD, TANGENT
@@ -14,6 +14,7 @@ from functad.expressions.place import BACKWARD, FORWARD, TANGENT
 _LETTER, _SMALL = 7.25, 6.05
 _LABEL = 15.0
 _MARGIN = 10.0
+_POINTS = 10_000
 _COLORS = {FORWARD: "var(--ftd-blue)", BACKWARD: "var(--ftd-orange)", TANGENT: "var(--ftd-green)"}
 _GREY = "var(--ftd-grey)"
 
@@ -27,8 +28,7 @@ def picture_of(graph: Graph, label: str, sorted_ports: list[dict[str, float]] | 
         sorted_ports: what leaves each box, from left to right; if not given, that is found by a first layout.
     """
     ports = sorted_ports or _ports(graph)
-    boxes = [_box(node, ports[i]) for i, node in enumerate(graph.nodes)]
-    edges = [Edge(link.source, list(ports[link.source]).index(link.label), link.target) for link in graph.links]
+    boxes, edges = _parts(graph, ports)
     width, height = lay_out(boxes, edges)
     if sorted_ports is None and _sort_ports(graph, ports, boxes):
         return picture_of(graph, label, ports)
@@ -40,6 +40,16 @@ def picture_of(graph: Graph, label: str, sorted_ports: list[dict[str, float]] | 
         parts += [_node(node, box), *_labels(box, labels)]
     drawn = tag("g", *parts, transform=f"translate({shift:g},{_MARGIN:g})")
     return picture(round(total, 1), round(height + 2 * _MARGIN + 28, 1), drawn, legend, label=label)
+
+
+def fits(graph: Graph) -> bool:
+    """Say whether a graph is not too large to be drawn: one with thousands of long edges would take minutes."""
+    return count_points(*_parts(graph, _ports(graph))) <= _POINTS
+
+
+def _parts(graph: Graph, ports: list[dict[str, float]]) -> tuple[list[Box], list[Edge]]:
+    boxes = [_box(node, ports[i]) for i, node in enumerate(graph.nodes)]
+    return boxes, [Edge(link.source, list(ports[link.source]).index(link.label), link.target) for link in graph.links]
 
 
 def _ports(graph: Graph) -> list[dict[str, float]]:

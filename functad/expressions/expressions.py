@@ -5,6 +5,7 @@ Every value has a slot, an integer. Inputs come first, then the results of the e
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
@@ -263,7 +264,7 @@ class Expressions(Immutable):
             Row(
                 tuple([names[slot] for slot in e.outputs]),
                 tuple([self.specs[slot] for slot in e.outputs]),
-                call_text(e, names),
+                functools.partial(call_text, e, names),
                 e.primitive.name,
                 e.place,
                 tuple([(name, inner._listing()) for name, inner in inner_lists(e.params)]),

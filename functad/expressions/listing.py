@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +28,7 @@ class Row:
     Attributes:
         names: of its results.
         specs: theirs.
-        call: what is right of the equals sign.
+        write: returns what is right of the equals sign; of a huge list few equations are shown.
         primitive: the name of what is called.
         place: where it was made, if that is known.
         lists: those that it holds, such as the body of a loop, with their names.
@@ -36,7 +36,7 @@ class Row:
 
     names: tuple[str, ...]
     specs: tuple[ArraySpec, ...]
-    call: str
+    write: Callable[[], str]
     primitive: str
     place: Place | None
     lists: tuple[tuple[str, Listing], ...] = ()
@@ -44,7 +44,7 @@ class Row:
     @property
     def text(self) -> str:
         """The equation without its types."""
-        return f"{', '.join(self.names)} = {self.call}"
+        return f"{', '.join(self.names)} = {self.write()}"
 
     @property
     def types(self) -> str:
@@ -288,11 +288,15 @@ def list_table(listing: Listing, most: int | None) -> str:
         most: so many equations at most; `None` for all.
     """
     cells = list(itertools.islice(_cells(listing, ""), most))
-    count = sum(1 for _ in _cells(listing, ""))
+    count = _count(listing)
     lines = [text_table(["equation", "result", "bytes", "line"], cells, right=[2], middle=[3], width=WIDTH)]
     if count > len(cells):
         lines.append(f"... {counted(count - len(cells), 'equation')} more")
     return "\n".join([*lines, _totals(listing)])
+
+
+def _count(listing: Listing) -> int:
+    return len(listing.rows) + sum([_count(inner) for row in listing.rows for _, inner in row.lists])
 
 
 def _cells(listing: Listing, indent: str) -> Iterator[tuple[str, ...]]:

@@ -223,6 +223,13 @@ def test_phases_that_change_often_are_folded_too():
     assert len(shown.of("fold")) == 1
 
 
+def test_pictures_that_would_take_minutes_have_fewer_boxes():
+    drawing = functad.draw(chain, 1.0, backward=True, limit=None)
+    boxes = re.fullmatch(r"drawing of chain: 749 equations; \d+ of them folded, (\d+) boxes", repr(drawing))
+    assert 40 < int(boxes[1]) < 749
+    assert repr(functad.draw(chain, 1.0, limit=None)) == "drawing of chain: 300 equations"
+
+
 def test_lines_are_folded_where_there_are_no_calls():
     def f(x):
         y = np.sin(x) * 2.0 + np.cos(x) * 3.0
@@ -231,6 +238,16 @@ def test_lines_are_folded_where_there_are_no_calls():
 
     shown = picture(f, np.ones(3), limit=4)
     assert shown.of("fold") == ["y = np.sin(x) * 2.0...", "z = np.exp(y) * y -..."]
+    assert shown.of("equation") == ["sum"]
+    shown = picture(f, np.ones(3), limit=6)
+    assert shown.of("fold") == ["y = np.sin(x) * 2.0..."]
+    assert shown.of("equation") == ["exp", "multiply", "subtract", "sum"]
+
+
+def test_one_long_line_is_cut_into_parts():
+    shown = picture(chain, 1.0, limit=20)
+    assert shown.of("fold") == ["x = np.sin(x) * 0.9"] * 20
+    assert shown.texts.count("15 equations") == 20
 
 
 def test_many_calls_of_one_function_are_folded_together():
