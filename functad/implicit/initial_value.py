@@ -21,6 +21,8 @@ from functad.implicit.linear_solve import LIVE, Leaves, filled, packed, split, u
 from functad.importable import optional
 from functad.places import here
 from functad.rules.solver_primitive import SolverPrimitive
+from functad.settings import setting
+from functad.tracing.traces.base import OPEN
 from functad.transforms.grad import pulled_back
 from functad.transforms.leaves import push_leaves, pushed, replaced
 from functad.transforms.walks.cotangents import zero_tangent
@@ -132,22 +134,33 @@ class Problem:
         exact = {"jac": self.jacobian(ps)} if self.method in IMPLICIT else {}
         start = packed(ys, self.ys, False, self.name)
         times = None if dense else ts
-        found = optional("scipy.integrate", "odeint").solve_ivp(
-            self.vector_field(ps),
-            (float(ts[0]), float(ts[-1])),
-            start,
-            method=self.method,
-            t_eval=times,
-            dense_output=dense,
-            **exact,
-            **self.tolerances(),
-        )
+        with setting(OPEN, None):  # in an open trace, adopted code of SciPy makes Tensors
+            found = optional("scipy.integrate", "odeint").solve_ivp(
+                self.vector_field(ps),
+                (float(ts[0]), float(ts[-1])),
+                start,
+                method=self.method,
+                t_eval=times,
+                dense_output=dense,
+                **exact,
+                **self.tolerances(),
+            )
         if found.status != 0 or not np.isfinite(found.y).all():
             raise ImplicitError(
                 f"odeint of {self.name}, at {here()}: {self.method} did not get to t = {ts[-1]:.6g}. {found.message} For stiff "
                 f"equations use method='BDF' or 'Radau'."
             )
         return found
+
+    def curve(self, ys: Leaves, ts: Any, ps: Leaves) -> Callable[[Any], Any]:
+        """Solve the problem for plain values, and return its state as a function of time."""
+        solution: Any = self.solved(ys, ts, ps, dense=True).sol if self.count > 1 else None
+
+        def at(t: Any) -> Any:
+            with setting(OPEN, None):
+                return solution(t)
+
+        return at
 
     def computed(self, ys: Leaves, ts: Any, ps: Leaves) -> tuple[Any, ...]:
         """Return the trajectory for plain values."""
@@ -292,7 +305,7 @@ def _interval(
 def _adjoint(arrays: Leaves, problem: Problem) -> list[Any]:
     """Return the cotangents of plain values, with the state read from the forward solution."""
     ys, times, ps = problem.fill(arrays[2 * len(problem.ys) :])
-    solution: Any = problem.solved(ys, times, ps, dense=True).sol if problem.count > 1 else None
+    solution = problem.curve(ys, times, ps)
     return _swept(arrays, problem, lambda t, amount: unpacked(solution(t), problem.ys, False), 0.0)
 
 
@@ -322,7 +335,7 @@ def _varied(given: Leaves, problem: Problem, moving: Sequence[int]) -> list[Any]
     n, arrays = len(problem.ys), given[len(moving) :]
     ts = replaced([None] * len(arrays), moving, given[: len(moving)])
     varied, starts, times, ps = _variational(problem, arrays[2 * n :], ts[2 * n :])
-    both: Any = varied.solved(starts, times, ps, dense=True).sol if problem.count > 1 else None
+    both = varied.curve(starts, times, ps)
 
     def states(t: float, amount: Any) -> list[Any]:
         values = unpacked(both(t), varied.ys, False)

@@ -16,6 +16,8 @@ import numpy as np
 from functad.errors import ImplicitError
 from functad.importable import optional
 from functad.places import here
+from functad.settings import setting
+from functad.tracing.traces.base import OPEN
 
 Vector = Any
 Product = Callable[[Vector], Vector]
@@ -96,7 +98,8 @@ def by_scipy(name: str, matvec: Product, b: Vector, *, rtol: float = 1e-10, atol
         size = float(np.linalg.norm(residual))
         if size <= limit or not np.isfinite(size):
             break
-        with np.errstate(all="ignore"):  # a breakdown shows in the residual
+        # A breakdown shows in the residual; in an open trace, adopted code of SciPy makes Tensors.
+        with np.errstate(all="ignore"), setting(OPEN, None):
             step, failed = getattr(linalg, name)(matrix, residual / size, rtol=limit / size, atol=0.0, **options)
             x = x + size * step
             residual = b - matvec(x)

@@ -121,3 +121,34 @@ def test_integrals_in_a_batch() -> None:
 
 def test_second_derivatives_of_integrals() -> None:
     check_grads(lambda a, b: integrate.quad(lambda t: np.exp(-a * t * t), 0, b)[0], (0.7, 1.2))
+
+
+@pytest.mark.parametrize("method", ["RK45", "BDF"])
+def test_odeint_solves_by_scipy_that_is_adopted(method: str) -> None:
+    """`functad.scipy` lets SciPy's code take Tensors, which makes Tensors in an open trace; the solver's values stay plain."""
+    times = np.linspace(0.0, 2.0, 5)
+
+    def f(r: Any) -> Any:
+        found = functad.odeint(
+            lambda y, t, r: -r * y, np.exp(r) * np.array([10.0, 5.0]), times, np.exp(r), method=method, rtol=1e-9
+        )
+        return np.log(found).ravel()
+
+    r = np.log([1.1, 0.4])
+    rows = np.ones((3, 2)) * r
+    assert isinstance(integrate.solve_ivp(lambda t, y: -y, (0, 1), np.ones(1)).y, np.ndarray)
+    check_grads(f, (r,), order=1, rtol=1e-5)
+    np.testing.assert_allclose(functad.vmap(f)(rows)[1], f(r), rtol=1e-6)
+    np.testing.assert_allclose(
+        functad.hessian(lambda r: np.sum(f(r) ** 2))(r),
+        np.zeros((2, 2)) + functad.jacfwd(functad.grad(lambda r: np.sum(f(r) ** 2)))(r),
+        rtol=1e-5,
+    )
+
+
+def test_iterative_solvers_of_scipy_that_is_adopted_get_plain_values() -> None:
+    assert integrate.trapezoid(np.ones(3)) == 2.0
+    matrix = np.diag([2.0, 3.0, 4.0]) + 0.1
+    check_grads(
+        lambda b: functad.custom_linear_solve(lambda v: matrix @ v, b, solve="cg", symmetric=True), (np.arange(3.0),), order=1
+    )
