@@ -249,6 +249,22 @@ class TestDecompositions:
             lambda a, t: functad.jvp(grad(lambda a: np.sum(np.linalg.eigvalsh(a) ** 3)), (a,), (t,)), np.eye(3), np.ones((3, 3))
         )
 
+    @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128])
+    def test_systems_whose_matrix_is_a_factor_are_solved_by_substitution(self, dtype):
+        a = (np.random.default_rng(0).normal(size=(4, 4)) + (1j if dtype == np.complex128 else 0)).astype(dtype)
+        b = np.arange(1.0, 9.0).reshape(4, 2).astype(dtype)
+
+        def f(a, b):
+            factor = np.linalg.cholesky(a @ a.conj().T + 3 * np.eye(4, dtype=a.dtype))
+            return np.sum(np.abs(np.linalg.solve(factor.conj().T, np.linalg.solve(factor, b))) ** 2)
+
+        both = grad(f, argnums=(0, 1))
+        check(both, a, b)
+        check(vmap(both), np.stack([a, 2 * a]), np.stack([b, b**2]))
+        source = jit(both, backend="xla").lower(a, b).source()
+        assert "triangular_solve" in source
+        assert "lu[" not in source
+
     def test_determinants_to_the_third_order(self):
         a = np.random.default_rng(0).normal(size=(3, 3))
         second = grad(lambda a: np.sum(np.cos(grad(np.linalg.det)(a))))
