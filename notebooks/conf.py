@@ -8,6 +8,7 @@ import re
 from typing import Any
 
 from docutils import nodes
+from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
@@ -24,7 +25,6 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
-    "sphinx.ext.mathjax",
     "sphinx_copybutton",
     "sphinx_design",
 ]
@@ -55,6 +55,7 @@ html_theme = "furo"
 html_title = "functad"
 html_static_path = ["_static"]
 html_css_files = ["functad.css"]
+html_math_renderer = "mathml"
 html_show_sphinx = False
 html_show_copyright = False
 html_theme_options = {"navigation_with_keys": True, "top_of_page_buttons": []}
@@ -95,7 +96,20 @@ def plain_text(app: Sphinx, what: str, name: str, obj: object, options: object, 
             lines[number] = OUTSIDE_CODE.sub(mended, line)
 
 
+def formula(writer: Any, node: nodes.math) -> None:
+    """Write a formula in a line as MathML, which browsers show without any script."""
+    writer.body.append(tex2mathml(node.astext()))
+    raise nodes.SkipNode
+
+
+def formula_block(writer: Any, node: nodes.math_block) -> None:
+    """Write a formula that stands by itself."""
+    writer.body.append(f'<div class="math">{tex2mathml(node.astext(), as_block=True)}</div>')
+    raise nodes.SkipNode
+
+
 def setup(app: Sphinx) -> None:
     """Add what this file defines to Sphinx."""
     app.add_transform(NamesAreLinks)
+    app.add_html_math_renderer("mathml", inline_renderers=(formula, None), block_renderers=(formula_block, None))
     app.connect("autodoc-process-docstring", plain_text, priority=100)  # before napoleon, which makes marks of its own
