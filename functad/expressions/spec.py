@@ -129,6 +129,15 @@ def shape_of(value: Any) -> tuple[int, ...]:
     return () if type(value) in PYTHON_SCALARS else value.shape
 
 
+class ChunkedShape(tuple[int, ...]):
+    """The shape of an array that lies in chunks, as those of Dask do, with the lengths of its chunks along each axis.
+
+    Rules of sums keep it in place of the shape, so that what they make of a number lies in the same chunks.
+    """
+
+    chunks: tuple[tuple[int, ...], ...]
+
+
 def dtype_of(value: Any) -> np.dtype[Any]:
     """Return the dtype of an array, Tensor or scalar (that of a Python scalar is its widest)."""
     return PYTHON_SCALARS[type(value)] if type(value) in PYTHON_SCALARS else value.dtype

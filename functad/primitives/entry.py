@@ -7,6 +7,7 @@ kept alive until the rule runs:
     x, y, a, ...   an array argument of the primitive, by its name
     out            the result
     a_shape, a_dtype, out_shape, ...   shape or dtype only, so the array itself is not kept
+    a_layout       the shape, and the chunks of an array that lies in chunks
     axis, ...      a parameter
     arrays, shapes, dtypes, params     all array arguments; their shapes, their dtypes; all parameters
     rest           all array arguments but the first

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import UnsupportedError
-from functad.expressions.spec import PYTHON_SCALARS, ArraySpec
+from functad.expressions.spec import PLAIN, PYTHON_SCALARS, ArraySpec, ChunkedShape, shape_of
 from functad.places import here
 
 
@@ -90,6 +90,19 @@ def innermost(value: Any) -> Any:
     while is_traced(value):
         value = value.current()
     return value
+
+
+def layout_of(value: Any) -> tuple[int, ...]:
+    """Return the shape of an array, Tensor or scalar, with the chunks of the array if it lies in some."""
+    shape = shape_of(value)
+    if type(value) in PLAIN:
+        return shape
+    inner = innermost(value)
+    if type(inner) in PLAIN or not hasattr(type(inner), "__dask_graph__") or inner.shape != shape:
+        return shape
+    found = ChunkedShape(shape)
+    found.chunks = inner.chunks
+    return found
 
 
 def concrete(value: Any, wanted: str) -> Any:

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from functad.expressions.spec import dtype_of, shape_of
+from functad.primitives.operands import layout_of
 
 # How a plan's saved values are stored and handed to its rule: the cases that occur most are spared a tuple.
 KEEP_NOTHING, KEEP_ONE, KEEP_TUPLE, KEEP_GATHER = range(4)
@@ -130,7 +131,7 @@ class Plan:
 
 def _made_pick(body: str, derived: Mapping[str, Callable[..., Any]]) -> Callable[[Any, Any, Any], Any]:
     """Return the signature of a rule, written out as the function that fetches what it names."""
-    names = {"shape_of": shape_of, "dtype_of": dtype_of, "derived": derived}
+    names = {"shape_of": shape_of, "layout_of": layout_of, "dtype_of": dtype_of, "derived": derived}
     made: Callable[[Any, Any, Any], Any] = eval(f"lambda v, out, p: {body}", names)  # noqa: S307 - made of names of parameters
     return made
 
@@ -166,7 +167,7 @@ def _picks(primitive: Any, wanted: Sequence[str]) -> list[str]:
             result.append(f"derived[{name!r}](*v)")
         elif name in primitive.names:
             result.append(f"v[{primitive.names.index(name)}]")
-        elif stem in primitive.names and suffix in ("shape", "dtype"):
+        elif stem in primitive.names and suffix in ("shape", "dtype", "layout"):
             result.append(f"{suffix}_of(v[{primitive.names.index(stem)}])")
         else:
             result.append(f"p[{name!r}]")

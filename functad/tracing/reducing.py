@@ -23,7 +23,7 @@ _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 def _enter(primitive: Primitive, function: Any) -> None:
     compute, plan = primitive.compute, primitive.reverse_plan((0,))
     reads = names_read(plan.rules[0])
-    reads_shape = reads == ["a_shape", "axis", "keepdims"]
+    reads_shape = reads == ["a_layout", "axis", "keepdims"]
     assert plan.pushes is not None
     assert reads_shape or reads == ["a", "out", "axis", "keepdims"]
 

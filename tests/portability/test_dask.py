@@ -133,6 +133,26 @@ def test_second_derivatives_are_lazy():
         assert reads == dict.fromkeys(range(0, 20, ROWS), 1)
 
 
+REDUCED = {
+    "sum": lambda w, X: np.sum(np.sin(X * w)),
+    "mean": lambda w, X: np.mean(np.sin(X @ w)),
+    "along an axis": lambda w, X: np.sum(np.sum(X * w, axis=1) ** 2),
+    "mean along the other": lambda w, X: np.sum(np.mean(np.sin(X * w), axis=0) ** 2),
+    "kept axes": lambda w, X: np.sum(np.exp(X * w - np.sum(X * w, axis=1, keepdims=True))),
+}
+
+
+@pytest.mark.parametrize("name", REDUCED)
+def test_cotangents_of_sums_lie_in_the_chunks_of_what_was_summed(name):
+    """Where they lie in one chunk, Dask cuts it up by two tasks for each of the others."""
+    for transform in (functad.grad, lambda f, *_: lambda w, X: functad.hvp(lambda w: f(w, X), (w,), (w,))):
+        found = transform(REDUCED[name])(W, chunked(X))
+        assert not [layer for layer in found.__dask_graph__().layers if layer.startswith("rechunk")]
+        same(found, transform(REDUCED[name])(W, X))
+    same(functad.grad(REDUCED[name], 1)(W, chunked(X)), functad.grad(REDUCED[name], 1)(W, X))
+    assert functad.grad(REDUCED[name], 1)(W, chunked(X)).chunks == chunked(X).chunks
+
+
 def test_compute_reads_every_chunk_once_and_leaves_others_alone():
     rows, reads = counted(X)
     tree = functad.value_and_grad(logistic)(W, rows, chunked(Y))

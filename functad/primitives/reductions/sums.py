@@ -210,7 +210,7 @@ def sum(  # noqa: A001 # NumPy's name
 
 SUM: Primitive = linear(
     np.sum,
-    lambda g, a_shape, axis, keepdims: spread(g, a_shape, axis, keepdims),
+    lambda g, a_layout, axis, keepdims: spread(g, a_layout, axis, keepdims),
     compute=lambda a, *, axis, keepdims: (
         _add_reduce(a, axis, None, None, keepdims) if type(a) in PLAIN else np.sum(a, axis=axis, keepdims=keepdims)
     ),
@@ -220,7 +220,7 @@ SUM: Primitive = linear(
     front=sum,
     batch=along_axes,
     ordered="all",
-    pushes=(lambda t, a_shape, axis, keepdims: SUM(t, axis=axis, keepdims=keepdims),),
+    pushes=(lambda t, a_layout, axis, keepdims: SUM(t, axis=axis, keepdims=keepdims),),
     dependence="reduction",
 )
 
@@ -265,7 +265,7 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
 # A primitive and not a sum and a division: it is in nearly every loss function.
 MEAN: Primitive = linear(
     np.mean,
-    lambda g, a_shape, axis, keepdims: spread(g / count(a_shape, axis), a_shape, axis, keepdims),
+    lambda g, a_layout, axis, keepdims: spread(g / count(a_layout, axis), a_layout, axis, keepdims),
     compute=_mean,
     spec=reduced_spec(mean_dtype),
     samples=reduction_samples(empty=False),
@@ -273,7 +273,7 @@ MEAN: Primitive = linear(
     front=mean,
     batch=along_axes,
     ordered="all",
-    pushes=(lambda t, a_shape, axis, keepdims: MEAN(t, axis=axis, keepdims=keepdims),),
+    pushes=(lambda t, a_layout, axis, keepdims: MEAN(t, axis=axis, keepdims=keepdims),),
     dependence="reduction",
 )
 
