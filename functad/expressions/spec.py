@@ -129,7 +129,7 @@ def shape_of(value: Any) -> tuple[int, ...]:
     return () if type(value) in PYTHON_SCALARS else value.shape
 
 
-class ChunkedShape(tuple[int, ...]):
+class ChunkedShape(tuple[int, ...]):  # noqa: SLOT001 - tuples cannot have slots that hold something
     """The shape of an array that lies in chunks, as those of Dask do, with the lengths of its chunks along each axis.
 
     Rules of sums keep it in place of the shape, so that what they make of a number lies in the same chunks.

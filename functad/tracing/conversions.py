@@ -177,6 +177,7 @@ def refusal(wanted: str) -> ConversionError:
     )
 
 
+_ON_THE_LEFT = "That library refuses what it does not know on the right: make the constant a Tensor, functad.constant(X) @ t."
 _IN_COMPILED_CODE = {
     "Iterator operand is flagged as writeable, but is an object": (
         "np.nditer",
@@ -186,6 +187,8 @@ _IN_COMPILED_CODE = {
         "The memory",
         "Use functad.stop_gradient(t), which is a plain array.",
     ),
+    "can't unbox array from PyObject": ("An operand of an array of sparse", _ON_THE_LEFT),
+    "Unsupported type <class 'functad.tracing.tensor.Tensor'>": ("An operand of an array of CuPy", _ON_THE_LEFT),
     "conversion from Tensor to Decimal": ("Decimal()", CURES["item"]),
     "unsupported type for timedelta": ("timedelta()", CURES["item"]),
     "functad.tracing.tensor.Tensor'> is not a valid JAX type": (

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from threading import RLock
 from typing import Any
 
@@ -16,7 +17,7 @@ from functad.tracing.foreign import overrides
 _CONVERTS = ".*is not implemented by"
 """How Dask begins to tell that it converts all chunks, and lets NumPy compute."""
 
-_LACKS = ("returned NotImplemented", "no implementation found")
+_LACKS = ("returned NotImplemented", "no implementation found", "unexpected keyword argument", "positional arguments but")
 _LOCK = RLock()
 """Filters of warnings belong to all threads: two that set them at once could leave them set."""
 
@@ -30,20 +31,31 @@ def computed(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]
     foreign = [value for value in values if overrides(value)]
     if not foreign or primitive.inner is not None or primitive.lists or primitive.owner is not None:
         return primitive.compute(*values, **params)
+    with lacking(f"{shown_name(primitive.function)} of a Tensor and arrays", type(foreign[0])):
+        out = primitive.compute(*values, **params)
+    check_shape(out)
+    return out
+
+
+@contextmanager
+def lacking(what: str, kind: type) -> Iterator[None]:
+    """Return a context in which what a library lacks raises with its name, and no array is converted in its place.
+
+    Args:
+        what: what is computed, for the message: "np.sort of a Tensor and arrays".
+        kind: the type of arrays of that library.
+    """
     try:
         with _LOCK, warnings.catch_warnings():
             warnings.filterwarnings("error", _CONVERTS, FutureWarning)
-            out = primitive.compute(*values, **params)
-    except (AttributeError, FutureWarning, TypeError) as error:
-        if type(error) is TypeError and not any(text in str(error) for text in _LACKS):
+            yield
+    except (AttributeError, FutureWarning, NotImplementedError, TypeError) as error:
+        if isinstance(error, UnsupportedError) or (type(error) is TypeError and not any(text in str(error) for text in _LACKS)):
             raise
-        kind = type(foreign[0])
         raise UnsupportedError(
-            f"{shown_name(primitive.function)} of a Tensor and arrays of {kind.__module__}.{kind.__qualname__}, at {here()}: "
-            f"that library lacks what it needs ({error}). Write it with functions that the library has, or convert the array."
+            f"{what} of {kind.__module__}.{kind.__qualname__}, at {here()}: that library lacks what it needs ({error}). "
+            f"Write it with functions that the library has, or convert the array."
         ) from error
-    check_shape(out)
-    return out
 
 
 def check_shape(out: Any) -> None:

@@ -266,6 +266,58 @@ def test_tensors_are_no_constants_of_a_graph(name):
         functad.grad(lambda t: LOST[name](t, chunked(X)))(W)
 
 
+SQUARE = RNG.normal(size=(6, 6))
+SQUARE = SQUARE @ SQUARE.T + np.eye(6)
+FACTORED = {
+    "solve": (lambda A, b: np.sum(np.linalg.solve(A, b) ** 2), SQUARE, (3, 3)),
+    "inv": (lambda A, b: np.sum(np.linalg.inv(A) @ b), SQUARE, (3, 3)),
+    "cholesky": (lambda A, b: np.sum((np.linalg.cholesky(A) @ b) ** 2), SQUARE, (3, 3)),
+    "r of qr": (lambda A, b: np.sum((np.linalg.qr(A)[1] ** 2) @ b[:3]), X, (ROWS, 3)),
+    "q of qr": (lambda A, b: np.sum(np.linalg.qr(A)[0] ** 2 @ b[:3]), X, (ROWS, 3)),
+    "norm": (lambda A, b: np.linalg.norm(A) + np.sum(np.linalg.norm(A, axis=1)), X, (ROWS, 3)),
+}
+
+
+@pytest.mark.parametrize("name", FACTORED)
+def test_linear_algebra_in_chunks(name):
+    f, A, chunks = FACTORED[name]
+    b = np.arange(1.0, 7.0)
+    lazy = da.from_array(A, chunks=chunks)
+    same(functad.value_and_grad(f)(lazy, b), functad.value_and_grad(f)(A, b))
+
+
+def test_weighted_means_are_not_computed_in_passing():
+    rows, reads = counted(X)
+    weights = np.abs(rows[:, 0])
+    found = functad.grad(lambda X: np.sum(np.average(X, axis=0, weights=weights) ** 2))(rows)
+    assert not reads
+    same(found, functad.grad(lambda a: np.sum(np.average(a, axis=0, weights=np.abs(X[:, 0])) ** 2))(X))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda A: np.sum(np.linalg.svd(A, compute_uv=False)),
+        lambda A: np.sum(np.linalg.lstsq(A, np.ones(20), rcond=None)[0]),
+        lambda A: np.quantile(A, 0.3),
+    ],
+    ids=["svd", "lstsq", "quantile"],
+)
+def test_options_that_dask_lacks_raise_with_their_place(f):
+    with pytest.raises(UnsupportedError, match=rf"of dask\.array\.core\.Array, at {__file__}:\d+: that library lacks"):
+        functad.grad(f)(chunked(X))
+
+
+def test_rules_that_need_what_dask_lacks_raise_and_convert_nothing():
+    """The value is Dask's own; the rule would convert all chunks, with a warning."""
+    rows, reads = counted(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UnsupportedError, match=r"a derivative of dask\.array\.core\.Array, at .*that library lacks"):
+            functad.grad(lambda A: np.sum(np.linalg.svd(A, full_matrices=False)[1] ** 3))(rows)
+    assert not reads
+
+
 def test_what_dask_lacks_raises_with_its_name_and_reads_nothing():
     rows, reads = counted(X)
     for f, name in ((np.sort, "np.argsort"), (lambda X: np.linalg.slogdet(X[:3])[1], "slogdet")):

@@ -79,6 +79,14 @@ def test_arrays_of_numpy_and_of_the_device_do_not_mix():
         functad.grad(lambda w: np.sum(w * Device(X)))(W)
 
 
+def test_what_cupy_says_of_a_tensor_is_said_with_the_cure():
+    def product(w):
+        raise TypeError(f"Unsupported type {type(w)}")  # as its compiled code does
+
+    with pytest.raises(functad.errors.ConversionError, match=r"array of CuPy.*functad\.constant\(X\) @ t"):
+        functad.grad(product)(W)
+
+
 @pytest.mark.parametrize("convert", [np.asarray, np.array, np.float64], ids=lambda convert: convert.__name__)
 def test_the_stand_in_refuses(convert):
     with pytest.raises(TypeError):

@@ -27,6 +27,8 @@ def test_gradients_by_parameters_and_by_entries(name, argnum):
     np.testing.assert_allclose(found.todense() if hasattr(found, "todense") else found, expected, rtol=1e-12)
 
 
-def test_what_the_package_does_not_hand_over_is_no_silent_zero():
-    with pytest.raises(TypeError):
+def test_a_constant_on_the_left_is_named_with_the_cure():
+    with pytest.raises(functad.errors.ConversionError, match=r"array of sparse.*functad\.constant\(X\) @ t"):
         functad.grad(lambda w: np.sum(X @ w))(W)
+    found = functad.grad(lambda w: np.sum((functad.constant(X) @ w) ** 2))(W)
+    np.testing.assert_allclose(found, functad.grad(lambda w: np.sum((DENSE @ w) ** 2))(W), rtol=1e-12)

@@ -62,8 +62,8 @@ def _broadcast_to(a: Any, *, shape: tuple[int, ...]) -> Any:
 def _broadcast_in_chunks(a: Any, shape: ChunkedShape) -> Any:
     """Return an array of Dask broadcast to the chunks of another one; NumPy's function has one chunk along new axes.
 
-    Each chunk is made by the operation that takes it, of a number or a part of `a`. One large chunk would be cut by two tasks for
-    each of the others.
+    Each chunk is made by the operation that takes it, of a number or a part of `a`. One large chunk would be cut by two tasks
+    for each of the others.
     """
     new = len(shape) - a.ndim
     fits = all(own in (wanted, (1,)) for own, wanted in zip(a.chunks, shape.chunks[new:], strict=True))

@@ -10,6 +10,7 @@ cotangent is in that triangle.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from functad.primitives.linalg.solve import (
     matrix,
     regular,
     same_inexact,
+    turned,
 )
 
 # Cholesky
@@ -38,8 +40,8 @@ from functad.primitives.linalg.solve import (
 
 def _cholesky_vjp(g: Any, out: Any) -> Any:
     """`P(w + w^H)` with `w = l^-T P(l^T g) conj(l)^-1`, where `P` takes the lower triangle and half the diagonal."""
-    x = SOLVE(out.mT, lower_half(out.mT @ g))
-    w = SOLVE(adjoint(out), x.mT).mT
+    x = SOLVE(turned(out), lower_half(turned(out) @ g))
+    w = turned(SOLVE(adjoint(out), turned(x)))
     return lower_half(w + adjoint(w))
 
 
@@ -60,9 +62,17 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     return laid_out(adjoint(CHOLESKY(adjoint(a))), "C") if upper else CHOLESKY(a)
 
 
+def _cholesky(a: Any) -> Any:
+    """Return the lower triangular factor; Dask gives the upper one unless it is asked for the lower."""
+    if hasattr(type(a), "__dask_graph__"):
+        return import_module("dask.array.linalg").cholesky(a, lower=True)
+    return np.linalg.cholesky(a)
+
+
 CHOLESKY = general(
     np.linalg.cholesky,
     _cholesky_vjp,
+    compute=_cholesky,
     jvps=(_cholesky_jvp,),
     spec=same_inexact,
     samples=lambda array: [
@@ -100,9 +110,9 @@ def _qr_vjp(g: Any, out: Any) -> Any:
     """`(g_q + conj(q) k) r^-T` with `k = m - P(m - m^H)` and `m = g_r r^T - q^T g_q`, P: lower triangle, half the diagonal."""
     of_q, of_r = g
     q, r = out
-    m = of_r @ r.mT - q.mT @ of_q
+    m = of_r @ turned(r) - turned(q) @ of_q
     k = m - lower_half(m - adjoint(m))
-    return SOLVE(r, (of_q + conjugate(q) @ k).mT).mT
+    return turned(SOLVE(r, turned(of_q + conjugate(q) @ k)))
 
 
 def _qr_spec(a: Any) -> Any:

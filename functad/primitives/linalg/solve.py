@@ -93,12 +93,19 @@ def conjugate(a: Any) -> Any:
 
 def adjoint(a: Any) -> Any:
     """Return the conjugate transposed matrix."""
-    return conjugate(a).mT
+    return turned(conjugate(a))
+
+
+def turned(a: Any) -> Any:
+    """Return the transposed matrix; arrays of Dask have no `mT`."""
+    return a.mT if hasattr(type(a), "mT") else np.swapaxes(a, -1, -2)
 
 
 def _lower_half(a: Any) -> Any:
     """Return the lower triangle with half the diagonal: `lower_half(s) + adjoint(lower_half(s))` is a Hermitian `s` again."""
     out = np.tril(a)
+    if type(out) is not np.ndarray:  # Dask's cannot be written to by lists of places
+        return (out + np.tril(a, -1)) / 2
     places = np.arange(a.shape[-1])
     out[..., places, places] *= 0.5
     return out
@@ -129,8 +136,8 @@ def completed(a: Any) -> Any:
 
 def _solve_vjp(g: Any, a: Any, out: Any) -> tuple[Any, Any]:
     """`a^-T g` for the right side, by a solve with the transposed matrix, and `-a^-T g out^T` for the matrix."""
-    right = SOLVE(a.mT, g)
-    return -(right @ out.mT), right
+    right = SOLVE(turned(a), g)
+    return -(right @ turned(out)), right
 
 
 def _solve_spec(a: Any, b: Any) -> ArraySpec:
@@ -170,7 +177,7 @@ SOLVE: Primitive = general(
 
 INV: Primitive = general(
     np.linalg.inv,
-    lambda g, out: -(out.mT @ g @ out.mT),
+    lambda g, out: -(turned(out) @ g @ turned(out)),
     jvps=(lambda t, out: -(out @ t @ out),),
     spec=same_inexact,
     samples=SQUARES,

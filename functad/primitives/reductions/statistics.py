@@ -263,7 +263,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         dtype = np.result_type(dtype_of(a), dtype_of(weights), *[np.float64] * (dtype_of(a).kind in "biu"))
         total = sum(weights, dtype=dtype, **params)
         zero = total == 0
-        if not is_traced(zero) and np.any(zero):
+        if not is_traced(zero) and not hasattr(type(zero), "__dask_graph__") and np.any(zero):
             raise ZeroDivisionError("Weights sum to zero, can't be normalized")
         result = sum(np.multiply(a, weights), dtype=dtype, **params) / total
     if not returned:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from functad.expressions.records import inputs_of
-from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, shape_of
+from functad.expressions.spec import PLAIN, PYTHON_SCALARS, ArraySpec, dtype_of, shape_of
 from functad.places import place_of, user_frame
 from functad.primitives.arranging.broadcast import unbroadcast
 from functad.primitives.elementwise.arithmetic import MULTIPLY
@@ -38,6 +38,8 @@ from functad.primitives.plan import (
 )
 from functad.primitives.safe import mended, product
 from functad.tracing.allocation import Allocation
+from functad.tracing.engines import lacking
+from functad.tracing.foreign import overrides
 from functad.tracing.traces.base import OPEN, Recorded, Recorder, resolve
 from functad.transforms.walks.cotangents import Scattered, accumulate, add_piece
 from functad.transforms.walks.observed import Observer, observed_back
@@ -96,6 +98,9 @@ def walk_back(
         cotangents.append(None)  # the record of several results stands at the last of them
     if Allocation.undecided:
         Allocation.look(equations)
+    if cotangents and type(cotangents[-1]) not in PLAIN and (kind := _of_another_library(cotangents)) is not None:
+        with lacking("a derivative", kind):
+            return _walk(equations, cotangents, inputs, consume, guard, observer)
     batch = OPEN.get()
     if batch is None or not batch.batches or batch.place is not None:
         return _walk(equations, cotangents, inputs, consume, guard, observer)
@@ -104,6 +109,12 @@ def walk_back(
         return _walk(equations, cotangents, inputs, consume, guard, observer)
     finally:
         batch.place = None
+
+
+def _of_another_library(cotangents: list[Any]) -> type | None:
+    """Return the type of the last cotangent if it is an array of another library, such as Dask."""
+    value = cotangents[-1]
+    return type(value) if value is not None and not isinstance(value, Recorded) and overrides(value) else None
 
 
 def pull_through(recorder: Recorder, cotangents: list[Any], *, consume: bool, guard: bool) -> list[Any]:
