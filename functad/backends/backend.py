@@ -22,11 +22,18 @@ class Backend(NamedTuple):
         name: what `functad.jit` calls it.
         compile: from a list to a program; that of `numpy` takes a list besides to compute where a NaN comes out.
         plain: from results of a program to what NumPy computes with; `None` if they are NumPy's arrays as they are.
+        exact: it gives every bit that NumPy gives.
     """
 
     name: str
     compile: Callable[..., Any]
     plain: Callable[[Sequence[Any]], list[Any]] | None = None
+    exact: bool = False
+
+    @property
+    def fuses(self) -> bool:
+        """Whether it computes several elementwise operations in one pass over memory."""
+        return self.name.partition(" ")[0] != "numpy"
 
     def handed_on(self, values: Sequence[Any]) -> Sequence[Any]:
         """Return results of a program for code that goes on computing with them, such as a trace that is not compiled."""
@@ -55,7 +62,7 @@ def find(name: str | None, exact: bool = False) -> Backend:
     if name == "numpy":
         from functad.backends.numpy_source import NumpyProgram  # noqa: PLC0415
 
-        return Backend("numpy", functools.partial(NumpyProgram, exact=True) if exact else NumpyProgram)
+        return Backend("numpy", functools.partial(NumpyProgram, exact=True) if exact else NumpyProgram, exact=exact)
     if name == "xla":
         if find_spec("jax") is None:  # it is imported when something is compiled: that takes two seconds
             optional("jax", "The backend `xla`", package="jax", install="'functad[xla]'")

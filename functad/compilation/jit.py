@@ -10,6 +10,7 @@ import numpy as np
 
 from functad.backends.backend import Backend, find
 from functad.backends.refusals import OtherArgumentsError
+from functad.chunks.program import chunks_of, in_chunks
 from functad.compilation.collector import collector_paused
 from functad.compilation.kinds import STATIC, TENSOR, Same, Static, is_foreign, likeness_of, quick_key, shown
 from functad.compilation.lists import CompiledList, by_slot
@@ -207,7 +208,7 @@ class Compiler:
             if spec.weak:
                 return own, type_of(spec)
             if spec.dtype.kind in "biufc":
-                kind = spec.dtype, spec.shape, in_c_order(own)
+                kind = spec.dtype, spec.shape, chunks_of(own) or in_c_order(own)
                 return own, kind if own is leaf else (*kind, TENSOR)
         elif type(own) in PYTHON_SCALARS:
             return own, (type(own), TENSOR)
@@ -237,8 +238,9 @@ class Compiler:
 
         with collector_paused():
             trace = Trace(of_leaves, f, [leaves[i] for i in places], [names[i] for i in places])
-            own = simplified(trace.expressions, self.exact, fused=self.backend.name != "numpy")
-        program = CompiledList(own, self.backend, f, self.exact, trace.expressions)
+            own = simplified(trace.expressions, self.exact, fused=self.backend.fuses)
+        backend = in_chunks(self.backend, [leaves[i] for i in places], own) or self.backend
+        program = CompiledList(own, backend, f, self.exact, trace.expressions)
         entry = Entry(
             trace, program, [i for i, place in enumerate(places) if type(kinds[place]) is tuple and kinds[place][-1] is TENSOR]
         )
@@ -343,6 +345,10 @@ def jit(
     `np.where`, `functad.cond` and loops such as `functad.scan` can. Variables that it reads are inputs, and those that it
     assigns are assigned by each call. What no Tensor takes part in, such as random numbers, is computed while tracing, and is
     the same in all calls.
+
+    Of Dask arrays, as arguments or captured, it gives lazy results: for each chunk one task runs a compiled list, forward and
+    backward pass together, and a tree of tasks adds up what the chunks give. What combines the rows otherwise, such as a
+    sort, is computed by one task if it is small, and by functions of Dask if not; `lower(...).source()` says what runs where.
 
     With the backend `"xla"` the list is replayed through `jax.numpy` under `jax.jit`. Arguments may be arrays of NumPy or of
     JAX, on any device and with any sharding; results are arrays of JAX, which stay where they are (with `jax_enable_x64` off,

@@ -62,7 +62,16 @@ def shown(kind: Any) -> str:
     if isinstance(kind, type) or isinstance(kind[0], type):
         return f"a {(kind if isinstance(kind, type) else kind[0]).__name__} of Python"
     spec = ArraySpec(kind[1], kind[0])
+    if type(kind[2]) is tuple:
+        return f"{spec} in chunks of {' x '.join([_lengths(chunks) for chunks in kind[2]])}"
     return f"{spec}" if kind[2] else f"{spec}, not in C order"
+
+
+def _lengths(chunks: tuple[int, ...]) -> str:
+    """Return how long chunks along an axis are, in few words: `(6, 6, 6, 2)`, or `1000` if all are."""
+    if len(set(chunks)) == 1:
+        return str(chunks[0])
+    return f"({', '.join(map(str, chunks[:3]))}{', ...' * (len(chunks) > 4)}, {chunks[-1]})".replace("(, ", "(")
 
 
 class Same:

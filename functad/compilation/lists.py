@@ -146,7 +146,7 @@ class CompiledList:
         return CompiledList(self._simplified(expressions), self.backend, self.function, self.exact, expressions)
 
     def _simplified(self, expressions: Expressions) -> Expressions:
-        return simplified(expressions, self.exact, fused=self.backend.name != "numpy")
+        return simplified(expressions, self.exact, fused=self.backend.fuses)
 
     def _split(self, active: tuple[int, ...]) -> Split:
         """Return the forward and the backward list for the derivatives by some inputs.

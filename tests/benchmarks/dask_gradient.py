@@ -70,6 +70,14 @@ def loss_of_chunk(X: Any, y: Any, w: Any) -> Any:
     return total_of_chunk(w, X, y[:, 0])
 
 
+compiled_whole = functad.jit(functad.value_and_grad(loss))
+
+
+def by_jit(w: Any, X: Any, y: Any) -> tuple[Any, Any]:
+    """Return value and gradient as the compiled function makes them: lazy, one task for each chunk."""
+    return compiled_whole(w, X, y)
+
+
 def total_of_chunk(w: Any, X: Any, y: Any) -> Any:
     """Return the sum of the losses of the rows of a chunk."""
     return np.sum(np.logaddexp(0.0, -y * (X @ w)))
@@ -99,6 +107,7 @@ def with_functad(X: Any, y: Any, w: Any) -> Any:
 WAYS = {
     "functad": by_functad,
     "functad.map_blocks": by_blocks,
+    "jit": by_jit,
     "functad in map_blocks": functools.partial(by_hand, of_chunk=with_functad),
     "the same with trust_constants": functools.partial(by_hand, of_chunk=with_trust),
     "jit in map_blocks": functools.partial(by_hand, of_chunk=with_jit),

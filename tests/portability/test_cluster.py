@@ -232,3 +232,21 @@ def test_functions_of_blocks_run_on_the_cluster(client):
         found = functad.hvp(lambda w, f=f: np.sum(functad.map_blocks(f, rows, labels, w)), (W,), (W,))
         expected = functad.hvp(lambda w, f=f, blocks=blocks: sum(f(*block, w) for block in blocks), (W,), (W,))
         np.testing.assert_allclose(functad.compute(found), expected, rtol=1e-12)
+
+
+def test_a_compiled_gradient_of_arrays_in_chunks_runs_on_the_cluster(client):
+    da = pytest.importorskip("dask.array", reason="dask is in the extra `dask`")
+    rows = np.random.default_rng(0).normal(size=(40, 3))
+    labels = (rows[:, 0] > 0) * 1.0
+
+    def loss(w, X, y):
+        z = X @ w
+        return np.log(np.mean(np.exp(np.logaddexp(0, z) - y * z)))
+
+    step = functad.jit(functad.value_and_grad(loss))
+    given = np.ones(3), da.from_array(rows, chunks=(12, 3)), da.from_array(labels, chunks=12)
+    value, gradient = functad.compute(step(*given))
+    expected = functad.value_and_grad(loss)(np.ones(3), rows, labels)
+    np.testing.assert_allclose(value, expected[0], rtol=1e-12)
+    np.testing.assert_allclose(gradient, expected[1], rtol=1e-12)
+    assert_same(functad.compute(step(*given)), (value, gradient))

@@ -1,0 +1,183 @@
+"""Rules for reading and writing by index: rows are read whole, or each reads from a table of its own, or from one for all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functad.chunks.arranging import with_rows
+from functad.chunks.rules import Along, Call, Counting, Found, follow, rule
+from functad.expressions.spec import shape_of, spec_of
+from functad.primitives.indexing.index_parts import indexed_shape
+from functad.primitives.indexing.positions import DIGITIZE, SEARCHSORTED
+from functad.primitives.indexing.read import ADD_PIECE, GATHER, GETITEM, SCATTER, fill
+
+Shape = tuple[int, ...]
+
+
+def _longer(shape: Shape, along: Along) -> Shape:
+    return (*shape[: along.axis], shape[along.axis] + along.factor, *shape[along.axis + 1 :])
+
+
+def _axis_read(shape: Shape, along: Along, index: Any) -> Along | None:
+    """Return where the rows of an array are in what an index reads of it; `None` if it does not read all in order."""
+    try:
+        few, more = indexed_shape(shape, index), indexed_shape(_longer(shape, along), index)
+    except (IndexError, ValueError):
+        return None
+    axes = [i for i, (m, n) in enumerate(zip(few, more, strict=True)) if m != n]
+    if len(axes) != 1 or few[axes[0]] != shape[along.axis] or more[axes[0]] - few[axes[0]] != along.factor:
+        return None
+    return None if any(_is_backwards(part) for part in _parts(index)) else Along(axes[0], along.factor)
+
+
+def _parts(index: Any) -> Shape | tuple[Any, ...]:
+    return index if type(index) is tuple else (index,)
+
+
+def _is_backwards(part: Any) -> bool:
+    return type(part) is slice and part.step is not None and part.step < 0
+
+
+def _axis_written(shape: Shape, piece: Along, piece_shape: Shape, index: Any) -> Along | None:
+    """Return the axis of an array whose rows a cut piece is written to, all in order; `None` if there is none."""
+    if indexed_shape(shape, index) != piece_shape:  # the piece is broadcast
+        return None
+    for axis, length in enumerate(shape):
+        if length == piece_shape[piece.axis]:
+            own = Along(axis, piece.factor)
+            if _axis_read(shape, own, index) == piece:
+                return own
+    return None
+
+
+@rule(GETITEM)
+def _getitem(call: Call) -> Found | None:
+    (along,), (shape,) = call.alongs, call.shapes
+    assert along is not None
+    own = _axis_read(shape, along, call.params["index"])
+    return None if own is None else Found((own,))
+
+
+@rule(SCATTER)
+def _scatter(call: Call) -> Found | None:
+    shape, found, cuts = call.params["shape"], set(), {}
+    for along, own, index in zip(call.alongs, call.shapes, call.params["indices"], strict=True):
+        found.add(None if along is None else _axis_written(shape, along, own, index))
+    place = next(iter(found - {None}), None)
+    if place is None or len(found - {None}) > 1:
+        return None
+    for i, (along, own, index) in enumerate(zip(call.alongs, call.shapes, call.params["indices"], strict=True)):
+        if along is None:
+            cut = _axis_read(shape, place, index)
+            if cut is None or indexed_shape(shape, index) != own:
+                return None
+            cuts[i] = cut
+        elif _axis_written(shape, along, own, index) != place:
+            return None
+    return Found((place,), cuts, {"shape": with_rows(shape, place)})
+
+
+def _counts(a: Any, length: int) -> bool:
+    """Say whether an index is the constant 0, 1, ..., which reads row after row."""
+    plain = type(a) is np.ndarray and a.ndim == 1 and len(a) == length > 0 and a.dtype.kind in "iu"
+    return plain and bool(np.array_equal(a, np.arange(length)))
+
+
+def _row_by_row(call: Call, shape: Shape) -> dict[int, Any] | None:
+    """Return the stand-in for the index that counts the rows, if each row reads or writes elements of itself.
+
+    Args:
+        call: the equation, whose arguments after the first are the arrays of the index.
+        shape: that of the table.
+    """
+    template = call.params["template"]
+    if template[0] != "i" or any(part != "i" for part in template[1:] if part is not None and type(part) is not int):
+        return None
+    if not _counts(call.given[1], shape[0]):
+        return None
+    for a, along in zip(call.given[2:], call.alongs[2:], strict=True):
+        if len(shape_of(a)) > 1 or (along is not None and along != Along(0)):
+            return None
+    return {1: Counting(call.given[1].dtype)}
+
+
+@rule(GATHER)
+def _gather(call: Call) -> Found | None:
+    """A table of its own for each row, one that all rows read, or whole rows of each."""
+    table, shape, template = call.alongs[0], call.shapes[0], call.params["template"]
+    cuts = _cut_indices(call)
+    if cuts is None:
+        return None
+    if table is None:
+        return follow(call, cuts)
+    if table == Along(0) and shape[0] == call.rows and (own := _row_by_row(call, shape)) is not None:
+        cuts = {i: cut for i, cut in cuts.items() if i != 1}
+        return Found((Along(0),), cuts, constants=own)
+    if any(call.alongs[1:]):
+        return None
+    place = _axis_read(shape, table, fill(template, tuple(map(spec_of, call.given[1:]))))
+    return None if place is None else Found((place,))
+
+
+@rule(ADD_PIECE)
+def _add_piece(call: Call) -> Found | None:
+    """Into a table of its own for each row, into one of all rows, to which each chunk adds, or whole rows."""
+    shape, template = call.params["shape"], call.params["template"]
+    index = fill(template, tuple(map(spec_of, call.given[1:])))
+    cuts = _cut_indices(call)
+    if cuts is None:
+        return None
+    if shape and shape[0] == call.rows and (own := _row_by_row(call, shape)) is not None:
+        if call.alongs[0] is None:
+            cuts[0] = Along(0)
+        cuts = {i: cut for i, cut in cuts.items() if i != 1}
+        place = Along(0)
+        return Found((place,), cuts, {"shape": with_rows(shape, place)}, constants=own)
+    if not any(call.alongs[1:]):
+        (along, own_shape) = call.alongs[0], call.shapes[0]
+        written = None if along is None else _axis_written(shape, along, own_shape, index)
+        return None if written is None else Found((written,), params={"shape": with_rows(shape, written)})
+    read = _follow_indices(call, shape, index, cuts)
+    if read is None or (call.alongs[0] is not None and call.alongs[0] != read) or indexed_shape(shape, index) != call.shapes[0]:
+        return None
+    if call.alongs[0] is None:
+        cuts[0] = read
+    return Found((None,), cuts, combine=np.add)
+
+
+def _cut_indices(call: Call) -> dict[int, Along] | None:
+    """Return how the arrays of an index that are whole must be cut for those that are not; they broadcast."""
+    given = [(len(shape), along) for shape, along in zip(call.shapes[1:], call.alongs[1:], strict=True)]
+    places = {along.axis - ndim for ndim, along in given if along is not None}
+    if len(places) > 1:
+        return None
+    cuts: dict[int, Along] = {}
+    for place in places:
+        for i, shape in enumerate(call.shapes):
+            if i and call.alongs[i] is None and len(shape) >= -place and shape[place] != 1:
+                own = call.along(shape[place], len(shape) + place)
+                if own is None:
+                    return None
+                cuts[i] = own
+    return cuts
+
+
+def _follow_indices(call: Call, shape: Shape, index: Any, cuts: dict[int, Along]) -> Along | None:
+    """Return where the rows of the arrays of an index are in what it reads."""
+    grown = []
+    for i, a in enumerate(call.given[1:], 1):
+        own, spec = call.alongs[i] or cuts.get(i), spec_of(a)
+        grown.append(spec if own is None else type(spec)(_longer(spec.shape, own), spec.dtype))
+    few, more = indexed_shape(shape, index), indexed_shape(shape, fill(call.params["template"], tuple(grown)))
+    axes = [i for i, (m, n) in enumerate(zip(few, more, strict=True)) if m != n]
+    return Along(axes[0], more[axes[0]] - few[axes[0]]) if len(axes) == 1 else None
+
+
+@rule(SEARCHSORTED, DIGITIZE)
+def _search(call: Call) -> Found | None:
+    """Values are looked for, among those that all rows have in common."""
+    which = 1 if call.primitive is SEARCHSORTED else 0
+    others = [along for i, along in enumerate(call.alongs) if i != which]
+    return None if any(others) else follow(call)

@@ -1,0 +1,146 @@
+"""What `jit` makes of a list for arguments of which some are Dask arrays: lazy results, with one task for each chunk and stage.
+
+It is a backend around another one, which compiles what the tasks run.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from functad.backends.backend import Backend
+from functad.chunks.graph import Graph
+from functad.chunks.partition import is_chunked
+from functad.chunks.plan import Chunks, Plan
+from functad.errors import UnsupportedError
+from functad.expressions.digest import digest
+from functad.expressions.expressions import Constant, Equation, Expressions
+from functad.expressions.spec import spec_of
+from functad.places import here
+from functad.transforms.closed_lists import positional_structures
+
+
+def chunks_of(leaf: Any) -> Chunks | None:
+    """Return how a leaf is cut into chunks; `None` if it is no array of Dask.
+
+    Raises:
+        UnsupportedError: the lengths of its chunks are not known, or they are no arrays of NumPy.
+    """
+    if not is_chunked(leaf):
+        return None
+    if any(np.isnan(n) for lengths in leaf.chunks for n in lengths):
+        raise UnsupportedError(
+            f"jit of a Dask array of shape {leaf.shape}, at {here()}: the lengths of its chunks depend on data. Call "
+            f"compute_chunk_sizes() of it before, or keep the shape: np.where(mask, x, 0.0)."
+        )
+    if type(leaf._meta) is not np.ndarray:
+        raise UnsupportedError(
+            f"jit of a Dask array whose chunks are {type(leaf._meta).__module__}.{type(leaf._meta).__name__}, at {here()}: "
+            f"compiled code takes those of NumPy. Leave jit out."
+        )
+    return tuple(map(tuple, leaf.chunks))
+
+
+def in_chunks(backend: Backend, leaves: Sequence[Any], expressions: Expressions) -> Backend | None:
+    """Return the backend for arguments of which some are Dask arrays, or for a list that holds some; `None` if there are none.
+
+    Args:
+        backend: what compiles the lists that tasks run.
+        leaves: the arguments.
+        expressions: the list.
+    """
+    given = tuple(map(chunks_of, leaves))
+    if not any(given) and not any(map(is_chunked, _constants(expressions))):
+        return None
+
+    def compiled(own: Expressions) -> ChunkedProgram:
+        count = len(own.inputs)
+        known = (*given, *(None,) * count)[:count] if len(given) <= count else None
+        return ChunkedProgram(own, backend, known)
+
+    return Backend(backend.name + IN_CHUNKS, compiled)
+
+
+IN_CHUNKS = " in chunks"
+
+
+def _constants(expressions: Expressions) -> list[Any]:
+    sources = [s for e in expressions.equations for s in e.inputs] + list(expressions.outputs)
+    return [s.value for s in sources if isinstance(s, Constant)]
+
+
+class ChunkedProgram:
+    """A list, for arguments of which some are Dask arrays.
+
+    Args:
+        expressions: the list; Dask arrays among its constants are arguments like others.
+        backend: what compiles the lists of its tasks.
+        known: the chunks of the arguments that it is made for; `source` tells of these.
+    """
+
+    def __init__(self, expressions: Expressions, backend: Backend, known: Sequence[Chunks | None] | None = None) -> None:
+        self.backend = backend
+        self.exact = backend.exact
+        self.expressions, self.captured = _with_inputs(expressions)
+        try:
+            self._key = digest(self.expressions)
+        except UnsupportedError:
+            self._key = uuid.uuid4().hex
+        self._plans: dict[Any, Plan] = {}
+        self._plain: Any = None
+        self._known = known
+        self._captured = tuple(map(chunks_of, self.captured))
+
+    def __call__(self, leaves: Sequence[Any]) -> Sequence[Any]:
+        """Return lazy results; those of NumPy if no argument is lazy."""
+        every = [*leaves, *self.captured]
+        given = tuple(map(chunks_of, every))
+        if not any(chunks is not None for chunks in given):
+            self._plain = self._plain or self.backend.compile(self.expressions)
+            return self._plain(every)  # type: ignore[no-any-return]
+        plan = self._plan(given)
+        arrays = [plan.argument(leaf, i) for i, leaf in enumerate(every)]
+        base: Any = import_module("dask.base")
+        token = base.tokenize(self._key, self.backend.name, self.exact, plan.rows, [getattr(a, "name", a) for a in arrays])
+        return Graph(plan, arrays, f"functad-{token}").results()
+
+    def _plan(self, given: tuple[Chunks | None, ...]) -> Plan:
+        if given not in self._plans:
+            self._plans[given] = Plan(self.expressions, given, self.backend.name, self.exact)
+        return self._plans[given]
+
+    @property
+    def source(self) -> str:
+        """What each task runs, and what functions over chunked arrays compute."""
+        given = next(iter(self._plans), None) if self._known is None else (*self._known, *self._captured)
+        return "# Not called yet." if given is None else self._plan(given).source()
+
+
+def _with_inputs(expressions: Expressions) -> tuple[Expressions, list[Any]]:
+    """Return a list with the Dask arrays among its constants as further inputs, and these."""
+    found: dict[int, Any] = {id(value): value for value in _constants(expressions) if is_chunked(value)}
+    if not found:
+        return expressions, []
+    count = len(expressions.inputs)
+    order = {key: i for i, key in enumerate(found)}
+
+    def moved(source: Any) -> Any:
+        if isinstance(source, Constant):
+            return count + order[id(source.value)] if id(source.value) in order else source
+        return source if source < count else source + len(found)
+
+    equations = tuple(
+        [
+            Equation(e.primitive, tuple(map(moved, e.inputs)), e.params, tuple(map(moved, e.outputs)))
+            for e in expressions.equations
+        ]
+    )
+    specs = (*expressions.specs[:count], *map(spec_of, found.values()), *expressions.specs[count:])
+    outputs = tuple(map(moved, expressions.outputs))
+    names = (*expressions.inputs, *[f"captured[{i}]" for i in range(len(found))])
+    ins, outs = positional_structures(len(names), len(outputs))
+    return Expressions(names, equations, outputs, specs, ins, outs), list(found.values())

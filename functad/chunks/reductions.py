@@ -1,0 +1,101 @@
+"""Rules for functions over axes: over others than that of the rows they repeat, over this one they give parts of a total.
+
+A mean, a variance and a norm are no totals. They are written out: in sums, and what is made of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functad.chunks.rules import PATTERNS, Call, Found, along_axis, follow, rule
+from functad.expressions.spec import inexact
+from functad.primitives import batching
+from functad.primitives.entry import Primitive
+from functad.primitives.reductions.extremes import MAX, MIN
+from functad.primitives.reductions.norms import EUCLIDEAN
+from functad.primitives.reductions.skipping_nan import NANMAX, NANMIN
+from functad.primitives.reductions.statistics import CENTRED, VAR
+from functad.primitives.reductions.sums import ALL, ANY, COUNT_NONZERO, MEAN, PROD, SUM, count, mean_dtype
+
+_COMBINED: dict[Primitive, Any] = {
+    SUM: np.add,
+    COUNT_NONZERO: np.add,
+    PROD: np.multiply,
+    MAX: np.maximum,
+    MIN: np.minimum,
+    NANMAX: np.fmax,
+    NANMIN: np.fmin,
+    ANY: np.logical_or,
+    ALL: np.logical_and,
+}
+"""What makes a total of two parts."""
+
+
+def over_rows(call: Call) -> bool:
+    """Say whether a function over the axes in the parameter `axis` is one over the rows."""
+    axis, (along, *_) = call.params["axis"], call.alongs
+    assert along is not None
+    return axis is None or along.axis == axis or (isinstance(axis, tuple) and along.axis in axis)
+
+
+def along_axes(call: Call) -> Found | None:
+    """The rule of functions of one array over the axes in the parameter `axis`."""
+    if not over_rows(call):
+        return follow(call)
+    combine = _COMBINED.get(call.primitive)
+    return None if combine is None else Found((None,), combine=combine)
+
+
+@rule(PROD)
+def _prod(call: Call) -> Found | None:
+    return Found((None,), combine=np.multiply) if over_rows(call) else along_axis(call)
+
+
+@rule(np.argmax, np.argmin, np.nanargmax, np.nanargmin)
+def _position(call: Call) -> Found | None:
+    return None if over_rows(call) else follow(call)
+
+
+def _wide(a: Any) -> Any:
+    """Return an array in the dtype that NumPy takes means of it in."""
+    dtype = mean_dtype(a.dtype)
+    return a.astype(np.float32 if dtype == np.float16 else dtype, copy=False)
+
+
+def _mean(a: Any, *, axis: Any, keepdims: bool) -> Any:
+    total = np.sum(_wide(a), axis, keepdims=keepdims)
+    return (total / count(a.shape, axis)).astype(mean_dtype(a.dtype), copy=False)
+
+
+def _centred(a: Any, *, axis: Any) -> Any:
+    return a - _mean(a, axis=axis, keepdims=True)
+
+
+def _squares(a: Any) -> Any:
+    return a.real * a.real + a.imag * a.imag if a.dtype.kind == "c" else a * a
+
+
+def _var(a: Any, *, axis: Any, keepdims: bool, ddof: float) -> Any:
+    wide = _wide(a)
+    total = np.sum(_squares(_centred(wide, axis=axis)), axis, keepdims=keepdims)
+    n = np.asarray(max(count(a.shape, axis) - ddof, 0), total.dtype)
+    return (total / n).astype(np.zeros(0, mean_dtype(a.dtype)).real.dtype, copy=False)
+
+
+def _euclidean(a: Any, *, axis: Any, keepdims: bool) -> Any:
+    return np.sqrt(np.sum(_squares(a.astype(inexact(a), copy=False)), axis, keepdims=keepdims))
+
+
+WRITTEN_OUT: dict[Primitive, Callable[..., Any]] = {MEAN: _mean, CENTRED: _centred, VAR: _var, EUCLIDEAN: _euclidean}
+"""What some functions over the rows are made of."""
+
+
+def written_out(call: Call) -> Callable[..., Any] | None:
+    """Return NumPy code that writes a function over the rows out; `None` if there is none."""
+    return WRITTEN_OUT[call.primitive] if call.primitive in WRITTEN_OUT and over_rows(call) else None
+
+
+PATTERNS[batching.along_axes] = along_axes

@@ -1,0 +1,233 @@
+"""How the results of an equation are cut if arguments are: one rule for each family of primitives.
+
+A rule takes a `Call` and returns `Found`: the results are cut too, or each chunk gives a part of a total, such as a sum. It
+returns `None` where a chunk's result does not follow from the chunk, as in a sort of the rows. Most families are known by
+their batching rules: what repeats for each example of a batch repeats for each row of a chunk.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functad.chunks.rows import Along, Counting, Rows, cut_spec
+from functad.expressions.spec import ArraySpec, shape_of, spec_of
+from functad.primitives import batching, vocabulary
+from functad.primitives.entry import Primitive
+
+_NONE: Mapping[int, Any] = MappingProxyType({})
+
+
+class Call(NamedTuple):
+    """An equation, of whose arguments some are cut.
+
+    Attributes:
+        primitive: what is called.
+        given: the specs of the arguments, at their full shapes; constants as they are.
+        alongs: how they are cut, `None` for what is whole.
+        params: the parameters.
+        results: the specs of the results.
+        rows: the number of rows of all chunks together.
+    """
+
+    primitive: Primitive
+    given: Sequence[Any]
+    alongs: Sequence[Along | None]
+    params: Mapping[str, Any]
+    results: Sequence[ArraySpec]
+    rows: int
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """The full shapes of the arguments."""
+        return [shape_of(a) for a in self.given]
+
+    def along(self, length: int, axis: int) -> Along | None:
+        """Return how an axis of some length is cut; `None` if that is no multiple of the number of rows."""
+        return None if length % self.rows else Along(axis, length // self.rows)
+
+
+class Found(NamedTuple):
+    """What a rule knows of the results of an equation.
+
+    Attributes:
+        outs: how they are cut; for a part of a total `None`.
+        cuts: how arguments that are whole must be cut.
+        params: parameters that are others in a chunk.
+        combine: what makes a total of two parts; `None` if the results are cut.
+        constants: arguments that others take the place of.
+    """
+
+    outs: tuple[Along | None, ...]
+    cuts: Mapping[int, Along] = _NONE
+    params: Mapping[str, Any] = MappingProxyType({})
+    combine: Any = None
+    constants: Mapping[int, Any] = _NONE
+
+
+Rule = Callable[[Call], Found | None]
+
+RULES: dict[Any, Rule] = {}
+"""The rules of primitives whose families have none, by the primitive or by its function."""
+
+_FAMILIES = ("arranging", "control", "indexing", "products", "reductions")
+
+
+def rule(*functions: Any) -> Callable[[Rule], Rule]:
+    """Enter a rule for some functions of NumPy, or primitives."""
+
+    def entered(made: Rule) -> Rule:
+        for function in functions:
+            primitive = function if isinstance(function, Primitive) else vocabulary.find(function)
+            RULES[primitive if isinstance(primitive, Primitive) else function] = made
+        return made
+
+    return entered
+
+
+@functools.cache
+def _enter_families() -> None:
+    """Fill the table; the modules import this one."""
+    for name in _FAMILIES:
+        import_module(f"functad.chunks.{name}")
+
+
+def found_for(call: Call) -> Found | None:
+    """Apply the rule of the primitive; `None` if its results do not follow chunk by chunk."""
+    own = _rule_of(call.primitive)
+    found = None if own is None else own(call)
+    if found is None or found.combine is not None or None not in found.outs:
+        return found
+    return None
+
+
+def _rule_of(primitive: Primitive) -> Rule | None:
+    _enter_families()
+    own = RULES.get(primitive)
+    if own is None and primitive.function.__hash__ is not None:
+        own = RULES.get(primitive.function)
+    return own or PATTERNS.get(batching.elementwise if primitive.kind == "elementwise" else batching.rule_of(primitive))
+
+
+def follow(call: Call, cuts: Mapping[int, Along] = _NONE) -> Found | None:
+    """Return where the rows are in the results of what repeats for each row: the axis that grows if there is one row more."""
+    grown = []
+    for i, (given, along) in enumerate(zip(call.given, call.alongs, strict=True)):
+        own = along or cuts.get(i)
+        grown.append(given if own is None else cut_spec(spec_of(given), own, call.rows + 1))
+    try:
+        found = call.primitive.spec(*grown, **call.params)
+    except (ValueError, TypeError, IndexError):
+        return None
+    outs = []
+    for before, after in zip(call.results, found if call.primitive.multiple else (found,), strict=True):
+        axes = [i for i, (m, n) in enumerate(zip(before.shape, after.shape, strict=True)) if m != n]
+        if len(axes) != 1:
+            return None
+        outs.append(Along(axes[0], after.shape[axes[0]] - before.shape[axes[0]]))
+    return Found(tuple(outs), cuts)
+
+
+def alike(call: Call, place: int) -> dict[int, Along] | None:
+    """Return how whole arguments must be cut at an axis that is counted from the last; `None` if one cannot be."""
+    cuts = {}
+    for i, (shape, along) in enumerate(zip(call.shapes, call.alongs, strict=True)):
+        if along is None and len(shape) >= -place and shape[place] != 1:
+            own = call.along(shape[place], len(shape) + place)
+            if own is None:
+                return None
+            cuts[i] = own
+    return cuts
+
+
+def the_place(call: Call, core: Sequence[int] = ()) -> int | None:
+    """Return the axis along which all arguments are cut, counted from the last; `None` if there are several.
+
+    Args:
+        call: the equation.
+        core: so many last axes of each argument do not count.
+    """
+    places = {
+        along.axis - len(shape) + (core[i] if core else 0)
+        for i, (shape, along) in enumerate(zip(call.shapes, call.alongs, strict=True))
+        if along is not None
+    }
+    place = places.pop()
+    return None if places or place >= 0 else place
+
+
+def elementwise(call: Call) -> Found | None:
+    """The rule of functions that broadcast."""
+    place = the_place(call)
+    cuts = None if place is None else alike(call, place)
+    shape = np.broadcast_shapes(*call.shapes)
+    if cuts is None or any(result.shape != shape for result in call.results):
+        return None
+    own = call.along(shape[place], len(shape) + place)  # type: ignore[index,operator]
+    return None if own is None else Found((own,) * len(call.results), cuts)
+
+
+def along_axis(call: Call) -> Found | None:
+    """The rule of functions along the one axis in the parameter `axis`, whose arrays have the same axes."""
+    axis, shapes = call.params["axis"], [shape for shape in call.shapes if shape]
+    place = the_place(call)
+    if axis is None or place is None or len(set(map(len, shapes))) != 1:
+        return None
+    ndim = len(shapes[0])
+    if ndim + place == (axis if axis >= 0 else axis + ndim) and not _stacks(call, ndim):
+        return None
+    cuts = alike(call, place)
+    return None if cuts is None else follow(call, cuts)
+
+
+def _stacks(call: Call, ndim: int) -> bool:
+    """Say whether the axis is a new one."""
+    return all(len(result.shape) > ndim for result in call.results)
+
+
+def stacked(call: Call) -> Found | None:
+    """The rule of functions of last axes, two at most, that repeat over the axes before, which all arguments have."""
+    axes = {along.axis for along in call.alongs if along is not None}
+    axis = axes.pop()
+    shapes = [shape for shape in call.shapes if shape]
+    if axes or any(axis > len(shape) - 3 for shape in shapes):
+        return None
+    cuts = {}
+    for i, (shape, along) in enumerate(zip(call.shapes, call.alongs, strict=True)):
+        if along is None and shape:
+            own = call.along(shape[axis], axis)
+            if own is None:
+                return None
+            cuts[i] = own
+    return follow(call, cuts)
+
+
+PATTERNS: dict[Any, Rule] = {
+    batching.elementwise: elementwise,
+    batching.along_axis: along_axis,
+    batching.stacked: stacked,
+}
+"""The rules of families, by the batching rules that these have in common."""
+
+
+__all__ = [
+    "PATTERNS",
+    "RULES",
+    "Along",
+    "Call",
+    "Counting",
+    "Found",
+    "Rows",
+    "alike",
+    "along_axis",
+    "elementwise",
+    "follow",
+    "found_for",
+    "rule",
+    "the_place",
+]

@@ -1,0 +1,129 @@
+"""What runs in the tasks of a graph: a list on the blocks of one chunk, and what combines what chunks gave.
+
+A list is compiled once in each process for each number of rows, and all later tasks with this list find it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.backends.backend import find
+from functad.chunks.rows import Template
+from functad.compilation.lists import CompiledList
+from functad.compilation.simplify import simplified
+
+_PROGRAMS: OrderedDict[tuple[str, int], CompiledList] = OrderedDict()
+_MOST_KNOWN = 256
+_COMPILING = threading.RLock()
+
+
+class ListTask:
+    """A list that a task runs.
+
+    Args:
+        key: the same for the same list, in all processes.
+        template: the list.
+        backend: the name of what compiles it.
+        exact: whether no bit of a result is to be another than that of the operations.
+        totals: so many results are parts of totals; they come out as one.
+        places: for each input which of the arguments of the task it is in, and where in that.
+    """
+
+    def __init__(
+        self,
+        key: str,
+        template: Template,
+        backend: str,
+        exact: bool,
+        totals: int,
+        places: Sequence[tuple[int, tuple[int, ...]]] = (),
+    ) -> None:
+        self.key, self.template, self.backend, self.exact = key, template, backend, exact
+        self.places, self.totals = tuple(places), totals
+        self.__name__ = f"functad-{key[:8]}"
+
+    def with_places(self, places: Sequence[tuple[int, tuple[int, ...]]]) -> ListTask:
+        """Return the same for arguments in which the inputs are at some places."""
+        return ListTask(self.key, self.template, self.backend, self.exact, self.totals, places)
+
+    def __dask_tokenize__(self) -> Any:
+        return type(self).__name__, self.key, self.backend, self.exact, self.places, self.totals
+
+    def __call__(self, *arguments: Any) -> tuple[Any, ...]:
+        """Return the parts of totals as a tuple, and the other results."""
+        leaves = []
+        for argument, path in self.places:
+            leaf = arguments[argument]
+            for place in path:
+                leaf = leaf[place]
+            leaves.append(leaf)
+        rows = self._rows(leaves)
+        outs = self.program(rows)(leaves)
+        return (tuple(outs[: self.totals]), *outs[self.totals :])
+
+    def _rows(self, leaves: Sequence[Any]) -> int:
+        for leaf, along in zip(leaves, self.template.alongs, strict=True):
+            if along is not None:
+                return int(np.shape(leaf)[along.axis] // along.factor)
+        return 0
+
+    def program(self, rows: int) -> CompiledList:
+        """Return the compiled list for a chunk of so many rows."""
+        key = f"{self.key} {self.backend} {self.exact}", rows
+        with _COMPILING:  # several threads begin with the same list
+            found = _PROGRAMS.get(key)
+            if found is None:
+                traced = self.template.of_rows(rows)
+                backend = find(self.backend, self.exact)
+                own = simplified(traced, self.exact, fused=backend.fuses)
+                found = _PROGRAMS[key] = CompiledList(own, backend, self, self.exact, traced)
+                found.compiled()
+                if len(_PROGRAMS) > _MOST_KNOWN:
+                    _PROGRAMS.popitem(last=False)
+            _PROGRAMS.move_to_end(key)
+        return found
+
+
+class Combination:
+    """What makes one tuple of totals from several.
+
+    Args:
+        ufuncs: what makes one total of two, for each.
+        inside: the tuples are the first results of tasks.
+    """
+
+    def __init__(self, ufuncs: Sequence[Any], *, inside: bool) -> None:
+        self.ufuncs, self.inside = tuple(ufuncs), inside
+
+    def __call__(self, parts: Sequence[Any]) -> tuple[Any, ...]:
+        """Combine them from the first to the last, so that the result is the same each time."""
+        given = [part[0] for part in parts] if self.inside else parts
+        totals = list(given[0])
+        for n, part in enumerate(given[1:]):
+            for i, (ufunc, own) in enumerate(zip(self.ufuncs, part, strict=True)):
+                total = totals[i]
+                if n and type(total) is np.ndarray and isinstance(ufunc, np.ufunc):  # it is that of this loop
+                    ufunc(total, own, out=total)
+                else:
+                    totals[i] = ufunc(total, own)
+        return tuple(totals)
+
+
+def item(values: Any, *path: int) -> Any:
+    """Return one of the results of a task."""
+    for place in path:
+        values = values[place]
+    return values
+
+
+def joined(blocks: Any, axis: int = 0) -> Any:
+    """Return nested lists of blocks as one array."""
+    if type(blocks) is not list:
+        return blocks
+    parts = [joined(block, axis + 1) for block in blocks]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis)
