@@ -126,7 +126,7 @@ def draw(
         >>> import numpy as np, functad
         >>> drawing = functad.draw(lambda x: np.sum(np.sin(x) * x), np.zeros(3), backward=True)
         >>> drawing
-        drawing of <lambda>: 7 equations
+        drawing of <lambda>: 8 equations
         >>> drawing.save("loss.svg")  # doctest: +SKIP
     """
     name = name_of(f) if not isinstance(f, Expressions) else "an expression list"

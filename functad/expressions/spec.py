@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -136,6 +137,16 @@ class ChunkedShape(tuple[int, ...]):  # noqa: SLOT001 - tuples cannot have slots
     """
 
     chunks: tuple[tuple[int, ...], ...]
+
+    def broadcast(self, a: Any) -> Any:
+        """Return an array of Dask broadcast to these chunks; NumPy's function has one chunk along new axes.
+
+        Each chunk is made by the operation that takes it, of a number or a part of `a`. One large chunk would be cut by two
+        tasks for each of the others.
+        """
+        fits = all(own in (wanted, (1,)) for own, wanted in zip(a.chunks, self.chunks[len(self) - a.ndim :], strict=True))
+        library: Any = import_module("dask.array")
+        return library.broadcast_to(a, tuple(self), chunks=self.chunks) if fits else np.broadcast_to(a, tuple(self))
 
 
 def dtype_of(value: Any) -> np.dtype[Any]:

@@ -253,7 +253,7 @@ def test_it_is_marked_as_approximate():
     text = repr(functad.make_expressions(f)(X).check())
     assert "simulate[approximate=central] x" in text
     assert repr(f) == "<primitive simulate[approximate=central]>"
-    found = str(functad.explain(lambda x: f(x) * 2, X))
+    found = " ".join(str(functad.explain(lambda x: f(x) * 2, X)).split())
     assert "args[0]: connected, approximate by simulate[approximate=central] at " in found
     assert "approximate=complex-step" in repr(functad.numerical_primitive(simulate, "complex-step"))
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import ArraySpec, ChunkedShape, shape_of, spec_of
+from functad.expressions.spec import ArraySpec, shape_of, spec_of
 from functad.primitives.batching import padded
 from functad.primitives.kinds import composite, linear
 from functad.primitives.operands import as_operand, is_traced
@@ -43,7 +42,7 @@ def as_shape(shape: Any) -> tuple[int, ...]:
     return (operator.index(shape),)
 
 
-def _broadcast_to(a: Any, *, shape: tuple[int, ...]) -> Any:
+def _broadcast_to(a: Any, *, shape: Any) -> Any:
     """Return a read-only view; 0.7 us where `np.broadcast_to` needs 4, and this is the derivative of every sum."""
     if type(a) is _ndarray:
         if a.size and a.flags.c_contiguous and a.dtype.kind in "fciub":
@@ -54,21 +53,9 @@ def _broadcast_to(a: Any, *, shape: tuple[int, ...]) -> Any:
                 return out
     elif issubclass(type(a), (np.floating, np.complexfloating)) and 0 not in shape:
         return _ndarray(shape, a.dtype, a, 0, (0,) * len(shape))
-    elif type(shape) is ChunkedShape and hasattr(type(a), "__dask_graph__"):
-        return _broadcast_in_chunks(a, shape)
+    elif hasattr(shape, "chunks") and hasattr(a, "chunks"):
+        return shape.broadcast(a)
     return np.broadcast_to(a, shape)
-
-
-def _broadcast_in_chunks(a: Any, shape: ChunkedShape) -> Any:
-    """Return an array of Dask broadcast to the chunks of another one; NumPy's function has one chunk along new axes.
-
-    Each chunk is made by the operation that takes it, of a number or a part of `a`. One large chunk would be cut by two tasks
-    for each of the others.
-    """
-    new = len(shape) - a.ndim
-    fits = all(own in (wanted, (1,)) for own, wanted in zip(a.chunks, shape.chunks[new:], strict=True))
-    library: Any = import_module("dask.array")
-    return library.broadcast_to(a, tuple(shape), chunks=shape.chunks) if fits else np.broadcast_to(a, tuple(shape))
 
 
 def _broadcast_strides(a: Any, shape: tuple[int, ...]) -> tuple[int, ...] | None:

@@ -10,7 +10,6 @@ cotangent is in that triangle.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -63,10 +62,9 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Any:
 
 
 def _cholesky(a: Any) -> Any:
-    """Return the lower triangular factor; Dask gives the upper one unless it is asked for the lower."""
-    if hasattr(type(a), "__dask_graph__"):
-        return import_module("dask.array.linalg").cholesky(a, lower=True)
-    return np.linalg.cholesky(a)
+    """Return the lower triangular factor; Dask gives the upper one."""
+    out = np.linalg.cholesky(a)
+    return np.conjugate(np.swapaxes(out, -1, -2)) if hasattr(type(a), "__dask_graph__") else out
 
 
 CHOLESKY = general(
