@@ -1,0 +1,90 @@
+"""An interrupt at any line of a compilation, a file, a drawing or a report: the next call gives what it always gave."""
+
+import sys
+from itertools import count
+
+import numpy as np
+import pytest
+
+import functad
+from tests.test_interrupts import context_variables, interrupted, settings
+
+X = np.array([0.5, 1.0, 2.0])
+POINTS = 25
+"""Interrupts for each tool, spread evenly over all lines that it runs."""
+
+
+def f(x):
+    return np.sum(np.where(x > 1, np.sqrt(x), 0.0) * np.sin(x))
+
+
+FRESH = count()
+"""Numbers that make each function new, so that nothing that was compiled before is taken from a cache."""
+
+
+def fresh(backend):
+    """A compiled gradient that was not compiled yet, and the same gradient without compilation."""
+    factor = 1.0 + next(FRESH) / 1024
+    gradient = functad.grad(lambda x: f(x) * factor)
+    return functad.jit(gradient, backend=backend), gradient
+
+
+TOOLS = {
+    "doctor": lambda: [(finding.severity, finding.check) for finding in functad.doctor(f, X).findings],
+    "profile": lambda: len(functad.profile(f, X).rows),
+    "draw": lambda: functad.draw(f, X, backward=True).mermaid,
+}
+
+
+@pytest.fixture(autouse=True)
+def _quiet(monkeypatch):
+    """Interrupts within `__del__` are reported by this hook alone."""
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: None)
+
+
+def lines(work):
+    """Some numbers of lines that `work` runs, from its first to its last."""
+    low, high = 1, 64
+    while interrupted(work, high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if interrupted(work, middle) else (low, middle)
+    return sorted({round(n) for n in np.linspace(1, low, POINTS)})
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_the_same_call_gives_the_same_result(name):
+    work = TOOLS[name]
+    expected = work()
+    variables = context_variables()
+    before = settings(variables)
+    for number in lines(work):
+        interrupted(work, number)
+        assert settings(variables) == before, number
+        assert work() == expected, number
+    assert X.flags.writeable
+    assert X.tolist() == [0.5, 1.0, 2.0]
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+def test_a_function_whose_compilation_is_interrupted_is_compiled_by_the_next_call(backend):
+    """The interrupted function itself is called again: a half-made entry of its cache would be found by this."""
+    variables = context_variables()
+    before = settings(variables)
+    for number in lines(lambda: fresh(backend)[0](X)):
+        compiled, gradient = fresh(backend)
+        interrupted(lambda: compiled(X), number)  # noqa: B023 - it is called here
+        assert settings(variables) == before, number
+        np.testing.assert_allclose(compiled(X), gradient(X), rtol=1e-14, atol=1e-15, err_msg=str(number))
+
+
+def test_lists_are_saved_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "list"
+    old, new = functad.make_expressions(np.sin)(X), functad.make_expressions(f)(X)
+    functad.save_expressions(new, path)
+    for number in lines(lambda: functad.save_expressions(new, path)):
+        functad.save_expressions(old, path)
+        interrupted(lambda: functad.save_expressions(new, path), number)
+        assert [file.name for file in tmp_path.iterdir()] == ["list"], number
+        assert functad.digest(functad.load_expressions(path)) in (functad.digest(old), functad.digest(new)), number
