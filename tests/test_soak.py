@@ -47,7 +47,7 @@ STYLES = [
 
 
 def gradients(first, last):
-    """Compute these gradients, and compare all styles at the first shapes."""
+    """Compute these gradients, each in the next style and at the next shape."""
     for number in range(first, last):
         n = number % SHAPES
         x = np.linspace(0.1, 1.0, (n % 9 + 1) * (n // 9 + 1)).reshape(n % 9 + 1, n // 9 + 1)
