@@ -1,5 +1,6 @@
 """An interrupt at any line of a compilation, a file, a drawing or a report: the next call gives what it always gave."""
 
+import importlib
 import sys
 from itertools import count
 
@@ -88,3 +89,22 @@ def test_lists_are_saved_whole_or_not_at_all(tmp_path):
         interrupted(lambda: functad.save_expressions(new, path), number)
         assert [file.name for file in tmp_path.iterdir()] == ["list"], number
         assert functad.digest(functad.load_expressions(path)) in (functad.digest(old), functad.digest(new)), number
+
+
+def test_adopted_modules_have_their_own_names_back(tmp_path, monkeypatch):
+    (tmp_path / "interrupted_package.py").write_text(
+        "import math\nimport numpy as np\ndef g(x):\n    return np.sum(x) * math.pi\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("interrupted_package")
+    own = dict(vars(module))
+
+    def work():
+        with functad.adopt("interrupted_package"):
+            return functad.grad(module.g)(X).tolist()
+
+    expected = work()
+    for number in lines(work):
+        interrupted(work, number)
+        assert vars(module) == own, number
+        assert work() == expected, number

@@ -17,7 +17,7 @@ from types import FunctionType, ModuleType
 from typing import Any, Self, TypeVar, overload
 
 from functad.adoption.imports import imported
-from functad.adoption.modules import PACKAGES, AdoptedModule, count, covered
+from functad.adoption.modules import PACKAGES, AdoptedModule, covered, recount
 from functad.adoption.own_code import adopted_class, adopted_function
 from functad.adoption.scipy_functions import ENTERED_NOW, is_of_sparse_matrices, outside_traces
 from functad.errors import InputError
@@ -36,7 +36,14 @@ def _take(module: ModuleType) -> None:
     if name not in _modules and name.partition(".")[0] != "functad" and not is_of_sparse_matrices(name):
         spec = getattr(module, "__spec__", None)
         if not isinstance(getattr(spec, "loader", None), ExtensionFileLoader):
-            _modules[name] = AdoptedModule(module)
+            adopted = AdoptedModule(module)
+            try:
+                _modules[name] = adopted
+                adopted.change()
+            except BaseException:  # an interrupt, which must not leave a half of it
+                adopted.restore()
+                _modules.pop(name, None)
+                raise
 
 
 class _Finder(MetaPathFinder):
@@ -90,6 +97,10 @@ def _take_all() -> None:
             _take(module)
 
 
+def _recount() -> None:
+    recount([name for adoption in _lasting for name in adoption.packages])
+
+
 def _follow(part: str) -> None:
     """Let the modules of a part of SciPy, that are adopted, use the functions that were entered for it meanwhile."""
     with _changing:
@@ -113,8 +124,9 @@ class Adoption:
         with _changing:
             if _FINDER not in sys.meta_path:
                 sys.meta_path.insert(0, _FINDER)
-            count(self.packages, 1)
             try:
+                _lasting.append(self)
+                _recount()
                 for name in self.packages:
                     if name not in sys.modules:
                         importlib.import_module(name)
@@ -123,14 +135,13 @@ class Adoption:
             except BaseException:
                 self._end()
                 raise
-            _lasting.append(self)
 
     def follow_scipy(self, *modules: str) -> None:
         """Adopt SciPy too if some of the modules, of which one may have been imported just now, are its own and use it."""
         own = set(self._modules()).intersection(modules)
         if "scipy" not in self.packages and any(_modules[name].uses_scipy for name in own):
             self.packages = (*self.packages, "scipy")  # whose functions are called with Tensors then
-            count(["scipy"], 1)
+            _recount()
             _take_all()
 
     def _modules(self) -> list[str]:
@@ -153,18 +164,23 @@ class Adoption:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._end()
+        try:
+            self._end()
+        except BaseException:  # an interrupt, which must not leave a half of it
+            self._end()
+            raise
 
     def _end(self) -> None:
-        """Restore the names of what no other call has adopted."""
+        """Restore the names of what no other call has adopted; where it was interrupted, it can be called again."""
         with _changing:
             if self._lasts:
-                self._lasts = False
                 if self in _lasting:
                     _lasting.remove(self)
-                count(self.packages, -1)
+                _recount()
                 for name in [name for name in _modules if not covered(name)]:
-                    _modules.pop(name).restore()
+                    _modules[name].restore()
+                    del _modules[name]
+                self._lasts = False
 
     def __repr__(self) -> str:
         return f"<adopted: {', '.join(self.packages)}>" if self._lasts else "<no longer adopted>"

@@ -62,6 +62,12 @@ def test_each_check_finds_what_it_is_for():
     with pytest.raises(WrongDerivativeError, match="vmap changes"):
         assert_differentiable(batched, example=(np.zeros(2),), checks=["vmap"], max_examples=5)
 
+    mixed = functad.primitive(
+        lambda x: np.sin(x), lambda g, x: g * np.cos(x), name="mixed", batch=lambda size, flags, x: (np.sin(x[::-1]), True)
+    )
+    with pytest.raises(WrongDerivativeError, match="vmap changes"):
+        assert_differentiable(mixed, example=(np.array([0.3, 0.7]),), checks=["vmap"], max_examples=5)
+
     calls = []
 
     def counting(x):
