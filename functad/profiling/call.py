@@ -227,10 +227,27 @@ class _Met(dict[int, _Changing]):
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Return a context in which neither NumPy nor Python warn, of what the user's own calls warn of."""
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+    """Return a context in which neither NumPy nor Python warn, of what the user's own calls warn of.
+
+    It restores what was twice where it is interrupted, as `functad.settings.setting` does.
+    """
+    errors, filters = np.geterr(), warnings.catch_warnings()
+    filters.__enter__()
+
+    def restore() -> None:
+        np.seterr(**errors)
+        filters.__exit__(None, None, None)
+
+    try:
+        try:
+            warnings.simplefilter("ignore")
+            np.seterr(all="ignore")
+            yield
+        finally:
+            restore()
+    except BaseException:
+        restore()
+        raise
 
 
 def uncompiled(f: Any) -> tuple[Any, Any]:

@@ -175,7 +175,8 @@ def operation_name(primitive: Primitive) -> str:
     """Return the name of an operation as users write it, as far as they do."""
     if primitive.name == "astype_integer":
         return "astype"
-    if primitive in INTERNAL or not hasattr(primitive.function, "__module__"):
+    function = primitive.function
+    if primitive in INTERNAL or not (isinstance(function, np.ufunc) or hasattr(function, "__module__")):
         return primitive.name
     name = shown_name(primitive.function)
     if name.startswith(("np.", "scipy.")):
