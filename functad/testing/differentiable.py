@@ -151,6 +151,9 @@ def _of_annotation(annotation: Any, arrays: Callable[..., Any]) -> Any:
         return arrays(annotation, (), separated=True).map(annotation)
     if isinstance(annotation, type) and issubclass(annotation, np.inexact):
         return arrays(annotation, (), separated=True).map(lambda x: x[()])
+    alias = getattr(typing.get_origin(annotation), "__value__", None)
+    if alias is not None:  # `NDArray` is an alias of its own kind from NumPy 2.5 on
+        annotation = alias[typing.get_args(annotation)]
     if typing.get_origin(annotation) is np.ndarray:
         scalars = typing.get_args(typing.get_args(annotation)[1])
         if scalars and isinstance(scalars[0], type) and issubclass(scalars[0], np.inexact):
