@@ -14,7 +14,7 @@ from functad.backends.source import Definitions, NoTextError
 from functad.compilation.simplify import simplified
 from functad.errors import FunctadError
 from functad.expressions.expressions import Expressions, evaluate
-from functad.primitives.entry import Primitive
+from functad.primitives.entry import INTERNAL, Primitive
 from functad.testing.sample_calls import Call, calls, every_entry, is_constant, label
 
 ENTRIES = [entry for entry in every_entry() if entry.samples is not None and entry.status != "refused"]
@@ -57,13 +57,13 @@ def test_source_computes_what_the_list_computes(entry: Any) -> None:
 def test_most_primitives_have_a_text() -> None:
     texts, without = 0, []
     for entry in every_entry():
-        if isinstance(entry, Primitive):
+        if isinstance(entry, Primitive) and entry not in INTERNAL:  # of those, programs make more while they run
             try:
                 Definitions().literal(entry.compute)
                 texts += 1
             except NoTextError:
                 without.append(entry.name)
-    assert texts > 8 * len(without), without
+    assert texts > 12 * len(without), without
 
 
 def test_values_are_dropped_after_their_last_reader() -> None:
