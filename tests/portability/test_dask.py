@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -17,6 +16,8 @@ from functad.testing.sample_calls import is_constant
 
 dask = pytest.importorskip("dask", reason="dask is in the extra `test`")
 da = pytest.importorskip("dask.array", reason="dask is in the extra `test`")
+
+from tests.portability.chunked_rows import counted_chunks, in_chunks  # noqa: E402 - it needs Dask
 
 RNG = np.random.default_rng(0)
 X, W = RNG.normal(size=(20, 3)), RNG.normal(size=3)
@@ -31,21 +32,11 @@ def _one_thread():
 
 
 def chunked(array):
-    return da.from_array(array, chunks=(ROWS, *array.shape[1:]))
+    return in_chunks(array, ROWS)
 
 
 def counted(array):
-    """Return a Dask array of the rows, and how often each chunk was read."""
-    reads = Counter()
-
-    def read(block):
-        (i,) = block.ravel()
-        reads[i] += 1
-        return array[i : i + ROWS]
-
-    starts = da.from_array(np.arange(0, len(array), ROWS)[:, None], chunks=(1, 1))
-    sizes = ((ROWS,) * (len(array) // ROWS), (array.shape[1],))
-    return da.map_blocks(read, starts, chunks=sizes, dtype=float, meta=np.empty((0, 0))), reads
+    return counted_chunks(array, ROWS)
 
 
 def logistic(w, X, y):

@@ -21,6 +21,8 @@ from functad.testing.sample_calls import is_constant
 dask = pytest.importorskip("dask", reason="dask is in the extra `test`")
 da = pytest.importorskip("dask.array", reason="dask is in the extra `test`")
 
+from tests.portability.chunked_rows import counted_chunks, in_chunks  # noqa: E402 - it needs Dask
+
 RNG = np.random.default_rng(0)
 ROWS = 6
 N = 20
@@ -38,21 +40,11 @@ def _one_thread():
 
 
 def chunked(array, rows=ROWS):
-    return da.from_array(array, chunks=(rows, *array.shape[1:]))
+    return in_chunks(array, rows)
 
 
 def counted(array):
-    """Return a Dask array of the rows, and how often each chunk was read."""
-    reads = Counter()
-
-    def read(block):
-        (i,) = block.ravel()
-        reads[i] += 1
-        return array[i : i + ROWS]
-
-    starts = da.from_array(np.arange(0, len(array), ROWS)[:, None], chunks=(1, 1))
-    lengths = [len(array[i : i + ROWS]) for i in range(0, len(array), ROWS)]
-    return da.map_blocks(read, starts, chunks=(tuple(lengths), (array.shape[1],)), dtype=float, meta=np.empty((0, 0))), reads
+    return counted_chunks(array, ROWS)
 
 
 def same(found, expected, rtol=1e-11):
