@@ -45,14 +45,6 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
         (_internal if _looks_internal(filename) else _users).add(filename)
 
 
-def is_users(frame: FrameType) -> bool:
-    """Say whether a frame runs code of the user's."""
-    filename = frame.f_code.co_filename
-    if filename not in _internal and filename not in _users:
-        (_internal if _looks_internal(filename) else _users).add(filename)
-    return filename in _users
-
-
 def place_of(frame: FrameType | None) -> tuple[CodeType | None, int]:
     """Return the code and the instruction that a frame is at; `None` and 0 if there is no frame."""
     return (None, 0) if frame is None else (frame.f_code, frame.f_lasti)

@@ -54,19 +54,20 @@ class AdoptedModule:
         self.changes: list[tuple[Any, Any, Any, Any]] = []
         self.left: dict[str, str] = {}
         self.uses_scipy = False
-        self.functions = [*functions_of(module), *self._compiled()]
-        self.codes = list(codes_of(self.functions))
-        self.compared = frozenset().union(*map(compared_by_is, self.codes))
-        self.kept = kept_names(self.compared, vars(module))
 
     def change(self) -> None:
         """Bind all that the module refers to; what is interrupted on the way can be restored."""
+        module = self.module
+        functions = [*functions_of(module), *self._compiled()]
+        codes = list(codes_of(functions))
+        compared = frozenset().union(*map(compared_by_is, codes))
+        self.kept = kept_names(compared, vars(module))
         self.change_names()
-        self._change_code(self.functions)
-        called = frozenset().union(*[NUMBERS.keys() & code.co_names for code in self.codes])
-        for name in called - self.compared - vars(self.module).keys():
-            self._set(vars(self.module), name, _ABSENT, NUMBERS[name])
-        self._set(vars(self.module), MARK, _ABSENT, True)
+        self._change_code(functions)
+        called = frozenset().union(*[NUMBERS.keys() & code.co_names for code in codes])
+        for name in called - compared - vars(module).keys():
+            self._set(vars(module), name, _ABSENT, NUMBERS[name])
+        self._set(vars(module), MARK, _ABSENT, True)
 
     def change_names(self) -> None:
         """Bind what the module's names, its functions and its classes refer to, to what stands for it."""

@@ -159,31 +159,34 @@ def mixed_precision(point: Point, recorder: LookingRecorder) -> Iterator[Finding
 
 def overflows(looks: Sequence[Look]) -> Iterator[Finding]:
     """Yield findings where finite numbers become infinite."""
-    seen = set()
-    for look in looks:
-        if look.kind == OVERFLOW and look.place.line not in seen:
-            seen.add(look.place.line)
-            yield found(
-                "note",
-                "overflow",
-                f"{look.name} overflows to infinity in {look.bad} of {look.of} elements.",
-                "Take out the largest first: np.exp(x - np.max(x)); or use np.logaddexp, np.logaddexp.reduce, "
-                "scipy.special.expit, scipy.special.softmax.",
-                look.place,
-            )
+    for look in _first_of_lines(looks, OVERFLOW):
+        yield found(
+            "note",
+            "overflow",
+            f"{look.name} overflows to infinity in {look.bad} of {look.of} elements.",
+            "Take out the largest first: np.exp(x - np.max(x)); or use np.logaddexp, np.logaddexp.reduce, "
+            "scipy.special.expit, scipy.special.softmax.",
+            look.place,
+        )
 
 
 def divisions(looks: Sequence[Look]) -> Iterator[Finding]:
     """Yield findings where a few quotients outweigh all others, since their divisors are near zero."""
-    seen = set()
+    for look in _first_of_lines(looks, DIVISION):
+        yield found(
+            "note",
+            "division",
+            f"{look.name} by numbers near zero, down to {look.size:.0e}, in {look.bad} of {look.of} elements: these "
+            f"outweigh the others, in the gradient still more.",
+            "If they are to be left out: np.where(mask, divisor, 1.0) in the divisor. Otherwise add a small number to it.",
+            look.place,
+        )
+
+
+def _first_of_lines(looks: Sequence[Look], kind: str) -> list[Look]:
+    """Return the first of what was seen of a kind on each line."""
+    first: dict[str, Look] = {}
     for look in looks:
-        if look.kind == DIVISION and look.place.line not in seen:
-            seen.add(look.place.line)
-            yield found(
-                "note",
-                "division",
-                f"{look.name} by numbers near zero, down to {look.size:.0e}, in {look.bad} of {look.of} elements: these "
-                f"outweigh the others, in the gradient still more.",
-                "If they are to be left out: np.where(mask, divisor, 1.0) in the divisor. Otherwise add a small number to it.",
-                look.place,
-            )
+        if look.kind == kind:
+            first.setdefault(look.place.line, look)
+    return list(first.values())

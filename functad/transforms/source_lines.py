@@ -17,7 +17,7 @@ from typing import Any
 
 from functad.expressions.expressions import Expressions, evaluator
 from functad.expressions.place import BACKWARD, FORWARD, TANGENT, Call, Place
-from functad.places import Named, is_users, name_of
+from functad.places import Named, name_of, user_frame
 from functad.settings import setting
 from functad.tracing.traces.abstract import LINES
 from functad.transforms.calling.arguments import traced
@@ -84,7 +84,7 @@ class SourceLines:
         while frame is not None and frame is not self.top:
             kind = _KINDS.get(id(frame.f_code))
             if kind is None:
-                if is_users(frame):
+                if user_frame(frame) is frame:
                     users.append(frame)
             elif kind == _TRACE:
                 records.append(frame.f_locals["recorder"].equations)
