@@ -12,15 +12,16 @@ from typing import Any, Generic, ParamSpec, TypeVar
 import numpy as np
 
 from functad.errors import CustomRuleError, InputError
-from functad.expressions.spec import shape_of, spec_of
+from functad.expressions.spec import spec_of
 from functad.importable import by_name, calling_module
 from functad.places import here, user_frame
 from functad.primitives import vocabulary
 from functad.primitives.entry import Primitive
 from functad.primitives.operands import as_operand
-from functad.rules.numerical import Differences, as_spec, is_pair, or_approximate, tried
+from functad.rules.numerical import Differences, as_spec, is_pair, tried
 from functad.rules.results import of_all_examples
 from functad.rules.rules import Rules
+from functad.rules.written_rules import check_arguments, check_counts, checked_joint, checked_rule, guarded_rule
 from functad.tracing.traces.base import Recorded
 from functad.transforms.calling.arguments import value_of
 from functad.transforms.calling.results import guarded, owned
@@ -146,9 +147,9 @@ def primitive(
         The function, for arrays and Tensors. `functad.testing.check_rules(f, *args)` compares its derivatives with differences.
 
     Raises:
-        InputError: the rules do not fit the arguments, or the function has an entry already.
+        InputError: the rules do not fit the arguments, or read what is no argument, or the function has an entry already.
         CustomRuleError: (when differentiated) a rule of a general function gives a cotangent of another shape than the
-            argument.
+            argument, or a joint one not as many as there are arrays.
 
     Example:
         >>> import math, numpy as np, functad
@@ -169,11 +170,14 @@ def primitive(
     own = _checked_name(f, name, kind)
     rules, forward = tuple(vjps), None if jvps is None else tuple(jvps)
     named = _names(f, names, len(rules), own, joint=joint)
-    _check_counts(own, named, rules, forward, joint=joint)
-    rules = tuple([None if r is None else _guarded(r) for r in rules])
-    forward = None if forward is None else tuple([None if r is None else _guarded(r) for r in forward])
-    if kind == "general" and not joint:
-        rules = tuple([None if r is None else _checked(r, n, own) for r, n in zip(rules, named, strict=True)])
+    check_counts(own, named, rules, forward, joint=joint)
+    check_arguments(own, f, named, (*rules, *(forward or ())))
+    rules = tuple([None if r is None else guarded_rule(r) for r in rules])
+    forward = None if forward is None else tuple([None if r is None else guarded_rule(r) for r in forward])
+    if joint:
+        rules = tuple([None if r is None else checked_joint(r, named, own) for r in rules])
+    elif kind == "general":
+        rules = tuple([None if r is None else checked_rule(r, n, own) for r, n in zip(rules, named, strict=True)])
     compute = f if isinstance(f, np.ufunc) else _on_copies(_caller(f, named))
     made = RegisteredFunction(f, named, lambda arrays, params: entry(*arrays, **params), own, (primitive, (f, *vjps), options))
     entry = Primitive(
@@ -211,17 +215,6 @@ def _checked_name(f: Any, name: str | None, kind: str) -> str:
             f"primitive: {own} has derivative rules already, at {here()}. Enter a function around it: lambda x: f(x)."
         )
     return own
-
-
-def _check_counts(own: str, named: Sequence[str], rules: Sequence[Any], forward: Sequence[Any] | None, *, joint: bool) -> None:
-    """Raise unless there are as many rules as arrays."""
-    if (joint and len(rules) != 1) or (not joint and len(rules) != len(named)):
-        raise InputError(
-            f"primitive {own}: {len(rules)} rules for the arrays {', '.join(named) or '(none)'}, at {here()}: give one for "
-            f"each, None for a derivative of zero" + (", or a single one that is joint." if joint else ".")
-        )
-    if forward is not None and len(forward) != len(named):
-        raise InputError(f"primitive {own}: {len(forward)} JVP rules for {len(named)} arrays, at {here()}.")
 
 
 def _caller(f: Any, names: Sequence[str]) -> Callable[..., Any]:
@@ -277,41 +270,6 @@ def _on_copies(compute: Callable[..., Any]) -> Callable[..., Any]:
         return compute(*[owned(a) for a in arrays], **params)
 
     return call
-
-
-def _guarded(rule: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a rule that cannot change what it reads: other rules read it too."""
-
-    @functools.wraps(rule)
-    def call(*read: Any) -> Any:
-        return rule(*[tuple(map(guarded, value)) if type(value) is tuple else guarded(value) for value in read])
-
-    return call
-
-
-def _checked(rule: Callable[..., Any], name: str, own: str) -> Callable[..., Any]:
-    """Return a rule that looks at the shape of the cotangent that it gives."""
-    signature = inspect.signature(rule)
-    seen = f"{name}_shape"
-    added = seen not in signature.parameters
-    anywhere = or_approximate(rule, f"rule of {own} for {name}")
-
-    def checked(g: Any, *read: Any) -> Any:
-        shape = read[-1] if added else read[list(signature.parameters).index(seen) - 1]
-        ct = anywhere(g, shape, *(read[:-1] if added else read))
-        if shape_of(ct) != shape:
-            raise CustomRuleError(
-                f"the rule of {own} for {name} gave a cotangent of shape {shape_of(ct)}, but {name} has shape {shape}, at "
-                f"{here()}."
-            )
-        return ct
-
-    parameters = list(signature.parameters.values())
-    if added:
-        parameters.append(inspect.Parameter(seen, inspect.Parameter.POSITIONAL_OR_KEYWORD))
-    parameters = [p.replace(default=inspect.Parameter.empty, kind=p.POSITIONAL_OR_KEYWORD) for p in parameters]
-    checked.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return checked
 
 
 def _batch(rule: Callable[..., Any]) -> Callable[..., Any]:

@@ -188,6 +188,45 @@ def test_what_cannot_be_entered():
         functad.primitive(min, lambda g: g)
 
 
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        (lambda g, a: g * a, "a rule reads 'a', at .*no argument of scaled. There are A, k, and out"),
+        (lambda g, a_shape: g, "a rule reads 'a_shape'"),
+        (lambda g, A, n=2: g * n, "a rule reads 'n'"),
+        (lambda: 1.0, "names what it reads, at .*lambda g, A: ..., where g is the cotangent"),
+        (lambda *read: read[0], "names what it reads"),
+        (lambda g, **read: g, "names what it reads"),
+        (lambda A: A, "a rule takes A first, at .*lambda g, A"),
+        (3.0, "must be a function"),
+    ],
+)
+def test_rules_that_could_not_be_called_are_refused_when_they_are_given(rule, text):
+    def scaled(A, k=2.0):
+        return k * np.sin(A)
+
+    for kind in ("general", "elementwise", "linear"):
+        with pytest.raises(errors.InputError, match=text):
+            functad.primitive(scaled, rule, kind=kind)
+    with pytest.raises(errors.InputError, match=text):
+        functad.primitive(scaled, rule, joint=True)
+    with pytest.raises(errors.InputError, match=text):
+        functad.primitive(scaled, lambda g, A, k: g * k * np.cos(A), jvps=[rule])
+    named_g = functad.primitive(lambda g: 2 * g, lambda g: 2 * g, kind="linear", name="twice")
+    assert functad.grad(named_g)(1.0) == 2
+    open_ended = functad.primitive(lambda x, **rest: x * rest["k"], lambda g, k: g * k, name="by_keyword")
+    assert functad.grad(lambda x: open_ended(x, k=3.0))(1.0) == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "found"), [(lambda g: g, "a float64"), (lambda g: (g,), "1 cotangents"), (lambda g: None, "a NoneType")]
+)
+def test_a_joint_rule_gives_a_cotangent_for_each_array(given, found):
+    f = functad.primitive(lambda x, y: x * y, lambda g, arrays: given(g), names=["x", "y"], joint=True, name="both")
+    with pytest.raises(errors.CustomRuleError, match=rf"joint rule of both gave {found}, at .*test_registering.* each of x, y"):
+        functad.grad(f, (0, 1))(2.0, 3.0)
+
+
 # Rules by differences
 
 
