@@ -227,7 +227,10 @@ def _slope(f: Any, h: Any, axis: int, edge_order: int) -> Any:
         second, last_but_one = (h, h) if equal else (h[1:2], h[-2:-1])
         begin = _edge_slope(at[0], at[1], f[_part(axis, 2, 3)], first, second)
         end = -_edge_slope(at[3], at[2], f[_part(axis, -3, -2)], last, last_but_one)
-    return laid_out_like(astype(concatenate([begin, middle, end], axis), dtype_of(f), copy=False), f)
+    parts = [begin, middle, end]
+    if shape[axis] < 4:  # each part may be a row, which has no order: of none of `f` a trace without values knows it
+        parts.append(f[_part(axis, 0, 0)])
+    return laid_out_like(astype(concatenate(parts, axis), dtype_of(f), copy=False), f)
 
 
 def _edge_slope(f0: Any, f1: Any, f2: Any, h1: Any, h2: Any) -> Any:
