@@ -190,7 +190,7 @@ class _Analysis:
         ]
         depending = _marked(mark_reached(marks_at([slot], len(steps)), self.links))
         compared = [
-            f"but it equals what {text} compares it with: a value kept from an earlier call has no derivative"
+            f"it equals what {text} compares it with: a value kept from an earlier call has no derivative"
             for text, slots in self.follower.equal
             if not depending.isdisjoint(slots)
         ]
@@ -200,7 +200,8 @@ class _Analysis:
                 way = way_of(slot, steps, self.results)
                 partly = [f"but another path is {cut}" for cut in cuts]
                 rough = [f"approximate by {steps[s].text}" for s in sorted(reached) if "[approximate=" in steps[s].text]
-                return Finding(path, "connected", True, _distinct([*rough, *partly, *compared, *refusals]), way)
+                kept = [f"but {reason}" for reason in compared]
+                return Finding(path, "connected", True, _distinct([*rough, *partly, *kept, *refusals]), way)
             places = [f"at these values by {steps[s].text}" for s, parent in self.vanished if parent in reached]
             way = way_of(slot, steps, self.results, self.vanished)
             return Finding(path, "zero", True, _distinct([*(places or ["its contributions cancel"]), *cuts, *refusals]), way)
@@ -212,8 +213,8 @@ class _Analysis:
             for s, text, refused in self.follower.uses
             if s in depending and not refused
         ]
-        if uses or refusals:
-            return Finding(path, "missing", False, _distinct([*uses, *refusals]), way)
+        if uses or compared or refusals:
+            return Finding(path, "missing", False, _distinct([*uses, *compared, *refusals]), way)
         last = [steps[s].text for s in sorted(depending - {slot})]
         if not last:
             return Finding(path, "missing", False, ("it is not used",))

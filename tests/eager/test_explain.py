@@ -233,6 +233,21 @@ def test_watched_late_beside_another_path():
     assert tape.explain(z, w) == "the tape does record a path, so there is a gradient."
 
 
+def test_cut_beside_another_path():
+    x = functad.constant(3.0)
+    with GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = x * x
+        z = y * functad.constant((x * 2.0).numpy()) if y > 0 else y
+        z.numpy()  # nothing of what leads to it is lost
+    assert re.fullmatch(
+        rf"the tape does record a path.* What else depends on it left the tape by numpy\(\) at {line('[0-9]+')}\.",
+        tape.explain(z, x),
+    )
+    tape, y, x = recorded(lambda x: x * x if x > 0 else x)
+    assert tape.explain(y, x) == "the tape does record a path, so there is a gradient."
+
+
 def test_another_object_of_equal_value():
     tape, y, _ = recorded(lambda x: x * x)
     assert "another Tensor, of equal value" in tape.explain(y, functad.constant(3.0))

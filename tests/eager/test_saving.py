@@ -177,6 +177,15 @@ def test_layer_that_was_not_called_yet(path):
         restore(nn.Dense(2), path)
 
 
+def test_a_path_in_the_place_of_the_module(path):
+    v = functad.Variable(1.0)
+    functad.save({"v": v}, path)
+    for call in (lambda: functad.save(path, {"v": v}), lambda: functad.restore(str(path), {"v": 2.0})):
+        with pytest.raises(StateError, match=r"test_saving.py.*The module stands first, the path second"):
+            call()
+    assert float(v) == 1.0
+
+
 def test_two_things_with_one_path_are_refused(path):
     with pytest.raises(StateError, match="two things would be saved as 'a/b'"):
         save({"a": {"b": Variable(1.0)}, "a/b": Variable(2.0)}, path)

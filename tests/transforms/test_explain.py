@@ -393,6 +393,17 @@ def test_a_value_kept_by_comparing_is_told():
     assert functad.explain(f, X + 1.0).findings[0].reasons == ()
 
 
+def test_a_function_that_is_nothing_but_a_value_kept_by_comparing():
+    kept: dict[str, Any] = {"x": np.copy(X), "value": 3.0}
+
+    def f(x: Any) -> Any:
+        return kept["value"] if np.array_equal(x, kept["x"]) else np.sum(x)
+
+    (finding,) = functad.explain(f, X).findings
+    assert finding.status == "missing"
+    assert re.match(rf"it equals what np.array_equal at .*{FILE}:\d+ compares it with: a value kept", finding.reasons[0])
+
+
 def test_values_that_fromiter_reads_one_by_one_are_connected():
     def f(x):
         return np.sum(np.fromiter((v * 2 for v in x), float, like=x))

@@ -60,11 +60,14 @@ def save(module: Any, path: str | os.PathLike[str]) -> None:
         if state[key].dtype.kind not in "biufc":
             raise StateError(f"{key!r} is an array of {state[key].dtype}, at {here()}: only numbers can be saved.")
     if not state:
-        raise StateError(f"a {type(module).__name__} without Variables cannot be saved, at {here()}. {_BUILD}")
+        raise StateError(f"a {type(module).__name__} without Variables cannot be saved, at {here()}. {_hint(module)}")
     write_arrays(Path(path), state)
 
 
-_BUILD = "Layers that take their shape from the first call have to be called once before, or made with `inputs=`."
+def _hint(module: Any) -> str:
+    if isinstance(module, (str, os.PathLike)):
+        return "The module stands first, the path second."
+    return "Layers that take their shape from the first call have to be called once before, or made with `inputs=`."
 
 
 def _entries(module: Any) -> Iterator[tuple[str, Any]]:
@@ -120,7 +123,7 @@ def restore(module: Any, path: str | os.PathLike[str] | Mapping[str, Any]) -> No
         if wrong or left:
             wrong += [f"{key} is not in the module" for key in left]
             source = "a dict of values" if isinstance(path, Mapping) else path
-            hint = f" {_BUILD}" if left else ""
+            hint = f" {_hint(module)}" if left else ""
             raise StateError(f"{source} does not fit the {type(module).__name__}, at {here()}: {'; '.join(wrong)}.{hint}")
         values = [(variable, entries[key].read()) for key, variable in variables.items()]
         states = [(other, {key: entry.read() for key, entry in own.items()}) for other, own in others]

@@ -38,7 +38,8 @@ def explain_missing(tape: TapeSlice, targets: Sequence[Any], source: Any) -> str
     used = tape.depend_on(set(own))
     if used & set(places):
         if tape.depend_on(set(own), past=lambda primitive: getattr(primitive, "may_cut", False)) & set(places):
-            return "the tape does record a path, so there is a gradient." + _late(tape, source, own)
+            beside = _cuts(tape, used - set(places), beside=True)
+            return "the tape does record a path, so there is a gradient." + beside + _late(tape, source, own)
         return (
             "the tape does record a path, but only by functions of custom_gradient: what the gradient function of one returns "
             "None for has no gradient."
@@ -82,10 +83,12 @@ def _late(tape: TapeSlice, source: Any, own: Sequence[int]) -> str:
     )
 
 
-def _cuts(tape: TapeSlice, used: set[int]) -> str:
-    """Return where values that depend on the source left the tape."""
+def _cuts(tape: TapeSlice, used: set[int], *, beside: bool = False) -> str:
+    """Return where values that depend on the source left the tape; beside a path, comparisons are no news."""
     left = [place for slot, place in tape.recorder.left.items() if slot in used] if tape.recorder is not None else []
+    left = [place for place in left if not beside or place[0] not in BOOLEAN]
     if not left:
         return ""
     name, code, instruction = min(left, key=lambda where: where[0] in BOOLEAN)
-    return f" What depends on it left the tape by {name} at {line_of(code, instruction)}."
+    what = "What else depends on it" if beside else "What depends on it"
+    return f" {what} left the tape by {name} at {line_of(code, instruction)}."
