@@ -89,6 +89,12 @@ def test_refused_coercions_name_adoption_and_it_cures_them(name):
     assert np.allclose(functad.grad(cured)(X), expected)
 
 
+def test_functad_scipy_is_named_once():
+    for f in (lambda t: special.polygamma(1, t), lambda t: special.multigammaln(t, 2), lambda t: special.comb(t, 2)):
+        with pytest.raises(ConversionError, match=r"functad\.scipy\.special\.\w+, which takes Tensors\. \[conversion\]"):
+            functad.grad(lambda t, f=f: np.sum(f(t)))(X)
+
+
 def test_rounding_to_a_number_is_refused():
     roundings = {"floor": lambda t: math.floor(t[1]), "ceil": lambda t: math.ceil(t[1]), "trunc": lambda t: math.trunc(t[1])}
     for name, f in roundings.items():

@@ -101,9 +101,9 @@ def asked(wanted: str) -> str:
     return wanted if wanted[0].isupper() or wanted.endswith("()") else f"{wanted}()"
 
 
-def abstract_cure(wanted: str) -> str:
-    """Return the cure where a value is asked for that an abstract trace does not have."""
-    return _CONTROL.get(wanted.removesuffix("()"), _CONTROL["bool"])
+def abstract_cure(wanted: str, *, mask: bool) -> str:
+    """Return the cure where a value, or a mask, is asked for that an abstract trace does not have."""
+    return _cure_of_the_line(wanted, mask=mask) or _CONTROL.get(wanted.removesuffix("()"), _CONTROL["bool"])
 
 
 _BATCHED = {
@@ -112,8 +112,8 @@ _BATCHED = {
 }
 
 
-def batch_cure(wanted: str) -> str:
-    """Return the cure where a value is asked for of which each example of a batch has its own."""
+def batch_cure(wanted: str, *, mask: bool) -> str:
+    """Return the cure where a value, or a mask, is asked for of which each example of a batch has its own."""
     if wanted in _BATCHED:
         return _BATCHED[wanted]
     if wanted.startswith("np."):
@@ -121,17 +121,30 @@ def batch_cure(wanted: str) -> str:
             f"The shape or dtype of what {wanted} gives depends on values, and may differ between examples: take these one by "
             f"one, np.stack([f(v) for v in examples]), instead of vmap."
         )
-    if assigning():
-        return "Make the array that is written into with np.zeros_like(t) or np.zeros(shape, like=t), or use np.stack."
-    called = _called(" ".join(running().split()))[0]
-    if called in ("[]", "take"):
-        return "Read from an array that takes Tensors as places: functad.numpy.array(a)[t]."
-    if called in ("array", "asarray", "full", "full_like", "dot", "fsum", "fmean"):
-        return CURES[called]
+    cure = _cure_of_the_line(wanted, mask=mask)
+    if cure:
+        return cure
     return (
         "Choose between values with np.where, or between computations with functad.cond or functad.while_loop; lengths must be "
         "the same for all examples."
     )
+
+
+def _cure_of_the_line(wanted: str, *, mask: bool) -> str:
+    """Return the cure that what the user's code is doing suggests, where values are not known; empty if there is none."""
+    if assigning():
+        return "Make the array that is written into with np.zeros_like(t) or np.zeros(shape, like=t), or use np.stack."
+    snippet = " ".join(running().split())
+    called = _called(snippet)[0]
+    if called == "[]" and wanted.startswith(("index", "Use as")) and ":" in snippet:
+        return "A length must be known: functad.numpy.array(a)[t + np.arange(n)] reads n places from t on."
+    if called in ("[]", "take") and not mask:
+        return "Read from an array that takes Tensors as places: functad.numpy.array(a)[t]."
+    if called in ("array", "asarray", "full", "full_like", "dot", "fsum", "fmean", "lists"):
+        return CURES[called]
+    if wanted == "float()" and called != "float" and hasattr(math, called):
+        return "Use functions of np in place of those of math."
+    return ""
 
 
 def refusal(wanted: str) -> ConversionError:
@@ -168,7 +181,8 @@ def refusal(wanted: str) -> ConversionError:
         called in ("float", "complex", "int", "fromiter") or (hasattr(math, called) and not snippet.startswith("cmath."))
     )
     if array or number or called == "fill" or wanted == "item()":
-        cure += adoption_cure()
+        more = adoption_cure()
+        cure += "" if "functad.scipy" in cure and "functad.scipy" in more else more
     if wanted == "JSON":
         wanted, cure = "Object of type Tensor is not JSON serializable: text", _BY_KIND[wanted]
     shown = f"`{snippet if len(snippet) <= 72 else snippet[:69] + '...'}` " if snippet else ""

@@ -1,6 +1,7 @@
 """`make_expressions` and `eval_shape`: printing, checking, evaluating, tracing without values."""
 
 import copy
+import math
 import pickle
 import re
 
@@ -150,6 +151,57 @@ def test_values_are_refused_with_the_cure():
     for convert in (float, int, bool, np.asarray):
         with pytest.raises(errors.AbstractValueError):
             functad.make_expressions(convert)(1.0)
+
+
+TABLE = np.array([3.0, 5.0, 8.0, 1.0])
+
+
+def _written(place, value):
+    y = np.zeros(3)
+    y[place] = value
+    return y
+
+
+@pytest.mark.parametrize("transform", [lambda f: functad.make_expressions(f)(1), lambda f: functad.vmap(f)(np.array([1, 0]))])
+@pytest.mark.parametrize(
+    ("f", "cure"),
+    [
+        (lambda i: TABLE[i], r"Read from an array that takes Tensors as places: functad\.numpy\.array\(a\)\[t\]"),
+        (lambda i: np.take(TABLE, i), r"functad\.numpy\.array\(a\)\[t\]"),
+        (lambda i: np.take(TABLE, [0, i]), r"np\.stack\(\[t0, t1\]\) for each list of Tensors, or functions of functad\.numpy"),
+        (lambda i: TABLE.take(i), r"functad\.numpy\.array\(a\)\[t\]"),
+        (lambda i: [1.0, 2.0][i], r"functad\.numpy\.array\(a\)\[t\]"),
+        (
+            lambda i: TABLE[i : i + 2],
+            r"A length must be known: functad\.numpy\.array\(a\)\[t \+ np\.arange\(n\)\] reads",
+        ),
+        (lambda i: np.array([i, 2 * i]), r"np\.stack\(\[t0, t1\]\)"),
+        (lambda i: np.asarray(i), "Use t itself"),
+        (lambda i: np.full(3, i), r"np\.broadcast_to\(t, shape\)"),
+        (lambda i: TABLE.dot(i), "Use A @ t"),
+        (lambda i: math.sin(i), "functions of np in place of those of math"),
+        (lambda i: TABLE[i > np.arange(4)], r"Choose between values with np\.where"),
+        (lambda i: _written(0, i), r"np\.zeros\(shape, like=t\)"),
+        (lambda i: _written(i, 1.0), r"np\.zeros\(shape, like=t\)"),
+    ],
+)
+def test_the_cure_is_for_what_the_line_does(f, cure, transform):
+    with pytest.raises(errors.AbstractValueError, match=rf"test_abstract\.py:\d+.*{cure}"):
+        transform(f)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda i: functad.numpy.array(TABLE)[i],
+        lambda i: functad.numpy.array(TABLE)[i + np.arange(2)],
+        lambda i: np.take(functad.numpy.array(TABLE), np.stack([0 * i, i])),
+    ],
+)
+def test_the_cures_for_places_work(f):
+    np.testing.assert_array_equal(functad.make_expressions(f)(1)(1), f(1))
+    np.testing.assert_array_equal(functad.jit(f)(2), f(2))
+    np.testing.assert_array_equal(functad.vmap(f)(np.array([1, 0])), [f(1), f(0)])
 
 
 def test_bad_inputs_and_outputs_are_named():

@@ -10,7 +10,7 @@ import numpy as np
 from functad.errors import AbstractValueError
 from functad.expressions.expressions import Constant, Equation
 from functad.expressions.place import Place
-from functad.expressions.spec import ArraySpec, spec_of
+from functad.expressions.spec import ArraySpec, dtype_of, spec_of
 from functad.places import here
 from functad.primitives.elementwise.conversion import COPY
 from functad.primitives.entry import Primitive
@@ -104,5 +104,5 @@ class AbstractRecorder(Recorder):
         """
         raise AbstractValueError(
             f"{asked(wanted)} of a Tensor of which only {spec_of(tensor)} is known, at {here()}: an abstract trace "
-            f"has no values. {abstract_cure(wanted)}"
+            f"has no values. {abstract_cure(wanted, mask=dtype_of(tensor).kind == "b")}"
         )

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import AbstractValueError
-from functad.expressions.spec import ArraySpec, shape_of
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here, name_of, place_of, user_frame
 from functad.primitives.batching import batch_call, elementwise, rule_of
 from functad.primitives.entry import Primitive
@@ -232,7 +232,8 @@ class BatchRecorder(AbstractRecorder):
             values = known_array(tensor)
             if values is not None and values.size and np.all(values == values.flat[0]):
                 return values.flat[0]
+        cure = batch_cure(wanted, mask=dtype_of(tensor).kind == "b")
         raise AbstractValueError(
             f"{asked(wanted)} of a Tensor that stands for {self.size} examples in {self.transform} of "
-            f"{name_of(self.function)}, at {here()}: it has a value for each of them. {batch_cure(wanted)}"
+            f"{name_of(self.function)}, at {here()}: it has a value for each of them. {cure}"
         )
