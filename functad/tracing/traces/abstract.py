@@ -102,7 +102,8 @@ class AbstractRecorder(Recorder):
         Raises:
             AbstractValueError: always.
         """
+        cure = abstract_cure(wanted, mask=dtype_of(tensor).kind == "b")
         raise AbstractValueError(
             f"{asked(wanted)} of a Tensor of which only {spec_of(tensor)} is known, at {here()}: an abstract trace "
-            f"has no values. {abstract_cure(wanted, mask=dtype_of(tensor).kind == "b")}"
+            f"has no values. {cure}"
         )
