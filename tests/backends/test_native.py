@@ -139,6 +139,30 @@ def test_long_chains_compile() -> None:
     agree(functad.grad(chain), 0.5, rtol=1e-10)
 
 
+def test_what_a_program_says_again_and_again_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time that LLVM takes grows faster than the length of a function, so a long loop in Python must not become one."""
+    texts: list[str] = []
+    compile_ = Machine.compiled
+    monkeypatch.setattr(Machine, "compiled", lambda self, text: (texts.append(text), compile_(self, text))[1])
+
+    @functad.adopt
+    def stiffness(areas: Any) -> Any:
+        whole = np.zeros((30, 30))
+        for i in range(60):
+            places = [i % 30, (7 * i + 1) % 30]
+            whole[np.ix_(places, places)] += areas[i] * np.array([[1.0, -1.0], [-1.0, 1.0]])
+        return np.sum(whole**2)
+
+    agree(functad.grad(stiffness), np.linspace(1.0, 2.0, 60), rtol=1e-12)
+    parts = [part.split("(", 1)[1] for part in texts[-1].split("define internal void @part")[1:]]
+    assert len(parts) == len(set(parts))
+    calls = [line for line in texts[-1].splitlines() if "call void @part" in line]
+    assert len(calls) > 2 * len(parts)
+    assert {line.rsplit(" ", 1)[1] for line in calls} == {"alwaysinline", "noinline"}
+    agree(lambda x: np.sum(np.sort(np.roll(np.sin(x), 1)[::2]) * 2.0), np.linspace(0.5, 1.0, 40))
+    assert "noinline" not in "".join(line for line in texts[-1].splitlines() if "call void @part" in line)
+
+
 def test_threads_share_large_loops() -> None:
     x = np.random.default_rng(4).standard_normal((400, 1500))
     f = functad.value_and_grad(lambda x: np.sum(np.tanh(x)) + np.sum(np.max(np.sin(x), 0)) + np.sum(np.sum(x, 0) ** 2))
