@@ -13,19 +13,18 @@ from functad.backends.refusals import OtherArgumentsError
 from functad.chunks.program import chunks_of, in_chunks
 from functad.compilation.collector import collector_paused
 from functad.compilation.kinds import STATIC, TENSOR, Same, Static, is_foreign, likeness_of, quick_key, shown
-from functad.compilation.lists import CompiledList, by_slot
+from functad.compilation.lists import CompiledList
 from functad.compilation.lowered import CacheInfo, CompiledFunction, Compiles, Lowered
 from functad.compilation.simplify import simplified
 from functad.compilation.trace import Cell, Trace
 from functad.errors import InputError, RecompileWarning
-from functad.expressions.records import mark_reached, marks_at
 from functad.expressions.spec import PYTHON_SCALARS, is_array, spec_of, type_of
 from functad.places import call_of, here, name_of, warn
 from functad.primitives.safe import STRICT
 from functad.tracing.layouts import in_c_order
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import OPEN, WATCHER, Recorded, resolve
-from functad.tracing.traces.idle import idle
+from functad.tracing.traces.idle import idle, is_plain
 from functad.transforms.abstract import input_names
 from functad.transforms.calling.arguments import value_of
 from functad.transforms.calling.decorators import Transformed, decorator
@@ -50,23 +49,16 @@ class Entry:
         trace: what was traced.
         program: the compiled list.
         simple: nothing but arguments goes in, and nothing but the result comes out.
-        wraps: for each result, whether eager functions would give a Tensor, as what depends on a Variable is.
         direct: a function of arrays and numbers that does all of it, where known: a third of a tiny call's time.
         strict: the same for arguments that are just as the code reads them, which it finds out itself.
     """
 
-    def __init__(self, trace: Trace, program: CompiledList, tensors: Sequence[int]) -> None:
+    def __init__(self, trace: Trace, program: CompiledList) -> None:
         self.trace = trace
         self.program = program
-        own = program.expressions
-        slots = [
-            *tensors,
-            *range(len(own.inputs) - len(trace.captured) - len(trace.cells), len(own.inputs) - len(trace.captured)),
-        ]
-        reached = mark_reached(marks_at(slots, len(own.specs)), by_slot(own)) if slots else bytearray(len(own.specs))
-        self.wraps = [type(s) is int and bool(reached[s]) for s in own.outputs]
-        self.count = len(own.outputs) - len(trace.changed)
-        self.simple = not trace.cells and not trace.captured and True not in self.wraps
+        self.count = len(program.expressions.outputs) - len(trace.changed)
+        self.wraps = True in trace.wraps
+        self.simple = not trace.cells and not trace.captured and not self.wraps
         self.direct: Callable[..., Any] | None = None
         self.strict: Callable[..., Any] | None = None
 
@@ -88,12 +80,16 @@ class Entry:
                 trace.changed, self.program.backend.handed_on(outs[self.count :]), [held[id(cell)] for cell in trace.changed]
             )
             outs = outs[: self.count]
-        if True in self.wraps:
+        if self.wraps:
             outs = [
-                idle(Tensor, self.program.backend.handed_on([out])[0]) if wrap and not isinstance(out, Recorded) else out
-                for out, wrap in zip(outs, self.wraps, strict=False)
+                variable if variable is not None else self._constant(out) if wrap else out
+                for out, wrap, variable in zip(outs, trace.wraps, trace.variables, strict=True)
             ]
         return trace.structure.unflatten(list(outs))
+
+    def _constant(self, out: Any) -> Any:
+        """Return a result as the Tensor that the function gave; one that a trace follows stays what it is."""
+        return idle(Tensor, self.program.backend.handed_on([out])[0]) if is_plain(out) else out
 
 
 def _assign(cells: Sequence[Cell], values: Sequence[Any], before: Sequence[Any]) -> None:
@@ -237,13 +233,12 @@ class Compiler:
             return f(*args, **kwargs)
 
         with collector_paused():
-            trace = Trace(of_leaves, f, [leaves[i] for i in places], [names[i] for i in places])
+            tensors = [i for i, place in enumerate(places) if type(kinds[place]) is tuple and kinds[place][-1] is TENSOR]
+            trace = Trace(of_leaves, f, [leaves[i] for i in places], [names[i] for i in places], tensors)
             own = simplified(trace.expressions, self.exact, fused=self.backend.fuses)
         backend = in_chunks(self.backend, [leaves[i] for i in places], own) or self.backend
         program = CompiledList(own, backend, f, self.exact, trace.expressions)
-        entry = Entry(
-            trace, program, [i for i, place in enumerate(places) if type(kinds[place]) is tuple and kinds[place][-1] is TENSOR]
-        )
+        entry = Entry(trace, program)
         self.misses += 1
         if not trace.captured:  # a list with Tensors of other traces is good for this call alone
             self.last_miss = key, self._nearest(key)

@@ -12,12 +12,15 @@ from typing import Any
 from functad.eager.models.variable import MAKER, Given, Variable
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import ArraySpec
+from functad.primitives.operands import read
 from functad.settings import setting
+from functad.tracing.tensor import Tensor
 from functad.tracing.traces.abstract import AbstractRecorder
 from functad.tracing.traces.base import Recorded, resolve
+from functad.tracing.traces.idle import idle, is_plain
 from functad.transforms.abstract import listed
 from functad.transforms.closed_lists import close, extract
-from functad.trees.structure import Structure
+from functad.trees.structure import Structure, flatten
 
 
 class Cell(Given):
@@ -32,9 +35,9 @@ class Cell(Given):
 
     __slots__ = ("changed", "read", "slot", "write")
 
-    def __init__(self, variable: Any, tensor: Any, read: Callable[[], Any], write: Callable[[Any], Any]) -> None:
-        super().__init__(variable, tensor, ())
-        self.slot = tensor.slot
+    def __init__(self, variable: Any, value: Any, slot: int, read: Callable[[], Any], write: Callable[[Any], Any]) -> None:
+        super().__init__(variable, value, ())
+        self.slot = slot
         self.read, self.write = read, write
         self.changed = False
 
@@ -45,6 +48,9 @@ class Cell(Given):
 
     def change(self, value: Any) -> None:
         """Take a new value."""
+        variable: Any = self.variable
+        if variable is not None and is_plain(value):  # a Variable gives Tensors, whatever was assigned
+            value = idle(Tensor, value)
         self._value, self._latest, self.changed = value, None, True
 
 
@@ -77,7 +83,9 @@ class Cells:
             variable: the Variable that it stands for, if it does.
         """
         if key not in self.known:
-            self.known[key] = Cell(variable, self.recorder.enter_later(spec), read, write)
+            tensor = self.recorder.enter_later(spec)
+            value = tensor if variable is None else idle(Tensor, tensor)
+            self.known[key] = Cell(variable, value, tensor.slot, read, write)
         return self.known[key]
 
 
@@ -89,6 +97,7 @@ class Trace:
         function: that of the user, for messages.
         leaves: of which only shapes, dtypes and how they lie in memory matter.
         names: what the leaves are called.
+        tensors: places of the leaves that are Tensors which no trace follows.
 
     Attributes:
         expressions: the list: its inputs are the leaves of the arguments, the cells, and the Tensors that it closes over; its
@@ -97,6 +106,8 @@ class Trace:
         cells: what is read, in order.
         changed: those that get new values, in order.
         captured: Tensors of other traces.
+        wraps: for each leaf of the result, whether the function gave a Tensor that no trace follows.
+        variables: the same leaves as Variables, where it gave one; `None` elsewhere.
     """
 
     def __init__(
@@ -105,11 +116,23 @@ class Trace:
         function: Any,
         leaves: Sequence[Any],
         names: Sequence[str],
+        tensors: Sequence[int] = (),
     ) -> None:
         recorder = AbstractRecorder("jit", function)
+        recorder.plain = True
         cells = Cells(recorder)
+        self.wraps: list[bool] = []
+        self.variables: list[Variable | None] = []
+
+        def noted(*own: Any) -> Any:
+            out = f(*[idle(Tensor, leaf) if i in tensors else leaf for i, leaf in enumerate(own)])
+            leaves = flatten(out)[0]
+            self.variables = [leaf if isinstance(leaf, Variable) else None for leaf in leaves]
+            self.wraps = [isinstance(leaf, Recorded) and leaf.recorder.inactive for leaf in map(read, leaves)]
+            return out
+
         with setting(MAKER, cells):
-            found, _ = listed(recorder, f, tuple(leaves), {})
+            found, _ = listed(recorder, noted, tuple(leaves), {})
         self.structure: Structure = found.output_structure
         self.cells = list(cells.known.values())
         self.changed = [cell for cell in self.cells if cell.changed]

@@ -16,7 +16,8 @@ from functad.expressions.spec import dtype_of, spec_of
 from functad.places import here, name_of
 from functad.primitives.indexing.indexable import handed
 from functad.tracing.traces.batch import lowest
-from functad.transforms.calling.arguments import shown, value_of
+from functad.transforms.calling.arguments import shown
+from functad.transforms.calling.constants import operand_of
 from functad.transforms.calling.results import owned, unaliased_tree
 from functad.transforms.closed_lists import Closed, close_bodies
 from functad.transforms.leaves import pull_leaves, pushed_tangents
@@ -125,7 +126,7 @@ def _agreement(primitive: Control, branches: Sequence[Callable[..., Any]]) -> Ag
 def _listed(primitive: Control, index: Any, branches: Sequence[Callable[..., Any]], operands: tuple[Any, ...]) -> Any:
     """Record the choice as one equation that holds all branches."""
     leaves, structure = flatten(operands)
-    leaves = [value_of(leaf) for leaf in leaves]
+    leaves = [operand_of(leaf) for leaf in leaves]
     agreement = _agreement(primitive, branches)
 
     def fitted(branch: Callable[..., Any]) -> Callable[..., Any]:

@@ -30,7 +30,7 @@ from functad.rules.rules import Rules
 from functad.settings import setting
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import ONLOOKER, OPEN, Recorded, resolve
-from functad.tracing.traces.idle import idle
+from functad.tracing.traces.idle import idle, tensor_of
 from functad.tracing.views import clone
 from functad.transforms.calling.decorators import derivative, remake
 from functad.transforms.leaves import replaced
@@ -87,6 +87,11 @@ def _bound(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any])
     return bound.args, bound.kwargs
 
 
+def _tensor(value: Any) -> Any:
+    """Return a value as a Tensor; what a trace follows is one already."""
+    return tensor_of(Tensor, value if isinstance(value, Recorded) else np.copy(value)[()])
+
+
 class _OwnGradient(OneCall):
     """The primitive of a call whose gradient function is the user's: where that returns `None`, the path ends."""
 
@@ -118,7 +123,7 @@ class _Call:
         primitive = _OwnGradient(self.f, self._compute, self._rule, batch=None if self.variables else self._batch)
         outs = primitive(*arguments) if arguments else self._compute()
         assert self.result is not None
-        return self.result.unflatten([out if isinstance(out, Recorded) else idle(Tensor, np.copy(out)[()]) for out in outs])
+        return self.result.unflatten([_tensor(out) for out in outs])
 
     def _compute(self, *arrays: Any) -> tuple[Any, ...]:
         known = self.known

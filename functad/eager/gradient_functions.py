@@ -21,7 +21,7 @@ from functad.primitives.elementwise.conversion import COPY
 from functad.primitives.operands import read
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import Recorded
-from functad.tracing.traces.idle import idle
+from functad.tracing.traces.idle import idle, tensor_of
 from functad.transforms.calling.arguments import value_of
 from functad.transforms.calling.decorators import derivative, seeded
 from functad.trees.structure import flatten
@@ -298,7 +298,7 @@ def _as_tensors(value: Any, f: Callable[..., Any]) -> Any:
     """
     if value is None:
         raise ValueError(f"{name_of(f)}, called at {here()}, returned None: it must return Tensors or numbers.")
-    return containers.mapped(lambda leaf: leaf if isinstance(leaf, Recorded) else _tensor(leaf), value)
+    return containers.mapped(lambda leaf: tensor_of(Tensor, leaf) if isinstance(leaf, Recorded) else _tensor(leaf), value)
 
 
 def _tensor(leaf: Any) -> Any:

@@ -18,7 +18,7 @@ import numpy as np
 from functad.errors import AbstractValueError, ConversionError, CustomRuleError, EscapedTensorError, UnsupportedError
 from functad.expressions.expressions import Constant
 from functad.expressions.ownership import root_of
-from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of, spec_of, stand_in
+from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, is_inexact, shape_of, spec_of, stand_in
 from functad.places import Named, here, name_of
 from functad.primitives.batching import loop
 from functad.primitives.entry import Primitive
@@ -29,6 +29,7 @@ from functad.settings import setting
 from functad.tracing.constants import held
 from functad.tracing.traces.abstract import AbstractRecorder
 from functad.tracing.traces.base import OPEN, Recorded, Recorder, escaped, record, resolve
+from functad.tracing.traces.idle import tensor_of
 from functad.transforms.abstract import listed
 from functad.transforms.calling.results import guarded, unaliased
 from functad.transforms.leaves import pulled, replaced
@@ -128,7 +129,8 @@ def apply(rules: Rules, arrays: Sequence[Any]) -> tuple[Any, ...]:
     primitive = CallWithRules(rules, given, recorder if recorder.has_values else None, recorder.serial)
     outs: tuple[Any, ...] = record(primitive, given, {})
     if not recorder.has_values:
-        return outs
+        constants = [a for a in arrays if isinstance(a, Recorded) and a.recorder.inactive]
+        return tuple([tensor_of(type(constants[0]), out) if is_inexact(out) else out for out in outs]) if constants else outs
     # Indices, counts and masks are plain in a concrete trace.
     return tuple([out if dtype_of(out).kind in "fc" else out.below if isinstance(out, Recorded) else out for out in outs])
 

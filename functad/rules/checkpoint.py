@@ -24,6 +24,7 @@ from functad.tracing.traces.base import OPEN, Recorded, Recorder
 from functad.tracing.traces.following import explained
 from functad.transforms.abstract import listed
 from functad.transforms.calling.arguments import value_of
+from functad.transforms.calling.constants import operand_of
 from functad.transforms.calling.decorators import remake
 from functad.transforms.closed_lists import Closed, Noting, NoValueError, close
 from functad.transforms.leaves import pulled, pushed, replaced
@@ -109,11 +110,12 @@ def checkpoint(f: Callable[P, R], policy: Policy = None) -> Callable[P, R]:
     @functools.wraps(f)
     def checkpointed(*args: P.args, **kwargs: P.kwargs) -> Any:
         leaves, structure = flatten((args, kwargs))
-        leaves = [value_of(leaf) for leaf in leaves]
+        given, leaves = leaves, [value_of(leaf) for leaf in leaves]
         places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Recorded)]
         if not places or explained(leaves):
             return f(*args, **kwargs)
         segment, inputs, rest, form = _segment(f, leaves, structure, places, keeps)
+        inputs[: len(places)] = [operand_of(given[i]) for i in places]
         outs = iter(apply(segment.rules(), inputs) if segment.count else ())
         return form.unflatten([next(outs) if leaf is _OWN else leaf for leaf in rest])
 

@@ -16,6 +16,7 @@ from functad.rules.rule_checks import specs_of, try_linear, try_value
 from functad.rules.rules import Rules
 from functad.tracing.traces.base import Recorded
 from functad.transforms.calling.arguments import check_result, value_of
+from functad.transforms.calling.constants import operand_of
 from functad.transforms.calling.results import guarded
 from functad.transforms.leaves import replaced
 from functad.transforms.walks.cotangents import zero_tangent
@@ -41,7 +42,7 @@ class Arguments:
         self.custom = custom
         self.bound, self.keywords = bound, keywords
         leaves, self.structure = flatten((bound, keywords))
-        self.leaves = [value_of(leaf) for leaf in leaves]
+        self.leaves = [operand_of(leaf) for leaf in leaves]
         self.places = [i for i, leaf in enumerate(self.leaves) if hasattr(leaf, "shape") and hasattr(leaf, "dtype")]
 
     def __getstate__(self) -> dict[str, Any]:

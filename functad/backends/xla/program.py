@@ -12,7 +12,7 @@ from functad.backends.xla.engine import in_double_precision, jax
 from functad.backends.xla.host import HOST, HostCalls
 from functad.backends.xla.replay import refuse_dtype, replay
 from functad.expressions.expressions import Constant, Expressions
-from functad.expressions.spec import ArraySpec, spec_of
+from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
 from functad.settings import setting
 
 
@@ -44,7 +44,19 @@ class XlaProgram:
             else:
                 with in_double_precision(wide):
                     outs = jitted(*leaves)
-            return outs if not host.names else waiting(leaves, outs)
+            if host.names:
+                outs = waiting(leaves, outs)
+            return outs if not unchanged else as_given(leaves, outs)
+
+        unchanged = _numbers(expressions)
+
+        def as_given(leaves: Sequence[Any], outs: Any) -> Any:
+            """Return results with numbers of Python in place of those that are not computed."""
+            own = list(outs)
+            for i, source in unchanged:
+                value = source.value if isinstance(source, Constant) else leaves[source]
+                own[i] = value if type(value) in PYTHON_SCALARS else own[i]
+            return tuple(own)
 
         def waiting(leaves: Sequence[Any], outs: Any) -> Any:
             """Wait for what NumPy computes on the host, so that what it raises is raised here."""
@@ -89,6 +101,13 @@ class XlaProgram:
 def as_numpy(values: Sequence[Any]) -> list[Any]:
     """Return arrays of JAX as arrays of NumPy that nobody else has, and those without axes as numbers of NumPy."""
     return [np.array(value)[()] if isinstance(value, jax.Array) else value for value in values]
+
+
+def _numbers(expressions: Expressions) -> list[tuple[int, int | Constant]]:
+    """Return where the results are numbers of Python that are given or constant, and which these are."""
+    given = len(expressions.inputs)
+    results = zip(expressions.outputs, expressions.results, strict=True)
+    return [(i, s) for i, (s, spec) in enumerate(results) if spec.weak and (isinstance(s, Constant) or s < given)]
 
 
 def _specs(expressions: Expressions) -> list[ArraySpec]:

@@ -39,7 +39,7 @@ from functad.tracing.constants import apart_from
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import OPEN, WATCHER, Recorded, Recorder, resolve
 from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
-from functad.tracing.traces.idle import IDLE, idle, process_constants
+from functad.tracing.traces.idle import IDLE, idle, process_constants, tensor_of
 from functad.tracing.views import clone
 from functad.tracing.writing import recorded_now
 from functad.transforms.calling.arguments import value_of
@@ -411,7 +411,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None) -> Tensor:
         out: Any = own.astype(dtype) if dtype is not None else own
         if shape is not None:
             out = np.broadcast_to(out, shape) if out.size == 1 else out.reshape(shape)
-        return _in_scope(out)  # type: ignore[no-any-return]
+        return _in_scope(tensor_of(Tensor, out))  # type: ignore[no-any-return]
     if hasattr(type(own), "__array_function__") and type(own) is not np.ndarray:  # of another library, perhaps
         array = own.copy() if dtype is None else own.astype(dtype)
     else:

@@ -23,7 +23,7 @@ from functad.primitives.operands import read
 from functad.tracing.graphs import check_graph
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import Recorded
-from functad.tracing.traces.idle import idle
+from functad.tracing.traces.idle import idle, tensor_of
 from functad.transforms.walks.row_slices import RowSlices
 from functad.trees.structure import LEAF, Structure, flatten_as_inserted
 
@@ -288,5 +288,5 @@ def finished(g: Any, source: Any, zero: bool) -> Any:
     if shape_of(g) != shape:
         g = BROADCAST_TO(g, shape=shape)
     if isinstance(g, Recorded):
-        return g
+        return tensor_of(Tensor, g)
     return idle(Tensor, g.copy()[()] if type(g) is np.ndarray and (g.base is not None or not g.flags.writeable) else g)

@@ -12,6 +12,7 @@ from functad.expressions.expressions import Constant, Equation
 from functad.expressions.place import Place
 from functad.expressions.spec import ArraySpec, dtype_of, spec_of
 from functad.places import here
+from functad.primitives.elementwise.arithmetic import ADD
 from functad.primitives.elementwise.conversion import COPY
 from functad.primitives.entry import Primitive
 from functad.tracing.constants import with_arrays
@@ -22,6 +23,15 @@ from functad.tracing.traces.base import Recorded, Recorder, append_record, appen
 from functad.tracing.views import clone
 
 _ndarray = np.ndarray
+
+_COUNTING = frozenset({np.add, np.subtract, np.multiply, np.negative, np.positive, np.absolute, np.invert})
+"""Operations by which truth values of Python are counted, `True + True == 2`, and those of NumPy are not."""
+
+
+def _is_pythons(value: Any) -> bool:
+    """Say whether a value is a truth value of Python, or a Tensor of one."""
+    spec = spec_of(value)
+    return spec.weak and spec.dtype == np.bool_
 
 
 class Lines(Protocol):
@@ -64,6 +74,8 @@ class AbstractRecorder(Recorder):
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Record a call: every input is kept, and the shape rule gives the result."""
+        if primitive.function in _COUNTING and all(map(_is_pythons, arrays)):
+            arrays = (ADD(arrays[0], 0), *arrays[1:])
         known: list[Any] = []
         inputs: list[int | Constant] = []
         for a in arrays:

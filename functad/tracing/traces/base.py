@@ -78,6 +78,9 @@ class Recorder:
     inactive = False
     """No trace follows its Tensors now, and they are constants."""
 
+    plain = False
+    """Its Tensors stand for plain values of the user: a constant and one of them give what constant and value would give."""
+
     reassigns: ClassVar[bool] = False
     """`t += v` makes a new Tensor and leaves the old one what it was, as sources of a tape must stay."""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import is_float_array
+from functad.expressions.spec import is_float_array, is_inexact
 from functad.primitives.entry import Primitive
 from functad.tracing.constants import apart_from
 from functad.tracing.traces.base import ONLOOKER, Recorded, Recorder, alike, bare, record, resolve
@@ -60,10 +60,23 @@ def process_constants(primitive: Primitive, arrays: tuple[Any, ...], params: dic
     cls = type(inactive[0])
     values = tuple(map(resolve, arrays))
     out = primitive(*values, **params)
-    if out is NotImplemented or any(isinstance(value, Recorded) for value in values):
+    if out is NotImplemented:
         return out
-    if primitive.kind == "constant" and not is_float_array(out):
+    followed = any(isinstance(value, Recorded) for value in values)
+    if followed and not all(map(is_plain, out if primitive.multiple else (out,))):
+        return out
+    if primitive.kind == "constant" and not (is_inexact(out) if isinstance(out, Recorded) else is_float_array(out)):
         return out  # masks, positions and counts are plain: nothing can be differentiated by them
     if not primitive.multiple:
-        return idle(cls, apart_from(arrays, out))
-    return alike(out, [idle(cls, apart_from(arrays, value)) for value in out])
+        return idle(cls, out if followed else apart_from(arrays, out))
+    return alike(out, [idle(cls, value if followed else apart_from(arrays, value)) for value in out])
+
+
+def tensor_of(cls: type[Recorded], value: Any) -> Any:
+    """Return a plain value, or what stands for one, as a Tensor that is in no trace; other Tensors as they are."""
+    return idle(cls, value) if is_plain(value) else value
+
+
+def is_plain(value: Any) -> bool:
+    """Say whether a value is plain, or a Tensor that stands for a plain one: what constants give then is a constant."""
+    return not isinstance(value, Recorded) or value.recorder.plain
