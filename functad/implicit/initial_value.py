@@ -351,12 +351,14 @@ def _push_adjoint(ts: Leaves, out: Any, arrays: Leaves, problem: Problem) -> tup
     return tuple(ADJOINT_VARIED(*[ts[i] for i in moving], *arrays, problem=problem, moving=moving))
 
 
-def _pull_adjoint(gs: Any, out: Any, arrays: Leaves, problem: Problem) -> list[Any]:
+def _pull_adjoint(gs: Any, active: tuple[int, ...], out: Any, arrays: Leaves, problem: Problem) -> list[Any]:
     """Differentiate `<g, J w>` for the cotangents `w`: by `g` that is `J w`, and by the rest, as Hessians are symmetric, the
     tangent of `J^T g` along `w`.
     """
     n = len(problem.ys)
     along = list(_push(gs, arrays[n : 2 * n], arrays[2 * n :], problem))
+    if max(active) < n:  # columns of a Jacobian, of a trace that was made for rows
+        return [*along, *[np.zeros(shape_of(a)) for a in arrays[n:]]]
     moving = tuple(range(n, len(arrays)))
     second = ADJOINT_VARIED(*along, *gs, *arrays, problem=problem, moving=moving)
     return [*along, *[np.zeros(shape_of(a)) for a in arrays[n : 2 * n]], *second]

@@ -40,7 +40,7 @@ def odeint(
 
     Args:
         f: `f(y, t, *args)`, a tree like `y0`.
-        y0: the state at `t[0]`: an array, a number or a tree of them.
+        y0: the state at `t[0]`: an array, a number or a tree of them. A list of numbers is an array.
         t: the times, strictly increasing or decreasing, of shape `(n,)`.
         args: parameters: arrays or trees of them.
         method: of `solve_ivp`: `RK45`, `RK23`, `DOP853`; for stiff equations `BDF`, `Radau` or `LSODA`, which get the exact
@@ -76,6 +76,8 @@ def odeint(
         -0.73576
     """
     _check_settings(f, method, {"rtol": rtol, "max_step": max_step})
+    if type(y0) is list and all(type(y) is not list and shape_of(value_of(y)) == () for y in flatten(y0)[0]):
+        y0 = as_operand(y0)
     given, structure = flatten(y0)
     ys = [inexact(value_of(leaf), "y0", f) for leaf in given]
     absolute = _tolerances(atol, structure, ys)

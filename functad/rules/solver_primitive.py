@@ -17,9 +17,11 @@ from functad.primitives.plan import Plan, Plans
 class SolverPrimitive(Primitive):
     """A primitive of any number of arrays that gives a tuple.
 
-    Its VJP rule `pull(gs, ...)` returns the cotangents of all arrays. Its JVP rule `push(ts, ..., arrays, ...)` is given the
-    tangents of all arrays, `None` for zero, for only some of them may be differentiated. Without
-    a batching rule it is computed for one example at a time, for solvers take steps of their own for each.
+    Its VJP rule `pull(gs, ...)` returns the cotangents of all arrays, or, if it is `pull(gs, active, ...)`, of those at the
+    positions `active` at least: what the others cost, such as a differential equation, is spared. Its JVP rule
+    `push(ts, ..., arrays, ...)` is given the tangents of all arrays, `None` for zero, for only some of them may be
+    differentiated. Without a batching rule it is computed for one example at a time, for solvers take steps of their own for
+    each.
     """
 
     def __init__(
@@ -52,6 +54,18 @@ class SolverPrimitive(Primitive):
             batch=batch,
             **traits,
         )
+
+    def reverse_plan(self, active: tuple[int, ...]) -> Plan:
+        """Return the plan for pulling cotangents back to the arrays at the positions `active`."""
+        rule = self.vjps[0]
+        names = names_read(rule)
+        if "active" not in names:
+            return super().reverse_plan(active)
+        if active not in self.reverse_plans:
+            of_these = lambda gs, *saved: rule(gs, active, *saved)  # noqa: E731
+            self.reverse_plans[active] = Plan(self, active, (of_these,), [names[1:]], joint=True)
+        plan: Plan = self.reverse_plans[active]
+        return plan
 
 
 class _ForwardPlans(Plans):

@@ -7,6 +7,7 @@ import pytest
 
 import functad
 from functad.errors import ImplicitError, InputError, MissingPackageError, StructureError, UnsupportedError
+from functad.implicit.initial_value import Problem
 from functad.testing import check_grads
 
 T = np.array([0.0, 0.5, 1.5, 3.0])
@@ -310,6 +311,37 @@ def test_trees_of_states_and_parameters():
     directions = (1.0, 2.0)
     pushed = [functad.jvp(loss, (1.5, 0.2), directions)[1] for loss in (tree_loss, flat_loss)]
     np.testing.assert_allclose(*pushed, rtol=1e-7)
+
+
+def test_lists_of_numbers_are_arrays_as_for_scipy():
+    def swing(y, t, k):
+        angle, turning = y
+        return [turning, -k * angle]
+
+    assert functad.odeint(swing, [1, 0], T, 1.0, **TIGHT).shape == (4, 2)
+    np.testing.assert_allclose(functad.odeint(swing, [1.0, 0], T, 1.0, **TIGHT)[:, 0], np.cos(T), atol=1e-9)
+    slope = functad.grad(lambda a: functad.odeint(swing, [a, 0.0], T, 1.0, **TIGHT)[-1, 0])(0.5)
+    np.testing.assert_allclose(slope, np.cos(T[-1]), atol=1e-9)
+    trees = [(1.0, 0.0), [np.ones(2), np.zeros(2)]]
+    for tree in trees:  # a tuple, or a list of arrays, is a tree
+        found = functad.odeint(lambda y, t: type(y)((y[1], -y[0])), tree, T)
+        assert type(found) is type(tree), len(found) == 2
+
+
+def test_columns_of_a_jacobian_solve_one_problem_each(monkeypatch):
+    """`jacobian` sees after its run that columns are fewer, and transposes the way back: that needs no second derivative."""
+    solved = []
+    solve = Problem.solved
+    monkeypatch.setattr(Problem, "solved", lambda self, *args, **options: (solved.append(1), solve(self, *args, **options))[1])
+
+    def f(p):
+        return functad.odeint(lambda y, t, p: -p["rate"] * y + p["feed"], 1.0, T, p, **TIGHT)
+
+    p = {"rate": 0.7}
+    found = functad.jacobian(lambda p: f(p | {"feed": 0.2}))(p)
+    assert len(solved) == 6  # the value; the way back: the state once more, and three intervals; one column
+    above, below = [f({"rate": rate, "feed": 0.2}) for rate in (0.7 + 1e-5, 0.7 - 1e-5)]
+    np.testing.assert_allclose(found["rate"], (above - below) / 2e-5, rtol=1e-6)
 
 
 def test_captured_tensors_get_their_derivative():
