@@ -67,7 +67,7 @@ class Method:
             )
 
 
-LIVE = object()
+LIVE: Any = ...  # which pickles as itself
 """Stands, in the point of a system, where an argument of the primitive belongs."""
 
 

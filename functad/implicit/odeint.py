@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -89,16 +90,32 @@ def odeint(
     ps = [value_of(leaf) for leaf in leaves]
     specs = tuple([strong_spec(leaf) for leaf in ys])
 
-    def flat(*values: Any) -> list[Any]:
-        state = structure.unflatten([owned(value) for value in values[: len(ys)]])  # f may write into it
-        slopes = f(state, values[len(ys)], *of_args.unflatten([guarded(value) for value in values[len(ys) + 1 :]]))
-        if structure is LEAF:
-            slopes = as_operand(slopes)
-        return [_slope(leaf, spec, f) for leaf, spec in zip(structure.flatten_like(slopes, "f(y, t)"), specs, strict=True)]
-
-    closed, captured = _captures(f, flat, [*ys, times[0], *ps])
+    closed, captured = _captures(f, _Slopes(f, structure, of_args, specs), [*ys, times[0], *ps])
     problem = Problem(name_of(f), closed, specs, shape_of(times)[0], method, options)
     return structure.unflatten(problem.trajectory(ys, times, [*ps, *captured]))
+
+
+class _Slopes:
+    """The right-hand side as a function of leaves: those of the state, the time, those of the parameters.
+
+    Attributes:
+        f: that of the user.
+        structure, specs: of the state.
+        of_args: the structure of the parameters.
+    """
+
+    def __init__(self, f: Callable[..., Any], structure: Structure, of_args: Structure, specs: Sequence[ArraySpec]) -> None:
+        self.f, self.structure, self.of_args, self.specs = f, structure, of_args, specs
+
+    def __call__(self, *values: Any) -> list[Any]:
+        """Return the derivatives of the leaves of the state by time."""
+        count, structure = len(self.specs), self.structure
+        state = structure.unflatten([owned(value) for value in values[:count]])  # f may write into it
+        slopes = self.f(state, values[count], *self.of_args.unflatten([guarded(value) for value in values[count + 1 :]]))
+        if structure is LEAF:
+            slopes = as_operand(slopes)
+        leaves = structure.flatten_like(slopes, "f(y, t)")
+        return [_slope(leaf, spec, self.f) for leaf, spec in zip(leaves, self.specs, strict=True)]
 
 
 def _captures(f: Callable[..., Any], flat: Callable[..., list[Any]], leaves: Leaves) -> tuple[Any, Leaves]:
@@ -128,10 +145,12 @@ def _captures(f: Callable[..., Any], flat: Callable[..., list[Any]], leaves: Lea
     if not closed.captured:
         return flat, ()
 
-    def with_captured(*given: Any) -> list[Any]:
-        return closed(*[given[i] for i in numeric], *given[len(leaves) :])
+    return functools.partial(_with_captured, closed, numeric, len(leaves)), closed.captured
 
-    return with_captured, closed.captured
+
+def _with_captured(closed: Callable[..., list[Any]], numeric: Sequence[int], count: int, *given: Any) -> list[Any]:
+    """Evaluate the right-hand side for so many leaves and what it captured."""
+    return closed(*[given[i] for i in numeric], *given[count:])
 
 
 def _slope(slope: Any, spec: ArraySpec, f: Callable[..., Any]) -> Any:

@@ -24,6 +24,7 @@ from functad.primitives.operands import innermost
 from functad.rules.solver_primitive import SolverPrimitive
 from functad.tracing.traces.base import Recorded
 from functad.transforms.calling.arguments import value_of
+from functad.transforms.calling.decorators import Transformed
 from functad.transforms.calling.results import owned
 from functad.transforms.calling.selection import Selection
 from functad.transforms.closed_lists import Closed, closed_at
@@ -33,6 +34,7 @@ from functad.trees.functions import tree_map
 from functad.trees.structure import Structure, flatten
 
 P = ParamSpec("P")
+Q = ParamSpec("Q")
 R = TypeVar("R")
 
 
@@ -249,6 +251,36 @@ ROOT = _Root(
 """`x` with `F(x, p) = 0`: its arguments are the leaves of `p` that are Tensors, and those that `F` captured."""
 
 
+class _Decorated(Transformed):
+    """A solver with derivatives, which is pickled as what it was made of."""
+
+    def __reduce__(self) -> Any:
+        from functad.importable import by_name  # noqa: PLC0415 - few programs pickle functions
+
+        return by_name(self, self.__module__) or (_again, (self.transform, *self.given))
+
+
+def _again(transform: Callable[..., Decorator], solver: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return transform(*args, **kwargs)(solver)
+
+
+def _remembered(make: Callable[Q, Decorator]) -> Callable[Q, Decorator]:
+    """Let what the decorators decorate know what they were given."""
+
+    @functools.wraps(make)
+    def transform(*args: Q.args, **kwargs: Q.kwargs) -> Decorator:
+        decorate = make(*args, **kwargs)
+
+        def remembering(solver: Callable[P, R], /) -> Callable[P, R]:
+            made = _Decorated.of(decorate(solver))
+            vars(made).update(transform=transform, given=(solver, args, kwargs))
+            return made
+
+        return remembering
+
+    return transform
+
+
 def _decorator(
     transform: str, residual: Callable[..., Any], has_aux: bool, method: Method, check: str | None, tolerance: float
 ) -> Decorator:
@@ -280,6 +312,7 @@ def _decorator(
     return decorate
 
 
+@_remembered
 def custom_root(
     residual: Callable[..., Any],
     solve: Solve = None,
@@ -332,6 +365,7 @@ def custom_root(
     return _decorator("custom_root", residual, has_aux, method, check, tolerance)
 
 
+@_remembered
 def custom_fixed_point(
     T: Callable[..., Any],
     solve: Solve = None,
@@ -372,6 +406,7 @@ def custom_fixed_point(
     return _decorator("custom_fixed_point", residual, has_aux, Method(solve, options or {}), check, tolerance)
 
 
+@_remembered
 def argmin(
     objective: Callable[..., Any],
     solve: Solve = None,

@@ -25,6 +25,7 @@ from functad.rules.rules import Rules
 from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.following import explained
 from functad.transforms.calling.arguments import value_of
+from functad.transforms.calling.decorators import Transformed
 from functad.transforms.calling.results import guarded, own_results, owned
 from functad.transforms.leaves import pulled, pushed, replaced
 from functad.trees.structure import Structure, difference, flatten
@@ -118,7 +119,9 @@ def checkpoint_sequence(step: Callable[Concatenate[int, P], R], n: int, snapshot
         return structure.unflatten(apply(steps.rules(), [*own, *[others[i] for i in places]]))
 
     run.__name__ = run.__qualname__ = f"{getattr(step, '__name__', 'step')}_times_{n}"
-    return cast("Callable[P, R]", run)
+    made = Transformed.of(run)
+    vars(made).update(transform=checkpoint_sequence, given=(step, (n, snapshots), {}))
+    return cast("Callable[P, R]", made)
 
 
 def _is_integer(value: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Literal, ParamSpec, TypeVar, TypeVarTuple, overload
 
 import numpy as np
@@ -17,9 +17,6 @@ from functad.tracing.traces.concrete import ReverseRecorder
 from functad.tracing.views import clone
 from functad.transforms.calling.arguments import (
     OBJECTS,
-    Inputs,
-    check_like,
-    checked_leaves,
     derivatives,
     enter,
     lower,
@@ -31,8 +28,9 @@ from functad.transforms.calling.arguments import (
 )
 from functad.transforms.calling.decorators import by_arguments, value_by_arguments
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
+from functad.transforms.pullbacks import TracedPullback
 from functad.transforms.walks.cotangents import one_like
-from functad.transforms.walks.reverse import pull_back, pull_through, seeded
+from functad.transforms.walks.reverse import pull_back, pull_through
 from functad.trees.functions import tree_map
 
 P = ParamSpec("P")
@@ -249,11 +247,7 @@ def pulled_back(
         from functad.diagnostics.explain import warn_of_unconnected  # noqa: PLC0415 - few ask for it
 
         warn_of_unconnected(Selection(transform, f, range(len(primals))), primals, {}, has_aux)
-
-    def pullback(g: Any) -> tuple[Any, ...]:
-        return tuple(pull(g))
-
-    return value, pullback, *aux
+    return value, pull, *aux
 
 
 def lasting_pullback(transform: str, f: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool) -> tuple[Any, ...]:
@@ -263,7 +257,7 @@ def lasting_pullback(transform: str, f: Callable[..., Any], primals: tuple[Any, 
     recorder.lasting = True
     inputs = enter(recorder, selection, tuple([tree_map(_copied_argument, primal) for primal in primals]), {})
     out, aux = split_aux(traced(recorder, f, inputs.args, {}), has_aux, selection)
-    pull = Pullback(recorder, inputs, out, selection)
+    pull = TracedPullback(recorder, inputs, out, selection)
     found = pull, tree_map(_copied, pull.structure.unflatten(pull.values))
     return (*found, tree_map(_copied, lower(aux, recorder))) if has_aux else found
 
@@ -278,34 +272,3 @@ def _copied(leaf: Any) -> Any:
     if type(leaf) is np.ndarray:
         return leaf.copy("K")
     return clone(shown(leaf)) if isinstance(leaf, Recorded) else leaf
-
-
-class Pullback:
-    """The function from the cotangent of a traced result to those of the selected arguments; it may be called repeatedly.
-
-    Attributes:
-        recorder: the trace.
-        inputs: the selected arguments.
-        values: the leaves of the result.
-        structure: how they are put together.
-        slots: where they stand in the list; `None` for what no operation on the arguments made.
-    """
-
-    def __init__(self, recorder: Recorder, inputs: Inputs, out: Any, selection: Selection) -> None:
-        leaves, self.structure = checked_leaves(out, selection.transform, selection.function)
-        self.recorder = recorder
-        self.inputs = inputs
-        self.slots = [leaf.slot if isinstance(leaf, Recorded) and leaf.recorder is recorder else None for leaf in leaves]
-        self.values = [leaf if slot is None else leaf.below for leaf, slot in zip(leaves, self.slots, strict=True)]
-        if recorder.watch is not None:
-            recorder.watch.check_values(self.slots)
-
-    def __call__(self, g: Any) -> list[Any]:
-        """Return the cotangents of the selected arguments, for one of the result that must match it."""
-        seeds = check_like(g, self.structure, self.values, "g", "value")
-        return derivatives(self.inputs, self.leaves(seeds), seeds)
-
-    def leaves(self, seeds: Sequence[Any]) -> list[Any]:
-        """Return the cotangents of the inputs for those of the leaves of the result; `None` stands for zero in both."""
-        # Seeds are often rows of an identity matrix, so zeros are guarded.
-        return pull_through(self.recorder, seeded(self.recorder, self.slots, seeds), consume=False, guard=True)

@@ -9,19 +9,20 @@ import numpy as np
 
 from functad.errors import NotLinearError, StructureError
 from functad.expressions.expressions import Expressions
-from functad.expressions.spec import ArraySpec, inexact, shape_of, spec_of
+from functad.expressions.spec import ArraySpec, inexact, shape_of
 from functad.places import here, name_of
 from functad.primitives.operands import innermost, zeros_for
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import new_input
 from functad.tracing.traces.concrete import ReverseRecorder
-from functad.transforms.calling.arguments import by_argument, check_tangents, enter, traced, undifferentiable
+from functad.transforms.calling.arguments import check_tangents, enter, traced, undifferentiable
 from functad.transforms.calling.results import own_results
 from functad.transforms.calling.selection import Selection
 from functad.transforms.calling.trust import TRUSTED
 from functad.transforms.closed_lists import extract
-from functad.transforms.grad import Pullback, lasting_pullback
+from functad.transforms.grad import lasting_pullback
 from functad.transforms.linearity import linear_list
+from functad.transforms.pullbacks import Pullback, TracedPullback
 from functad.transforms.walks.forward import transposed_seeds, with_zeros
 from functad.transforms.walks.reverse import pull_back
 from functad.trees.functions import tree_map
@@ -39,7 +40,7 @@ class Pushforward:
     """
 
     def __init__(self, pull: Pullback) -> None:
-        recorder = ReverseRecorder(pull.recorder.transform, pull.recorder.function)
+        recorder = ReverseRecorder(pull.transform, pull.function)
         self.zeros = [zeros_for(shape_of(v), inexact(v), innermost(v)) for v in pull.values]
         seeds = [new_input(Tensor, recorder, zero) for zero in self.zeros]
         self.found = pull.leaves(seeds)
@@ -70,10 +71,16 @@ class LinearFunction(Generic[R, *Args]):
         self._push: Pushforward | None = None
 
     def __repr__(self) -> str:
-        pull = self._pull
-        taken = by_argument(pull.inputs, [spec_of(primal) for primal in pull.inputs.primals])
-        result = pull.structure.unflatten([spec_of(value) for value in pull.values])
-        return f"<derivative of {name_of(pull.recorder.function)}: {', '.join(map(repr, taken))} -> {result!r}>"
+        return f"<derivative of {name_of(self._pull.function)}: {self._pull.signature()}>"
+
+    def __copy__(self) -> LinearFunction[R, *Args]:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> LinearFunction[R, *Args]:
+        return self  # as of any function: nothing changes it
+
+    def __reduce__(self) -> Any:
+        return LinearFunction, (self._pull,)
 
     def __call__(self, *tangents: Any) -> R:
         """Return `J t`.
@@ -110,7 +117,7 @@ class LinearFunction(Generic[R, *Args]):
         Raises:
             StructureError: `g` does not match the value.
         """
-        return cast("tuple[*Args]", tuple(self._pull(g)))
+        return cast("tuple[*Args]", self._pull(g))
 
 
 @overload
@@ -181,7 +188,7 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[[Any], tu
     inputs = enter(recorder, selection, at_zero, {})
     with np.errstate(all="ignore"):  # what is dropped on the way may be infinite at zero
         out = traced(recorder, expressions, inputs.args, {})
-    pull = Pullback(recorder, inputs, out, selection)
+    pull = TracedPullback(recorder, inputs, out, selection)
     for value, path in zip(pull.values, pull.structure.paths("result"), strict=True):
         value = innermost(value)
         if not isinstance(value, ArraySpec) and np.any(value != 0) and not TRUSTED.get():
@@ -189,11 +196,7 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[[Any], tu
                 f"{selection.call}: {path} is not zero where all arguments are, so a constant is added. Take it out, or use "
                 f"vjp."
             )
-
-    def transposed(g: Any) -> tuple[Any, ...]:
-        return tuple(pull(g))
-
-    return transposed
+    return pull
 
 
 def _zeros(leaf: Any) -> Any:

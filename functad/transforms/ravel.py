@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from itertools import accumulate
 from typing import Any
@@ -62,7 +63,7 @@ def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
     flat = np.concatenate(parts) if parts else np.zeros(0)
     flat = own_results([flat], leaves)[0]
     specs = [(shape_of(leaf), dtype_of(leaf), issubclass(type(leaf), np.ndarray)) for leaf in leaves]
-    return flat, _unraveller(structure, specs, dtype)
+    return flat, functools.partial(_unravelled, structure, specs, dtype)
 
 
 def _is_numeric(leaf: Any) -> bool:
@@ -89,27 +90,24 @@ def _loses(leaf: Any, part: Any) -> bool:
     return bool(np.any(back != np.reshape(leaf, (-1,))))
 
 
-def _unraveller(
-    structure: Structure, specs: list[tuple[tuple[int, ...], np.dtype[Any], bool]], dtype: np.dtype[Any]
-) -> Callable[[Any], Any]:
+def _unravelled(
+    structure: Structure, specs: list[tuple[tuple[int, ...], np.dtype[Any], bool]], dtype: np.dtype[Any], flat: Any
+) -> Any:
+    """Return the tree that a flat array stands for."""
     ends = list(accumulate(int(np.prod(shape)) for shape, _, _ in specs))
     size = ends[-1] if ends else 0
-
-    def unravel(flat: Any) -> Any:
-        flat = value_of(flat)
-        if not hasattr(flat, "dtype"):
-            flat = np.asarray(flat)
-        if shape_of(flat) != (size,) or dtype_of(flat).kind not in "biufc":
-            raise StructureError(f"unravel, called at {here()}, needs {dtype}[{size}], not {spec_of(flat)}.")
-        if dtype_of(flat).kind == "c" and dtype.kind != "c":
-            raise StructureError(f"unravel, called at {here()}, got {spec_of(flat)} for a tree of {dtype}: take its real part.")
-        leaves = []
-        for (shape, own, is_array), start, end in zip(specs, [0, *ends], ends, strict=False):
-            leaf = flat[start:end].reshape(shape) if shape or is_array or isinstance(flat, Recorded) else flat[start]
-            leaves.append(_cast(leaf, own))
-        return structure.unflatten(own_results(leaves, [flat]))
-
-    return unravel
+    flat = value_of(flat)
+    if not hasattr(flat, "dtype"):
+        flat = np.asarray(flat)
+    if shape_of(flat) != (size,) or dtype_of(flat).kind not in "biufc":
+        raise StructureError(f"unravel, called at {here()}, needs {dtype}[{size}], not {spec_of(flat)}.")
+    if dtype_of(flat).kind == "c" and dtype.kind != "c":
+        raise StructureError(f"unravel, called at {here()}, got {spec_of(flat)} for a tree of {dtype}: take its real part.")
+    leaves = []
+    for (shape, own, is_array), start, end in zip(specs, [0, *ends], ends, strict=False):
+        leaf = flat[start:end].reshape(shape) if shape or is_array or isinstance(flat, Recorded) else flat[start]
+        leaves.append(_cast(leaf, own))
+    return structure.unflatten(own_results(leaves, [flat]))
 
 
 def _cast(leaf: Any, dtype: np.dtype[Any]) -> Any:
