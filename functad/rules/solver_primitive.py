@@ -57,7 +57,7 @@ class SolverPrimitive(Primitive):
 
     def reverse_plan(self, active: tuple[int, ...]) -> Plan:
         """Return the plan for pulling cotangents back to the arrays at the positions `active`."""
-        rule = self.vjps[0]
+        rule: Any = self.vjps[0]
         names = names_read(rule)
         if "active" not in names:
             return super().reverse_plan(active)
