@@ -24,6 +24,7 @@ LAYERS = (
     "functad.places",
     "functad.immutable",
     "functad.settings",
+    "functad.files",
     "functad.coded",
     "functad.errors",
     "functad.importable",

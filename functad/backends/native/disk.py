@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 
 from functad.backends.llvm.module import Library, Machine, binding
 from functad.errors import InputError
+from functad.files import write_whole
 from functad.places import here
 
 _MAGIC = b"functad machine code 1\n"
@@ -105,12 +105,4 @@ def _write(path: Path, code: bytes) -> None:
     """Write a file, if that is possible: where it is not, the code is compiled again next time."""
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(_MAGIC + hashlib.sha256(code).digest() + code)
-            Path(name).replace(path)
-        except BaseException:
-            with suppress(OSError):
-                Path(name).unlink()
-            raise
+        write_whole(path, lambda file: file.write(_MAGIC + hashlib.sha256(code).digest() + code), private=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import math
 import os
-import uuid
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -18,6 +17,7 @@ from typing import IO, Any, NamedTuple, TypeVar
 import numpy as np
 
 from functad.errors import StateError
+from functad.files import write_whole
 from functad.places import here
 
 _format = np.lib.format
@@ -25,6 +25,9 @@ _Read = TypeVar("_Read")
 _ENDING = ".npy"
 _READINGS = 100
 _LONGEST_NAME = (1 << 16) - 1
+_LONGEST_HEADER = 10_000
+_LONGEST_TEXT = 200
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # of others `zipfile` unpacks more than it is asked for
 _HEADERS: dict[tuple[int, int], Callable[[IO[bytes]], Any]] = {
     (1, 0): _format.read_array_header_1_0,
     (2, 0): _format.read_array_header_2_0,
@@ -37,6 +40,11 @@ class Entry(NamedTuple):
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     read: Callable[[], Any]
+
+    @property
+    def size(self) -> int:
+        """In bytes, unpacked."""
+        return math.prod(self.shape) * self.dtype.itemsize
 
 
 def check_name(name: str) -> None:
@@ -63,20 +71,13 @@ def write_arrays(path: Path, arrays: Mapping[str, Any], texts: Mapping[str, str]
         arrays: by name.
         texts: what stands beside the arrays, by the names of members such as `list.json`.
     """
-    path = path.resolve()  # a link stays one
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.part")
-    try:
-        try:
-            with temporary.open("xb") as file:
-                _write_archive(file, arrays, texts)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except BaseException:  # an interrupt may have come before the last line
-        temporary.unlink(missing_ok=True)
-        raise
+
+    def write(file: IO[bytes]) -> None:
+        _write_archive(file, arrays, texts)
+        file.flush()
+        os.fsync(file.fileno())
+
+    write_whole(path.resolve(), write)  # a link stays one
 
 
 def _write_archive(file: IO[bytes], arrays: Mapping[str, Any], texts: Mapping[str, str]) -> None:
@@ -119,6 +120,8 @@ def opened(path: Path, writer: str = "functad.save", texts: Collection[str] = ()
         counts = Counter(names)
         if texts and not _plainly_stored(archive, path):
             raise StateError(f"{path} is compressed, or its entries overlap, at {here()}: it was not written by {writer}.")
+        if any(entry.compress_type not in _METHODS for entry in archive.infolist()):
+            raise StateError(f"{path} is compressed as NumPy's files are not, at {here()}: it was not written by {writer}.")
         for name in names:
             if counts[name] > 1 or not (name.endswith(_ENDING) or name in texts):
                 what = "two entries" if counts[name] > 1 else "an entry that is no array"
@@ -146,16 +149,21 @@ def _entry(path: Path, archive: zipfile.ZipFile, name: str) -> Entry:
     if dtype.kind not in "biufc":
         key = name.removesuffix(_ENDING)
         raise StateError(f"{path} is no .npz file of numbers, at {here()}: {key!r} is of {dtype}. {_NEVER}")
-    if math.prod(shape) * dtype.itemsize > archive.getinfo(name).file_size:  # NumPy would make room for it before it reads
+    entry = Entry(shape, dtype, partial(_read, path, archive, name, _whole_array))
+    if entry.size > archive.getinfo(name).file_size:  # NumPy would make room for it before it reads
         raise StateError(f"the entry {name.removesuffix(_ENDING)!r} of {path} is damaged, at {here()}: it ends too early.")
-    return Entry(shape, dtype, partial(_read, path, archive, name, _whole_array))
+    return entry
 
 
 def _header(entry: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    version = _format.read_magic(entry)
+    start = io.BytesIO(entry.read(_LONGEST_HEADER))  # NumPy makes room for what the header says that it takes, unpacked
+    version = _format.read_magic(start)
     if version not in _HEADERS:  # later ones are for names of fields only, which numbers do not have
         return (), np.dtype(object)
-    shape, _, dtype = _HEADERS[version](entry)
+    try:
+        shape, _, dtype = _HEADERS[version](start)
+    except MemoryError as error:  # that is what Python's parser raises of text that is nested too deeply
+        raise ValueError("its header is nested too deeply") from error
     return shape, dtype
 
 
@@ -192,4 +200,5 @@ def _telling(what: str) -> Iterator[None]:
     except MemoryError:
         raise
     except Exception as error:  # zipfile, zlib, struct and NumPy have each their own
-        raise StateError(f"{what}, at {here()}: {type(error).__name__}: {error}.") from error
+        text = str(error).partition("\n")[0][:_LONGEST_TEXT].rstrip(".")
+        raise StateError(f"{what}, at {here()}: {type(error).__name__}: {text}.") from error

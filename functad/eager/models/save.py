@@ -97,8 +97,8 @@ def restore(module: Any, path: str | os.PathLike[str] | Mapping[str, Any]) -> No
 
     Raises:
         StateError: entries are missing, or too many, or of another shape or dtype: the message names all of them. Or the file
-            is damaged, or holds something else than arrays of numbers; nothing in a file is ever executed. Nothing has been
-            assigned then.
+            is damaged, or holds something else than arrays of numbers, or a state out of all proportion; nothing in a file is
+            ever executed. Nothing has been assigned then.
 
     Example:
         >>> import functad
@@ -125,6 +125,8 @@ def restore(module: Any, path: str | os.PathLike[str] | Mapping[str, Any]) -> No
             source = "a dict of values" if isinstance(path, Mapping) else path
             hint = f" {_hint(module)}" if left else ""
             raise StateError(f"{source} does not fit the {type(module).__name__}, at {here()}: {'; '.join(wrong)}.{hint}")
+        if not isinstance(path, Mapping):
+            _check_sizes(Path(path), [entries[key] for key in variables], others)
         values = [(variable, entries[key].read()) for key, variable in variables.items()]
         states = [(other, {key: entry.read() for key, entry in own.items()}) for other, own in others]
     with ExitStack() as undo:
@@ -139,6 +141,26 @@ def restore(module: Any, path: str | os.PathLike[str] | Mapping[str, Any]) -> No
 
 def _given(array: Any) -> Entry:
     return Entry(array.shape, array.dtype, lambda: array)
+
+
+def _check_sizes(path: Path, known: list[Entry], others: list[tuple[Any, Entries]]) -> None:
+    """Refuse entries of a compressed file that nothing says the size of, if what they take unpacked is out of all proportion.
+
+    Raises:
+        StateError: they are larger than the file and much larger than all that was compared.
+    """
+    states = [(own, other.__functad_state__()) for other, own in others]
+    known = known + [own[key] for own, state in states for key in state]
+    further = sum([entry.size for own, state in states for key, entry in own.items() if key not in state])
+    if further > path.stat().st_size + _PROPORTION * sum([entry.size for entry in known]):
+        raise StateError(
+            f"{path} holds {further} bytes of state that {', '.join([type(other).__name__ for other, _ in others])} does not "
+            f"have yet, out of all proportion to the Variables, at {here()}: nothing of it was read."
+        )
+
+
+_PROPORTION = 100
+"""So many times as large as Variables may a state be that an optimiser has had no step to make."""
 
 
 def _states_below(found: list[tuple[str, Any]], left: Entries, wrong: list[str]) -> list[tuple[Any, Entries]]:
