@@ -1,6 +1,7 @@
 """An interrupt at any line of a compilation, a file, a drawing or a report: the next call gives what it always gave."""
 
 import importlib
+import os
 import sys
 from itertools import count
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 import functad
+from functad.backends.native import disk
 from tests.test_interrupts import context_variables, interrupted, settings
 
 X = np.array([0.5, 1.0, 2.0])
@@ -30,7 +32,32 @@ def fresh(backend):
     return functad.jit(gradient, backend=backend), gradient
 
 
+def in_blocks(compiled):
+    """The gradient of a function of an array in chunks, block by block."""
+    da, dask = pytest.importorskip("dask.array", reason="dask is in the extra `test`"), pytest.importorskip("dask")
+    a = da.from_array(np.arange(6.0), chunks=2)
+    gradient = functad.grad(lambda a: np.sum(functad.map_blocks(np.sin, a, dtype=float) * a))
+    with dask.config.set(scheduler="synchronous"):
+        return (functad.jit(gradient) if compiled else gradient)(a).compute().tolist()
+
+
+def looped(x):
+    """The gradient of loops and branches, whose bodies are traced to lists of their own."""
+
+    def f(x):
+        steps = functad.checkpoint_sequence(lambda i, s: s + 0.1 * np.sin(s), 4, snapshots=2)(x)
+        total = functad.scan(lambda c, row: (c * 0.5 + row, c), 0.0, steps)[0]
+        return functad.cond(total > 0, np.sin, np.cos, total) + functad.fori_loop(0, 3, lambda i, c: c * total, 1.0)
+
+    return functad.grad(f)(x).tolist()
+
+
 TOOLS = {
+    "map_blocks": lambda: in_blocks(compiled=False),
+    "jit of chunks": lambda: in_blocks(compiled=True),
+    "loops": lambda: looped(X),
+    "odeint": lambda: functad.grad(lambda y: np.sum(functad.odeint(lambda s, t: -s, y, np.array([0.0, 1.0]))[-1]))(X).tolist(),
+    "sparse_jacobian": lambda: functad.sparse_jacobian(lambda x: x * np.sin(x))(X).toarray().tolist(),
     "doctor": lambda: [(finding.severity, finding.check) for finding in functad.doctor(f, X).findings],
     "profile": lambda: len(functad.profile(f, X).rows),
     "draw": lambda: functad.draw(f, X, backward=True).mermaid,
@@ -89,6 +116,28 @@ def test_lists_are_saved_whole_or_not_at_all(tmp_path):
         interrupted(lambda: functad.save_expressions(new, path), number)
         assert [file.name for file in tmp_path.iterdir()] == ["list"], number
         assert functad.digest(functad.load_expressions(path)) in (functad.digest(old), functad.digest(new)), number
+
+
+def test_lists_are_read_whole_or_not_at_all(tmp_path):
+    functad.save_expressions(functad.make_expressions(f)(X), tmp_path / "list")
+    expected = functad.digest(functad.load_expressions(tmp_path / "list"))
+    for number in lines(lambda: functad.load_expressions(tmp_path / "list")):
+        interrupted(lambda: functad.load_expressions(tmp_path / "list"), number)
+        assert functad.digest(functad.load_expressions(tmp_path / "list")) == expected, number
+
+
+@pytest.mark.parametrize("opcodes", [False, True])
+def test_machine_code_is_kept_whole_or_not_at_all(tmp_path, opcodes):
+    path, number = tmp_path / "code.bin", 1
+    while interrupted(lambda: disk._write(path, b"new"), number, opcodes=opcodes):
+        names = [file.name for file in tmp_path.iterdir()]
+        assert names in ([], ["code.bin"]), number
+        assert disk._read(path) == (b"new" if names else None), number
+        path.unlink(missing_ok=True)
+        number += 1
+    assert number > 10
+    assert disk._read(path) == b"new"
+    assert path.stat().st_mode & 0o077 == 0 or os.name == "nt"
 
 
 def test_adopted_modules_have_their_own_names_back(tmp_path, monkeypatch):
