@@ -153,6 +153,10 @@ def scipy_functions() -> list[str]:
     return names
 
 
+WRITE_INTO = "Make the array that is written into with np.zeros_like(t) or np.zeros(shape, like=t), or use np.stack"
+"""The cure where a Tensor is written into a plain array."""
+
+
 def adoption_cure() -> str:
     """Return the sentence that names `functad.adopt` for the code that is running now; empty if that is adopted already."""
     frame: FrameType | None = sys._getframe(1)

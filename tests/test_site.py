@@ -57,3 +57,10 @@ def test_the_table_of_a_section_names_each_of_its_pages(page):
     (inner,) = TOCTREE.findall(text)
     for name in names(inner):
         assert f"({name}." in text, name
+
+
+@pytest.mark.parametrize("page", [path for path in SOURCES if path.suffix == ".md"], ids=lambda page: page.stem)
+def test_blocks_of_code_end_with_their_last_line(page):
+    lines = page.read_text().splitlines()
+    fences = [number for number, line in enumerate(lines) if line.lstrip().startswith("```")]
+    assert not [number + 1 for number in fences[1::2] if not lines[number - 1].strip()]

@@ -12,7 +12,7 @@ from functad.backends.backend import Backend, find
 from functad.backends.refusals import OtherArgumentsError
 from functad.chunks.program import chunks_of, in_chunks
 from functad.compilation.collector import collector_paused
-from functad.compilation.kinds import STATIC, TENSOR, Same, Static, is_foreign, likeness_of, quick_key, shown
+from functad.compilation.kinds import STATIC, TENSOR, Same, Static, is_foreign, likeness_of, quick_key, shown, static_places
 from functad.compilation.lists import CompiledList
 from functad.compilation.lowered import CacheInfo, CompiledFunction, Compiles, Lowered
 from functad.compilation.simplify import simplified
@@ -108,7 +108,8 @@ class Compiler:
 
     Attributes:
         f: the function.
-        static: positions and names of the arguments that are no arrays.
+        argnums: positions of the arguments that are static.
+        argnames: their names.
         backend: what compiles.
         exact: no bit of a result is to be another than that of the operations that were traced.
         entries: what was compiled, by what it was compiled for.
@@ -117,11 +118,11 @@ class Compiler:
     """
 
     def __init__(
-        self, f: Callable[..., Any], argnums: Sequence[int], argnames: Sequence[str], backend: Backend, exact: bool = False
+        self, f: Callable[..., Any], argnums: frozenset[int], argnames: frozenset[str], backend: Backend, exact: bool = False
     ) -> None:
         self.f = f
-        self.argnums = frozenset(argnums)
-        self.argnames = frozenset(argnames)
+        self.argnums = argnums
+        self.argnames = argnames
         self.backend = backend
         self.exact = exact
         self.entries: dict[Any, Entry] = {}
@@ -159,7 +160,7 @@ class Compiler:
             entry = self.compiled(leaves, structure, key, len(args))
         else:
             self.hits += 1
-        if quick is not None and not self.argnums and len(leaves) == len(args):
+        if quick is not None and min(self.argnums, default=len(args)) >= len(args) == len(leaves):
             self.quick[quick] = entry
         elif self.backend.plain is not None:  # arrays of the backend's own are arguments of the next calls too
             self.foreign |= {type(a) for a, kind in zip(leaves, key[1], strict=True) if is_foreign(a, kind)}
@@ -357,7 +358,7 @@ def jit(
         f: a function of NumPy code; without it a decorator is returned.
         static_argnums: positions of arguments that are not traced: for each value the function is compiled anew. They must be
             hashable. What is no array or number is static without being named.
-        static_argnames: names of such keyword arguments.
+        static_argnames: names of such arguments. Either option holds however the argument is passed.
         backend: what compiles: `"llvm"` (machine code; it needs the extra `jit`), `"numpy"`, or the best of these that is
             installed; or `"xla"` (it needs the extra `xla`: JAX), for what other devices than the processor compute.
         exact: leave out rewrites that may change the last digit of a result or the sign of a zero, such as multiplying by
@@ -385,9 +386,8 @@ def jit(
         >>> loss.cache_info().size
         1
     """
-    argnums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
-    argnames = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-    compiler = Compiler(f, argnums, argnames, find("numpy" if exact and backend is None else backend, exact), exact)
+    static = static_places(f, static_argnums, static_argnames)
+    compiler = Compiler(f, *static, find("numpy" if exact and backend is None else backend, exact), exact)
 
     call = compiler.__call__  # bound once, which saves half of the time of a call
 

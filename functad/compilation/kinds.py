@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from functad.errors import InputError
 from functad.expressions.spec import ArraySpec
+from functad.places import here, name_of
 from functad.tracing.traces.base import Recorded
+from functad.transforms.calling.selection import parameters_of, positions_of
 
 
 def is_foreign(a: Any, kind: Any) -> bool:
@@ -32,6 +37,32 @@ def quick_key(args: tuple[Any, ...], foreign: set[type]) -> Any:
 
 
 NUMBERS = frozenset({float, int, bool, complex, np.float64, np.float32})
+
+
+def static_places(
+    f: Callable[..., Any], argnums: int | Sequence[int], argnames: str | Sequence[str]
+) -> tuple[frozenset[int], frozenset[str]]:
+    """Return the positions and the names of static arguments, each of which may be passed either way.
+
+    Raises:
+        InputError: a position is no integer, or the function has no argument of a name.
+    """
+    positions = set(positions_of("jit", f, argnums, "static_argnums"))
+    names = {argnames} if isinstance(argnames, str) else set(argnames)
+    known = parameters_of(f)
+    if known is None:
+        return frozenset(positions), frozenset(names)
+    kinds = [p.kind for p in known.values()]
+    unknown = sorted(names - known.keys())
+    if unknown and inspect.Parameter.VAR_KEYWORD not in kinds:
+        raise InputError(
+            f"jit of {name_of(f)}, at {here()}: static_argnames has {unknown[0]!r}; its arguments are {', '.join(known)}."
+        )
+    ordered = [name for name, p in known.items() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    positions = {i + len(ordered) if i < 0 else i for i in positions}
+    by_name = {name for i, name in enumerate(ordered) if i in positions}
+    by_place = {i for i, name in enumerate(ordered) if name in names}
+    return frozenset(positions | by_place), frozenset(names | by_name)
 
 
 class Static:

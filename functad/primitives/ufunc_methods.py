@@ -16,7 +16,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from functad.errors import ConversionError, FunctadError, UnsupportedError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
-from functad.places import adoption_cure, augmented_assignment, here
+from functad.places import WRITE_INTO, adoption_cure, augmented_assignment, here
 from functad.primitives.arranging.reshape import RESHAPE, permuted
 from functad.primitives.elementwise.conversion import COPY, astype
 from functad.primitives.indexing.read import get_item, scatter
@@ -49,9 +49,11 @@ def _refuse_out(ufunc: np.ufunc, method: str, out: Any) -> None:
         call = f"np.{ufunc.__name__}{method}"
         statement = augmented_assignment()
         if statement:
+            into_a_part = statement.split("=", 1)[0].rstrip("+-*/%@&|^<> ").endswith("]")
+            cure = f"{WRITE_INTO}." if into_a_part else "Use an assignment, a = a + t, which makes a new array."
             raise ConversionError(
                 f"`{statement}` writes a Tensor into a plain array, at {here()}, and its derivative would be lost. "
-                f"Use an assignment, a = a + t, which makes a new array.{adoption_cure()}"
+                f"{cure}{adoption_cure()}"
             )
         raise UnsupportedError(
             f"{call} of a Tensor cannot write to out=, at {here()}. Assign the result instead: y = {call}(...). "

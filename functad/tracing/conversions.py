@@ -13,14 +13,14 @@ from typing import Any
 
 from functad.errors import AbstractValueError, ConversionError, FunctadError, UnsupportedError
 from functad.expressions.records import inputs_of, results_of
-from functad.places import adoption_cure, assigning, here, instruction_of, line_of, running, user_frame
+from functad.places import WRITE_INTO, adoption_cure, assigning, here, instruction_of, line_of, running, user_frame
 from functad.primitives.entry import ENTRIES
 from functad.primitives.names import is_scipys, shown_name
 
 _STACK = "Use np.stack([t0, t1]), or np.concatenate, which make an array of Tensors."
 _ITSELF = "Use t itself, which is an array already, and np.stack([t0, t1]) for a list of Tensors."
 _FULL = "Use np.broadcast_to(t, shape), or t * np.ones(shape)."
-_ASSIGN = "Use np.stack, np.concatenate or np.where(mask, new, old), which make a new array."
+_ASSIGN = f"{WRITE_INTO}, np.concatenate or np.where(mask, new, old), which make a new array."
 VECTORIZE = "Write the function with NumPy functions of whole arrays, or use np.stack([f(v) for v in t])."
 _INDEX = (
     "An index is an integer and has no derivative: use functad.stop_gradient(t).astype(int), "
@@ -87,7 +87,10 @@ _BY_KIND = {
     "as_integer_ratio()": _NUMBER,
 }
 
-_LENGTHS = "Take lengths from shapes, or pass the number as a Python constant (functools.partial)."
+_LENGTHS = (
+    "Take lengths from shapes, leave an index as it is, without int(), or pass the number as a Python constant "
+    "(functools.partial, or static_argnames of jit)."
+)
 _CONTROL = {
     "bool": "Choose between values with np.where, or trace with concrete values (grad, vjp, jvp).",
     "index": _LENGTHS,
@@ -133,7 +136,7 @@ def batch_cure(wanted: str, *, mask: bool) -> str:
 def _cure_of_the_line(wanted: str, *, mask: bool) -> str:
     """Return the cure that what the user's code is doing suggests, where values are not known; empty if there is none."""
     if assigning():
-        return "Make the array that is written into with np.zeros_like(t) or np.zeros(shape, like=t), or use np.stack."
+        return f"{WRITE_INTO}."
     snippet = " ".join(running().split())
     called = _called(snippet)[0]
     if called == "[]" and wanted.startswith(("index", "Use as")) and ":" in snippet:

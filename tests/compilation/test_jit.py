@@ -179,6 +179,23 @@ def test_static_arguments() -> None:
         functad.jit(lambda x, sizes: x, static_argnums=(1,))(1.0, [1, 2])
 
 
+def test_static_arguments_are_static_however_they_are_passed() -> None:
+    def power(x: Any, n: int = 2) -> Any:
+        for _ in range(n - 1):
+            x = x * x
+        return x
+
+    options: list[dict[str, Any]] = [{"static_argnames": "n"}, {"static_argnums": 1}, {"static_argnums": -1}]
+    for option in options:
+        f = functad.jit(power, **option)
+        assert (f(3.0), f(3.0, 3), f(3.0, n=3), f(3.0)) == (9.0, 81.0, 81.0, 9.0)
+        assert functad.grad(f)(3.0, 2) == 6.0
+    with pytest.raises(errors.InputError, match=r"power, at .*'m'; its arguments are x, n\."):
+        functad.jit(power, static_argnames="m")
+    anything = functad.jit(lambda x, **options: x * options["n"], static_argnames="n")
+    assert anything(3.0, n=2) == 6.0
+
+
 def test_what_is_no_number_is_static() -> None:
     f = functad.jit(lambda x, how: np.sum(x) if how == "sum" else np.prod(x))
     assert f(np.array([2.0, 5.0]), "sum") == 7.0
