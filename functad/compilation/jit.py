@@ -18,8 +18,9 @@ from functad.compilation.lowered import CacheInfo, CompiledFunction, Compiles, L
 from functad.compilation.simplify import simplified
 from functad.compilation.trace import Cell, Trace
 from functad.errors import InputError, RecompileWarning
-from functad.expressions.spec import PYTHON_SCALARS, is_array, spec_of, type_of
+from functad.expressions.spec import PLAIN, PYTHON_SCALARS, is_array, spec_of, type_of
 from functad.places import call_of, here, name_of, warn
+from functad.primitives.operands import foreign_rules
 from functad.primitives.safe import STRICT
 from functad.tracing.layouts import in_c_order
 from functad.tracing.tensor import Tensor
@@ -205,12 +206,24 @@ class Compiler:
             if spec.weak:
                 return own, type_of(spec)
             if spec.dtype.kind in "biufc":
+                self._refuse_foreign(own)
                 kind = spec.dtype, spec.shape, chunks_of(own) or in_c_order(own)
                 return own, kind if own is leaf else (*kind, TENSOR)
         elif type(own) in PYTHON_SCALARS:
             return own, (type(own), TENSOR)
         static.append(leaf)
         return leaf, STATIC
+
+    def _refuse_foreign(self, own: Any) -> None:
+        """Refuse an array whose operations are not NumPy's, which compiled code would do in their place.
+
+        Raises:
+            InputError: it is a masked array, a matrix, or one with units or labels.
+        """
+        if type(own) in PLAIN or type(own).__module__.startswith("jax"):
+            return
+        if (reason := foreign_rules(own)) is not None:
+            raise InputError(f"{call_of('jit', self.f)}: an argument is a {type(own).__name__}. {reason}")
 
     def _refuse_unhashable(self, static: Sequence[Any]) -> None:
         for value in static:
