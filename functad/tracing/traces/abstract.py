@@ -74,7 +74,8 @@ class AbstractRecorder(Recorder):
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Record a call: every input is kept, and the shape rule gives the result."""
-        if primitive.function in _COUNTING and all(map(_is_pythons, arrays)):
+        function = primitive.function  # one of a C library cannot be hashed
+        if type(function) is np.ufunc and function in _COUNTING and all(map(_is_pythons, arrays)):
             arrays = (ADD(arrays[0], 0), *arrays[1:])
         known: list[Any] = []
         inputs: list[int | Constant] = []
