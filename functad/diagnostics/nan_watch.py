@@ -32,7 +32,7 @@ from functad.places import here, is_own, line_of, name_of, user_frame
 from functad.primitives import vocabulary
 from functad.primitives.entry import ENTRIES, Composite, Primitive
 from functad.primitives.operands import innermost
-from functad.settings import setting
+from functad.settings import context_variable, setting
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import WATCHER, Recorded, Recorder, new_input
 from functad.tracing.traces.batch import Batched, BatchRecorder
@@ -41,10 +41,10 @@ from functad.transforms.calling.arguments import traced
 from functad.transforms.walks.forward import push_forward
 from functad.transforms.walks.reverse import pull_back
 
-_INSIDE: ContextVar[bool] = ContextVar("inside_watched", default=False)
+_INSIDE: ContextVar[bool] = context_variable("inside_watched", default=False)
 """Whether a watched transform runs its function now: transforms called there leave it to that one to look at results."""
 
-_DIRECT: ContextVar[bool] = ContextVar("direct", default=False)
+_DIRECT: ContextVar[bool] = context_variable("direct", default=False)
 """Whether the function that a watched transform runs now was made by a transform, with no code of the user's between."""
 
 

@@ -18,6 +18,7 @@ from functad.expressions.spec import ArraySpec, shape_of, spec_of
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.read import GETITEM
 from functad.primitives.indexing.write import ADD_TO, Path, choosing, part, put
+from functad.settings import context_variable
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Operation:
         return f"{self.name}, in the derivative of {self.belongs_to.place()}"
 
 
-DERIVATIVE_OF: ContextVar[Operation | None] = ContextVar("derivative_of", default=None)
+DERIVATIVE_OF: ContextVar[Operation | None] = context_variable("derivative_of", default=None)
 """The operation whose derivative is computed now."""
 
 

@@ -6,7 +6,9 @@ import itertools
 from contextvars import ContextVar
 from typing import Any
 
-ACTIVE: ContextVar[tuple[Any, ...]] = ContextVar("active", default=())
+from functad.settings import context_variable
+
+ACTIVE: ContextVar[tuple[Any, ...]] = context_variable("active", default=())
 """The recorders that record now, in this thread or coroutine, by their serial numbers."""
 
 _stamps = itertools.count(1)

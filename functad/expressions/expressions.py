@@ -23,6 +23,7 @@ from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of, spec_or
 from functad.immutable import Immutable, assign
 from functad.places import here
 from functad.primitives.entry import Primitive
+from functad.settings import context_variable
 from functad.trees.structure import Structure
 
 if TYPE_CHECKING:
@@ -295,7 +296,7 @@ class Expressions(Immutable):
         return "\n".join([*lines, f"  return {result} }}"])
 
 
-CALLED: ContextVar[Callable[[Expressions, Sequence[Any]], list[Any]] | None] = ContextVar("called", default=None)
+CALLED: ContextVar[Callable[[Expressions, Sequence[Any]], list[Any]] | None] = context_variable("called", default=None)
 """What evaluates a list that is called: `debug_nans` sets another."""
 
 

@@ -21,11 +21,12 @@ from functad.primitives.batching import Params, Values, Which, aligned, spread_o
 from functad.primitives.entry import Primitive
 from functad.primitives.kinds import elementwise, ufunc_spec
 from functad.primitives.operands import innermost
+from functad.settings import context_variable
 
 _ndarray = np.ndarray
 _SCALARS = (np.generic, int, float, complex)
 
-STRICT: ContextVar[bool] = ContextVar("strict_derivatives", default=False)
+STRICT: ContextVar[bool] = context_variable("strict_derivatives", default=False)
 """Whether rules give raw calculus, in this thread or coroutine."""
 
 strict = STRICT.get

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from functad.places import user_frame
+from functad.settings import context_variable
 
 _ndarray = np.ndarray
 _getframe = sys._getframe
@@ -39,7 +40,7 @@ _COPIED = 1 << 16
 _PRIMES = (1021, 1019, 1013, 1009, 997)
 _ROWS = 37
 
-TRUST: ContextVar[bool] = ContextVar("trust", default=False)
+TRUST: ContextVar[bool] = context_variable("trust", default=False)
 """Large constants and inputs are not looked at again; `functad.trust_constants` sets it."""
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from functad.backends.xla.engine import jax, jnp, lax
 from functad.expressions.spec import ArraySpec
+from functad.settings import context_variable
 
 
 class HostCalls:
@@ -29,7 +30,7 @@ class HostCalls:
         self.failures: list[Exception] = []
 
 
-HOST: ContextVar[HostCalls | None] = ContextVar("host", default=None)
+HOST: ContextVar[HostCalls | None] = context_variable("host", default=None)
 """That of the program that is being traced, if it asks afterwards what has been raised."""
 
 

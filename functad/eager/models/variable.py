@@ -18,7 +18,7 @@ from functad.expressions.spec import dtype_of, shape_of
 from functad.places import here, warn
 from functad.primitives.elementwise.conversion import COPY
 from functad.primitives.operands import read
-from functad.settings import setting
+from functad.settings import context_variable, setting
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.idle import idle
@@ -27,16 +27,16 @@ from functad.transforms.walks.row_slices import RowSlices, whole
 
 _created = itertools.count()
 
-_READ: ContextVar[list[Any] | None] = ContextVar("read", default=None)
+_READ: ContextVar[list[Any] | None] = context_variable("read", default=None)
 
-SCOPE: ContextVar[str] = ContextVar("scope", default="")
+SCOPE: ContextVar[str] = context_variable("scope", default="")
 """What stands before the names of Variables that are made now, such as `model/dense`."""
 
-GIVEN: ContextVar[dict[int, Given]] = ContextVar("given", default={})  # noqa: B039 - nobody writes into it
+GIVEN: ContextVar[dict[int, Given]] = context_variable("given", default={})
 """By identity, the values that stand for those of Variables, in this thread or coroutine."""
 
 
-MAKER: ContextVar[Callable[[Variable], Given] | None] = ContextVar("maker", default=None)
+MAKER: ContextVar[Callable[[Variable], Given] | None] = context_variable("maker", default=None)
 """What makes a stand-in of each Variable that is met and has no given value: an abstract trace makes an input of it."""
 
 

@@ -16,9 +16,10 @@ import numpy as np
 from functad.primitives.indexing.index_parts import holds_tensors, plain_index
 from functad.primitives.indexing.read import gather
 from functad.primitives.operands import is_traced
+from functad.settings import context_variable
 from functad.trees.structure import flatten
 
-WITHIN_BATCH: ContextVar[bool] = ContextVar("within_batch", default=False)
+WITHIN_BATCH: ContextVar[bool] = context_variable("within_batch", default=False)
 """Whether a function runs under `vmap`, at any depth: only there are numbers unknown that code uses as places."""
 
 _WRITES = frozenset({np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask})

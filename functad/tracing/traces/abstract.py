@@ -15,6 +15,7 @@ from functad.places import here
 from functad.primitives.elementwise.arithmetic import ADD
 from functad.primitives.elementwise.conversion import COPY
 from functad.primitives.entry import Primitive
+from functad.settings import context_variable
 from functad.tracing.constants import with_arrays
 from functad.tracing.conversions import abstract_cure, asked
 from functad.tracing.layouts import note_result
@@ -41,7 +42,7 @@ class Lines(Protocol):
         """Return the place of the operation that is being recorded."""
 
 
-LINES: ContextVar[Lines | None] = ContextVar("lines", default=None)
+LINES: ContextVar[Lines | None] = context_variable("lines", default=None)
 """Tells the traces that begin now of each equation where it was made; they do without it where nobody looks at the list."""
 
 

@@ -21,18 +21,19 @@ from functad.errors import EscapedTensorError
 from functad.places import here, line_of, name_of, user_frame
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.indexable import IndexableArray, as_plain
+from functad.settings import context_variable
 
 _serials = itertools.count()
 _getframe = sys._getframe
 
-WATCHER: ContextVar[Callable[[Recorder], Any] | None] = ContextVar("watcher", default=None)
+WATCHER: ContextVar[Callable[[Recorder], Any] | None] = context_variable("watcher", default=None)
 """Makes what follows the records of a concrete trace while they are made: `debug_nans` sets it."""
 
-ONLOOKER: ContextVar[Callable[[Sequence[Recorded]], bool] | None] = ContextVar("onlooker", default=None)
+ONLOOKER: ContextVar[Callable[[Sequence[Recorded]], bool] | None] = context_variable("onlooker", default=None)
 """Is told which Tensors of inactive recorders an operation takes, and says whether they are recorded now: by a `graph`."""
 
 
-OPEN: ContextVar[Recorder | None] = ContextVar("open", default=None)
+OPEN: ContextVar[Recorder | None] = context_variable("open", default=None)
 """The recorder whose function is running, in this thread or coroutine; only `functad.numpy` asks."""
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from functad.settings import setting
+from functad.settings import context_variable, setting
 from functad.tracing.constants import TRUST
 
-TRUSTED: ContextVar[bool] = ContextVar("trust_rules", default=False)
+TRUSTED: ContextVar[bool] = context_variable("trust_rules", default=False)
 """Whether rules and functions are believed untried, in this thread or coroutine."""
 
 
