@@ -71,6 +71,13 @@ class Lowered:
         self._traced = traced
         self._program = program
 
+    def __repr__(self) -> str:
+        before, after = [len(each.equations) for each in self.expressions]
+        return (
+            f"Lowered({before:,} operations as traced, {after:,} as compiled; `.expressions` has them, `.source()` what runs, "
+            f"`.cost()` what it takes)"
+        )
+
     @property
     def expressions(self) -> Both:
         """The list as it was traced, and as it is compiled."""

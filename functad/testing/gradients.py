@@ -34,7 +34,7 @@ def check_grads(
     f: Callable[..., Any],
     args: Sequence[Any],
     order: int = 2,
-    modes: Sequence[Mode] = ("rev", "fwd"),
+    modes: Mode | Sequence[Mode] = ("rev", "fwd"),
     atol: float | None = None,
     rtol: float | None = None,
     *,
@@ -52,7 +52,7 @@ def check_grads(
         f: a function of arrays and numbers, or trees of them, that returns such.
         args: its arguments; floating-point and complex ones are differentiated.
         order: the highest order of derivative.
-        modes: `rev` for reverse, `fwd` for forward; from the second order on also each over the other.
+        modes: `rev` for reverse, `fwd` for forward, or both; from the second order on also each over the other.
         atol: allowed absolute error; default 1e-8, or 1e-4 in single precision.
         rtol: allowed error relative to the largest number in the same array; default 1e-6, or 1e-3 in single precision.
         seed: of the random directions.
@@ -71,6 +71,7 @@ def check_grads(
         ...     print(str(wrong).partition(":")[2])
          functad gives 3, differences 6 (off by 3.0e+00, allowed 6.0e-06). [wrong-derivative]
     """
+    modes = (modes,) if isinstance(modes, str) else modes
     if order < 1 or not modes or not set(modes) <= set(MODES):
         raise ValueError(f"order must be 1 or more and modes some of {list(MODES)}, not {order!r} and {modes!r}")
     _Point.of(f, args, atol, rtol).check(order, tuple(modes), np.random.default_rng(seed))

@@ -224,6 +224,6 @@ class ArrayMethods:
         """As `np.compress`."""
         return _called(np.compress, condition, self, axis, out)
 
-    resize = _in_place("resize", "np.resize(t, shape)")
+    resize = _in_place("resize", "np.pad(t.ravel(), (0, n)).reshape(shape), which adds n zeros (np.resize repeats)")
     setfield = _in_place("setfield", "np.where(mask, new, t)")
     byteswap = _in_place("byteswap", "functad.stop_gradient(t).byteswap()")

@@ -196,6 +196,12 @@ def test_static_arguments_are_static_however_they_are_passed() -> None:
     assert anything(3.0, n=2) == 6.0
 
 
+def test_what_is_lowered_says_what_it_is() -> None:
+    shown = repr(functad.jit(lambda x: np.sin(x) + np.sin(x), backend="numpy").lower(1.0))
+    assert shown.startswith("Lowered(3 operations as traced, 2 as compiled; ")
+    assert all(f"`.{name}" in shown for name in ("expressions", "source()", "cost()"))
+
+
 def test_what_is_no_number_is_static() -> None:
     f = functad.jit(lambda x, how: np.sum(x) if how == "sum" else np.prod(x))
     assert f(np.array([2.0, 5.0]), "sum") == 7.0

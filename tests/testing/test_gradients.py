@@ -104,7 +104,7 @@ def test_message_tells_order_mode_input_and_numbers():
         check_grads(loss, [{"a": np.array([1.0, 2.0])}], modes=["rev"])
     assert "order 1, reverse mode: functad gives 1, differences 2 (off by 1.0e+00, allowed" in str(e.value)
     with pytest.raises(WrongDerivativeError) as e:
-        check_grads(_first_right, [2.0], modes=["fwd"])
+        check_grads(_first_right, [2.0], modes="fwd")
     assert "order 2, forward over forward mode: functad gives 0, differences 12" in str(e.value)
 
 

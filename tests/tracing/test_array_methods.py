@@ -29,7 +29,7 @@ INSTEAD = {
     "dump": (ConversionError, ("file",), "stop_gradient"),
     "dumps": (ConversionError, (), "stop_gradient"),
     "item": (ConversionError, (0,), "stop_gradient"),
-    "resize": (UnsupportedError, ((3, 2),), "np.resize"),
+    "resize": (UnsupportedError, ((3, 2),), "np.pad"),  # with zeros, as the method does
     "setfield": (UnsupportedError, (1.0, float), "np.where"),
     "setflags": (UnsupportedError, (), "Leave the call out"),
     "tobytes": (ConversionError, (), "stop_gradient"),
