@@ -22,6 +22,7 @@ import pytest
 from hypothesis import given
 
 import functad
+from functad.backends.native import disk
 from functad.errors import StateError
 from functad.primitives.entry import ENTRIES
 from functad.testing import every_entry
@@ -270,6 +271,16 @@ def test_what_is_no_archive(files: Files, kind: int, content: bytes) -> None:
     for call in (lambda: functad.restore(own, path), lambda: functad.load_expressions(path)):
         assert read(call, path)[1] is not None
     assert np.all(own["kernel"].numpy() == 7.0)
+
+
+@given(byte_changes)
+def test_machine_code_that_was_changed_is_not_run(files: Files, change: Any) -> None:
+    path, code = files["path"], bytes(range(256))
+    path.unlink(missing_ok=True)
+    disk._write(path, code)
+    whole = path.read_bytes()
+    path.write_bytes(changed(whole, change))
+    assert disk._read(path) == (code if path.read_bytes() == whole else None)
 
 
 # Small files that would take much memory
