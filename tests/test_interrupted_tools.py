@@ -52,12 +52,23 @@ def looped(x):
     return functad.grad(f)(x).tolist()
 
 
+def in_colours():
+    pytest.importorskip("scipy.sparse", reason="SciPy is an extra")
+    return functad.sparse_jacobian(lambda x: x * np.sin(x))(X).toarray().tolist()
+
+
+def flowing():
+    pytest.importorskip("scipy", reason="SciPy is an extra")
+    times = np.array([0.0, 1.0])
+    return functad.grad(lambda y: np.sum(functad.odeint(lambda s, t: -s, y, times)[-1]))(X).tolist()
+
+
 TOOLS = {
     "map_blocks": lambda: in_blocks(compiled=False),
     "jit of chunks": lambda: in_blocks(compiled=True),
     "loops": lambda: looped(X),
-    "odeint": lambda: functad.grad(lambda y: np.sum(functad.odeint(lambda s, t: -s, y, np.array([0.0, 1.0]))[-1]))(X).tolist(),
-    "sparse_jacobian": lambda: functad.sparse_jacobian(lambda x: x * np.sin(x))(X).toarray().tolist(),
+    "odeint": flowing,
+    "sparse_jacobian": in_colours,
     "doctor": lambda: [(finding.severity, finding.check) for finding in functad.doctor(f, X).findings],
     "profile": lambda: len(functad.profile(f, X).rows),
     "draw": lambda: functad.draw(f, X, backward=True).mermaid,
