@@ -30,6 +30,7 @@ LAYERS = (
     "functad.importable",
     "functad.display",
     "functad.trees",
+    "functad.namespaces",
     "functad.expressions.spec",
     "functad.primitives",
     "functad.expressions",

@@ -18,9 +18,10 @@ from functad.compilation.lowered import CacheInfo, CompiledFunction, Compiles, L
 from functad.compilation.simplify import simplified
 from functad.compilation.trace import Cell, Trace
 from functad.errors import InputError, RecompileWarning
-from functad.expressions.spec import PLAIN, PYTHON_SCALARS, is_array, spec_of, type_of
+from functad.expressions.expressions import Constant
+from functad.expressions.spec import PYTHON_SCALARS, is_array, spec_of, type_of
+from functad.namespaces.array import NamespaceArray, wrapped
 from functad.places import call_of, here, name_of, warn
-from functad.primitives.operands import foreign_rules
 from functad.primitives.safe import STRICT
 from functad.tracing.layouts import in_c_order
 from functad.tracing.tensor import Tensor
@@ -201,12 +202,12 @@ class Compiler:
             static.append(Same(leaf))
             return leaf, STATIC
         own = value_of(leaf) if isinstance(leaf, Recorded) else leaf
+        self._refuse_foreign(own)
         if isinstance(own, Recorded) or is_array(own):
             spec = spec_of(own)
             if spec.weak:
                 return own, type_of(spec)
             if spec.dtype.kind in "biufc":
-                self._refuse_foreign(own)
                 kind = spec.dtype, spec.shape, chunks_of(own) or in_c_order(own)
                 return own, kind if own is leaf else (*kind, TENSOR)
         elif type(own) in PYTHON_SCALARS:
@@ -214,16 +215,17 @@ class Compiler:
         static.append(leaf)
         return leaf, STATIC
 
-    def _refuse_foreign(self, own: Any) -> None:
-        """Refuse an array whose operations are not NumPy's, which compiled code would do in their place.
-
-        Raises:
-            InputError: it is a masked array, a matrix, or one with units or labels.
-        """
-        if type(own) in PLAIN or type(own).__module__.startswith("jax"):
-            return
-        if (reason := foreign_rules(own)) is not None:
-            raise InputError(f"{call_of('jit', self.f)}: an argument is a {type(own).__name__}. {reason}")
+    def _refuse_foreign(self, value: Any) -> None:
+        """Raise for an array that has the array API alone, if what is compiled does not compute with arrays of its library."""
+        if type(own := wrapped(value)) is NamespaceArray:
+            name = own.library.name
+            if name.startswith("jax") and self.backend.plain is not None:
+                return
+            cure = 'Take jit(f, backend="xla"), for arrays of JAX' if name.startswith("jax") else "Leave jit out"
+            raise InputError(
+                f"{call_of('jit', self.f)}: compiled code reads arrays of NumPy, and was given one of {name}. {cure}; or "
+                f"convert it: np.asarray(x)."
+            )
 
     def _refuse_unhashable(self, static: Sequence[Any]) -> None:
         for value in static:
@@ -249,6 +251,10 @@ class Compiler:
         with collector_paused():
             tensors = [i for i, place in enumerate(places) if type(kinds[place]) is tuple and kinds[place][-1] is TENSOR]
             trace = Trace(of_leaves, f, [leaves[i] for i in places], [names[i] for i in places], tensors)
+            for equation in trace.expressions.equations:
+                for source in equation.inputs:
+                    if isinstance(source, Constant):
+                        self._refuse_foreign(source.value)
             own = simplified(trace.expressions, self.exact, fused=self.backend.fuses)
         backend = in_chunks(self.backend, [leaves[i] for i in places], own) or self.backend
         program = CompiledList(own, backend, f, self.exact, trace.expressions)

@@ -16,6 +16,7 @@ import numpy as np
 from functad.diagnostics.nan_arrivals import Arrival, Arrivals
 from functad.diagnostics.operation_log import INFINITE, NAN, NOT_FINITE, Offence, Operation, OperationLog
 from functad.expressions.spec import spec_of
+from functad.namespaces.array import unwrapped
 from functad.primitives.operands import innermost
 
 Call = Callable[[Sequence[Any]], Any]
@@ -152,7 +153,7 @@ def count_offending(value: Any, offence: Offence) -> str:
     """Return how many elements of a value are bad, and where the first is."""
     mask = offence.mask(value)
     count = int(np.count_nonzero(mask))
-    kind = _kind(np.asarray(value)[mask])
+    kind = _kind(np.asarray(unwrapped(value))[mask])
     if np.shape(mask) == ():
         return kind
     first = [int(i) for i in np.argwhere(mask)[0]]
@@ -165,12 +166,12 @@ def _kind(value: Any) -> str:
 
 def shown(name: str, value: Any, mask: Any = None) -> str:
     """Return name, shape, dtype and range of an array, and its value where a mask of elements is first true."""
-    spec = spec_of(value)
+    spec, value = spec_of(value), unwrapped(value)
     if spec.size == 1:
         return f"{name} = {_number(np.asarray(value).reshape(-1)[0])}" + (f" ({spec})" if spec.shape else "")
     text = f"{name} = {spec}"
     if spec.size and spec.dtype.kind in "fiub":
-        finite = np.asarray(value)[np.isfinite(value)]
+        finite = np.asarray(value)[np.isfinite(np.asarray(value))]
         bad = spec.size - finite.size
         details = [f"{_number(finite.min())} to {_number(finite.max())}"] if finite.size else []
         details += [f"{bad} not finite"] if bad else []

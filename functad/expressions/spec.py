@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from functad.immutable import Immutable, assign
+from functad.namespaces.array import wrapped
 
 PYTHON_SCALARS: dict[type, np.dtype[Any]] = {
     bool: np.dtype(np.bool_),
@@ -84,6 +85,7 @@ def spec_of(value: Any) -> ArraySpec:
     spec = getattr(value, "spec", None)
     if isinstance(spec, ArraySpec):
         return spec
+    value = wrapped(value)
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return ArraySpec(tuple(value.shape), value.dtype)
     if isinstance(value, (list, tuple)):

@@ -40,24 +40,17 @@ def foreign_rules(leaf: Any) -> str | None:
     if issubclass(type(leaf), np.ndarray):
         kinds = {kind.__name__ for kind in type(leaf).__mro__ if kind.__module__.startswith("numpy")}
         if "MaskedArray" in kinds:
-            return MASKED
+            return "Sums over a masked array leave elements out. Pass .data and .mask, and use np.where(mask, 0.0, x)."
         if "matrix" in kinds:
-            return MATRIX
+            return "A matrix multiplies by *. Pass np.asarray of it, and multiply by @."
         return OWN_RULES if has_own_rules(type(leaf)) else None
     if issubclass(type(leaf), np.generic):
         return None
-    if type(leaf).__module__.startswith("jax"):
-        return (
-            "Functions of NumPy know no arrays of JAX. Compile for them: functad.jit(functad.grad(f), backend='xla'); or pass "
-            "np.asarray of it. A function of JAX becomes one for NumPy's arrays by functad.from_jax."
-        )
     if hasattr(leaf, "__array__") and not hasattr(leaf, "__array_function__") and isinstance(leaf.dtype, np.dtype):
         return "It has labels or rules of indexing of its own, which NumPy has not. Pass np.asarray of it."
     return None
 
 
-MASKED = "Sums over a masked array leave elements out. Pass .data and .mask, and use np.where(mask, 0.0, x)."
-MATRIX = "A matrix multiplies by *. Pass np.asarray of it, and multiply by @."
 OWN_RULES = "What it is beside its numbers, such as a unit, would be lost. Use the numbers: q.to_value(unit) with astropy."
 
 

@@ -16,7 +16,6 @@ from functad.expressions.records import inputs_of, results_of
 from functad.places import WRITE_INTO, adoption_cure, assigning, here, instruction_of, line_of, running, user_frame
 from functad.primitives.entry import ENTRIES
 from functad.primitives.names import is_scipys, shown_name
-from functad.primitives.operands import MASKED
 
 _STACK = "Use np.stack([t0, t1]), or np.concatenate, which make an array of Tensors."
 _ITSELF = "Use t itself, which is an array already, and np.stack([t0, t1]) for a list of Tensors."
@@ -173,8 +172,6 @@ def refusal(wanted: str) -> ConversionError:
         cure = CURES[called]
     elif called == "[]":
         cure = _INDEX
-    elif wanted == "Conversion to an array" and _asks_from("numpy.ma."):
-        cure = MASKED
     elif is_random:
         cure = _RANDOM + "Or use functad.stop_gradient(t)."
     else:
@@ -182,7 +179,7 @@ def refusal(wanted: str) -> ConversionError:
             "Use np.stack([t0, t1]) instead of np.array([t0, t1]), A @ t instead of A.dot(t), t itself instead of "
             "np.asarray(t), and functad.stop_gradient(t) where a constant is meant."
         )
-    array = wanted == "Conversion to an array" and called not in _NOT_CURED_BY_ADOPTION and not is_random and cure != MASKED
+    array = wanted == "Conversion to an array" and called not in _NOT_CURED_BY_ADOPTION and not is_random
     number = wanted in ("float()", "complex()", "int()") and (
         called in ("float", "complex", "int", "fromiter") or (hasattr(math, called) and not snippet.startswith("cmath."))
     )
@@ -209,12 +206,12 @@ _IN_COMPILED_CODE = {
     ),
     "can't unbox array from PyObject": ("An operand of an array of sparse", _ON_THE_LEFT),
     "Unsupported type <class 'functad.tracing.tensor.Tensor'>": ("An operand of an array of CuPy", _ON_THE_LEFT),
+    "Expected Array or Python scalar; got <class 'functad": ("An operand of an array of array_api_strict", _ON_THE_LEFT),
     "conversion from Tensor to Decimal": ("Decimal()", CURES["item"]),
     "unsupported type for timedelta": ("timedelta()", CURES["item"]),
     "functad.tracing.tensor.Tensor'> is not a valid JAX type": (
         "A function or an operator of JAX",
-        "Use functad.from_jax(f) of a function of JAX, functions of np, and np.asarray(x) of an array of JAX on the left of an "
-        "operator.",
+        "Use functad.from_jax(f) of a function of JAX, or functions of np.",
     ),
 }
 """What compiled code says of a Tensor without having asked it for anything, by which name that is told, and the cure."""
@@ -250,8 +247,9 @@ def _place_of(error: BaseException) -> str:
     place, step = here(), error.__traceback__
     while step is not None:
         code = step.tb_frame.f_code
-        others = code.co_filename.endswith(".pyx") or step.tb_frame.f_globals.get("__name__", "").startswith("jax")
-        if user_frame(step.tb_frame) is step.tb_frame and not others:  # no code of NumPy's random numbers, or of JAX
+        module = step.tb_frame.f_globals.get("__name__", "")
+        others = code.co_filename.endswith(".pyx") or module.startswith(("jax", "array_api_strict"))
+        if user_frame(step.tb_frame) is step.tb_frame and not others:  # no code of NumPy's random numbers, or of libraries
             place = line_of(code, step.tb_lasti)
         step = step.tb_next
     return place

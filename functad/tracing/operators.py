@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import UnsupportedError
+from functad.namespaces.array import wrapped
 from functad.places import here
 from functad.primitives.elementwise import arithmetic, bounds, comparisons
 from functad.primitives.entry import Primitive, names_read
@@ -78,6 +79,7 @@ def _slow(primitive: Primitive, x: Any, y: Any) -> Any:
     """Record a call that no short way can, if its operands are such that it is the business of Tensors."""
     if (type(x) in _PLAIN or isinstance(x, Recorded)) and (type(y) in _PLAIN or isinstance(y, Recorded)):
         return record(primitive, (x, y), {})
+    x, y = wrapped(x), wrapped(y)
     for operand in (x, y):
         if issubclass(type(operand), Rational) and not issubclass(type(operand), (int, np.integer)):  # a Fraction
             return _slow(primitive, *[float(v) if v is operand else v for v in (x, y)])
@@ -281,8 +283,10 @@ def _comparison(primitive: Primitive) -> tuple[Method, Method]:
             if recorder.reassigns and y.slot not in recorder.left:
                 recorder.note(y, name)
             y = y.below
-        elif type(y) not in _PLAIN and decides(type(y)):
-            return NotImplemented
+        elif type(y) not in _PLAIN:
+            y = wrapped(y)
+            if decides(type(y)):
+                return NotImplemented
         if recorder.reassigns and x.slot not in recorder.left:
             recorder.note(x, name)
         return compute(x.below, y)

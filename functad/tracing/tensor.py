@@ -14,6 +14,7 @@ import numpy as np
 
 from functad.errors import UnsupportedError
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, spec_of
+from functad.namespaces.array import unwrapped, wrapped, wrapped_inside
 from functad.places import here
 from functad.primitives import vocabulary
 from functad.primitives.elementwise.comparisons import ROUND_NUMBER
@@ -96,6 +97,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
                 x, y = inputs
                 return short[0](x, y, depth=2) if x is first else short[1](y, x, depth=2)
         if not all(isinstance(value, _KNOWN) for value in inputs):
+            inputs = tuple(map(wrapped, inputs))
             answer = answer_to_ufunc(_KNOWN, self, ufunc, method, inputs, kwargs)
             if answer is not OURS:
                 return answer
@@ -117,6 +119,8 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
             out = SHORT[function](*args, **kwargs) if kwargs or len(args) > 1 else SHORT[function](args[0])
             if out is not NotImplemented:
                 return out
+        if len(args) > 1 or kwargs or type(args[0]) in _LISTS:
+            args, kwargs = _wrapped_inside(args, kwargs)
         if not _USUAL.issuperset(types):
             if own := [kind.__name__ for kind in types if has_own_rules(kind)]:
                 raise UnsupportedError(f"{shown_name(function)} of a Tensor and a {own[0]}, at {here()}. {OWN_RULES}")
@@ -249,7 +253,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         """
         self.renew()
         value = self.recorder.value_outside(self)
-        return np.copy(value)[()] if not isinstance(value, Tensor) else value._plain("numpy()")
+        return unwrapped(np.copy(value)[()] if not isinstance(value, Tensor) else value._plain("numpy()"))
 
     def __float__(self) -> float:
         if conversions.formatting() and self.recorder.has_values:
@@ -333,6 +337,21 @@ LEAF_KINDS.add(Tensor)
 _FLOAT32 = np.dtype(np.float32)
 _USUAL = frozenset({Tensor, np.ndarray})
 _STRONG = frozenset({np.ndarray, np.float64, np.float32})
+_LISTS = frozenset({list, tuple})
+_PLAIN = frozenset({Tensor, np.ndarray, np.float64, float, int, bool, str, type(None)})
+"""The types of nearly all arguments, in which there is nothing to wrap."""
+
+
+def _wrapped_inside(args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """Return the arguments of a function of NumPy, in which arrays that have the array API alone are wrapped."""
+    for arg in args:
+        if type(arg) not in _PLAIN:
+            args = tuple(map(wrapped_inside, args))
+            break
+    for value in kwargs.values():
+        if type(value) not in _PLAIN:
+            return args, {name: wrapped_inside(value) for name, value in kwargs.items()}
+    return args, kwargs
 
 
 def idle_tensor(value: Any) -> Tensor:

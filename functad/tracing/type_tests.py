@@ -14,10 +14,10 @@ from typing import Any
 from functad.expressions.spec import type_of
 from functad.tracing.traces.base import Recorded
 
-_TOLD = ("xarray.", "dask.", "sparse.", "scipy.sparse.", "json.", "fractions")
-"""Packages that are told Tensor. xarray, Dask and sparse arrays of both kinds make plain arrays of what is NumPy's own, and
-leave to NumPy's protocols and to Python's what is not; json names the type of what it cannot write down; a Fraction compares
-itself with floats by their digits, and leaves it to others to compare themselves with it."""
+_TOLD = ("xarray.", "dask.", "sparse.", "scipy.sparse.", "jax._src.numpy.array_methods", "json.", "fractions")
+"""Packages that are told Tensor. xarray, Dask and sparse arrays of both kinds, and the operators of JAX, make plain arrays of
+what is NumPy's own, and leave to NumPy's protocols and to Python's what is not; json names the type of what it cannot write
+down; a Fraction compares itself with floats by their digits, and leaves it to others to compare themselves with it."""
 
 _SIZED = ("__len__", "__iter__", "__contains__", "__hash__")
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from functad.errors import AssignmentError, ConversionError, UnsupportedError
-from functad.expressions.spec import ArraySpec, dtype_of, shape_of
+from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of
+from functad.namespaces.array import NamespaceArray, wrapped
 from functad.places import here
 from functad.primitives.elementwise.conversion import copy_alike
 from functad.primitives.entry import Primitive
@@ -80,6 +81,8 @@ def _operand(v: Any) -> Any:
         if v.recorder.inactive:
             recorded_now([v])
         return v
+    if type(v) not in PLAIN and type(v := wrapped(v)) is NamespaceArray:
+        return v.copy()
     return v if isinstance(v, (np.generic, int, float, complex)) else np.array(v)  # a copy, which the user cannot overwrite
 
 
@@ -113,7 +116,7 @@ def _check(tensor: Any, root: Any, v: Any) -> None:
         raise AssignmentError(f"assignment destination is read-only, at {here()}. Write into a copy: t = t.copy()")
     if issubclass(type(inner), np.generic) and updating():
         adopt(root, clone(root)[None].reshape(()))  # an array, which can be written into
-    elif not issubclass(type(inner), (_ndarray, ArraySpec)):
+    elif not issubclass(type(inner), (_ndarray, ArraySpec, NamespaceArray)):
         raise TypeError(f"'{type(inner).__name__}' object does not support item assignment")
     if isinstance(v, Recorded) and dtype_of(v).kind in "fc" and dtype_of(root).kind in "biu":
         raise ConversionError(
@@ -162,7 +165,8 @@ def buffer_like(tensor: Any, value: Any) -> Any:
     tensor.renew()
     if value.dtype.kind not in "fc" or tensor.recorder.closed or (tensor.recorder.inactive and not recorded_now([tensor])):
         return value
-    return tensor.recorder.buffer(value)
+    like = innermost(tensor)
+    return tensor.recorder.buffer(like.made_of(value) if type(like) is NamespaceArray else value)
 
 
 def recorded_now(inactive: list[Recorded]) -> bool:

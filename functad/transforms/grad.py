@@ -27,6 +27,7 @@ from functad.transforms.calling.arguments import (
     without_slope,
 )
 from functad.transforms.calling.decorators import by_arguments, value_by_arguments
+from functad.transforms.calling.results import handed_out
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
 from functad.transforms.pullbacks import TracedPullback
 from functad.transforms.walks.cotangents import one_like
@@ -34,7 +35,8 @@ from functad.transforms.walks.reverse import pull_back, pull_through
 from functad.trees.functions import tree_map
 
 P = ParamSpec("P")
-_ONE = np.float64(1.0)
+_float64 = np.float64
+_ONE = _float64(1.0)
 R = TypeVar("R")
 A = TypeVar("A")
 Args = TypeVarTuple("Args")
@@ -143,8 +145,8 @@ def gradient_function(
 
             warn_of_unconnected(selection, args, kwargs, has_aux)
         result = selection.pack(derivatives(inputs, found))
-        if type(value) is np.ndarray:  # of shape (), and perhaps an array of the user
-            value = value.copy()
+        if type(value) is not _float64:  # an array of shape (), and perhaps one of the user
+            value = value.copy() if type(value) is np.ndarray else handed_out(value)
         if not has_aux:
             return (value, result) if with_value else result
         aux = own_aux(aux, recorder, inputs.primals)
@@ -271,4 +273,4 @@ def _copied(leaf: Any) -> Any:
     """Return a result that is the user's own: the pullback does not see what is written into it."""
     if type(leaf) is np.ndarray:
         return leaf.copy("K")
-    return clone(shown(leaf)) if isinstance(leaf, Recorded) else leaf
+    return clone(shown(leaf)) if isinstance(leaf, Recorded) else handed_out(leaf)

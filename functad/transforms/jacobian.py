@@ -17,17 +17,19 @@ import numpy as np
 
 from functad.diagnostics.explain import warn_of_unconnected
 from functad.errors import InputError
-from functad.expressions.spec import dtype_of, inexact, shape_of, spec_of
+from functad.expressions.spec import PLAIN, dtype_of, inexact, shape_of, spec_of
 from functad.places import here, name_of
+from functad.primitives.operands import zeros_for
 from functad.tracing.traces.base import Recorder
 from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
 from functad.transforms.calling.arguments import Inputs, by_argument, check_slope, enter, own_aux, split_aux, traced
 from functad.transforms.calling.decorators import by_results, with_value
-from functad.transforms.calling.results import foreign_to, own_results
+from functad.transforms.calling.results import foreign_to, handed_out, own_results
 from functad.transforms.calling.seeds import check_chunk_size, of_identity, size_of, widest
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
 from functad.transforms.linear import Pushforward
 from functad.transforms.pullbacks import TracedPullback
+from functad.transforms.walks.cotangents import foreign
 from functad.transforms.walks.forward import push_through
 from functad.trees.structure import flatten
 
@@ -326,13 +328,16 @@ class _Trace:
             if dtype_of(value).kind == "c" and dtype.kind != "c":
                 dtype = np.result_type(dtype, np.complex64)
             if rows is None:
-                blocks.append(np.zeros(shape, dtype)[()])
+                inner = foreign(primal)
+                blocks.append(np.zeros(shape, dtype)[()] if inner is None else handed_out(zeros_for(shape, dtype, inner)))
                 continue
+            if type(rows) in PLAIN and (inner := foreign(primal)) is not None:  # the identity itself
+                rows = zeros_for((), dtype, inner) + rows
             rows = rows.reshape(shape)
             rows = rows if dtype_of(rows) == dtype else rows.astype(dtype)
             if type(rows) is np.ndarray and not rows.flags.writeable:
                 rows = rows.copy()
-            blocks.append(rows if shape else rows[()])
+            blocks.append(handed_out(rows if shape else rows[()]))
         return blocks
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from functad.errors import InputError, StructureError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, is_array_or_number, shape_of, spec_of
+from functad.namespaces.array import wrapped
 from functad.places import here
 from functad.tracing.traces.base import Recorded
 from functad.transforms.calling.arguments import value_of
@@ -45,7 +46,7 @@ def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
                [30., 40.]])}
     """
     given, structure = flatten(tree)
-    leaves = [value_of(leaf) for leaf in given]
+    leaves = [wrapped(value_of(leaf)) for leaf in given]
     for i, leaf in enumerate(leaves):
         if not _is_numeric(leaf):
             raise InputError(
@@ -96,7 +97,7 @@ def _unravelled(
     """Return the tree that a flat array stands for."""
     ends = list(accumulate(int(np.prod(shape)) for shape, _, _ in specs))
     size = ends[-1] if ends else 0
-    flat = value_of(flat)
+    flat = wrapped(value_of(flat))
     if not hasattr(flat, "dtype"):
         flat = np.asarray(flat)
     if shape_of(flat) != (size,) or dtype_of(flat).kind not in "biufc":

@@ -27,12 +27,15 @@ from functad.transforms.calling.arguments import (
     traced,
 )
 from functad.transforms.calling.decorators import by_arguments, by_results, with_value_and_two
+from functad.transforms.calling.results import handed_out
 from functad.transforms.calling.seeds import check_chunk_size, chunks, identity_rows, in_batch, size_of
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
 from functad.transforms.grad import gradient_function, pulled_back
 from functad.transforms.jacobian import Options, jacobian_function, pushed_size
 from functad.transforms.jvp import pushed_along
+from functad.transforms.walks.cotangents import zero_tangent
 from functad.transforms.walks.forward import push_through
+from functad.trees.functions import tree_map
 from functad.trees.structure import flatten
 
 P = ParamSpec("P")
@@ -343,7 +346,8 @@ def _of_diagonals(
         recorder = ForwardRecorder(selection.transform, selection.function)
         inputs = enter(recorder, selection, args, kwargs)
         out, aux = split_aux(traced(recorder, field, inputs.args, inputs.kwargs), has_aux, selection)
-        result = make(_diagonals(selection, recorder, inputs, _check_field(selection, inputs, out), chunk_size))
+        found = _diagonals(selection, recorder, inputs, _check_field(selection, inputs, out), chunk_size)
+        result = tree_map(handed_out, make(found))
         return (result, own_aux(aux, recorder, inputs.primals)) if has_aux else result
 
     return derived
@@ -357,7 +361,7 @@ def _diagonals(
     found = []
     for j, (primal, leaf) in enumerate(zip(inputs.primals, leaves, strict=True)):
         if not isinstance(leaf, Recorded) or leaf.recorder is not recorder:
-            found.append(np.zeros(shape_of(primal), inexact(primal))[()])
+            found.append(zero_tangent(primal))
             continue
         parts = [
             _part_of_diagonal(selection, recorder, j, leaf, primal, part)

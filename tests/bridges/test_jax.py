@@ -160,31 +160,30 @@ def test_a_branch_on_a_value_is_taken_on_the_host_in_a_program_of_xla():
 
 
 class TestArraysOfJaxWithoutABridge:
-    """Eager functad computes with NumPy: what it does not take is refused with what to write instead."""
+    """Eager functad computes with the functions of `jax.numpy`; what it does not take is refused with what to write instead."""
 
     F = staticmethod(lambda x: np.sum(np.sin(x) * x))
 
     @pytest.mark.parametrize("given", [jnp.arange(3.0), jnp.float32(2.0)])
-    @pytest.mark.parametrize("call", [functad.grad, functad.hessian, lambda f: lambda x: functad.jvp(f, (x,), (x,))])
+    @pytest.mark.parametrize("call", [functad.grad, lambda f: lambda x: functad.jvp(f, (x,), (x,))])
     def test_arguments(self, call, given):
-        with pytest.raises(InputError, match=r"functad.jit\(functad.grad\(f\), backend='xla'\); or pass np.asarray.*from_jax"):
-            call(self.F)(given)
-        close(call(self.F)(np.asarray(given)), call(functad.jit(self.F, backend="numpy"))(np.asarray(given)), 1e-6)
+        found = call(self.F)(given)
+        assert all(isinstance(leaf, jax.Array) and leaf.dtype == np.float32 for leaf in functad.tree_leaves(found))
+        close(found, call(self.F)(np.asarray(given)), 1e-6)
 
     def test_starts_of_an_optimisation(self):
         pytest.importorskip("scipy", reason="SciPy minimises")
-        with pytest.raises(InputError, match=r"x0 is a ArrayImpl\. Functions of NumPy know no arrays of JAX"):
+        with pytest.raises(InputError, match=r"x0 is an array of jax.numpy, but SciPy's methods.*np.asarray"):
             functad.optimize.minimize(lambda x: np.sum(x * x), jnp.arange(3.0))
 
     def test_results_of_compiled_functions(self):
-        """They are arrays of JAX: such functions take them again, eager ones want them as arrays of NumPy."""
+        """They are arrays of JAX, which eager functions take too."""
         step = functad.jit(functad.grad(self.F), backend="xla")
         first = step(X)
         assert isinstance(first, jax.Array)
         close(step(first), functad.grad(self.F)(functad.grad(self.F)(X)))
-        with pytest.raises(InputError, match=r"np\.asarray"):
-            functad.grad(self.F)(first)
-        close(functad.grad(self.F)(np.asarray(first)), step(first))
+        with jax.enable_x64(True):
+            close(functad.grad(self.F)(first), step(first))
 
     def test_constants_beside_tensors(self):
         """Where they meet arrays of NumPy JAX computes, in the precision that it is set to."""
@@ -192,7 +191,14 @@ class TestArraysOfJaxWithoutABridge:
             x = jnp.asarray(X)
             close(functad.grad(lambda w: np.sum(np.sin(w) * x))(X), np.cos(X) * X)
 
-    @pytest.mark.parametrize("f", [jnp.sum, lambda w: jnp.ones(3) @ w, lambda w: np.sum(jnp.ones(3) + w), jax.jit(jnp.sum)])
+    @pytest.mark.parametrize(
+        "f", [lambda w: jnp.ones(3) @ w, lambda w: np.sum(jnp.ones(3) + w), lambda w: np.sum(w - jnp.zeros(3))]
+    )
+    def test_constants_on_both_sides(self, f):
+        with jax.enable_x64(True):
+            close(functad.grad(f)(X), np.ones(3))
+
+    @pytest.mark.parametrize("f", [jnp.sum, lambda w: jnp.dot(jnp.ones(3), w), jax.jit(jnp.sum)])
     def test_functions_of_jax_name_the_bridge(self, f):
         with pytest.raises(ConversionError, match=r"test_jax.py:\d+.*would lose its derivative. Use functad.from_jax"):
             functad.grad(lambda w: f(w))(X)

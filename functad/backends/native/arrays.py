@@ -12,6 +12,7 @@ import numpy as np
 from functad.backends.llvm.values import Value, where
 from functad.backends.native.code import Code, Index
 from functad.expressions.spec import PYTHON_SCALARS
+from functad.namespaces.array import array_type
 from functad.places import here
 
 Shape = tuple[int, ...]
@@ -173,7 +174,7 @@ def plain_array(value: Any) -> Any:
     Raises:
         TypeError: it is an array of another library, which nothing is to convert behind the user's back.
     """
-    kind = type(value)
+    kind = array_type(value)
     if kind not in PYTHON_SCALARS and not issubclass(kind, (np.ndarray, np.generic)):
         cure = 'leave jit out, or take jit(f, backend="numpy"), which calls NumPy\'s functions'
         if kind.__module__.startswith("jax"):

@@ -13,6 +13,7 @@ from functad.backends.xla.host import HOST, HostCalls
 from functad.backends.xla.replay import refuse_dtype, replay
 from functad.expressions.expressions import Constant, Expressions
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
+from functad.namespaces.array import unwrapped
 from functad.settings import setting
 
 
@@ -72,7 +73,7 @@ class XlaProgram:
 
     def __call__(self, leaves: Sequence[Any]) -> Sequence[Any]:
         """Return the output leaves for input leaves, without waiting until they are computed."""
-        return self.function(*leaves)  # type: ignore[no-any-return]
+        return self.function(*map(unwrapped, leaves))  # type: ignore[no-any-return]
 
     @cached_property
     def source(self) -> str:

@@ -31,6 +31,7 @@ from functad.eager.tape.equations import TapeEquations
 from functad.eager.tape.inner_traces import has_value, refuse_within
 from functad.eager.tape.pruning import STEP, Schedule, still_there
 from functad.expressions.spec import is_float_array
+from functad.namespaces.array import wrapped
 from functad.places import here, user_frame
 from functad.primitives.elementwise.comparisons import BOOLEAN
 from functad.primitives.elementwise.conversion import copy_alike
@@ -405,7 +406,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None) -> Tensor:
         >>> (x * 2).numpy()
         array([2., 4.])
     """
-    own: Any = value_of(value)
+    own: Any = wrapped(value_of(value))
     refuse_foreign_rules(own, "constant()")
     if isinstance(own, Tensor):
         out: Any = own.astype(dtype) if dtype is not None else own

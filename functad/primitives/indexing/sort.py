@@ -32,7 +32,7 @@ _FEW = 4
 def _reordered(a: Any, indices: Any, *, axis: int) -> Any:
     """Return `a` with its elements along an axis in another order, as `np.take_along_axis` does for permutations."""
     out = np.take_along_axis(a, indices, axis)
-    if out.ndim < 2 or a.flags.c_contiguous:
+    if out.ndim < 2 or type(a) is not np.ndarray or a.flags.c_contiguous:
         return out
     copied = np.empty_like(a)  # lies as NumPy's sorted copy does
     copied[...] = out

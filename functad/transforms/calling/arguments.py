@@ -9,6 +9,7 @@ import numpy as np
 
 from functad.errors import AbstractValueError, ConstantError, ConversionError, InputError, OutputError, StructureError
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, ArraySpec, dtype_of, is_array_or_number, shape_of, spec_of
+from functad.namespaces.array import array_type, wrapped
 from functad.places import call_of, here, line_of, name_of
 from functad.primitives.indexing.indexable import IndexableArray, as_plain
 from functad.primitives.indexing.read import as_number
@@ -108,7 +109,7 @@ def _enter_tree(
             value = given if recorder.lasting else held_input(given, recorder)
             tensors.append(new_input(Tensor, recorder, value))
             continue
-        leaf = value_of(given)
+        leaf = wrapped(value_of(given))
         reason = undifferentiable(leaf, holomorphic)
         if reason == _INTEGER and allow_int:
             inputs.skipped.add(len(inputs.primals))
@@ -170,7 +171,7 @@ def _not_numpys(leaf: Any) -> str | None:
 def described(leaf: Any) -> str:
     """Return the type of a leaf, and its shape and dtype if it has them, for messages."""
     try:
-        return f"{type(leaf).__name__} ({spec_of(leaf)})"
+        return f"{array_type(leaf).__name__} ({spec_of(leaf)})"
     except (TypeError, AttributeError):  # no array, or one whose dtype is not NumPy's
         return f"a {type(leaf).__name__}"
 
@@ -223,7 +224,8 @@ def _settled(out: Any) -> Any:
         if type(leaf) not in PLAIN:
             check_graph(leaf)
     settled = [
-        leaf if type(leaf) in PLAIN else _settled(leaf) if isinstance(leaf, Tensor) else value_of(leaf) for leaf in leaves
+        leaf if type(leaf) in PLAIN else _settled(leaf) if isinstance(leaf, Tensor) else wrapped(value_of(leaf))
+        for leaf in leaves
     ]
     return out if all(a is b for a, b in zip(leaves, settled, strict=True)) else structure.unflatten(settled)
 
@@ -339,6 +341,8 @@ def check_like(given: Any, structure: Structure, values: Sequence[Any], name: st
         if dtype_of(value).kind not in "fc":
             result.append(None)
             continue
+        if type(leaf) not in PLAIN:
+            leaf = wrapped(leaf)
         if type(leaf) not in PYTHON_SCALARS and not hasattr(leaf, "dtype"):
             raise StructureError(f"{path} is a {type(leaf).__name__}, not an array, at {here()}.")
         reason = _not_numpys(leaf) or (None if dtype_of(leaf).kind in "biufc" else _NO_NUMBERS)

@@ -18,6 +18,7 @@ import numpy as np
 
 from functad.expressions.records import inputs_of
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, ArraySpec, dtype_of, shape_of
+from functad.namespaces.array import NamespaceArray
 from functad.places import place_of, user_frame
 from functad.primitives.arranging.broadcast import unbroadcast
 from functad.primitives.elementwise.arithmetic import MULTIPLY
@@ -112,9 +113,11 @@ def walk_back(
 
 
 def _of_another_library(cotangents: list[Any]) -> type | None:
-    """Return the type of the last cotangent if it is an array of another library, such as Dask."""
+    """Return the type of the last cotangent if it is an array of another library, such as Dask, that may convert it."""
     value = cotangents[-1]
-    return type(value) if value is not None and not isinstance(value, Recorded) and overrides(value) else None
+    if value is None or isinstance(value, Recorded) or type(value) is NamespaceArray or not overrides(value):
+        return None
+    return type(value)
 
 
 def pull_through(recorder: Recorder, cotangents: list[Any], *, consume: bool, guard: bool) -> list[Any]:
