@@ -138,22 +138,26 @@ class Adoption:
 
     def follow_scipy(self, *modules: str) -> None:
         """Adopt SciPy too if some of the modules, of which one may have been imported just now, are its own and use it."""
-        own = set(self._modules()).intersection(modules)
-        if "scipy" not in self.packages and any(_modules[name].uses_scipy for name in own):
+        if "scipy" not in self.packages and any(
+            name in _modules and _modules[name].uses_scipy and self._is_own(name) for name in modules
+        ):
             self.packages = (*self.packages, "scipy")  # whose functions are called with Tensors then
             _recount()
             _take_all()
 
     def _modules(self) -> list[str]:
         """Return the names of the modules that it has adopted."""
-        return [name for name in _modules if any(name == p or name.startswith(f"{p}.") for p in self.packages)]
+        return [name for name in _modules if self._is_own(name)]
+
+    def _is_own(self, name: str) -> bool:
+        return any(name == package or name.startswith(f"{package}.") for package in self.packages)
 
     @property
     def left(self) -> dict[str, str]:
         """What could not be changed, by name, and why."""
         found: dict[str, str] = {}
         for name, module in list(sys.modules.items()):
-            if any(name == package or name.startswith(f"{package}.") for package in self.packages):
+            if self._is_own(name):
                 if name in _modules:
                     found.update(_modules[name].left)
                 elif isinstance(getattr(getattr(module, "__spec__", None), "loader", None), ExtensionFileLoader):

@@ -5,11 +5,32 @@ from __future__ import annotations
 import dis
 import functools
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import pairwise
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+T = TypeVar("T")
+
+
+def of_code(look: Callable[..., T]) -> Callable[..., T]:
+    """Return a function of a Python function that gives what `look` finds in its code, and looks once at each.
+
+    Args:
+        look: given the code, and what the function is called with beside the Python function.
+    """
+    known: WeakKeyDictionary[FunctionType, tuple[CodeType, tuple[Any, ...], T]] = WeakKeyDictionary()
+
+    @functools.wraps(look)
+    def found(function: FunctionType, *settings: Any) -> T:
+        entry = known.get(function)
+        if entry is None or entry[0] is not function.__code__ or entry[1] != settings:
+            entry = known[function] = function.__code__, settings, look(function.__code__, *settings)
+        return entry[2]
+
+    return found
 
 
 def functions_of(module: ModuleType) -> Iterator[FunctionType]:
@@ -52,9 +73,9 @@ _HOLDING = (functools.partial, functools.partialmethod, functools.cached_propert
 _WRAPPING = frozenset({type(functools.cache(len))})
 
 
-def codes_of(functions: Iterable[FunctionType]) -> Iterator[CodeType]:
-    """Yield the code of functions, and of those within them."""
-    waiting = [function.__code__ for function in functions]
+def codes_of(outermost: CodeType) -> Iterator[CodeType]:
+    """Yield the code of a function, and of those within it."""
+    waiting = [outermost]
     while waiting:
         code = waiting.pop()
         yield code

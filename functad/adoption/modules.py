@@ -6,12 +6,12 @@ import functools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
-from functad.adoption.code import codes_of, compared_by_is, functions_of
+from functad.adoption.code import codes_of, compared_by_is, functions_of, of_code
 from functad.adoption.imports import Imports
 from functad.adoption.numba_functions import PYTHON, class_looking_for_tensors, is_of_numba, of_tensors, python_function
 from functad.adoption.products import PRODUCT, product, with_products
@@ -59,12 +59,12 @@ class AdoptedModule:
         """Bind all that the module refers to; what is interrupted on the way can be restored."""
         module = self.module
         functions = [*functions_of(module), *self._compiled()]
-        codes = list(codes_of(functions))
-        compared = frozenset().union(*map(compared_by_is, codes))
+        found = list(map(_names, functions))
+        compared = frozenset().union(*[names for names, _ in found])
         self.kept = kept_names(compared, vars(module))
         self.change_names()
         self._change_code(functions)
-        called = frozenset().union(*[NUMBERS.keys() & code.co_names for code in codes])
+        called = frozenset().union(*[names for _, names in found])
         for name in called - compared - vars(module).keys():
             self._set(vars(module), name, _ABSENT, NUMBERS[name])
         self._set(vars(module), MARK, _ABSENT, True)
@@ -137,11 +137,9 @@ class AdoptedModule:
         """Let functions that multiply by the method `dot` do so for Tensors too, and import what stands for NumPy."""
         package = vars(self.module).get("__package__") or self.module.__name__
         for function in functions:
-            code = with_products(function.__code__)
-            if code is not function.__code__ and PRODUCT not in function.__globals__:
+            code, multiplies, imports = _changed(function, package, self.kept)
+            if multiplies and PRODUCT not in function.__globals__:
                 self._set(function.__globals__, PRODUCT, _ABSENT, product)
-            imports = Imports(package, self.kept)
-            code = imports.redirected(code)
             self.uses_scipy = self.uses_scipy or imports.scipy
             if not imports.complete:
                 name = f"{self.module.__name__}.{function.__qualname__}"
@@ -185,6 +183,21 @@ class AdoptedModule:
             )
             if held.get(key) is new:
                 _bind(place, key, old)
+
+
+@of_code
+def _names(code: CodeType) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names that a function compares by `is`, and those of Python's types of numbers that are in it."""
+    codes = list(codes_of(code))
+    called = [NUMBERS.keys() & code.co_names for code in codes]
+    return frozenset().union(*map(compared_by_is, codes)), frozenset().union(*called)
+
+
+@of_code
+def _changed(code: CodeType, package: str, kept: frozenset[str]) -> tuple[CodeType, bool, Imports]:
+    """Return the code that a function gets, whether that calls `product`, and what it imports."""
+    imports, multiplied = Imports(package, kept), with_products(code)
+    return imports.redirected(multiplied), multiplied is not code, imports
 
 
 class _Before(dict[str, Any]):

@@ -284,8 +284,14 @@ def entered_in(part: str) -> dict[str, Callable[..., Any]]:
 
 def _begun(module: ModuleType) -> bool:
     """Say whether a module, or one in it, is being imported, so that names are missing."""
-    inside = [part for name, part in list(sys.modules.items()) if name.startswith(f"{module.__name__}.")]
-    return any(getattr(getattr(part, "__spec__", None), "_initializing", False) for part in (module, *inside))
+    if _is_being_imported(module):  # nearly always so where the answer is yes, and it is asked for each name of SciPy
+        return True
+    inside = f"{module.__name__}."
+    return any(name.startswith(inside) and _is_being_imported(part) for name, part in list(sys.modules.items()))
+
+
+def _is_being_imported(module: ModuleType) -> bool:
+    return getattr(getattr(module, "__spec__", None), "_initializing", False)
 
 
 _ASKED = ("__getattr__", "__dir__")

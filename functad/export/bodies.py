@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Sequence
 from typing import Any
@@ -54,16 +55,26 @@ def _spec(source: int | Constant, expressions: Expressions) -> ArraySpec | None:
 
 def _check_arguments(equation: Equation) -> None:
     primitive = equation.primitive
+    signature = _signature(primitive)
+    if signature is not None:
+        signature.bind(*equation.inputs, **equation.params)
+        return
+    given, count = len(equation.inputs), getattr(primitive.compute, "nin", None)
+    if count is None:  # its shape rule has looked at the parameters
+        count = len(primitive.names) or given
+    elif equation.params:
+        count = -1
+    if given != count:
+        raise DamagedError(f"{primitive.name} has other arguments")
+
+
+@functools.lru_cache(maxsize=1024)  # Python parses that of a function of C each time that it is asked for
+def _signature(primitive: Primitive) -> inspect.Signature | None:
+    """Return how a primitive is called; `None` for a ufunc, which says how many it takes, and C code before NumPy 2.4."""
     try:
-        inspect.signature(primitive.compute).bind(*equation.inputs, **equation.params)
-    except ValueError:  # a ufunc, which says how many it takes, or a function of C before NumPy 2.4, which does not:
-        given, count = len(equation.inputs), getattr(primitive.compute, "nin", None)
-        if count is None:  # its shape rule has looked at the parameters
-            count = len(primitive.names) or given
-        elif equation.params:
-            count = -1
-        if given != count:
-            raise DamagedError(f"{primitive.name} has other arguments") from None
+        return inspect.signature(primitive.compute)
+    except ValueError:
+        return None
 
 
 def _check_control(equation: Equation, specs: Sequence[ArraySpec | None]) -> None:

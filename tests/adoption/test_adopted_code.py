@@ -367,6 +367,20 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
         del sys.modules[name]
 
 
+def test_code_is_changed_once(package: Callable[[str], Any]) -> None:
+    """Blocks that adopt a package again and again give its functions the same code, made when they were first adopted."""
+    function = package("imports").whole
+    original, seen = function.__code__, []
+    for _ in range(2):
+        with functad.adopt("anybodys.imports"):
+            seen.append(function.__code__)
+        assert function.__code__ is original
+    assert seen[0] is seen[1] is not original
+    function.__code__ = package("imports").numbers.__code__
+    with functad.adopt("anybodys.imports"):
+        assert functad.grad(function)(np.array([0.0, 1.0]))[0] == pytest.approx(np.sin(1.0))
+
+
 IMPORTS = ("whole", "names", "parts", "numbers", "nested", "numpy_method", "model", "renamed", "relative")
 
 

@@ -123,6 +123,13 @@ def test_every_entry_is_written_and_read(tmp_path: Any) -> None:
     assert lists > 600
 
 
+def test_how_a_primitive_is_called_is_looked_up_once(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    functad.save_expressions(functad.make_expressions(lambda x: np.dot(np.dot(x, x), x))(X), tmp_path / "list")
+    functad.load_expressions(tmp_path / "list")
+    monkeypatch.setattr("inspect.signature", None)
+    functad.load_expressions(tmp_path / "list")
+
+
 def test_every_primitive_of_functad_is_found_by_its_name() -> None:
     for module in pkgutil.walk_packages(functad.__path__, "functad."):
         if module.name.startswith(("functad.primitives.", "functad.transforms.", "functad.rules.", "functad.scipy.")):

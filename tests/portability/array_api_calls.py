@@ -1,6 +1,7 @@
 """Run calls of SciPy or of scikit-learn with their array API switched on, and print what became of each as JSON.
 
-In a process of its own, whose environment has the switch: `SCIPY_ARRAY_API=1 python array_api_calls.py scipy [adopted]`.
+In a process of its own, whose environment has the switch: `SCIPY_ARRAY_API=1 python array_api_calls.py scipy`. The calls are
+run twice: as they are, and where the library is adopted.
 """
 
 from __future__ import annotations
@@ -87,15 +88,15 @@ def outcome(call: str, names: dict[str, Any]) -> str:
     return "works" if near else f"wrong: {found}, not {wanted}"
 
 
-def main(library: str, *adopted: str) -> None:
+def main(library: str) -> None:
     """Run the calls in the file of a library."""
     warnings.simplefilter("ignore")
     names = of_scipy() if library == "scipy" else of_sklearn()
-    if adopted:
-        functad.adopt(library)
     lines = (Path(__file__).parent / f"{library}_calls.txt").read_text().splitlines()[1:]
     calls = [line for line in lines if line and not line.startswith("[")]
-    print(json.dumps({call: outcome(call, names) for call in calls}))
+    as_they_are = {call: outcome(call, names) for call in calls}
+    functad.adopt(library)
+    print(json.dumps([as_they_are, {call: outcome(call, names) for call in calls}]))
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ def test_refused(call: Callable[..., Any]) -> None:
 
 
 def test_integrals_in_a_batch() -> None:
-    a = np.array([0.3, 1.2, 2.5])
+    a = np.array([0.3, 2.5])
     calls: list[Callable[..., Any]] = [
         lambda a: integrate.quad(lambda t: np.exp(-a * t * t), 0, 1)[0],
         lambda a: integrate.quad(lambda t: np.exp(-t * t), 0.1, a)[0],
@@ -126,7 +126,7 @@ def test_second_derivatives_of_integrals() -> None:
 @pytest.mark.parametrize("method", ["RK45", "BDF"])
 def test_odeint_solves_by_scipy_that_is_adopted(method: str) -> None:
     """`functad.scipy` lets SciPy's code take Tensors, which makes Tensors in an open trace; the solver's values stay plain."""
-    times = np.linspace(0.0, 2.0, 5)
+    times = np.linspace(0.0, 1.0, 3)
 
     def f(r: Any) -> Any:
         found = functad.odeint(
@@ -135,7 +135,7 @@ def test_odeint_solves_by_scipy_that_is_adopted(method: str) -> None:
         return np.log(found).ravel()
 
     r = np.log([1.1, 0.4])
-    rows = np.ones((3, 2)) * r
+    rows = np.ones((2, 2)) * r
     assert isinstance(integrate.solve_ivp(lambda t, y: -y, (0, 1), np.ones(1)).y, np.ndarray)
     check_grads(f, (r,), order=1, rtol=1e-5)
     np.testing.assert_allclose(functad.vmap(f)(rows)[1], f(r), rtol=1e-6)

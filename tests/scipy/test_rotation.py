@@ -55,7 +55,7 @@ CALLS: dict[str, Case] = {
     ),
     "power": (lambda m, v, n: (m.Rotation.from_rotvec(v) ** n).as_quat(), (V, 0.75)),
     "power 2": (lambda m, q: (m.Rotation.from_quat(q) ** 2).as_quat(), (Q,)),
-    "power -1": (lambda m, q, n: (m.Rotation.from_quat(q) ** n).as_quat(), (Q, -1.0)),
+    "power -1": (lambda m, q, n: (m.Rotation.from_quat(q) ** n).as_quat(), (Q[:2], -1.0)),
     "inv": (lambda m, v: m.Rotation.from_rotvec(v).inv().as_quat(), (V,)),
     "mean": (lambda m, v, w: m.Rotation.from_rotvec(v).mean(w).as_matrix(), (V * 0.4, WEIGHTS)),
     "mean of two": (lambda m, v: m.Rotation.from_rotvec(v).mean().as_matrix(), (V[:2] * 0.4,)),

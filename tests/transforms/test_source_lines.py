@@ -129,7 +129,7 @@ def test_places_survive_pickling_and_copies():
         assert [e.place.calls[-1].number for e in other.equations] == [e.place.calls[-1].number for e in listed.equations]
 
 
-def test_nothing_is_held_when_the_list_is_made():
+def test_nothing_is_held_when_the_list_is_made(small_heap):
     class Held:
         pass
 
