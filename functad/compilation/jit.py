@@ -19,9 +19,10 @@ from functad.compilation.simplify import simplified
 from functad.compilation.trace import Cell, Trace
 from functad.errors import InputError, RecompileWarning
 from functad.expressions.expressions import Constant
-from functad.expressions.spec import PYTHON_SCALARS, is_array, spec_of, type_of
+from functad.expressions.spec import PLAIN, PYTHON_SCALARS, is_array, spec_of, type_of
 from functad.namespaces.array import NamespaceArray, wrapped
 from functad.places import call_of, here, name_of, warn
+from functad.primitives.operands import foreign_rules
 from functad.primitives.safe import STRICT
 from functad.tracing.layouts import in_c_order
 from functad.tracing.tensor import Tensor
@@ -202,8 +203,8 @@ class Compiler:
             static.append(Same(leaf))
             return leaf, STATIC
         own = value_of(leaf) if isinstance(leaf, Recorded) else leaf
-        self._refuse_foreign(own)
         if isinstance(own, Recorded) or is_array(own):
+            self._refuse_foreign(own)
             spec = spec_of(own)
             if spec.weak:
                 return own, type_of(spec)
@@ -216,11 +217,20 @@ class Compiler:
         return leaf, STATIC
 
     def _refuse_foreign(self, value: Any) -> None:
-        """Raise for an array that has the array API alone, if what is compiled does not compute with arrays of its library."""
-        if type(own := wrapped(value)) is NamespaceArray:
-            name = own.library.name
-            if name.startswith("jax") and self.backend.plain is not None:
-                return
+        """Refuse an array that compiled code would do something else with than NumPy's functions, or could not read.
+
+        Raises:
+            InputError: it is a masked array, a matrix, one with units or labels, or one of a library with the array API alone.
+        """
+        own = wrapped(value)
+        if type(own) in PLAIN:
+            return
+        if type(own) is not NamespaceArray:
+            if (reason := foreign_rules(own)) is not None:
+                raise InputError(f"{call_of('jit', self.f)}: an argument is a {type(own).__name__}. {reason}")
+            return
+        name = own.library.name
+        if not name.startswith("jax") or self.backend.plain is None:
             cure = 'Take jit(f, backend="xla"), for arrays of JAX' if name.startswith("jax") else "Leave jit out"
             raise InputError(
                 f"{call_of('jit', self.f)}: compiled code reads arrays of NumPy, and was given one of {name}. {cure}; or "

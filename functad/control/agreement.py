@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from functad.errors import ControlFlowError
-from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, is_array_or_number, spec_of, spec_or_none
+from functad.expressions.spec import PLAIN, PYTHON_SCALARS, ArraySpec, is_array_or_number, spec_of, spec_or_none
 from functad.places import here, name_of
 from functad.primitives.indexing.indexable import handed
+from functad.primitives.operands import foreign_rules
 from functad.tracing.traces.base import Recorded
 from functad.transforms.calling.arguments import value_of
 from functad.trees.structure import Structure, difference, flatten
@@ -89,6 +90,8 @@ class Agreement:
         for leaf, path in zip(leaves, structure.paths(self.root), strict=True):
             if not is_array_or_number(leaf):
                 raise self._error(f"{path} is a {type(leaf).__name__}, not an array or a number.")
+            if type(leaf) not in PLAIN and (reason := foreign_rules(leaf)) is not None:
+                raise self._error(f"{path} is a {type(leaf).__name__}. {reason}")
         self.structure, self.specs = structure, [spec_of(leaf) for leaf in leaves]
         return leaves
 

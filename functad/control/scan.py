@@ -17,6 +17,7 @@ from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, is_inexact, sha
 from functad.places import here, name_of
 from functad.primitives.batching import spread_out
 from functad.primitives.indexing.indexable import handed
+from functad.primitives.operands import foreign_rules
 from functad.transforms.calling.arguments import value_of
 from functad.transforms.calling.results import owned, taken, unaliased
 from functad.transforms.closed_lists import Closed, close_bodies
@@ -118,6 +119,8 @@ def _length_of(error: Callable[[str], ControlFlowError], rows: Sequence[Any], pa
         if not hasattr(leaf, "shape") or not shape_of(leaf):
             what = repr(spec_of(leaf)) if hasattr(leaf, "shape") else f"a {type(leaf).__name__}"
             raise error(f"{path} is {what}, which has no rows. Pass an array.")
+        if type(leaf) not in PLAIN and (reason := foreign_rules(leaf)) is not None:
+            raise error(f"{path} is a {type(leaf).__name__}. {reason}")
         lengths.setdefault(shape_of(leaf)[0], path)
     if len(lengths) > 1:
         (a, first), (b, second) = list(lengths.items())[:2]

@@ -10,6 +10,7 @@ import numpy as np
 from functad.errors import StructureError
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_or_none
 from functad.places import here
+from functad.primitives.operands import foreign_rules
 from functad.trees.structure import Structure, difference, flatten
 
 _RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
@@ -75,6 +76,11 @@ def _fitted(leaf: Any, spec: ArraySpec, name: str) -> Any:
         raise StructureError(
             f"an expression list that was made for {spec} as {name} was called with a {kind.__name__} there, at {here()}: "
             f"pass an array or a number."
+        )
+    if issubclass(kind, np.ndarray) and (reason := foreign_rules(leaf)) is not None:
+        raise StructureError(
+            f"an expression list that was made for {spec} as {name} was called with a {kind.__name__} there, at {here()}: "
+            f"no array of NumPy's own. {reason}"
         )
     if own.shape == spec.shape and own.weak == spec.weak and own.dtype.newbyteorder("=") == spec.dtype:
         return leaf

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from functad.eager.models.tensor_like import refuse_foreign_rules
 from functad.eager.models.variable import MAKER, Variable
 from functad.eager.tape.tape import GradientTape
 from functad.errors import (
@@ -371,6 +372,8 @@ class Optimizer(ShownOptimizer):
 
     def _fitting(self, gradient: Any, variable: VariableLike) -> Any:
         """Return a gradient as an array, or `RowSlices` of one, that fits its variable."""
+        values = gradient.values if isinstance(gradient, RowSlices) else gradient
+        refuse_foreign_rules(values, f"{type(self).__name__}.apply_gradients for {variable.name!r} with a gradient")
         try:
             array = gradient.with_values(_plain(gradient.values)) if isinstance(gradient, RowSlices) else _plain(gradient)
             dtype = variable.dtype

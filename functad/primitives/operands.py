@@ -9,6 +9,7 @@ import numpy as np
 
 from functad.errors import UnsupportedError
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, ArraySpec, ChunkedShape, shape_of
+from functad.namespaces.array import NamespaceArray, wrapped
 from functad.places import here
 
 
@@ -40,17 +41,21 @@ def foreign_rules(leaf: Any) -> str | None:
     if issubclass(type(leaf), np.ndarray):
         kinds = {kind.__name__ for kind in type(leaf).__mro__ if kind.__module__.startswith("numpy")}
         if "MaskedArray" in kinds:
-            return "Sums over a masked array leave elements out. Pass .data and .mask, and use np.where(mask, 0.0, x)."
+            return MASKED
         if "matrix" in kinds:
-            return "A matrix multiplies by *. Pass np.asarray of it, and multiply by @."
+            return MATRIX
         return OWN_RULES if has_own_rules(type(leaf)) else None
     if issubclass(type(leaf), np.generic):
+        return None
+    if type(wrapped(leaf)) is NamespaceArray:
         return None
     if hasattr(leaf, "__array__") and not hasattr(leaf, "__array_function__") and isinstance(leaf.dtype, np.dtype):
         return "It has labels or rules of indexing of its own, which NumPy has not. Pass np.asarray of it."
     return None
 
 
+MASKED = "Sums over a masked array leave elements out. Pass .data and .mask, and use np.where(mask, 0.0, x)."
+MATRIX = "A matrix multiplies by *. Pass np.asarray of it, and multiply by @."
 OWN_RULES = "What it is beside its numbers, such as a unit, would be lost. Use the numbers: q.to_value(unit) with astropy."
 
 

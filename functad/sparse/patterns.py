@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from functad.errors import InputError, NonScalarError
-from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of, spec_of
 from functad.namespaces.array import wrapped
 from functad.places import here, name_of
-from functad.primitives.operands import innermost
+from functad.primitives.operands import foreign_rules, innermost
 from functad.sparse.curvature import multiplied
 from functad.sparse.pattern import SparsityPattern
 from functad.sparse.trace import Dependence
@@ -69,6 +69,8 @@ def _check_input(leaf: Any, path: str, transform: str, f: Callable[..., Any]) ->
     if kind != "f":
         cure = "Pass the real and the imaginary parts as two arrays." if kind == "c" else "Pass floats, or choose by argnums."
         raise InputError(f"{transform} of {name_of(f)}, called at {here()}: {path} is no array of real floats. {cure}")
+    if type(leaf) not in PLAIN and (reason := foreign_rules(leaf)) is not None:
+        raise InputError(f"{transform} of {name_of(f)}, called at {here()}: {path} is a {type(leaf).__name__}. {reason}")
 
 
 def jacobian_sparsity(

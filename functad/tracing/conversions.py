@@ -16,6 +16,7 @@ from functad.expressions.records import inputs_of, results_of
 from functad.places import WRITE_INTO, adoption_cure, assigning, here, instruction_of, line_of, running, user_frame
 from functad.primitives.entry import ENTRIES
 from functad.primitives.names import is_scipys, shown_name
+from functad.primitives.operands import MASKED
 
 _STACK = "Use np.stack([t0, t1]), or np.concatenate, which make an array of Tensors."
 _ITSELF = "Use t itself, which is an array already, and np.stack([t0, t1]) for a list of Tensors."
@@ -172,6 +173,8 @@ def refusal(wanted: str) -> ConversionError:
         cure = CURES[called]
     elif called == "[]":
         cure = _INDEX
+    elif wanted == "Conversion to an array" and _asks_from("numpy.ma."):
+        cure = MASKED
     elif is_random:
         cure = _RANDOM + "Or use functad.stop_gradient(t)."
     else:
@@ -179,7 +182,7 @@ def refusal(wanted: str) -> ConversionError:
             "Use np.stack([t0, t1]) instead of np.array([t0, t1]), A @ t instead of A.dot(t), t itself instead of "
             "np.asarray(t), and functad.stop_gradient(t) where a constant is meant."
         )
-    array = wanted == "Conversion to an array" and called not in _NOT_CURED_BY_ADOPTION and not is_random
+    array = wanted == "Conversion to an array" and called not in _NOT_CURED_BY_ADOPTION and not is_random and cure != MASKED
     number = wanted in ("float()", "complex()", "int()") and (
         called in ("float", "complex", "int", "fromiter") or (hasattr(math, called) and not snippet.startswith("cmath."))
     )

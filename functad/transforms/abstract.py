@@ -8,8 +8,9 @@ from typing import Any, ParamSpec
 
 from functad.errors import InputError
 from functad.expressions.expressions import Constant, Expressions
-from functad.expressions.spec import ArraySpec, spec_or_none
+from functad.expressions.spec import PLAIN, ArraySpec, spec_or_none
 from functad.places import call_of
+from functad.primitives.operands import foreign_rules
 from functad.tracing.layouts import in_c_order
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.abstract import AbstractRecorder
@@ -132,6 +133,8 @@ def _spec_of_input(leaf: Any, name: str, transform: str, f: object) -> ArraySpec
             f"{call_of(transform, f)}: {name} is a {type(leaf).__name__}, not an array or a number. Bind it first: "
             f"functools.partial, or a lambda around the function."
         )
+    if type(leaf) not in PLAIN and transform != "jit" and (reason := foreign_rules(leaf)) is not None:  # `jit` has looked
+        raise InputError(f"{call_of(transform, f)}: {name} is a {type(leaf).__name__}. {reason}")
     return spec
 
 

@@ -144,6 +144,46 @@ def test_constants_overwritten_later_do_not_change_the_gradient():
     np.testing.assert_array_equal(functad.grad(f)(np.zeros(2)), [2, 3])
 
 
+BUFFER = np.zeros(2)
+
+
+def _own_buffer(x):
+    kept = np.zeros(2)
+    kept[0] = 2.0
+    y = x * kept
+    kept[1] = 7.0
+    return np.sum(y * x) + np.sum(kept * x)
+
+
+def _buffer_of_the_caller(x):
+    BUFFER[...] = 3.0
+    y = x * BUFFER
+    BUFFER[0] += 1.0
+    return np.sum(y * np.sin(x)) + np.sum(BUFFER * x)
+
+
+@pytest.mark.parametrize("transform", [functad.checkpoint, functad.recompute_grad, functad.checkpoint(policy="contractions")])
+@pytest.mark.parametrize(
+    ("f", "slope"),
+    [
+        (_own_buffer, lambda x: [4 * x[0] + 2, 7]),
+        (_buffer_of_the_caller, lambda x: 3 * np.sin(x) + 3 * x * np.cos(x) + [4, 3]),
+    ],
+)
+def test_functions_may_write_into_arrays_of_their_own(f, slope, transform):
+    x, again = np.array([1.0, 2.0]), transform(f)
+    expected = slope(x)
+    np.testing.assert_allclose(functad.grad(again)(x), expected)
+    np.testing.assert_allclose(functad.hessian(again)(x), functad.hessian(f)(x))
+    np.testing.assert_allclose(functad.vmap(functad.grad(again))(np.stack([x, 2 * x]))[0], expected)
+    np.testing.assert_allclose(functad.jit(functad.grad(again))(x), expected)
+    c = functad.constant(x)
+    with functad.GradientTape() as tape:
+        tape.watch(c)
+        y = again(c)
+    np.testing.assert_allclose(tape.gradient(y, c), expected)
+
+
 def test_tensor_that_escapes_raises():
     kept = []
     with pytest.raises(errors.EscapedTensorError):

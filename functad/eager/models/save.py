@@ -12,6 +12,7 @@ import numpy as np
 
 from functad.eager.models.array_files import Entry, check_name, opened, write_arrays
 from functad.eager.models.module import parts_of
+from functad.eager.models.tensor_like import refuse_foreign_rules
 from functad.eager.models.variable import Variable
 from functad.errors import StateError
 from functad.expressions.spec import dtype_of, shape_of
@@ -109,6 +110,8 @@ def restore(module: Any, path: str | os.PathLike[str] | Mapping[str, Any]) -> No
         array([[6.]])
     """
     if isinstance(path, Mapping):
+        for key, value in path.items():
+            refuse_foreign_rules(value, f"restore with a value for {key!r}")
         given: Any = nullcontext({key: _given(np.asarray(value)) for key, value in path.items()})
     else:
         given = opened(Path(path))
