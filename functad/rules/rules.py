@@ -10,6 +10,7 @@ import numpy as np
 
 from functad.expressions.expressions import Expressions
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, inexact, is_array, shape_of
+from functad.places import name_of
 from functad.primitives.operands import zeros_for
 from functad.transforms.leaves import replaced
 from functad.trees.structure import Structure, flatten
@@ -125,6 +126,7 @@ class _Every:
             remaining = iter(given)
             return list(one(*[[next(remaining) for _ in range(length)] for length in lengths]))
 
+        of_all.__qualname__ = name_of(self.rules.function)  # messages are to name what the user wrote
         return list(vmap(of_all, in_axes=tuple(axes), axis_size=self.size)(*flat)) if flat else list(of_all())
 
     def value(self, *arrays: Any) -> tuple[Any, ...]:
