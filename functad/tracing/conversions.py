@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import math
 import sys
+from collections.abc import Collection
 from types import FrameType
 from typing import Any
 
@@ -258,14 +259,19 @@ def _place_of(error: BaseException) -> str:
     return place
 
 
-def depends_on_inputs(tensor: Any) -> bool:
-    """Say whether a Tensor of a concrete trace depends on an input: else it was made inside, and nothing can be lost."""
+def depends_on_inputs(tensor: Any, watched: Collection[int] = ()) -> bool:
+    """Say whether a Tensor of a concrete trace depends on an input: else it was made inside, and nothing can be lost.
+
+    Args:
+        tensor: the Tensor.
+        watched: slots that are inputs too, as those that a tape watches are.
+    """
     recorder = tensor.recorder
     equations, inputs = recorder.equations, recorder.inputs
     seen, waiting = set(), [tensor.slot]
     while waiting:
         slot = waiting.pop()
-        if slot < inputs:
+        if slot < inputs or slot in watched:
             return True
         last = slot
         while last < len(equations) and equations[last] is None:  # the record of several results stands at the last of them

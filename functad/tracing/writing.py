@@ -21,7 +21,7 @@ from functad.primitives.entry import Primitive
 from functad.primitives.indexing.index_parts import holds_tensors, plain_index
 from functad.primitives.indexing.read import taken_apart
 from functad.primitives.indexing.write import ADD_TO, WRITE, Path
-from functad.primitives.operands import as_operand, innermost
+from functad.primitives.operands import as_operand, innermost, read
 from functad.tracing.conversions import updating
 from functad.tracing.layouts import in_c_order, lie_alike
 from functad.tracing.traces.base import ONLOOKER, Recorded, Recorder, escaped, record, resolve
@@ -75,7 +75,7 @@ def _fits_each(tensor: Any, mask: Any, v: Any) -> bool:
 
 
 def _operand(v: Any) -> Any:
-    v = as_operand(v)
+    v = as_operand(read(v))
     if isinstance(v, Recorded):
         v.renew()  # type: ignore[attr-defined]
         if v.recorder.inactive:

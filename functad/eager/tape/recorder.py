@@ -37,6 +37,7 @@ from functad.primitives.elementwise.comparisons import BOOLEAN
 from functad.primitives.elementwise.conversion import copy_alike
 from functad.primitives.entry import Primitive
 from functad.tracing.constants import apart_from
+from functad.tracing.conversions import depends_on_inputs
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import OPEN, WATCHER, Recorded, Recorder, resolve
 from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
@@ -77,6 +78,7 @@ class EagerRecorder(ReverseRecorder):
         left: by slot, what took the value of a Tensor from the trace first, and where: `tape.explain` tells.
         debugs: it was made under `debug_nans`, and has a watch from when a tape starts.
         listed: the equations that were recorded while a tape with `lists=True` did.
+        around: what ran when the first of the tapes that record now began.
         short: operators may take their short way, which tells nobody what they do.
         limit: at this number of records it is time to think of those that nobody can ask for.
         schedule: when they are looked for.
@@ -99,6 +101,7 @@ class EagerRecorder(ReverseRecorder):
         self.stale: dict[int, Any] = {}
         self.shared = False
         self.scope: Any = None
+        self.around: Recorder | None = None
         self.debugs = WATCHER.get() is not None
         self.short = not self.debugs
         self.listed = TapeEquations()
@@ -161,8 +164,8 @@ class EagerRecorder(ReverseRecorder):
         return super().write(primitive, root, v, params)
 
     def is_constant(self, tensor: Recorded) -> bool:
-        """Say that a tape may have watched any Tensor."""
-        return False
+        """Say whether a Tensor depends on none that is watched."""
+        return not depends_on_inputs(tensor, self.watched)
 
     def prune(self) -> bool:
         """Let go of what nobody can ask for, if it is time, and return whether operators may take their short way.
@@ -259,6 +262,10 @@ class EagerRecorder(ReverseRecorder):
         self._choose_way()
         active = {recorder for recorder in ACTIVE.get() if recorder.tapes} | {self}
         ACTIVE.set(tuple(sorted(active, key=lambda recorder: recorder.serial)))
+        running = OPEN.get()
+        if running is None or running.closed or running.serial < self.serial:
+            self.around = running
+            OPEN.set(self)
         Stamp.renew()
 
     def stop(self, tape: Any) -> None:
@@ -271,6 +278,12 @@ class EagerRecorder(ReverseRecorder):
         self._choose_way()
         if not self.recording:
             ACTIVE.set(tuple([recorder for recorder in ACTIVE.get() if recorder is not self]))
+            if OPEN.get() is self:
+                OPEN.set(self.around)
+            for recorder in ACTIVE.get():
+                if recorder.around is self:
+                    recorder.around = self.around
+            self.around = None
         Stamp.renew()
 
     def _choose_way(self) -> None:
@@ -325,7 +338,7 @@ def shared_recorder(transform: str) -> EagerRecorder:
     if active:
         newest: EagerRecorder = active[-1]
         alike = newest.debugs == (WATCHER.get() is not None)  # of what was recorded before `debug_nans` too little is known
-        if alike and newest.pulls and (running is None or running.closed or running.serial < newest.serial):
+        if alike and newest.pulls and (running is None or running.closed or running.serial <= newest.serial):
             return newest
     return EagerRecorder(transform)
 
