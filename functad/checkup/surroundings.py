@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from functad.checkup.branches import branches
 from functad.checkup.finding import NOWHERE, Finding, found
 from functad.checkup.looking import LookingRecorder
 from functad.checkup.point import Outcome, Point
 from functad.compilation.jit import jit
 from functad.diagnostics.explain import explain_call
 from functad.diagnostics.nans import debug_nans
-from functad.errors import FunctadError, NotFiniteError
+from functad.errors import AbstractValueError, FunctadError, NotFiniteError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, is_array_or_number
 from functad.places import user_frame
 from functad.profiling.call import Call
@@ -205,7 +206,10 @@ def compiling(call: Call) -> Iterator[Finding]:
         else:
             return
     message, advice = split_message(error)
-    yield found("note", "compiling", f"It does not compile: {message}", advice, _place(str(error)))
+    place = _place(str(error))
+    yield found("note", "compiling", f"It does not compile: {message}", advice, place)
+    if isinstance(error, AbstractValueError):
+        yield from branches(call, place.line)
 
 
 def batching(point: Point) -> Iterator[Finding]:

@@ -211,6 +211,40 @@ def test_the_line_of_a_branch_is_that_of_the_user():
     assert compiling.line.endswith(f"{Path(__file__).name}:{branching.__code__.co_firstlineno + 2}")
 
 
+def test_each_branch_that_a_value_decides_is_told():
+    v = functad.Variable(2.0)
+
+    def wandering(x, n):
+        total = 0.0 if v > 1 else v * 1.0  # 2
+        for i in range(n):
+            if x[i] > 0:  # 4
+                total = total + x[i] * v
+            elif np.all(x < 10):  # 6
+                total = total - x[i] ** 2
+        while total > 1:  # 8
+            total = total / 2
+        if n > 2:
+            total = total * 2
+        return total * x[int(functad.stop_gradient(total) * 2) % 2]  # 12
+
+    found = functad.doctor(wandering, np.array([1.0, 2.0, -3.0]), 3).findings
+    assert {finding.severity for finding in found} == {"note"}
+    first = wandering.__code__.co_firstlineno - 1
+    lines = [(f.check, int(f.line.rpartition(":")[2]) - first) for f in found if f.check in ("compiling", "branches")]
+    assert lines == [("compiling", 2), ("branches", 4), ("branches", 6), ("branches", 8), ("branches", 12)]
+    messages = [finding.message + finding.advice for finding in found if finding.check == "branches"]
+    assert all("decided by a value" in text and "functad.cond" in text for text in messages[:3])
+    assert "by int()" in messages[3]
+
+
+def test_branches_that_no_value_decides_are_not_told():
+    def quiet(x, n):
+        y = x.reshape(-1)
+        return np.sum(y * n) if y.size > 1 and n > 2 and x.dtype.kind == "f" else y[0]
+
+    assert functad.doctor(quiet, np.ones(3), 3).findings == ()
+
+
 def test_a_value_kept_from_an_earlier_call_is_a_wrong_gradient():
     kept = {}
 

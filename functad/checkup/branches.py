@@ -1,0 +1,97 @@
+"""Branches that values decide: all of them, where `jit` and other traces without values raise at the first.
+
+The function is traced without values, and where it asks for one it is told what it would be at the point.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from functad.checkup.finding import Finding, found
+from functad.expressions.expressions import Constant, Equation
+from functad.expressions.spec import is_array_or_number
+from functad.places import user_frame
+from functad.profiling.call import Call
+from functad.profiling.compiled import gradient_of
+from functad.profiling.recording import Place, place_of_frame
+from functad.tracing.conversions import asked
+from functad.tracing.traces.abstract import AbstractRecorder
+from functad.tracing.traces.base import Recorded
+from functad.transforms.abstract import listed
+from functad.transforms.leaves import replaced
+from functad.trees.structure import flatten
+
+
+class AnsweringRecorder(AbstractRecorder):
+    """A trace without values that tells them all the same.
+
+    Attributes:
+        values: by slot, those that are known; the inputs first.
+        reached: so many records have been computed.
+        asked: the lines that asked for values, and for what.
+    """
+
+    def __init__(self, function: object, values: list[Any]) -> None:
+        super().__init__("doctor", function)
+        self.values: dict[int, Any] = dict(enumerate(values))
+        self.reached = 0
+        self.asked: dict[Place, str] = {}
+
+    def concrete_value(self, tensor: Recorded, wanted: str) -> Any:
+        """Compute what was recorded so far, and return the value."""
+        frame = user_frame(sys._getframe(1))
+        if frame is not None:
+            self.asked.setdefault(place_of_frame(frame), wanted)
+        for equation in self.equations[self.reached :]:
+            if equation is not None:
+                self._compute(equation)
+        self.reached = len(self.equations)
+        return self.values[tensor.slot]
+
+    def _compute(self, equation: Equation) -> None:
+        given = [source.value if isinstance(source, Constant) else self.values[source] for source in equation.inputs]
+        out = equation.primitive(*given, **equation.params)
+        outs = out if equation.primitive.multiple else (out,)
+        self.values.update(zip(equation.outputs, outs, strict=True))
+
+
+def places_asked(call: Call) -> dict[Place, str]:
+    """Return the lines that ask for values in value and gradient of a call, and for what, in order."""
+    f, args, kwargs = gradient_of(call)
+    leaves, structure = flatten((args, kwargs))
+    static = (bool, int)  # which `jit` may be told to take as they are
+    places = [i for i, leaf in enumerate(leaves) if is_array_or_number(leaf) and type(leaf) not in static]
+
+    def of_leaves(*own: Any) -> Any:
+        args, kwargs = structure.unflatten(replaced(leaves, places, own))
+        return f(*args, **kwargs)
+
+    recorder = AnsweringRecorder(call.function, [leaves[i] for i in places])
+    # Whatever is raised, it is known what was asked for before, and told already that the function does not compile.
+    with suppress(Exception), call.undisturbed():
+        listed(recorder, of_leaves, tuple([leaves[i] for i in places]), {})
+    return recorder.asked
+
+
+def branches(call: Call, known: str) -> Iterator[Finding]:
+    """Yield findings for the lines that ask for values, but for one that is known already."""
+    for place, wanted in places_asked(call).items():
+        if place.line == known:
+            continue
+        if wanted == "bool":
+            message = "This branch is decided by a value, so that a trace without values, such as that of jit, cannot take it."
+            advice = (
+                "Choose between values by np.where, between computations by functad.cond; a loop until something holds is "
+                "functad.while_loop."
+            )
+        else:
+            message = (
+                f"This line asks for a value, by {asked(wanted)}, which a trace without values, such as that of jit, lacks."
+            )
+            advice = (
+                "Take lengths from shapes, name what is a setting in static_argnums, or do this outside of what is compiled."
+            )
+        yield found("note", "branches", message, advice, place)
