@@ -18,6 +18,7 @@ from functad.errors import StructureError, TapeStateError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.places import here, warn
 from functad.primitives.operands import read
+from functad.tracing.traces.abstract import LINES
 from functad.transforms.walks.forward import push_forward
 from functad.transforms.walks.observed import Observer
 
@@ -160,7 +161,10 @@ class ForwardAccumulator:
 def _push_from(equations: list[Any], pushed: list[Any], inputs: dict[int, Any], observer: Observer | None = None) -> None:
     """Push tangents through all records; those of the inputs, which stand anywhere, join on the way."""
     for slot in sorted(slot for slot in inputs if slot >= len(pushed)):
-        push_forward(equations[:slot], pushed, (), observer=observer)
+        before = equations[:slot]
+        if (lines := LINES.get()) is not None:
+            lines.copied(equations, before)
+        push_forward(before, pushed, (), observer=observer)
         pushed.append(inputs[slot])
     push_forward(equations, pushed, range(len(equations)), observer=observer)
 

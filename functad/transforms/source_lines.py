@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import sys
-from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import CodeType, FrameType
@@ -17,13 +16,15 @@ from typing import Any
 
 from functad.expressions.expressions import Expressions, evaluator
 from functad.expressions.place import BACKWARD, FORWARD, TANGENT, Call, Place
+from functad.expressions.records import results_of
 from functad.places import Named, name_of, user_frame
 from functad.settings import setting
 from functad.tracing.traces.abstract import LINES
+from functad.tracing.traces.base import OPEN, Recorder
 from functad.transforms.calling.arguments import traced
 from functad.transforms.walks import forward, reverse
 
-_BACK, _AFTER, _PUSH, _TRACE, _LIST = range(5)
+_BACK, _AFTER, _PUSH, _RUN, _TRACE, _LIST = range(6)
 
 
 def _codes(function: Any) -> Iterator[CodeType]:
@@ -39,12 +40,22 @@ _KINDS = {
     for function, kind in (
         (reverse._walk, _BACK),
         (reverse.pull_back, _AFTER),
-        (forward.push_forward, _PUSH),
+        (forward.push_all, _PUSH),
+        (forward._push_run, _RUN),
         (traced, _TRACE),
         (evaluator, _LIST),
     )
     for code in _codes(function)
 }
+
+
+def _of_tapes(recorder: Recorder | None) -> list[list[Any]]:
+    """Return the records of the tapes that were open in a function, the newest first, up to the trace of that function."""
+    found = []
+    while recorder is not None and recorder.lasting:
+        found.append(recorder.equations)
+        recorder = recorder.around
+    return found
 
 
 @functools.lru_cache(1024)
@@ -77,9 +88,10 @@ class SourceLines:
         """Return the place of the operation that is being recorded, and note it for the traces that record it too."""
         users: list[FrameType] = []
         inner: int | None = None  # so many of them run within what has a known place
-        records: list[Any] = []
+        records: list[Any] = _of_tapes(OPEN.get())
         known: Place | None = None
         phase = FORWARD
+        run: int | None = None  # where a walk forward stands, if it does not say that itself
         frame: FrameType | None = sys._getframe(2)
         while frame is not None and frame is not self.top:
             kind = _KINDS.get(id(frame.f_code))
@@ -88,11 +100,15 @@ class SourceLines:
                     users.append(frame)
             elif kind == _TRACE:
                 records.append(frame.f_locals["recorder"].equations)
+                records += _of_tapes(frame.f_locals["around"])
+            elif kind == _RUN:
+                run = len(frame.f_locals["tangents"])
             elif kind == _LIST:
                 known = known or self._of_list(frame.f_locals)
             else:
                 phase = TANGENT if kind == _PUSH else BACKWARD
-                known = known or (None if kind == _AFTER else self._of_walk(frame.f_locals, kind))
+                known = known or (None if kind == _AFTER else self._of_walk(frame.f_locals, run))
+                run = None
             if known is not None and inner is None:
                 inner = len(users)
             frame = frame.f_back
@@ -104,6 +120,11 @@ class SourceLines:
         for equations in records:
             self._noted.setdefault(id(equations), (equations, {}))[1][len(equations)] = place
         return place
+
+    def copied(self, equations: list[Any], copy: list[Any]) -> None:
+        """Take note that a walk goes through a copy of the records of a trace."""
+        if id(equations) in self._noted:
+            self._noted[id(copy)] = copy, self._noted[id(equations)][1]
 
     def _called(self, frames: list[FrameType]) -> tuple[Call, ...]:
         """Return the calls that some frames run, numbered."""
@@ -119,15 +140,15 @@ class SourceLines:
             [Call(_name_of(f.f_code.co_qualname), f.f_code.co_filename, f.f_lineno or 0, number) for f, number in running]
         )
 
-    def _of_walk(self, variables: dict[str, Any], kind: int) -> Place | None:
-        """Return the place of the operation that a walk stands at."""
+    def _of_walk(self, variables: dict[str, Any], index: int | None) -> Place | None:
+        """Return the place of the operation that a walk stands at; its index, if the walk itself does not know it."""
         _, noted = self._noted.get(id(variables["equations"]), (None, {}))
-        index = len(variables["tangents"]) if kind == _PUSH else variables.get("index", -1)
+        if index is None:
+            index = variables.get("index", -1)
         if index in noted:
             return noted[index]
-        before = list(noted)  # of several results, the first was noted and the last has the record
-        at = bisect_right(before, index)
-        return noted[before[at - 1]] if at else None
+        equation = variables.get("equation")  # of several results, the first was noted and the last has the record
+        return None if equation is None else noted.get(results_of(equation, index)[0])
 
     def _of_list(self, variables: dict[str, Any]) -> Place | None:
         """Return the place of the equation that the evaluation of a list stands at."""

@@ -73,6 +73,130 @@ def test_equations_of_a_forward_walk_are_tangents():
     assert {text for _, text in lines(pushed, "tangent")} == {"return np.sin(x) * x"}
 
 
+SCALE = functad.Variable(np.ones(3), name="scale")
+
+
+def squares(x):
+    return x * x
+
+
+def waves(x):
+    y = squares(x)
+    return np.sum(np.sin(y))
+
+
+def by_tape(x):
+    source = functad.constant(x)
+    with functad.GradientTape() as tape:
+        tape.watch(source)
+        value = waves(source)
+    return tape.gradient(value, source)
+
+
+def by_variable(x):
+    with functad.GradientTape() as tape:
+        y = squares(SCALE * x)
+        value = np.sum(np.sin(y))
+    return tape.gradient(value, SCALE)
+
+
+def by_two_tapes(x):
+    source = functad.constant(x)
+    with functad.GradientTape() as outer:
+        outer.watch(source)
+        with functad.GradientTape() as inner:
+            inner.watch(source)
+            value = waves(source)
+        slope = np.sum(inner.gradient(value, source))
+    return outer.gradient(slope, source)
+
+
+def by_two_transforms(x):
+    return functad.grad(lambda y: np.sum(functad.grad(waves)(y)))(x)
+
+
+def by_accumulator(x):
+    source = functad.constant(x)
+    with functad.ForwardAccumulator((source, SCALE), (np.ones(3), np.ones(3))) as accumulator:
+        y = squares(source)
+        z = np.sin(y) * SCALE
+    return accumulator.jvp(z)
+
+
+def by_gradient_of_a_gradient_in_a_tape(x):
+    source = functad.constant(x)
+    with functad.GradientTape() as tape:
+        tape.watch(source)
+        value = np.sum(functad.grad(waves)(source) * source)
+    return tape.gradient(value, source)
+
+
+@pytest.mark.parametrize("f", [by_tape, functad.gradients_function(waves)], ids=["tape", "gradients_function"])
+def test_equations_of_tapes_belong_to_the_line_whose_derivative_they_are(f):
+    expressions = functad.make_expressions(f)(X[0])
+    expected = functad.make_expressions(functad.grad(waves))(X[0])
+    assert lines(expressions, "backward") == lines(expected, "backward")
+    assert [call for e in expressions.equations if e.place.phase == "backward" for call in callers(e)[-1:]] == [
+        call for e in expected.equations if e.place.phase == "backward" for call in callers(e)[-1:]
+    ]
+
+
+def test_equations_of_tapes_by_variables():
+    found = lines(functad.make_expressions(by_variable)(X[0]), "backward")
+    assert {text for _, text in found} == {"return x * x", "y = squares(SCALE * x)", "value = np.sum(np.sin(y))"}
+
+
+def test_a_decomposition_in_a_tape_has_its_line():
+    def f(x):
+        source = functad.constant(x)
+        with functad.GradientTape() as tape:
+            tape.watch(source)
+            a = source * 2.0
+            values, vectors = np.linalg.eigh(a)
+            value = np.sum(values) + np.sum(vectors)
+        return tape.gradient(value, source)
+
+    found = lines(functad.make_expressions(f)(np.eye(3)), "backward")
+    assert {text for _, text in found} == {"values, vectors = np.linalg.eigh(a)", "a = source * 2.0"}
+
+
+def test_second_derivatives_by_tapes_keep_the_lines():
+    found = lines(functad.make_expressions(by_two_tapes)(X[0]), "backward")
+    expected = lines(functad.make_expressions(by_two_transforms)(X[0]), "backward")
+    assert {text for _, text in found} == {text for _, text in expected} - {""} >= {"return x * x", "return np.sum(np.sin(y))"}
+    mixed = lines(functad.make_expressions(by_gradient_of_a_gradient_in_a_tape)(X[0]), "backward")
+    own = "value = np.sum(functad.grad(waves)(source) * source)"
+    assert {text for _, text in mixed} == {"return x * x", "return np.sum(np.sin(y))", own}
+
+
+def test_tangents_of_accumulators_and_of_jvp_belong_to_their_lines():
+    found = lines(functad.make_expressions(by_accumulator)(X[0]), "tangent")
+    assert {text for name, text in found if name == "cos"} == {"z = np.sin(y) * SCALE"}
+    assert found[0][1] == "return x * x"
+    assert {text for _, text in found} == {"return x * x", "z = np.sin(y) * SCALE"}
+    pushed = lines(functad.make_expressions(lambda x: functad.jvp(waves, (x,), (x,))[1])(X[0]), "tangent")
+    assert pushed[0][1] == "return x * x"
+    assert ("cos", "return np.sum(np.sin(y))") in pushed
+
+
+def test_a_tape_that_is_open_for_long_keeps_the_lines(monkeypatch):
+    from functad.eager.tape import pruning
+
+    monkeypatch.setattr(pruning, "SHARE", 0.0)
+
+    def long(x):
+        source = functad.constant(x)
+        with functad.GradientTape() as tape:
+            tape.watch(source)
+            for _ in range(100):
+                np.cos(source)  # which nobody needs
+            value = waves(source)
+        return tape.gradient(value, source)
+
+    expected = lines(functad.make_expressions(functad.grad(waves))(X[0]), "backward")
+    assert lines(functad.make_expressions(long)(X[0]), "backward") == expected
+
+
 def test_second_derivatives_keep_the_lines():
     def cube(x):
         y = x**3

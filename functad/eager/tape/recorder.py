@@ -39,6 +39,7 @@ from functad.primitives.entry import Primitive
 from functad.tracing.constants import apart_from
 from functad.tracing.conversions import depends_on_inputs
 from functad.tracing.tensor import Tensor
+from functad.tracing.traces.abstract import LINES
 from functad.tracing.traces.base import OPEN, WATCHER, Recorded, Recorder, resolve
 from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
 from functad.tracing.traces.idle import IDLE, idle, process_constants, tensor_of
@@ -78,7 +79,6 @@ class EagerRecorder(ReverseRecorder):
         left: by slot, what took the value of a Tensor from the trace first, and where: `tape.explain` tells.
         debugs: it was made under `debug_nans`, and has a watch from when a tape starts.
         listed: the equations that were recorded while a tape with `lists=True` did.
-        around: what ran when the first of the tapes that record now began.
         short: operators may take their short way, which tells nobody what they do.
         limit: at this number of records it is time to think of those that nobody can ask for.
         schedule: when they are looked for.
@@ -101,11 +101,10 @@ class EagerRecorder(ReverseRecorder):
         self.stale: dict[int, Any] = {}
         self.shared = False
         self.scope: Any = None
-        self.around: Recorder | None = None
         self.debugs = WATCHER.get() is not None
         self.short = not self.debugs
         self.listed = TapeEquations()
-        self.limit: float = STEP
+        self.limit: float = STEP if LINES.get() is None else inf  # slots whose lines are known stay what they are
         self.schedule = Schedule()
 
     @property

@@ -41,6 +41,9 @@ class Lines(Protocol):
     def note(self) -> Place:
         """Return the place of the operation that is being recorded."""
 
+    def copied(self, equations: list[Any], copy: list[Any]) -> None:
+        """Take note that a walk goes through a copy of the records of a trace."""
+
 
 LINES: ContextVar[Lines | None] = context_variable("lines", default=None)
 """Tells the traces that begin now of each equation where it was made; they do without it where nobody looks at the list."""

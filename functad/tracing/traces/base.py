@@ -87,6 +87,9 @@ class Recorder:
     reassigns: ClassVar[bool] = False
     """`t += v` makes a new Tensor and leaves the old one what it was, as sources of a tape must stay."""
 
+    around: Recorder | None = None
+    """Of a tape: what ran when it began to record."""
+
     eager = False
     guard = False
     lasting = False
