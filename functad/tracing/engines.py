@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import RLock
 from typing import Any
 
 from functad.errors import UnsupportedError
 from functad.namespaces.array import NamespaceArray
-from functad.places import here
+from functad.places import here, running
 from functad.primitives.entry import Primitive
 from functad.primitives.names import shown_name
 from functad.tracing.foreign import overrides
@@ -34,18 +34,42 @@ def computed(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]
         return primitive.compute(*values, **params)
     if type(foreign[0]) is NamespaceArray:  # which says itself what its library lacks
         return primitive.compute(*values, **params)
-    with lacking(f"{shown_name(primitive.function)} of a Tensor and arrays", type(foreign[0])):
+    with lacking(lambda error: f"{_called(primitive)} of a Tensor and arrays", type(foreign[0])):
         out = primitive.compute(*values, **params)
     check_shape(out)
     return out
 
 
+def _called(primitive: Primitive) -> str:
+    """Name what the user called: of what is a part of a function of NumPy, the expression of the user's."""
+    name = shown_name(primitive.function)
+    if not name.startswith("functad."):
+        return name
+    text = " ".join(running().split())
+    return f"`{text}`" if 0 < len(text) <= _LONGEST else str(primitive.name)
+
+
+_LONGEST = 80
+
+
+def derivative_of(error: BaseException) -> str:
+    """Name the operation at which a walk back raised an error: its derivative."""
+    primitive, step = None, error.__traceback__
+    while step is not None:
+        plan, step = step.tb_frame.f_locals.get("plan"), step.tb_next
+        primitive = getattr(plan, "primitive", primitive)
+    if primitive is None:
+        return "a derivative"
+    name = shown_name(primitive.function)
+    return f"the derivative of {primitive.name if name.startswith('functad.') else name}"
+
+
 @contextmanager
-def lacking(what: str, kind: type) -> Iterator[None]:
+def lacking(what: Callable[[BaseException], str], kind: type) -> Iterator[None]:
     """Return a context in which what a library lacks raises with its name, and no array is converted in its place.
 
     Args:
-        what: what is computed, for the message: "np.sort of a Tensor and arrays".
+        what: names what was computed when something was raised: "np.sort of a Tensor and arrays".
         kind: the type of arrays of that library.
     """
     try:
@@ -55,10 +79,19 @@ def lacking(what: str, kind: type) -> Iterator[None]:
     except (AttributeError, FutureWarning, NotImplementedError, TypeError) as error:
         if isinstance(error, UnsupportedError) or (type(error) is TypeError and not any(text in str(error) for text in _LACKS)):
             raise
-        raise UnsupportedError(
-            f"{what} of {kind.__module__}.{kind.__qualname__}, at {here()}: that library lacks what it needs ({error}). "
-            f"Write it with functions that the library has, or convert the array."
-        ) from error
+        reason = " ".join(str(error).split(". ")[0].split()).rstrip(".")
+        cure = _OF_DASK if kind.__module__.startswith("dask") else _OF_OTHERS
+        whole = f"{what(error)} of {kind.__module__}.{kind.__qualname__}, at {here()}"
+        raise UnsupportedError(f"{whole}: that library lacks what it needs ({reason}). {cure}") from error
+
+
+_OF_OTHERS = "Write it with functions that the library has, or convert the array."
+
+
+_OF_DASK = (
+    "Compile it: functad.jit(functad.grad(f)) computes such an operation in one task, if it takes no more than 64 MB. Or write "
+    "it with what Dask has, as np.linalg.solve(X.T @ X, X.T @ y) for lstsq; or convert the array, X.compute()."
+)
 
 
 def check_shape(out: Any) -> None:

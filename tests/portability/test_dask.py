@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
 
 import numpy as np
@@ -281,18 +282,32 @@ def test_weighted_means_are_not_computed_in_passing():
     same(found, functad.grad(lambda a: np.sum(np.average(a, axis=0, weights=np.abs(X[:, 0])) ** 2))(X))
 
 
-@pytest.mark.parametrize(
-    "f",
-    [
-        lambda A: np.sum(np.linalg.svd(A, compute_uv=False)),
-        lambda A: np.sum(np.linalg.lstsq(A, np.ones(20), rcond=None)[0]),
-        lambda A: np.quantile(A, 0.3),
-    ],
-    ids=["svd", "lstsq", "quantile"],
-)
-def test_options_that_dask_lacks_raise_with_their_place(f):
-    with pytest.raises(UnsupportedError, match=rf"of dask\.array\.core\.Array, at {__file__}:\d+: that library lacks"):
+LACKING = {
+    "svd": (lambda A: np.sum(np.linalg.svd(A, compute_uv=False)), "np.linalg.svd"),
+    "all of svd": (lambda A: np.sum(np.linalg.svd(A)[1]), "np.linalg.svd"),
+    "lstsq": (
+        lambda A: np.sum(np.linalg.lstsq(A, np.ones(len(X)), rcond=None)[0]),
+        "`np.linalg.lstsq(A, np.ones(len(X)), rcond=None)`",
+    ),
+    "norm": (lambda A: np.linalg.norm(A, 2), "`np.linalg.norm(A, 2)`"),
+    "quantile": (lambda A: np.quantile(A, 0.3), "`np.quantile(A, 0.3)`"),
+    "median": (lambda A: np.sum(np.median(A, axis=0)), "`np.median(A, axis=0)`"),
+}
+
+
+@pytest.mark.parametrize("name", LACKING)
+def test_options_that_dask_lacks_raise_with_their_place(name):
+    f, called = LACKING[name]
+    told = rf"^{re.escape(called)}.* of dask\.array\.core\.Array, at {__file__}:{f.__code__.co_firstlineno}: that library lacks"
+    with pytest.raises(UnsupportedError, match=rf"{told}.*Compile it: functad\.jit\(functad\.grad\(f\)\)"):
         functad.grad(f)(chunked(X))
+    same(functad.jit(functad.grad(f))(chunked(X)), functad.grad(f)(X))  # the cure
+
+
+def test_the_cure_of_least_squares():
+    y = np.arange(20.0)
+    found = functad.grad(lambda A: np.sum(np.linalg.solve(A.T @ A, A.T @ y) ** 2))(da.from_array(X, chunks=(5, 3)))
+    same(found, functad.grad(lambda A: np.sum(np.linalg.lstsq(A, y, rcond=None)[0] ** 2))(X))
 
 
 def test_rules_that_need_what_dask_lacks_raise_and_convert_nothing():
@@ -300,7 +315,9 @@ def test_rules_that_need_what_dask_lacks_raise_and_convert_nothing():
     rows, reads = counted(X)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(UnsupportedError, match=r"a derivative of dask\.array\.core\.Array, at .*that library lacks"):
+        with pytest.raises(
+            UnsupportedError, match=r"^the derivative of np\.linalg\.svd of dask\.array\.core\.Array, at .*that library lacks"
+        ):
             functad.grad(lambda A: np.sum(np.linalg.svd(A, full_matrices=False)[1] ** 3))(rows)
     assert not reads
 

@@ -39,7 +39,7 @@ from functad.primitives.plan import (
 )
 from functad.primitives.safe import mended, product
 from functad.tracing.allocation import Allocation
-from functad.tracing.engines import lacking
+from functad.tracing.engines import derivative_of, lacking
 from functad.tracing.foreign import overrides
 from functad.tracing.traces.base import OPEN, Recorded, Recorder, resolve
 from functad.transforms.walks.cotangents import Scattered, accumulate, add_piece
@@ -100,7 +100,7 @@ def walk_back(
     if Allocation.undecided:
         Allocation.look(equations)
     if cotangents and type(cotangents[-1]) not in PLAIN and (kind := _of_another_library(cotangents)) is not None:
-        with lacking("a derivative", kind):
+        with lacking(derivative_of, kind):
             return _walk(equations, cotangents, inputs, consume, guard, observer)
     batch = OPEN.get()
     if batch is None or not batch.batches or batch.place is not None:
