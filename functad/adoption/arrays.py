@@ -25,7 +25,7 @@ from functad.primitives.arranging.reshape import atleast
 from functad.primitives.elementwise.conversion import astype
 from functad.primitives.operands import as_operand, concrete, innermost, is_traced, strong
 from functad.tracing.asked import AskedError, asks_first
-from functad.tracing.traces.base import OPEN
+from functad.tracing.traces.base import making
 
 __all__ = ["PLAIN_TYPES", "apply_along_axis", "asarray", "asarray_chkfinite", "broadcast_arrays", "has_tensors", "namespace"]
 
@@ -38,7 +38,7 @@ class _Joining:
         self._columns = columns
 
     def __getitem__(self, key: Any) -> Any:
-        if OPEN.get() is None:
+        if making() is None:
             try:
                 return self._original[key]
             except AskedError:
@@ -199,12 +199,12 @@ def as_strided(x: Any, shape: Any = None, strides: Any = None, *args: Any, **kwa
 
 
 def _may_give_tensors(a: Any) -> bool:
-    return is_traced(a) or OPEN.get() is not None
+    return is_traced(a) or making() is not None
 
 
 def fromiter(iterable: Any, dtype: Any, count: int = -1, **kwargs: Any) -> Any:
     """`np.fromiter`, also of Tensors."""
-    if OPEN.get() is None and not is_traced(iterable):
+    if making() is None and not is_traced(iterable):
         return np.fromiter(iterable, dtype, count, **kwargs)
     values = list(iterable) if count < 0 else list(itertools.islice(iterable, count))
     if not has_tensors(values):
@@ -226,7 +226,7 @@ def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
 def broadcast_arrays(*args: Any, **kwargs: Any) -> Any:
     """`np.broadcast_arrays`; beside Tensors all arrays of floats become Tensors, so that these can be written into copies."""
     arrays = tuple(np.broadcast_arrays(*map(as_array, args), **kwargs))
-    recorder = OPEN.get()
+    recorder = making()
     if recorder is None or not has_tensors(arrays):
         return arrays
     return tuple([recorder.buffer(a.copy()) if not is_traced(a) and a.dtype.kind in "fc" else a for a in arrays])

@@ -19,13 +19,13 @@ from functad.primitives import vocabulary
 from functad.primitives.operands import innermost, is_traced, read
 from functad.tracing.asked import AskedError, asks_first
 from functad.tracing.constants import apart_from
-from functad.tracing.traces.base import OPEN
+from functad.tracing.traces.base import making
 from functad.trees.structure import flatten
 
 Function = Callable[..., Any]
 
 
-_running = OPEN.get
+_running = making
 
 
 def _enter(function: Function, called: Function) -> Any:

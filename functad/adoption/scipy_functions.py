@@ -24,8 +24,7 @@ from functad.errors import ConversionError, UnsupportedError
 from functad.places import here
 from functad.primitives.linalg.sparse_products import is_sparse
 from functad.primitives.operands import concrete, is_traced, read
-from functad.settings import setting
-from functad.tracing.traces.base import OPEN, resolve
+from functad.tracing.traces.base import making, making_plain, resolve
 from functad.trees.functions import tree_map
 from functad.trees.structure import flatten
 
@@ -146,7 +145,7 @@ def _dispatching(original: Callable[..., Any], function: Callable[..., Any]) -> 
                 if not changed:
                     raise
             return called(*args, **kwargs)
-        if OPEN.get() is None or not (_are_plain(args) and (not kwargs or _are_plain(kwargs.values()))):
+        if making() is None or not (_are_plain(args) and (not kwargs or _are_plain(kwargs.values()))):
             return original(*args, **kwargs)
         return outside_traces(original, *args, **kwargs)
 
@@ -182,7 +181,7 @@ def constant_value(a: Any) -> Any:
 
 def outside_traces(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Call a function that no Tensor can reach as if there were no trace, in which adopted code would make Tensors."""
-    with setting(OPEN, None):
+    with making_plain():
         return function(*args, **kwargs)
 
 
@@ -224,11 +223,11 @@ def _holds_tensors(value: Any, depth: int = 3) -> bool:
 
 def plain(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that gives the plain values of what another one gives, which runs in the trace that is open now."""
-    recorder = OPEN.get()
+    recorder = making()
 
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
-        with setting(OPEN, recorder):  # it may have Tensors in its closure, and write them into arrays that it makes
+        with making_plain(recorder):  # it may have Tensors in its closure, and write them into arrays that it makes
             out = function(*args, **kwargs)
         return tree_map(plain_value, out)
 

@@ -29,7 +29,7 @@ from functad.rules.call import OneCall, apply
 from functad.rules.rules import Rules
 from functad.settings import setting
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import ONLOOKER, OPEN, Recorded, resolve
+from functad.tracing.traces.base import ONLOOKER, Recorded, making_plain, resolve
 from functad.tracing.traces.idle import idle, tensor_of
 from functad.tracing.views import clone
 from functad.transforms.calling.decorators import derivative, remake
@@ -267,7 +267,7 @@ def _unrecorded(f: Callable[..., Any]) -> Iterator[None]:
             )
         return False
 
-    with setting(ACTIVE, ()), setting(ONLOOKER, refuse), setting(OPEN, None):
+    with setting(ACTIVE, ()), setting(ONLOOKER, refuse), making_plain():
         yield
 
 

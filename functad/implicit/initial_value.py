@@ -21,8 +21,7 @@ from functad.implicit.linear_solve import LIVE, Leaves, filled, packed, split, u
 from functad.importable import optional
 from functad.places import here
 from functad.rules.solver_primitive import SolverPrimitive
-from functad.settings import setting
-from functad.tracing.traces.base import OPEN
+from functad.tracing.traces.base import making_plain
 from functad.transforms.grad import pulled_back
 from functad.transforms.leaves import push_leaves, pushed, replaced
 from functad.transforms.walks.cotangents import zero_tangent
@@ -134,7 +133,7 @@ class Problem:
         exact = {"jac": self.jacobian(ps)} if self.method in IMPLICIT else {}
         start = packed(ys, self.ys, False, self.name)
         times = None if dense else ts
-        with setting(OPEN, None):  # in an open trace, adopted code of SciPy makes Tensors
+        with making_plain():  # in an open trace, adopted code of SciPy makes Tensors
             found = optional("scipy.integrate", "odeint").solve_ivp(
                 self.vector_field(ps),
                 (float(ts[0]), float(ts[-1])),
@@ -157,7 +156,7 @@ class Problem:
         solution: Any = self.solved(ys, ts, ps, dense=True).sol if self.count > 1 else None
 
         def at(t: Any) -> Any:
-            with setting(OPEN, None):
+            with making_plain():
                 return solution(t)
 
         return at

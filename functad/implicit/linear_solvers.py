@@ -16,8 +16,7 @@ import numpy as np
 from functad.errors import ImplicitError
 from functad.importable import optional
 from functad.places import here
-from functad.settings import setting
-from functad.tracing.traces.base import OPEN
+from functad.tracing.traces.base import making_plain
 
 Vector = Any
 Product = Callable[[Vector], Vector]
@@ -99,7 +98,7 @@ def by_scipy(name: str, matvec: Product, b: Vector, *, rtol: float = 1e-10, atol
         if size <= limit or not np.isfinite(size):
             break
         # A breakdown shows in the residual; in an open trace, adopted code of SciPy makes Tensors.
-        with np.errstate(all="ignore"), setting(OPEN, None):
+        with np.errstate(all="ignore"), making_plain():
             step, failed = getattr(linalg, name)(matrix, residual / size, rtol=limit / size, atol=0.0, **options)
             x = x + size * step
             residual = b - matvec(x)

@@ -25,10 +25,9 @@ from functad.primitives.entry import Primitive
 from functad.primitives.operands import zeros_for
 from functad.primitives.plan import Plan, Plans
 from functad.rules.rules import Rules
-from functad.settings import setting
 from functad.tracing.constants import held
 from functad.tracing.traces.abstract import AbstractRecorder
-from functad.tracing.traces.base import OPEN, Recorded, Recorder, escaped, record, resolve
+from functad.tracing.traces.base import Recorded, Recorder, escaped, making, making_plain, record, resolve
 from functad.tracing.traces.idle import tensor_of
 from functad.transforms.abstract import listed
 from functad.transforms.calling.results import guarded, unaliased
@@ -322,11 +321,11 @@ def running_below(values: Sequence[Any]) -> Iterator[None]:
 
     In the trace that records the call they would be Tensors that are followed and no argument.
     """
-    if OPEN.get() is None:
+    if making() is None:
         yield
         return
     recorders = [a.recorder for a in values if isinstance(a, Recorded) and not (a.recorder.reassigns or a.recorder.closed)]
-    with setting(OPEN, max(recorders, key=lambda recorder: recorder.serial, default=None)):
+    with making_plain(max(recorders, key=lambda recorder: recorder.serial, default=None)):
         yield
 
 

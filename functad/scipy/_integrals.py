@@ -14,8 +14,7 @@ import numpy as np
 from functad.expressions.spec import ArraySpec, shape_of
 from functad.primitives.operands import innermost
 from functad.rules.rule_checks import RuleChecks
-from functad.settings import setting
-from functad.tracing.traces.base import OPEN
+from functad.tracing.traces.base import making_plain
 from functad.transforms.stop import stop_gradient
 from functad.trees.structure import Structure
 
@@ -51,7 +50,7 @@ class Proven(RuleChecks):
 @contextmanager
 def outside() -> Iterator[None]:
     """Return a context in which SciPy computes with plain values as it does outside of all traces."""
-    with setting(OPEN, None):
+    with making_plain():
         yield
 
 

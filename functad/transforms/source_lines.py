@@ -20,7 +20,7 @@ from functad.expressions.records import results_of
 from functad.places import Named, name_of, user_frame
 from functad.settings import setting
 from functad.tracing.traces.abstract import LINES
-from functad.tracing.traces.base import OPEN, Recorder
+from functad.tracing.traces.base import TAPING
 from functad.transforms.calling.arguments import traced
 from functad.transforms.walks import forward, reverse
 
@@ -49,10 +49,10 @@ _KINDS = {
 }
 
 
-def _of_tapes(recorder: Recorder | None) -> list[list[Any]]:
-    """Return the records of the tapes that were open in a function, the newest first, up to the trace of that function."""
-    found = []
-    while recorder is not None and recorder.lasting:
+def _of_tapes() -> list[list[Any]]:
+    """Return the records of the tapes that record now."""
+    found, recorder = [], TAPING.get()
+    while recorder is not None:
         found.append(recorder.equations)
         recorder = recorder.around
     return found
@@ -88,7 +88,7 @@ class SourceLines:
         """Return the place of the operation that is being recorded, and note it for the traces that record it too."""
         users: list[FrameType] = []
         inner: int | None = None  # so many of them run within what has a known place
-        records: list[Any] = _of_tapes(OPEN.get())
+        records: list[Any] = _of_tapes()
         known: Place | None = None
         phase = FORWARD
         run: int | None = None  # where a walk forward stands, if it does not say that itself
@@ -100,7 +100,6 @@ class SourceLines:
                     users.append(frame)
             elif kind == _TRACE:
                 records.append(frame.f_locals["recorder"].equations)
-                records += _of_tapes(frame.f_locals["around"])
             elif kind == _RUN:
                 run = len(frame.f_locals["tangents"])
             elif kind == _LIST:

@@ -122,6 +122,20 @@ def test_arrays_are_plain_again_when_the_tape_has_closed() -> None:
     assert type(adopted.zeros(2)) is np.ndarray
 
 
+def test_a_compiled_object_is_compiled_once_however_many_tapes_are_open() -> None:
+    class Model:
+        def __call__(self, x: Any) -> Any:
+            return np.sum(x * x)
+
+    compiled: Any = functad.jit(Model())
+    v = functad.Variable(X)
+    for _ in range(3):
+        with functad.GradientTape() as tape:
+            value = compiled(v)
+        np.testing.assert_allclose(tape.gradient(value, v).numpy(), 2 * X)
+    assert compiled.cache_info().misses == 1
+
+
 def test_a_variable_is_written_into_a_tensor() -> None:
     v = functad.Variable(X)
     with functad.GradientTape() as tape:

@@ -40,7 +40,7 @@ from functad.tracing.constants import apart_from
 from functad.tracing.conversions import depends_on_inputs
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.abstract import LINES
-from functad.tracing.traces.base import OPEN, WATCHER, Recorded, Recorder, resolve
+from functad.tracing.traces.base import OPEN, TAPING, WATCHER, Recorded, Recorder, resolve
 from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
 from functad.tracing.traces.idle import IDLE, idle, process_constants, tensor_of
 from functad.tracing.views import clone
@@ -260,11 +260,10 @@ class EagerRecorder(ReverseRecorder):
         self.recording.append(ref(tape))
         self._choose_way()
         active = {recorder for recorder in ACTIVE.get() if recorder.tapes} | {self}
+        if self not in ACTIVE.get():
+            self.around = TAPING.get()
+            TAPING.set(self)
         ACTIVE.set(tuple(sorted(active, key=lambda recorder: recorder.serial)))
-        running = OPEN.get()
-        if running is None or running.closed or running.serial < self.serial:
-            self.around = running
-            OPEN.set(self)
         Stamp.renew()
 
     def stop(self, tape: Any) -> None:
@@ -277,8 +276,8 @@ class EagerRecorder(ReverseRecorder):
         self._choose_way()
         if not self.recording:
             ACTIVE.set(tuple([recorder for recorder in ACTIVE.get() if recorder is not self]))
-            if OPEN.get() is self:
-                OPEN.set(self.around)
+            if TAPING.get() is self:
+                TAPING.set(self.around)
             for recorder in ACTIVE.get():
                 if recorder.around is self:
                     recorder.around = self.around
@@ -337,7 +336,7 @@ def shared_recorder(transform: str) -> EagerRecorder:
     if active:
         newest: EagerRecorder = active[-1]
         alike = newest.debugs == (WATCHER.get() is not None)  # of what was recorded before `debug_nans` too little is known
-        if alike and newest.pulls and (running is None or running.closed or running.serial <= newest.serial):
+        if alike and newest.pulls and (running is None or running.closed or running.serial < newest.serial):
             return newest
     return EagerRecorder(transform)
 

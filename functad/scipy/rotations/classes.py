@@ -32,7 +32,7 @@ from functad.scipy.rotations.rotation import (
     refused,
     valued,
 )
-from functad.tracing.traces.base import OPEN
+from functad.tracing.traces.base import making
 
 # Constructors
 
@@ -263,7 +263,7 @@ class _SlerpStandIn(_StandIn):
     original = SLERP
 
     def __call__(cls, times: Any, rotations: Any) -> Any:
-        inside = OPEN.get() is not None or has_tensors((times,)) or type(rotations) is Rotation
+        inside = making() is not None or has_tensors((times,)) or type(rotations) is Rotation
         return Slerp(times, rotations) if inside and isinstance(rotations, ROTATION) else SLERP(times, rotations)
 
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from types import CodeType
 from typing import Any, ClassVar
@@ -23,7 +24,7 @@ from functad.namespaces.array import wrapped
 from functad.places import here, line_of, name_of, user_frame
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.indexable import as_plain
-from functad.settings import context_variable
+from functad.settings import context_variable, setting
 
 _serials = itertools.count()
 _getframe = sys._getframe
@@ -36,7 +37,26 @@ ONLOOKER: ContextVar[Callable[[Sequence[Recorded]], bool] | None] = context_vari
 
 
 OPEN: ContextVar[Recorder | None] = context_variable("open", default=None)
-"""The recorder whose function is running, in this thread or coroutine; only `functad.numpy` asks."""
+"""The recorder whose function is running, in this thread or coroutine."""
+
+TAPING: ContextVar[Recorder | None] = context_variable("taping", default=None)
+"""The recorder of the tape that was opened last and records still."""
+
+
+def making() -> Recorder | None:
+    """Return the recorder of which functions that make arrays are to make Tensors; only `functad.numpy` asks.
+
+    It is that of the function that runs, or of a tape that was opened in it.
+    """
+    running, tape = OPEN.get(), TAPING.get()
+    return running if tape is None or (running is not None and running.serial > tape.serial) else tape
+
+
+@contextmanager
+def making_plain(running: Recorder | None = None) -> Iterator[None]:
+    """Return a context in which no function runs, or another one, and no tape records: there arrays are made as they are."""
+    with setting(OPEN, running), setting(TAPING, None):
+        yield
 
 
 class Recorder:
@@ -88,7 +108,7 @@ class Recorder:
     """`t += v` makes a new Tensor and leaves the old one what it was, as sources of a tape must stay."""
 
     around: Recorder | None = None
-    """Of a tape: what ran when it began to record."""
+    """Of a tape: that of the tape that recorded when it began to."""
 
     eager = False
     guard = False
