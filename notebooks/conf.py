@@ -82,6 +82,10 @@ class NamesAreLinks(SphinxTransform):
 
 OUTSIDE_CODE = re.compile(r"(`+[^`]*`+)(?=\w)|(?<!`)(`[^`]+`)|(?<=\S)\*|\*(?=\S)")
 
+RETURNED = re.compile(r"^(?:Returns|Yields):\n +(?=\S)", re.MULTILINE)
+ATTRIBUTES = re.compile(r"^Attributes:\n(?: +.*\n?)+", re.MULTILINE)
+JOINT = re.compile(r"^(?P<indent> +)(?P<names>\w+(?:, \w+)+)(?P<rest>: .*(?:\n(?P=indent) .*)*)\n?", re.MULTILINE)
+
 
 def plain_text(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
     """Keep docstrings, which are plain text with code in backticks, from being read as more of reStructuredText than that."""
@@ -94,6 +98,16 @@ def plain_text(app: Sphinx, what: str, name: str, obj: object, options: object, 
     for number, line in enumerate(lines):
         if not line.lstrip().startswith((">>>", "...", "*")):
             lines[number] = OUTSIDE_CODE.sub(mended, line)
+    # What comes before a colon here is a type to napoleon, unless it is empty.
+    text = RETURNED.sub(r"\g<0>: ", "\n".join(lines))
+    if what in ("attribute", "data", "property"):
+        text = f": {text}"
+    lines[:] = ATTRIBUTES.sub(lambda section: JOINT.sub(one_by_one, section[0]), text).split("\n")
+
+
+def one_by_one(entry: re.Match[str]) -> str:
+    """Say of each of several names before one description what is said of all of them."""
+    return "".join(f"{entry['indent']}{name}{entry['rest']}\n" for name in entry["names"].split(", "))
 
 
 def formula(writer: Any, node: nodes.math) -> None:

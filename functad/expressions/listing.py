@@ -239,7 +239,8 @@ class _Shown:
         return fold(summary, *self.items(group.items), opened=self.opened)
 
 
-_WIDTHS = ("20em", "13em", "6em", "11em")
+_WIDTHS = ("min(20em,20vw)", "min(13em,10vw)", "min(6em,5vw)", "min(11em,8vw)")
+"""Of the columns before the source: they stand below each other in all folds, and leave room for it in narrow windows."""
 
 
 def _table(rows: Sequence[Row]) -> Markup:
