@@ -134,6 +134,29 @@ def test_what_is_at_a_kink_is_left_out_and_the_rest_compared():
     assert caught.value.path == "args[0][1]"
 
 
+def springs(x):
+    return np.sum(np.abs(x[1:] - x[:-1]) ** 1.5)
+
+
+@pytest.mark.parametrize("stretch", [1e-3, 1e-5, 7e-8, 1e-10, 0.0])
+@pytest.mark.parametrize("scale", [0.01, 1.0, 40.0])
+def test_bends_of_any_sharpness_near_the_point_are_no_wrong_derivatives(scale, stretch):
+    rng = np.random.default_rng(3)
+    told = set()
+    for _ in range(40):
+        x = scale * rng.normal(size=4)
+        x[1] = x[0] + stretch
+        for f in (springs, lambda x: springs(0.999 * x + 0.001 * stop(x))):
+            try:
+                check_grads(f, [x], order=1)
+                told.add((f is springs, "right"))
+            except NothingComparedError:
+                pass
+            except WrongDerivativeError as error:
+                told.add((f is springs, "wrong" if "(off by 0.0e+00" not in str(error) else "wrong by nothing"))
+    assert told == {(True, "right"), (False, "wrong")}
+
+
 @pytest.mark.parametrize(
     ("f", "x"),
     [
