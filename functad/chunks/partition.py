@@ -94,7 +94,7 @@ class Node:
     def is_small(self) -> bool:
         """One task can hold all that goes in and comes out."""
         specs = [v.spec for v in (*self.inputs, *self.outputs) if isinstance(v, Value)]
-        return sum([spec.size * spec.dtype.itemsize for spec in specs]) <= LARGE
+        return sum([spec.nbytes for spec in specs]) <= LARGE
 
 
 class NotByRowsError(Exception):
@@ -259,7 +259,7 @@ def engine_value(spec: ArraySpec, rows: int, level: int, maker: Node | None, num
     axis = next((i for i, n in enumerate(spec.shape) if n == rows > 1), None)
     if axis is not None:
         return Value(spec, "engine", level, Along(axis), maker=maker, number=number)
-    return Value(spec, "engine", level, maker=maker, number=number, scattered=spec.size * spec.dtype.itemsize > LARGE)
+    return Value(spec, "engine", level, maker=maker, number=number, scattered=spec.nbytes > LARGE)
 
 
 def _holds_chunks(params: Mapping[str, Any]) -> bool:

@@ -8,9 +8,9 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, o
 import numpy as np
 
 from functad.compilation.lists import CompiledList
+from functad.compilation.order import peak_bytes
 from functad.expressions.expressions import Constant, Expressions
-from functad.expressions.records import inputs_of, last_readers
-from functad.expressions.spec import ArraySpec
+from functad.expressions.records import inputs_of
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -94,23 +94,12 @@ class Lowered:
     def cost(self) -> Cost:
         """Return how much is computed, moved and held."""
         own = self._program.expressions
-        last = last_readers(own.equations, own.outputs)
-        live = sum(_bytes(spec) for spec in own.specs[: len(own.inputs)])
-        moved, peak = 0, live
-        for number, equation in enumerate(own.equations):
-            written = sum(_bytes(own.specs[s]) for s in equation.outputs)
-            read = sum(_bytes(own.specs[s]) for s in inputs_of(equation))
-            constants = sum(getattr(s.value, "nbytes", 8) for s in equation.inputs if isinstance(s, Constant))
-            moved += written + read + constants
-            live += written
-            peak = max(peak, live)
-            ended = {s for s in (*inputs_of(equation), *equation.outputs) if last.get(s, number) == number}
-            live -= sum(_bytes(own.specs[s]) for s in ended if s >= len(own.inputs))
-        return Cost(len(own.equations), moved, peak)
-
-
-def _bytes(spec: ArraySpec) -> int:
-    return spec.size * spec.dtype.itemsize
+        moved = 0
+        for equation in own.equations:
+            slots = [*equation.outputs, *inputs_of(equation)]
+            moved += sum([own.specs[s].nbytes for s in slots])
+            moved += sum([getattr(s.value, "nbytes", 8) for s in equation.inputs if isinstance(s, Constant)])
+        return Cost(len(own.equations), moved, peak_bytes(own))
 
 
 class CacheInfo(NamedTuple):

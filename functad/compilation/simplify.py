@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from functad.compilation.elements import with_numbers
 from functad.compilation.factor_products import with_factor_products
-from functad.compilation.loops import with_shorter_loops
+from functad.compilation.order import in_order
 from functad.compilation.pieces import put_together
 from functad.compilation.rewrites import index
 from functad.compilation.rewriting import Rewriter
 from functad.compilation.rolling.rolled import rolled
+from functad.compilation.scans.shorter import with_shorter_loops
 from functad.expressions.expressions import Equation, Expressions
 from functad.expressions.records import mark_needed, marks_at
 from functad.transforms.closed_lists import positional_structures
@@ -20,7 +21,7 @@ def simplified(expressions: Expressions, exact: bool = False, fused: bool = Fals
     Args:
         expressions: the list; what is dead in it should have been taken out.
         exact: the results are to be the same, bit for bit.
-        fused: what compiles it computes several elementwise operations in one pass over memory.
+        fused: what compiles it computes several elementwise operations in one pass over memory, in an order of its own.
     """
 
     def simplify(inner: Expressions) -> Expressions:
@@ -34,7 +35,8 @@ def simplified(expressions: Expressions, exact: bool = False, fused: bool = Fals
         own = put_together(with_numbers(own))
     own = without_dead(Rewriter(own, index(exact, fused), exact).run())
     shorter = own if exact else with_factor_products(own)
-    return own if shorter is own else without_dead(shorter)
+    own = own if shorter is own else without_dead(shorter)
+    return own if fused else in_order(own)
 
 
 def without_dead(expressions: Expressions) -> Expressions:

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad.compilation.coefficients import with_coefficients
-from functad.compilation.loops import with_shorter_loops
 from functad.compilation.placing import put
 from functad.compilation.rewrites import index
 from functad.compilation.rewriting import Rewriter
+from functad.compilation.scans.shorter import with_shorter_loops
 from functad.compilation.simplify import without_dead
 from functad.control.scan import SCAN
 from functad.expressions.expressions import Equation, Expressions

@@ -10,7 +10,7 @@ from typing import Any
 
 from functad.display.amounts import bytes_text, counted
 from functad.expressions.expressions import Constant, Equation, Expressions, call_name, inner_lists
-from functad.expressions.listing import Group, Row, bytes_of, grouped, short_line
+from functad.expressions.listing import Group, Row, grouped, short_line
 from functad.expressions.place import FORWARD
 from functad.expressions.spec import ArraySpec, spec_or_none
 
@@ -125,7 +125,7 @@ class _Maker:
         for name, run in itertools.groupby(slots, lambda slot: names[slot]):
             own = list(run)
             specs = [expressions.specs[slot] for slot in own]
-            size = bytes_text(sum(map(bytes_of, specs)))
+            size = bytes_text(sum([spec.nbytes for spec in specs]))
             detail = counted(len(own), "array") if len(own) > 1 else "" if own[0] in used else f"{specs[0]}, unused"
             number = self.add(Node(INPUT, FORWARD, name, detail, f"input {name}\n{_types(specs)}, {size}"))
             self.makers |= dict.fromkeys(own, number)
@@ -148,7 +148,7 @@ class _Maker:
         """Add the box of an array that the list holds."""
         spec = spec_or_none(source.value)
         assert spec is not None
-        node = Node(CONSTANT, phase, "constant", "", f"constant {spec}, {bytes_text(bytes_of(spec))}")
+        node = Node(CONSTANT, phase, "constant", "", f"constant {spec}, {bytes_text(spec.nbytes)}")
         return self.add(node), spec
 
     def outputs(self, results: Sequence[str]) -> None:
@@ -162,7 +162,7 @@ class _Maker:
             specs = [self.expressions.results[i] for i in own]
             plain = [sources[i] for i in own if isinstance(sources[i], Constant)]
             detail = counted(len(own), "array") if len(own) > 1 else _short(repr(plain[0])) if plain else ""
-            size = bytes_text(sum(map(bytes_of, specs)))
+            size = bytes_text(sum([spec.nbytes for spec in specs]))
             number = self.add(Node(OUTPUT, FORWARD, name, detail, f"output {name}\n{_types(specs)}, {size}"))
             for i in own:
                 source = sources[i]

@@ -278,7 +278,7 @@ class Expressions(Immutable):
             for e in self.equations
         ]
         constants = {id(s.value): spec_or_none(s.value) for e in self.equations for s in e.inputs if isinstance(s, Constant)}
-        size = sum([spec.size * spec.dtype.itemsize for spec in constants.values() if spec is not None and not spec.weak])
+        size = sum([spec.nbytes for spec in constants.values() if spec is not None and not spec.weak])
         result = ", ".join(_name(source, names) for source in self.outputs)
         return Listing(tuple(zip(self.inputs, self.specs, strict=False)), tuple(rows), result, size)
 

@@ -54,7 +54,7 @@ class Row:
     @property
     def nbytes(self) -> int:
         """The bytes of its results."""
-        return sum(map(bytes_of, self.specs))
+        return sum([spec.nbytes for spec in self.specs])
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +102,6 @@ class Group:
                 yield from item.rows()
             else:
                 yield item
-
-
-def bytes_of(spec: ArraySpec) -> int:
-    """Return the bytes of a value of some shape and dtype."""
-    return spec.size * spec.dtype.itemsize
 
 
 def grouped(rows: Sequence[Row]) -> list[Row | Group]:
@@ -167,7 +162,7 @@ def _phases(rows: Sequence[Row]) -> list[Markup]:
 
 
 def _totals(listing: Listing) -> str:
-    inputs = sum([bytes_of(spec) for _, spec in listing.inputs])
+    inputs = sum([spec.nbytes for _, spec in listing.inputs])
     constants = f", constants {bytes_text(listing.constants)}" if listing.constants else ""
     return (
         f"{counted(len(listing.rows), 'equation')}: results {bytes_text(listing.nbytes)}, "

@@ -66,6 +66,11 @@ class ArraySpec(Immutable):
         """Number of elements."""
         return math.prod(self.shape)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements."""
+        return self.size * self.dtype.itemsize
+
     def __repr__(self) -> str:
         name = _WEAK_NAMES[self.dtype.kind] if self.weak else self.dtype.name
         return f"{name}[{','.join(map(str, self.shape))}]"

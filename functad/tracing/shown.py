@@ -55,7 +55,7 @@ def tensor_markup(tensor: Any) -> str:
     """Return the display of a Tensor for notebooks: dtype and shape, the value, whose it is, and the line that made it."""
     recorders, value = known(tensor)
     spec = spec_or_none(value)
-    facts = [dtype_text(spec.dtype), str(spec.shape), bytes_text(spec.size * spec.dtype.itemsize)] if spec else []
+    facts = [dtype_text(spec.dtype), str(spec.shape), bytes_text(spec.nbytes)] if spec else []
     line = line_of(tensor.code, tensor.instruction) if tensor.code is not None else ""
     told = [trace_text(recorder) for recorder in recorders]
     place = [joined(" Made at ", tag("code", line), ".")] if line else []

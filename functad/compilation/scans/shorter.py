@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from functad.compilation.carries import taken_apart, without_fixed
-from functad.compilation.scan_rows import (
+from functad.compilation.scans.carries import taken_apart, without_fixed
+from functad.compilation.scans.scan_rows import (
     Step,
     Writer,
     fixed_terms_first,
@@ -17,7 +17,7 @@ from functad.compilation.scan_rows import (
     rows_at_once,
     sums_at_once,
 )
-from functad.compilation.side_by_side import side_by_side, whole_rows
+from functad.compilation.scans.side_by_side import side_by_side, whole_rows
 from functad.control.scan import SCAN
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import mark_needed, mark_reached, marks_at

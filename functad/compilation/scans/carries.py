@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from functad.compilation.scan_rows import Step, Writer
+from functad.compilation.scans.scan_rows import Step, Writer
 from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.primitives.arranging.join import STACK
