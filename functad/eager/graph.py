@@ -132,7 +132,8 @@ def gradients(
         grad_ys: seeds, one for each of `ys`, of its shape; `None` stands for ones.
         stop_gradients: Tensors that count as constants: nothing flows on through them.
         unconnected_gradients: `"none"` or `"zero"`.
-        aggregation_method, gate_gradients, name: have no meaning here; the first must be one of `AggregationMethod`.
+        aggregation_method: one of `AggregationMethod`, without meaning here.
+        gate_gradients, name: without meaning here.
         conj: as for `GradientTape.gradient`.
 
     Returns:

@@ -182,6 +182,16 @@ class TestConventionsOfNumPy:
     def test_shifts_by_more_bits_than_there_are(self):
         check(lambda a, b: (a << b, a >> b), np.int32([5, -5, 5]), np.int32([40, 33, 2]))
 
+    @pytest.mark.parametrize("dtype", [np.int8, np.int64, np.uint64])
+    def test_common_divisors_and_multiples_of_the_least_integer(self, dtype):
+        """JAX's own functions never return for some of these."""
+        bounds = np.iinfo(dtype)
+        a, b = np.meshgrid(*[np.array([bounds.min, bounds.min + 1, 0, 1, 2, 3, 12, bounds.max], dtype)] * 2)
+        for f in (np.gcd, np.lcm):
+            found = np.asarray(jit(lambda a, b, f=f: f(a, b), backend="xla")(a, b))
+            assert found.dtype == dtype
+            np.testing.assert_array_equal(found, f(a, b))
+
     def test_indices_from_the_end_and_repeated_ones(self):
         def f(x, i):
             y = np.zeros(5) + x[0]

@@ -41,7 +41,7 @@ _ALIKE = (
     np.log1p, np.sqrt, np.cbrt, np.sin, np.cos, np.tan, np.arcsin, np.arccos, np.arctan, np.sinh, np.cosh, np.tanh,
     np.arcsinh, np.arccosh, np.arctanh, np.conjugate, np.logaddexp, np.logaddexp2, np.hypot, np.arctan2, np.copysign,
     np.deg2rad, np.radians, np.rad2deg, np.degrees, np.nextafter, np.spacing, np.floor, np.ceil, np.trunc,
-    np.rint, np.sign, np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert, np.gcd, np.lcm, np.bitwise_count,
+    np.rint, np.sign, np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert, np.bitwise_count,
 )  # fmt: skip
 
 
@@ -68,6 +68,21 @@ def _quotient_or_rest(call: Call, *values: Any) -> Any:
     if y.dtype.kind not in "iu":
         return function(x, y)
     return jnp.where(y == 0, jnp.zeros((), x.dtype), function(x, jnp.where(y == 0, jnp.ones((), y.dtype), y)))
+
+
+@row(np.gcd, np.lcm)
+def _common(call: Call, *values: Any) -> Any:
+    """Of numbers without a sign: for the least integer, which is its own negative, the loop of JAX's function never ends."""
+    values = tuple(converted(call, values))
+    unsigned = np.dtype(f"u{call.dtype.itemsize}")
+    if call.dtype.kind == "i":
+        x, y = [lax.bitcast_convert_type(jnp.abs(value), unsigned) for value in values]
+    else:
+        x, y = values
+    found = jnp.gcd(x, y)
+    if call.primitive.function is np.lcm:
+        found = jnp.where(found == 0, found, x // jnp.where(found == 0, jnp.ones_like(found), found) * y)
+    return lax.bitcast_convert_type(found, call.dtype)
 
 
 @row(np.power, np.float_power)

@@ -24,7 +24,7 @@ class Variable(functad.Variable):
         initial_value: an array, a number, a nested list, a Tensor, or a function without arguments that returns one of these.
             Python floats become float32, integers int32; arrays keep their dtype.
         trainable: tapes follow it; `None` means that they do if it holds floating-point or complex numbers.
-        validate_shape, caching_device, variable_def, import_scope, synchronization, aggregation: have no meaning here.
+        validate_shape, caching_device, variable_def, import_scope, synchronization, aggregation: without meaning here.
         name: `"w"` makes the name `w:0`.
         dtype: type of the elements.
         constraint: is kept as an attribute.

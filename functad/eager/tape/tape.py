@@ -212,7 +212,7 @@ class GradientTape(TapeSlice):
             target: a Tensor or Variable.
             sources: a Tensor or Variable, or a nested structure of them.
             unconnected_gradients: as for `gradient`.
-            parallel_iterations, experimental_use_pfor: have no meaning here.
+            parallel_iterations, experimental_use_pfor: without meaning here.
             chunk_size: so many rows, at most, are computed at a time; by default as many as take some 100 MB.
             conj: as for `gradient`.
 
@@ -244,7 +244,7 @@ class GradientTape(TapeSlice):
             target: a Tensor of shape `(b, ...)`.
             source: a Tensor of shape `(b, ...)`, row `i` of which influences row `i` of the target only.
             unconnected_gradients: as for `gradient`.
-            parallel_iterations, experimental_use_pfor: have no meaning here.
+            parallel_iterations, experimental_use_pfor: without meaning here.
             check: make sure that the rows are independent; takes `b` times as long.
             chunk_size: so many elements of a row of the target, at most, are pulled back at a time; by default as many as take
                 some 100 MB.
