@@ -309,6 +309,11 @@ class TestWhatXlaLacks:
         check(lambda x: functad.jvp(lambda x: f(x)[:-1], (x,), (np.ones_like(x),)), x)
         assert "computed by NumPy" not in jit(f, backend="xla").lower(x).source()
 
+    def test_the_zeta_function_at_its_poles(self):
+        special = pytest.importorskip("scipy.special", reason="functions of SciPy are called")
+        x, q = np.meshgrid([-1.0, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0, np.nan], [-1.5, -1.0, 0.0, 0.5, 2.0])
+        np.testing.assert_allclose(jit(special.zeta, backend="xla")(x, q), special.zeta(x, q), rtol=1e-12)
+
     def test_products_of_sparse_matrices(self):
         sparse = pytest.importorskip("scipy.sparse", reason="a matrix of SciPy is multiplied")
         a = sparse.random_array((5, 3), density=0.5, rng=np.random.default_rng(0))

@@ -40,6 +40,16 @@ def _psi(call: Call, x: Any) -> Any:
     return jnp.where(x == 0, -jnp.copysign(jnp.asarray(np.inf, x.dtype), x), found)
 
 
+def _zeta(call: Call, x: Any, q: Any) -> Any:
+    """At poles SciPy gives infinity, and NaN where the exponent is below one; JAX infinity, or NaN, as the exponent is."""
+    found = _of_reals(call, x, q)
+    if found is NotImplemented:
+        return NotImplemented
+    x, q = converted(call, (x, q))
+    found = jnp.where((q <= 0) & (q == jnp.floor(q)), jnp.asarray(np.inf, found.dtype), found)
+    return jnp.where(x < 1, jnp.asarray(np.nan, found.dtype), found)
+
+
 def _divergence(call: Call, x: Any, y: Any) -> Any:
     """Of NaN JAX gives infinity."""
     found = _of_reals(call, x, y)
@@ -128,7 +138,8 @@ if find_spec("scipy") is not None:
     from functad.primitives.scipy_special.declaration import find_ufunc
 
     _special: Any = import_module("scipy.special")
-    row(*[getattr(_special, name) for name in _ALIKE], find_ufunc("_zeta"))(_of_reals)
+    row(*[getattr(_special, name) for name in _ALIKE])(_of_reals)
+    row(find_ufunc("_zeta"))(_zeta)
     row(*[getattr(_special, name) for name in _NUMPYS])(_of_numpy)
     row(*[getattr(_special, name) for name in _BY_FORMULA])(_by_formula)
     row(_special.log_ndtr)(_log_ndtr)
