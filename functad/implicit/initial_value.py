@@ -18,6 +18,7 @@ import numpy as np
 from functad.errors import ImplicitError, InputError, UnsupportedError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, strong_spec
 from functad.implicit.linear_solve import LIVE, Leaves, filled, packed, split, unpacked
+from functad.implicit.traced_once import TracedOnce
 from functad.importable import optional
 from functad.places import here
 from functad.rules.solver_primitive import SolverPrimitive
@@ -191,7 +192,7 @@ def _variational(problem: Problem, live: Leaves, ts: Leaves) -> tuple[Problem, l
     starts = [given[i] if i in given else np.zeros(spec.shape, spec.dtype)[()] for i, spec in enumerate(problem.ys)]
     if n in given:
         starts = [s - given[n][0] * dy for s, dy in zip(starts, problem.f(*ys, times[0], *ps), strict=True)]
-    both = problem.beside(f, problem.ys * 2)
+    both = problem.beside(TracedOnce(problem.name, f), problem.ys * 2)
     return both, [*ys, *starts], times, [*ps, *[given[n + 1 + i] for i in moving]]
 
 
@@ -239,13 +240,14 @@ def _swept(arrays: Leaves, problem: Problem, states: States, amount: Any) -> lis
     ys, times, ps = problem.fill(live)
     active = [i for i, value in enumerate(problem.point[n + 1 :]) if value is LIVE and dtype_of(ps[i]).kind in "fc"]
     by_time = problem.point[n] is LIVE
+    cotangents = _cotangents(problem, active)
     adjoint = [g[last] for g in gs]
     sums: list[Any] = [zero_tangent(ps[i]) for i in active]
     by_times: list[Any] = []
     for i in range(last, 0, -1):
         if by_time:
             by_times.append(_paired([g[i] for g in gs], problem.f(*[y[i] for y in out], times[i], *ps)))
-        adjoint, more = _interval(problem, states, amount, adjoint, times[i - 1 : i + 1][::-1], ps, active)
+        adjoint, more = _interval(problem, cotangents, states, amount, adjoint, times[i - 1 : i + 1][::-1], ps, active)
         sums = [a + b for a, b in zip(sums, more, strict=True)]
         if i > 1:
             adjoint = [a + g[i - 1] for a, g in zip(adjoint, gs, strict=True)]
@@ -265,13 +267,38 @@ def _paired(gs: Leaves, slopes: Leaves) -> Any:
     return sum([np.sum(g * dy).real for g, dy in zip(gs, slopes, strict=True)])
 
 
+def _cotangents(problem: Problem, active: Sequence[int]) -> TracedOnce:
+    """Return `-f_y^T a`, then `-f_p^T a` for the active parameters, as a function of `a`, time, parameters and state."""
+    n = len(problem.ys)
+
+    def cotangents(*leaves: Any) -> list[Any]:
+        gs, t, own, state = leaves[:n], leaves[n], leaves[n + 1 : len(leaves) - n], leaves[len(leaves) - n :]
+
+        def f(*given: Any) -> list[Any]:
+            return problem.f(*given[:n], t, *replaced(own, active, given[n:]))
+
+        f.__qualname__ = problem.name  # messages are to name what the user wrote
+        pull = pulled_back("odeint", f, (*state, *[own[i] for i in active]))[1]
+        return [-ct for ct in pull(list(gs))]
+
+    return TracedOnce(problem.name, cotangents)
+
+
 def _interval(
-    problem: Problem, states: States, amount: Any, adjoint: Leaves, times: Any, ps: Leaves, active: Sequence[int]
+    problem: Problem,
+    cotangents: TracedOnce,
+    states: States,
+    amount: Any,
+    adjoint: Leaves,
+    times: Any,
+    ps: Leaves,
+    active: Sequence[int],
 ) -> tuple[list[Any], list[Any]]:
     """Solve the adjoint equation over one interval.
 
     Args:
         problem: the initial value problem.
+        cotangents: its right-hand side, from `_cotangents`.
         states: the state by time and amount.
         amount: given to `states`.
         adjoint: the cotangent of the state at the end of the interval.
@@ -286,13 +313,7 @@ def _interval(
 
     def slopes(*leaves: Any) -> list[Any]:
         t, own, amount = leaves[n + k], leaves[n + k + 1 : -1], leaves[-1]
-
-        def f(*given: Any) -> list[Any]:
-            return problem.f(*given[:n], t, *replaced(own, active, given[n:]))
-
-        f.__qualname__ = problem.name  # messages are to name what the user wrote
-        pull = pulled_back("odeint", f, (*states(float(t), amount), *[own[i] for i in active]))[1]
-        return [-ct for ct in pull(list(leaves[:n]))]
+        return cotangents(*leaves[:n], t, *own, *states(float(t), amount))
 
     zeros = [zero_tangent(ps[i]) for i in active]
     specs = (*problem.ys, *[strong_spec(zero) for zero in zeros])
