@@ -17,7 +17,7 @@ from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, is_inexact, sha
 from functad.places import here, name_of
 from functad.primitives.batching import spread_out
 from functad.primitives.indexing.indexable import handed
-from functad.primitives.operands import foreign_rules
+from functad.primitives.operands import foreign_rules, is_absent
 from functad.transforms.calling.arguments import value_of
 from functad.transforms.calling.results import owned, taken, unaliased
 from functad.transforms.closed_lists import Closed, close_bodies
@@ -231,8 +231,16 @@ def _batch(values: Sequence[Any], batched: Sequence[bool], size: int, params: An
 
 
 def _pull(gs: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
-    """Go back over the rows, with what the steps kept."""
+    """Go back over the rows, with what the steps kept.
+
+    Where tapes share their records, the gradient of an inner one has read what the steps kept, so that for the outer one these
+    are results as the others are: the scan runs once more, and keeps of the steps what their derivatives read.
+    """
     split: StepDerivative = params["back"]
+    if not all(g is None or is_absent(g) for g in gs[len(gs) - split.stacked :]):
+        split = StepDerivative(params["body"], params["carries"], params["rows"], params["wrt"])
+        params = {**params, "body": split.forward, "back": split}
+        out = SCAN(*arrays, **params)
     carries, rows, length = params["carries"], params["rows"], params["length"]
     xs, outer = arrays[carries : carries + rows], arrays[carries + rows :]
     count = len(out) - split.stacked
