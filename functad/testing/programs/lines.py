@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from functad.testing.programs.drafts import Draft, broadcasts, line, table
+from functad.testing.programs.text import Impossible
+
+MOST = 10_000_000
+"""The products that a sum over several axes may take: with large inputs it would go on for minutes."""
 
 
 @line("elementwise")
@@ -118,6 +124,8 @@ def einsum(d: Draft) -> str:
             lengths[letter] = length
             term += letter
         terms.append(term)
+    if math.prod(lengths.values()) > MOST:
+        raise Impossible
     result = "".join(letter for letter in lengths if d.choose(2))
     return f"np.einsum('{','.join(terms)}->{result}', {', '.join(operands)})"
 
