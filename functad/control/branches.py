@@ -138,9 +138,9 @@ def _listed(primitive: Control, index: Any, branches: Sequence[Callable[..., Any
 
     specs = structure.unflatten([spec_of(leaf) for leaf in leaves])
     bodies = [(fitted(branch), specs) for branch in branches]
-    lists, captured = close_bodies(primitive.name, *bodies)
+    lists, captured = close_bodies(primitive.name, *bodies, operands=leaves)
     if any(body.results != agreement.specs for body in lists):  # a later branch has shown what Python numbers become
-        lists, captured = close_bodies(primitive.name, *bodies)
+        lists, captured = close_bodies(primitive.name, *bodies, operands=leaves)
     return agreement.build(primitive(index, *leaves, *captured, branches=tuple(lists)))
 
 

@@ -180,7 +180,9 @@ def _lists(
     def test(state: Any) -> Any:
         return _predicate(cond_fun, state)
 
-    lists, captured = carry.settled(lambda state: close_bodies("while_loop", (test, (state,)), (step, (state,))))
+    lists, captured = carry.settled(
+        lambda state: close_bodies("while_loop", (test, (state,)), (step, (state,)), operands=leaves)
+    )
     return [*carry.cast(leaves), *captured], {"carries": len(leaves), "cond": lists[0], "body": lists[1]}
 
 

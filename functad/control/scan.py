@@ -171,7 +171,7 @@ def _listed(
 ) -> Any:
     """Record the steps as one equation that holds the step: from carry and row to the leaves of the next carry and a result."""
     row = structure.unflatten([ArraySpec(shape_of(row)[1:], dtype_of(row)) for row in rows])
-    (body,), captured = carry.settled(lambda state: close_bodies("scan", (step, (state, row))))
+    (body,), captured = carry.settled(lambda state: close_bodies("scan", (step, (state, row)), operands=[*leaves, *rows]))
     return SCAN(
         *carry.cast(leaves), *rows, *captured, carries=len(leaves), rows=len(rows), length=length, reverse=reverse, body=body
     )

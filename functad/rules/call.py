@@ -26,10 +26,12 @@ from functad.primitives.operands import zeros_for
 from functad.primitives.plan import Plan, Plans
 from functad.rules.rules import Rules
 from functad.tracing.constants import held
+from functad.tracing.layouts import in_c_order
 from functad.tracing.traces.abstract import AbstractRecorder
 from functad.tracing.traces.base import Recorded, Recorder, escaped, making, making_plain, record, resolve
 from functad.tracing.traces.idle import tensor_of
 from functad.transforms.abstract import listed
+from functad.transforms.calling.arguments import shown
 from functad.transforms.calling.results import guarded, unaliased
 from functad.transforms.leaves import pulled, replaced
 from functad.trees.functions import tree_map
@@ -144,6 +146,7 @@ class CallWithRules(OneCall):
         held: which arrays are the user's.
         positions: of the arrays that are Tensors of that trace.
         active: those of them that a derivative can flow to.
+        in_order: all arrays are known to lie in C order, where their values are not known.
         given: the arrays that were computed with, one level below the trace.
         kept: what the rule needs of them.
         inputs, outputs: shape and dtype of each array and of each result.
@@ -158,6 +161,7 @@ class CallWithRules(OneCall):
         self.held = [type(a) is _ndarray for a in arrays]
         self.positions = [i for i, a in enumerate(arrays) if isinstance(a, Recorded) and a.recorder is recorder]
         self.active = [i for i in self.positions if dtype_of(arrays[i]).kind in "fc"]
+        self.in_order = recorder is not None or all(map(in_c_order, arrays))
         self.kept: Any = None
         self.given: Sequence[Any] = ()
         self.inputs: list[Any] = []
@@ -195,7 +199,7 @@ class CallWithRules(OneCall):
         """Return the results, and keep what the rule needs."""
         recorder, rules = self.recorder, self.rules
         if recorder is None:
-            return apply(rules, values)
+            return apply(rules, [shown(value) for value in values])  # a `graph` follows lists that are evaluated in it
         self.recorder = None  # a list that is evaluated later calls anew
         own = [held(v, recorder) if of_user else v for v, of_user in zip(values, self.held, strict=True)]
         self.inputs = [(shape_of(v), dtype_of(v), v if type(v) not in PLAIN else None) for v in own]
@@ -293,7 +297,8 @@ class CallWithRules(OneCall):
         values = [specs[i] for i in fixed]
         recorder = AbstractRecorder("the shapes", rules.function)
         try:
-            found, outs = listed(recorder, lambda *own: rules.value(*replaced(own, fixed, values)), specs, {})
+            of_specs = lambda *own: rules.value(*replaced(own, fixed, values))  # noqa: E731
+            found, outs = listed(recorder, of_specs, specs, {}, ordered=self.in_order)
             self.inner = self.inner or found
         except (AbstractValueError, ConversionError, UnsupportedError):
             with np.errstate(all="ignore"):

@@ -11,7 +11,6 @@ import numpy as np
 from functad.errors import InputError, UnsupportedError
 from functad.expressions.expressions import Constant, Equation, Expressions, evaluate
 from functad.expressions.records import inputs_of, mark_needed, marks_at
-from functad.expressions.spec import spec_of
 from functad.places import Named, here, name_of
 from functad.primitives.entry import Primitive, names_read
 from functad.primitives.kinds import elementwise
@@ -172,7 +171,7 @@ def _segment(
         known = noting.kept
     except NoValueError:
         recorder = AbstractRecorder("checkpoint", f)
-        expressions, results = listed(recorder, of_leaves, tuple([spec_of(innermost(t)) for t in given]), {})
+        expressions, results = listed(recorder, of_leaves, tuple(given), {})  # which know how they lie in memory
         known = dict.fromkeys([slot for e in expressions.equations for slot in kept_by(e)])
     own = [isinstance(leaf, Recorded) and leaf.recorder is recorder for leaf in results]
     outputs = [source for source, mine in zip(expressions.outputs, own, strict=True) if mine]

@@ -84,15 +84,28 @@ def eval_shape(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return expressions.output_structure.unflatten(expressions.results)
 
 
-def trace(transform: str, f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Expressions:
+def trace(
+    transform: str, f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], *, ordered: bool = True
+) -> Expressions:
     """Return the list of a function, traced without values; Tensors of other traces stand in it as constants."""
-    return listed(AbstractRecorder(transform, f), f, args, kwargs)[0]
+    return listed(AbstractRecorder(transform, f), f, args, kwargs, ordered=ordered)[0]
 
 
 def listed(
-    recorder: AbstractRecorder | Any, f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    recorder: AbstractRecorder | Any,
+    f: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    ordered: bool = True,
 ) -> tuple[Expressions, list[Any]]:
     """Return the list of a function, and the leaves of its result, traced by a recorder that keeps equations.
+
+    Args:
+        recorder: of the trace.
+        f: the function.
+        args, kwargs: its arguments, or specs of them.
+        ordered: arguments of which only specs are known lie in C order.
 
     Raises:
         InputError: an argument is no tree of arrays.
@@ -108,7 +121,7 @@ def listed(
         spec = _spec_of_input(leaf, name, transform, function)
         if shows:
             tensors.append(recorder.enter(spec))
-            if not in_c_order(leaf):
+            if not (ordered and in_c_order(leaf)):
                 memory_of(tensors[-1]).ordered = False
         else:
             tensors.append(new_input(Tensor, recorder, leaf))

@@ -26,6 +26,7 @@ from functad.primitives.elementwise.conversion import COPY
 from functad.primitives.entry import Primitive
 from functad.primitives.operands import innermost
 from functad.tracing.constants import with_arrays
+from functad.tracing.layouts import in_c_order
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.abstract import AbstractRecorder
 from functad.tracing.traces.base import Recorded, Recorder, append_record, append_results, resolve
@@ -168,9 +169,15 @@ def closed_anywhere(transform: str, function: object, f: LeafFunction, specs: Se
     return Closed(lists[0], captured)
 
 
-def close_bodies(transform: str, *bodies: tuple[Callable[..., Any], tuple[Any, ...]]) -> tuple[list[Expressions], list[Any]]:
-    """Trace bodies without values, each a function with its arguments or their specs, and return what `close` does of them."""
-    return close(*[trace(transform, f, args, {}) for f, args in bodies])
+def close_bodies(
+    transform: str, *bodies: tuple[Callable[..., Any], tuple[Any, ...]], operands: Sequence[Any] = ()
+) -> tuple[list[Expressions], list[Any]]:
+    """Trace bodies without values, each a function with its arguments or their specs, and return what `close` does of them.
+
+    If one of `operands`, from which their arguments come, does not lie in C order, it is not known how these lie.
+    """
+    ordered = all(map(in_c_order, operands))
+    return close(*[trace(transform, f, args, {}, ordered=ordered) for f, args in bodies])
 
 
 def close(*lists: Expressions) -> tuple[list[Expressions], list[Any]]:

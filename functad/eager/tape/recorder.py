@@ -375,7 +375,12 @@ def _watch(tensor: Any, recorder: EagerRecorder) -> None:
             _watch(tensor, recorder)
             return
     elif home.serial > recorder.serial:
-        inner = clone(tensor.below) if isinstance(tensor.below, Recorded) else idle(Tensor, tensor.below)
+        value = tensor.below  # which may be the user's own array
+        inner = (
+            clone(value)
+            if isinstance(value, Recorded)
+            else idle(Tensor, copy_alike(value) if type(value) is np.ndarray else value)
+        )
         _watch(inner, recorder)
         tensor.below = inner
         return

@@ -11,6 +11,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from numpy.lib.stride_tricks import sliding_window_view
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of, stand_in
+from functad.primitives.arranging.broadcast import unbroadcast
 from functad.primitives.arranging.join import concatenate
 from functad.primitives.arranging.pad import PAD
 from functad.primitives.arranging.reshape import Calls, atleast
@@ -255,7 +256,9 @@ def _unwrap_batch(
 UNWRAP = general(
     np.unwrap,
     lambda g: g,
-    lambda g, p, period, out: (g * ((out - p) / period)).sum(),
+    lambda g, p, period, out, period_shape: unbroadcast(
+        g * ((out - p) / period), period_shape
+    ),  # one for each example of a batch
     jvps=(lambda t: t, lambda t, p, period, out: t * ((out - p) / period)),
     compute=lambda p, period, *, discont, axis: np.unwrap(p, discont, axis, period=period),
     spec=_unwrap_spec,
