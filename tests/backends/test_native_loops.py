@@ -29,11 +29,11 @@ def check(f, *args, native=True):
         assert all(text not in source for text in ("body=", "branches=", "    for ")) == native
 
 
-def check_derivatives(f, *args):
+def check_derivatives(f, *args, native=True):
     """Compare values, gradients and tangents of a function of arrays whose result is a number."""
     everything = tuple(range(len(args)))
-    check(functad.value_and_grad(f, argnums=everything), *args)
-    check(lambda *own: jvp(f, own, tuple([np.cos(np.asarray(a)) for a in args])), *args)
+    check(functad.value_and_grad(f, argnums=everything), *args, native=native)
+    check(lambda *own: jvp(f, own, tuple([np.cos(np.asarray(a)) for a in args])), *args, native=native)
 
 
 def total(tree):
@@ -56,6 +56,23 @@ class TestScan:
 
     def test_of_no_steps_is_left_to_numpy(self):
         check(lambda s, xs: scan(lambda s, x: (s + x, s * x), s, xs), 1.0, np.zeros(0), native=False)
+
+    @pytest.mark.parametrize("reverse", [False, True])
+    def test_of_no_steps_gives_the_first_carry(self, reverse):
+        def f(step):
+            return lambda a, b: scan(lambda s, _: (step(*s), None), (a, b), length=0, reverse=reverse)[0]
+
+        for step in (
+            lambda a, b: (a * b + 1.0, b - a),
+            lambda a, b: (b, a),
+            lambda a, b: (b * 2.0, a),
+            lambda a, b: (a * b, b),
+            lambda a, b: (a + b, a + b),
+            lambda a, b: (np.zeros(14), a),
+        ):
+            check(f(step), WIDE, WIDE + 1.0)
+            check(vmap(f(step)), WIDE.reshape(2, 7), WIDE.reshape(2, 7) + 1.0)
+            check_derivatives(lambda a, b, step=step: total(f(step)(a, b)), WIDE, WIDE + 1.0, native=None)
 
     def test_without_results_and_without_a_carry(self):
         check(lambda xs: functad.map(lambda x: np.sin(x) * x, xs), WIDE.reshape(7, 2))
@@ -225,6 +242,17 @@ class TestWhile:
     def test_fori_loops(self):
         check_derivatives(lambda s: total(fori_loop(0, 5, lambda i, s: s * np.sin(s + i), s)), WIDE)
         check(lambda n, s: fori_loop(0, n, lambda i, s: s * (i + 1), s), 4, STATE)
+
+    def test_fori_loops_of_no_steps(self):
+        inner = lambda c: fori_loop(3, 1, lambda j, d: d * j, c)  # noqa: E731
+        for f in (
+            lambda x: fori_loop(0, 0, lambda i, c: c + 1.0, x),
+            lambda x: fori_loop(0, 3, lambda i, c: inner(c) + 1.0, x),
+            lambda x: cond(np.sum(x) > 0.0, inner, lambda c: c, x),
+        ):
+            check(f, WIDE)
+            check(vmap(f), WIDE.reshape(2, 7))
+            check_derivatives(lambda x, f=f: total(f(x)), WIDE, native=None)
 
     def test_vmap(self):
         f = lambda x: while_loop(lambda x: x < 10.0, lambda x: x * x, x)  # noqa: E731

@@ -90,7 +90,7 @@ class Buffers:
         writer: of the function with the loop.
         first: what it is before the first step; it is read only.
         out: memory for what it is after the last.
-        length: how many steps there are, so that the last one writes into `out`; `None` if that is not known.
+        length: the number of steps; `None` if it is known at run time only. The last step of a known number writes into `out`.
     """
 
     def __init__(self, writer: Writer, first: Memory, out: Memory, length: int | None) -> None:
@@ -118,8 +118,8 @@ class Buffers:
             self.writer.code.store(place, 0, pointer)
 
     def finish(self, out: Memory) -> None:
-        """Write the carry after the last step."""
-        if self.length is None:
+        """Write the carry after the last step; a loop without steps leaves the first carry."""
+        if not self.length:
             code = self.writer.code
             last, own = code.load(self.places[0], 0, "ptr"), code.place(code.own(out.pointer), out.offset, out.kind)
             with code.when(code.emit(f"icmp ne ptr {last.name}, {own.name}", "i1")):
