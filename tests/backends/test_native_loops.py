@@ -68,7 +68,7 @@ class TestScan:
             lambda a, b: (b * 2.0, a),
             lambda a, b: (a * b, b),
             lambda a, b: (a + b, a + b),
-            lambda a, b: (np.zeros(14), a),
+            lambda a, b: (np.zeros(a.shape), a),
         ):
             check(f(step), WIDE, WIDE + 1.0)
             check(vmap(f(step)), WIDE.reshape(2, 7), WIDE.reshape(2, 7) + 1.0)
