@@ -27,11 +27,11 @@ _ARRAYS = frozenset({np.ndarray, np.float64, np.float32})
 def joined(before: ArraySpec, after: ArraySpec) -> ArraySpec | None:
     """Return the spec that values of two specs can both be brought to without loss; `None` if there is none.
 
-    Only Python numbers are brought to another dtype.
+    Only Python numbers are brought to another dtype, and byte-swapped arrays to the byte order of the processor.
     """
     if before.shape != after.shape:
         return None
-    if before.dtype == after.dtype:
+    if before.dtype == after.dtype.newbyteorder("="):
         return before if before.weak == after.weak else ArraySpec(before.shape, before.dtype)
     if before.dtype.kind == "b" or after.dtype.kind == "b":
         return None
@@ -57,6 +57,12 @@ def cast(leaf: Any, spec: ArraySpec) -> Any:
     if spec.weak:  # a Tensor of a Python integer that becomes one of a Python float
         return leaf * _as_operand(spec)
     return leaf.astype(spec.dtype)
+
+
+def _native(leaf: Any) -> Any:
+    """Return a leaf in the byte order of the processor, which results of operations have."""
+    dtype = getattr(leaf, "dtype", None)
+    return leaf.astype(dtype.newbyteorder("=")) if isinstance(dtype, np.dtype) and not dtype.isnative else leaf
 
 
 class Agreement:
@@ -92,6 +98,7 @@ class Agreement:
                 raise self._error(f"{path} is a {type(leaf).__name__}, not an array or a number.")
             if type(leaf) not in PLAIN and (reason := foreign_rules(leaf)) is not None:
                 raise self._error(f"{path} is a {type(leaf).__name__}. {reason}")
+        leaves = [_native(leaf) for leaf in leaves]
         self.structure, self.specs = structure, [spec_of(leaf) for leaf in leaves]
         return leaves
 

@@ -111,6 +111,11 @@ def strong_spec(value: Any) -> ArraySpec:
     return ArraySpec(shape_of(value), dtype_of(value))
 
 
+def in_native_order(spec: ArraySpec) -> ArraySpec:
+    """Return a spec in the byte order of the processor, which results of operations on byte-swapped arrays have."""
+    return spec if spec.dtype.isnative else ArraySpec(spec.shape, spec.dtype.newbyteorder("="), spec.weak)
+
+
 def type_of(value: Any) -> type:
     """Return the type of a value, or that of what a spec stands for: of shape (), a number, as NumPy's functions return it."""
     if not issubclass(type(value), ArraySpec):

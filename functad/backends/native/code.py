@@ -223,11 +223,11 @@ class Code(Body):
         return self.emit(f"getelementptr {stored}, ptr {pointer.name}, i64 {position}", "ptr")
 
     def load(self, pointer: Value, index: Index, kind: str) -> Value:
-        """Read an element."""
+        """Read an element. As in NumPy, every byte of a boolean array except 0 is true."""
         self._touch()
         where_ = self.place(pointer, index, kind).name
         if kind == "i1":
-            return self.emit(f"trunc i8 {self.fresh(f'load i8, ptr {where_}', 'i8').name} to i1", "i1")
+            return self.emit(f"icmp ne i8 {self.fresh(f'load i8, ptr {where_}', 'i8').name}, 0", "i1")
         return self.fresh(f"load {kind}, ptr {where_}", kind)
 
     def store(self, pointer: Value, index: Index, value: Value) -> None:

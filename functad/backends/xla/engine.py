@@ -38,10 +38,22 @@ def cast(value: Any, dtype: Any) -> Any:
     """
     if getattr(value, "dtype", None) == dtype and isinstance(value, jax.Array):
         return value
-    if not isinstance(value, jax.Array):
-        return jnp.asarray(np.asarray(value).astype(dtype))  # numbers and constants: NumPy itself converts them
+    if not isinstance(value, jax.Array):  # numbers and constants: NumPy itself converts them
+        return jnp.asarray(readable(np.asarray(value).astype(np.dtype(dtype).newbyteorder("="))))
     if np.dtype(dtype).kind == "b":
         return value != 0
     if value.dtype.kind == "c" and np.dtype(dtype).kind != "c":
         raise TypeError(f"{value.dtype} does not fit into {dtype}")
     return lax.convert_element_type(value, dtype)
+
+
+def readable(value: Any) -> Any:
+    """Return an array of NumPy as XLA reads it: in the byte order of the processor, with booleans whose bytes are 0 or 1.
+
+    Every byte of a boolean array except 0 is true in NumPy. XLA computes with the byte.
+    """
+    if type(value) is not np.ndarray:
+        return value
+    if value.dtype == np.bool_:
+        return value.view(np.uint8) != 0
+    return value if value.dtype.isnative else value.astype(value.dtype.newbyteorder("="))

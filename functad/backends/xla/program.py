@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.backends.xla.engine import in_double_precision, jax
+from functad.backends.xla.engine import in_double_precision, jax, readable
 from functad.backends.xla.host import HOST, HostCalls
 from functad.backends.xla.replay import refuse_dtype, replay
 from functad.expressions.expressions import Constant, Expressions
@@ -40,6 +40,7 @@ class XlaProgram:
         jitted = jax.jit(run)
 
         def function(*leaves: Any) -> Any:
+            leaves = tuple([readable(leaf) for leaf in leaves])
             if jax.config.jax_enable_x64 is wide:  # to set what is set takes as long as a short call
                 outs = jitted(*leaves)
             else:

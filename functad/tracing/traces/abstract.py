@@ -10,7 +10,7 @@ import numpy as np
 from functad.errors import AbstractValueError
 from functad.expressions.expressions import Constant, Equation
 from functad.expressions.place import Place
-from functad.expressions.spec import ArraySpec, dtype_of, spec_of
+from functad.expressions.spec import ArraySpec, dtype_of, in_native_order, spec_of
 from functad.places import here
 from functad.primitives.elementwise.arithmetic import ADD
 from functad.primitives.elementwise.conversion import COPY
@@ -65,12 +65,14 @@ class AbstractRecorder(Recorder):
         self.lines = LINES.get()
 
     def enter(self, spec: ArraySpec) -> Any:
-        """Add an input and return its Tensor."""
+        """Add an input and return its Tensor. Compiled code converts byte-swapped arguments."""
+        spec = in_native_order(spec)
         self.specs.append(spec)
         return new_input(Tensor, self, spec)
 
     def enter_later(self, spec: ArraySpec) -> Any:
         """Return the Tensor of an input that is found while the function runs: its slot is not among the first."""
+        spec = in_native_order(spec)
         self.specs.append(spec)
         tensor = bare(Tensor, self, spec, len(self.equations))
         self.equations.append(None)
