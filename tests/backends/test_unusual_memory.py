@@ -115,3 +115,10 @@ def test_control_flow_of_byte_swapped_arrays(name: str) -> None:
     expected, found = functad.tree_leaves(CONTROL[name](x)), functad.tree_leaves(CONTROL[name](x.astype(">f8")))
     for a, b in zip(expected, found, strict=True):
         np.testing.assert_array_equal(b, a)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_false_times_nan_is_nan(backend: str) -> None:
+    x = np.array([1.0, -2.0, np.nan, np.inf, -np.inf, -0.0])
+    with np.errstate(invalid="ignore"):
+        check(lambda x: ((x > 0) * x, (x > 0).astype(float) * x, np.sum((x > 0) * x), np.dot(x > 0, x)), x, backend=backend)

@@ -52,7 +52,6 @@ UNSAID = {
     "numpy.fft.ihfft": "an infinity reaches all elements of a transform, by ways of its own",
     "functad.primitives.elementwise.conversion.astype_integer": "a NaN is no integer",
     "functad.primitives.linalg.solve.rank_of": "a NaN is no integer",
-    "heaviside": "XLA makes a choice of a product with a boolean, so that False times NaN is zero",
     "numpy.linalg.slogdet": "the sign of a determinant that is NaN",
     "power": "powers of and to a complex infinity",
     "float_power": "powers of and to a complex infinity",

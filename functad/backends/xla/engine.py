@@ -44,6 +44,8 @@ def cast(value: Any, dtype: Any) -> Any:
         return value != 0
     if value.dtype.kind == "c" and np.dtype(dtype).kind != "c":
         raise TypeError(f"{value.dtype} does not fit into {dtype}")
+    if value.dtype == np.bool_ and np.dtype(dtype).kind in "fc":  # XLA makes a choice of a product with a converted boolean
+        return jnp.where(value, np.ones((), dtype), np.zeros((), dtype))
     return lax.convert_element_type(value, dtype)
 
 
