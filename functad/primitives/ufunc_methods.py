@@ -133,12 +133,16 @@ def _start(ufunc: np.ufunc, slices: Any, initial: Any, mask: Any) -> tuple[Any, 
 
 
 def _as_folded(ufunc: np.ufunc, array: Any, method: str) -> Any:
-    """Return an array as NumPy folds it: as truth values by logical ufuncs; those that take no floats raise NumPy's error."""
-    if ufunc in (np.logical_and, np.logical_or, np.logical_xor):
-        return astype(array, np.dtype(bool), copy=False)
-    if all(signature[-1] in "?bBhHiIlLqQO" for signature in ufunc.types):
-        getattr(ufunc, method)(np.ones(2, dtype_of(array)))
-    return array
+    """Return an array in the dtype in which NumPy folds it, which the result for one element has too.
+
+    Raises:
+        TypeError: the ufunc has no loop for this dtype; the error is NumPy's own.
+    """
+    try:
+        return astype(array, ufunc.resolve_dtypes((None, dtype_of(array), None), reduction=True)[0], copy=False)
+    except TypeError:
+        getattr(ufunc, method)(np.ones(2, dtype_of(array)))  # NumPy folds some dtypes that it does not resolve (ldexp)
+        return array
 
 
 # accumulate and outer
@@ -203,7 +207,7 @@ def _reduceat(ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: A
         whole = (*shape[:axis], len(starts), *shape[axis + 1 :])
         return scatter(get_item(array, (*before, places)), indices=((*before, results),), shape=whole, dtype=dtype_of(array))
     if not len(starts):
-        return np.zeros((*shape[:axis], 0, *shape[axis + 1 :]), ufunc(np.ones(1, dtype_of(array)), 1).dtype)
+        return np.zeros((*shape[:axis], 0, *shape[axis + 1 :]), ufunc.reduceat(np.ones(1, dtype_of(array)), [0]).dtype)
     parts = [get_item(array, (*before, slice(a, b))) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
     initial = None if ufunc is np.hypot else _NoValue  # NumPy uses no identity here
     return np.stack([_reduce(ufunc, part, axis, initial=initial) for part in parts], axis)

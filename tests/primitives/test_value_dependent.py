@@ -281,6 +281,15 @@ def test_value_of_the_step_where_it_jumps():
     assert functad.grad(lambda h: np.heaviside(0.0, h))(0.5) == 1.0
 
 
+@pytest.mark.parametrize("ufunc", [np.logaddexp, np.hypot, np.divide, np.arctan2])
+def test_folds_of_one_integer_have_the_dtype_of_numpy(ufunc):
+    for call in (lambda x: ufunc.reduceat(x, [0, 1]), lambda x: ufunc.reduce(x[:1]), lambda x: ufunc.accumulate(x[:1])):
+        expected = call(np.array([3, 1]))
+        found = functad.make_expressions(call)(np.array([3, 1]))(np.array([3, 1]))
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+
+
 def test_reduceat_of_a_wrong_index():
     with pytest.raises(IndexError, match="9 out-of-bounds"):
         functad.vjp(lambda x: np.add.reduceat(x, [0, 9]), X)
