@@ -37,6 +37,7 @@ class LlvmProgram:
 
     def __init__(self, expressions: Expressions, machine: Machine | None = None) -> None:
         self._expressions = expressions
+        self._fallback: NumpyProgram | None = None
         self._machine = host() if machine is None else machine
         self._module = ModuleText()
         self._steps: list[Step] = []
@@ -64,7 +65,9 @@ class LlvmProgram:
 
     def _by_numpy(self, leaves: Sequence[Any]) -> Sequence[Any]:
         """Compute the list by NumPy, which raises the error that native code cannot raise."""
-        return NumpyProgram(self._expressions)(leaves)
+        if self._fallback is None:
+            self._fallback = NumpyProgram(self._expressions)
+        return self._fallback(leaves)
 
     def _guarded(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function with the way out that arguments need which native code refuses."""
