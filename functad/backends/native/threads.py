@@ -11,6 +11,9 @@ from typing import Any
 from functad.errors import InputError
 from functad.places import here
 
+MOST = 1024
+"""The largest number of threads, unless this process may use more processors."""
+
 _LOCK = threading.Lock()
 _STATE: dict[str, Any] = {"count": None, "pool": None, "process": None}
 
@@ -55,8 +58,8 @@ def set_num_threads(count: int | None) -> None:
         1
         >>> functad.set_num_threads(None)
     """
-    if count is not None and (type(count) is not int or count < 1):
-        raise InputError(f"set_num_threads takes a positive integer or None, not {count!r}, at {here()}.")
+    if count is not None and (type(count) is not int or not 1 <= count <= max(MOST, available())):
+        raise InputError(f"set_num_threads takes an integer from 1 to {max(MOST, available())} or None, not {count!r}, at {here()}.")
     with _LOCK:
         _STATE["count"] = count
 
