@@ -21,11 +21,12 @@ from functad.adoption.modules import PACKAGES, AdoptedModule, covered, recount
 from functad.adoption.own_code import adopted_class, adopted_function
 from functad.adoption.scipy_functions import ENTERED_NOW, is_of_sparse_matrices, outside_traces
 from functad.errors import InputError
+from functad.forks import renewed
 from functad.places import here
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_changing = RLock()
+_changing = renewed(RLock())
 _modules: dict[str, AdoptedModule] = {}
 _lasting: list[Adoption] = []
 

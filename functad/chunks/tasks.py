@@ -16,10 +16,11 @@ from functad.backends.backend import find
 from functad.chunks.rows import Template
 from functad.compilation.lists import CompiledList
 from functad.compilation.simplify import simplified
+from functad.forks import renewed
 
 _PROGRAMS: OrderedDict[tuple[str, int], CompiledList] = OrderedDict()
 _MOST_KNOWN = 256
-_COMPILING = threading.RLock()
+_COMPILING = renewed(threading.RLock())
 
 
 class ListTask:

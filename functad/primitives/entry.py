@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Container, Mapping, Sequence
-from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -30,6 +29,7 @@ import numpy as np
 
 from functad.errors import UnsupportedError
 from functad.expressions.spec import PLAIN, ArraySpec, spec_of, stand_in
+from functad.forks import cached_property
 from functad.places import here
 from functad.primitives.importing import reduced
 from functad.primitives.plan import Plan, Plans

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Protocol, cast, overload
 
 import numpy as np
 
 from functad.errors import InputError
 from functad.expressions.spec import dtype_of, inexact, shape_of
+from functad.forks import cached_property
 from functad.namespaces.array import wrapped
 from functad.places import here, name_of
 from functad.sparse.check import compare

@@ -9,6 +9,7 @@ from threading import RLock
 from typing import Any
 
 from functad.errors import UnsupportedError
+from functad.forks import renewed
 from functad.namespaces.array import NamespaceArray
 from functad.places import here, running
 from functad.primitives.entry import Primitive
@@ -19,7 +20,14 @@ _CONVERTS = ".*is not implemented by"
 """How Dask begins to tell that it converts all chunks, and lets NumPy compute."""
 
 _LACKS = ("returned NotImplemented", "no implementation found", "unexpected keyword argument", "positional arguments but")
-_LOCK = RLock()
+
+
+def _remove_filter() -> None:
+    """Remove the filter of warnings that `lacking` sets."""
+    warnings.filters[:] = [each for each in warnings.filters if getattr(each[1], "pattern", None) != _CONVERTS]  # type: ignore[index]
+
+
+_LOCK = renewed(RLock(), _remove_filter)
 """Filters of warnings belong to all threads: two that set them at once could leave them set."""
 
 

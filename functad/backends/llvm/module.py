@@ -1,7 +1,8 @@
 """Modules of LLVM: text that is optimised and compiled for this machine, loaded, and called through ctypes.
 
 LLVM's objects are not made for several threads at once, so that one lock guards them all; compiled code needs none, and runs
-with the GIL released. What keeps machine code loaded is `Library`: code lives as long as one of its functions does.
+with the GIL released. `os.fork` waits for the lock, so LLVM's objects are whole in the child. What keeps machine code loaded is
+`Library`: code lives as long as one of its functions does.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from functad.forks import held
 from functad.importable import optional
 
 _LOCK = threading.RLock()
+held(_LOCK)
 _NUMBERS = itertools.count()
 
 
@@ -26,7 +29,17 @@ def binding() -> Any:
     Raises:
         MissingPackageError: llvmlite is not installed.
     """
-    return optional("llvmlite.binding", "The backend `llvm`", package="llvmlite", install="'functad[jit]'")
+    llvm = optional("llvmlite.binding", "The backend `llvm`", package="llvmlite", install="'functad[jit]'")
+    _hold_at_fork(llvm)
+    return llvm
+
+
+@lru_cache(maxsize=1)
+def _hold_at_fork(llvm: Any) -> None:
+    """Let `os.fork` wait for llvmlite's own lock too, which finalizers take without `_LOCK`."""
+    own = getattr(getattr(llvm.ffi.lib, "_lock", None), "_lock", None)
+    if own is not None:
+        held(own)
 
 
 class Machine:

@@ -9,8 +9,9 @@ from weakref import WeakKeyDictionary
 from functad.backends.llvm.elementary import called, joined
 from functad.backends.llvm.module import Library, Machine
 from functad.backends.native.disk import loaded
+from functad.forks import renewed
 
-_LOCK = threading.RLock()
+_LOCK = renewed(threading.RLock())
 _KNOWN: WeakKeyDictionary[Machine, dict[str, Library]] = WeakKeyDictionary()
 
 

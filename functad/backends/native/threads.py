@@ -9,12 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from functad.errors import InputError
+from functad.forks import renewed
 from functad.places import here
 
 MOST = 1024
 """The largest number of threads, unless this process may use more processors."""
 
-_LOCK = threading.Lock()
+_LOCK = renewed(threading.Lock())
 _STATE: dict[str, Any] = {"count": None, "pool": None, "process": None}
 
 

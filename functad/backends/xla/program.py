@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from functad.backends.xla.host import HOST, HostCalls
 from functad.backends.xla.replay import refuse_dtype, replay
 from functad.expressions.expressions import Constant, Expressions
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
+from functad.forks import cached_property
 from functad.namespaces.array import unwrapped
 from functad.settings import setting
 

@@ -13,7 +13,6 @@ Which recorders are active is a matter of the thread and the coroutine: `ACTIVE`
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -31,6 +30,7 @@ from functad.eager.tape.equations import TapeEquations
 from functad.eager.tape.inner_traces import has_value, refuse_within
 from functad.eager.tape.pruning import STEP, Schedule, still_there
 from functad.expressions.spec import is_float_array
+from functad.forks import renewed
 from functad.namespaces.array import wrapped
 from functad.places import here, user_frame
 from functad.primitives.elementwise.comparisons import BOOLEAN
@@ -48,18 +48,8 @@ from functad.tracing.writing import recorded_now
 from functad.transforms.calling.arguments import value_of
 
 _active = ACTIVE.get
-_watching = Lock()
+_watching = renewed(Lock())
 """Held while a Tensor is put into a list: two threads may be about to do that with one Tensor."""
-
-
-def _renew_lock() -> None:
-    """Make a new lock in a process that was forked, in which a thread that held the old one does not run."""
-    global _watching  # noqa: PLW0603 - there is one in a process
-    _watching = Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
 
 
 class EagerRecorder(ReverseRecorder):

@@ -6,10 +6,10 @@ import inspect
 import operator
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 from functad.errors import InputError
+from functad.forks import cached_property
 from functad.places import call_of, here, name_of
 
 ArgNums = int | Sequence[int]
