@@ -1,7 +1,7 @@
 """Machine code kept in a directory, for other processes and later ones.
 
 A file is named by a digest of the text of a module, of the processor, and of the versions that made it; it begins with a digest
-of its contents. What is damaged is ignored and written anew. A file is written under another name first and then renamed, so
+of its name and contents. What is damaged is ignored and written anew. A file is written under another name first and then renamed, so
 that no process sees a part of one. It is machine code that will run: the directory must be one that nobody else may write to.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -20,7 +21,7 @@ from functad.errors import InputError
 from functad.files import write_whole
 from functad.places import here
 
-_MAGIC = b"functad machine code 1\n"
+_MAGIC = b"functad machine code 2\n"
 _STATE: dict[str, Path | None] = {}
 _VARIABLE = "FUNCTAD_COMPILATION_CACHE"
 
@@ -48,9 +49,9 @@ def compilation_cache(directory: str | os.PathLike[str] | None) -> None:
     if directory is None:
         _STATE["directory"] = None
         return
-    path = Path(directory)
+    path = Path(directory).absolute()
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(
             f"compilation_cache, called at {here()}: {path} is no directory and cannot be made one: {error}."
@@ -94,15 +95,23 @@ def _key(machine: Machine, text: str) -> str:
 def _read(path: Path) -> bytes | None:
     """Return the code in a file; `None` if there is none, or it is damaged."""
     try:
-        whole = path.read_bytes()
+        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # to read a FIFO would wait for its writer
+                return None
+            whole = file.read()
     except OSError:
         return None
     head, code = whole[: len(_MAGIC) + 32], whole[len(_MAGIC) + 32 :]
-    return code if head == _MAGIC + hashlib.sha256(code).digest() else None
+    return code if head == _MAGIC + _digest(path, code) else None
+
+
+def _digest(path: Path, code: bytes) -> bytes:
+    """Return a digest of the key, which is the name of the file, and of the code."""
+    return hashlib.sha256(path.name.encode() + b"\0" + code).digest()
 
 
 def _write(path: Path, code: bytes) -> None:
     """Write a file, if that is possible: where it is not, the code is compiled again next time."""
     with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, lambda file: file.write(_MAGIC + hashlib.sha256(code).digest() + code), private=True)
+        path.parent.mkdir(0o700, parents=True, exist_ok=True)
+        write_whole(path, lambda file: file.write(_MAGIC + _digest(path, code) + code), private=True)
