@@ -95,7 +95,7 @@ def _key(machine: Machine, text: str) -> str:
 def _read(path: Path) -> bytes | None:
     """Return the code in a file; `None` if there is none, or it is damaged."""
     try:
-        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:
+        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:  # noqa: PTH123 - a descriptor
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # to read a FIFO would wait for its writer
                 return None
             whole = file.read()
