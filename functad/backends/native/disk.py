@@ -1,7 +1,7 @@
 """Machine code kept in a directory, for other processes and later ones.
 
 A file is named by a digest of the text of a module, of the processor, and of the versions that made it; it begins with a digest
-of its name and contents. What is damaged is ignored and written anew. A file is written under another name first and then renamed, so
+of its name and contents. What is damaged is written anew. A file is written under another name first and then renamed, so
 that no process sees a part of one. It is machine code that will run: the directory must be one that nobody else may write to.
 """
 
