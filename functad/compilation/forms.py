@@ -6,26 +6,16 @@ simpler list, and native code, have their results as is convenient; they become 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from functad.control.branches import COND, SWITCH
-from functad.control.loops import WHILE
-from functad.control.scan import SCAN
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import inputs_of, mark_needed, marks_at
 from functad.expressions.spec import ArraySpec, stand_in
-from functad.primitives.entry import ENTRIES, INTERNAL
-
-Form = bool | None
-"""It is an array, or a number; `None` if that is not known, and then it is left as it comes."""
-
-REDUCING = frozenset(
-    {"sum", "prod", "max", "min", "amax", "amin", "mean", "any", "all", "dot", "matmul", "vdot", "einsum", "inner"}
-)
-"""Names of primitives that give numbers, and would take long on large stand-ins."""
+from functad.primitives.zero_d import Form, is_zero_d, marked, returns_scalars, tried
 
 
 class Forms:
@@ -105,18 +95,22 @@ def forms_of(expressions: Expressions, given: Sequence[Form]) -> list[Form]:
 
     wanted = [s for s in expressions.outputs if type(s) is int and not specs[s].shape]
     if not any(map(_follows, _makers(expressions, wanted))):
-        return [
-            _form(s.value) if isinstance(s, Constant) else given[s] if s < len(given) else False for s in expressions.outputs
-        ]
+
+        def of_source(s: int | Constant) -> Form:
+            if isinstance(s, Constant):
+                return is_zero_d(s.value)
+            return given[s] if s < len(given) else False
+
+        return list(map(of_source, expressions.outputs))
     needed = mark_needed(marks_at(wanted, len(specs)), expressions.equations, reads)
     forms: list[Form] = [*given, *[None] * (len(specs) - len(given))]
     for equation in expressions.equations:
         if any(needed[slot] for slot in equation.outputs):
-            values = [_form(s.value) if isinstance(s, Constant) else forms[s] for s in equation.inputs]
+            values = [is_zero_d(s.value) if isinstance(s, Constant) else forms[s] for s in equation.inputs]
             found = _results(equation, values, expressions) if _follows(equation) else [False]
             for slot, form in zip(equation.outputs, found, strict=False):
                 forms[slot] = form
-    return [_form(s.value) if isinstance(s, Constant) else forms[s] for s in expressions.outputs]
+    return [is_zero_d(s.value) if isinstance(s, Constant) else forms[s] for s in expressions.outputs]
 
 
 def _makers(expressions: Expressions, slots: Sequence[int]) -> Iterator[Equation]:
@@ -130,44 +124,27 @@ def _makers(expressions: Expressions, slots: Sequence[int]) -> Iterator[Equation
             yield equation
 
 
-def _form(value: Any) -> bool:
-    return type(value) is np.ndarray
-
-
 def _follows(equation: Equation) -> bool:
-    """Say whether a primitive does not give numbers in any case."""
-    primitive = equation.primitive
-    return not (isinstance(primitive.function, np.ufunc) or primitive.name in REDUCING) or primitive.inner is not None
+    """Return `True` if a primitive may give arrays of shape `()`."""
+    return not returns_scalars(equation.primitive)
 
 
 def _results(equation: Equation, given: Sequence[Form], expressions: Expressions) -> Sequence[Form]:
-    """Return the forms of the results of an equation, for those of its inputs."""
+    """Return the forms of the results of an equation, for the forms of its inputs."""
     primitive: Any = equation.primitive
     params: Any = equation.params
     if primitive.inner is not None:
         return forms_of(primitive.inner, given)
     if primitive in (COND, SWITCH):
         return _alike([forms_of(branch, given[1:]) for branch in params["branches"]])
-    if primitive in (SCAN, WHILE):
-        return _after_steps(params["body"], given, params)
-    if ENTRIES.get(primitive.function) is not primitive and primitive not in INTERNAL:
-        return [None] * len(equation.outputs)  # functions of users, which are not called to try them
+    if primitive.lists:
+        return given[: params["carries"]]
     values = [
         _sample(s.value if isinstance(s, Constant) else expressions.specs[s], form)
         for s, form in zip(equation.inputs, given, strict=True)
     ]
-    return _tried(primitive.compute, values, params, primitive.multiple)
-
-
-def _after_steps(body: Expressions, given: Sequence[Form], params: Any) -> list[Form]:
-    """Return the forms of the last carry of a loop."""
-    count, rows = params["carries"], params.get("rows", 0)
-    carry = list(given[:count])
-    if params.get("length", 1):
-        once = forms_of(body, [*carry, *[False] * rows, *given[count + rows :]])[:count]
-        again = forms_of(body, [*once, *[False] * rows, *given[count + rows :]])[:count]
-        carry = _alike([once, again])
-    return carry
+    found = tried(primitive, values, params)
+    return found if len(found) == len(equation.outputs) else [None] * len(equation.outputs)
 
 
 def _alike(found: Sequence[Sequence[Form]]) -> list[Form]:
@@ -176,18 +153,5 @@ def _alike(found: Sequence[Sequence[Form]]) -> list[Form]:
 
 
 def _sample(spec: Any, form: Form) -> Any:
-    """Return a value that takes no memory, an array or a number."""
-    found = stand_in(spec)
-    if isinstance(spec, ArraySpec) and not spec.shape and not spec.weak and form is not True:
-        return found[()]
-    return found
-
-
-def _tried(compute: Callable[..., Any], values: Sequence[Any], params: Any, multiple: bool) -> list[Form]:
-    """Return the forms of the results that a function gives for samples."""
-    try:
-        with np.errstate(all="ignore"):
-            out = compute(*values, **params)
-    except Exception:  # noqa: BLE001 - samples may be no good as values
-        return [None]
-    return [_form(each) for each in (out if multiple else (out,))]
+    """Return a value that takes no memory, an array or a scalar."""
+    return stand_in(marked(spec, form is True) if isinstance(spec, ArraySpec) else spec)

@@ -12,7 +12,18 @@ from functad.backends.backend import Backend, find
 from functad.backends.refusals import OtherArgumentsError
 from functad.chunks.program import chunks_of, in_chunks
 from functad.compilation.collector import collector_paused
-from functad.compilation.kinds import STATIC, TENSOR, Same, Static, is_foreign, likeness_of, quick_key, shown, static_places
+from functad.compilation.kinds import (
+    SCALAR,
+    STATIC,
+    TENSOR,
+    Same,
+    Static,
+    is_foreign,
+    likeness_of,
+    quick_key,
+    shown,
+    static_places,
+)
 from functad.compilation.lists import CompiledList
 from functad.compilation.lowered import CacheInfo, CompiledFunction, Compiles, Lowered
 from functad.compilation.simplify import simplified
@@ -209,7 +220,8 @@ class Compiler:
             if spec.weak:
                 return own, type_of(spec)
             if spec.dtype.kind in "biufc":
-                kind = spec.dtype, spec.shape, chunks_of(own) or in_c_order(own)
+                scalar = not (spec.shape or spec.zero_d)  # a function may write to an array of shape (), not to a scalar
+                kind = spec.dtype, spec.shape, chunks_of(own) or (SCALAR if scalar else in_c_order(own))
                 return own, kind if own is leaf else (*kind, TENSOR)
         elif type(own) in PYTHON_SCALARS:
             return own, (type(own), TENSOR)

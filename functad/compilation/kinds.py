@@ -74,6 +74,9 @@ class Static:
         self.value = value
 
 
+SCALAR = "scalar"
+"""Stands in the kind of a scalar of NumPy; in the kind of an array of shape `()` there is `True`."""
+
 STATIC = "static"
 TENSOR = "tensor"
 """Ends the kind of a Tensor that no trace follows: what is computed from it is one too."""
@@ -93,6 +96,8 @@ def shown(kind: Any) -> str:
     if isinstance(kind, type) or isinstance(kind[0], type):
         return f"a {(kind if isinstance(kind, type) else kind[0]).__name__} of Python"
     spec = ArraySpec(kind[1], kind[0])
+    if kind[2] is SCALAR:
+        return f"{spec}, a scalar"
     if type(kind[2]) is tuple:
         return f"{spec} in chunks of {' x '.join([_lengths(chunks) for chunks in kind[2]])}"
     return f"{spec}" if kind[2] else f"{spec}, not in C order"

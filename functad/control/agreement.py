@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from functad.control.equation import unknown
 from functad.errors import ControlFlowError
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, ArraySpec, is_array_or_number, spec_of, spec_or_none
 from functad.places import here, name_of
+from functad.primitives.elementwise.conversion import array_of_number
 from functad.primitives.indexing.indexable import handed
-from functad.primitives.operands import foreign_rules
+from functad.primitives.operands import foreign_rules, is_number
 from functad.tracing.traces.base import Recorded
 from functad.transforms.calling.arguments import value_of
 from functad.trees.structure import Structure, difference, flatten
@@ -65,6 +67,20 @@ def _native(leaf: Any) -> Any:
     return leaf.astype(dtype.newbyteorder("=")) if isinstance(dtype, np.dtype) and not dtype.isnative else leaf
 
 
+def in_form(leaf: Any, spec: ArraySpec) -> Any:
+    """Return a leaf of shape `()` as an array or a scalar, as a spec says; unchanged where no value is known."""
+    if spec.shape or spec.weak or is_number(leaf) is not spec.zero_d or unknown(leaf):
+        return leaf
+    if not spec.zero_d:
+        return leaf[()]
+    return array_of_number(leaf) if isinstance(leaf, Recorded) else np.asarray(leaf)
+
+
+def in_forms(leaves: Sequence[Any], first: Sequence[Any]) -> list[Any]:
+    """Return the last carry of a loop; each leaf of shape `()` is an array or a scalar, as the first carry was."""
+    return [in_form(leaf, spec_of(given)) for leaf, given in zip(leaves, first, strict=True)]
+
+
 class Agreement:
     """A tree that must keep its structure, shapes and dtypes.
 
@@ -74,9 +90,11 @@ class Agreement:
         rule: the sentence that says what must hold.
         structure, specs: of the tree; `None` until the first one is seen.
         yielded: Python numbers that were seen before have a dtype now.
+        keeps_form: `True` for a carry: a leaf that begins as an array of shape `()` stays an array, a scalar stays a scalar. So
+            the body of a loop sees the same kind of value in all steps.
     """
 
-    def __init__(self, transform: str, name: str, root: str, rule: str) -> None:
+    def __init__(self, transform: str, name: str, root: str, rule: str, *, keeps_form: bool = False) -> None:
         self.transform = transform
         self.name = name
         self.root = root
@@ -84,6 +102,7 @@ class Agreement:
         self.structure: Structure | None = None
         self.specs: list[ArraySpec] = []
         self.yielded = False
+        self.keeps_form = keeps_form
 
     def start(self, tree: Any) -> list[Any]:
         """Take a tree as the model, and return its leaves.
@@ -117,6 +136,8 @@ class Agreement:
             value = leaf.below if isinstance(leaf, Recorded) else leaf
             kind = type(value)
             if kind in _ARRAYS and value.dtype is spec.dtype and value.shape == spec.shape and not spec.weak:
+                if not value.shape and self.keeps_form and (kind is np.ndarray) is not spec.zero_d:
+                    leaves[i] = in_form(leaf, spec)
                 continue  # the usual case
             if spec.weak and kind in PYTHON_SCALARS and PYTHON_SCALARS[kind] is spec.dtype:
                 continue
@@ -127,6 +148,8 @@ class Agreement:
             if own != spec:
                 self.specs[i] = self._joined(spec, own, i)
                 leaves[i] = cast(leaf, self.specs[i])
+            if self.keeps_form:
+                leaves[i] = in_form(leaves[i], self.specs[i])
         return leaves
 
     def _joined(self, before: ArraySpec, after: ArraySpec, i: int) -> ArraySpec:
@@ -172,7 +195,7 @@ class Agreement:
 def carry_of(transform: str, function: Callable[..., Any]) -> Agreement:
     """Return the agreement for the carry of a loop."""
     rule = "the carry must keep its structure, shapes and dtypes from step to step"
-    return Agreement(transform, name_of(function), "carry", rule)
+    return Agreement(transform, name_of(function), "carry", rule, keeps_form=True)
 
 
 def number(value: Any, kinds: str, wanted: str, cure: str) -> Any:

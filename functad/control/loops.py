@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.control.agreement import BOOLS, Agreement, carry_of, number
+from functad.control.agreement import BOOLS, Agreement, carry_of, in_forms, number
 from functad.control.equation import (
     Control,
     Derivatives,
@@ -189,7 +189,8 @@ def _lists(
 def _compute(*arrays: Any, carries: int, cond: Any, body: Any) -> Sequence[Any]:
     leaves, outer = part(arrays, carries)
     test, step = Closed(cond), Closed(body)
-    return _run(lambda leaves: test(*leaves, *outer)[0], lambda leaves: step(*leaves, *outer), leaves)[0]
+    last = _run(lambda leaves: test(*leaves, *outer)[0], lambda leaves: step(*leaves, *outer), leaves)[0]
+    return in_forms(last, leaves)
 
 
 def _pull(gs: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.control.agreement import Agreement, carry_of
+from functad.control.agreement import Agreement, carry_of, in_forms
 from functad.control.equation import Control, listing, over_examples, part, unknown
 from functad.control.step_derivative import StepDerivative
 from functad.errors import ControlFlowError
@@ -191,7 +191,7 @@ def _compute(*arrays: Any, carries: int, rows: int, length: int, reverse: bool, 
         return part(run(*leaves, *row, *outer), carries)
 
     last, results = _run(step, leaves, xs, length, reverse)
-    return [*last, *_stacked(results)]
+    return [*in_forms(last, leaves), *_stacked(results)]
 
 
 def _spec(*arrays: Any, carries: int, rows: int, length: int, reverse: bool, body: Any) -> tuple[ArraySpec, ...]:

@@ -23,12 +23,16 @@ _WEAK_NAMES = {"b": "bool", "i": "int", "f": "float", "c": "complex"}
 
 
 class ArraySpec(Immutable):
-    """Shape and dtype of an array; `weak` marks a Python scalar, whose dtype yields to that of any array.
+    """Shape and dtype of an array or a number.
+
+    NumPy has two kinds of value of shape `()`: a scalar (`np.float64`) is immutable, an array can be written to. `zero_d` tells
+    them apart. Equality and hash ignore `zero_d`, since both kinds hold the same data.
 
     Attributes:
         shape: a tuple of integers.
-        dtype: one of NumPy's.
-        weak: it stands for a Python scalar.
+        dtype: a NumPy dtype.
+        weak: `True` for a Python scalar, whose dtype yields to the dtype of any array.
+        zero_d: `True` for an array of shape `()`; `False` for a scalar and for an array with axes.
 
     Example:
         >>> ArraySpec((2, 3), np.dtype(np.float32))
@@ -37,16 +41,21 @@ class ArraySpec(Immutable):
         float[]
     """
 
-    __slots__ = ("dtype", "shape", "weak")
+    __slots__ = ("dtype", "shape", "weak", "zero_d")
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     weak: bool
+    zero_d: bool
 
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], weak: bool = False) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], weak: bool = False, zero_d: bool = False) -> None:
         assign(self, "shape", shape)
         assign(self, "dtype", dtype)
         assign(self, "weak", weak)
+        assign(self, "zero_d", zero_d)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__({"zero_d": False, **state})
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
@@ -83,7 +92,7 @@ def spec_of(value: Any) -> ArraySpec:
         TypeError: `value` is none of these.
     """
     if issubclass(type(value), ArraySpec):
-        return value if type(value) is ArraySpec else ArraySpec(value.shape, value.dtype, value.weak)
+        return value if type(value) is ArraySpec else ArraySpec(value.shape, value.dtype, value.weak, value.zero_d)
     dtype = PYTHON_SCALARS.get(type(value))
     if dtype is not None:
         return ArraySpec((), dtype, weak=True)
@@ -92,7 +101,8 @@ def spec_of(value: Any) -> ArraySpec:
         return spec
     value = wrapped(value)
     if hasattr(value, "shape") and hasattr(value, "dtype"):
-        return ArraySpec(tuple(value.shape), value.dtype)
+        shape = tuple(value.shape)
+        return ArraySpec(shape, value.dtype, False, not shape and issubclass(type(value), np.ndarray))
     if isinstance(value, (list, tuple)):
         return spec_of(np.asarray(value))
     raise TypeError(f"{type(value).__name__} is no array")
@@ -117,23 +127,25 @@ def in_native_order(spec: ArraySpec) -> ArraySpec:
 
 
 def type_of(value: Any) -> type:
-    """Return the type of a value, or that of what a spec stands for: of shape (), a number, as NumPy's functions return it."""
+    """Return the type of a value; of a spec, the type of the values that it describes."""
     if not issubclass(type(value), ArraySpec):
         return type(value)
     if value.weak:
         return type(value.dtype.type(0).item())
-    return np.ndarray if value.shape else value.dtype.type
+    return np.ndarray if value.shape or value.zero_d else value.dtype.type
 
 
 def stand_in(value: Any) -> Any:
     """Return an array with the given spec that takes no memory: all its strides are zero.
 
-    A Python scalar stands for a weak spec. Anything that is no spec is returned as it is.
+    The result is a scalar if the spec describes a scalar. A value that is not a spec is returned unchanged.
     """
     if not isinstance(value, ArraySpec):
         return value
     if value.weak:
         return value.dtype.type(1).item()
+    if not value.shape and not value.zero_d:
+        return value.dtype.type(1)
     return np.broadcast_to(np.ones((), value.dtype), value.shape)
 
 

@@ -145,6 +145,8 @@ class Primitive(Entry):
             `read-only`, `by layout` if the axes allow it, or not, if empty; a function of the parameters may say which.
         ordered: whether its result, if it is a new array, lies in C order: `always`, `first` if the first argument does, `all`
             if all do, as for elementwise ones in any case; empty if that is not known; or a function of the parameters.
+        zero_d: `zero_d(params)` returns `True` if results of shape `()` are arrays, `False` if they are scalars. `None`: ufuncs
+            and reductions return scalars, and other primitives are tried on samples (see `functad.primitives.zero_d`).
         writes: it replaces, or adds to, elements of its first argument.
         contracts: it is the product of matrices, the sums of whose cotangents may be taken before they are multiplied.
         selects: some elements of an argument do not reach the result, and get a cotangent of exactly zero.
@@ -187,6 +189,7 @@ class Primitive(Entry):
     broadcasts: bool = False
     views: str | Callable[[Any], str] = ""
     ordered: str | Callable[[Any], str] = ""
+    zero_d: Callable[[Any], bool] | None = None
     writes: bool = False
     contracts: bool = False
     selects: bool = False

@@ -92,6 +92,14 @@ def innermost(value: Any) -> Any:
     return value
 
 
+def is_number(value: Any) -> bool:
+    """Return `True` if a value is a scalar of NumPy or Python, or a Tensor that holds one."""
+    inner = innermost(value)
+    if issubclass(type(inner), ArraySpec):
+        return not (inner.shape or inner.zero_d)
+    return type(inner) in PYTHON_SCALARS or issubclass(type(inner), np.generic)
+
+
 def layout_of(value: Any) -> tuple[int, ...]:
     """Return the shape of an array, Tensor or scalar, with the chunks of the array if it lies in some."""
     shape = shape_of(value)
@@ -127,7 +135,7 @@ def is_weak(value: Any) -> bool:
 
 
 def strong(value: Any) -> Any:
-    """Return a Tensor of a Python number as one of an array of shape (), whose dtype does not yield; anything else as it is.
+    """Return a Tensor of a Python number as a Tensor of a NumPy scalar, whose dtype does not yield; anything else unchanged.
 
     For functions that make arrays of their arguments first, as `np.inner` does, and for ufuncs of nothing but Python numbers:
     only Python's own operators give Python numbers.

@@ -14,8 +14,9 @@ import numpy as np
 from functad.expressions.spec import ArraySpec
 from functad.primitives.batching import elementwise, rule_of
 from functad.primitives.entry import Primitive
+from functad.primitives.indexing.read import AtPlaces
 from functad.primitives.indexing.write import Step, part
-from functad.primitives.operands import is_traced
+from functad.primitives.operands import is_number, is_traced
 from functad.tracing.views import is_ordered, memory_of, merges, note_doubt, note_read_only, note_view, origin_of
 
 _ndarray = np.ndarray
@@ -100,6 +101,18 @@ def _axes_in_order(a: Any) -> bool:
     return strides == sorted(strides, reverse=True)
 
 
+def note_view_at(base: Any, tensor: Any, template: Any, arrays: Sequence[Any]) -> None:
+    """Let `base[index]` stand for a view if NumPy makes one: each part of the index is a scalar, not an array of shape `()`."""
+    if is_number(tensor) or not all(map(is_number, arrays)):
+        return
+    step = AtPlaces(template, arrays)
+    note_view(base, tensor, step, {})  # type: ignore[arg-type]
+    root, path = origin_of(tensor)
+    if isinstance(tensor.below, ArraySpec):
+        known = is_ordered(root) and bool(path)
+        memory_of(tensor).ordered = known and bool(part(np.empty(root.shape, root.dtype), path).flags.c_contiguous)
+
+
 def _is_flat(shape: Sequence[int]) -> bool:
     """Say whether there is only one order that the elements can have: at most one axis is longer than 1."""
     return sum([n != 1 for n in shape]) < 2
@@ -113,9 +126,9 @@ def _noted_as_view(base: Any, tensor: Any, primitive: Primitive, params: dict[st
     root, path = origin_of(base)
     known = is_ordered(root)
     views = _said(primitive.views, params)
-    number = not base.shape and not path and known and views != "read-only"
-    if number or not views:
-        return False  # of a number there are no views one could write to, and what reads places makes none
+    made = tensor.below
+    if not views or not (made.shape or made.zero_d) or (not base.shape and views != "read-only" and is_number(base)):
+        return False  # a scalar is no view, and has no views that one could write to
     if views == "by layout" and known and not path:
         note_view(base, tensor, primitive, params)
         return True  # usually

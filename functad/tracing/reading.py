@@ -24,9 +24,10 @@ from functad.primitives.indexing.index_parts import (
     shape_widened,
     way_of_reading,
 )
-from functad.primitives.indexing.read import GETITEM, gather
+from functad.primitives.indexing.read import GATHER, GETITEM, taken_apart
 from functad.tracing.constants import held, with_arrays
 from functad.tracing.engines import check_shape
+from functad.tracing.layouts import note_view_at
 from functad.tracing.traces.base import Recorded, record
 from functad.tracing.views import note_if_view, note_view, shares
 
@@ -60,7 +61,10 @@ class Reading:
                 if wider is not None:
                     return wider
                 if type(index) is not slice and holds_tensors(index):
-                    return gather(self, index)
+                    template, arrays = taken_apart(index)
+                    out = GATHER(self, *arrays, template=template)
+                    note_view_at(self, out, template, arrays)
+                    return out
             elif way is WIDENS:
                 wider = _widened(self, index)
                 if wider is not None:

@@ -7,21 +7,21 @@ is written in place while nothing else holds it, so that a loop that fills it co
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from functad.errors import AssignmentError, ConversionError, UnsupportedError
-from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of
+from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of, type_of
 from functad.namespaces.array import NamespaceArray, wrapped
 from functad.places import here
-from functad.primitives.elementwise.conversion import copy_alike
+from functad.primitives.elementwise.conversion import COPY, copy_alike
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.index_parts import holds_tensors, plain_index
-from functad.primitives.indexing.read import taken_apart
-from functad.primitives.indexing.write import ADD_TO, WRITE, Path
-from functad.primitives.operands import as_operand, innermost, read
+from functad.primitives.indexing.read import AtPlaces, taken_apart
+from functad.primitives.indexing.write import ADD_TO, WRITE, Path, part
+from functad.primitives.operands import as_operand, innermost, is_number, read
 from functad.tracing.conversions import updating
 from functad.tracing.layouts import in_c_order, lie_alike
 from functad.tracing.traces.base import ONLOOKER, Recorded, Recorder, escaped, record, resolve
@@ -55,17 +55,31 @@ def write(tensor: Any, index: Any, v: Any, *, adds: bool = False) -> None:
         )
     _unlock(root)
     _check(tensor, root, v)
-    if holds_tensors(index):
-        _place(root, path, index, v, adds)
-        return
-    _write(root, path, index, v, ADD_TO if adds else WRITE)
+    if path or type(index) is not int:
+        _write_through(root, path, index, v, adds)
+    else:  # the usual case
+        _write(root, path, index, v, ADD_TO if adds else WRITE)
+
+
+def _write_through(root: Any, path: Path, index: Any, v: Any, adds: bool) -> None:
+    """Write at an index of the view at the end of a path, some steps of which may be at places that are Tensors."""
+    cut = next((k for k, step in enumerate(path) if type(step.primitive) is AtPlaces), None)
+    if cut is not None:
+        piece = COPY(part(clone(root), path[: cut + 1]))
+        _write_through(piece, path[cut + 1 :], index, v, adds)
+        step = path[cut].primitive
+        _place_at(root, path[:cut], step.template, step.arrays, piece, False)
+    elif holds_tensors(index):
+        _place_at(root, path, *taken_apart(index), v, adds)
+    else:
+        _write(root, path, index, v, ADD_TO if adds else WRITE)
 
 
 def put_through(target: Any, path: Path, index: Any, v: Any, adds: bool) -> None:
     """Write into a Tensor at an index of one of its views, for those who know that this is right and what the index is."""
     target.renew()
     root, own = origin_of(target)
-    _write(root, (*own, *path), index, v, ADD_TO if adds else WRITE)
+    _write_through(root, (*own, *path), index, v, adds)
 
 
 def _fits_each(tensor: Any, mask: Any, v: Any) -> bool:
@@ -86,11 +100,10 @@ def _operand(v: Any) -> Any:
     return v if isinstance(v, (np.generic, int, float, complex)) else np.array(v)  # a copy, which the user cannot overwrite
 
 
-def _place(root: Any, path: Path, index: Any, v: Any, adds: bool) -> None:
+def _place_at(root: Any, path: Path, template: Any, arrays: Sequence[Any], v: Any, adds: bool) -> None:
     """Write at places that are Tensors."""
     from functad.primitives.indexing.place import PLACE, PLACE_ADD  # noqa: PLC0415 - few programs need it
 
-    template, arrays = taken_apart(index)
     new = record(PLACE_ADD if adds else PLACE, (clone(root), v, *arrays), {"path": path, "template": template})
     root.recorder.written = new.recorder.written = True
     adopt(root, new)
@@ -114,7 +127,9 @@ def _check(tensor: Any, root: Any, v: Any) -> None:
     locked = any(not step.writeable for step in origin_of(tensor)[1])
     if locked or (type(inner) is _ndarray and not inner.flags.writeable):
         raise AssignmentError(f"assignment destination is read-only, at {here()}. Write into a copy: t = t.copy()")
-    if issubclass(type(inner), np.generic) and updating():
+    if type(inner) is not _ndarray and is_number(inner):
+        if not updating():
+            raise TypeError(f"'{type_of(inner).__name__}' object does not support item assignment")
         adopt(root, clone(root)[None].reshape(()))  # an array, which can be written into
     elif not issubclass(type(inner), (_ndarray, ArraySpec, NamespaceArray)):
         raise TypeError(f"'{type(inner).__name__}' object does not support item assignment")
@@ -241,9 +256,9 @@ def overwrite(tensor: Any, result: Any, casting: Any = "same_kind") -> Any:
 
 
 def _is_number(tensor: Any) -> bool:
-    """Say whether a Tensor stands for a NumPy scalar, which nothing is written into."""
+    """Return `True` if a Tensor holds a scalar, which is immutable."""
     inner = innermost(tensor)
-    return inner.shape == () if isinstance(inner, ArraySpec) else not issubclass(type(inner), _ndarray)
+    return not (inner.shape or inner.zero_d) if isinstance(inner, ArraySpec) else not issubclass(type(inner), _ndarray)
 
 
 def _in_place(symbol: str) -> Callable[[Any, Any], Any]:
@@ -283,7 +298,7 @@ class Writing:
 
     def fill(self, value: Any) -> None:
         """Set all elements to a value; nothing happens to a number, as in NumPy."""
-        if not issubclass(type(innermost(self)), np.generic):
+        if not is_number(self):
             write(self, Ellipsis, value)
 
     def sort(self, axis: int = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> None:

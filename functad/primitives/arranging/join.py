@@ -16,7 +16,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from functad.expressions.spec import ArraySpec, shape_of, spec_of
 from functad.primitives.arranging.reshape import RESHAPE, atleast, ravel
 from functad.primitives.batching import along_axis
-from functad.primitives.elementwise.conversion import COPY
+from functad.primitives.elementwise.conversion import COPY, array_of_number
 from functad.primitives.entry import Samples
 from functad.primitives.indexing.read import get_item
 from functad.primitives.kinds import composite, linear
@@ -251,7 +251,7 @@ def _append(arr: Any, values: Any, axis: int | None = None) -> Any:
 def _block(arrays: Any) -> Any:
     depth = _list_depth(arrays)
     joined = _join(arrays, depth, max(depth, _largest_ndim(arrays)))
-    return joined if depth else COPY(joined)
+    return joined if depth else COPY(array_of_number(joined))
 
 
 def _list_depth(arrays: Any) -> int:

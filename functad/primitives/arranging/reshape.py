@@ -18,7 +18,7 @@ from functad.places import here
 from functad.primitives.arranging.broadcast import as_shape
 from functad.primitives.batching import by_parameter
 from functad.primitives.kinds import composite, linear
-from functad.primitives.operands import as_operand, innermost, is_traced, strong
+from functad.primitives.operands import as_operand, innermost, is_traced, is_weak
 
 Calls = list[tuple[tuple[Any, ...], dict[str, Any]]]
 
@@ -136,9 +136,14 @@ def reverse_axes(a: Any) -> Any:
     return permuted(a, tuple(range(len(shape_of(a)) - 1, -1, -1)))
 
 
+def _as_array(a: Any) -> Any:
+    """Return a Tensor of a Python number as a Tensor of an array of shape `()`; anything else unchanged."""
+    return RESHAPE(a, shape=()) if is_traced(a) and is_weak(a) else a
+
+
 def transpose(a: Any, axes: Any = None) -> Any:
     """`np.transpose`."""
-    a = a if shape_of(a) else strong(a)
+    a = _as_array(a)
     if axes is None:
         return reverse_axes(a)
     ndim = len(shape_of(a))
@@ -197,6 +202,7 @@ for _function in (np.matrix_transpose, np.linalg.matrix_transpose):
     doc="a transposition",
 )
 def _moveaxis(a: Any, source: Any, destination: Any) -> Any:
+    a = _as_array(a)
     ndim = len(shape_of(a))
     froms = normalize_axis_tuple(source, ndim, "source")
     tos = normalize_axis_tuple(destination, ndim, "destination")
@@ -327,7 +333,7 @@ def expand_dims(a: Any, axis: Any) -> Any:
 def squeeze(a: Any, axis: Any = None) -> Any:
     """`np.squeeze`."""
     own = shape_of(a)
-    a = a if own else strong(a)
+    a = _as_array(a)
     if axis is None:
         shape = tuple([n for n in own if n != 1])
     elif not own and axis in (0, -1):  # which NumPy allows

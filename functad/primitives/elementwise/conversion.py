@@ -15,7 +15,7 @@ from functad.primitives.arranging.broadcast import BROADCAST_TO
 from functad.primitives.arranging.reshape import TRANSPOSE, inverse_permutation, same_spec
 from functad.primitives.batching import elementwise
 from functad.primitives.kinds import composite, constant, linear
-from functad.primitives.operands import innermost, is_traced
+from functad.primitives.operands import innermost, is_number, is_traced
 
 
 def _astype(a: Any, *, dtype: np.dtype[Any]) -> Any:
@@ -88,12 +88,14 @@ if hasattr(np, "astype"):  # NumPy 2.1
 
 
 def _copy(a: Any, *, order: str = "K") -> Any:
-    if type(a) not in PYTHON_SCALARS and not issubclass(type(a), (np.ndarray, np.generic)):
+    if type(a) in PYTHON_SCALARS:
+        return PYTHON_SCALARS[type(a)].type(a)
+    if not issubclass(type(a), (np.ndarray, np.generic)):
         return a.copy()  # what its memory looks like is the business of the other library
     try:
         return a.copy(order)
-    except (AttributeError, TypeError):  # a number; those of NumPy take no order
-        return np.copy(a)
+    except TypeError:  # a scalar takes no order
+        return a
 
 
 def copy_alike(array: Any) -> Any:
@@ -141,8 +143,8 @@ def arranged(a: Any, strides: Sequence[int]) -> Any:
 
 
 def array_of_number(a: Any) -> Any:
-    """Return a Tensor of a NumPy number as one of an array of shape (); anything else as it is."""
-    return COPY(BROADCAST_TO(a, shape=())) if issubclass(type(innermost(a)), np.generic) else a
+    """Return a Tensor of a scalar as a Tensor of an array of shape `()`; anything else unchanged."""
+    return COPY(BROADCAST_TO(a, shape=())) if is_traced(a) and is_number(a) else a
 
 
 def _copy_front(a: Any, order: str = "K", subok: bool = False) -> Any:

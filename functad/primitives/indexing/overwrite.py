@@ -17,7 +17,7 @@ from functad.places import here
 from functad.primitives.arranging.reshape import Calls
 from functad.primitives.indexing.index_parts import plain_index
 from functad.primitives.kinds import composite
-from functad.primitives.operands import as_operand, concrete, is_traced
+from functad.primitives.operands import as_operand, concrete, is_number, is_traced
 
 
 def write(a: Any, index: Any, v: Any, name: str, *, adds: bool = False) -> None:
@@ -78,7 +78,7 @@ def _put_samples(array: Any) -> Calls:
 def _put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     places = np.asarray(concrete(as_operand(ind), "np.put")).ravel().astype(np.intp, casting="same_kind")
     size = int(np.prod(shape_of(a)))
-    if shape_of(a) == () and places.size:
+    if places.size and is_number(a):
         raise UnsupportedError(f"np.put into a number, at {here()}, would be lost: NumPy writes into a copy of it.")
     if mode == "wrap":
         places = places % size
@@ -86,7 +86,9 @@ def _put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
         places = places.clip(0, size - 1)
     elif places.size and (places.min() < -size or places.max() >= size):
         raise IndexError(f"index {places.max()} is out of bounds for axis 0 with size {size}")
-    if places.size and np.prod(shape_of(as_operand(v))):
+    if places.size and np.prod(shape_of(as_operand(v))) and shape_of(a) == ():
+        write(a, (), _repeated(v, places.size)[-1], "put")
+    elif places.size and np.prod(shape_of(as_operand(v))):
         write(a, np.unravel_index(places % size, shape_of(a)), _repeated(v, places.size), "put")
 
 

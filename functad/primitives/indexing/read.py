@@ -27,7 +27,7 @@ from functad.primitives.indexing.index_parts import (
     plain_index,
 )
 from functad.primitives.kinds import general, linear
-from functad.primitives.operands import as_operand, zeros_for
+from functad.primitives.operands import as_operand, is_traced, zeros_for
 
 
 def get_item(x: Any, index: Any) -> Any:
@@ -98,6 +98,12 @@ def _getitem_batch(primitive: Primitive, size: int, values: Values, batched: Whi
     return np.moveaxis(out, count, 0) if separate else out
 
 
+def _is_array(params: Params) -> bool:
+    """Return `True` if the result of shape `()` of reading by index is an array, which it is if there is an ellipsis."""
+    index = params["index"]
+    return any(part is Ellipsis for part in index) if type(index) is tuple else index is Ellipsis
+
+
 GETITEM = linear(
     get_item,
     lambda g, index, a_shape, a_dtype: scatter(g, indices=(index,), shape=a_shape, dtype=a_dtype),
@@ -112,6 +118,7 @@ GETITEM = linear(
     views=lambda params: "always" if is_basic(params["index"]) else "",
     pushes=(lambda t, index, a_shape, a_dtype: t[index],),
     batch=_getitem_batch,
+    zero_d=_is_array,
     dependence="moved",
 )
 
@@ -289,6 +296,34 @@ GATHER: Primitive = general(
     dependence="moved",
     selects=True,
 )
+
+
+class AtPlaces:
+    """The step of a path to a view at integers that are Tensors: `t[i]` and `t[i, 1:]` share the memory of `t`.
+
+    The integers are no parameters of a write, so a write through such a step is recorded with them as arguments.
+
+    Attributes:
+        template, arrays: the index, taken apart.
+    """
+
+    name = "gather"
+    multiple = False
+    views = "always"
+
+    def __init__(self, template: Template, arrays: Sequence[Any]) -> None:
+        self.template = template
+        self.arrays = tuple(arrays)
+
+    def __call__(self, a: Any) -> Any:
+        """Return the view of a Tensor; of an array, a view that lies in memory as the views at all integers do."""
+        if is_traced(a):
+            return GATHER(a, *self.arrays, template=self.template)
+        return a[fill(self.template, (0,) * len(self.arrays))]
+
+    def spec(self, a: ArraySpec) -> ArraySpec:
+        """Return the shape and dtype of the view."""
+        return GATHER.spec(a, *map(spec_of, self.arrays), template=self.template)  # type: ignore[no-any-return]
 
 
 def _add_piece_batch(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:

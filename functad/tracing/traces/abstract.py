@@ -15,6 +15,7 @@ from functad.places import here
 from functad.primitives.elementwise.arithmetic import ADD
 from functad.primitives.elementwise.conversion import COPY
 from functad.primitives.entry import Primitive
+from functad.primitives.zero_d import with_forms
 from functad.settings import context_variable
 from functad.tracing.constants import with_arrays
 from functad.tracing.conversions import abstract_cure, asked
@@ -94,7 +95,7 @@ class AbstractRecorder(Recorder):
                 inputs.append(
                     Constant(a.copy("K") if issubclass(type(a), _ndarray) else clone(a) if isinstance(a, Recorded) else a)
                 )
-        out = primitive.spec(*known, **params)
+        out = with_forms(primitive, primitive.spec(*known, **params), known, params)
         results = out if primitive.multiple else (out,)
         first = len(self.equations)
         kept = {name: with_arrays(value, np.copy) for name, value in params.items()} if params else params

@@ -8,17 +8,19 @@ giving it such cotangents.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from functad.errors import AbstractValueError
-from functad.expressions.spec import ArraySpec, dtype_of, shape_of
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.places import here, name_of, place_of, user_frame
 from functad.primitives.batching import batch_call, elementwise, rule_of
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.write import ADD_TO, batched_write, is_alone, put
 from functad.primitives.operands import known_array
+from functad.primitives.zero_d import form_by_entry, with_forms
 from functad.tracing.conversions import asked, batch_cure
 from functad.tracing.layouts import examples_in_c_order, note_result
 from functad.tracing.tensor import Tensor
@@ -34,6 +36,7 @@ class Batched(ArraySpec):
 
     array: Any
     weak = False
+    zero_d = False
 
     def __init__(self, array: Any) -> None:
         _set_array(self, array)  # the rest follows from it when it is asked for
@@ -47,6 +50,14 @@ class Batched(ArraySpec):
     def dtype(self) -> np.dtype[Any]:  # type: ignore[override]
         """The dtype."""
         return self.array.dtype  # type: ignore[no-any-return]
+
+
+class BatchedZeroD(Batched):
+    """The spec of an example that is an array of shape `()`, not a scalar."""
+
+    __slots__ = ()
+
+    zero_d = True
 
 
 _ndarray = np.ndarray
@@ -88,7 +99,7 @@ class BatchRecorder(AbstractRecorder):
         self.size = size
 
     def batch(self, array: Any) -> Tensor:
-        """Return the Tensor that stands for each example of an array with the batch axis in front."""
+        """Return the Tensor that stands for each example of an array with the batch axis in front; `array[i]` is an example."""
         tensor: Tensor = bare(Tensor, self, Batched(array), 0)
         if not (type(array) is np.ndarray and array.flags.c_contiguous) and not examples_in_c_order(array):
             memory_of(tensor).ordered = False
@@ -121,12 +132,19 @@ class BatchRecorder(AbstractRecorder):
             out = np.broadcast_to(primitive(*values, **params), (self.size, *shape_of(values[0])))
         if primitive.multiple:
             results = [self._made(value) for value in out]
+            self._mark(primitive, arrays, params, results)
             for result in results:
                 note_result(result, primitive, arrays, params)
             if self.watch is not None:
                 self._note(primitive, arrays, params, results)
             return alike(out, results)
         tensor = self._made(out)
+        if out.ndim == 1:
+            form = form_by_entry(primitive, params)
+            if form is None:
+                self._mark(primitive, arrays, params, [tensor])
+            elif form:
+                tensor.below = BatchedZeroD(out)
         if self.watch is not None:
             self._note(primitive, arrays, params, tensor)
         if primitive.views or out.ndim > 2:  # what has one axis has one order
@@ -135,8 +153,8 @@ class BatchRecorder(AbstractRecorder):
 
     def _operated(self, primitive: Primitive, arrays: tuple[Any, ...]) -> Any:
         """Compute what `operate` can, of a call of one or two arrays."""
-        if primitive.multiple or primitive.views:
-            return None
+        if primitive.multiple or primitive.views or type(primitive.function) is not np.ufunc:
+            return None  # others may give arrays of shape ()
         x, other = arrays[0], arrays[-1]
         flipped = not isinstance(x, Recorded) or x.recorder is not self
         if flipped:
@@ -190,7 +208,7 @@ class BatchRecorder(AbstractRecorder):
         cell, root.below = [root.below.array], None
         alone = is_alone(cell, 0)
         array = cell[0]
-        root.below = Batched(array)
+        root.below = BatchedZeroD(array) if array.ndim == 1 else Batched(array)
         if isinstance(array, Recorded):
             # what was broadcast is one array for all examples
             alone = alone and not origin_of(array)[1] and not in_doubt(array)
@@ -203,9 +221,21 @@ class BatchRecorder(AbstractRecorder):
             memory_of(root).copied += 1
             array = batch_call(primitive, self.size, (array, given), (True, own), params)
         made = self._made(array)
+        if array.ndim == 1:
+            made.below = BatchedZeroD(array)
         if self.watch is not None:
             self._note(primitive, (root, v), params, made)
         return made
+
+    def _mark(self, primitive: Primitive, arrays: Sequence[Any], params: dict[str, Any], made: Sequence[Tensor]) -> None:
+        """Mark those results of shape `()` that are arrays in NumPy."""
+        specs = tuple([tensor.below for tensor in made])
+        given = [a.below if isinstance(a, Recorded) and a.recorder is self else a for a in arrays]
+        given = [spec_of(a) if isinstance(a, Recorded) else a for a in given]
+        found = with_forms(primitive, specs if primitive.multiple else specs[0], given, params)
+        for tensor, spec in zip(made, found if primitive.multiple else (found,), strict=True):
+            if spec.zero_d and not tensor.below.zero_d:
+                tensor.below = BatchedZeroD(tensor.below.array)
 
     def _note(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any], made: Any) -> None:
         """Tell the watch of an operation that has just been computed."""

@@ -1,0 +1,108 @@
+"""Whether results of shape `()` are arrays or scalars, where only shapes and dtypes are known.
+
+NumPy's ufuncs and reductions return scalars. Views, copies and `np.where` return arrays of shape `()`. Other functions depend
+on their arguments. An array of shape `()` can be written to, and a view of it shares its memory; a scalar is immutable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.expressions.spec import ArraySpec, spec_of, stand_in
+from functad.primitives.entry import ENTRIES, INTERNAL, Primitive
+
+Form = bool | None
+"""`True` for an array of shape `()`, `False` for a scalar, `None` if it is not known which."""
+
+REDUCING = frozenset(
+    {"sum", "prod", "max", "min", "amax", "amin", "mean", "any", "all", "dot", "matmul", "vdot", "einsum", "inner"}
+)
+"""Names of primitives that return scalars; to compute them on large samples would take long."""
+
+
+def returns_scalars(primitive: Any) -> bool:
+    """Return `True` if all results of shape `()` of a primitive are scalars."""
+    ufunc_or_reduction = type(primitive.function) is np.ufunc or primitive.name in REDUCING
+    return ufunc_or_reduction and primitive.inner is None
+
+
+def tried(primitive: Any, samples: Sequence[Any], params: Any) -> list[Form]:
+    """Return the forms of the results that a primitive gives for samples; functions of users are not called."""
+    count = 1
+    if ENTRIES.get(primitive.function) is primitive or primitive in INTERNAL:
+        for values in (samples, [_zeros(sample) for sample in samples]):
+            try:
+                with np.errstate(all="ignore"):
+                    out = primitive.compute(*values, **params)
+            except Exception:  # noqa: BLE001, S112 - samples may be no good as values, such as a position out of range
+                continue
+            return [is_zero_d(each) for each in (out if primitive.multiple else (out,))]
+    return [None] * count
+
+
+def is_zero_d(value: Any) -> bool:
+    """Return `True` if a plain value is an array of shape `()`, or of a result that has axes, an array."""
+    return type(value) is np.ndarray
+
+
+def _zeros(sample: Any) -> Any:
+    """Return an integer sample with zeros in place of ones; anything else unchanged."""
+    if type(sample) is np.ndarray and sample.dtype.kind in "iu" and 0 in sample.strides:
+        return np.broadcast_to(np.zeros((), sample.dtype), sample.shape)
+    return sample.dtype.type(0) if issubclass(type(sample), np.integer) else sample
+
+
+def form_by_entry(primitive: Any, params: Any) -> Form:
+    """Return the form of the only result of a primitive where its entry says it; `None` if the arguments decide."""
+    if type(primitive.function) is np.ufunc or primitive.name in REDUCING:
+        return False if primitive.inner is None else None
+    return None if primitive.zero_d is None else primitive.zero_d(params)
+
+
+def with_forms(primitive: Primitive, out: Any, given: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Return the specs of the results of a call, with `zero_d` set for arrays of shape `()`.
+
+    Parameters
+    ----------
+    primitive : Primitive
+        The primitive.
+    out : ArraySpec or tuple of ArraySpec
+        The specs that its shape rule gave.
+    given : sequence
+        The specs of the arguments, or their values where these are known.
+    params : dict
+        The parameters.
+    """
+    if not primitive.multiple and (out.shape or type(primitive.function) is np.ufunc):
+        return out  # the usual case
+    results = out if primitive.multiple else (out,)
+    if all(spec.shape or spec.weak for spec in results) or returns_scalars(primitive):
+        return out
+    if primitive.inner is not None:
+        forms = [spec.zero_d for spec in primitive.inner.results]
+    elif primitive.zero_d is not None:
+        forms = [primitive.zero_d(params)]
+    elif primitive.lists:
+        forms = _of_lists(primitive.lists, given, params)
+    else:
+        forms = tried(primitive, [stand_in(value) for value in given], params)
+    made = [marked(spec, form) for spec, form in zip(results, forms, strict=False)]
+    return (*made, *results[len(made) :]) if primitive.multiple else made[0]
+
+
+def marked(spec: ArraySpec, form: Form) -> ArraySpec:
+    """Return a spec with `zero_d` as a form says; unchanged if the form is not known."""
+    if form is None or spec.shape or spec.weak or spec.zero_d is form:
+        return spec
+    return ArraySpec(spec.shape, spec.dtype, False, form)
+
+
+def _of_lists(lists: str, given: Sequence[Any], params: dict[str, Any]) -> list[Form]:
+    """Return the forms of the results of control flow: of a loop the forms of its first carry, which stay the same."""
+    if lists == "branches":
+        each = zip(*[branch.results for branch in params["branches"]], strict=True)
+        return [specs[0].zero_d if len({spec.zero_d for spec in specs}) == 1 else None for specs in each]
+    return [spec_of(value).zero_d for value in given[: params.get("carries", 0)]]
