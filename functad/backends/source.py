@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from functad.exact_keys import exact_key
 from functad.expressions.spec import ArraySpec
 
 _LARGEST_LITERAL = 16
@@ -390,11 +391,13 @@ def _compiles_to(node: Any, code: types.CodeType) -> bool:
     if isinstance(node, ast.FunctionDef):
         return node.name == code.co_name
     found = [c for c in compile(ast.Expression(node), code.co_filename, "eval").co_consts if isinstance(c, types.CodeType)]
-    return bool(found) and found[0].co_names == code.co_names and _constants(found[0]) == _constants(code)
+    return bool(found) and _meaning(found[0]) == _meaning(code)
 
 
-def _constants(code: types.CodeType) -> list[Any]:
-    return [c for c in code.co_consts if not isinstance(c, types.CodeType)]
+def _meaning(code: types.CodeType) -> tuple[Any, ...]:
+    """Return the instructions of code, with names and constants: `x * 2`, `x * 2.0` and `x - 2` differ."""
+    constants = [c for c in code.co_consts if not isinstance(c, types.CodeType)]
+    return code.co_code, code.co_names, exact_key(tuple(constants))
 
 
 def _number(value: Any) -> str:

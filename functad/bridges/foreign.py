@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 from functad.errors import InputError
+from functad.exact_keys import exact_key
 from functad.expressions.spec import ArraySpec, is_array, is_inexact, spec_of, stand_in
 from functad.importable import by_name
 from functad.places import here, name_of
@@ -80,7 +81,7 @@ class ForeignFunction(Generic[P, R]):
     def _flat(self, structure: Structure, places: tuple[int, ...], others: tuple[Any, ...]) -> _FlatFunction:
         """Return the function of the arrays among the leaves of the arguments, the same object for arguments of one kind."""
         try:
-            key = structure, places, others, tuple(map(type, others))
+            key = structure.exact_key(), places, exact_key(others)
             known = self._known.get(key)
         except TypeError:  # an argument that is no array and cannot be hashed
             return _FlatFunction(self, _of_leaves(self, structure, places, others))

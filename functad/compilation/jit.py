@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from functad.compilation.lowered import CacheInfo, CompiledFunction, Compiles, L
 from functad.compilation.simplify import simplified
 from functad.compilation.trace import Cell, Trace
 from functad.errors import InputError, RecompileWarning
+from functad.exact_keys import Exact, exact_key
 from functad.expressions.expressions import Constant
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, is_array, spec_of, type_of
 from functad.namespaces.array import NamespaceArray, wrapped
@@ -199,11 +200,11 @@ class Compiler:
             else:
                 leaves[i], kind = self._other(leaf, static)
                 kinds.append(kind)
-        key = structure, tuple(kinds), tuple(static), STRICT.get()
         try:
+            key = Exact(structure, structure.exact_key()), tuple(kinds), tuple(map(Exact, static)), STRICT.get()
             hash(key)
         except TypeError:
-            self._refuse_unhashable(static)
+            self._refuse_unhashable(static, structure)
         return leaves, structure, key
 
     def _other(self, leaf: Any, static: list[Any]) -> tuple[Any, Any]:
@@ -214,7 +215,7 @@ class Compiler:
             static.append(Same(leaf))
             return leaf, STATIC
         own = value_of(leaf) if isinstance(leaf, Recorded) else leaf
-        if isinstance(own, Recorded) or is_array(own):
+        if isinstance(own, Recorded) or (is_array(own) and not isinstance(own, type)):  # np.float32 has attributes of arrays
             self._refuse_foreign(own)
             spec = spec_of(own)
             if spec.weak:
@@ -249,15 +250,20 @@ class Compiler:
                 f"convert it: np.asarray(x)."
             )
 
-    def _refuse_unhashable(self, static: Sequence[Any]) -> None:
+    def _refuse_unhashable(self, static: Sequence[Any], structure: Structure) -> NoReturn:
         for value in static:
             try:
-                hash(value)
+                hash(exact_key(value))
             except TypeError:
+                own = value[1] if type(value) is tuple and len(value) == 2 else value  # with its place, or by itself
                 raise InputError(
-                    f"{call_of('jit', self.f)}: a static argument is a {type(value).__name__}, which cannot be hashed. "
+                    f"{call_of('jit', self.f)}: a static argument is a {type(own).__name__}, which cannot be hashed. "
                     f"Pass a tuple instead of a list, or an array instead of what is no number."
                 ) from None
+        raise InputError(
+            f"{call_of('jit', self.f)}: a container among the arguments has data that cannot be hashed: {structure!r}. "
+            f"Let its class keep tuples and strings there."
+        ) from None
 
     def compiled(self, leaves: Sequence[Any], structure: Structure, key: Any, count: int) -> Entry:
         """Trace and compile the function for a kind of arguments."""
@@ -311,7 +317,7 @@ class Compiler:
             return f"{name_of(self.f)} was compiled at its first call."
         if structure != before[0]:
             return "The structure of the arguments was another: other containers, keys or names."
-        names = input_names(self.f, structure, len(structure.children[0].children))
+        names = input_names(self.f, structure.value, len(structure.value.children[0].children))
         changes = [
             f"{name} was {shown(old)} and is {shown(new)}"
             for name, old, new in zip(names, before[1], kinds, strict=True)

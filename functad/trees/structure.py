@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 import numpy as np
 
 from functad.errors import RegistrationError, StructureError
+from functad.exact_keys import exact_key
 from functad.immutable import Immutable, assign
 from functad.places import here
 
@@ -171,6 +172,20 @@ class Structure(Immutable):
 
     def __hash__(self) -> int:
         return hash((self.kind, self.data, self.children))
+
+    def exact_key(self) -> Any:
+        """Return a hashable key that tells apart structures which are equal by `==`: dict keys `1`, `1.0` and `True`, say.
+
+        Raises:
+            TypeError: the extra data of a class cannot be hashed.
+        """
+        data, children = self.data, self.children
+        if self.kind in MAPPINGS:
+            plain = all([type(key) is str for key in data[0]])
+            data = data if plain and data[1] is None else exact_key(data)
+        elif type(data) is not int and data is not None:
+            data = exact_key(data)
+        return self.kind, data, tuple([None if child is LEAF else child.exact_key() for child in children])
 
     def unflatten(self, leaves: Iterable[Any]) -> Any:
         """Return the tree with this structure and the given leaves.
