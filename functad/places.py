@@ -50,6 +50,15 @@ def place_of(frame: FrameType | None) -> tuple[CodeType | None, int]:
     return (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
 
 
+def is_internal(filename: str) -> bool:
+    """Return `True` if a file is one of functad, NumPy, SciPy, Dask or the standard library."""
+    if filename in _users:
+        return False
+    if filename not in _internal:
+        (_internal if _looks_internal(filename) else _users).add(filename)
+    return filename in _internal
+
+
 def _looks_internal(filename: str) -> bool:
     if filename.startswith(_PYTHON + os.sep) and not filename[len(_PYTHON) + 1 :].startswith(_INSTALLED):
         return True

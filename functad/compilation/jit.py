@@ -26,6 +26,7 @@ from functad.compilation.kinds import (
 )
 from functad.compilation.lists import CompiledList
 from functad.compilation.lowered import CacheInfo, CompiledFunction, Compiles, Lowered
+from functad.compilation.outside import Outside
 from functad.compilation.simplify import simplified
 from functad.compilation.trace import Cell, Trace
 from functad.errors import InputError, RecompileWarning
@@ -38,7 +39,7 @@ from functad.primitives.operands import foreign_rules
 from functad.primitives.safe import STRICT
 from functad.tracing.layouts import in_c_order
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import OPEN, WATCHER, Recorded, resolve
+from functad.tracing.traces.base import LIVE, WATCHER, Recorded, resolve
 from functad.tracing.traces.idle import idle, is_plain
 from functad.transforms.abstract import input_names
 from functad.transforms.calling.arguments import value_of
@@ -66,6 +67,7 @@ class Entry:
         simple: nothing but arguments goes in, and nothing but the result comes out.
         direct: a function of arrays and numbers that does all of it, where known: a third of a tiny call's time.
         strict: the same for arguments that are just as the code reads them, which it finds out itself.
+        outside: the state that the function can read, as it was when a call under a trace looked for Tensors.
     """
 
     def __init__(self, trace: Trace, program: CompiledList) -> None:
@@ -76,6 +78,7 @@ class Entry:
         self.simple = not trace.cells and not trace.captured and not self.wraps
         self.direct: Callable[..., Any] | None = None
         self.strict: Callable[..., Any] | None = None
+        self.outside: Outside | None = None
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         """Run on leaves of arguments, and assign what the function assigned."""
@@ -154,7 +157,7 @@ class Compiler:
         if WATCHER.get() is not None:  # what looks at each operation sees them in the function itself
             return self.f(*args, **kwargs)
         quick = usual = None
-        if not kwargs and OPEN.get() is None and not STRICT.get():
+        if not kwargs and not LIVE and not STRICT.get():
             if (usual := self.usual) is not None and usual[0] == len(args):
                 self.hits += 1
                 try:
@@ -171,8 +174,8 @@ class Compiler:
                 return entry.direct(*args) if entry.direct is not None else entry(args)
         leaves, structure, key = self.key(args, kwargs)
         entry = self.entries.get(key)
-        if entry is None or (OPEN.get() is not None and _closes_over_tensors(self.f)):
-            entry = self.compiled(leaves, structure, key, len(args))
+        if entry is None or (LIVE and self._may_read_tensors(entry, leaves, key)):
+            entry = self.compiled(leaves, structure, key, len(args), entry)
         else:
             self.hits += 1
         if quick is not None and min(self.argnums, default=len(args)) >= len(args) == len(leaves):
@@ -180,6 +183,14 @@ class Compiler:
         elif self.backend.plain is not None:  # arrays of the backend's own are arguments of the next calls too
             self.foreign |= {type(a) for a, kind in zip(leaves, key[1], strict=True) if is_foreign(a, kind)}
         return entry([leaf for leaf, kind in zip(leaves, key[1], strict=True) if kind is not STATIC])
+
+    def _may_read_tensors(self, entry: Entry, leaves: Sequence[Any], key: Any) -> bool:
+        """Return `True` if the function can reach a Tensor that a trace follows, where the list may hold a plain value."""
+        outside = entry.outside
+        if outside is None or outside.changed():
+            static = [leaf for leaf, kind in zip(leaves, key[1], strict=True) if kind is STATIC]
+            outside = entry.outside = Outside([self.f, static, key[0].value])
+        return outside.holds_tensor or not outside.is_known
 
     def key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Structure, Any]:
         """Return the leaves of arguments, how they are put together, and what is equal for calls that one list serves."""
@@ -265,8 +276,11 @@ class Compiler:
             f"Let its class keep tuples and strings there."
         ) from None
 
-    def compiled(self, leaves: Sequence[Any], structure: Structure, key: Any, count: int) -> Entry:
-        """Trace and compile the function for a kind of arguments."""
+    def compiled(self, leaves: Sequence[Any], structure: Structure, key: Any, count: int, known: Entry | None = None) -> Entry:
+        """Trace and compile the function for a kind of arguments.
+
+        If it reads no Tensor of another trace, an entry that is known already is good for this call too.
+        """
         kinds = key[1]
         places = [i for i, kind in enumerate(kinds) if kind is not STATIC]
         names = input_names(self.f, structure, count)
@@ -279,6 +293,9 @@ class Compiler:
         with collector_paused():
             tensors = [i for i, place in enumerate(places) if type(kinds[place]) is tuple and kinds[place][-1] is TENSOR]
             trace = Trace(of_leaves, f, [leaves[i] for i in places], [names[i] for i in places], tensors)
+            if known is not None and not trace.captured:
+                self.hits += 1
+                return known
             for equation in trace.expressions.equations:
                 for source in equation.inputs:
                     if isinstance(source, Constant):
@@ -329,23 +346,6 @@ class Compiler:
         if strict != before[3]:
             changes.append("strict_derivatives was switched")
         return f"The last compilation of {name_of(self.f)}: {'; '.join(changes)}."
-
-
-def _closes_over_tensors(f: Any) -> bool:
-    """Say whether a function has a Tensor that a trace follows among its closed-over or global names."""
-    while isinstance(f, Transformed):
-        f = f.given[0]
-    code = getattr(f, "__code__", None)
-    if code is None or not hasattr(f, "__globals__"):
-        return True
-    own = f.__globals__
-    values = [own[name] for name in code.co_names if name in own]
-    for cell in f.__closure__ or ():
-        try:
-            values.append(cell.cell_contents)
-        except ValueError:  # not assigned yet
-            continue
-    return any(isinstance(resolve(value), Recorded) for value in values if isinstance(value, Recorded))
 
 
 class Jitted(Transformed):

@@ -181,7 +181,7 @@ class Structure(Immutable):
         """
         data, children = self.data, self.children
         if self.kind in MAPPINGS:
-            plain = all([type(key) is str for key in data[0]])
+            plain = all(type(key) is str for key in data[0])
             data = data if plain and data[1] is None else exact_key(data)
         elif type(data) is not int and data is not None:
             data = exact_key(data)

@@ -40,7 +40,7 @@ from functad.tracing.constants import apart_from
 from functad.tracing.conversions import depends_on_inputs
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.abstract import LINES
-from functad.tracing.traces.base import OPEN, TAPING, WATCHER, Recorded, Recorder, resolve
+from functad.tracing.traces.base import LIVE, OPEN, TAPING, WATCHER, Recorded, Recorder, resolve
 from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
 from functad.tracing.traces.idle import IDLE, idle, process_constants, tensor_of
 from functad.tracing.views import clone
@@ -248,6 +248,7 @@ class EagerRecorder(ReverseRecorder):
         self.members.add(tape)
         self.shared = self.shared or len(self.members) > 1
         self.recording.append(ref(tape))
+        LIVE.add(self.serial)
         self._choose_way()
         active = {recorder for recorder in ACTIVE.get() if recorder.tapes} | {self}
         if self not in ACTIVE.get():
@@ -255,6 +256,9 @@ class EagerRecorder(ReverseRecorder):
             TAPING.set(self)
         ACTIVE.set(tuple(sorted(active, key=lambda recorder: recorder.serial)))
         Stamp.renew()
+
+    def __del__(self) -> None:  # of a tape that was never left
+        LIVE.discard(self.serial)
 
     def stop(self, tape: Any) -> None:
         """Let a tape record no more; what was a view of what was written is read anew before, or the tape would not know it."""
@@ -265,6 +269,7 @@ class EagerRecorder(ReverseRecorder):
         self.recording = [weak for weak in self.recording if weak() not in (None, tape)]
         self._choose_way()
         if not self.recording:
+            LIVE.discard(self.serial)
             ACTIVE.set(tuple([recorder for recorder in ACTIVE.get() if recorder is not self]))
             if TAPING.get() is self:
                 TAPING.set(self.around)

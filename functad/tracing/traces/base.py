@@ -39,6 +39,12 @@ ONLOOKER: ContextVar[Callable[[Sequence[Recorded]], bool] | None] = context_vari
 OPEN: ContextVar[Recorder | None] = context_variable("open", default=None)
 """The recorder whose function is running, in this thread or coroutine."""
 
+LIVE: set[int] = set()
+"""Serial numbers of the recorders whose functions are running, and of tapes that record, in all threads and coroutines.
+
+While it is empty, no Tensor that a trace follows exists.
+"""
+
 TAPING: ContextVar[Recorder | None] = context_variable("taping", default=None)
 """The recorder of the tape that was opened last and records still."""
 

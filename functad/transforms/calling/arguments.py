@@ -21,7 +21,7 @@ from functad.tracing.conversions import refusal_in_compiled_code
 from functad.tracing.graphs import InGraphError, check_graph
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.abstract import AbstractRecorder
-from functad.tracing.traces.base import ONLOOKER, OPEN, Recorded, Recorder, new_input, resolve
+from functad.tracing.traces.base import LIVE, ONLOOKER, OPEN, Recorded, Recorder, new_input, resolve
 from functad.tracing.traces.batch import lowest
 from functad.tracing.views import clone
 from functad.transforms.calling.results import foreign_to, own_results
@@ -186,6 +186,7 @@ def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwarg
     around = OPEN.get()
     try:
         try:
+            LIVE.add(recorder.serial)
             OPEN.set(recorder)
             out = f(*args, **kwargs) if recorder.watch is None else recorder.watch.run(f, args, kwargs)
             if recorder.seals and (broken := broken_seal(recorder)) is not None:
@@ -197,9 +198,11 @@ def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwarg
             return _settled(out)
         finally:
             OPEN.set(around)
+            LIVE.discard(recorder.serial)
             recorder.close()
     except BaseException as error:  # an interrupt may have come before the last lines
         OPEN.set(around)
+        LIVE.discard(recorder.serial)
         recorder.close()
         if isinstance(error, InGraphError):
             raise error.error.with_traceback(error.__traceback__) from None
