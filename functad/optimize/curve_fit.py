@@ -43,7 +43,8 @@ def curve_fit(
 
     Returns:
         `(p, covariance)`, with `p` an array, or a tree like `p0`, and the covariance of its numbers, shape `(n, n)`; with
-        `full_output` SciPy's three further results.
+        `full_output` SciPy's three further results. The rows and columns of the covariance follow the leaves of `p0` in the
+        order of `functad.tree_leaves(p0)`: a dict is ordered by its sorted keys, not by insertion.
 
     Raises:
         InputError: a leaf of `p0` is no floating-point number.
