@@ -243,10 +243,11 @@ def odeint(
 @of_tensors("scipy.integrate", within=True)
 def solve_ivp(fun: Callable[..., Any], t_span: Any, y0: Any, method: Any = "RK45", *args: Any, **options: Any) -> Any:
     """The solution of a system of differential equations by an explicit method, whose steps are followed as they are taken."""
-    if method in ("Radau", "BDF", "LSODA"):
+    name = getattr(method, "__name__", method)
+    if name in ("Radau", "BDF", "LSODA"):
         raise UnsupportedError(
-            f"scipy.integrate.solve_ivp of a Tensor with method={method!r}, at {here()}: its linear algebra is not followed. "
-            f"Use functad.odeint(f, y0, t, *args, method={method!r}), or RK45, RK23 or DOP853."
+            f"scipy.integrate.solve_ivp of a Tensor with method={name!r}, at {here()}: its linear algebra is not followed. "
+            f"Use functad.odeint(f, y0, t, *args, method={name!r}), or RK45, RK23 or DOP853."
         )
     return _SOLVE_IVP(fun, t_span, y0, method, *args, **options)
 
@@ -254,7 +255,11 @@ def solve_ivp(fun: Callable[..., Any], t_span: Any, y0: Any, method: Any = "RK45
 REFUSED: dict[str, str] = {
     "quad(weight)": "Multiply func by it",
     'solve_ivp(method="BDF")': "its linear algebra is not followed. Use functad.odeint",
-    **dict.fromkeys(("LSODA", "Radau", "ode", "complex_ode"), "its steps are not followed; use solve_ivp or functad.odeint"),
+    **{
+        name: f"its steps are not followed. Use functad.odeint(f, y0, t, *args, method={name!r}), or RK45, RK23 or DOP853"
+        for name in ("LSODA", "Radau")
+    },
+    **dict.fromkeys(("ode", "complex_ode"), "its steps are not followed. Use functad.odeint, or solve_ivp with RK45 or DOP853"),
     "solve_bvp": "its mesh and its sparse systems are not followed; use functad.custom_root with the conditions of collocation",
 }
 """Functions that take no Tensors on purpose, and why."""

@@ -99,6 +99,16 @@ def test_refused(call: Callable[..., Any]) -> None:
         functad.jacobian(call)(0.7)
 
 
+@pytest.mark.parametrize("method", ["LSODA", "BDF", "Radau"])
+def test_a_method_without_derivatives_names_the_others(method: str) -> None:
+    for given in (method, getattr(integrate, method)):
+        with pytest.raises(UnsupportedError, match=rf"functad\.odeint\(.*method='{method}'.*RK45, RK23 or DOP853"):
+            functad.grad(lambda p, given=given: integrate.solve_ivp(lambda t, y: p * y, (0, 1), B, given).y[0, -1])(0.7)
+    if method != "BDF":
+        with pytest.raises(UnsupportedError, match=rf"functad\.odeint\(.*method='{method}'.*RK45, RK23 or DOP853"):
+            functad.grad(lambda p: getattr(integrate, method)(lambda t, y: p * y, 0.0, B, 1.0).y[0])(0.7)
+
+
 def test_integrals_in_a_batch() -> None:
     a = np.array([0.3, 2.5])
     calls: list[Callable[..., Any]] = [
