@@ -15,11 +15,12 @@ _PACKAGE = os.path.dirname(__file__)  # noqa: PTH120
 _TOUR = os.path.join(_PACKAGE, "tour")  # noqa: PTH118 - a program that uses functad, not a part of it
 _NUMPY = os.path.dirname(np.__file__)  # noqa: PTH120
 _SITE = os.path.dirname(_NUMPY)  # noqa: PTH120
-# Libraries that call what arrays do, or pickle them: where they are if they are installed.
-_CALLING = ("scipy", "dask", "distributed", "cloudpickle", "cupy", "sparse")
+# Libraries that call the operations of arrays, or pickle them: their folders, if they are installed.
+_CALLING = ("scipy", "dask", "distributed", "cloudpickle", "cupy", "sparse", "pandas", "polars", "xarray", "pint", "matplotlib")
+_UNITS = os.path.join(_SITE, "astropy", "units") + os.sep  # noqa: PTH118 - its other modules compute, and may be adopted
 _SCIPY, *_OTHERS = [os.path.join(_SITE, name) + os.sep for name in _CALLING]  # noqa: PTH118
 _PYTHON = os.path.dirname(os.__file__)  # noqa: PTH120 - of the standard library: json, statistics, functools
-_INTERNAL = (_PACKAGE + os.sep, _NUMPY + os.sep, _SCIPY, *_OTHERS, "<__array_function__", "<frozen ")
+_INTERNAL = (_PACKAGE + os.sep, _NUMPY + os.sep, _SCIPY, *_OTHERS, _UNITS, "<__array_function__", "<frozen ")
 _INSTALLED = ("site-packages", "dist-packages")
 _TYPED = ("<stdin>", "<ipython-", "<python-input-", "<doctest ", "<sybil")
 """How the names of files begin that stand for what somebody types."""

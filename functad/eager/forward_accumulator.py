@@ -18,6 +18,7 @@ from functad.errors import StructureError, TapeStateError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.places import here, warn
 from functad.primitives.operands import read
+from functad.tracing.conversions import refusal_behind
 from functad.tracing.traces.abstract import LINES
 from functad.transforms.walks.forward import push_forward
 from functad.transforms.walks.observed import Observer
@@ -91,6 +92,8 @@ class ForwardAccumulator:
             raise
         self._push()  # while outer accumulators and tapes still see it
         Stamp.renew()
+        if isinstance(exception[1], Exception) and (refused := refusal_behind(exception[1])) is not None:
+            raise refused from None
 
     def _stop(self) -> None:
         if self._recording and self._recorder is not None:

@@ -39,23 +39,134 @@ def foreign_rules(leaf: Any) -> str | None:
     What is recorded are NumPy's operations, so values and derivatives would be others than those of the function.
     """
     if issubclass(type(leaf), np.ndarray):
-        kinds = {kind.__name__ for kind in type(leaf).__mro__ if kind.__module__.startswith("numpy")}
-        if "MaskedArray" in kinds:
-            return MASKED
-        if "matrix" in kinds:
-            return MATRIX
-        return OWN_RULES if has_own_rules(type(leaf)) else None
+        return foreign_rules_of(type(leaf))
     if issubclass(type(leaf), np.generic):
         return None
-    if type(wrapped(leaf)) is NamespaceArray:
+    if type(wrapped(leaf)) is NamespaceArray or hasattr(type(leaf), "__functad_read__"):
         return None
-    if hasattr(leaf, "__array__") and not hasattr(leaf, "__array_function__") and isinstance(leaf.dtype, np.dtype):
+    if hasattr(type(leaf), "magnitude") and hasattr(type(leaf), "units"):
+        return IN_UNITS
+    of_numpy = isinstance(getattr(leaf, "dtype", np.dtype(float)), np.dtype)
+    if is_table(type(leaf)) or (hasattr(leaf, "__array__") and not hasattr(leaf, "__array_function__") and of_numpy):
         return "It has labels or rules of indexing of its own, which NumPy has not. Pass np.asarray of it."
     return None
 
 
+def foreign_rules_of(kind: type) -> str | None:
+    """Return the advice for a subclass of `np.ndarray` whose operations are not NumPy's; `None` if they are, or for others."""
+    if kind is np.ndarray or not issubclass(kind, np.ndarray):
+        return None
+    kinds = {base.__name__ for base in kind.__mro__ if base.__module__.startswith("numpy")}
+    if "MaskedArray" in kinds:
+        return MASKED
+    if "matrix" in kinds:
+        return MATRIX
+    return OWN_RULES if has_own_rules(kind) else None
+
+
+def converted(value: Any, name: str) -> Any:
+    """Return an operand of a Tensor as the array that the operation `name` takes; anything that is no foreign array as it is.
+
+    An array with the array API alone is wrapped. Data that NumPy converts by `__array__`, such as a Series, become an array.
+
+    Raises:
+        UnsupportedError: the data have labels or missing values, so that NumPy's operations on the values mean something else.
+    """
+    own = wrapped(value)
+    return _values(value, name) if own is value and _reach(type(value)) == OPERATIONS else own
+
+
+def converted_inside(value: Any, name: str) -> Any:
+    """Return an argument of the function `name`, no ufunc, with foreign arrays in it converted, also inside lists and tuples.
+
+    NumPy converts what has `__array__` and no `__array_function__`; xarray's arrays are such.
+    """
+    kind = type(value)
+    if kind is not list and kind is not tuple:
+        if kind in _USUAL:
+            return value
+        own = wrapped(value)
+        return _values(value, name) if own is value and _reach(kind) else own
+    if all(type(part) in _USUAL for part in value):
+        return value
+    parts = [converted_inside(part, name) for part in value]
+    return value if all(a is b for a, b in zip(parts, value, strict=True)) else kind(parts)
+
+
+_USUAL = frozenset({np.ndarray, np.float64, bool, int, float, complex, str, slice, type, type(None)})
+_TABLES = ("pandas", "polars")
+"""Packages of tables. Their functions know no Tensors, so operations of Tensors take the values of their columns."""
+
+OPERATIONS, FUNCTIONS, NOTHING = 2, 1, 0
+_REACHES: dict[type, int] = {}
+"""For each class met as an operand: where NumPy converts its objects by `__array__`."""
+
+
+def _reach(kind: type) -> int:
+    """Return where objects of a class are converted by `__array__`: in `OPERATIONS`, or in `FUNCTIONS` that are no ufuncs."""
+    known = _REACHES.get(kind)
+    if known is None:
+        own = (np.ndarray, np.generic, np.poly1d)
+        known = NOTHING
+        others = ("__array_function__", "__array_namespace__", "__functad_record__", "__functad_read__")
+        if hasattr(kind, "__array__") and not issubclass(kind, own) and not any(hasattr(kind, name) for name in others):
+            known = FUNCTIONS if hasattr(kind, "__array_ufunc__") and not is_table(kind) else OPERATIONS
+        _REACHES[kind] = known
+    return known
+
+
+def goes_first(kind: type) -> bool:
+    """Return `True` if NumPy leaves operators to objects of a class by `__array_priority__`, and converts them elsewhere."""
+    return _reach(kind) == OPERATIONS and not is_table(kind) and getattr(kind, "__array_priority__", 0.0) > 0
+
+
+def is_table(kind: type) -> bool:
+    """Return `True` if a class, or a base of it, is one of a package of tables."""
+    return any(base.__module__.partition(".")[0] in _TABLES for base in kind.__mro__)
+
+
+def _values(data: Any, name: str) -> Any:
+    """Return the values of data as an array of numbers, or as the Tensor that `__array__` returned.
+
+    Raises:
+        UnsupportedError: a table, a column with other labels than 0, 1, 2, ..., missing values, or no numbers.
+    """
+    values = None
+    if hasattr(type(data), "columns"):
+        reason = "Its columns have labels, and a Tensor has none. Pass df.to_numpy()."
+    elif _has_labels(data):
+        reason = "It has labels other than 0, 1, 2, ..., by which pandas aligns, and a Tensor has none. Pass s.to_numpy()."
+    elif _has_missing(data):
+        reason = (
+            "It has missing values, which sums leave out. Replace or drop them first: s.fillna(0.0), s.dropna().to_numpy()."
+        )
+    else:
+        values = data.__array__()
+        if is_traced(values):
+            return values
+        values = np.asarray(values)
+        reason = f"Its values are of dtype {values.dtype}: pass numbers, such as s.to_numpy(dtype=float)."
+    if values is None or values.dtype.kind not in "biufc":
+        raise UnsupportedError(f"{name} of a Tensor and a {type(data).__name__}, at {here()}. {reason}")
+    return values
+
+
+def _has_labels(data: Any) -> bool:
+    """Return `True` if the index of a Series is not 0, 1, 2, ..."""
+    index = getattr(data, "index", None) if hasattr(type(data), "iloc") else None
+    return index is not None and not np.array_equal(np.asarray(index), np.arange(len(index)))
+
+
+def _has_missing(data: Any) -> bool:
+    """Return `True` if pandas or polars counts a value as missing."""
+    if not is_table(type(data)):
+        return False
+    return bool(data.null_count()) if hasattr(data, "null_count") else bool(np.any(np.asarray(data.isna())))
+
+
 MASKED = "Sums over a masked array leave elements out. Pass .data and .mask, and use np.where(mask, 0.0, x)."
 MATRIX = "A matrix multiplies by *. Pass np.asarray of it, and multiply by @."
+IN_UNITS = "It wraps numbers and a unit. Pass its numbers, q.magnitude, and make the quantity in the function: x * q.units."
 OWN_RULES = "What it is beside its numbers, such as a unit, would be lost. Use the numbers: q.to_value(unit) with astropy."
 
 
@@ -73,7 +184,7 @@ def refuse_foreign(name: str, *operands: Any) -> None:
     """
     for operand in operands:
         kind = type(operand)
-        if kind is not np.ndarray and issubclass(kind, np.ndarray) and (reason := foreign_rules(operand)):
+        if kind is not np.ndarray and (reason := foreign_rules_of(kind)):
             raise UnsupportedError(f"{name} of a Tensor and a {kind.__name__}, at {here()}. {reason}")
 
 
@@ -108,8 +219,11 @@ def layout_of(value: Any) -> tuple[int, ...]:
     inner = innermost(value)
     if type(inner) in PLAIN or not hasattr(type(inner), "__dask_graph__") or inner.shape != shape:
         return shape
+    chunks = getattr(inner, "chunks", None)
+    if chunks is None:
+        return shape
     found = ChunkedShape(shape)
-    found.chunks = inner.chunks
+    found.chunks = chunks
     return found
 
 

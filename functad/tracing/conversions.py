@@ -17,7 +17,7 @@ from functad.expressions.records import inputs_of, results_of
 from functad.places import WRITE_INTO, adoption_cure, assigning, here, instruction_of, line_of, running, user_frame
 from functad.primitives.entry import ENTRIES
 from functad.primitives.names import is_scipys, shown_name
-from functad.primitives.operands import MASKED
+from functad.primitives.operands import MASKED, OWN_RULES
 
 _STACK = "Use np.stack([t0, t1]), or np.concatenate, which make an array of Tensors."
 _ITSELF = "Use t itself, which is an array already, and np.stack([t0, t1]) for a list of Tensors."
@@ -75,6 +75,12 @@ CURES = {
     "trunc": "Use np.trunc(t), whose derivative is zero, or int(functad.stop_gradient(t)) for a number.",
 }
 """What to write instead of a call, by the last part of the name that is called."""
+
+TABLES = (
+    "Columns of pandas and polars do not hold Tensors. Compute with their values, s.to_numpy() * t, or with the Tensor on the "
+    "left, t * s."
+)
+DRAWING = "Draw functad.stop_gradient(t), which is a plain array."
 
 _BY_KIND = {
     "float()": _NUMBER,
@@ -163,13 +169,20 @@ def refusal(wanted: str) -> ConversionError:
     snippet = " ".join(running().split())
     called, is_random = _called(snippet)
     if assigning():
-        wanted, cure = "Assignment into a plain array", _ASSIGN + adoption_cure()
+        of_table = _asks_from(("pandas.", "polars."))
+        wanted, cure = "Assignment into a plain array", TABLES if of_table else _ASSIGN + adoption_cure()
     elif wanted == "Conversion to an array" and _asks_from("scipy.sparse"):
         from functad.primitives.linalg.sparse_products import CURE as PRODUCTS  # noqa: PLC0415 - only here
 
         cure = PRODUCTS
     elif wanted == "Conversion to an array" and (formula := python_functions_cure()):
         cure = formula
+    elif wanted == "Conversion to an array" and _asks_from(("pandas.", "polars.")):
+        cure = TABLES
+    elif wanted == "Conversion to an array" and _asks_from("astropy.units"):
+        cure = OWN_RULES
+    elif wanted == "Conversion to an array" and _asks_for("matplotlib."):
+        cure = DRAWING
     elif called in CURES:
         cure = CURES[called]
     elif called == "[]":
@@ -183,7 +196,8 @@ def refusal(wanted: str) -> ConversionError:
             "Use np.stack([t0, t1]) instead of np.array([t0, t1]), A @ t instead of A.dot(t), t itself instead of "
             "np.asarray(t), and functad.stop_gradient(t) where a constant is meant."
         )
-    array = wanted == "Conversion to an array" and called not in _NOT_CURED_BY_ADOPTION and not is_random and cure != MASKED
+    array = wanted == "Conversion to an array" and called not in _NOT_CURED_BY_ADOPTION and not is_random
+    array = array and cure not in (MASKED, TABLES, OWN_RULES, DRAWING)
     number = wanted in ("float()", "complex()", "int()") and (
         called in ("float", "complex", "int", "fromiter") or (hasattr(math, called) and not snippet.startswith("cmath."))
     )
@@ -199,7 +213,10 @@ def refusal(wanted: str) -> ConversionError:
 
 
 _ON_THE_LEFT = "That library refuses what it does not know on the right: make the constant a Tensor, functad.constant(X) @ t."
+_IN_UNITS = "Assign to q.magnitude, or make a new Quantity of a Tensor: t * ureg.meter."
 _IN_COMPILED_CODE = {
+    "Neither Quantity object nor its magnitude": ("An element of a Quantity, or its assignment, and", _IN_UNITS),
+    "the Quantity implementation cannot handle": ("A function of an array with a unit and", OWN_RULES),
     "Iterator operand is flagged as writeable, but is an object": (
         "np.nditer",
         "Use t.flat, or np.ndindex(t.shape) and t[i].",
@@ -244,6 +261,13 @@ def refusal_in_compiled_code(error: TypeError) -> FunctadError | None:
     if shown.endswith("]"):  # of an abstract trace
         return AbstractValueError(f"The length of an array is a Tensor of which only {shown} is known, at {place}. {_LENGTHS}")
     return ConversionError(f"The length of an array is a Tensor, {shown}, at {place}. {_COUNT}")
+
+
+def refusal_behind(error: BaseException) -> FunctadError | None:
+    """Return the error about a Tensor that an error of NumPy or compiled code hides; `None` if it is another error."""
+    if isinstance(error, ValueError) and isinstance(error.__cause__, (AbstractValueError, ConversionError)):
+        return error.__cause__
+    return refusal_in_compiled_code(error) if isinstance(error, TypeError) else None
 
 
 def _place_of(error: BaseException) -> str:
@@ -332,10 +356,20 @@ def testing() -> bool:
     return False
 
 
-def _asks_from(package: str) -> bool:
-    """Say whether the code that asks, if it is not the user's, is that of a package."""
+def _asks_from(package: str | tuple[str, ...]) -> bool:
+    """Return `True` if the code that asks, if it is not the user's, is of a package, or of one of several."""
     frame = _caller()
     return frame is not None and frame.f_globals.get("__name__", "").startswith(package)
+
+
+def _asks_for(package: str) -> bool:
+    """Return `True` if a package asks, itself or through functions of other packages, such as NumPy's."""
+    frame, user = _caller(), user_frame(_caller())
+    while frame is not None and frame is not user:
+        if frame.f_globals.get("__name__", "").startswith(package):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def updating() -> bool:

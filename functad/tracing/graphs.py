@@ -67,6 +67,26 @@ def is_followed(tensor: Any) -> bool:
     return isinstance(resolve(tensor), Recorded)
 
 
+def check_wrapped(leaf: Any) -> None:
+    """Raise if a result is a wrapper around a Tensor that is followed, or if its graph holds one.
+
+    Raises:
+        ConversionError: it is. Transforms take derivatives of Tensors, and would take the wrapper as a constant.
+    """
+    for name in () if isinstance(leaf, Recorded) or not hasattr(type(leaf), "__array_ufunc__") else _WRAPPED:
+        held = getattr(leaf, name, None)
+        if isinstance(held, Recorded) and is_followed(held):
+            raise ConversionError(
+                f"a result is a {type(leaf).__name__} around a Tensor that is being differentiated, of a function called at "
+                f"{here()}, and would lose its derivative. Return the Tensor, out.{name}."
+            )
+    check_graph(leaf)
+
+
+_WRAPPED = ("data", "magnitude")
+"""The attributes by which xarray and pint give away the array that they wrap."""
+
+
 def check_graph(out: Any, is_lost: Callable[[Any], object] = is_followed) -> None:
     """Raise if the graph of a lazy result, or of the value of a Tensor, holds a Tensor that is followed.
 
@@ -83,9 +103,11 @@ def check_graph(out: Any, is_lost: Callable[[Any], object] = is_followed) -> Non
         return
     seen: set[int] = set()
     graph = out.__dask_graph__()
+    if graph is None:  # a wrapper, such as a Quantity, around another array than Dask's
+        return
     layers = getattr(graph, "layers", None)
     for layer in [graph] if layers is None else layers.values():
-        tasks = getattr(layer, "mapping", None)
+        tasks = layer if isinstance(layer, dict) else getattr(layer, "mapping", None)
         for tensor, function in _tensors(vars(layer) if tasks is None else tasks, seen, _DEPTH):
             if not is_lost(tensor):
                 continue

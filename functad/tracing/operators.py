@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 
 from functad.errors import UnsupportedError
-from functad.namespaces.array import wrapped
 from functad.places import here
 from functad.primitives.elementwise import arithmetic, bounds, comparisons
 from functad.primitives.entry import Primitive, names_read
 from functad.primitives.linalg import products as contractions
-from functad.primitives.operands import as_operand, refuse_foreign, strong
+from functad.primitives.operands import as_operand, converted, goes_first, refuse_foreign, strong
 from functad.primitives.plan import KEEP_NOTHING, Plan
 from functad.tracing.constants import SMALL, held
 from functad.tracing.conversions import unhashable
@@ -79,7 +78,9 @@ def _slow(primitive: Primitive, x: Any, y: Any) -> Any:
     """Record a call that no short way can, if its operands are such that it is the business of Tensors."""
     if (type(x) in _PLAIN or isinstance(x, Recorded)) and (type(y) in _PLAIN or isinstance(y, Recorded)):
         return record(primitive, (x, y), {})
-    x, y = wrapped(x), wrapped(y)
+    if goes_first(type(y)):
+        return NotImplemented
+    x, y = converted(x, primitive.name), converted(y, primitive.name)
     for operand in (x, y):
         if issubclass(type(operand), Rational) and not issubclass(type(operand), (int, np.integer)):  # a Fraction
             return _slow(primitive, *[float(v) if v is operand else v for v in (x, y)])
@@ -284,9 +285,12 @@ def _comparison(primitive: Primitive) -> tuple[Method, Method]:
                 recorder.note(y, name)
             y = y.below
         elif type(y) not in _PLAIN:
-            y = wrapped(y)
+            if goes_first(type(y)):
+                return NotImplemented
+            y = converted(y, name)
             if decides(type(y)):
                 return NotImplemented
+            refuse_foreign(name, y)
         if recorder.reassigns and x.slot not in recorder.left:
             recorder.note(x, name)
         return compute(x.below, y)

@@ -14,18 +14,19 @@ import numpy as np
 
 from functad.errors import UnsupportedError
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, spec_of
-from functad.namespaces.array import unwrapped, wrapped, wrapped_inside
+from functad.namespaces.array import unwrapped
 from functad.places import here
 from functad.primitives import vocabulary
 from functad.primitives.elementwise.comparisons import ROUND_NUMBER
 from functad.primitives.entry import ENTRIES, Composite, Primitive
 from functad.primitives.names import shown_name
 from functad.primitives.operands import (
-    OWN_RULES,
     TensorGivenError,
     as_operand,
     concrete,
-    has_own_rules,
+    converted,
+    converted_inside,
+    foreign_rules_of,
     is_traced,
     is_weak,
     refuse_foreign,
@@ -95,9 +96,11 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
             short = BINARY.get(ufunc) or _short_way(ufunc)
             if short is not None:
                 x, y = inputs
-                return short[0](x, y, depth=2) if x is first else short[1](y, x, depth=2)
+                out = short[0](x, y, depth=2) if x is first else short[1](y, x, depth=2)
+                if out is not NotImplemented:
+                    return out
         if not all(isinstance(value, _KNOWN) for value in inputs):
-            inputs = tuple(map(wrapped, inputs))
+            inputs = tuple([converted(value, f"np.{ufunc.__name__}") for value in inputs])
             answer = answer_to_ufunc(_KNOWN, self, ufunc, method, inputs, kwargs)
             if answer is not OURS:
                 return answer
@@ -120,10 +123,11 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
             if out is not NotImplemented:
                 return out
         if len(args) > 1 or kwargs or type(args[0]) in _LISTS:
-            args, kwargs = _wrapped_inside(args, kwargs)
+            args, kwargs = _converted_inside(function, args, kwargs)
         if not _USUAL.issuperset(types):
-            if own := [kind.__name__ for kind in types if has_own_rules(kind)]:
-                raise UnsupportedError(f"{shown_name(function)} of a Tensor and a {own[0]}, at {here()}. {OWN_RULES}")
+            for kind in types:
+                if (reason := foreign_rules_of(kind)) is not None:
+                    raise UnsupportedError(f"{shown_name(function)} of a Tensor and a {kind.__name__}, at {here()}. {reason}")
             answer = answer_to_function(_KNOWN, self, function, types, args, kwargs)
             if answer is not OURS:
                 return answer
@@ -342,15 +346,17 @@ _PLAIN = frozenset({Tensor, np.ndarray, np.float64, float, int, bool, str, type(
 """The types of nearly all arguments, in which there is nothing to wrap."""
 
 
-def _wrapped_inside(args: Any, kwargs: Any) -> tuple[Any, Any]:
-    """Return the arguments of a function of NumPy, in which arrays that have the array API alone are wrapped."""
+def _converted_inside(function: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """Return the arguments of a function of NumPy in which foreign arrays are converted."""
     for arg in args:
         if type(arg) not in _PLAIN:
-            args = tuple(map(wrapped_inside, args))
+            name = shown_name(function)
+            args = tuple([converted_inside(value, name) for value in args])
             break
     for value in kwargs.values():
         if type(value) not in _PLAIN:
-            return args, {name: wrapped_inside(value) for name, value in kwargs.items()}
+            name = shown_name(function)
+            return args, {key: converted_inside(value, name) for key, value in kwargs.items()}
     return args, kwargs
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from functad.expressions.spec import type_of
 from functad.tracing.traces.base import Recorded
 
-_TOLD = ("xarray.", "dask.", "sparse.", "scipy.sparse.", "jax._src.numpy.array_methods", "json.", "fractions")
+_TOLD = ("xarray.", "pandas.", "dask.", "sparse.", "scipy.sparse.", "jax._src.numpy.array_methods", "json.", "fractions")
 """Packages that are told Tensor. xarray, Dask and sparse arrays of both kinds, and the operators of JAX, make plain arrays of
 what is NumPy's own, and leave to NumPy's protocols and to Python's what is not; json names the type of what it cannot write
 down; a Fraction compares itself with floats by their digits, and leaves it to others to compare themselves with it."""
@@ -50,6 +50,8 @@ class TypeTests:
         """The type of the value; where a trace has none, that of arrays, or of NumPy's numbers for the shape ()."""
         asking = sys._getframe(1)
         module = asking.f_globals.get("__name__", "")
+        if module.startswith("polars."):  # its operators convert the other operand and never leave the operation to it
+            self._plain("Conversion to an array")
         if module.startswith(_TOLD) and not module.startswith("scipy.sparse.linalg."):
             name = asking.f_code.co_qualname
             if name == "JSONEncoder.default":  # which is about to raise
@@ -61,6 +63,17 @@ class TypeTests:
             held = value.below
             value = value.origin[0] if held is None else held  # a view that is to be read anew is what its owner is
         return type_of(value)
+
+    @property
+    def __pandas_priority__(self: Any) -> int:
+        """The rank of an operand in pandas, whose operators leave an operation to the operand of the highest rank.
+
+        `s += t` does not expect this of an operator, so it raises here.
+        """
+        asking = sys._getframe(2)
+        if asking.f_code.co_name == "_inplace_method" and asking.f_globals.get("__name__", "").startswith("pandas."):
+            self._plain("Conversion to an array")
+        return 10_000
 
     @property
     def __len__(self: Any) -> Callable[[], int]:

@@ -195,6 +195,7 @@ def _check_scalar(value: Any, selection: Selection, holomorphic: bool, allow_int
         cure = "Return np.abs, .real or .imag of it, or pass holomorphic=True if f is holomorphic."
     else:
         return
+    is_number = is_number and isinstance(dtype_of(value), np.dtype)  # other libraries have dtypes of their own
     found = spec_of(value) if is_number else f"a {type(value).__name__}"
     raise NonScalarError(
         f"{selection.transform} {needs}, but {name_of(selection.function)}, called at {here()}, returned {found}. {cure}"

@@ -138,7 +138,7 @@ class _Batch:
         """Return a leaf with its batch axis in front."""
         if axis == 0 and type(leaf) is np.ndarray and leaf.ndim:
             return leaf
-        if type(leaf) is not Tensor and hasattr(leaf, "dtype") and (reason := foreign_rules(leaf)) is not None:
+        if type(leaf) is not Tensor and (reason := foreign_rules(leaf)) is not None:
             raise InputError(f"{call_of('vmap', self.f)}: {self._name(place)} is a {type(leaf).__name__}. {reason}")
         try:
             shape = spec_of(leaf).shape

@@ -20,6 +20,7 @@ from functad.errors import InputError, SourceError, TapeError, TapeStateError
 from functad.expressions.spec import dtype_of
 from functad.places import here, warn
 from functad.primitives.operands import read
+from functad.tracing.conversions import refusal_behind
 from functad.tracing.graphs import InGraphError
 
 
@@ -73,6 +74,8 @@ class GradientTape(TapeSlice):
             self._stop()  # once more, if an interrupt has come between
         if isinstance(exception[1], InGraphError):
             raise exception[1].error.with_traceback(exception[1].__traceback__) from None
+        if isinstance(exception[1], Exception) and (refused := refusal_behind(exception[1])) is not None:
+            raise refused from None
 
     def __del__(self) -> None:
         if getattr(self, "_recorder", None) is not None:

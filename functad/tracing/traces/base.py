@@ -20,10 +20,10 @@ from typing import Any, ClassVar
 
 from functad.errors import EscapedTensorError
 from functad.expressions.spec import PLAIN
-from functad.namespaces.array import wrapped
 from functad.places import here, line_of, name_of, user_frame
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.indexable import as_plain
+from functad.primitives.operands import converted
 from functad.settings import context_variable, setting
 
 _serials = itertools.count()
@@ -253,7 +253,7 @@ def record(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]
         if isinstance(a, Recorded):
             if newest is None or (a.recorder is not newest.recorder and a.recorder.rank > newest.recorder.rank):
                 newest = a
-        elif type(a) not in PLAIN and type(own := wrapped(as_plain(a))) is not type(a):
+        elif type(a) not in PLAIN and type(own := converted(as_plain(a), primitive.name)) is not type(a):
             return record(primitive, tuple([own if other is a else other for other in arrays]), params)
     if newest is None:
         return primitive.compute(*arrays, **params)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import AbstractValueError, ConstantError, ConversionError, InputError, OutputError, StructureError
+from functad.errors import ConstantError, InputError, OutputError, StructureError
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, ArraySpec, dtype_of, is_array_or_number, shape_of, spec_of
 from functad.namespaces.array import array_type, wrapped
 from functad.places import call_of, here, line_of, name_of
@@ -17,8 +17,8 @@ from functad.primitives.operands import foreign_rules, strong
 from functad.primitives.reductions.sums import SUM
 from functad.primitives.safe import PRODUCT, QUOTIENT
 from functad.tracing.constants import broken_seal, held_input
-from functad.tracing.conversions import refusal_in_compiled_code
-from functad.tracing.graphs import InGraphError, check_graph
+from functad.tracing.conversions import refusal_behind
+from functad.tracing.graphs import InGraphError, check_graph, check_wrapped
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.abstract import AbstractRecorder
 from functad.tracing.traces.base import LIVE, ONLOOKER, OPEN, Recorded, Recorder, new_input, resolve
@@ -206,9 +206,7 @@ def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwarg
         recorder.close()
         if isinstance(error, InGraphError):
             raise error.error.with_traceback(error.__traceback__) from None
-        if isinstance(error, ValueError) and isinstance(error.__cause__, (AbstractValueError, ConversionError)):
-            raise error.__cause__ from None
-        if isinstance(error, TypeError) and (refused := refusal_in_compiled_code(error)) is not None:
+        if (refused := refusal_behind(error)) is not None:
             raise refused from None
         raise
 
@@ -225,7 +223,7 @@ def _settled(out: Any) -> Any:
     leaves, structure = flatten(out)
     for leaf in leaves:
         if type(leaf) not in PLAIN:
-            check_graph(leaf)
+            check_wrapped(leaf)
     settled = [
         leaf if type(leaf) in PLAIN else _settled(leaf) if isinstance(leaf, Tensor) else wrapped(value_of(leaf))
         for leaf in leaves
