@@ -201,9 +201,11 @@ def adopt(*targets: Any) -> Any:
     In the globals of that code `numpy`, `math` and `scipy` become modules like `functad.numpy`, `functad.math` and
     `functad.scipy`, also where single names were imported from them. Those take Tensors; for plain values they give exactly
     what the originals give. NumPy and `math` themselves are not touched; SciPy is adopted with what uses it. Imports within
-    functions give these modules too. What stands for a function compares and hashes as that; where a module compares a
-    function of NumPy or `math` by `is`, it keeps the original, which refuses Tensors. `module is numpy` holds for modules that
-    adopted code hands around, not for NumPy itself. Functions that Numba compiled stay the same objects, and
+    functions give these modules too. A replacement compares, hashes, copies and pickles as the original. Where a module uses a
+    function or a type as a value, and not only calls it, that name keeps the original: code that compares it by `is`, returns
+    it or hands it to other code sees the same object as before. A type that is passed as a dtype or to `isinstance` does not
+    count as a value. `module is numpy` holds for modules that adopted code hands around, not for NumPy itself.
+    Functions that Numba compiled stay the same objects, and
     their Python code runs for Tensors; these and extension modules are named by the `left` of the result.
 
     Args:

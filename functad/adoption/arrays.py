@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import copyreg
 import functools
 import itertools
 import re
@@ -75,8 +77,27 @@ complex128, complex64 = _number_type(np.complex128), _number_type(np.complex64)
 double, single = float64, float32
 
 
-class vectorize(np.vectorize):  # noqa: N801 - it stands for NumPy's
-    """`np.vectorize`, whose function is called for each element of Tensors too, and their results are stacked."""
+class _VectorizeType(type):
+    """The class of `vectorize`, which compares and tests instances as `np.vectorize` does."""
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return type.__instancecheck__(np.vectorize, value)
+
+    def __subclasscheck__(cls, kind: type) -> bool:
+        return type.__subclasscheck__(np.vectorize, kind)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or other is np.vectorize
+
+    def __hash__(cls) -> int:
+        return hash(np.vectorize)
+
+
+copyreg.pickle(_VectorizeType, lambda cls: (copy.copy, (np.vectorize,)))  # type: ignore[arg-type, return-value]
+
+
+class vectorize(np.vectorize, metaclass=_VectorizeType):  # noqa: N801 - it stands for NumPy's
+    __doc__ = np.vectorize.__doc__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function for the elements of the arguments, which are broadcast, or with `signature` for their cores."""

@@ -7,7 +7,6 @@ import functools
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from itertools import pairwise
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -122,13 +121,3 @@ _SHIFTS = {
     if name in dis.opmap
 }
 """By how many bits an operand is more than the place of a name: these tell what is done with the name."""
-
-
-def compared_by_is(code: CodeType) -> frozenset[str]:
-    """Return the names with which a function compares something by `is`, as in `type(x) is float`, `f is np.sum`."""
-    if not has_instruction(code, _IS):
-        return frozenset()
-    return frozenset([name for (_, name, _), (after, _, _) in pairwise(steps_of(code)) if after == _IS and type(name) is str])
-
-
-_IS = dis.opmap["IS_OP"]

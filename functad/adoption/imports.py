@@ -16,15 +16,15 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from functad.adoption.code import has_instruction, steps_of
-from functad.adoption.replacements import replacement
+from functad.adoption.replacements import Kept, replacement
 
 _PREFIX = "functad imports "
 _TOPS = ("numpy", "math", "scipy")
 _IMPORT, _CONST = dis.opmap["IMPORT_NAME"], dis.opmap["LOAD_CONST"]
 _LEVELS = (_CONST, dis.opmap.get("LOAD_SMALL_INT", _CONST))
 """The instructions that load how many dots stand before the name, two before that which imports it."""
-_kept: list[frozenset[str]] = []
-"""Sets of names that stay those of the originals, each for some modules; their numbers are part of what these import."""
+_kept: list[Kept] = []
+"""Sets of originals that stay what they are, each for some modules; their indices are part of the names that these import."""
 
 
 class Imports:
@@ -32,12 +32,12 @@ class Imports:
 
     Attributes:
         package: where relative imports begin.
-        kept: names that stay those of the originals.
+        kept: identities of originals that stay what they are.
         scipy: SciPy is imported.
         complete: all imports were redirected; in very long functions some cannot be.
     """
 
-    def __init__(self, package: str, kept: frozenset[str]) -> None:
+    def __init__(self, package: str, kept: Kept) -> None:
         self.package, self.kept = package, kept
         self.scipy, self.complete = False, True
 

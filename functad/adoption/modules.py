@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from functad.adoption.code import codes_of, compared_by_is, functions_of, of_code
+from functad.adoption.code import codes_of, functions_of, of_code
 from functad.adoption.imports import Imports
 from functad.adoption.numba_functions import PYTHON, class_looking_for_tensors, is_of_numba, of_tensors, python_function
 from functad.adoption.products import PRODUCT, product, with_products
-from functad.adoption.replacements import NUMBERS, kept_names, replacement
+from functad.adoption.replacements import NUMBERS, Kept, is_type_of_numpy, replacement, uses_of
 from functad.adoption.scipy_functions import is_of_scipy
 
 MARK = "__functad_adopted__"
@@ -58,14 +58,14 @@ class AdoptedModule:
     def change(self) -> None:
         """Bind all that the module refers to; what is interrupted on the way can be restored."""
         module = self.module
-        functions = [*functions_of(module), *self._compiled()]
-        found = list(map(_names, functions))
-        compared = frozenset().union(*[names for names, _ in found])
-        self.kept = kept_names(compared, vars(module))
+        functions = list(functions_of(module))
+        uses = uses_of([f for f in functions if f.__name__ != "__getattr__"], vars(module))
+        self.kept, self.compares = uses.kept, uses.compares
+        functions += self._compiled()  # which read the originals for plain values
         self.change_names()
         self._change_code(functions)
-        called = frozenset().union(*[names for _, names in found])
-        for name in called - compared - vars(module).keys():
+        called = frozenset[str]().union(*map(_numbers, functions))
+        for name in called - uses.numbers - vars(module).keys():
             self._set(vars(module), name, _ABSENT, NUMBERS[name])
         self._set(vars(module), MARK, _ABSENT, True)
 
@@ -90,7 +90,7 @@ class AdoptedModule:
                         self._change_function(attribute)
                         self._change(value, own, attribute)
                     elif isinstance(attribute, staticmethod):
-                        found = replacement(attribute.__func__, kept=self.kept)
+                        found = self._stored(attribute.__func__)
                         if found is not attribute.__func__:
                             self._set(value, own, attribute, staticmethod(found))
                     else:
@@ -101,9 +101,14 @@ class AdoptedModule:
         if type(value) in _VALUES:
             return
         self.uses_scipy = self.uses_scipy or is_of_scipy(value)
-        found = replacement(value, kept=self.kept)
+        found = replacement(value, kept=self.kept) if place is vars(self.module) else self._stored(value)
         if found is not value:
             self._set(place, key, value, found)
+
+    def _stored(self, value: Any) -> Any:
+        """Return the replacement of a default, an attribute or an entry of a table; other code may compare these by `is`."""
+        stays = is_type_of_numpy(value) or (self.compares and not isinstance(value, ModuleType))
+        return value if stays else replacement(value, kept=self.kept)
 
     def _change_items(self, table: dict[Any, Any]) -> None:
         for key, value in list(table.items()):
@@ -123,7 +128,7 @@ class AdoptedModule:
                     self._change(cell, "cell_contents", value)
         defaults = function.__defaults__
         if defaults and any(callable(value) or isinstance(value, ModuleType) for value in defaults):
-            found = tuple([replacement(value, kept=self.kept) for value in defaults])
+            found = tuple([self._stored(value) for value in defaults])
             if any(a is not b for a, b in zip(found, defaults, strict=True)):
                 self._set(function, "__defaults__", defaults, found)
         if function.__kwdefaults__:
@@ -186,15 +191,13 @@ class AdoptedModule:
 
 
 @of_code
-def _names(code: CodeType) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the names that a function compares by `is`, and those of Python's types of numbers that are in it."""
-    codes = list(codes_of(code))
-    called = [NUMBERS.keys() & code.co_names for code in codes]
-    return frozenset().union(*map(compared_by_is, codes)), frozenset().union(*called)
+def _numbers(code: CodeType) -> frozenset[str]:
+    """Return the names of Python's types of numbers that occur in a function."""
+    return frozenset().union(*[NUMBERS.keys() & part.co_names for part in codes_of(code)])
 
 
 @of_code
-def _changed(code: CodeType, package: str, kept: frozenset[str]) -> tuple[CodeType, bool, Imports]:
+def _changed(code: CodeType, package: str, kept: Kept) -> tuple[CodeType, bool, Imports]:
     """Return the code that a function gets, whether that calls `product`, and what it imports."""
     imports, multiplied = Imports(package, kept), with_products(code)
     return imports.redirected(multiplied), multiplied is not code, imports

@@ -8,10 +8,9 @@ import functools
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
-from functad.adoption.code import compared_by_is
 from functad.adoption.modules import MARK
 from functad.adoption.products import PRODUCT, product, with_products
-from functad.adoption.replacements import NUMBERS, kept_names, replacement
+from functad.adoption.replacements import NUMBERS, Kept, replacement, uses_of
 from functad.errors import UnsupportedError
 from functad.places import here
 
@@ -19,17 +18,19 @@ from functad.places import here
 class _Globals(dict[str, Any]):
     """The globals of one adopted function: those of its module, where what coerces is replaced as it is looked up."""
 
-    def __init__(self, own: dict[str, Any], kept: frozenset[str]) -> None:
-        super().__init__({MARK: True, PRODUCT: product, "__builtins__": {**vars(builtins), **NUMBERS, "__import__": _imported}})
+    def __init__(self, own: dict[str, Any], kept: Kept, numbers: frozenset[str]) -> None:
+        replaced = {name: value for name, value in NUMBERS.items() if name not in numbers}
+        given = {**vars(builtins), **replaced, "__import__": functools.partial(_imported, kept)}
+        super().__init__({MARK: True, PRODUCT: product, "__builtins__": given})
         self._own, self._kept = own, kept
 
     def __missing__(self, name: str) -> Any:
         return replacement(self._own[name], kept=self._kept)
 
 
-def _imported(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+def _imported(kept: Kept, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
     """Import as Python does; what an adopted function imports in its body is replaced too."""
-    return replacement(__import__(name, getattr(globals, "_own", globals), locals, fromlist, level))
+    return replacement(__import__(name, getattr(globals, "_own", globals), locals, fromlist, level), kept=kept)
 
 
 def adopted_function(f: FunctionType) -> FunctionType:
@@ -40,15 +41,15 @@ def adopted_function(f: FunctionType) -> FunctionType:
             f"{f.__name__} assigns to a global name, at {here()}, which the adopted function would do apart from its module. "
             f'Adopt the module: functad.adopt("{f.__module__}").'
         )
-    kept = kept_names(frozenset().union(*map(compared_by_is, codes)), f.__globals__)
+    kept, numbers, _ = uses_of([f], f.__globals__)
     cells = tuple([_cell(cell, kept) for cell in f.__closure__ or ()]) or None
-    found = FunctionType(with_products(f.__code__), _Globals(f.__globals__, kept), f.__name__, f.__defaults__, cells)
+    found = FunctionType(with_products(f.__code__), _Globals(f.__globals__, kept, numbers), f.__name__, f.__defaults__, cells)
     functools.update_wrapper(found, f)
     found.__kwdefaults__ = dict(f.__kwdefaults__) if f.__kwdefaults__ else None
     return found
 
 
-def _cell(cell: CellType, kept: frozenset[str]) -> CellType:
+def _cell(cell: CellType, kept: Kept) -> CellType:
     """Return a cell with what stands for the module or function that a cell holds; else the cell itself."""
     try:
         value = cell.cell_contents

@@ -6,17 +6,22 @@ the original itself.
 
 from __future__ import annotations
 
+import builtins
 import functools
 import math
-from collections.abc import Callable
-from types import FunctionType, ModuleType
-from typing import Any
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import functad.math
 from functad.adoption import arrays
-from functad.adoption.standing import ABSENT, standing_type
+from functad.adoption.code import codes_of, of_code
+from functad.adoption.standing import ABSENT, StandIn, standing_type, stands_for
+from functad.adoption.uses import IMPORTED, IS, LOCAL, STORED, Use, may_use_as_values, names_used_as_values
 from functad.expressions.spec import dtype_of, shape_of
 from functad.primitives.operands import is_traced
 from functad.tracing.traces.base import resolve
@@ -88,17 +93,22 @@ NUMBERS: dict[str, Any] = {
 }
 """What stands for Python's own types, by name, in modules that call them."""
 
-TYPES = frozenset({"float64", "float32", "float16", "complex128", "complex64", "double", "single"})
-"""Types of NumPy for which `functad.numpy` has others; code that compares one of them by `is` keeps the originals of all."""
+Kept = frozenset[int]
+"""Identities of originals that an adopted module uses as values, so that they stay what they are in that module."""
 
 
 @functools.cache
-def _stand_ins(kept: frozenset[str]) -> dict[int, ModuleType]:
-    """Return by identity of NumPy, its parts and `math` the modules that stand for them, but for names that are kept."""
+def _stand_ins(kept: Kept) -> dict[int, ModuleType]:
+    """Return by identity of NumPy, its parts and `math` the modules that replace them, with some originals kept."""
     found = {}
 
     def enter(original: ModuleType, names: dict[str, Any], **parts: ModuleType) -> ModuleType:
-        chosen = {name: value for name, value in names.items() if name not in kept}
+        own = vars(original)
+        chosen = {
+            name: _like(own[name], value) if type(value) is FunctionType and name in own and value is not own[name] else value
+            for name, value in names.items()
+            if id(own.get(name)) not in kept
+        }
         found[id(original)] = result = stand_in(original, {**chosen, **parts})
         return result
 
@@ -111,56 +121,178 @@ def _stand_ins(kept: frozenset[str]) -> dict[int, ModuleType]:
 
 
 @functools.cache
-def _known() -> dict[int, tuple[Any, Any, frozenset[str]]]:
-    """Return by identity each original that is replaced, with what stands for it, and its names."""
-    found: dict[int, tuple[Any, Any, frozenset[str]]] = {}
+def _like(original: Any, function: Any) -> Any:
+    """Return a replacement of a function that compares, hashes and pickles as the original."""
+    return stands_for(original, function) if type(function) is FunctionType and callable(original) else function
+
+
+@functools.cache
+def _known() -> dict[int, tuple[Any, Any]]:
+    """Return by identity each original that is replaced, with its replacement."""
+    found: dict[int, tuple[Any, Any]] = {}
     for module in _stand_ins(frozenset()).values():
         for name, value in vars(module).items():
             original = vars(module.original).get(name)
             stands = callable(value) and callable(original) and not name.startswith("__")
             if value is not original and (stands or name in ("r_", "c_")):
-                _, first, names = found.get(id(original), (original, value, frozenset()))
-                found[id(original)] = original, first, names | {name}
+                found.setdefault(id(original), (original, value))
     return found
 
 
-def kept_names(compared: frozenset[str], names: dict[str, Any]) -> frozenset[str]:
-    """Return the names that stay those of the originals in code that compares some by `is`: there no other is like them.
+@functools.cache
+def _names() -> frozenset[str]:
+    """Return the names of all functions and types that are replaced."""
+    modules = [vars(module) for module in _stand_ins(frozenset()).values()]
+    found = [name for names in modules for name, value in names.items() if value is not vars(names["original"]).get(name)]
+    return frozenset(found) - {"r_", "c_", "original"} | NUMBERS.keys()
+
+
+@of_code
+def _used(code: CodeType) -> frozenset[Use]:
+    return names_used_as_values(code) if may_use_as_values(code, _names(), _PACKAGES) else frozenset()
+
+
+_PACKAGES = ("numpy", "math", "scipy")
+
+
+class Uses(NamedTuple):
+    """What an adopted module uses as values, and not only calls.
+
+    Attributes:
+        kept: identities of functions and types of NumPy, `math` and SciPy, which stay what they are in that module.
+        numbers: names of Python's types of numbers, which stay what they are too.
+        compares: some function compares objects by `is`, at least one of which was not loaded by a global name.
+    """
+
+    kept: Kept
+    numbers: frozenset[str]
+    compares: bool
+
+
+def uses_of(functions: Sequence[FunctionType], names: dict[str, Any]) -> Uses:
+    """Return what the functions of a module use as values.
+
+    Such code may compare an object by `is`, pickle it, or hand it to other code. No replacement acts like the original there.
 
     Args:
-        compared: the names that it compares.
-        names: the globals of the code, where what they stand for may have another name.
+        functions: the functions of a module.
+        names: the globals of the module.
     """
-    if not compared:
-        return compared
-    originals = {id(names.get(name)) for name in compared}
-    groups = [group for key, (_, _, group) in _known().items() if key in originals or not compared.isdisjoint(group)]
-    kept: frozenset[str] = frozenset().union(*groups)
-    return kept | TYPES if kept & TYPES else kept
+    found: set[int] = set()
+    numbers: set[str] = set()
+    stored: dict[str, set[int]] = {}
+    compares = False
+    for function in functions:
+        held = _held(function)
+        uses = names_used_as_values(function.__code__) if held else _used(function)
+        known = {**names, **held} if held else names
+        for path, reader in uses:
+            value = _resolved(path, known)
+            compares = compares or (reader == IS and value is None and not path.startswith((LOCAL, "?", " type")))
+            if not callable(value) or _only_reads(reader, known):
+                continue
+            if path in NUMBERS and value is vars(builtins)[path]:
+                numbers.add(path)
+            elif id(value) in _known() or _is_of_packages(value):
+                (stored.setdefault(reader[1:], set()) if reader.startswith(STORED) else found).add(id(value))
+    for name in _attributes_compared(functions, stored):
+        found |= stored[name]
+    return Uses(frozenset(found), frozenset(numbers), compares)
 
 
-LATER: list[Callable[[Any], Any]] = []
+def is_type_of_numpy(value: Any) -> bool:
+    """Return `True` if an object is a type of NumPy that has a replacement, as `np.float64` does."""
+    return isinstance(value, type) and id(value) in _known()
+
+
+def _attributes_compared(functions: Sequence[FunctionType], names: Iterable[str]) -> set[str]:
+    """Return the names of attributes that some function compares by `is`."""
+    found: set[str] = set()
+    wanted = frozenset(names)
+    for function in functions if wanted else ():
+        if any(not wanted.isdisjoint(part.co_names) for part in codes_of(function.__code__)):
+            uses = names_used_as_values(function.__code__)
+            found.update([path.rpartition(".")[2] for path, reader in uses if reader == IS and "." in path])
+    return found & wanted
+
+
+def _held(function: FunctionType) -> dict[str, Any]:
+    """Return by name the modules and functions that a function has by default or in its closure, if they have replacements."""
+    code, defaults = function.__code__, function.__defaults__ or ()
+    given = dict(zip(code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount], defaults, strict=True))
+    given.update(function.__kwdefaults__ or {})
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        with suppress(ValueError):  # the cell is empty so far
+            given[name] = cell.cell_contents
+    return {f"{LOCAL}{name}": value for name, value in given.items() if isinstance(value, ModuleType) or id(value) in _known()}
+
+
+def _is_of_packages(value: Any) -> bool:
+    """Return `True` if an object is a function of a package whose modules are replaced."""
+    if isinstance(value, np.ufunc):
+        return True
+    name = getattr(value, "__module__", None) if isinstance(value, (FunctionType, BuiltinFunctionType)) else None
+    return isinstance(name, str) and name.partition(".")[0] in _PACKAGES
+
+
+def _held(function: FunctionType) -> dict[str, Any]:
+    """Return by name the modules and functions that a function keeps in its closure, if they have replacements."""
+    found = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with suppress(ValueError):  # the cell is empty so far
+            value = cell.cell_contents
+            if isinstance(value, ModuleType) or id(value) in _known():
+                found[name] = value
+    return found
+
+
+def _resolved(path: str, names: dict[str, Any]) -> Any:
+    """Return the object that a dotted name stands for before a module is adopted; `None` if that is not known."""
+    imports = path.startswith(IMPORTED)
+    first, *rest = path.removeprefix(IMPORTED).split(".")
+    value = sys.modules.get(first) if imports else names.get(first, vars(builtins).get(first))
+    for part in rest:
+        if not isinstance(value, (ModuleType, type)):
+            return None
+        own: Any = vars(value)
+        value = vars(own["original"]).get(part) if "original" in own else own.get(part)
+    return vars(value).get("original", value) if type(value) is StandIn else value
+
+
+def _only_reads(reader: str, names: dict[str, Any]) -> bool:
+    """Return `True` if a function calls its argument, or reads it as a type, and gives it to no other code."""
+    if reader in ("isinstance", "issubclass", "map", "filter"):
+        return reader not in names
+    if reader.startswith(("?.", LOCAL)):
+        return reader.rpartition(".")[2] in ("astype", "view")
+    value = _resolved(reader, names) if reader else None
+    return getattr(value, "__module__", "").partition(".")[0] == "numpy" and value is not np.vectorize
+
+
+LATER: list[Callable[[Any, Kept], Any]] = []
 """Ask for what stands for an object of another package, once that is imported: `functad.scipy` enters itself here."""
 
 
-def replacement(value: Any, *, kept: frozenset[str] = frozenset()) -> Any:
+def replacement(value: Any, *, kept: Kept = frozenset()) -> Any:
     """Return the object that stands for one in adopted code; itself if none does.
 
     Args:
         value: what a name of a module is bound to.
-        kept: names that stay those of the originals.
+        kept: identities of originals that stay what they are.
     """
-    module = _stand_ins(kept).get(id(value))
+    if id(value) in kept:
+        return value
+    module = _stand_ins(kept.intersection(_known()) if kept else kept).get(id(value))
     if module is not None:
         return module
     entry = _known().get(id(value))
     if entry is not None:
-        return value if kept and not kept.isdisjoint(entry[2]) else entry[1]
+        return entry[1]
     if type(value) is np.vectorize:
         options = {name: getattr(value, name) for name in ("otypes", "excluded", "cache", "signature")}
         return arrays.vectorize(replacement(value.pyfunc, kept=kept), **options)
     for ask in LATER:
-        found = ask(value)
+        found = ask(value, kept)
         if found is not None:
             return found
     return value

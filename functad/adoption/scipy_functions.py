@@ -18,7 +18,7 @@ from weakref import WeakSet
 
 from functad.adoption.arrays import PLAIN_TYPES, has_tensors
 from functad.adoption.compiled import CompiledFunction, is_compiled
-from functad.adoption.replacements import LATER
+from functad.adoption.replacements import LATER, Kept
 from functad.adoption.standing import stands_for as standing_for
 from functad.errors import ConversionError, UnsupportedError
 from functad.places import here
@@ -40,7 +40,7 @@ BEFORE_TENSORS: list[Callable[[], Any]] = []
 """Are called before a function that was entered is with Tensors: it may have been imported without SciPy being adopted."""
 
 _replaced: dict[int, tuple[Any, Any]] = {}
-_stand_ins: dict[str, ScipyStandIn] = {}
+_stand_ins: dict[tuple[str, Kept], ScipyStandIn] = {}
 
 
 def of_tensors(part: str, *names: str, within: bool = False) -> Callable[[F], F]:
@@ -300,16 +300,18 @@ _ASKED = ("__getattr__", "__dir__")
 class ScipyStandIn(ModuleType):
     """A module that stands for SciPy or a part of it: it has what was entered for that, and all else from SciPy."""
 
-    def __init__(self, original: ModuleType) -> None:
+    def __init__(self, original: ModuleType, kept: Kept) -> None:
         super().__init__(original.__name__, original.__doc__)
         own = {name: value for name, value in vars(original).items() if name.startswith("__") and name not in _ASKED}
-        vars(self).update(own, original=original)
+        vars(self).update(own, original=original, kept=kept)
 
     def __getattr__(self, name: str) -> Any:
-        original = vars(self)["original"]
+        original, kept = vars(self)["original"], vars(self)["kept"]
         value = getattr(original, name)
+        if id(value) in kept:
+            return value
         _load((original.__name__ + ".").split(".")[1])
-        found = ENTERED.get(original.__name__, {}).get(name) or replacement_of(value)
+        found = ENTERED.get(original.__name__, {}).get(name) or replacement_of(value, kept)
         found = value if found is None else found
         if not _begun(original) and not _LOADING:
             vars(self)[name] = found
@@ -319,16 +321,16 @@ class ScipyStandIn(ModuleType):
         return dir(vars(self)["original"])
 
 
-def stand_in(module: ModuleType) -> ScipyStandIn:
-    """Return the module that stands for SciPy, or for a part of it."""
-    name = module.__name__
-    if name not in _stand_ins:
-        _stand_ins[name] = ScipyStandIn(module)
-    return _stand_ins[name]
+def stand_in(module: ModuleType, kept: Kept = frozenset()) -> ScipyStandIn:
+    """Return the module that replaces SciPy, or a part of it, with some originals kept."""
+    key = module.__name__, kept
+    if key not in _stand_ins:
+        _stand_ins[key] = ScipyStandIn(module, kept)
+    return _stand_ins[key]
 
 
-def replacement_of(value: Any) -> Any:
-    """Return the module or function that stands for one of SciPy; `None` if none does."""
+def replacement_of(value: Any, kept: Kept = frozenset()) -> Any:
+    """Return the module or function that replaces one of SciPy; `None` if none does."""
     if not is_of_scipy(value):
         entry = _replaced.get(id(value))  # of some functions SciPy does not say that they are its own
         return None if entry is None else entry[1]
@@ -337,7 +339,8 @@ def replacement_of(value: Any) -> Any:
             _load(part)
     if isinstance(value, ModuleType):  # a private one if functions of it, which is compiled then, were entered
         name = value.__name__
-        return stand_in(value) if name in ENTERED or not any(part.startswith("_") for part in name.split(".")) else None
+        private = any(part.startswith("_") for part in name.split("."))
+        return stand_in(value, kept) if name in ENTERED or not private else None
     if type(value) is CompiledFunction:  # it stood there before a rule was entered
         entry = _replaced.get(id(value.original))
         return None if entry is None or entry[1] is value else entry[1]

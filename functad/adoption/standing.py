@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import copyreg
 import functools
 from collections.abc import Callable
 from types import MethodType
@@ -45,11 +47,7 @@ class StandIn(functools.partial[Any]):
         return MethodType(self, instance) if binds else self
 
     def __reduce__(self) -> Any:
-        return _same, (self.original,)
-
-
-def _same(value: Any) -> Any:
-    return value
+        return copy.copy, (self.original,)  # which is the original, and needs no functad where it is read
 
 
 def stands_for(original: Any, called: Callable[..., Any], **attributes: Any) -> Any:
@@ -113,6 +111,7 @@ def standing_type(original: Any, otherwise: Callable[..., Any], **members: Any) 
         def __repr__(cls) -> str:
             return repr(original)
 
+    copyreg.pickle(NumberType, lambda cls: (copy.copy, (original,)))  # type: ignore[arg-type, return-value]
     return NumberType(original.__name__, (original,), {"__slots__": (), "__doc__": original.__doc__, **members})
 
 

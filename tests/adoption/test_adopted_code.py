@@ -152,7 +152,7 @@ def module(xp=np):
 
 
 def prod(a):
-    return np.prod([a[0], a[1]]) * np.asarray(a)[0]
+    return np.nanprod([a[0], a[1]]) * np.asarray(a)[0]
 """,
     "forms.py": """
 import asyncio
