@@ -15,7 +15,7 @@ from functad.adoption.code import codes_of, functions_of, of_code
 from functad.adoption.imports import Imports
 from functad.adoption.numba_functions import PYTHON, class_looking_for_tensors, is_of_numba, of_tensors, python_function
 from functad.adoption.products import PRODUCT, product, with_products
-from functad.adoption.replacements import NUMBERS, Kept, is_type_of_numpy, replacement, uses_of
+from functad.adoption.replacements import NUMBERS, Kept, is_foreign, is_type_of_numpy, replacement, uses_of
 from functad.adoption.scipy_functions import is_of_scipy
 
 MARK = "__functad_adopted__"
@@ -107,7 +107,7 @@ class AdoptedModule:
 
     def _stored(self, value: Any) -> Any:
         """Return the replacement of a default, an attribute or an entry of a table; other code may compare these by `is`."""
-        stays = is_type_of_numpy(value) or (self.compares and not isinstance(value, ModuleType))
+        stays = is_type_of_numpy(value) or (self.compares and is_foreign(value, self.module.__name__))
         return value if stays else replacement(value, kept=self.kept)
 
     def _change_items(self, table: dict[Any, Any]) -> None:

@@ -200,6 +200,11 @@ def uses_of(functions: Sequence[FunctionType], names: dict[str, Any]) -> Uses:
     return Uses(frozenset(found), frozenset(numbers), compares)
 
 
+def is_foreign(value: Any, module: str) -> bool:
+    """Return `True` if an object is a function of NumPy, `math` or SciPy that a module has from elsewhere."""
+    return id(value) in _known() or (_is_of_packages(value) and getattr(value, "__module__", "") != module)
+
+
 def is_type_of_numpy(value: Any) -> bool:
     """Return `True` if an object is a type of NumPy that has a replacement, as `np.float64` does."""
     return isinstance(value, type) and id(value) in _known()
@@ -263,10 +268,11 @@ def _only_reads(reader: str, names: dict[str, Any]) -> bool:
     """Return `True` if a function calls its argument, or reads it as a type, and gives it to no other code."""
     if reader in ("isinstance", "issubclass", "map", "filter"):
         return reader not in names
-    if reader.startswith(("?.", LOCAL)):
-        return reader.rpartition(".")[2] in ("astype", "view")
     value = _resolved(reader, names) if reader else None
-    return getattr(value, "__module__", "").partition(".")[0] == "numpy" and value is not np.vectorize
+    if value is None and reader.startswith(("?.", LOCAL)):  # a method of an array, or a function of its namespace
+        name = reader.rpartition(".")[2]
+        value = np.ndarray if name in ("astype", "view") else getattr(np, name, None)
+    return value is not np.vectorize and str(getattr(value, "__module__", "")).partition(".")[0] in _PACKAGES
 
 
 LATER: list[Callable[[Any, Kept], Any]] = []

@@ -247,6 +247,8 @@ def _step(stack: _Stack, step: dis.Instruction, aliases: Aliases, fromlist: Any)
             known = any(path.endswith((_A_TYPE, ".__class__")) or not path.startswith((LOCAL, "?")) for path in both)
             stack.use(both if known else both | UNKNOWN, frozenset({IS}))
         stack.push(NOTHING)
+    elif name == "BINARY_OP":
+        stack.push(stack.pop() | stack.pop())  # a union of types
     elif name in _BY_EQUALITY:
         stack.pop()
         stack.pop()
