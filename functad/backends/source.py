@@ -289,7 +289,7 @@ class _Names(ast.NodeTransformer):
         finally:
             self.scopes.pop()
 
-    visit_Lambda = visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _visit_scope
+    visit_Lambda = visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _visit_scope  # noqa: N815 - ast's names
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
         """Choose a branch, if what is given decides."""

@@ -196,16 +196,15 @@ scale = 100.0
 
 
 def _doubled(x: Any) -> Any:
-    twice = x * 2
-    return twice
+    return np.array([v * 2 for v in x])
 
 
 def _with_inner_names(x: Any) -> Any:
-    each = np.array([(lambda scale: scale + 1)(float(scale)) for scale in x])
+    each = np.array(list(map(lambda scale: scale + 1, [float(scale) for scale in x])))  # noqa: C417
 
     def inner(scale: Any) -> Any:
         scale = scale * 2
-        return scale
+        return scale + 1
 
     return each + inner(x) + scale
 
