@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 import scipy.linalg
@@ -338,3 +339,53 @@ def test_logarithms_of_float32_do_not_warn_and_are_float32() -> None:
         gradient = functad.grad(lambda a: np.sum(linalg.logm(a)))(a)
     assert gradient.dtype == np.float32
     np.testing.assert_allclose(gradient, functad.grad(lambda a: np.sum(linalg.logm(a)))(a.astype(float)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("t", [0.0, 1e-12, 1e-8, 1e-4, 0.3])
+def test_funm_near_defective_matrices(t: float) -> None:
+    def f(t: Any) -> Any:
+        return np.sum(linalg.funm(np.array([[1.0, 1.0], [0.0, 1.0]]) + t * np.array([[0.0, 0.0], [1.0, 0.0]]), np.exp)).real
+
+    with mpmath.workdps(60):
+
+        def exact(t: Any) -> Any:
+            return sum(mpmath.expm(mpmath.matrix([[1, 1], [t, 1]])))
+
+        first, second = (float(mpmath.diff(exact, mpmath.mpf(t), n, h=mpmath.mpf(10) ** -15)) for n in (1, 2))
+    gradient = functad.grad(f)
+    assert gradient(t) == pytest.approx(first, rel=1e-10)
+    assert functad.jvp(f, (t,), (1.0,))[1] == pytest.approx(first, rel=1e-10)
+    assert functad.jit(gradient)(t) == pytest.approx(first, rel=1e-10)
+    assert functad.vmap(gradient)(np.array([0.5, t]))[1] == pytest.approx(first, rel=1e-10)
+    assert functad.grad(gradient)(t) == pytest.approx(second, rel=1e-9)
+
+
+@pytest.mark.parametrize("n", [3, 5])
+@pytest.mark.parametrize(("name", "func"), [("expm", np.exp), ("logm", np.log), ("sqrtm", np.sqrt)])
+def test_funm_of_defective_matrices_agrees_with_the_other_functions(name: str, func: Any, n: int) -> None:
+    draw = np.random.default_rng(n)
+    x, w = draw.standard_normal((2, n, n))
+    a = x @ (1.5 * np.eye(n) + np.eye(n, k=1)) @ np.linalg.inv(x)
+    known = getattr(linalg, name)
+    found = functad.value_and_grad(lambda a: np.sum(linalg.funm(a, func) * w).real)(a)
+    expected = functad.value_and_grad(lambda a: np.sum(known(a) * w).real)(a)
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-10)
+    np.testing.assert_allclose(found[1], expected[1], rtol=1e-8, atol=1e-8)
+
+
+def test_funm_differentiates_what_func_reads() -> None:
+    def f(a: Any, k: Any) -> Any:
+        return linalg.funm(a, lambda z: np.sin(k * z) + k**2)
+
+    check_grads(f, [G, 0.7], order=2)
+    jordan = np.array([[1.0, 1.0], [0.0, 1.0]])
+    found = functad.grad(lambda k: np.sum(linalg.funm(jordan * k, lambda z: np.exp(k * z))).real)
+    expected = functad.grad(lambda k: np.sum(linalg.expm(jordan * k * k)))
+    assert found(0.7) == pytest.approx(expected(0.7), rel=1e-12)
+    assert functad.grad(found)(0.7) == pytest.approx(functad.grad(expected)(0.7), rel=1e-12)
+
+
+def test_funm_refuses_equal_eigenvalues_beside_a_singularity() -> None:
+    a = np.array([[1.0, 0.0, 0.0], [0.0, 1e-8, 1.0], [0.0, 0.0, 2e-8]])
+    with pytest.raises(np.linalg.LinAlgError, match="singularity"):
+        functad.grad(lambda a: np.sum(linalg.funm(a, np.sqrt)).real)(a)

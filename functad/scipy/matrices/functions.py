@@ -17,12 +17,13 @@ from functad.adoption.scipy_functions import of_tensors
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.primitives.batching import everywhere, stacked
 from functad.primitives.kinds import general
-from functad.primitives.linalg.eigen import eig
 from functad.primitives.linalg.products import as_array
 from functad.primitives.linalg.solve import inexact, same_inexact
 from functad.primitives.operands import innermost
 from functad.scipy.matrices.checks import over_stacks, refusal, square
 from functad.scipy.matrices.equations import solve_sylvester
+from functad.scipy.matrices.schur_parlett import SCHUR_PARLETT, centres, groups_of, terms_for
+from functad.transforms.taylor import taylor
 
 
 def _block(a: Any, e: Any) -> Any:
@@ -222,16 +223,23 @@ def fractional_matrix_power(A: Any, t: Any) -> Any:
     return POWER(square(A, False), t)
 
 
-@of_tensors("scipy.linalg")
+@of_tensors("scipy.linalg", within=True)
 def funm(A: Any, func: Any, disp: bool = True) -> Any:
-    """A function of a matrix with distinct eigenvalues, `v f(w) v^-1`; `func` takes and gives Tensors."""
+    """The function of a square matrix with the Taylor series of `func` at its eigenvalues; `func` takes and gives Tensors.
+
+    The eigenvalues may be equal. `func` must be analytic near them.
+    """
     a = square(A, False)
-    w, v = eig(a.astype(np.result_type(inexact(dtype_of(a)), np.complex64)))
-    value = _alone("funm", disp, (v * func(w)) @ np.linalg.inv(v))
+    values = centres(a)
+    order = terms_for(shape_of(a)[-1]) - 1
+    with np.errstate(all="ignore"):  # high coefficients overflow at eigenvalues near a singularity
+        terms = taylor(func, (values,), ([np.ones(shape_of(values), dtype_of(values))],), order)
+    series = np.stack(terms, -1)
+    value = _alone("funm", disp, SCHUR_PARLETT(a, values, groups_of(values, series), series))
     if dtype_of(a).kind == "c":
         return value
     plain = innermost(value)
-    scale = 1e3 if dtype_of(value) == np.complex128 else 10.0
-    if isinstance(plain, ArraySpec) or not np.allclose(plain.imag, 0.0, atol=scale * float(np.finfo(plain.dtype).eps)):
+    scale = (1e3 if dtype_of(value) == np.complex128 else 10.0) * float(np.finfo(dtype_of(value)).eps)
+    if isinstance(plain, ArraySpec) or np.abs(plain.imag).max(initial=0.0) > scale * np.abs(plain).max(initial=1.0):
         return value
     return value.real
