@@ -93,7 +93,8 @@ def _reduce(
 def _reduce_by_slices(ufunc: np.ufunc, array: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> Any:
     """Return a reduction as a left fold, the definition that holds for ufuncs that are not associative too."""
     shape = shape_of(array)
-    axes = tuple(range(len(shape))) if axis is None else normalize_axis_tuple(axis, len(shape))
+    whole = axis is None or (not shape and axis in (0, -1))  # NumPy reduces a number along axis 0 to itself
+    axes = tuple(range(len(shape))) if whole else normalize_axis_tuple(axis, len(shape))
     if len(axes) > 1 and ufunc.identity is None and ufunc not in (np.fmax, np.fmin):
         raise ValueError(f"reduction operation '{ufunc.__name__}' is not reorderable, so at most one axis may be specified")
     kept = tuple([i for i in range(len(shape)) if i not in axes])

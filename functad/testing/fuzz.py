@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.testing.programs.cases import Case, CaseExamination, draw_case
 from functad.testing.programs.checks import CHECKS, DIFFERENT, Examination, Finding, as_list, like
 from functad.testing.programs.drafts import FAMILIES
 from functad.testing.programs.nests import NEST_CHECKS, Nest, NestExamination, draw_nest
@@ -47,11 +48,13 @@ class Profile:
     Attributes:
         options: of `draw_program`, or of `draw_nest`.
         nests: programs are put into nests of transforms.
+        backend: programs are compiled by this backend and compared with eager execution.
         some: of the checks that are not always made, how many are made of each program; all by default.
     """
 
     options: dict[str, Any] = field(default_factory=dict)
     nests: bool = False
+    backend: str = ""
     some: int = 99
 
 
@@ -79,6 +82,9 @@ PROFILES = {
 """By name: programs that do not write, that write through views, that use plain arrays again, about numbers, of large arrays,
 and nests of transforms."""
 
+COMPILED = {f"compiled-{backend}": Profile({"backend": backend}, backend=backend) for backend in ("numpy", "llvm", "xla")}
+"""By name, the profiles that compare compiled with eager execution, for each backend of `jit`."""
+
 
 def drawn(profile: str, seed: int) -> Program:
     """Return the program of a profile that belongs to a seed.
@@ -92,8 +98,9 @@ def drawn(profile: str, seed: int) -> Program:
     def choose(n: int) -> int:
         return int(uniform() * n)
 
-    kind = PROFILES[profile]
-    return draw_nest(choose, **kind.options) if kind.nests else draw_program(choose, **kind.options)
+    kind = {**PROFILES, **COMPILED}[profile]
+    draw = draw_case if kind.backend else draw_nest if kind.nests else draw_program
+    return draw(choose, **kind.options)
 
 
 def examined(program: Program, checks: Sequence[str] = ()) -> list[Finding]:
@@ -105,6 +112,8 @@ def examined(program: Program, checks: Sequence[str] = ()) -> list[Finding]:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        if isinstance(program, Case):
+            return list(CaseExamination(program).findings())
         before = [np.array(x) for x in program.inputs]
         try:
             inside = program.as_program() if isinstance(program, Nest) else program
@@ -224,6 +233,8 @@ def check_block(profile: str, seeds: range, refused: bool = False, checks: Seque
 
 def _checks(profile: str, seed: int) -> Sequence[str]:
     """Return the checks for one program: some are left to others, in turn."""
+    if profile in COMPILED:
+        return ("compiled",)
     kind = PROFILES[profile]
     if kind.nests:
         return NEST_CHECKS
@@ -233,7 +244,7 @@ def _checks(profile: str, seed: int) -> Sequence[str]:
 
 def made_short(seed: int, program: Program, finding: Finding) -> Failure:
     """Return a failure with the shortest program that fails in the same way."""
-    first = [] if isinstance(program, Nest) else ["value"]
+    first = [] if isinstance(program, (Nest, Case)) else ["value"]
     checks = [*[name for name in first if name != finding.check], finding.check]
 
     def found(shorter: Program) -> list[Finding]:
@@ -265,7 +276,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser("python -m functad.testing.fuzz", description="Check random NumPy programs.")
     parser.add_argument(
-        "--profile", choices=[*PROFILES, "all"], default="all", help="the kind of programs; all in turn by default"
+        "--profile",
+        choices=[*PROFILES, *COMPILED, "all"],
+        default="all",
+        help="the kind of programs; by default all in turn that are not compiled",
     )
     parser.add_argument("--programs", type=int, default=1000, help="how many, of each kind")
     parser.add_argument(

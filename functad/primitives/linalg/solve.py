@@ -126,8 +126,8 @@ lower_half: Primitive = linear(
 
 
 def completed(a: Any) -> Any:
-    """Return the Hermitian matrix whose lower triangle is that of `a`, of which nothing else is read."""
-    half = lower_half(a)
+    """Return the Hermitian matrix with the lower triangle of `a`; integers become float64, as in `np.linalg`."""
+    half = lower_half(a.astype(np.float64) if a.dtype.kind in "biu" else a)
     return half + adjoint(half)
 
 

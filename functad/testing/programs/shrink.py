@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from functad.testing.programs.cases import Case
 from functad.testing.programs.nests import KINDS, Layer, Nest
 from functad.testing.programs.program import Program, is_binding
 from functad.testing.programs.text import literal
@@ -59,6 +60,14 @@ def _shorter(program: P) -> Iterator[P]:
                     yield replace(program, layers=(*program.layers[:i], plainer, *program.layers[i + 1 :]))
             if layer.kind != "neutral" and layer.name != (plainest := next(iter(KINDS[layer.kind]))):
                 yield replace(program, layers=(*program.layers[:i], Layer(layer.kind, plainest), *program.layers[i + 1 :]))
+    if isinstance(program, Case):
+        for simpler in (replace(program, calls="same"), replace(program, mode="value")):
+            if simpler != program and not program.place and not program.static:
+                yield simpler
+        if len(program.static) > 2:
+            yield from [
+                replace(program, static=program.static[:i] + program.static[i + 1 :]) for i in range(len(program.static))
+            ]
     lines, returns = program.lines, program.returns
     for i in reversed(range(len(lines))):
         kept = lines[:i] + lines[i + 1 :]

@@ -1,0 +1,429 @@
+"""The lines of random programs at the borders of what `jit` compiles.
+
+Values may be of any dtype, infinite or NaN. The lines use Python integers beyond int64, 0-d arrays and views that are
+written to, booleans with other bytes, foreign byte order, loops of zero and one step, results that nothing reads, static
+arguments, and values read from globals, attributes, dicts and nested functions.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from functad.errors import FunctadError
+from functad.testing.programs.drafts import Choose, Draft, broadcasts
+from functad.testing.programs.program import Program
+from functad.testing.programs.text import Impossible, listed
+
+PRELUDE = """
+import math
+from types import SimpleNamespace
+
+import functad as F
+
+box = SimpleNamespace()
+table = {}
+
+
+def compiled(f, **options):
+    return f
+
+
+def store(place, value):
+    '''Put a value in the place that the program reads.'''
+    if place == "box.w":
+        box.w = value
+    elif place == "table['w']":
+        table["w"] = value
+    elif place == "nested()":
+        globals()["nested"] = nest(value)
+    else:
+        globals()["stored"] = value
+
+
+def nest(value):
+    '''Return a function that calls a function that reads a value.'''
+
+    def outer():
+        def inner():
+            return value
+
+        return inner()
+
+    return outer
+
+
+def captured(f, place, value, args):
+    '''Return value and gradient of a call with respect to a value that the function reads.'''
+
+    def reads(w):
+        store(place, w)
+        return total(f(*args))
+
+    return F.value_and_grad(reads)(value)
+
+
+def is_float(x):
+    return isinstance(x, float) or (hasattr(x, "dtype") and x.dtype.kind == "f")
+
+
+def total(y):
+    '''Return a weighted sum of all floating-point results.'''
+    parts = [np.sum(leaf * (1.0 + 0.5 * i)) for i, leaf in enumerate(F.tree_leaves(y)) if is_float(leaf)]
+    return sum(parts[1:], parts[0])
+
+
+def floats(args):
+    '''Return the positions of floating-point arguments.'''
+    return tuple([i for i, x in enumerate(args) if is_float(x)])
+
+
+def others(args):
+    '''Return arguments of the same kinds with other values.'''
+    return [x * 0.75 if type(x) is float else (x * x.dtype.type(0.75) if is_float(x) else x) for x in args]
+
+
+def gaps(args):
+    '''Return the same arguments with gaps between their elements.'''
+    return [np.repeat(x, 2, axis=-1)[..., ::2] if isinstance(x, np.ndarray) and x.ndim else x for x in args]
+"""
+"""The functions that a case uses."""
+
+PLACES = ("stored", "box.w", "table['w']", "nested()")
+"""The expressions that read a captured value."""
+
+LIMITS = (
+    *("0", "1", "-1", "2", "3", "7", "127", "128", "-129", "255", "256", "2**15", "2**31 - 1", "2**31", "-2**31", "-2**31 - 1"),
+    *("2**32", "2**53", "2**53 + 1", "2**62", "2**63 - 1", "2**63", "-2**63", "-2**63 - 1", "2**64 - 1", "2**64", "2**64 + 1"),
+    *("-2**64", "2**70", "10**30", "math.factorial(21)", "10**400"),
+)
+"""Python integers at the borders of NumPy's integer types and of float64."""
+
+NUMBERS = ("2.0", "0.0", "-0.0", "np.inf", "np.nan", "True", "3", "2**31", "2**40", "2**63", "-2**63", "2**64", "10**30")
+"""Arguments that are Python numbers."""
+
+SPECIAL = ("0.0", "-0.0", "np.inf", "-np.inf", "np.nan", "1.0", "-2.5", "0.5", "1e300", "1e-310", "3.0", "0.25", "-1.5")
+DTYPES = (
+    *("float64", "float64", "float64", "float64", "float32", "int64", "int32", "int8", "uint8", "uint64"),
+    *("bool", "bool", "float16", "complex128", "complex64", "int16"),
+)
+SHAPES = ((3,), (3,), (), (1,), (2, 3), (5,), (40,), (4, 3), (0,), (3, 1), (20,), (2, 2, 3), (300,))
+LAYOUTS = (
+    *("{0}", "{0}", "{0}", "{0}", "np.asfortranarray({0})", "np.repeat({0}, 2, axis=-1)[..., ::2]", "{0}[::-1]"),
+    *("{0}.astype({0}.dtype.newbyteorder())", "np.broadcast_to({0}[:1], {1})"),
+)
+
+STATIC = (
+    *(("2", "2.0", "2"), ("1", "True", "1.0"), ("0.0", "-0.0", "0", "False"), ("np.float32(2)", "np.float64(2)", "2")),
+    *(("np.nan", "2.0", "np.nan"), ("2**63", "float(2**63)"), ("np.int64(3)", "3", "np.int8(3)")),
+)
+STATIC_TUPLES = (("(1, 0.0)", "(True, -0.0)", "(1.0, 0)"), ("(2, (3,))", "(2.0, (3.0,))"))
+"""Static values that compare equal, for successive calls."""
+
+INTEGERS = listed("""
+    {a} + {limit}; {a} * {limit}; {limit} - {a}; {a} / {limit}; {limit} / {a}; {a} // {limit}; {a} % {limit}
+    np.where({a} > 0, {limit}, {a}); np.where({a} > 0, {a}, {limit}); {a} < {limit}; {limit} == {a}; {a} >= {limit}
+    np.maximum({a}, {limit}); np.clip({a}, {limit}, None); np.add({a}, {limit}); np.multiply({limit}, {a})
+    np.full({shape}, {limit}) + {a}; np.full_like({a}, {limit}); {a} ** {2|3|0|-1}; 2 ** {a}; {a} & {limit}; {a} | {limit}
+    {a} ^ {limit}; ~{a}; {a} << {3|0|70}; {a} >> 1; -{a}; abs({a}); +{a}; np.isfinite({limit}) * {a}; np.sign({limit}) * {a}
+    np.array({limit}) * {a}; np.float64({limit}) * {a}; np.fmod({a}, {limit}); np.arctan2({a}, {limit})
+    np.copysign({a}, {limit}); np.hypot({limit}, {a}); np.logaddexp({a}, {limit}); np.minimum({limit}, {limit}) * {a}
+    ({limit}) * ({limit}) * {a}; {a} * {a} + 1; {a} * ({a} - {limit}); ({a} + {limit}) - {limit}; {a} - {limit} == {a}
+    np.square({a}); np.negative({a}); np.reciprocal({a}); {a}.astype(np.{float64|int64|int8|uint64|float32|bool_})
+    divmod({a}, {limit}); np.sum({a} * {limit}); np.full(3, {limit}) * {a}
+""")
+ELEMENTWISE = listed("""
+    np.{sqrt|exp|log|sin|abs|sign|isnan|isfinite|square|negative|tanh|log1p|signbit|conj|real|floor|logical_not}({a})
+    np.{isinf|cbrt|expm1|sinh|arctan|rint|spacing|exp2|imag|angle|nan_to_num|degrees|invert|positive|fabs}({a})
+    np.{add|subtract|multiply|divide|power|maximum|minimum|fmax|fmin|hypot|arctan2|copysign|logaddexp|fmod}({a}, {b})
+    np.{remainder|floor_divide|heaviside|nextafter|greater|equal|logical_and|bitwise_and|float_power|left_shift|gcd}({a}, {b})
+    {a} * {b}; {a} - {b}; {a} / {b}; {a} + {b}; {a} @ {b}; {a} % {b}; {a} // {b}; {a} ** {b}; {a} == {b}; {a} < {b}
+    ({a} > 0) * {a}; np.where({a} > 0, {a}, 0); np.where({a} == 0, 0, {b} / {a}); np.where({a} > 0, np.sqrt({a}), {b})
+    0 * {a}; 1 / {a}; {a} * 0.0; {a} - {a}; {a} / {a}; np.clip({a}, -1, 1); {a} * 1j; np.maximum({a}, 0.0); abs({a})
+""")
+REDUCTIONS = listed("""
+    np.{sum|prod|max|min|mean|any|all|argmax|argmin|cumsum|cumprod|count_nonzero|nansum|std|var|ptp|nanmax}({a})
+    np.{sum|prod|max|min|mean|any|all|argmax|cumsum|cumprod|nansum|nanprod|median|sort|flip|diff}({a}, axis={axis})
+    {a}.{sum|prod|max|min|mean|any|all|cumsum}(); np.sum({a}, dtype=np.{float64|int64|float32})
+    np.{add|logaddexp|hypot|multiply|maximum}.reduce({a})
+    np.{add|multiply|maximum|logaddexp|hypot|divide|arctan2}.reduceat({a}, [0, {in_first}]); np.einsum('...i->...', {a})
+    np.einsum('...i,...i->...', {a}, {same}); np.dot({a}, {same}.T); np.vdot({a}, {same}); np.linalg.norm({a}); np.trace({a})
+""")
+BOOLEANS = listed("""
+    np.where({m}, {v}, 0); np.where({m}, 1.0, 0.0); {m} & {m}; {m} | {n}; {m} ^ {n}; ~{m}; {m}.astype(float); {m} * {v}
+    np.sum({m}); np.count_nonzero({m}); np.logical_and({m}, {n}); {m} + {n}; {m}.copy(); {m} == {n}; np.any({m})
+    np.all({m}, axis=-1); np.mean({m}); {m} * 2; np.logical_not({m}); np.where({m} & {n}, {v}, {v} * 2)
+    {m}.astype(np.int8) + {m}.astype(np.int8); np.concatenate([{m}.ravel(), {n}.ravel()]); {m}[::-1]; np.cumsum({m})
+    np.maximum({m}, {n}); {m}.T; np.add({m}, {n}); {m} <= {n}; np.invert({m}); np.argmax({m}); np.sort({m}, axis=None)
+    {m}.reshape(-1); np.multiply({m}, {n}); np.sum({v}, where={m}, initial=0)
+""")
+ZERO_D = listed("""
+    {a}[{zeros}, ...]; {a}[{zeros}]; np.squeeze({a}.reshape(-1)[:1]); {a}.reshape(-1)[:1].reshape(()); {a}[..., 0]; {a}[0]
+    {a}[0, ...]; {a}[...]; {a}[()]; {a}.T; np.transpose({a}); np.sum({a})[...]; {a}.reshape(-1)[0:1]; np.expand_dims({a}, 0)
+    np.broadcast_to({a}, (2, *{shape})); np.ravel({a}); {a}.real; np.diagonal({a}, 0)[0, ...]; np.max({a})[()]; {a}.copy()
+    np.atleast_1d({a}); {a}.ravel()[-1, ...] * 1; np.copy({a}); {a}.astype(float); np.asarray({a}, like={a})
+    {a}.flatten()[1:2].squeeze()
+""")
+BUFFERS = listed("""
+    np.copy({a}); {a}.copy(); {a} * 1; np.zeros_like({a}); np.full_like({a}, 1); np.array({a}, like={a})
+    np.ones_like({a}) * {a}; {a}.reshape(-1)[:1].copy().reshape(()); np.asarray({a} + 0, like={a}); np.sum({a}, keepdims=True)
+    {a}.flatten(); np.sin({a})
+""")
+BUFFER_VIEWS = listed("""
+    {a}[{zeros}, ...]; np.squeeze({a}.reshape(-1)[:1]); {a}.reshape(-1)[:1].reshape(()); {a}[0, ...]; {a}[...]; {a}.T
+    {a}[::-1]; {a}[-1:]; {a}.real; np.diagonal({a}); {a}.reshape(-1)[0:1]; np.expand_dims({a}, 0); {a}[..., 0]; {a}.view()
+    np.ravel({a}); np.swapaxes({a}, 0, -1); {a}[()]; np.broadcast_to({a}, {shape}); np.squeeze({a}); {a}[None]
+""")
+WRITES = listed("""
+    {a} *= 2; {a} += {fitting}; {a}[...] = {fitting}; {a}[()] = 1; {a} -= 1; np.multiply({a}, 2, out={a}); {a}.fill(3)
+    np.copyto({a}, {fitting}); {a}[{zeros}] = 5; {a}[{zeros}] += {scalar}; {a}[...] *= 3; np.add({a}, {same}, out={a})
+    {a}[0:1] = 0; {a}[{a} > 0] = 0; {a} /= 2; np.negative({a}, out={a}); {a}[()] *= 2; {a}[-1] = {limit}; {a} *= {limit}
+    {a}[...] = {limit}; {a}[::2] += 1; np.exp({a}, out={a}); for i in range({steps}): {a} += i; np.add.at({a}, [0, 0], 1)
+    np.put({a}, [0], 7); {a} **= 2; {a} //= 2; np.sum({same}, out={a})
+""")
+LOOPS = listed("""
+    F.fori_loop({0|0|1|3}, {steps}, lambda i, c: {step}, {a})
+    F.fori_loop(0, {steps}, lambda i, c: (c[1], c[0]), ({a}, {same}))
+    F.fori_loop(0, {steps}, lambda i, c: (c[0] + c[1], c[1]), ({a}, {same}))
+    F.scan(lambda c, x: ({step}, c), {a}, None, length={steps}); F.scan(lambda c, x: (c + x, c * x), {a}[0], {a})
+    F.scan(lambda c, x: (c, x * 2), {a}, np.ones(({steps}, 2)))
+    F.scan(lambda c, x: ({step}, c + 1), {a}, np.ones({steps}), reverse=True); F.map(lambda x: x * 2 + 1, {a})
+    F.while_loop(lambda c: c[0] < {steps}, lambda c: (c[0] + 1, {step_1}), (0, {a}))[1]; F.associative_scan(np.add, {a})
+    F.cond(np.sum({a}) > 0, lambda h: (h, h), lambda h: (0 * h, 0 * h), {a})
+    F.scan(lambda c, x: ((c[1], c[0]), c[0]), ({a}, {same}), None, length={steps})[0]
+    F.cond({scalar} > 0, lambda h: (h, 1 / h), lambda h: (0 * h, h), {a} * 1.0)
+    F.switch({steps}, [lambda h: h, lambda h: h * 2], {a}); F.fori_loop(0, {steps}, lambda i, c: c + i, {a})
+    F.fori_loop(0, {steps}, lambda i, c: c * i, {a})
+    F.fori_loop(0, {steps}, lambda i, c: F.fori_loop(0, {steps}, lambda j, e: e + c, c), {a})
+    sum([{a} for i in range({steps})], {a}); F.vmap(lambda x: x * 2)({a})
+    F.vmap(lambda x, y: y + 1, in_axes=(0, None))({a}, {v}); F.checkpoint(lambda x: x * x)({a})
+""")
+SEVERAL = listed("""
+    np.modf({a}); np.divmod({a}, {b}); np.frexp({a}); np.split({a}, [1])
+    np.linalg.slogdet(np.atleast_2d({a})[:, :1].T * np.eye(1)); np.linalg.eigh(np.eye(2) * {scalar})
+    np.linalg.qr(np.atleast_2d({a})); np.linalg.svd(np.atleast_2d({a})); np.array_split({a}, 2); np.broadcast_arrays({a}, {b})
+    np.meshgrid(np.ravel({a})[:2], np.ravel({a})[:3]); np.gradient({a}); np.histogram({a}, 3, (0., 1.)); (0 * {a}, 1 / {a})
+    np.linalg.eigh(np.outer({a}, {a})); np.unstack({a})
+""")
+CAPTURED = listed("""
+    {a} * {w}; {a} + np.sum({w}); np.sin({w}) * {a}; np.dot({w}, {w}) * {a}; {w} * 2 + {a}; np.where({a} > 0, {w}, {a})
+    F.fori_loop(0, 2, lambda i, c: c * 0.5 + np.sum({w}), {a}); F.scan(lambda c, x: (c * np.sum({w}), c), {a}, None, length=2)
+    F.vmap(lambda x: x * np.sum({w}))({a}); F.checkpoint(lambda x: x * np.sum({w}))({a})
+    F.cond(np.sum({a}) > 0, lambda h: h * np.sum({w}), lambda h: h, {a})
+    F.make_expressions(lambda x: x * np.sum({w}))({a})({a}); compiled(lambda x: x * np.sum({w}))({a})
+    F.grad(lambda x: np.sum(x * np.sum({w}) ** 2))({a})
+""")
+WITH_STATIC = listed("""
+    {a} * n; {a} + n; np.copysign(1.0, n) * {a}; np.full(3, n); {a} / n; np.where({a} > 0, n, 0); np.array(n)
+    ({a} if n else {a} * 3); np.arctan2({a} * 0, n); np.add({a}, n); {a} ** n; n; F.fori_loop(0, 2, lambda i, c: c * n, {a})
+    compiled(lambda x, k: x * k, static_argnums=1)({a}, n)
+""")
+WITH_STATIC_TUPLE = listed("""
+    {a} * n[0]; {a} + n[0]; np.copysign(1.0, n[0]) * {a}; np.array(n[0]); ({a} if n[0] else {a} * 3); {a} * np.ravel(n[1])[0]
+    np.copysign(1.0, np.ravel(n[1])[0]) * {a}; np.full(2, n[0])
+""")
+
+STEPS = ("c + 1", "c * 2", "c", "-c", "np.where(c > 0, c, -c)", "c[::-1]", "c * 0.5", "np.sin(c)", "c + {same}", "{same}")
+
+
+@dataclass
+class BorderDraft(Draft):
+    """A program that grows, whose values may be of any dtype, infinite or NaN.
+
+    Attributes:
+        texts: the source texts of the inputs.
+        place: the expression that reads a captured value, or nothing.
+        stored: the source text of the captured value.
+        static: the values of the static argument for successive calls, or nothing.
+    """
+
+    texts: tuple[str, ...] = ()
+    place: str = ""
+    stored: str = "np.array([1.0, -0.5, 2.0])"
+    static: tuple[str, ...] = ()
+
+    def accepts(self, value: Any) -> bool:
+        """Return `True` if the program may go on with `value`."""
+        if type(value) in (bool, int, float, complex):
+            return True
+        if not isinstance(value, (np.ndarray, np.generic)) or value.dtype.kind not in "biufc":
+            return False
+        return value.ndim <= self.max_rank and value.size <= self.largest
+
+    def _real(self, expression: str) -> tuple[str, Any]:
+        value = self.value(expression)
+        if isinstance(value, (tuple, list)):
+            expression = f"{expression}[{self.choose(len(value)) if value else 0}]"
+            value = self.value(expression)
+        return expression, value
+
+    def value(self, expression: str) -> Any:
+        """Evaluate an expression without warnings."""
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return eval(expression, self.space)  # noqa: S307 - the text was drawn from a fixed grammar
+
+    def enter(self, expression: str, family: str) -> None:
+        """Append a line that names an array that later lines write into.
+
+        Raises:
+            Impossible: it is no array that may be written into.
+        """
+        value = self.value(expression)
+        if not isinstance(value, np.ndarray) or not value.size or not self.accepts(value):
+            raise Impossible
+        if any(np.may_share_memory(value, x) for name, x in self.space.items() if name[0] == "x") or not value.flags.writeable:
+            raise Impossible
+        self.bind("b", expression, value, family, self.buffers, self.names)
+        self.mutates = True
+
+    def run(self, statement: str, family: str) -> None:
+        """Run a statement that writes, and append it."""
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            exec(statement, self.space)  # noqa: S102 - the text was drawn from a fixed grammar
+        self.state(statement, family)
+        self.mutates = True
+
+    @contextmanager
+    def undoing(self) -> Iterator[None]:
+        """Take back the lines drawn inside if NumPy or functad refuses them."""
+        with super().undoing():
+            try:
+                yield
+            except (FunctadError, RecursionError) as refusal:
+                raise Impossible from refusal
+
+    def program(self) -> Program:
+        """Return the program."""
+        inputs = tuple(value for name, value in self.space.items() if name[0] == "x" and name[1:].isdigit())
+        return Program(tuple(self.lines), inputs, tuple(self.families), self.value_dependent, self.mutates, self.texts)
+
+
+TABLES = {
+    "integers": INTEGERS,
+    "elementwise": ELEMENTWISE,
+    "reductions": REDUCTIONS,
+    "booleans": BOOLEANS,
+    "zero_d": ZERO_D,
+    "loops": LOOPS,
+    "several": SEVERAL,
+}
+
+
+def draw_lines(choose: Choose, max_operations: int = 5) -> BorderDraft:
+    """Return a program of one to five lines at the borders of what `jit` compiles.
+
+    Args:
+        choose: the source of randomness: `choose(n)` returns one of `0 ... n - 1`.
+        max_operations: the number of lines, at most.
+    """
+    draft = BorderDraft(choose, max_rank=4, largest=700)
+    exec(PRELUDE, draft.space)  # noqa: S102 - a constant
+    draft.texts = tuple([_draw_input(draft, i) for i in range(1 + choose(3))])
+    kind = choose(6)
+    if kind == 0:
+        draft.static = STATIC_TUPLES[choose(2)] if choose(3) == 2 else draft.one(STATIC)
+        draft.space["n"] = draft.value(draft.static[0])
+    elif kind == 1:
+        draft.place = draft.one(PLACES)
+        draft.space["store"](draft.place, draft.value(draft.stored))
+    for _ in range(4):  # the line that the case is about must be possible
+        with draft.undoing():
+            _first_line(draft)
+        if draft.lines:
+            break
+    for _ in range(1 + choose(max_operations)):
+        with draft.undoing():
+            _next_line(draft)
+    if not any(text[0] in "ab" for text in draft.lines):
+        draft.state("a0 = x0", "borders")
+    elif draft.buffers and choose(2):
+        draft.state(f"a{len(draft.names) + 90} = np.sum({draft.buffers[0]})", "borders")
+    if choose(12) == 0:
+        _last_line(draft)
+    return draft
+
+
+def _draw_input(draft: BorderDraft, number: int) -> str:
+    """Enter an input, and return its source text."""
+    text = draft.one(NUMBERS) if draft.choose(5) == 4 else _array(draft, draft.one(DTYPES), draft.one(SHAPES))
+    draft.space[f"x{number}"] = draft.value(text)
+    draft.names.append(f"x{number}")
+    return text
+
+
+def _array(draft: BorderDraft, dtype: str, shape: tuple[int, ...]) -> str:
+    """Return the source text of an array, in any layout."""
+    size = int(np.prod(shape))
+    if dtype == "bool":
+        elements = [draft.one([0, 1, 2, 128, 255]) for _ in range(min(size, 8))]
+        text = f"np.resize(np.array({elements}, np.uint8), {shape}).view(bool)"
+    elif dtype[0] in "iu":
+        pool = [0, 1, 2, 100, 127] if dtype[0] == "u" else [0, 1, -1, 5, -7, 127]
+        if dtype[-2:] in ("64", "32") and not draft.choose(3):
+            pool += [2**31 - 1, *([2**63 - 1, 2**53 + 1] if dtype[-2:] == "64" else [])]
+        text = f"np.resize(np.array({[draft.one(pool) for _ in range(min(size, 8))]}, np.{dtype}), {shape})"
+    else:
+        pool = SPECIAL if not draft.choose(3) else ("0.0", "1.0", "-2.5", "0.5", "3.0", "0.25", "-1.5", "2.0", "0.75")
+        text = f"np.resize(np.array([{', '.join([draft.one(pool) for _ in range(min(size, 8))])}], np.{dtype}), {shape})"
+    if not size:
+        return f"np.zeros({shape}, np.{dtype})"
+    layout = draft.one(LAYOUTS) if shape else "{0}"
+    if dtype == "bool" and "astype" in layout:
+        layout = "{0}"
+    text = str(layout).format(text, shape)
+    return f"{text}[()]" if not shape and draft.choose(2) else text
+
+
+def _fill(d: BorderDraft, text: str, a: str) -> str:
+    """Return a line about a value with all blanks filled."""
+    if "{m}" in text or "{n}" in text:
+        booleans = [name for name in d.names if getattr(d.space[name], "dtype", None) == np.bool_]
+        m = d.one(booleans)
+        text = text.replace("{m}", m).replace("{n}", d.one([k for k in booleans if broadcasts(d.space[k], d.space[m])]))
+    while "{limit}" in text:
+        text = text.replace("{limit}", f"({d.one(LIMITS)})", 1)
+    if "{steps}" in text:
+        text = text.replace("{steps}", d.one(["0", "1", "2", "0", "1", "17"]))
+    for blank in ("{step}", "{step_1}"):
+        while blank in text:
+            step = d.one([step for step in STEPS if np.ndim(d.space[a]) or "[" not in step])
+            text = text.replace(blank, step if blank == "{step}" else step.replace("c", "c[1]").replace("c[1]os", "cos"), 1)
+    text = text.replace("{zeros}", ", ".join(["0"] * np.ndim(d.space[a])) or "...").replace("{w}", d.place or "2.0")
+    return d.way(text.replace(";", "\x00"), a=a).replace("\x00", ";")
+
+
+def _first_line(d: BorderDraft) -> None:
+    """Append the line that reads the static or the captured value; any line if there is none."""
+    if not d.static and not d.place:
+        _next_line(d)
+        return
+    entries = CAPTURED if d.place else (WITH_STATIC_TUPLE if type(d.space["n"]) is tuple else WITH_STATIC)
+    d.add(_fill(d, d.one(entries), d.operand()), "borders")
+
+
+def _next_line(d: BorderDraft) -> None:
+    """Append a line that makes a value, makes or views a buffer, or writes into one."""
+    if d.choose(3) == 2:
+        kind = d.choose(4) if d.buffers else 0
+        if kind == 0:
+            d.enter(_fill(d, d.one(BUFFERS), d.operand(lambda x: isinstance(x, np.ndarray))), "borders")
+        elif kind == 1:
+            d.enter(_fill(d, d.one(BUFFER_VIEWS), d.one(d.buffers)), "borders")
+        else:
+            d.run(_fill(d, d.one(WRITES), d.one(d.buffers)), "borders")
+        return
+    entries = TABLES[d.one(list(TABLES))]
+    d.add(_fill(d, d.one(entries), d.operand()), "borders")
+
+
+def _last_line(d: BorderDraft) -> None:
+    """Append a line about integers without a trial: NumPy may raise."""
+    a = d.operand()
+    d.state(f"a{len(d.names) + 95} = {_fill(d, d.one(INTEGERS), a)}", "borders")

@@ -1,0 +1,328 @@
+"""Cases: a random program together with the way in which it is compiled and called, and the comparison with eager execution.
+
+A case is a function `case(compiled, *args)` in source text. `compiled` is `jit` with one backend, or the identity: the second
+gives the expected results. A case makes one compiled function and calls it several times, so that warm caches take part.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+import functad
+from functad.expressions.spec import is_array
+from functad.testing.programs.borders import PRELUDE, BorderDraft, draw_lines
+from functad.testing.programs.checks import DisagreementError, Examination, Finding, NothingToCompare, checked
+from functad.testing.programs.drafts import Choose
+from functad.testing.programs.program import Program, draw_program
+from functad.testing.programs.text import literal
+
+MODES = {
+    "value": "f = compiled(program)",
+    "value_and_grad": "f = compiled(lambda *xs: F.value_and_grad(lambda *ys: total(program(*ys)), argnums=floats(xs))(*xs))",
+    "grad_of_jit": "g = compiled(program)\nf = lambda *xs: F.grad(lambda *ys: total(g(*ys)), argnums=floats(xs))(*xs)",
+    "jvp": "f = compiled(lambda *xs: F.jvp(program, xs, tuple([np.ones_like(x) for x in xs])))",
+    "jvp_of_jit": "g = compiled(program)\nf = lambda *xs: F.jvp(g, xs, tuple([np.ones_like(x) for x in xs]))",
+    "vmap": "g = compiled(F.vmap(program))\nf = lambda *xs: g(*[np.stack([x, x]) for x in xs])",
+    "vmap_of_jit": "g = compiled(program)\nf = lambda *xs: F.vmap(g)(*[np.stack([x, x]) for x in xs])",
+}
+"""By name, how `case` makes the function that it calls."""
+
+CALLS = {
+    "same": "return [f(*args), f(*args)]",
+    "values": "return [f(*args), f(*others(args)), f(*args)]",
+    "layouts": "return [f(*args), f(*gaps(args))]",
+    "static": "return [f(*args, n) for n in ({static},)]",
+    "cold": "return captured(f, {place!r}, {stored}, args)",
+    "warm": "store({place!r}, {stored})\nf(*args)\nreturn captured(f, {place!r}, {stored}, args)",
+    "warm_in_grad": "store({place!r}, {stored})\nF.grad(lambda x: np.sum(x) + total(f(*args)) * 0)(1.0)\n"
+    "return captured(f, {place!r}, {stored}, args)",
+}
+"""By name, how `case` calls it: again, with other values or layouts, with static values, or with a Tensor captured."""
+
+
+WAYS = """
+def eager(f, **options):
+    return f
+
+
+def jit(f, **options):
+    return F.jit(f, backend={backend!r}, **options)
+"""
+"""The functions that `case` is called with."""
+
+
+@dataclass(frozen=True, repr=False)
+class Case(Program):
+    """A program, and how it is compiled and called.
+
+    Attributes:
+        backend: the backend of `jit`.
+        mode: a name from `MODES`.
+        calls: a name from `CALLS`.
+        place: the place from which the program reads a captured value; empty if it reads none.
+        stored: the source text of the captured value.
+        static: the values of the static argument `n`, one for each call, as source texts.
+    """
+
+    backend: str = "numpy"
+    mode: str = "value"
+    calls: str = "values"
+    place: str = ""
+    stored: str = "np.ones(3)"
+    static: tuple[str, ...] = ()
+
+    @property
+    def source(self) -> str:
+        """The definition of the program."""
+        names = ", ".join([*[f"x{i}" for i in range(len(self.inputs))], *(["n"] if self.static else [])])
+        body = [*self.lines, f"return {', '.join(self.results)}"]
+        return f"def program({names}):\n" + "".join(f"    {line}\n" for line in body)
+
+    @property
+    def definitions(self) -> str:
+        """The definitions of the program and of the function that compiles and calls it."""
+        parts = {"static": ", ".join(self.static), "place": self.place, "stored": self.stored}
+        made = MODES[self.mode].replace("(program)", "(program, static_argnames='n')") if self.static else MODES[self.mode]
+        text = f"{made}\n{CALLS[self.calls].format(**parts)}"
+        if self.place:
+            text = f"store({self.place!r}, {self.stored})\n{text}"
+        lines = "".join(f"    {line}\n" for line in text.splitlines())
+        ways = WAYS.format(backend=self.backend)
+        return "\n\n".join([PRELUDE.strip("\n") + "\n", self.source, ways, f"def case(compiled, *args):\n{lines}"])
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The case as a function of the arguments, without compilation."""
+        return lambda *inputs: self.called("eager", inputs)
+
+    def called(self, way: str, inputs: Sequence[Any]) -> Any:
+        """Return the results of all calls.
+
+        Args:
+            way: `eager` or `jit`.
+            inputs: the arguments.
+        """
+        space: dict[str, Any] = {"np": np}
+        exec(compile(self.definitions, "<random program>", "exec"), space)  # noqa: S102 - drawn from a fixed grammar
+        with np.errstate(all="ignore"):
+            space["compiled"] = space[way]
+            return space["case"](space[way], *inputs)
+
+    def __repr__(self) -> str:
+        """The source, which ends with the eager and the compiled results."""
+        ends = "print(case(eager, *inputs))\nprint(case(jit, *inputs))\n"
+        return f"import numpy as np\n\n{self.definitions}\n\ninputs = [{', '.join(self.texts)}]\n{ends}"
+
+    __str__ = __repr__
+
+
+def draw_case(choose: Choose, *, backend: str = "numpy") -> Case:
+    """Return a random case.
+
+    Half of the programs are those of `draw_program`; the others are at the borders of what `jit` compiles.
+
+    Args:
+        choose: the source of randomness: `choose(n)` returns one of `0 ... n - 1`.
+        backend: the backend of `jit`.
+
+    Example:
+        >>> rng = np.random.default_rng(1)
+        >>> case = draw_case(lambda n: int(rng.integers(n)))
+        >>> case.backend
+        'numpy'
+    """
+    if choose(3) == 0:
+        return _around(choose, _plain(choose), backend)
+    return _around(choose, draw_lines(choose), backend)
+
+
+def _plain(choose: Choose) -> Program:
+    """Return a program that writes into arrays, with inputs in any memory order, or that mixes kinds of numbers."""
+    if choose(3) == 0:
+        return draw_program(
+            choose,
+            families=("numbers", "elementwise", "selection"),
+            mutation=("numbers",),
+            numbers=True,
+            max_operations=5,
+        )
+    writes: Sequence[str] = ((), ("mutation",), ("mutation", "scratch"), ("mutation", "views"))[choose(4)]
+    return draw_program(choose, mutation=writes, layouts=True, max_operations=5)
+
+
+def _around(choose: Choose, program: Program | BorderDraft, backend: str) -> Case:
+    """Return the case of a program: a mode and calls that its inputs allow."""
+    place, stored, static = "", "np.ones(3)", ()
+    if isinstance(program, BorderDraft):
+        draft, program = program, program.program()
+        place, stored, static = draft.place, draft.stored, draft.static
+    known = {part.name: getattr(program, part.name) for part in fields(Program)}
+    known["texts"] = program.texts or tuple(map(literal, program.inputs))
+    modes = ["value", "value", *_modes(program.inputs)]
+    calls = ["values", "values", "same", "layouts"]
+    if static:
+        modes, calls = ["value"], ["static"]
+    elif place:
+        modes, calls = ["value"], ["cold", "warm", "warm_in_grad"]
+    return Case(
+        **known,
+        backend=backend,
+        mode=modes[choose(len(modes))],
+        calls=calls[choose(len(calls))],
+        place=place,
+        stored=stored,
+        static=static,
+    )
+
+
+def _modes(inputs: Sequence[Any]) -> list[str]:
+    """Return the names of the modes that arguments allow."""
+    floats = [isinstance(x, float) or (is_array(x) and x.dtype.kind == "f") for x in inputs]
+    modes = ["value_and_grad", "value_and_grad", "grad_of_jit"] if any(floats) else []
+    modes += ["jvp", "jvp_of_jit"] if all(floats) else []
+    return [*modes, "vmap", "vmap_of_jit"]
+
+
+class CaseExamination(Examination):
+    """The comparison of one case with eager execution."""
+
+    program: Case
+
+    def __init__(self, case: Case) -> None:
+        self.program = case
+        self.inputs = case.inputs
+        self.before = [np.array(x) for x in self.inputs]
+
+    def findings(self, checks: Sequence[str] = ()) -> Iterator[Finding]:
+        """Run the comparison."""
+        yield checked("compiled", self.check_compiled)
+        yield checked("arguments", self.check_inputs)
+
+    def check_inputs(self) -> None:
+        """Compare the arguments with their values before the calls."""
+        for i, (x, before) in enumerate(zip(self.inputs, self.before, strict=True)):
+            if np.array(x).tobytes() != before.tobytes():
+                raise DisagreementError(f"x{i} was {before!r} and is {x!r}")
+
+    def check_compiled(self) -> None:
+        """Compare the compiled results, or the exception, with the eager ones."""
+        expected, error = _outcome(self.program, "eager", self.inputs)
+        if isinstance(error, functad.errors.FunctadError):
+            raise NothingToCompare
+        if error is None:
+            try:
+                self._compare(self.program.called("jit", self.inputs), expected)
+            except DisagreementError:
+                if self._jumps(expected):
+                    raise NothingToCompare from None
+                raise
+            return
+        _, found = _outcome(self.program, "jit", self.inputs)
+        if found is None:
+            raise DisagreementError(f"compiled code returns, eager code raises {type(error).__name__}: {error}")
+        if not isinstance(found, (functad.errors.FunctadError, type(error))):
+            raise found
+
+    def _jumps(self, expected: Any) -> bool:
+        """Return `True` if last digits of the inputs decide about the eager results, as at a discontinuity."""
+        if not any(isinstance(x, float) or (is_array(x) and x.dtype.kind in "fc") for x in self.inputs):
+            return False
+        uniform = np.random.default_rng(0).uniform
+        for scale in (1.0, -1.0, 0.5, -0.5, 0.25, -0.25):
+            moved = [_moved(x, scale * uniform(0.5, 1.0)) for x in self.inputs]
+            found, error = _outcome(self.program, "eager", moved)
+            if error is not None:
+                return True
+            try:
+                self._compare(found, expected)
+            except DisagreementError:
+                return True
+        return False
+
+    def _compare(self, found: Any, expected: Any) -> None:
+        is_xla = self.program.backend == "xla"
+        left, structure = functad.tree_flatten(found)
+        right, wanted = functad.tree_flatten(expected)
+        if structure != wanted:
+            raise DisagreementError(f"the structure is {structure}, eager {wanted}")
+        for i, (a, b) in enumerate(zip(left, right, strict=True)):
+            if is_xla and type(b) is not bool:
+                a, b = np.asarray(a), np.asarray(b)  # results are arrays of JAX
+            same_leaf(a, b, f"result {i}")
+        if not is_xla:
+            own = [a for a in left if isinstance(a, np.ndarray)]
+            for a, b in itertools.combinations([*own, *[x for x in self.inputs if isinstance(x, np.ndarray)]], 2):
+                if any(a is mine for mine in own) and np.shares_memory(a, b):
+                    raise DisagreementError("a result shares memory with another result or with an argument")
+
+
+def _moved(x: Any, scale: float) -> Any:
+    """Return an argument with its last digits changed; zeros, infinities and NaN stay what they are."""
+    if isinstance(x, float):
+        return x * (1 + scale * 1e-13)
+    if not is_array(x) or x.dtype.kind not in "fc":
+        return x
+    moved = np.array(x)
+    with np.errstate(all="ignore"):
+        moved *= x.dtype.type(1 + scale * {2: 1e-2, 4: 1e-6}.get(np.finfo(x.dtype).dtype.itemsize, 1e-13))
+    return moved if isinstance(x, np.ndarray) else moved[()]
+
+
+def _outcome(case: Case, way: str, inputs: Sequence[Any]) -> tuple[Any, Exception | None]:
+    """Return the results of a case, or the exception that it raises."""
+    try:
+        return case.called(way, inputs), None
+    except Exception as error:  # noqa: BLE001 - the exception is compared
+        return None, error
+
+
+def same_leaf(found: Any, expected: Any, name: str) -> None:
+    """Compare one compiled result with the eager one: type, dtype, shape, flags and values.
+
+    Raises:
+        DisagreementError: they differ.
+    """
+    if type(found) is not type(expected):
+        raise DisagreementError(f"{name} is a {type(found).__name__} {found!r}, eager a {type(expected).__name__} {expected!r}")
+    if not is_array(expected):
+        if type(found) is float:
+            found, expected = np.float64(found), np.float64(expected)
+        elif found != expected:
+            raise DisagreementError(f"{name} is {found!r}, eager {expected!r}")
+        else:
+            return
+    if found.dtype != expected.dtype or found.shape != expected.shape:
+        raise DisagreementError(f"{name} is {found.dtype}{found.shape}, eager {expected.dtype}{expected.shape}")
+    if isinstance(found, np.ndarray) and not (found.flags.writeable and _is_dense(found)):
+        raise DisagreementError(f"{name} is read-only, or its elements overlap")
+    with np.errstate(all="ignore"):
+        if not agree(found, expected):
+            raise DisagreementError(f"{name} is {found!r}, eager {expected!r}")
+
+
+def _is_dense(array: Any) -> bool:
+    """Return `True` if no two elements of an array share memory."""
+    return not array.size or all(stride or n < 2 for n, stride in zip(array.shape, array.strides, strict=True))
+
+
+def agree(found: Any, expected: Any) -> bool:
+    """Return `True` if arrays of one dtype agree up to rounding, with infinities and NaN in the same places."""
+    if expected.dtype.kind not in "fc":
+        return bool(np.array_equal(found, expected))
+    if expected.dtype.kind == "c":
+        return agree(np.real(found), np.real(expected)) and agree(np.imag(found), np.imag(expected))
+    known, wrong = np.isfinite(expected), np.isnan(expected)
+    if not np.array_equal(np.isnan(found), wrong) or not np.array_equal(found[~known & ~wrong], expected[~known & ~wrong]):
+        return False
+    size = 1.0 + float(np.max(np.abs(expected), initial=0.0, where=known))
+    difference = np.abs(np.subtract(found, expected, dtype=np.float64))[known]
+    return bool(np.all(difference <= TOLERANCES[expected.dtype.itemsize] * size))
+
+
+TOLERANCES = {2: 4e-3, 4: 3e-5, 8: 1e-9, 16: 1e-9}
+"""By the size of a real number in bytes, the difference that rounding may cause."""
