@@ -30,7 +30,7 @@ product, quotient, mended = PRODUCT, QUOTIENT, MENDED
 
 
 def _finite_nonzero(c: Any, **others: Any) -> Any:
-    return c != 0 and np.isfinite(c)
+    return c != 0 and (type(c) is int or np.isfinite(c))  # NumPy refuses integers beyond its types
 
 
 def _moderate(**given: Any) -> bool:
@@ -39,7 +39,7 @@ def _moderate(**given: Any) -> bool:
 
 
 def _power_of_two(c: Any, x: ArraySpec) -> bool:
-    return x.dtype.kind == "f" and bool(np.isfinite(c)) and abs(np.frexp(c)[0]) == 0.5 and _moderate(c=c)
+    return x.dtype.kind == "f" and _moderate(c=c) and abs(np.frexp(c)[0]) == 0.5
 
 
 def _has_axes(x: ArraySpec) -> bool:

@@ -31,7 +31,7 @@ class Divided:
     """
 
     def __init__(self, expressions: Expressions, module: ModuleText, steps: list[Step]) -> None:
-        self.plan = Plan(expressions)
+        self.plan = Plan(expressions, outermost=True)
         self.module = module
         self.steps = steps
         self.order: list[Step | Equation] = []

@@ -164,4 +164,14 @@ def lowered(equation: Equation, expressions: Expressions) -> Lowered | None:
     results = [expressions.specs[s] for s in equation.outputs]
     if any(spec.dtype not in KINDS or spec.size == 0 for spec in (*given, *results)):
         return None
+    if any(isinstance(s, Constant) and _is_large(s.value, given) for s in equation.inputs):
+        return None
     return made(equation, given, results)
+
+
+def _is_large(value: Any, given: Sequence[ArraySpec]) -> bool:
+    """Return `True` if a constant is a Python integer that an integer type of the operands cannot hold."""
+    if type(value) is not int:
+        return False
+    bits = 31 if any(spec.dtype == np.int32 for spec in given) else 63
+    return not -(2**bits) <= value < 2**bits

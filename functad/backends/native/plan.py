@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from functad.backends.native.lowering import Lowered, Own, Pointwise, Reduction, View, lowered
+from functad.backends.native.lowering import Lowered, Own, Pointwise, Reduction, View, is_ufunc, lowered
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import inputs_of
 
@@ -51,6 +51,8 @@ class Loops:
 class Plan:
     """The plan of a list.
 
+    Arithmetic between Python integers is unbounded, so Python does it outside of loops. A loop carries them as int64.
+
     Attributes:
         expressions: the list.
         ways: how each equation is computed; `None` where NumPy does.
@@ -61,9 +63,12 @@ class Plan:
         units: loops, and equations that are neither loops nor values, in the order in which they run.
     """
 
-    def __init__(self, expressions: Expressions) -> None:
+    def __init__(self, expressions: Expressions, outermost: bool = False) -> None:
         self.expressions = expressions
-        self.ways: list[Lowered | None] = [lowered(e, expressions) for e in expressions.equations]
+        self.ways: list[Lowered | None] = [
+            None if outermost and _makes_python_integers(e, expressions) else lowered(e, expressions)
+            for e in expressions.equations
+        ]
         self.maker = {s: n for n, e in enumerate(expressions.equations) for s in e.outputs}
         self.readers: dict[int, list[int]] = defaultdict(list)
         for number, equation in enumerate(expressions.equations):
@@ -253,6 +258,14 @@ class Plan:
     def stage_of(self, unit: Any) -> int:
         """Return the stage in which a unit runs."""
         return unit.stage if isinstance(unit, Loops) else self.home[unit.outputs[0]]
+
+
+def _makes_python_integers(equation: Equation, expressions: Expressions) -> bool:
+    """Return `True` if a ufunc of Python integers makes another."""
+    if not is_ufunc(equation.primitive):
+        return False
+    results = [expressions.specs[slot] for slot in equation.outputs]
+    return all(spec.weak and spec.dtype.kind == "i" for spec in results)
 
 
 def is_native(expressions: Expressions) -> bool:

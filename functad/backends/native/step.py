@@ -30,6 +30,9 @@ HEADER = object.__basicsize__
 TUPLE_HEADER = tuple.__basicsize__
 """Bytes in front of the address of the first element in a tuple."""
 
+LARGE = 2**31
+"""Python integers from this size on are no arguments of native code: they may not fit the type of an array."""
+
 MOST_ARGUMENTS = 200
 """More arguments are handed over as one tuple of arrays and an array of numbers for each dtype; ctypes takes 1,024."""
 
@@ -270,6 +273,11 @@ class Step:
         self.code.allocations.append(f"  {name} = getelementptr i8, ptr %space.data, i64 {start}")
         return Value(self.code, name, "ptr")
 
+    @property
+    def refuses(self) -> bool:
+        """Whether a call may raise `RefusedError`: native code refuses its arguments, or a Python integer is too large."""
+        return self.code.refused is not None or any(p.by_value and p.spec.weak and p.kind == "i64" for p in self.inputs)
+
     def types(self) -> list[Any]:
         """Return the types of ctypes of all arguments."""
         head = [ctypes.c_int64] * 3 if self.parallel else []
@@ -301,6 +309,9 @@ class Step:
                     lines += [f"if {other}:", "    raise OtherArgumentsError"]
                 elif parameter.kind in ("i64", "i32", "i1"):
                     lines.append(f"{name} = {'bool' if parameter.kind == 'i1' else 'int'}({name})")
+                    if parameter.spec.weak and parameter.kind == "i64":
+                        space["RefusedError"] = RefusedError
+                        lines += [f"if not {-LARGE} <= {name} < {LARGE}:", "    raise RefusedError"]
                 continue
             space[f"d{i}"], space[f"s{i}"] = parameter.spec.dtype, parameter.spec.shape
             memory = f"{name}.flags.carray" if strict else f"{name}.flags.c_contiguous or not {name}.flags.aligned"

@@ -59,8 +59,9 @@ def set_num_threads(count: int | None) -> None:
         1
         >>> functad.set_num_threads(None)
     """
-    if count is not None and (type(count) is not int or not 1 <= count <= max(MOST, available())):
-        raise InputError(f"set_num_threads takes an integer from 1 to {max(MOST, available())} or None, not {count!r}, at {here()}.")
+    most = max(MOST, available())
+    if count is not None and (type(count) is not int or not 1 <= count <= most):
+        raise InputError(f"set_num_threads takes an integer from 1 to {most} or None, not {count!r}, at {here()}.")
     with _LOCK:
         _STATE["count"] = count
 

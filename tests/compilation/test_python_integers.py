@@ -1,0 +1,73 @@
+"""Python integers are unbounded: compiled functions return, or raise, what eager functions do."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import functad
+
+VECTOR = np.array([1.0, -2.0])
+INTEGERS = np.array([1, 2, 3])
+BACKENDS = ["numpy", "llvm"]
+
+CALLS = {
+    "product of integers": (lambda n: n * n + 1, 2**40),
+    "third power": (lambda n: n * n * n, 2**31 - 1),
+    "power": (lambda n: n**3, 2**31),
+    "sum": (lambda n: n + 1, 2**63),
+    "negative": (lambda n: -n, 2**63),
+    "absolute value": (lambda n: abs(n), -(2**63)),
+    "floor division": (lambda n: n // 3, 2**65),
+    "remainder": (lambda n: n % 7, 2**65),
+    "shift": (lambda n: n << 3, 2**62),
+    "comparison": (lambda n: n < 5, 2**70),
+    "divisor": (lambda x: x / 2**63, VECTOR),
+    "factor": (lambda x: x * 2**64, VECTOR),
+    "factorial": (lambda x: x / math.factorial(21), VECTOR),
+    "beyond float64": (lambda x: x * 10**400, VECTOR),
+    "where": (lambda x: np.where(x > 0, 2**63, x), VECTOR),
+    "maximum": (lambda x: np.maximum(x, 2**63), VECTOR),
+    "clip": (lambda x: np.clip(x, -(2**63), 2**64), VECTOR),
+    "full": (lambda x: np.full(2, 2**63) * x, VECTOR),
+    "int64": (lambda x: x * 2**40, INTEGERS),
+    "int64, compared": (lambda x: x < 2**63, INTEGERS),
+    "int32": (lambda x: x * 2**40, INTEGERS.astype(np.int32)),
+}
+
+
+@pytest.fixture(autouse=True)
+def needs(request):
+    if request.getfixturevalue("backend") == "llvm":
+        pytest.importorskip("llvmlite", reason="the backend llvm needs llvmlite, of the extra `jit`")
+
+
+def outcome(f, *args):
+    """Return the type, the dtype and the text of a result, or the type of the exception."""
+    try:
+        with np.errstate(all="ignore"):
+            result = f(*args)
+    except (OverflowError, TypeError) as error:
+        return type(error)
+    return type(result), getattr(result, "dtype", None), repr(result)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", CALLS)
+def test_compiled_integers_are_those_of_python(name, backend):
+    f, argument = CALLS[name]
+    compiled = functad.jit(f, backend=backend)
+    expected = outcome(f, argument)
+    assert outcome(compiled, argument) == expected
+    assert outcome(compiled, argument) == expected
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("x", [VECTOR, INTEGERS, INTEGERS.astype(np.int32)], ids=lambda x: x.dtype.name)
+def test_one_compilation_takes_integers_of_all_sizes(x, backend):
+    compiled = functad.jit(lambda x, n: x * n, backend=backend)
+    for n in (3, 2**31 - 1, 2**31, 2**40, 2**63, 2**64, -(2**63), 5):
+        assert outcome(compiled, x, n) == outcome(lambda x, n: x * n, x, n)
+    assert compiled.cache_info().misses == 1
