@@ -170,7 +170,7 @@ class Uses(NamedTuple):
 
 
 def uses_of(functions: Sequence[FunctionType], names: dict[str, Any]) -> Uses:
-    """Return what the functions of a module use as values.
+    """Return the names that the functions of a module use as values.
 
     Such code may compare an object by `is`, pickle it, or hand it to other code. No replacement acts like the original there.
 

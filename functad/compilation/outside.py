@@ -256,7 +256,7 @@ class _Reads(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def _reads_of(code: CodeType) -> _Reads:
-    """Return what code reads by name."""
+    """Return the reads of outside values by name in a code object."""
     steps = list(dis.get_instructions(code))
     found = frozenset([i.argval for i in steps if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")])
     imports = frozenset([i.argval for i in steps if i.opname in ("IMPORT_NAME", "IMPORT_FROM")])
