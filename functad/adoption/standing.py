@@ -111,7 +111,7 @@ def standing_type(original: Any, otherwise: Callable[..., Any], **members: Any) 
         def __repr__(cls) -> str:
             return repr(original)
 
-    copyreg.pickle(NumberType, lambda cls: (copy.copy, (original,)))  # type: ignore[arg-type, return-value]
+    copyreg.pickle(NumberType, lambda cls: (copy.copy, (original,)))
     return NumberType(original.__name__, (original,), {"__slots__": (), "__doc__": original.__doc__, **members})
 
 

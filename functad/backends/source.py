@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import base64
 import builtins
+import dis
 import functools
 import inspect
 import keyword
@@ -395,9 +396,10 @@ def _compiles_to(node: Any, code: types.CodeType) -> bool:
 
 
 def _meaning(code: types.CodeType) -> tuple[Any, ...]:
-    """Return the instructions of code, with names and constants: `x * 2`, `x * 2.0` and `x - 2` differ."""
+    """Return operators, names and constants of code, by which functions on one line differ: `x * 2`, `x * 2.0`, `x - 2`."""
     constants = [c for c in code.co_consts if not isinstance(c, types.CodeType)]
-    return code.co_code, code.co_names, exact_key(tuple(constants))
+    operators = [step.argrepr for step in dis.get_instructions(code) if step.opname == "BINARY_OP"]
+    return operators, code.co_names, exact_key(tuple(constants))
 
 
 def _number(value: Any) -> str:

@@ -145,7 +145,7 @@ def _results(equation: Equation, given: Sequence[Form], expressions: Expressions
         rows = [False] * params["rows"]
         after = forms_of(params["body"], [*given[:carries], *rows, *given[carries + params["rows"] :]])
         # The steps of a derivative may give scalars where the first cotangent is an array: eager steps do the same.
-        return [form if form is other or not params["length"] else other for form, other in zip(given, after[:carries], strict=False)]
+        return given[:carries] if not params["length"] else after[:carries]
     values = [
         _sample(s.value if isinstance(s, Constant) else expressions.specs[s], form)
         for s, form in zip(equation.inputs, given, strict=True)

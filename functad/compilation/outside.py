@@ -90,7 +90,7 @@ class Outside:
         found = gc.get_referents(*self._containers.values())
         found += [space.get(name, _MISSING) for space, name in self._globals.values()]
         for ask in self._asked:
-            found += ask()  # type: ignore[arg-type]
+            found += ask()
         return found
 
 
@@ -226,7 +226,7 @@ class _Search:
 
     def _add_class(self, kind: type) -> None:
         """Add the attributes and bases of a class of the user."""
-        module = sys.modules.get(kind.__module__) if isinstance(kind.__module__, str) else None
+        module = sys.modules.get(name) if isinstance(name := getattr(kind, "__module__", None), str) else None
         if module is not None and _is_internal_module(module):
             return
         spaces = [part for part in gc.get_referents(kind) if type(part) is dict]
