@@ -93,7 +93,7 @@ class _VectorizeType(type):
         return hash(np.vectorize)
 
 
-copyreg.pickle(_VectorizeType, lambda cls: (copy.copy, (np.vectorize,)))  # type: ignore[arg-type, return-value]
+copyreg.pickle(_VectorizeType, lambda cls: (copy.copy, (np.vectorize,)))
 
 
 class vectorize(np.vectorize, metaclass=_VectorizeType):  # noqa: N801 - it stands for NumPy's

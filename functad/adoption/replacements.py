@@ -221,17 +221,6 @@ def _attributes_compared(functions: Sequence[FunctionType], names: Iterable[str]
     return found & wanted
 
 
-def _held(function: FunctionType) -> dict[str, Any]:
-    """Return by name the modules and functions that a function has by default or in its closure, if they have replacements."""
-    code, defaults = function.__code__, function.__defaults__ or ()
-    given = dict(zip(code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount], defaults, strict=True))
-    given.update(function.__kwdefaults__ or {})
-    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-        with suppress(ValueError):  # the cell is empty so far
-            given[name] = cell.cell_contents
-    return {f"{LOCAL}{name}": value for name, value in given.items() if isinstance(value, ModuleType) or id(value) in _known()}
-
-
 def _is_of_packages(value: Any) -> bool:
     """Return `True` if an object is a function of a package whose modules are replaced."""
     if isinstance(value, np.ufunc):

@@ -32,8 +32,7 @@ def returns_scalars(primitive: Any) -> bool:
 def tried(primitive: Any, samples: Sequence[Any], params: Any) -> list[Form]:
     """Return the forms of the results that a primitive gives for samples; functions of users are not called."""
     count = 1
-    own = callable(getattr(primitive.function, "__hash__", None))  # functions of ctypes cannot be hashed
-    if (own and ENTRIES.get(primitive.function) is primitive) or primitive in INTERNAL:
+    if primitive.owner is None and (ENTRIES.get(primitive.function) is primitive or primitive in INTERNAL):
         for values in (samples, [_zeros(sample) for sample in samples]):
             try:
                 with np.errstate(all="ignore"):

@@ -370,8 +370,8 @@ def _array(draft: BorderDraft, dtype: str, shape: tuple[int, ...]) -> str:
             pool += [2**31 - 1, *([2**63 - 1, 2**53 + 1] if dtype[-2:] == "64" else [])]
         text = f"np.resize(np.array({[draft.one(pool) for _ in range(min(size, 8))]}, np.{dtype}), {shape})"
     else:
-        pool = SPECIAL if not draft.choose(3) else ("0.0", "1.0", "-2.5", "0.5", "3.0", "0.25", "-1.5", "2.0", "0.75")
-        text = f"np.resize(np.array([{', '.join([draft.one(pool) for _ in range(min(size, 8))])}], np.{dtype}), {shape})"
+        reals = SPECIAL if not draft.choose(3) else ("0.0", "1.0", "-2.5", "0.5", "3.0", "0.25", "-1.5", "2.0", "0.75")
+        text = f"np.resize(np.array([{', '.join([draft.one(reals) for _ in range(min(size, 8))])}], np.{dtype}), {shape})"
     if not size:
         return f"np.zeros({shape}, np.{dtype})"
     layout = draft.one(LAYOUTS) if shape else "{0}"

@@ -157,10 +157,11 @@ def _plain(choose: Choose) -> Program:
 
 def _around(choose: Choose, program: Program | BorderDraft, backend: str) -> Case:
     """Return the case of a program: a mode and calls that its inputs allow."""
-    place, stored, static = "", "np.ones(3)", ()
+    place, stored = "", "np.ones(3)"
+    static: tuple[str, ...] = ()
     if isinstance(program, BorderDraft):
-        draft, program = program, program.program()
-        place, stored, static = draft.place, draft.stored, draft.static
+        place, stored, static = program.place, program.stored, program.static
+        program = program.program()
     known = {part.name: getattr(program, part.name) for part in fields(Program)}
     known["texts"] = program.texts or tuple(map(literal, program.inputs))
     modes = ["value", "value", *_modes(program.inputs)]

@@ -61,9 +61,9 @@ def _shorter(program: P) -> Iterator[P]:
             if layer.kind != "neutral" and layer.name != (plainest := next(iter(KINDS[layer.kind]))):
                 yield replace(program, layers=(*program.layers[:i], Layer(layer.kind, plainest), *program.layers[i + 1 :]))
     if isinstance(program, Case):
-        for simpler in (replace(program, calls="same"), replace(program, mode="value")):
-            if simpler != program and not program.place and not program.static:
-                yield simpler
+        for direct in (replace(program, calls="same"), replace(program, mode="value")):
+            if direct != program and not program.place and not program.static:
+                yield direct
         if len(program.static) > 2:
             yield from [
                 replace(program, static=program.static[:i] + program.static[i + 1 :]) for i in range(len(program.static))
