@@ -58,7 +58,7 @@ def _within(value: Any, module: ModuleType) -> list[Any]:
     if type(value) is dict:
         return [part for part in value.values() if type(part) is FunctionType]
     if isinstance(value, type):
-        return list(vars(value).values()) if value.__module__ == module.__name__ else []
+        return list(vars(value).values()) if module_of(value) == module.__name__ else []
     if isinstance(value, property):
         return [value.fget, value.fset, value.fdel]
     if isinstance(value, (staticmethod, classmethod, MethodType)):
@@ -82,10 +82,16 @@ def codes_of(outermost: CodeType) -> Iterator[CodeType]:
 
 
 def _defined_in(value: Any, module: ModuleType) -> bool:
+    return module_of(value) == module.__name__
+
+
+def module_of(value: Any) -> str:
+    """Return the name of the module that defines a function or class; an empty string if there is none."""
     try:
-        return bool(getattr(value, "__module__", None) == module.__name__)
-    except Exception:  # noqa: BLE001 - what stands for a package that is not installed may raise whatever is asked of it
-        return False
+        name = getattr(value, "__module__", None)
+    except Exception:  # noqa: BLE001 - an object in place of a package that is not installed may raise any error
+        return ""
+    return name if isinstance(name, str) else ""  # a class may define a property of that name
 
 
 def has_instruction(code: CodeType, operation: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.adoption.code import codes_of, functions_of, of_code
+from functad.adoption.code import codes_of, functions_of, module_of, of_code
 from functad.adoption.imports import Imports
 from functad.adoption.numba_functions import PYTHON, class_looking_for_tensors, is_of_numba, of_tensors, python_function
 from functad.adoption.products import PRODUCT, product, with_products
@@ -80,13 +81,14 @@ class AdoptedModule:
                 self.left[f"{self.module.__name__}.{name}"] = "it is compiled by Numba"
                 self._leave_compiled(value)
             elif type(value) is dict:
-                self._change_items(value)
+                if self._changes_items(value) and not _belongs_to_others(value):
+                    self._change_items(value)
             elif type(value) is FunctionType:
                 self._change_function(value)
-            elif covered(type(value).__module__) and not isinstance(value, type):
+            elif covered(module_of(type(value))) and not isinstance(value, type):
                 with suppress(Exception):  # what stands for a package that is not installed may raise whatever is asked of it
                     self._change_items(vars(value))  # an object that stands for an array library, say
-            elif isinstance(value, type) and value.__module__ == self.module.__name__:
+            elif isinstance(value, type) and module_of(value) == self.module.__name__:
                 for own, attribute in list(vars(value).items()):
                     if type(attribute) is FunctionType:
                         self._change_function(attribute)
@@ -112,6 +114,10 @@ class AdoptedModule:
         stays = is_type_of_numpy(value) or (self.compares and is_foreign(value, self.module.__name__))
         return value if stays else replacement(value, kept=self.kept)
 
+    def _changes_items(self, table: dict[Any, Any]) -> bool:
+        values = [value for value in list(table.values()) if callable(value) or isinstance(value, ModuleType)]
+        return any(self._stored(value) is not value for value in values)
+
     def _change_items(self, table: dict[Any, Any]) -> None:
         for key, value in list(table.items()):
             if callable(value) or isinstance(value, ModuleType):
@@ -119,7 +125,7 @@ class AdoptedModule:
 
     def _change_function(self, function: FunctionType) -> None:
         """Change what a function of the package has by default, or keeps in cells, as one that a decorator made does."""
-        if not covered(function.__module__ or "") or function.__globals__.get("__name__", "").partition(".")[0] == "functad":
+        if not covered(module_of(function)) or function.__globals__.get("__name__", "").partition(".")[0] == "functad":
             return  # functad's own, which stand for others, keep these in cells
         for cell in function.__closure__ or ():
             with suppress(ValueError):  # it is empty, so far
@@ -190,6 +196,17 @@ class AdoptedModule:
             )
             if held.get(key) is new:
                 _bind(place, key, old)
+
+
+def _belongs_to_others(table: dict[Any, Any]) -> bool:
+    """Return `True` if a table that a module has as a global is `sys.modules`, or belongs to a module that is not adopted."""
+    if table is sys.modules:
+        return True
+    for name, module in list(sys.modules.items()):
+        own = getattr(module, "__dict__", {})
+        if own is table or (not covered(name) and any(value is table for value in list(own.values()))):
+            return True
+    return False
 
 
 @of_code

@@ -11,6 +11,7 @@ from types import FunctionType
 from typing import Any
 
 from functad.adoption.arrays import has_tensors, vectorize
+from functad.adoption.code import module_of
 
 PYTHON = "__functad_python__"
 """The name under which a function of Numba keeps what is called with Tensors."""
@@ -18,7 +19,7 @@ PYTHON = "__functad_python__"
 
 def is_of_numba(value: Any) -> bool:
     """Say whether Numba made an object."""
-    return type(value).__module__.partition(".")[0] == "numba"
+    return module_of(type(value)).partition(".")[0] == "numba"
 
 
 @functools.cache

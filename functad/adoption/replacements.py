@@ -19,7 +19,7 @@ import numpy as np
 
 import functad.math
 from functad.adoption import arrays
-from functad.adoption.code import codes_of, of_code
+from functad.adoption.code import codes_of, module_of, of_code
 from functad.adoption.standing import ABSENT, StandIn, standing_type, stands_for
 from functad.adoption.uses import IMPORTED, IS, LOCAL, STORED, Use, may_use_as_values, names_used_as_values
 from functad.expressions.spec import dtype_of, shape_of
@@ -27,12 +27,28 @@ from functad.primitives.operands import is_traced
 from functad.tracing.traces.base import resolve
 
 
-def stand_in(original: ModuleType, names: dict[str, Any]) -> ModuleType:
-    """Return a module that stands for another one: what it does not have itself is the other's.
+class EqualModule(ModuleType):
+    """A module that compares and hashes as the module `original` among its names."""
 
-    Python finds names in a module faster than in one of a class of its own.
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ModuleType):
+            return NotImplemented
+        original = vars(self)["original"]
+        return other is original or vars(other).get("original") is original
+
+    def __hash__(self) -> int:
+        return hash(vars(self)["original"])
+
+
+def stand_in(original: ModuleType, names: dict[str, Any], equal: bool = False) -> ModuleType:
+    """Return a module that has the names of another one, with replacements for some of them.
+
+    Args:
+        original: the module.
+        names: the replacements.
+        equal: the result compares and hashes as `original`. Python finds names faster in a plain module.
     """
-    found = ModuleType(original.__name__, original.__doc__)
+    found = (EqualModule if equal else ModuleType)(original.__name__, original.__doc__)
     later = {"__getattr__": lambda name: getattr(original, name), "__dir__": lambda: dir(original), "original": original}
     vars(found).update({**vars(original), **names, **later})
     return found
@@ -109,7 +125,7 @@ def _stand_ins(kept: Kept) -> dict[int, ModuleType]:
             for name, value in names.items()
             if id(own.get(name)) not in kept
         }
-        found[id(original)] = result = stand_in(original, {**chosen, **parts})
+        found[id(original)] = result = stand_in(original, {**chosen, **parts}, id(original) in kept)
         return result
 
     numpy = arrays.namespace()
@@ -140,6 +156,12 @@ def _known() -> dict[int, tuple[Any, Any]]:
 
 
 @functools.cache
+def _replaced() -> frozenset[int]:
+    """Return the identities of all functions, types and modules that are replaced."""
+    return frozenset(_known()) | frozenset(_stand_ins(frozenset()))
+
+
+@functools.cache
 def _names() -> frozenset[str]:
     """Return the names of all functions and types that are replaced."""
     modules = [vars(module) for module in _stand_ins(frozenset()).values()]
@@ -148,8 +170,8 @@ def _names() -> frozenset[str]:
 
 
 @of_code
-def _used(code: CodeType) -> frozenset[Use]:
-    return names_used_as_values(code) if may_use_as_values(code, _names(), _PACKAGES) else frozenset()
+def _used(code: CodeType, modules: frozenset[str]) -> frozenset[Use]:
+    return names_used_as_values(code) if may_use_as_values(code, _names() | modules, _PACKAGES) else frozenset()
 
 
 _PACKAGES = ("numpy", "math", "scipy")
@@ -182,13 +204,16 @@ def uses_of(functions: Sequence[FunctionType], names: dict[str, Any]) -> Uses:
     numbers: set[str] = set()
     stored: dict[str, set[int]] = {}
     compares = False
+    modules = frozenset([name for name, value in names.items() if isinstance(value, ModuleType) and id(value) in _replaced()])
     for function in functions:
         held = _held(function)
-        uses = names_used_as_values(function.__code__) if held else _used(function)
+        uses = names_used_as_values(function.__code__) if held else _used(function, modules)
         known = {**names, **held} if held else names
         for path, reader in uses:
             value = _resolved(path, known)
             compares = compares or (reader == IS and value is None and not path.startswith((LOCAL, "?", " type")))
+            if id(value) in _replaced() and isinstance(value, ModuleType):
+                found.add(id(value))
             if not callable(value) or _only_reads(reader, known):
                 continue
             if path in NUMBERS and value is vars(builtins)[path]:
@@ -202,7 +227,7 @@ def uses_of(functions: Sequence[FunctionType], names: dict[str, Any]) -> Uses:
 
 def is_foreign(value: Any, module: str) -> bool:
     """Return `True` if an object is a function of NumPy, `math` or SciPy that a module has from elsewhere."""
-    return id(value) in _known() or (_is_of_packages(value) and getattr(value, "__module__", "") != module)
+    return id(value) in _known() or (_is_of_packages(value) and module_of(value) != module)
 
 
 def is_type_of_numpy(value: Any) -> bool:
@@ -225,8 +250,7 @@ def _is_of_packages(value: Any) -> bool:
     """Return `True` if an object is a function of a package whose modules are replaced."""
     if isinstance(value, np.ufunc):
         return True
-    name = getattr(value, "__module__", None) if isinstance(value, (FunctionType, BuiltinFunctionType)) else None
-    return isinstance(name, str) and name.partition(".")[0] in _PACKAGES
+    return isinstance(value, (FunctionType, BuiltinFunctionType)) and module_of(value).partition(".")[0] in _PACKAGES
 
 
 def _held(function: FunctionType) -> dict[str, Any]:
@@ -261,7 +285,7 @@ def _only_reads(reader: str, names: dict[str, Any]) -> bool:
     if value is None and reader.startswith(("?.", LOCAL)):  # a method of an array, or a function of its namespace
         name = reader.rpartition(".")[2]
         value = np.ndarray if name in ("astype", "view") else getattr(np, name, None)
-    return value is not np.vectorize and str(getattr(value, "__module__", "")).partition(".")[0] in _PACKAGES
+    return value is not np.vectorize and module_of(value).partition(".")[0] in _PACKAGES
 
 
 LATER: list[Callable[[Any, Kept], Any]] = []
@@ -275,9 +299,9 @@ def replacement(value: Any, *, kept: Kept = frozenset()) -> Any:
         value: what a name of a module is bound to.
         kept: identities of originals that stay what they are.
     """
-    if id(value) in kept:
+    if id(value) in kept and not isinstance(value, ModuleType):
         return value
-    module = _stand_ins(kept.intersection(_known()) if kept else kept).get(id(value))
+    module = _stand_ins(kept.intersection(_replaced()) if kept else kept).get(id(value))
     if module is not None:
         return module
     entry = _known().get(id(value))

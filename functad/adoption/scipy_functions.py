@@ -17,8 +17,10 @@ from typing import Any, TypeVar
 from weakref import WeakSet
 
 from functad.adoption.arrays import PLAIN_TYPES, has_tensors
+from functad.adoption.code import module_of
 from functad.adoption.compiled import CompiledFunction, is_compiled
-from functad.adoption.replacements import LATER, Kept
+from functad.adoption.replacements import LATER, EqualModule, Kept
+from functad.adoption.standing import StandIn
 from functad.adoption.standing import stands_for as standing_for
 from functad.errors import ConversionError, UnsupportedError
 from functad.places import here
@@ -181,6 +183,8 @@ def constant_value(a: Any) -> Any:
 
 def outside_traces(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Call a function that no Tensor can reach as if there were no trace, in which adopted code would make Tensors."""
+    if type(function) is StandIn:  # SciPy's own name for it, in a module that is adopted
+        function = vars(function)["original"]
     with making_plain():
         return function(*args, **kwargs)
 
@@ -207,17 +211,23 @@ def _dispatching_within(original: Callable[..., Any], function: Callable[..., An
 
 
 def _holds_tensors(value: Any, depth: int = 3) -> bool:
-    """Say whether a function has Tensors in its closure or by default, or such functions; a part of an object may be one."""
+    """Return `True` if a function has Tensors in its closure, by default, or in the attributes of an object in its closure."""
     held: list[Any] = []
-    if isinstance(value, FunctionType) and value not in _PLAIN:
-        held = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
-        for cell in value.__closure__ or ():
-            with suppress(ValueError):  # it is empty, so far
-                held.append(cell.cell_contents)
+    if isinstance(value, FunctionType):
+        if value not in _PLAIN:
+            held = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+            for cell in value.__closure__ or ():
+                with suppress(ValueError):  # the cell is empty so far
+                    held.append(cell.cell_contents)
     elif isinstance(value, functools.partial):
         held = [value.func, *value.args, *value.keywords.values()]
     elif isinstance(value, MethodType):
-        held = [value.__func__, *getattr(value.__self__, "__dict__", {}).values()]
+        held = [value.__func__, value.__self__]
+    elif type(value) is dict:
+        held = list(value.values())
+    elif type(value) not in PLAIN_TYPES and not isinstance(value, (type, ModuleType)) and not is_traced(value):
+        own = getattr(value, "__dict__", None)
+        held = list(own.values()) if type(own) is dict else []
     return bool(held) and (has_tensors(held) or (depth > 0 and any(_holds_tensors(part, depth - 1) for part in held)))
 
 
@@ -240,7 +250,9 @@ _PLAIN: WeakSet[Callable[..., Any]] = WeakSet()
 
 
 def plain_value(a: Any) -> Any:
-    """Return the value of a Tensor, which must be known, and anything else as it is."""
+    """Return the value of a Tensor, which must be known, a list or tuple with such values, and anything else as it is."""
+    if type(a) in (list, tuple):
+        return type(a)(map(plain_value, a))
     return concrete(a, "A function of SciPy") if is_traced(a) else a
 
 
@@ -297,7 +309,7 @@ _ASKED = ("__getattr__", "__dir__")
 """What Python asks of a module itself, before its class."""
 
 
-class ScipyStandIn(ModuleType):
+class ScipyStandIn(EqualModule):
     """A module that stands for SciPy or a part of it: it has what was entered for that, and all else from SciPy."""
 
     def __init__(self, original: ModuleType, kept: Kept) -> None:
@@ -357,12 +369,8 @@ def is_of_sparse_matrices(name: str) -> bool:
 
 def is_of_scipy(value: Any) -> bool:
     """Say whether a module, function or class, or an object of such a class, is SciPy's."""
-    try:
-        name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
-    except Exception:  # noqa: BLE001 - what stands for a package that is not installed may raise whatever is asked of it
-        name = None
-    kind = type(value).__module__
-    return (name == "scipy" or name.startswith("scipy.") if type(name) is str else False) or kind.startswith("scipy.")
+    name = value.__name__ if isinstance(value, ModuleType) else module_of(value)
+    return f"{name}.".startswith("scipy.") or module_of(type(value)).startswith("scipy.")
 
 
 LATER.append(replacement_of)

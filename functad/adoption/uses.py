@@ -115,6 +115,7 @@ def _may_use(code: CodeType, names: Container[str], packages: Container[str]) ->
 
 _CACHE, _GLOBAL_NAME, _ATTR = dis.opmap["CACHE"], dis.opmap["LOAD_GLOBAL"], dis.opmap["LOAD_ATTR"]
 _IMPORT, _PUSH_NULL, _EXTENDED = dis.opmap["IMPORT_NAME"], dis.opmap["PUSH_NULL"], dis.EXTENDED_ARG
+_BACKWARD = [number for name, number in dis.opmap.items() if "JUMP_BACKWARD" in name]
 _IS = dis.opmap["IS_OP"]
 _ATTR_SHIFT = int(sys.version_info >= (3, 12))
 _CALLING = frozenset({_PUSH_NULL, dis.opmap.get("LOAD_METHOD", _PUSH_NULL)})
@@ -161,7 +162,7 @@ def _interpret(code: CodeType, outer: Aliases, used: set[Use]) -> None:
     for _ in range(2):
         known = dict(aliases)
         _follow(code, aliases, used)
-        if known == aliases:
+        if known == aliases or not any(has_instruction(code, jump) for jump in _BACKWARD):
             break
     for const in code.co_consts:
         if isinstance(const, CodeType):
@@ -208,7 +209,7 @@ def _step(stack: _Stack, step: dis.Instruction, aliases: Aliases, fromlist: Any)
         first, second = name.startswith("STORE_FAST"), name.startswith("STORE_FAST_STORE")
         for local, stores in zip(step.argval, (first, second), strict=True):
             if stores:
-                aliases[local] = aliases.get(local, NOTHING) | stack.pop()
+                _bind(aliases, local, stack.pop())
             else:
                 stack.push(aliases.get(local, NOTHING))
     elif name in _GLOBAL or name in _LOCAL:
@@ -227,7 +228,7 @@ def _step(stack: _Stack, step: dis.Instruction, aliases: Aliases, fromlist: Any)
         module = stack.pop()
         stack.push(module, frozenset([f"{path}.{step.argval}" for path in module]))
     elif name in _STORE:
-        aliases[step.argval] = aliases.get(step.argval, NOTHING) | stack.pop()
+        _bind(aliases, step.argval, stack.pop())
     elif name == "STORE_ATTR":
         stack.pop()
         stack.use(stack.pop(), frozenset({f"{STORED}{step.argval}"}))
@@ -266,6 +267,11 @@ def _step(stack: _Stack, step: dis.Instruction, aliases: Aliases, fromlist: Any)
         popped = max(1, (0 if name.startswith(_RESULTLESS) else 1) - effect)
         stack.consume(popped)
         stack.push(*[NOTHING] * (effect + popped))
+
+
+def _bind(aliases: Aliases, name: str, item: Item) -> None:
+    if item:
+        aliases[name] = aliases.get(name, NOTHING) | item
 
 
 def _call(stack: _Stack, count: int, keywords: tuple[str, ...]) -> None:
