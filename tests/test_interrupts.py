@@ -25,6 +25,11 @@ LOCKS = "watch_tensor", "prune"
 """These take a lock by `with`, which is one instruction and no line of Python; tracing would stop between."""
 
 
+ENTRIES = "__enter__", "__exit__"
+"""Between the call of a context manager and the body of `with`, and before the first line of `__exit__`, Python leaves no place
+for code that could undo anything."""
+
+
 def f(x):
     return np.sum(np.where(x > 1, np.sqrt(x), 0.0) * x)
 
@@ -33,7 +38,7 @@ class Interrupt(KeyboardInterrupt):
     """What is raised in the place of a user's Ctrl-C."""
 
 
-def interrupted(work, number, *, opcodes=False):
+def interrupted(work, number, *, opcodes=False, skipped=()):
     """Run `work` with an interrupt at one line, or instruction, of the package; return whether there were so many."""
     left = number
 
@@ -46,7 +51,7 @@ def interrupted(work, number, *, opcodes=False):
         return within
 
     def called(frame, event, arg):
-        if not frame.f_code.co_filename.startswith(PACKAGE) or frame.f_code.co_name in LOCKS:
+        if not frame.f_code.co_filename.startswith(PACKAGE) or frame.f_code.co_name in (*LOCKS, *skipped):
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = opcodes, not opcodes
         return within

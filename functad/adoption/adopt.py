@@ -122,10 +122,10 @@ class Adoption:
     def __init__(self, packages: Sequence[str]) -> None:
         self.packages: tuple[str, ...] = tuple(packages)
         self._lasts = True
-        with _changing:
-            if _FINDER not in sys.meta_path:
-                sys.meta_path.insert(0, _FINDER)
-            try:
+        try:
+            with _changing:
+                if _FINDER not in sys.meta_path:
+                    sys.meta_path.insert(0, _FINDER)
                 _lasting.append(self)
                 _recount()
                 for name in self.packages:
@@ -133,9 +133,9 @@ class Adoption:
                         importlib.import_module(name)
                 _take_all()
                 self.follow_scipy(*self._modules())
-            except BaseException:
-                self._end()
-                raise
+        except BaseException:  # an interrupt may come after the lock is released
+            self._end()
+            raise
 
     def follow_scipy(self, *modules: str) -> None:
         """Adopt SciPy too if some of the modules, of which one may have been imported just now, are its own and use it."""

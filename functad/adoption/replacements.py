@@ -246,22 +246,22 @@ def _attributes_compared(functions: Sequence[FunctionType], names: Iterable[str]
     return found & wanted
 
 
+def _held(function: FunctionType) -> dict[str, Any]:
+    """Return by name the modules and functions that a function has by default or in its closure, if they have replacements."""
+    code, defaults = function.__code__, function.__defaults__ or ()
+    given = dict(zip(code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount], defaults, strict=True))
+    given.update(function.__kwdefaults__ or {})
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        with suppress(ValueError):  # the cell is empty so far
+            given[name] = cell.cell_contents
+    return {f"{LOCAL}{name}": value for name, value in given.items() if isinstance(value, ModuleType) or id(value) in _known()}
+
+
 def _is_of_packages(value: Any) -> bool:
     """Return `True` if an object is a function of a package whose modules are replaced."""
     if isinstance(value, np.ufunc):
         return True
     return isinstance(value, (FunctionType, BuiltinFunctionType)) and module_of(value).partition(".")[0] in _PACKAGES
-
-
-def _held(function: FunctionType) -> dict[str, Any]:
-    """Return by name the modules and functions that a function keeps in its closure, if they have replacements."""
-    found = {}
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        with suppress(ValueError):  # the cell is empty so far
-            value = cell.cell_contents
-            if isinstance(value, ModuleType) or id(value) in _known():
-                found[name] = value
-    return found
 
 
 def _resolved(path: str, names: dict[str, Any]) -> Any:
@@ -281,6 +281,8 @@ def _only_reads(reader: str, names: dict[str, Any]) -> bool:
     """Return `True` if a function calls its argument, or reads it as a type, and gives it to no other code."""
     if reader in ("isinstance", "issubclass", "map", "filter"):
         return reader not in names
+    if reader.rpartition(".")[2] in ("setattr", "__setattr__"):  # as frozen dataclasses do with defaults
+        return True
     value = _resolved(reader, names) if reader else None
     if value is None and reader.startswith(("?.", LOCAL)):  # a method of an array, or a function of its namespace
         name = reader.rpartition(".")[2]
