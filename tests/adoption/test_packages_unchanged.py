@@ -1,0 +1,62 @@
+"""Tests that packages carry give the same results before and inside `adopt`, with the tests themselves adopted too."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+
+import pytest
+
+PACKAGES = {
+    "transforms3d": "transforms3d",
+    "pymap3d": "pymap3d.tests",
+    "opt_einsum": "opt_einsum.tests",
+    "einops": "einops.tests.test_parsing",
+    "networkx": "networkx.linalg",
+    "statsmodels": "statsmodels.tools.tests.test_numdiff",
+}
+"""By package the tests in its wheel that run: those that need no network and no further package."""
+
+RUN = """
+import importlib, sys, functad, numpy, pytest
+
+class Outcomes:
+    def __init__(self):
+        self.found = {}
+
+    def pytest_runtest_logreport(self, report):
+        if report.when == "call" or report.outcome != "passed":
+            self.found[report.nodeid, report.when] = report.outcome
+
+package, tests, adopts = sys.argv[1:]
+outcomes = Outcomes()
+arguments = ["--pyargs", tests, "-q", "-p", "no:cacheprovider", "-c", "/dev/null", "--import-mode=importlib", "-W", "ignore"]
+module = importlib.import_module(package)
+if adopts == "adopted":
+    adoption = functad.adopt(package)  # what is imported later is adopted too: the tests
+    assert package in functad.adopted()
+pytest.main(arguments, plugins=[outcomes])
+print("OUTCOMES", sorted(outcomes.found.items()))
+"""
+
+
+def _outcomes(package: str, tests: str, adopts: str) -> list[tuple[tuple[str, str], str]]:
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "MPLBACKEND": "Agg"}
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, package, tests, adopts], capture_output=True, text=True, check=False, env=environment
+    )
+    found = [line for line in done.stdout.splitlines() if line.startswith("OUTCOMES ")]
+    assert found, done.stdout[-2000:] + done.stderr[-2000:]
+    return eval(found[-1].removeprefix("OUTCOMES "))  # type: ignore[no-any-return]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("package", PACKAGES)
+def test_tests_of_a_package_give_the_same_inside_adopt(package: str) -> None:
+    pytest.importorskip(package, reason="the extra `test` installs it")
+    importlib.import_module("functad")
+    before = _outcomes(package, PACKAGES[package], "plain")
+    assert sum(outcome == "passed" for _, outcome in before) >= 4
+    assert _outcomes(package, PACKAGES[package], "adopted") == before
