@@ -97,6 +97,16 @@ def _without_question(function: Function) -> Function:
     return getattr(function, "_implementation", function)
 
 
+def _with_dtype(dtype: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments after the first ones of NumPy's function, with a dtype by position only if others follow it.
+
+    Other libraries have their parameters in another order: the third of Dask's `full_like` is `order`.
+    """
+    if args:
+        return (dtype, *args), kwargs
+    return (), kwargs if dtype is None else {"dtype": dtype, **kwargs}
+
+
 def _of_shape(function: Function, *, like: bool = False) -> Any:
     """Enter a function that makes an array of a shape, or like another array; NumPy tells of Tensors of which it is like."""
     quick = _without_question(function)
@@ -105,9 +115,10 @@ def _of_shape(function: Function, *, like: bool = False) -> Any:
         recorder = _running()
         if recorder is None and not args and not kwargs and (type(shape) in PLAIN_TYPES or (not like and shape is not ABSENT)):
             return quick(shape, dtype)
+        args, kwargs = _with_dtype(dtype, args, kwargs)
         if shape is ABSENT:
-            return _buffer(recorder, function(dtype=dtype, **kwargs))
-        return _buffer(recorder, function(as_array(shape) if like else shape, dtype, *args, **kwargs))
+            return _buffer(recorder, function(*args, **kwargs))
+        return _buffer(recorder, function(as_array(shape) if like else shape, *args, **kwargs))
 
     return _enter(function, called)
 
@@ -133,11 +144,12 @@ def _filled(function: Function, *, like: bool = False) -> Any:
         plain = type(fill_value) in PLAIN_TYPES and (type(shape) in PLAIN_TYPES or (type(shape) is tuple and not like))
         if plain and _running() is None and not args and not kwargs:
             return quick(shape, fill_value, dtype)
+        args, kwargs = _with_dtype(dtype, args, kwargs)
         if fill_value is ABSENT:
-            return made(*_given(shape), dtype=dtype, **kwargs)
+            return made(*_given(shape), *args, **kwargs)
         if shape is ABSENT:
-            return made(fill_value=fill_value, dtype=dtype, **kwargs)
-        return made(shape, fill_value, dtype, *args, **kwargs)
+            return made(*args, fill_value=fill_value, **kwargs)
+        return made(shape, fill_value, *args, **kwargs)
 
     return _enter(function, called)
 

@@ -16,6 +16,7 @@ PACKAGES = {
     "einops": "einops.tests.test_parsing",
     "networkx": "networkx.linalg",
     "statsmodels": "statsmodels.tools.tests.test_numdiff",
+    "xarray": "xarray.tests.test_computation",
 }
 """By package the tests in its wheel that run: those that need no network and no further package."""
 

@@ -381,3 +381,32 @@ def test_results_are_not_written_twice_where_lists_are_tried_first() -> None:
 def test_lists_of_tensors_in_numpy_itself_are_refused_with_their_line(name: str) -> None:
     with pytest.raises(functad.errors.ConversionError, match=r"at .*test_plain_values\.py:\d+.*Use np\.stack"):
         functad.grad(lambda t: np.sum(LISTS[name](np, t)))(X)
+
+
+def test_functions_that_make_arrays_like_those_of_other_libraries_give_no_more_than_they_were_given() -> None:
+    seen: list[tuple[Any, Any]] = []
+
+    class Foreign:
+        def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+            seen.append((args, kwargs))
+            return np.zeros(1)
+
+    a, module = Foreign(), replacement(np)
+    for call in (
+        lambda np: np.full_like(a, 2.0),
+        lambda np: np.full_like(a, fill_value=2.0, dtype=float),
+        lambda np: np.zeros_like(a),
+        lambda np: np.ones_like(a, dtype="f4"),
+        lambda np: np.empty_like(a, float, "C"),
+        lambda np: np.full_like(a, 2.0, float, "C"),
+    ):
+        call(np)
+        call(module)
+    for expected, found in zip(seen[::2], seen[1::2], strict=True):
+        positional, named = expected
+        names = ("fill_value",) if len(positional) > 1 or "fill_value" in named else ()
+        assert [*found[0], *[found[1][name] for name in names if name in found[1]]][: len(positional)] == [*positional]
+        assert {key: found[1][key] for key in named if key != "fill_value"} == {
+            k: v for k, v in named.items() if k != "fill_value"
+        }
+        assert len(found[0]) + len(found[1]) == len(positional) + len(named)
