@@ -33,6 +33,9 @@ IS = "is"
 LOCAL = "local "
 """The prefix of the name of a parameter, or of a name of an enclosing function."""
 
+SELF: Item = frozenset({f"{LOCAL}self"})
+"""An instance of a class of the user. The `__eq__` of dataclasses compares it by `is` from Python 3.13 on."""
+
 STORED = "="
 """The prefix of the name of an attribute that a value is assigned to."""
 
@@ -244,7 +247,7 @@ def _step(stack: _Stack, step: dis.Instruction, aliases: Aliases, fromlist: Any)
     elif name == "IS_OP":
         operands = stack.pop(), stack.pop()
         both = operands[0] | operands[1]
-        if CONSTANT not in operands:
+        if CONSTANT not in operands and SELF not in operands:
             known = any(path.endswith((_A_TYPE, ".__class__")) or not path.startswith((LOCAL, "?")) for path in both)
             stack.use(both if known else both | UNKNOWN, frozenset({IS}))
         stack.push(NOTHING)

@@ -18,6 +18,7 @@ import pytest
 
 import functad
 from functad.adoption.replacements import NUMBERS, replacement
+from functad.adoption.uses import names_used_as_values
 
 X = np.array([0.7, 1.3])
 
@@ -127,3 +128,14 @@ def test_pickles_of_replacements_need_no_functad() -> None:
         assert b"functad" not in data
         assert pickle.loads(data) == value
         assert not type(pickle.loads(data)).__module__.startswith("functad")
+
+
+def test_a_comparison_of_self_uses_no_name_as_a_value() -> None:
+    def same(self: Any, other: Any) -> bool:
+        return self is other
+
+    def among(value: Any, other: Any) -> bool:
+        return value is other
+
+    assert not names_used_as_values(same.__code__)
+    assert names_used_as_values(among.__code__)
