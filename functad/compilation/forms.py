@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from functad.control.branches import COND, SWITCH
-from functad.control.scan import SCAN
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import inputs_of, mark_needed, marks_at
 from functad.expressions.spec import ArraySpec, stand_in
@@ -139,13 +138,7 @@ def _results(equation: Equation, given: Sequence[Form], expressions: Expressions
     if primitive in (COND, SWITCH):
         return _alike([forms_of(branch, given[1:]) for branch in params["branches"]])
     if primitive.lists:
-        carries = params["carries"]
-        if primitive is not SCAN:
-            return given[:carries]
-        rows = [False] * params["rows"]
-        after = forms_of(params["body"], [*given[:carries], *rows, *given[carries + params["rows"] :]])
-        # The steps of a derivative may give scalars where the first cotangent is an array: eager steps do the same.
-        return given[:carries] if not params["length"] else after[:carries]
+        return given[: params["carries"]]
     values = [
         _sample(s.value if isinstance(s, Constant) else expressions.specs[s], form)
         for s, form in zip(equation.inputs, given, strict=True)

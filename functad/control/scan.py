@@ -246,7 +246,7 @@ def _pull(gs: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
     count = len(out) - split.stacked
     kept = [*[xs[i] for i in split.rows], *out[count:]]
     moving = [i for i in range(count) if is_inexact(out[i])]
-    g_leaves = [gs[i] for i in moving if i < carries]
+    g_leaves = [scalar(gs[i]) for i in moving if i < carries]
     g_ys = [gs[i] for i in moving if i >= carries]
     sums = [np.zeros(shape_of(arrays[i]), dtype_of(arrays[i]))[()] for i in split.outer]
     back = Closed(split.backward)
@@ -260,6 +260,11 @@ def _pull(gs: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
     (g_leaves, sums), g_xs = _record(step, (g_leaves, sums), (g_ys, kept), length, not params["reverse"])
     found = dict(zip([*split.leaves, *split.by_rows, *split.outer], [*g_leaves, *g_xs, *sums], strict=True))
     return [found[i] for i in params["wrt"]]
+
+
+def scalar(g: Any) -> Any:
+    """Return a plain cotangent of shape `()` as a scalar, as the steps of a derivative return it."""
+    return g[()] if type(g) is np.ndarray and not g.shape else g
 
 
 def zero_tangents(values: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
