@@ -346,7 +346,7 @@ def test_values_and_types_are_those_of_numpy(name: str, transform: str) -> None:
     expected = flat(f(X.copy()))
     found = flat(TRANSFORMS[transform](f, X.copy()))
     for i, (a, b) in enumerate(zip(found, expected, strict=True)):
-        np.testing.assert_allclose(a, b, rtol=1e-13, err_msg=f"{name}, result {i}")
+        np.testing.assert_allclose(a, b, rtol=1e-13, atol=1e-15, err_msg=f"{name}, result {i}")
         if transform != "jit xla":  # results of this backend are arrays of JAX
             assert type(a) is type(b), f"{name}, result {i}: {type(a).__name__}, NumPy {type(b).__name__}"
 
