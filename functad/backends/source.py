@@ -259,16 +259,38 @@ class _Names(ast.NodeTransformer):
         self.definitions = definitions
         self.given = given or {}
         self.local = {*function.__code__.co_varnames, *function.__code__.co_cellvars} - self.given.keys()
+        self.scopes: list[frozenset[str]] = []  # names that the enclosing inner functions and comprehensions bind
         cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         self.outside = {**function.__globals__, **{name: cell.cell_contents for name, cell in cells}}
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        """Replace a name."""
-        if node.id in self.given:
-            return self.given[node.id]
-        if node.id in self.local or node.id not in self.outside:
+        """Replace a name, unless the function or an inner scope binds it.
+
+        Raises:
+            NoTextError: the function binds a name that stands for something else in the replacement.
+        """
+        if any(node.id in scope for scope in self.scopes):
             return node
-        return ast.parse(self.definitions.constant(self.outside[node.id], node.id), mode="eval").body
+        if node.id in self.given:
+            found = self.given[node.id]
+        elif node.id in self.local or node.id not in self.outside:
+            return node
+        else:
+            found = ast.parse(self.definitions.constant(self.outside[node.id], node.id), mode="eval").body
+        bound = self.local.union(*self.scopes) if node.id not in self.given else frozenset().union(*self.scopes)
+        if any(isinstance(part, ast.Name) and part.id in bound for part in ast.walk(found)):
+            _refused(node.id)
+        return found
+
+    def _visit_scope(self, node: Any) -> Any:
+        """Visit an inner scope. Replacements leave the names that it binds."""
+        self.scopes.append(_bound_in(node))
+        try:
+            return self.generic_visit(node)
+        finally:
+            self.scopes.pop()
+
+    visit_Lambda = visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _visit_scope  # noqa: N815 - ast's names
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
         """Choose a branch, if what is given decides."""
@@ -294,8 +316,24 @@ class _Names(ast.NodeTransformer):
         node.decorator_list, node.returns = [], None
         if len(node.body) > 1 and _documented_at_most(node.body[:1]):
             node.body = node.body[1:]
-        self.generic_visit(node)
-        return node
+        return self._visit_scope(node)  # type: ignore[no-any-return]
+
+
+_SCOPES = (ast.FunctionDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def _bound_in(scope: ast.AST) -> frozenset[str]:
+    """Return the names that a function or comprehension binds itself: its parameters and the names that it assigns."""
+    names, waiting = set(), list(ast.iter_child_nodes(scope))
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, (ast.arg, ast.FunctionDef)):
+            names.add(node.arg if isinstance(node, ast.arg) else node.name)
+        if not isinstance(node, _SCOPES):
+            waiting.extend(ast.iter_child_nodes(node))
+    return frozenset(names)
 
 
 def _decided(test: ast.expr) -> bool | None:

@@ -189,3 +189,39 @@ def test_products_with_weights_take_square_roots_if_no_weight_is_negative() -> N
                 assert np.allclose(found, expected, rtol=1e-12, atol=1e-10, equal_nan=True)
     assert "gram(" not in functad.jit(f, backend="numpy", exact=True).lower(x, w).source()
     assert "gram(" not in functad.to_source(f, x, w)
+
+
+scale = 100.0
+"""A global that inner scopes of the functions below bind again."""
+
+
+def _doubled(x: Any) -> Any:
+    return np.array([v * 2 for v in x])
+
+
+def _with_inner_names(x: Any) -> Any:
+    each = np.array(list(map(lambda scale: scale + 1, [float(scale) for scale in x])))  # noqa: C417
+
+    def inner(scale: Any) -> Any:
+        scale = scale * 2
+        return scale + 1
+
+    return each + inner(x) + scale
+
+
+def _with_a_local_like_a_helper(x: Any) -> Any:
+    doubled = 1.0
+    return _doubled(x) + doubled
+
+
+@pytest.mark.parametrize("function", [_with_inner_names, _with_a_local_like_a_helper])
+def test_names_that_inner_scopes_bind_keep_their_meaning(function: Any) -> None:
+    x = np.array([0.5, -2.0])
+    made = functad.primitive(function, lambda g, x: 3 * g, name="made")
+    assert np.array_equal(functad.jit(made, backend="numpy")(x), function(x))
+    definitions = Definitions()
+    name = definitions.text(function, "function")
+    texts = "\n".join(definitions.functions.values())
+    names = {"np": np, **definitions.objects}
+    exec(texts, names)
+    assert np.array_equal(names[name](x), function(x))
