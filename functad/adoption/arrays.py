@@ -98,6 +98,7 @@ copyreg.pickle(_VectorizeType, lambda cls: (copy.copy, (np.vectorize,)))
 
 class vectorize(np.vectorize, metaclass=_VectorizeType):  # noqa: N801 - it stands for NumPy's
     __doc__ = np.vectorize.__doc__
+    __module__ = "numpy"  # doctest would try NumPy's examples here
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function for the elements of the arguments, which are broadcast, or with `signature` for their cores."""

@@ -201,7 +201,8 @@ def _dispatching_within(original: Callable[..., Any], function: Callable[..., An
     @functools.wraps(original)
     def called(*args: Any, **kwargs: Any) -> Any:
         given = (*args, *kwargs.values())
-        if has_tensors(given) or any(map(_holds_tensors, given)):
+        # Only functions are searched: an object of SciPy, such as `ode`, holds arrays that adopted code made in a trace.
+        if has_tensors(given) or any(callable(part) and _holds_tensors(part) for part in given):
             for prepare in BEFORE_TENSORS:
                 prepare()
             return function(*args, **kwargs)

@@ -46,7 +46,8 @@ print("OUTCOMES", sorted(outcomes.found.items()))
 
 
 def _outcomes(package: str, tests: str, adopts: str) -> list[tuple[tuple[str, str], str]]:
-    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "MPLBACKEND": "Agg"}
+    # Options for this run, such as those of pytest-xdist, are no options of a run without plugins.
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "", "MPLBACKEND": "Agg"}
     done = subprocess.run(
         [sys.executable, "-c", RUN, package, tests, adopts], capture_output=True, text=True, check=False, env=environment
     )
