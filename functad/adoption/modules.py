@@ -61,9 +61,7 @@ class AdoptedModule:
         module = self.module
         functions = list(functions_of(module))
         uses = uses_of([f for f in functions if f.__name__ != "__getattr__"], vars(module))
-        # SciPy calls types such as np.float64 with Tensors in modules that use them as dtypes too, and compares none by `is`.
-        own = module.__name__.partition(".")[0] == "scipy"
-        self.kept, self.compares = (frozenset(), False) if own else (uses.kept, uses.compares)
+        self.kept, self.compares = uses.kept, uses.compares
         functions += self._compiled()  # which read the originals for plain values
         self.change_names()
         self._change_code(functions)

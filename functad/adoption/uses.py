@@ -53,6 +53,8 @@ _STORE = frozenset({"STORE_FAST", "STORE_DEREF"})
 _BUILD = frozenset({"BUILD_TUPLE", "BUILD_LIST", "BUILD_SET"})
 _BY_EQUALITY = frozenset({"COMPARE_OP", "CONTAINS_OP", "BINARY_SUBSCR"})
 """Instructions that compare or hash their operands, which gives the same for an original and its replacement."""
+_FORMATS = ("FORMAT_", "CONVERT_")
+"""Beginnings of the names of instructions that write an operand into a text, which is the same for its replacement."""
 _ENDS = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "RETURN_VALUE", "RETURN_CONST", "RERAISE",
                    "RAISE_VARARGS"})  # fmt: skip
 _EMPTY_ABOVE = sys.version_info >= (3, 13)
@@ -257,6 +259,10 @@ def _step(stack: _Stack, step: dis.Instruction, aliases: Aliases, fromlist: Any)
         stack.pop()
         stack.pop()
         stack.push(NOTHING)
+    elif name.startswith(_FORMATS):
+        for _ in range(1 - dis.stack_effect(step.opcode, arg, jump=False)):
+            stack.pop()
+        stack.push(NOTHING)
     elif name == "CALL_FUNCTION_EX":
         stack.consume(1 + (arg or 0) % 2)
         stack.pop()
@@ -283,5 +289,6 @@ def _call(stack: _Stack, count: int, keywords: tuple[str, ...]) -> None:
     readers = (stack.pop() | stack.pop()) or frozenset({""})
     for i, item in enumerate(args):
         keyword = keywords[i - count] if i >= count - len(keywords) else "dtype"
-        stack.use(item, readers if keyword == "dtype" else frozenset({""}))
+        if keyword != "otypes":  # the dtypes of np.vectorize
+            stack.use(item, readers if keyword == "dtype" else frozenset({""}))
     stack.push(frozenset({_A_TYPE}) if readers == {"type"} and count == 1 else NOTHING)
