@@ -137,6 +137,7 @@ class _Writer:
         names: of the values, by slot; in a loop they begin with a prefix.
         roots: by slot, the slot of the array whose memory its value may share.
         fresh: roots that are arrays of the program's own.
+        locked: slots whose value may be a read-only view.
         targets: slots of a loop's step whose names are those of rows that their values are written into.
         columns: what is kept column by column, if anything is.
         careful: what computes the results again if there is a NaN in them.
@@ -169,6 +170,7 @@ class _Writer:
         self.definitions = definitions or Definitions({name, *self.names.values()})
         self.roots: dict[int, int] = {}
         self.fresh: set[int] = set()
+        self.locked: set[int] = set()
         self.lines: list[str] = []
         for equation in expressions.equations:
             self._find_root(equation)
@@ -180,8 +182,11 @@ class _Writer:
     def _find_root(self, equation: Equation) -> None:
         """Note whether the results of an equation are arrays of their own."""
         given = inputs_of(equation)
+        fresh = is_fresh(equation)
+        if not fresh and (equation.primitive.views == "read-only" or not self.locked.isdisjoint(given)):
+            self.locked.update(equation.outputs)
         for slot in equation.outputs:
-            if is_fresh(equation):
+            if fresh:
                 self.fresh.add(slot)
             elif given:  # it may be a view of any of them: all live as long
                 self.roots[slot] = root = self._root(given[0])
@@ -229,11 +234,12 @@ class _Writer:
         return found
 
     def owned(self) -> bool:
-        """Say whether the results are surely arrays of their own, each in memory of its own."""
+        """Return `True` if all results are writable arrays of the program, each in memory of its own."""
         roots = [self._root(s) if not isinstance(s, Constant) else None for s in self.expressions.outputs]
         plain = [s for s in self.expressions.outputs if isinstance(s, Constant) and type(s.value) is np.ndarray]
         return (
             not plain
+            and self.locked.isdisjoint([s for s in self.expressions.outputs if type(s) is int])
             and all(r is None or r in self.fresh for r in roots)
             and len(roots) == len(set(roots)) + (max(0, roots.count(None) - 1))
         )
