@@ -89,7 +89,10 @@ if hasattr(np, "astype"):  # NumPy 2.1
 
 def _copy(a: Any, *, order: str = "K") -> Any:
     if type(a) in PYTHON_SCALARS:
-        return PYTHON_SCALARS[type(a)].type(a)
+        try:
+            return PYTHON_SCALARS[type(a)].type(a)
+        except OverflowError:  # NumPy has uint64 and Python's own integers for larger ones
+            return np.asarray(a)[()]
     if not issubclass(type(a), (np.ndarray, np.generic)):
         return a.copy()  # what its memory looks like is the business of the other library
     try:
