@@ -253,7 +253,7 @@ class CaseExamination(Examination):
             raise DisagreementError(f"the structure is {structure}, eager {wanted}")
         for i, (a, b) in enumerate(zip(left, right, strict=True)):
             if is_xla and type(b) is not bool:
-                a, b = np.asarray(a), np.asarray(b)  # results are arrays of JAX
+                a, b = np.array(a), np.array(b)  # results are arrays of JAX, which are read-only
             same_leaf(a, b, f"result {i}")
         if not is_xla:
             own = [a for a in left if isinstance(a, np.ndarray)]

@@ -1,0 +1,122 @@
+"""Generated comparison of compiled with eager functions: `functad.testing.programs.cases` draws the programs and the calls."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from functad.backends.backend import find
+from functad.errors import MissingPackageError
+from functad.testing import fuzz
+from functad.testing.programs.borders import BOOLEANS, LOOPS, PLACES
+from functad.testing.programs.cases import CALLS, MODES, Case, CaseExamination, draw_case
+
+SEEDS = {"numpy": range(200), "llvm": range(120), "xla": range(3, 9)}
+"""The seeds for each backend; `python -m functad.testing.fuzz --profile compiled-llvm` checks any number of programs."""
+
+KNOWN = {
+    34: "nothing reads the result of the operation that raises OverflowError, so compiled code leaves it out",
+    42: "reverse mode of 1 / 0 gives NaN where compiled code gives a number",
+}
+"""Seeds of programs whose results differ, and the reason. A seed leaves this table when the difference is gone."""
+
+
+@pytest.mark.parametrize("backend", SEEDS)
+def test_compiled_equals_eager(backend):
+    try:
+        find(backend)
+    except MissingPackageError as missing:
+        pytest.skip(f"the backend needs an optional package: {missing}")
+    found = {seed: CaseExamination(fuzz.drawn(f"compiled-{backend}", seed)).findings() for seed in SEEDS[backend]}
+    found = {seed: list(findings) for seed, findings in found.items()}
+    wrong = [seed for seed, findings in found.items() if any(finding.fails for finding in findings)]
+    shown = [f"{fuzz.drawn(f'compiled-{backend}', seed).source}{found[seed]}" for seed in wrong if seed not in KNOWN]
+    assert wrong == [seed for seed in SEEDS[backend] if seed in KNOWN], "\n\n".join(shown)
+    compared = [finding for findings in found.values() for finding in findings if finding.check == "compiled"]
+    assert sum(finding.outcome == "compared" for finding in compared) > 0.8 * len(SEEDS[backend])
+
+
+def cases(count, backend="numpy"):
+    return [fuzz.drawn(f"compiled-{backend}", seed) for seed in range(count)]
+
+
+def test_a_seed_gives_one_case():
+    assert [repr(case) for case in cases(20)] == [repr(case) for case in cases(20)]
+    assert len({repr(case) for case in cases(20)}) == 20
+
+
+def test_printed_cases_can_be_pasted():
+    for case in cases(30):
+        space = {}
+        text, _, _ = repr(case).rpartition("print(case(eager")
+        exec(text, space)
+        for x, y in zip(space["inputs"], case.inputs, strict=True):
+            assert type(x) is type(y)
+            assert x == y if type(x) is int else np.array(x).tobytes() == np.array(y).tobytes()
+
+
+def test_every_mode_call_and_border_is_drawn():
+    drawn = cases(1500)
+    text = "\n".join(map(repr, drawn))
+    assert {case.mode for case in drawn} == set(MODES)
+    assert {case.calls for case in drawn} == set(CALLS)
+    assert {case.place for case in drawn} == {"", *PLACES}
+    for wanted in (
+        *("2**63", "2**64", "-2**63", "2**31", "10**30", ".view(bool)", ".newbyteorder()", "np.asfortranarray", "[..., ::2]"),
+        *("[::-1]", "np.broadcast_to", "np.inf", "np.nan", "-0.0", "(2, 2.0, 2,)", "F.fori_loop(0, 0"),
+        *("F.fori_loop(0, 1", "length=0", "length=1", "F.while_loop", "F.cond", "[0, ...]", ".reshape(())", "[()]", "(300,)"),
+    ):
+        assert wanted in text, wanted
+    assert len(BOOLEANS) > 20
+    assert len(LOOPS) > 20
+
+
+CASE = Case(("a0 = x0 * 2.0",), (np.array([1.0, 2.0]),), (), texts=("np.array([1.0, 2.0])",))
+
+
+def outcome(lines, **options):
+    case = Case(tuple(lines), CASE.inputs, (), texts=CASE.texts, **options)
+    return [(finding.check, finding.outcome) for finding in CaseExamination(case).findings()]
+
+
+def test_equal_results_are_compared():
+    assert outcome(["a0 = x0 * 2.0"]) == [("compiled", "compared"), ("arguments", "compared")]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a0 = x0 * (2.0 if type(x0) is np.ndarray else 3.0)",
+        "a0 = x0 * 2.0 if type(x0) is np.ndarray else (x0 * 2.0).astype(np.float32)",
+        "a0 = np.sum(x0) if type(x0) is np.ndarray else np.sum(x0, keepdims=True)",
+        "a0 = [x0 * 2.0] if type(x0) is np.ndarray else (x0 * 2.0,)",
+        "a0 = x0 * np.inf if type(x0) is np.ndarray else x0 * np.nan",
+        "a0 = 1 if type(x0) is np.ndarray else True",
+        "a0 = (1 if type(x0) is np.ndarray else 0) // (1 if type(x0) is not np.ndarray else 0)",
+    ],
+)
+def test_differences_are_found(line):
+    assert outcome([line])[0] == ("compiled", "wrong")
+
+
+def test_exceptions_are_compared():
+    assert outcome(["a0 = x0 + np.ones(3)"])[0] == ("compiled", "compared")
+    assert outcome(["a0 = x0 if type(x0) is np.ndarray else x0 + np.ones(3)"])[0] == ("compiled", "bare")
+
+
+def test_arguments_that_change_are_found():
+    case = Case(("x0[...] = 3.0", "a0 = x0 * 1.0"), (np.array([1.0, 2.0]),), (), texts=CASE.texts)
+    assert [(finding.check, finding.outcome) for finding in CaseExamination(case).findings()][1] == ("arguments", "wrong")
+
+
+def test_failures_are_made_short():
+    lines = ("a0 = np.sin(x0)", "a1 = a0 * (2.0 if type(x0) is np.ndarray else 3.0)", "a2 = np.cos(a0)")
+    case = Case(lines, CASE.inputs, (), texts=CASE.texts)
+    [finding] = [finding for finding in CaseExamination(case).findings() if finding.fails]
+    short = fuzz.made_short(0, case, finding).program
+    assert short.lines == ("a0 = x0", lines[1])
+    assert short.calls == "same"
+
+
+def test_draw_case_takes_any_source_of_randomness():
+    assert draw_case(lambda n: 0).lines
