@@ -78,7 +78,7 @@ LAYERS = (
     "functad.tour",
     "functad.__main__",
 )
-LONGEST_FILE = 500  # a concept is not cut in two to keep a limit
+LONGEST_FILE = 450
 LARGEST_FOLDER = 24
 IMPORT_BUDGET = 0.030
 NUMPY_IMPORT = 0.1

@@ -259,36 +259,29 @@ class _Names(ast.NodeTransformer):
         self.definitions = definitions
         self.given = given or {}
         self.local = {*function.__code__.co_varnames, *function.__code__.co_cellvars} - self.given.keys()
-        self.scopes: list[frozenset[str]] = []  # names that the enclosing inner functions and comprehensions bind
+        self.bound: frozenset[str] = frozenset()  # names that the enclosing inner functions and comprehensions bind
         cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         self.outside = {**function.__globals__, **{name: cell.cell_contents for name, cell in cells}}
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        """Replace a name, unless the function or an inner scope binds it.
-
-        Raises:
-            NoTextError: the function binds a name that stands for something else in the replacement.
-        """
-        if any(node.id in scope for scope in self.scopes):
+        """Replace a name, unless the function or an inner scope binds it, or hides a name in the replacement."""
+        if node.id in self.bound or (node.id not in self.given and (node.id in self.local or node.id not in self.outside)):
             return node
         if node.id in self.given:
-            found = self.given[node.id]
-        elif node.id in self.local or node.id not in self.outside:
-            return node
+            found, hidden = self.given[node.id], self.bound
         else:
-            found = ast.parse(self.definitions.constant(self.outside[node.id], node.id), mode="eval").body
-        bound = self.local.union(*self.scopes) if node.id not in self.given else frozenset().union(*self.scopes)
-        if any(isinstance(part, ast.Name) and part.id in bound for part in ast.walk(found)):
+            text = self.definitions.constant(self.outside[node.id], node.id)
+            found, hidden = ast.parse(text, mode="eval").body, self.bound | self.local
+        if any(isinstance(part, ast.Name) and part.id in hidden for part in ast.walk(found)):
             _refused(node.id)
         return found
 
     def _visit_scope(self, node: Any) -> Any:
         """Visit an inner scope. Replacements leave the names that it binds."""
-        self.scopes.append(_bound_in(node))
-        try:
-            return self.generic_visit(node)
-        finally:
-            self.scopes.pop()
+        around, self.bound = self.bound, self.bound | _bound_in(node)
+        visited = self.generic_visit(node)
+        self.bound = around
+        return visited
 
     visit_Lambda = visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _visit_scope  # noqa: N815 - ast's names
 

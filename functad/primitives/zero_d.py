@@ -57,8 +57,8 @@ def _zeros(sample: Any) -> Any:
 
 def form_by_entry(primitive: Any, params: Any) -> Form:
     """Return the form of the only result of a primitive where its entry says it; `None` if the arguments decide."""
-    if type(primitive.function) is np.ufunc or primitive.name in REDUCING:
-        return False if primitive.inner is None else None
+    if returns_scalars(primitive):
+        return False
     return None if primitive.zero_d is None else primitive.zero_d(params)
 
 
