@@ -175,7 +175,7 @@ def test_threads_share_large_loops() -> None:
         assert np.array_equal(found[1][1], found[2][1])
     finally:
         functad.set_num_threads(None)
-    for wrong in (0, -1, 1.5, True):
+    for wrong in (0, -1, 1.5, True, 10**9):
         with pytest.raises(functad.errors.InputError):
             functad.set_num_threads(wrong)
 

@@ -13,6 +13,7 @@ import functad
 
 pytest.importorskip("llvmlite")
 
+from functad.backends.native import program
 from functad.backends.native.products import blas
 
 Shapes = tuple[tuple[int, ...], tuple[int, ...]]
@@ -220,6 +221,23 @@ def test_stacks_of_systems() -> None:
     check(lambda a, b: np.linalg.solve(np.linalg.cholesky(a), b), a, b)
     check(lambda a, b: np.linalg.solve(np.linalg.cholesky(a).mT, b), a, b[0])
     check(lambda a, b: np.linalg.solve(np.linalg.cholesky(a), b), a[0], b)
+
+
+def test_the_numpy_program_of_a_fallback_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    original = program.NumpyProgram
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        made.append(args)
+        return original(*args, **kwargs)
+
+    compiled = functad.jit(np.linalg.det, backend="llvm")
+    singular = np.ones((3, 3))
+    compiled(np.eye(3))
+    monkeypatch.setattr(program, "NumpyProgram", counted)
+    for _ in range(3):
+        assert compiled(singular) == 0.0
+    assert len(made) == 1
 
 
 def test_other_singular_systems_raise() -> None:

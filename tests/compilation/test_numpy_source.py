@@ -225,3 +225,19 @@ def test_names_that_inner_scopes_bind_keep_their_meaning(function: Any) -> None:
     names = {"np": np, **definitions.objects}
     exec(texts, names)
     assert np.array_equal(names[name](x), function(x))
+
+
+@pytest.mark.parametrize(
+    ("f", "count"),
+    [
+        (lambda x: np.broadcast_to(np.sin(x), (2, 3)), 1),
+        (lambda x: np.broadcast_to(np.sin(x), (2, 3)).T[1:], 1),
+        (functad.vmap(lambda x, y: y + 1.0, in_axes=(0, None)), 2),
+    ],
+)
+def test_results_can_be_written_to(f: Any, count: int) -> None:
+    arguments = [np.array([0.5, 1.0, 2.0])] * count
+    found = functad.jit(f, backend="numpy")(*arguments)
+    assert np.array_equal(found, f(*arguments))
+    assert found.flags.writeable
+    assert all(found.strides)
