@@ -64,7 +64,7 @@ def held(lock: Any) -> None:
 
 
 class cached_property(functools.cached_property[T_co]):  # noqa: N801 - the name of the class that it extends
-    """`functools.cached_property`, whose lock in Python 3.11 is free in the child of each fork."""
+    """`functools.cached_property` for processes that fork: its lock, which Python 3.11 has, is free in the child."""
 
     def __init__(self, func: Callable[[Any], T_co]) -> None:
         super().__init__(func)

@@ -68,7 +68,7 @@ print(statuses, errors)
 
 
 def run(script):
-    """Run a script in a process of its own, and return what it printed."""
+    """Run a script in a new process and return its output."""
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", script]  # Python 3.12 warns of threads at each fork
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=500).stdout
 

@@ -165,7 +165,7 @@ def test_adopted_modules_have_their_own_names_back(tmp_path, monkeypatch):
 
     expected = work()
     number = 1
-    while interrupted(work, number, skipped=ENTRIES):  # every line, as few of them change what lasts
+    while interrupted(work, number, skipped=ENTRIES):  # at every line: few lines change global state
         assert vars(module) == own, number
         assert "interrupted_package" not in functad.adopted(), number
         number += 1

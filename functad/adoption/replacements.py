@@ -178,11 +178,11 @@ _PACKAGES = ("numpy", "math", "scipy")
 
 
 class Uses(NamedTuple):
-    """What an adopted module uses as values, and not only calls.
+    """The functions and types that an adopted module uses as values, and does not only call.
 
     Attributes:
-        kept: identities of functions and types of NumPy, `math` and SciPy, which stay what they are in that module.
-        numbers: names of Python's types of numbers, which stay what they are too.
+        kept: identities of functions and types of NumPy, `math` and SciPy that the module uses as values.
+        numbers: names of Python's number types that the module uses as values.
         compares: some function compares objects by `is`, at least one of which was not loaded by a global name.
     """
 

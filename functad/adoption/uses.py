@@ -40,7 +40,7 @@ STORED = "="
 """The prefix of the name of an attribute that a value is assigned to."""
 
 Aliases = dict[str, Item]
-"""By local name, what the name may be bound to."""
+"""Maps a local name to the dotted names of the objects that it may hold."""
 
 _PUSH_ONLY = frozenset({
     "NOP", "RESUME", "CACHE", "PRECALL", "EXTENDED_ARG", "MAKE_CELL", "COPY_FREE_VARS", "PUSH_NULL", "JUMP_FORWARD",

@@ -39,7 +39,7 @@ _ATOMS = (
     *(int, float, complex, str, bytes, bytearray, bool, type(None), range, CodeType, np.dtype, np.generic, np.ufunc),
     *(GetSetDescriptorType, MemberDescriptorType, Primitive, type(vars(Iterable)["_abc_impl"])),
 )
-"""Types whose objects hold no Tensor."""
+"""Types of objects that never refer to a Tensor."""
 
 _RUNNING = ("gi", "cr", "ag")
 """Prefixes of the attributes of generators, coroutines and asynchronous generators."""

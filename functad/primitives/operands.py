@@ -77,9 +77,10 @@ def converted(value: Any, name: str) -> Any:
 
 
 def converted_inside(value: Any, name: str) -> Any:
-    """Return an argument of the function `name`, no ufunc, with foreign arrays in it converted, also inside lists and tuples.
+    """Convert the foreign arrays in an argument of the function `name`, also inside lists and tuples.
 
-    NumPy converts what has `__array__` and no `__array_function__`; xarray's arrays are such.
+    A function that is not a ufunc converts an object with `__array__` and without `__array_function__`. An xarray DataArray is
+    one example.
     """
     kind = type(value)
     if kind is not list and kind is not tuple:
@@ -249,7 +250,7 @@ def is_weak(value: Any) -> bool:
 
 
 def strong(value: Any) -> Any:
-    """Return a Tensor of a Python number as a Tensor of a NumPy scalar, whose dtype does not yield; anything else unchanged.
+    """Convert a Tensor of a Python number to a Tensor of a NumPy scalar; return anything else unchanged.
 
     For functions that make arrays of their arguments first, as `np.inner` does, and for ufuncs of nothing but Python numbers:
     only Python's own operators give Python numbers.

@@ -66,9 +66,10 @@ class TypeTests:
 
     @property
     def __pandas_priority__(self: Any) -> int:
-        """The rank of an operand in pandas, whose operators leave an operation to the operand of the highest rank.
+        """The rank of a Tensor among the operands of pandas.
 
-        `s += t` does not expect this of an operator, so it raises here.
+        An operator of pandas returns `NotImplemented` if the other operand has a higher rank. The in-place operators of pandas
+        do not handle that result, so `s += t` raises here.
         """
         asking = sys._getframe(2)
         if asking.f_code.co_name == "_inplace_method" and asking.f_globals.get("__name__", "").startswith("pandas."):

@@ -47,10 +47,11 @@ def set_num_threads(count: int | None) -> None:
     Results are the same in each run with the same number; another one may change the last digits of sums.
 
     Args:
-        count: the number, from 1 on; `None` for as many as there are processors.
+        count: the number of threads, from 1 to 1,024 or the number of processors, whichever is larger. `None`: the
+            number of processors.
 
     Raises:
-        InputError: it is no positive integer.
+        InputError: `count` is not such an integer.
 
     Example:
         >>> import functad

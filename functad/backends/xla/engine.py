@@ -50,9 +50,9 @@ def cast(value: Any, dtype: Any) -> Any:
 
 
 def readable(value: Any) -> Any:
-    """Return an array of NumPy as XLA reads it: in the byte order of the processor, with booleans whose bytes are 0 or 1.
+    """Convert a NumPy array to the form that XLA reads: native byte order, and boolean bytes of 0 or 1.
 
-    Every byte of a boolean array except 0 is true in NumPy. XLA computes with the byte.
+    NumPy takes every byte of a boolean array except 0 as true. XLA computes with the byte.
     """
     if type(value) is not np.ndarray:
         return value
