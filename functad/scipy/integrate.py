@@ -5,6 +5,9 @@ Rules for samples (`trapezoid`, `simpson`, `romb`), `fixed_quad` and `solve_ivp`
 
 from __future__ import annotations
 
+import functools
+import itertools
+import operator
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +26,12 @@ from functad.primitives.operands import is_traced, known_array
 _NODES = np.polynomial.legendre.leggauss(20)
 _original_quad_vec = _original.quad_vec
 _SOLVE_IVP = _original.solve_ivp  # before its name there stands for what is entered here
+_EPS = float(np.finfo(np.float64).eps)
+_HALVINGS = 64
+"""The most halvings of a cell."""
+_HALVES = np.concatenate((_NODES[0] - 1, _NODES[0] + 1)) / 2
+_TO_HALVES = np.polynomial.legendre.legvander(_HALVES, 19) @ np.linalg.inv(np.polynomial.legendre.legvander(_NODES[0], 19))
+"""The matrix that interpolates values at the nodes of a cell at the nodes of both halves."""
 _AT_LIMIT = np.polynomial.legendre.leggauss(5)
 
 
@@ -37,23 +46,32 @@ def _mapped(low: float, high: float) -> tuple[Callable[[Any], Any], Callable[[An
     return lambda t: (1 - abs(t)) / t, lambda t: t**-2.0
 
 
-def _integral(f: Callable[[Any], Any], a: Any, b: Any, cells: Any) -> Any:
+def _integral(f: Callable[[Any], Any], a: Any, b: Any, cells: Any, fixed: Any, name: str) -> Any:
     """Return an integral as a sum over points, which stay where they are, plus what a change of the limits adds.
 
     Args:
         f: the integrand, a function of one number.
         a, b: the limits.
         cells: pairs of numbers, of shape `(n, 2)`: the parts into which SciPy has divided the range.
+        fixed: the points that do not move, at which the integrand may jump.
+        name: of SciPy's function.
     """
     x_of, slope = _mapped(plain_value(a), plain_value(b))
     centres, halves = np.mean(cells, axis=1)[:, None], np.diff(cells, axis=1) / 2
     t = (centres + halves * _NODES[0]).reshape(-1)
     weights = (halves * _NODES[1]).reshape(-1) * slope(t)
-    total = np.tensordot(weights, np.stack([asarray(f(x)) for x in x_of(t).tolist()]), 1)
+    values = np.stack([asarray(f(x)) for x in x_of(t).tolist()])
+    if _jumps(values, cells, fixed):
+        raise _jump(name)
+    total = np.tensordot(weights, values, 1)
     for limit, sign in ((b, 0.5), (a, -0.5)):
         if is_traced(limit) and np.isfinite(plain_value(limit)):  # a range of no length, whose end has derivatives
             start = plain_value(limit)
             way = limit - start
+            size = max(abs(start), plain_value(b) - plain_value(a) if np.isfinite(plain_value(b - a)) else 1.0)
+            near = start - 64 * sign * _EPS * size
+            if np.isfinite(plain_value(f(start))).all():  # the one-sided limit, where the integrand may jump at the end
+                start = near
             values = np.stack([asarray(f(start + way * (0.5 + 0.5 * z))) for z in _AT_LIMIT[0].tolist()])
             total = total + sign * way * np.tensordot(_AT_LIMIT[1], values, 1)
     return total
@@ -63,15 +81,86 @@ def _gap(total: Any, found: Any) -> Any:
     return np.max(np.abs(plain_value(total) - found), initial=0.0)
 
 
-def _graded(cells: Any) -> Any:
-    """Return parts of a range, of which those at its ends are halved toward these again and again, as a singularity needs."""
-    cells = cells[np.argsort(cells[:, 0])]
-    parts = np.append(0.5 ** np.arange(60.0), 0.0)
-    first, last = cells[0, 0] + parts * (cells[0, 1] - cells[0, 0]), cells[-1, 1] - parts * (cells[-1, 1] - cells[-1, 0])
-    if len(cells) == 1:
-        middle = cells.mean()
-        return _graded(np.array([[cells[0, 0], middle], [middle, cells[0, 1]]]))
-    return np.concatenate([np.stack([first[1:], first[:-1]], 1), cells[1:-1], np.stack([last[:-1], last[1:]], 1)])
+def _cell(g: Callable[[float], Any], cell: Any) -> tuple[Any, Any]:
+    """Return the integral of `g` over a cell by Gauss's formula, and the values at its nodes, of shape `(20, -1)`."""
+    low, high = cell
+    values = np.stack([np.ravel(g(t)) for t in ((low + high) / 2 + (high - low) / 2 * _NODES[0]).tolist()])
+    return (high - low) / 2 * (_NODES[1] @ values), values
+
+
+def _refined(g: Callable[[float], Any], cells: Any, smooth: Any, fixed: Any, name: str) -> Any:
+    """Return the cells of a range with those halved, again and again, in which the integrand is not smooth.
+
+    SciPy divides a range until the value is accurate. If the integrand has a kink in a cell, the error of the derivative is the
+    variation of the integrand over this cell, of which the error of the value is the square.
+
+    Args:
+        g: the integrand, which gives plain values.
+        cells: the cells that SciPy found, of shape `(n, 2)`.
+        smooth: by cell, whether SciPy's estimate of the error is rounding.
+        fixed: points that do not move: the ends of the range, and the points that the user gave.
+        name: of SciPy's function.
+
+    Raises:
+        UnsupportedError: the integrand jumps or is singular at a point that may move with the parameters.
+    """
+    if smooth.all():
+        return cells
+    rough = [(tuple(cell), *_cell(g, cell)) for cell in cells[~smooth].tolist()]
+    sizes = np.sum([(high - low) * np.mean(np.abs(values), axis=0) for (low, high), _, values in rough], axis=0)
+    whole = float(np.max(sizes, initial=0.0))
+    scale = whole / float(np.sum(np.diff(cells[~smooth], axis=1)))
+    done, most = cells[smooth].tolist(), len(rough) + 8
+    for last in [False] * _HALVINGS + [True]:
+        waiting, rough = rough, []
+        if len(waiting) > most:  # the integrand is noise or an oscillation, which halving does not resolve
+            return cells
+        for cell, integral, values in waiting:
+            low, high = cell
+            middle, variation = (low + high) / 2, float(np.max(np.ptp(values, axis=0), initial=0.0))
+            halves = [((low, middle), *_cell(g, (low, middle))), ((middle, high), *_cell(g, (middle, high)))]
+            at_end = min(max(low - end, end - high) for end in fixed) <= 4 * (high - low)
+            if at_end:
+                error, least = np.abs(halves[0][1] + halves[1][1] - integral), 1e-14 * whole
+            else:
+                error = np.abs(_TO_HALVES @ values - np.concatenate((halves[0][2], halves[1][2])))
+                rounding = 64 * _EPS * abs(middle) / (high - low)  # of the nodes, relative to the cell
+                least = max((1e-5 + rounding) * variation, 1e-13 * max(scale, float(np.max(np.abs(values), initial=0.0))))
+            rough_here = float(np.max(error, initial=0.0)) > least
+            narrow = last or high - low < 1024 * _EPS * abs(middle)
+            torn = _torn(halves[0][2], halves[1][2], 1e-6 * scale).any()
+            if (rough_here or torn) and variation > 1e-8 * scale and not narrow:
+                rough += halves
+                continue
+            in_half = max(float(np.max(np.ptp(half[2], axis=0), initial=0.0)) for half in halves)
+            jumps = torn or (rough_here and in_half > 0.9 * variation)
+            if jumps and variation > 1e-5 * scale and not at_end:
+                raise _jump(name)
+            done.append(cell)
+    return np.array(done)
+
+
+def _jumps(values: Any, cells: Any, fixed: Any) -> bool:
+    """Say whether values at the nodes differ more between two cells than near the ends of these; `fixed` ends may."""
+    known = _examples(values)
+    found = np.asarray(plain_value(values)) if known is None else np.moveaxis(known, 0, -1)
+    order = np.argsort(cells[:, 0])
+    cells, found = cells[order], found.reshape(len(cells), len(_NODES[0]), -1)[order]
+    inside = (cells[:-1, 1] == cells[1:, 0]) & ~np.isin(cells[1:, 0], list(fixed))
+    left, right = found[:-1][inside], found[1:][inside]
+    return bool(_torn(np.moveaxis(left, 1, 0), np.moveaxis(right, 1, 0), 1e-6 * np.mean(np.abs(found))).any())
+
+
+def _torn(left: Any, right: Any, least: float) -> Any:
+    """Return where values differ more between two neighbouring cells than between the nodes beside; nodes on axis 0."""
+    return np.abs(right[0] - left[-1]) > 5 * (np.abs(left[-1] - left[-2]) + np.abs(right[1] - right[0])) + least
+
+
+def _jump(name: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"scipy.integrate.{name}, at {here()}: the integrand jumps or is singular inside the range. If this point moves, the "
+        f"derivative has a part that a sum over points lacks. Pass points=[c] with the point c, which may be a Tensor."
+    )
 
 
 def _singular(name: str, found: Any, gap: Any) -> UnsupportedError:
@@ -84,9 +173,37 @@ def _singular(name: str, found: Any, gap: Any) -> UnsupportedError:
 def _agreeing(total: Any, found: Any, error: float, name: str) -> Any:
     """Return an integral with SciPy's value, with which the sum must agree for its derivative to mean something."""
     gap = _gap(total, found)
-    if gap > 10 * error + 1e-6 * np.max(np.abs(found), initial=0.0):
+    if gap > 10 * error + 1e-5 * np.max(np.abs(found), initial=0.0):  # SciPy may miss a kink by more than its estimate
         raise _singular(name, found, gap)
     return with_value(total, found)
+
+
+def _divided(f: Callable[[float], Any], ends: Any, division: Any, fixed: Any, name: str) -> Any:
+    """Return the cells over which an integral is summed, given the ends of its range, SciPy's cells and their errors."""
+    x_of, slope = _mapped(*map(plain_value, ends))
+    cells, integrals, errors = division
+    smooth = errors <= 100 * _EPS * np.max(np.abs(np.reshape(integrals, (len(cells), -1))), axis=1, initial=0.0)
+    return outside_traces(_refined, lambda t: f(x_of(t)) * slope(t), cells, smooth, fixed, name)
+
+
+def _fixed(cells: Any, points: Any = None) -> set[float]:
+    """Return the ends of a range, in the variable that divides it, infinity, and the points that the user gave."""
+    return {0.0, float(cells.min()), float(cells.max()), *map(float, () if points is None else points)}
+
+
+def _at_tensors(points: Any) -> bool:
+    return points is not None and any(map(is_traced, points))
+
+
+def _split(function: Callable[..., Any], a: Any, b: Any, points: Any) -> tuple[Any, Any]:
+    """Return an integral and its error as the sum of those between points, which may be Tensors."""
+    down = plain_value(b) < plain_value(a)
+    low, high = (b, a) if down else (a, b)
+    inside = sorted([p for p in points if plain_value(low) < plain_value(p) < plain_value(high)], key=plain_value)
+    ends = [low, *inside, high]
+    parts = [function(*pair)[:2] for pair in itertools.pairwise(ends)]
+    total = functools.reduce(operator.add, [part[0] for part in parts])
+    return (-total if down else total), sum(part[1] for part in parts)
 
 
 DEFAULTS = {"epsabs": 1e-200, "epsrel": 1e-8, "limit": 10000}
@@ -132,11 +249,11 @@ def _batched(f: Callable[[Any], Any], a: Any, b: Any, epsabs: float, epsrel: flo
 
     tolerances = {"epsabs": epsabs, "epsrel": epsrel, "limit": limit}
     found, error, info = outside_traces(_original_quad_vec, values, low, high, norm="max", full_output=True, **tolerances)
-    total = _integral(g, low, high, info.intervals)
-    if _gap_of_all(total, found) > 1e-9 * np.max(np.abs(found), initial=0.0):
-        total = _integral(g, low, high, _graded(info.intervals))
+    fixed = _fixed(info.intervals)
+    cells = _divided(values, (low, high), (info.intervals, info.integrals, info.errors), fixed, "quad in vmap")
+    total = _integral(g, low, high, cells, fixed, "quad in vmap")
     gap = _gap_of_all(total, found)
-    if gap > 10 * error + 1e-6 * np.max(np.abs(found), initial=0.0):
+    if gap > 10 * error + 1e-5 * np.max(np.abs(found), initial=0.0):  # SciPy may miss a kink by more than its estimate
         raise _singular("quad in vmap", found, gap)
     return (-total if down else total), error
 
@@ -169,26 +286,32 @@ def quad(
     if _in_batch(lambda x: func(x, *args), a, b):
         total, error = _batched(lambda x: func(x, *args), a, b, epsabs, epsrel, limit)
         return (total, error, {}) if full_output else (total, error)
+    if _at_tensors(points):
+        total, error = _split(lambda a, b: quad(func, a, b, args, 0, epsabs, epsrel, limit), a, b, points)
+        return (total, error, {}) if full_output else (total, error)
     low, high = plain_value(a), plain_value(b)
     if high < low:
         found = quad(func, b, a, args, full_output, epsabs, epsrel, limit, points)
         return (-found[0], *found[1:])
     if low == high:
         found = (0.0, 0.0, {"last": 0})
-        cells = np.array([[low, low]], float)
+        cells, fixed = np.array([[low, low]], float), {low}
     else:
         tolerances = {"epsabs": epsabs, "epsrel": epsrel, "limit": limit}
         plains = tuple(map(plain_value, args))
         found = outside_traces(_original.quad, plain(func), low, high, plains, 1, points=plain_value(points), **tolerances)
         info = found[2]
-        cells = np.stack([info["alist"], info["blist"]], 1)[: info["last"]]
-    if low == -np.inf and high == np.inf:  # QUADPACK adds the values at x and -x
-        cells = np.concatenate([cells, -cells[:, ::-1]])
+        cells, integrals, errors = (
+            a[: info["last"]] for a in (np.stack([info["alist"], info["blist"]], 1), info["rlist"], info["elist"])
+        )
+        if low == -np.inf and high == np.inf:  # QUADPACK adds the values at x and -x
+            cells, integrals, errors = np.concatenate([cells, -cells[:, ::-1]]), np.tile(integrals, 2), np.tile(errors, 2)
+        fixed = _fixed(cells, plain_value(points))
+        known = plain(func)
+        cells = _divided(lambda x: known(x, *plains), (low, high), (cells, integrals, errors), fixed, "quad")
     if len(found) > 3 and not full_output:
         warnings.warn(found[3], _original.IntegrationWarning, stacklevel=2)
-    total = _integral(lambda x: func(x, *args), a, b, cells)
-    if _gap(total, found[0]) > 1e-9 * abs(found[0]) and low != high:
-        total = _integral(lambda x: func(x, *args), a, b, _graded(cells))
+    total = _integral(lambda x: func(x, *args), a, b, cells, fixed, "quad")
     total = _agreeing(total, found[0], found[1], "quad")
     return (total, *found[1:]) if full_output else (total, found[1])
 
@@ -202,10 +325,19 @@ def quad_vec(
     if not options and not full_output and _in_batch(lambda x: f(x, *args), a, b):
         names = ("epsabs", "epsrel", "limit")
         return _batched(lambda x: f(x, *args), a, b, *[named.get(name, DEFAULTS[name]) for name in names])
+    points = named.get("points")
+    if _at_tensors(points):
+        named["points"] = None
+        total, error = _split(lambda a, b: quad_vec(f, a, b, *options, args=args, **named), a, b, points)
+        return (total, error, None) if full_output else (total, error)
     low, high = plain_value(a), plain_value(b)
     plains = tuple(map(plain_value, args))
-    found = outside_traces(_original.quad_vec, plain(lambda x: f(x, *plains)), low, high, *options, full_output=True, **named)
-    total = _integral(lambda x: f(x, *args), a, b, found[2].intervals)
+    known = plain(lambda x: f(x, *plains))
+    found = outside_traces(_original.quad_vec, known, low, high, *options, full_output=True, **named)
+    info = found[2]
+    fixed = _fixed(info.intervals, points)
+    cells = _divided(known, (low, high), (info.intervals, info.integrals, info.errors), fixed, "quad_vec")
+    total = _integral(lambda x: f(x, *args), a, b, cells, fixed, "quad_vec")
     total = _agreeing(total, found[0], found[1], "quad_vec")
     return (total, *found[1:]) if full_output else (total, found[1])
 

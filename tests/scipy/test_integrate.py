@@ -162,3 +162,35 @@ def test_iterative_solvers_of_scipy_that_is_adopted_get_plain_values() -> None:
     check_grads(
         lambda b: functad.custom_linear_solve(lambda v: matrix @ v, b, solve="cg", symmetric=True), (np.arange(3.0),), order=1
     )
+
+
+@pytest.mark.parametrize("a", [0.3, 1 / 3, 0.5])
+def test_integrands_with_a_kink(a: float) -> None:
+    calls: list[tuple[Callable[..., Any], float]] = [
+        (lambda a: integrate.quad(lambda x: abs(x - a), 0, 1)[0], 2 * a - 1),
+        (lambda a: integrate.quad(lambda x: abs(x - a), 1, 0)[0], 1 - 2 * a),
+        (lambda a: integrate.quad_vec(lambda x: np.stack([abs(x - a), x]), 0, 1)[0][0], 2 * a - 1),
+        (lambda a: integrate.quad(lambda x: np.exp(-abs(x - a)), 0, np.inf)[0], float(np.exp(-a))),
+        (lambda a: integrate.quad(lambda x: np.exp(-abs(x - a)), -np.inf, np.inf)[0], 0.0),
+    ]
+    for f, expected in calls:
+        assert functad.grad(f)(a) == pytest.approx(expected, abs=2e-8)
+    assert functad.vmap(functad.grad(calls[0][0]))(np.array([a, 0.9])) == pytest.approx([2 * a - 1, 0.8], abs=1e-6)
+
+
+@pytest.mark.parametrize("a", [0.3, 0.5, 0.123456])
+def test_integrands_that_jump_need_points(a: float) -> None:
+    def f(a: Any, **points: Any) -> Any:
+        return integrate.quad(lambda x: np.where(x > a, x, 0.0), 0, 1, **points)[0]
+
+    with pytest.raises(UnsupportedError, match=r"jumps.*points="):
+        functad.grad(f)(a)
+    assert functad.grad(lambda a: f(a, points=[a]))(a) == pytest.approx(-a, rel=1e-12)
+    assert functad.grad(lambda a: integrate.quad_vec(lambda x: np.where(x > a, x, 0.0), 0, 1, points=[a])[0])(
+        a
+    ) == pytest.approx(-a, rel=1e-12)
+
+
+def test_integrands_that_are_singular_at_an_end() -> None:
+    f = lambda a: integrate.quad(lambda x: np.exp(-a * x) / np.sqrt(x), 0, np.inf)[0]  # noqa: E731
+    assert functad.grad(f)(0.3) == pytest.approx(-0.5 * np.sqrt(np.pi) * 0.3**-1.5, rel=1e-6)
