@@ -110,6 +110,22 @@ def enter(solution: Solution) -> None:
         return x, (1 if found is None else found[1])
 
 
+def full_rank_solution(name: str, a: Any, b: Any) -> Any:
+    """Return the least-squares solution by an orthogonal decomposition; normal equations square the condition number.
+
+    Raises:
+        LinAlgError: the columns are linearly dependent, so the solution is not unique.
+    """
+    columns = shape_of(a)[1]
+    x, _, rank, _ = np.linalg.lstsq(a, b)
+    if plain_value(rank) < columns:
+        raise np.linalg.LinAlgError(
+            f"scipy.optimize.{name} of a Tensor, at {here()}: the {columns} columns of A at which the solution is free have "
+            f"rank {plain_value(rank)}, so the solution is not unique and has no derivative. Remove columns, or add a penalty."
+        )
+    return x
+
+
 _LINEAR, _ISOTONIC = _original.lsq_linear, getattr(_original, "isotonic_regression", None)
 
 
@@ -126,7 +142,7 @@ def lsq_linear(A: Any, b: Any, bounds: Any = (-np.inf, np.inf), *args: Any, **op
     else:
         ends = np.where(found.active_mask == 0, 0.0, found.x)
     used = A[:, free]
-    inner = np.linalg.solve(used.T @ used, used.T @ (b - A @ ends))
+    inner = full_rank_solution("lsq_linear", used, b - A @ ends)
     found.x = with_value(ends + np.eye(len(found.x))[:, free] @ inner, found.x)
     found.fun = A @ found.x - b
     found.cost = np.sum(found.fun**2) / 2

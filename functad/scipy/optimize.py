@@ -349,7 +349,8 @@ def curve_fit(
     data = (asarray(xdata) if type(xdata) is list else xdata, asarray(ydata), None if sigma is None else asarray(sigma))
     best, found = _solution("curve_fit", grad(cost), solve, np.ones(1) if p0 is None else _floats(_value(p0)), data)
     slopes = jacobian(residuals)(best, *data)
-    covariances = np.linalg.inv(slopes.T @ slopes)
+    inverse = np.linalg.inv(np.linalg.qr(slopes)[1])  # slopes.T @ slopes has the condition number squared
+    covariances = inverse @ inverse.T
     if not absolute_sigma:
         count, unknowns = shape_of(slopes)
         covariances = covariances * (2 * cost(best, *data) / (count - unknowns))
@@ -360,12 +361,11 @@ def curve_fit(
 
 @of_tensors("scipy.optimize")
 def nnls(A: Any, b: Any, *args: Any, **options: Any) -> Any:
-    """The solution of least squares without negative numbers: that of the columns for which it is positive."""
+    """The solution of least squares without negative numbers, as that of the columns with positive numbers."""
     x, _ = outside_traces(_original.nnls, _value(A), _value(b), *args, **options)
     columns = np.flatnonzero(x > 0)
-    used = asarray(A)[:, columns]
-    found = np.linalg.solve(used.T @ used, used.T @ b)
-    whole = np.eye(len(x))[:, columns] @ found
+    found = _minima.full_rank_solution("nnls", asarray(A)[:, columns], asarray(b))
+    whole = with_value(np.eye(len(x))[:, columns] @ found, x)
     return whole, np.linalg.norm(A @ whole - b)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 import scipy.optimize
@@ -240,3 +241,38 @@ def test_bounded_and_ordered_least_squares() -> None:
     for increasing in (True, False):
         check_grads(lambda y, w, up=increasing: optimize.isotonic_regression(y, weights=w, increasing=up).x, (y, w), order=1)
     assert functad.jvp(lambda y: optimize.isotonic_regression(y).x, (y,), (y,))[0].tolist() == [1.0, 2.5, 2.5, 2.5, 4.0]
+
+
+def test_least_squares_at_a_large_condition() -> None:
+    draw = np.random.default_rng(0)
+    u, v = np.linalg.qr(draw.standard_normal((8, 3)))[0], np.linalg.qr(draw.standard_normal((3, 3)))[0]
+    a = u @ np.diag([1.0, 1e-4, 1e-8]) @ v
+    b = a @ np.array([1.0, 2.0, 3.0]) + 1e-9 * draw.standard_normal(8)
+    da, db = 1e-9 * draw.standard_normal((8, 3)), draw.standard_normal(8)
+    with mpmath.workdps(60):
+
+        def exact(t: Any) -> Any:
+            m, r = mpmath.matrix(a.tolist()) + t * mpmath.matrix(da.tolist()), mpmath.matrix(b.tolist())
+            return mpmath.lu_solve(m.T * m, m.T * (r + t * mpmath.matrix(db.tolist())))
+
+        h = mpmath.mpf(10) ** -20
+        expected = np.array([float(x) for x in (exact(h) - exact(-h)) / (2 * h)])
+    for f in (
+        lambda a, b: optimize.nnls(a, b)[0],
+        lambda a, b: optimize.lsq_linear(a, b).x,
+        lambda a, b: optimize.lsq_linear(a, b, (0.0, np.inf)).x,
+    ):
+        np.testing.assert_allclose(functad.jvp(f, (a, b), (da, db))[1], expected, rtol=1e-6)
+        pulled = functad.vjp(f, a, b)[1](np.ones(3))
+        assert np.sum(pulled[0] * da) + np.sum(pulled[1] * db) == pytest.approx(np.sum(expected), rel=1e-6)
+
+
+def test_least_squares_of_dependent_columns_has_no_derivative() -> None:
+    with pytest.raises(np.linalg.LinAlgError, match=r"lsq_linear .* have rank 1"):
+        functad.jacobian(lambda b: optimize.lsq_linear(np.ones((3, 2)), b, (0.0, 1.0)).x)(np.ones(3))
+
+
+def test_least_squares_with_every_number_at_a_bound() -> None:
+    a = np.eye(3)[:, :2]
+    for f in (lambda b: optimize.nnls(a, b)[0], lambda b: optimize.lsq_linear(a, b, (0.0, 1.0)).x):
+        np.testing.assert_array_equal(functad.jacobian(f)(-np.ones(3)), np.zeros((2, 3)))
