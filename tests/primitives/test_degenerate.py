@@ -324,6 +324,29 @@ def test_matrices_without_a_basis_of_eigenvectors() -> None:
         functad.grad(lambda a: np.linalg.eigvals(a).sum().real)(np.array([[1.0, 1.0], [0.0, 1.0]]))
 
 
+DEPENDENT = np.array([[1.0, 2.0, 1.0], [2.0, 4.0, 0.0], [3.0, 6.0, 5.0], [0.5, 1.0, 1.0]])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
+@pytest.mark.parametrize("mode", ["reduced", "complete", "r"])
+def test_qr_of_dependent_columns(mode: Any, dtype: Any) -> None:
+    def f(a: Any) -> Any:
+        return (
+            sum(np.sum(np.abs(part)) for part in np.linalg.qr(a, mode)) if mode != "r" else np.sum(np.abs(np.linalg.qr(a, "r")))
+        )
+
+    for a in (DEPENDENT, DEPENDENT[:3], DEPENDENT[:2], np.zeros((3, 2)), DEPENDENT * np.array([1.0, 1.0, 1e-20])):
+        a = a.astype(dtype)
+        with pytest.raises(DegenerateError, match=r"linearly dependent.*test_degenerate\.py"):
+            functad.grad(f)(a)
+        with pytest.raises(DegenerateError, match="linearly dependent"):
+            functad.jvp(f, (a,), (np.ones_like(a),))
+        with pytest.raises(DegenerateError, match="linearly dependent"):
+            functad.jit(functad.grad(f))(a)
+    unlike = np.random.default_rng(1).standard_normal((4, 3)).astype(dtype) * np.array([1.0, 1e-10, 1e10]).astype(dtype)
+    assert np.isfinite(functad.grad(f)(unlike)).all()
+
+
 # Single values
 
 SINGLE = {

@@ -15,7 +15,7 @@ from functad.backends.xla.engine import cast, jnp, lax
 from functad.backends.xla.products import tied
 from functad.backends.xla.replay import by_numpy
 from functad.backends.xla.table import Call, row
-from functad.primitives.linalg import degenerate, eigen
+from functad.primitives.linalg import decompositions, degenerate, eigen
 
 
 def _negligible(part: Any, whole: Any) -> Any:
@@ -49,6 +49,14 @@ def _differences(of_w: Any, same: Any) -> Any:
 
 def _others(same: Any) -> Any:
     return same & ~np.eye(same.shape[-1], dtype=bool)
+
+
+@row(decompositions.independent)
+def _independent(call: Call, *values: Any) -> Any:
+    if _is_empty(call):
+        return NotImplemented
+    (r,) = _own(call, *values)
+    return _unless(jnp.any(decompositions.dependent(jnp, r)), call, values, {}, lambda: r)
 
 
 @row(degenerate.alike)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import UnsupportedError
+from functad.errors import DegenerateError, UnsupportedError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.places import here
 from functad.primitives.batching import stacked
@@ -104,10 +104,35 @@ def real_samples(samples: Any) -> Any:
 _QRResult: Any = type(np.linalg.qr(np.ones((1, 1))))
 
 
+@internal(
+    general,
+    lambda g: g,
+    jvps=(lambda t: t,),
+    spec=lambda r: spec_of(r),
+    samples=lambda array: [((np.triu(regular(array, 3, 3)),), {}), ((np.triu(regular(array, 2, 2, 2)),), {})],
+    doc="the identity",
+)
+def independent(r: Any) -> Any:
+    """Return the factor `r` of `qr` if no column depends on the columns before it, within rounding."""
+    if dependent(np, r).any():
+        raise DegenerateError(
+            f"The columns of a matrix are linearly dependent, so np.linalg.qr has no derivative there, at {here()}. "
+            f"Use np.linalg.svd or np.linalg.pinv, whose derivatives need no full rank, or differentiate with respect to the "
+            f"independent columns."
+        )
+    return r
+
+
+def dependent(lib: Any, r: Any) -> Any:
+    """Return which columns depend on the columns before, given the factor `r` of `qr`; `lib` is NumPy or its twin."""
+    rest, whole = lib.abs(lib.diagonal(r, 0, -2, -1)), lib.sqrt(lib.sum(lib.abs(r) ** 2, -2))
+    return rest <= 4 * r.shape[-1] * float(np.finfo(r.dtype).eps) * whole
+
+
 def _qr_vjp(g: Any, out: Any) -> Any:
     """`(g_q + conj(q) k) r^-T` with `k = m - P(m - m^H)` and `m = g_r r^T - q^T g_q`, P: lower triangle, half the diagonal."""
     of_q, of_r = g
-    q, r = out
+    q, r = out[0], independent(out[1])
     m = of_r @ turned(r) - turned(q) @ of_q
     k = m - lower_half(m - adjoint(m))
     return turned(SOLVE(r, turned(of_q + conjugate(q) @ k)))
@@ -127,6 +152,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 
     Raises:
         UnsupportedError: LAPACK's own form of the result is asked for.
+        DegenerateError: a derivative is asked for, and the columns are linearly dependent.
     """
     a = matrix(a, "qr")
     rows, columns = shape_of(a)[-2:]
