@@ -257,8 +257,14 @@ def plain_value(a: Any) -> Any:
     return concrete(a, "A function of SciPy") if is_traced(a) else a
 
 
+VALUE_OBSERVERS: list[Callable[[Any, Any], None]] = []
+"""Called with SciPy's value and the value of the formula whose derivatives it gets. The tests compare them."""
+
+
 def with_value(a: Any, value: Any) -> Any:
     """Return a Tensor with the derivatives of another one, and a value that was computed in a way that is not followed."""
+    for observe in VALUE_OBSERVERS:
+        observe(value, plain_value(a))
     return a + (value - plain_value(a))
 
 

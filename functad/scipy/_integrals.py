@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.adoption.scipy_functions import VALUE_OBSERVERS
 from functad.expressions.spec import ArraySpec, shape_of
 from functad.primitives.operands import innermost
 from functad.rules.rule_checks import RuleChecks
@@ -56,6 +57,10 @@ def outside() -> Iterator[None]:
 
 def valued(value: Any, formula: Any) -> Any:
     """Return a value with the derivatives of a formula."""
+    for observe in VALUE_OBSERVERS:
+        known = plain(formula)
+        if known is not None:
+            observe(value, known[0])
     return value + (formula - stop_gradient(formula))
 
 

@@ -150,7 +150,7 @@ def swilk(x: Any, a: Any, init: Any) -> Any:
     contrast = np.sum((x[::-1] - x)[: n // 2] * weights)
     statistic = contrast**2 / (2 * np.sum(weights**2) * np.sum(centred**2))
     if n == 3:
-        return with_value(statistic, w), with_value(6 / np.pi * np.arcsin(np.sqrt(statistic)), p), fault
+        return with_value(statistic, w), with_value(6 / np.pi * np.arcsin(np.sqrt(statistic)) - 2, p), fault
     many, level = n > 11, np.log(1 - statistic)
     level = level if many else -np.log(0.459 * n - 2.273 - level)
     size = np.log(n) if many else float(n)

@@ -37,6 +37,9 @@ BY_ALL = {
 }
 """Distributions, with values of their shape parameters."""
 
+VALUES_WITHIN = {"test_the_mass_of_normal_variables": 1e-3}
+"""SciPy integrates over three variables by random points."""
+
 COUNTED = {"ksone": (5,), "irwinhall": (4,)}
 """Those whose shape parameters are counts."""
 

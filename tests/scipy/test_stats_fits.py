@@ -18,6 +18,9 @@ RNG = np.random.default_rng(3)
 DATA = RNG.gamma(2.4, size=14) + 0.2
 WAY = RNG.normal(size=14)
 
+VALUES_WITHIN = {"test_the_usual_tolerance_is_enough": 1e-3, "test_any_distribution_within_bounds": 1e-5}
+"""SciPy's search ends with fewer digits than the equation that the solution is refined with."""
+
 
 def search(f: Any, x0: Any, args: Any = (), disp: Any = 0) -> Any:
     """Return a minimum to more digits than SciPy's own search does."""

@@ -85,6 +85,8 @@ def _density_at(self: Any, x: Any, *args: Any) -> Any:
     """Return a density, outside of all traces where all is plain."""
     if has_tensors((x, *args)):
         return self._pdf(x, *args)
+    if np.size(x) == 0:  # some of SciPy's densities refuse empty arrays
+        return np.zeros(np.shape(x))
     with outside():
         return self._pdf(x, *args)
 
