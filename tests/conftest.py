@@ -17,6 +17,12 @@ hypothesis.settings.register_profile("long", deadline=None, max_examples=20_000,
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 
+def pytest_configure(config):
+    """Leave the seeds of random numbers to the tests, where `pytest-randomly` draws the order of the tests."""
+    if hasattr(config.option, "randomly_reset_seed"):
+        config.option.randomly_reset_seed = False
+
+
 @pytest.fixture
 def rng():
     """Random numbers, the same in every run."""
@@ -54,3 +60,21 @@ def scipy_as_it_was():
     """Leave SciPy after each test as it was."""
     yield
     _end_lasting_adoption()
+
+
+@pytest.fixture(autouse=True)
+def settings_as_they_were():
+    """Leave the settings of the process after each test as they were. The import of pymanopt sets JAX to 64 bits."""
+    errors, printing = np.geterr(), np.get_printoptions()
+    before = _jax_has_64_bits()
+    yield
+    np.seterr(**errors)
+    np.set_printoptions(**printing)
+    if _jax_has_64_bits() != before:
+        sys.modules["jax"].config.update("jax_enable_x64", before)
+
+
+def _jax_has_64_bits():
+    """Return whether JAX has 64-bit dtypes; it has none where it is not imported yet."""
+    jax = sys.modules.get("jax")
+    return jax is not None and hasattr(jax, "config") and bool(jax.config.jax_enable_x64)

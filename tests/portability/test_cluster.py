@@ -194,7 +194,7 @@ def test_the_gradient_is_the_same_when_a_worker_dies(client):
     first = next(iter(distributed.as_completed(futures)))
     victim = client.submit(os.getpid, workers=list(client.who_has([first])[first.key]), priority=10, pure=False).result()
     os.kill(victim, signal.SIGKILL)
-    found = client.submit(total, futures).result(timeout=60)
+    found = client.submit(total, futures).result(timeout=600)
     assert victim not in client.run(os.getpid).values()
     assert_same(found, total(expected))
 

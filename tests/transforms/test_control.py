@@ -1,9 +1,6 @@
 """Control flow as functions: what they compute, what they refuse, and how they stand in an expression list."""
 
-import gc
 import re
-import time
-import tracemalloc
 from functools import partial
 
 import numpy as np
@@ -11,6 +8,7 @@ import pytest
 
 import functad
 from functad import errors
+from tests.work import work
 
 F32 = np.float32
 LAMBDA = r"<lambda>"
@@ -479,17 +477,8 @@ def test_variables_are_followed_through_loops():
 # Cost
 
 
-def _seconds(call, rounds=3):
-    best = np.inf
-    for _ in range(rounds):
-        start = time.perf_counter()
-        call()
-        best = min(best, time.perf_counter() - start)
-    return best
-
-
 @pytest.mark.parametrize("listed", [False, True])
-def test_the_backward_pass_of_a_scan_takes_linear_time_and_memory(listed):
+def test_the_backward_pass_of_a_scan_takes_linear_work_and_memory(listed):
     w = np.full((4, 4), 0.1)
 
     def loss(h, xs):
@@ -499,20 +488,14 @@ def test_the_backward_pass_of_a_scan_takes_linear_time_and_memory(listed):
     def cost(n):
         args = np.zeros(4), np.ones((n, 4))
         g = functad.grad(loss, (0, 1))
-        call = partial(functad.make_expressions(g)(*args) if listed else g, *args)
-        seconds = _seconds(call)
-        tracemalloc.start()
-        call()
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return seconds, peak
+        return work(partial(functad.make_expressions(g)(*args) if listed else g, *args))
 
-    gc.collect()
-    (seconds, peak), (more_seconds, more_peak) = cost(500), cost(4000)
-    assert more_seconds < 8 * 3 * seconds
-    assert more_peak < 8 * 1.5 * peak
+    few, many = cost(250), cost(2000)
+    assert many.calls < 9 * few.calls
+    assert many.allocated < 12 * few.allocated
+    assert many.peak < 12 * few.peak
     if listed:
-        assert more_peak / 4000 < 1000  # bytes a step: xs, ys, two stacked vectors, their cotangents
+        assert many.peak / 2000 < 1000  # bytes a step: xs, ys, two stacked vectors, their cotangents
 
 
 def _with_loops_of_nothing(x):

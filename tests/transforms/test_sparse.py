@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ from functad.errors import InputError, NonScalarError, SparsityError
 from functad.sparse.pattern import Coordinates
 from functad.testing import central_difference
 from functad.trees.structure import flatten
+from tests.work import work
 
 sparse = pytest.importorskip("scipy.sparse", reason="these tests read SciPy's matrices; the one for its absence hides it")
 RNG = np.random.default_rng(0)
@@ -391,19 +392,8 @@ def test_large_band(f):
     np.testing.assert_allclose(u @ found, functad.vjp(f, x)[1](u)[0], rtol=1e-10, atol=1e-10)
 
 
-def test_time_is_proportional_to_size():
-    """Ten times the size takes about ten times as long: thirty are allowed, where quadratic work would take a hundred.
-
-    It is the time of the processor that is measured, so that others who use it do not count.
-    """
-
-    def seconds(n):
-        x = np.ones(n)
-        best = np.inf
-        for _ in range(3):
-            start = time.process_time()
-            sparse_jacobian(pentadiagonal)(x)
-            best = min(best, time.process_time() - start)
-        return best
-
-    assert seconds(30_000) < 30 * seconds(3_000)
+def test_work_is_proportional_to_size():
+    """Ten times the size takes about ten times the work, where quadratic work would take a hundred times as much."""
+    few, many = (work(partial(sparse_jacobian(pentadiagonal), np.ones(n))) for n in (3_000, 30_000))
+    assert many.calls < 15 * few.calls
+    assert many.allocated < 15 * few.allocated
