@@ -195,6 +195,11 @@ def test_sorting_with_ties_and_masks():
 # What the derivatives are compared with
 
 
+def test_second_derivatives_beside_a_change_of_shape():
+    """The mask selects another number of elements at the neighbours of 0.5."""
+    check_grads(lambda x: x[np.nonzero(x < 0.5)] ** 3, (np.array([0.5, 0.2, -1.0]),), order=2)
+
+
 def test_measured_derivatives_against_known_ones():
     import mpmath
 

@@ -7,6 +7,7 @@ import pytest
 
 import functad
 from functad.primitives.entry import Primitive
+from functad.primitives.linalg.decompositions import independent
 from functad.testing.sample_calls import calls, every_entry, is_public
 from functad.transforms.calling.additivity import is_additive
 from functad.transforms.linearity import is_linear_in
@@ -200,6 +201,8 @@ def test_entries_are_as_linear_as_they_say():
     claims = 0
     for entry in every_entry():
         if not isinstance(entry, Primitive) or entry.kind == "constant" or (is_public(entry) and entry.kind != "elementwise"):
+            continue
+        if entry is independent:  # it raises for the zero matrix, which this test needs
             continue
         for call in calls(entry, np.float64):
             args, kwargs = call.structure.unflatten(call.leaves)
