@@ -418,6 +418,14 @@ class RecompileWarning(Coded, UserWarning):
     cure = "f.explain_recompile() says which argument changed. Pad arrays to one shape, or leave out jit where shapes change."
 
 
+class FrozenRandomWarning(Coded, UserWarning):
+    """A function drew random numbers while it was traced, and each evaluation uses the same numbers."""
+
+    code = "frozen-random"
+    cause = "A traced function runs once. A random number that it draws is a constant of the list: every evaluation uses it."
+    cure = "Draw the numbers outside of the function and pass them as an argument; for a loop, as the rows of functad.scan."
+
+
 class ImplicitWarning(Coded, UserWarning):
     """A solver returned something that does not solve its equation, so its derivative is not what it should be."""
 

@@ -26,7 +26,6 @@ from functad.compilation.kinds import (
 )
 from functad.compilation.lists import CompiledList
 from functad.compilation.lowered import CacheInfo, CompiledFunction, Compiles, Lowered
-from functad.compilation.outside import Outside
 from functad.compilation.simplify import simplified
 from functad.compilation.trace import Cell, Trace
 from functad.errors import InputError, RecompileWarning
@@ -45,6 +44,8 @@ from functad.transforms.abstract import input_names
 from functad.transforms.calling.arguments import value_of
 from functad.transforms.calling.decorators import Transformed, decorator
 from functad.transforms.leaves import replaced
+from functad.transforms.outside import Outside
+from functad.transforms.random_states import refuse_generator
 from functad.trees.structure import LEAF, Structure, flatten
 
 if TYPE_CHECKING:
@@ -237,6 +238,7 @@ class Compiler:
                 return own, kind if own is leaf else (*kind, TENSOR)
         elif type(own) in PYTHON_SCALARS:
             return own, (type(own), TENSOR)
+        refuse_generator(self.f, own)
         static.append(leaf)
         return leaf, STATIC
 
@@ -292,7 +294,8 @@ class Compiler:
 
         with collector_paused():
             tensors = [i for i, place in enumerate(places) if type(kinds[place]) is tuple and kinds[place][-1] is TENSOR]
-            trace = Trace(of_leaves, f, [leaves[i] for i in places], [names[i] for i in places], tensors)
+            static = [*[leaf for leaf, kind in zip(leaves, kinds, strict=True) if kind is STATIC], structure]
+            trace = Trace(of_leaves, f, [leaves[i] for i in places], [names[i] for i in places], tensors, static)
             if known is not None and not trace.captured:
                 self.hits += 1
                 return known
@@ -387,7 +390,7 @@ def jit(
     `f` is traced without values once for each structure, dtypes and shapes of its arguments, so it cannot branch on values:
     `np.where`, `functad.cond` and loops such as `functad.scan` can. Variables that it reads are inputs, and those that it
     assigns are assigned by each call. What no Tensor takes part in, such as random numbers, is computed while tracing, and is
-    the same in all calls.
+    the same in all calls; random numbers give a `FrozenRandomWarning`.
 
     Of Dask arrays, as arguments or captured, it gives lazy results: for each chunk one task runs a compiled list, forward and
     backward pass together, and a tree of tasks adds up what the chunks give. What combines the rows otherwise, such as a
@@ -417,7 +420,7 @@ def jit(
 
     Raises:
         AbstractValueError: `f` asked for a value.
-        InputError: a static argument cannot be hashed, or there is no such backend.
+        InputError: a static argument cannot be hashed, an argument is a random generator, or there is no such backend.
         MissingPackageError: the backend needs a package that is not installed.
         OutputError: `f` returned something that is no tree of arrays.
 

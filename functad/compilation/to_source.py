@@ -16,6 +16,7 @@ from functad.places import here, name_of
 from functad.primitives.elementwise.arithmetic import POSITIVE
 from functad.primitives.elementwise.conversion import COPY
 from functad.transforms.abstract import trace
+from functad.transforms.random_states import frozen_in
 from functad.trees.structure import Structure
 
 
@@ -55,7 +56,8 @@ def to_source(f: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
             return v4
         <BLANKLINE>
     """
-    traced = without_idle(trace("to_source", f, args, kwargs))
+    with frozen_in("to_source", f, [f]):
+        traced = without_idle(trace("to_source", f, args, kwargs))
     expressions = _with_copies(simplified(without_dead(traced)), traced.outputs)
     paths = list(traced.inputs)
     parameters = list(dict.fromkeys(_root(path) for path in paths))

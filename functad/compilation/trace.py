@@ -20,6 +20,7 @@ from functad.tracing.traces.base import Recorded, resolve
 from functad.tracing.traces.idle import idle, is_plain
 from functad.transforms.abstract import listed
 from functad.transforms.closed_lists import close, extract
+from functad.transforms.random_states import frozen_in
 from functad.trees.structure import Structure, flatten
 
 
@@ -98,6 +99,7 @@ class Trace:
         leaves: of which only shapes, dtypes and how they lie in memory matter.
         names: what the leaves are called.
         tensors: places of the leaves that are Tensors which no trace follows.
+        static: static arguments, in which random generators are searched.
 
     Attributes:
         expressions: the list: its inputs are the leaves of the arguments, the cells, and the Tensors that it closes over; its
@@ -117,6 +119,7 @@ class Trace:
         leaves: Sequence[Any],
         names: Sequence[str],
         tensors: Sequence[int] = (),
+        static: Sequence[Any] = (),
     ) -> None:
         recorder = AbstractRecorder("jit", function)
         recorder.plain = True
@@ -131,7 +134,7 @@ class Trace:
             self.wraps = [isinstance(leaf, Recorded) and leaf.recorder.inactive for leaf in map(read, leaves)]
             return out
 
-        with setting(MAKER, cells):
+        with frozen_in("jit", function, [function, *static]), setting(MAKER, cells):
             found, _ = listed(recorder, noted, tuple(leaves), {})
         self.structure: Structure = found.output_structure
         self.cells = list(cells.known.values())

@@ -2,7 +2,7 @@
 
 The right-hand side of an adjoint equation is a pull-back. To run the function of the user, record it and walk back costs ten
 times what the arithmetic does, and SciPy asks for it thousands of times. So it is made a list, which is evaluated; a function
-that branches on values is called as it is.
+that branches on values, or draws random numbers, is called as it is.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from functad.expressions.spec import ArraySpec, is_float_array, strong_spec
 from functad.tracing.traces.base import Recorded
 from functad.transforms.closed_lists import closed_anywhere
 from functad.transforms.leaves import replaced
+from functad.transforms.random_states import RandomStates
 
 
 class TracedOnce:
@@ -48,11 +49,12 @@ class TracedOnce:
             return self.f(*replaced(leaves, places, own))
 
         of_arrays.__qualname__ = self.name
+        states = RandomStates([self.f])
         try:
             closed = closed_anywhere("odeint", of_arrays, of_arrays, [strong_spec(leaves[i]) for i in places])
         except Exception:  # noqa: BLE001 - of any library that was to compute with a time, say; what is wrong raises below
             return self.f
-        if closed.captured:
+        if closed.captured or states.drawn():
             return self.f
         return lambda *given: closed(*[given[i] for i in places])
 

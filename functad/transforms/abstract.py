@@ -53,9 +53,10 @@ def make_expressions(f: Callable[P, Any]) -> Callable[P, Expressions]:
 
     @functools.wraps(f)
     def made(*args: P.args, **kwargs: P.kwargs) -> Expressions:
-        from functad.transforms.source_lines import noted_lines  # noqa: PLC0415 - `import functad` needs no lists
+        from functad.transforms.random_states import frozen_in  # noqa: PLC0415 - `import functad` needs no lists
+        from functad.transforms.source_lines import noted_lines  # noqa: PLC0415 - the same
 
-        with noted_lines():
+        with frozen_in("make_expressions", f, [f]), noted_lines():
             return trace("make_expressions", f, args, kwargs)
 
     return made

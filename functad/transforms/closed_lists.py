@@ -176,8 +176,11 @@ def close_bodies(
 
     If one of `operands`, from which their arguments come, does not lie in C order, it is not known how these lie.
     """
+    from functad.transforms.random_states import frozen_in_bodies  # noqa: PLC0415 - `import functad` needs no lists
+
     ordered = all(map(in_c_order, operands))
-    return close(*[trace(transform, f, args, {}, ordered=ordered) for f, args in bodies])
+    with frozen_in_bodies(transform, [f for f, _ in bodies]):
+        return close(*[trace(transform, f, args, {}, ordered=ordered) for f, args in bodies])
 
 
 def close(*lists: Expressions) -> tuple[list[Expressions], list[Any]]:

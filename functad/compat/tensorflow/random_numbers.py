@@ -11,12 +11,16 @@ from functad.compat.tensorflow.dtypes import numpy_dtype
 from functad.compat.tensorflow.names import named
 from functad.compat.tensorflow.tensors import as_tensor, operation, tensor_of
 from functad.places import here
+from functad.transforms.random_states import GLOBAL
 
 
 class _State:
     """The generator that functions without a seed of their own draw from."""
 
     generator = np.random.default_rng()
+
+
+GLOBAL.append(lambda: _State.generator)
 
 
 def generator_for(seed: int | None) -> np.random.Generator:

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import functad
-from functad.compilation.outside import Outside
 from functad.tracing.traces.base import LIVE
+from functad.transforms.outside import Outside
 
 ZEROS = np.zeros(3)
 ONES = np.ones(3)
@@ -378,7 +378,7 @@ def test_what_was_looked_at_keeps_no_trace_alive() -> None:
 
 
 def test_a_search_that_is_too_long_counts_as_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("functad.compilation.outside.MOST", 10)
+    monkeypatch.setattr("functad.transforms.outside.MOST", 10)
     outside = Outside([[[n, [n]] for n in range(20)]])
     assert not outside.is_known
     assert not outside.changed()

@@ -105,8 +105,9 @@ class _Search:
         self.names: set[str] = set()
         self.codes: set[tuple[int, int]] = set()
 
-    def run(self, roots: Iterable[Any]) -> None:
-        """Follow references until a Tensor is found, or nothing is left."""
+    def run(self, roots: Iterable[Any], most: int | None = None) -> None:
+        """Follow references until a Tensor is found, nothing is left, or more than `most` objects were visited."""
+        most = MOST if most is None else most
         self.stack += roots
         while self.stack or self._from_modules():
             value = self.stack.pop()
@@ -118,7 +119,7 @@ class _Search:
             if self._is_followed(value):
                 self.outside.holds_tensor = True
                 return
-            if len(self.seen) > MOST:
+            if len(self.seen) > most:
                 self.outside.is_known = False
                 return
 
@@ -234,6 +235,29 @@ class _Search:
             self.outside._containers[id(space)] = space
             self.stack += space.values()
         self.stack += [type(kind), *kind.__bases__]
+
+
+class _SearchOfTypes(_Search):
+    """The search for objects of some types; Tensors do not end it."""
+
+    def __init__(self, kinds: tuple[type, ...]) -> None:
+        super().__init__(Outside(()))
+        self.kinds = kinds
+        self.found: list[Any] = []
+
+    def _is_followed(self, value: Any) -> bool:
+        if isinstance_of(value, self.kinds):
+            self.found.append(value)
+        else:
+            super()._is_followed(value)
+        return False
+
+
+def reachable(roots: Iterable[Any], kinds: tuple[type, ...], most: int | None = None) -> list[Any]:
+    """Return the objects of some types that code and data can reach from `roots`, among the first `most` or `MOST` objects."""
+    search = _SearchOfTypes(kinds)
+    search.run(roots, most)
+    return search.found
 
 
 class _Reads(NamedTuple):
