@@ -401,8 +401,8 @@ def jit(
     arithmetic on those of float64 is JAX's, in float32). What XLA has no operation for, NumPy computes on the host in the
     program; `functad.coverage()` says what. Results for Tensors, and new values of Variables, are handed on as arrays of
     NumPy: `jit(grad(f))` stays on a device, `grad(jit(f))` does not. XLA cannot raise: a read out of bounds gives NaN (of
-    integers the least, of booleans true), a write there is dropped, singular matrices give infinities or NaN, and there are no
-    warnings.
+    integers the least, of booleans true), a write there is dropped, singular matrices give infinities or NaN, products may
+    overflow in another order than NumPy's, and there are no warnings.
 
     Args:
         f: a function of NumPy code; without it a decorator is returned.

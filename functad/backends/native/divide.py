@@ -98,6 +98,8 @@ class Divided:
         close([s for s in plan.expressions.outputs if type(s) is int and s >= count and s in plan.tiny])
 
     def _is_large(self, unit: Loops) -> bool:
+        if any(self.plan.is_split_in_order(s) for s in unit.reduced):
+            return False
         cost = 1.0 + len(unit.stored) + len(unit.reduced)
         return float(np.prod(unit.domain, dtype=float)) * cost >= SHARED
 

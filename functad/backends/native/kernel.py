@@ -3,6 +3,11 @@
 The nest is a function of its own whose arguments do not overlap, so that LLVM can vectorise it. Axes that all arrays go through
 alike become one. Small axes at the end are written out. Long sums are made of sums of blocks, which are added up with the
 error of each addition, and so are at least as accurate as NumPy's.
+
+NumPy multiplies the elements of a product in order. In another order, as in the lanes of vectors, a partial product may
+overflow or underflow where none does in NumPy's order, and then even be multiplied by zero. So the quick product of a block is
+taken only if no partial product of any order leaves the range of normal numbers: the product before the block times all
+factors above 1 is finite, and times all factors below 1 it is normal. Other blocks are multiplied in order.
 """
 
 from __future__ import annotations
@@ -31,6 +36,11 @@ MOST_CALLS = 32
 
 LARGE = 16_384
 """Loops over so many elements call functions for the few that do not fill several vectors; in others one is not full."""
+
+SHORT = 16
+"""Products of fewer elements are computed in order at once."""
+
+_SMALLEST_NORMAL = {"double": 2.0**-1022, "float": 2.0**-126}
 
 Places = dict[tuple[int, ...], Value]
 
@@ -92,6 +102,7 @@ class Nest:
         self.spread = [t for t in own if t not in self.numbers]
         self.scalars: dict[int, Places] = {}
         self.blocks: dict[int, Places] = {}
+        self.in_any_order = False
 
     def _unrolled(self) -> int:
         """Return how many axes at the end are written out."""
@@ -170,8 +181,9 @@ class Nest:
         code = self.code
         long = self.shape[self.looped - 1] > BLOCK
         quick = self.rare and not self.spread
+        any_order = not self.spread and self.shape[self.looped - 1] >= SHORT and any(t.way.ordered for t in self.numbers)
         size = max((math.prod([self.shape[a] for a in t.axes]) for t in self.numbers), default=0)
-        if not (quick or (self.numbers and (long or size > BLOCK))):
+        if not (quick or any_order or (self.numbers and (long or size > BLOCK))):
             self._run(index, first, stop, straight=self.straight)
             return
         around = code.rare
@@ -181,16 +193,20 @@ class Nest:
                 low = stack.enter_context(code.loop(first, stop, step=BLOCK))
                 end, limit = low + BLOCK, code.integer(stop)
                 high = where(end < limit, end, limit)
-            self.blocks = {id(t): self._places(t, 1) for t in self.numbers}
-            code.quick, code.rare = quick, None
+            self.blocks = {id(t): self._places(t, 3 if t.way.ordered else 1) for t in self.numbers}
+            code.quick, code.rare, self.in_any_order = quick, None, any_order
             self._clear_blocks()
             mark = len(code.lines)
             self._run(index, low, high, straight=self.straight)
-            code.quick = False
+            code.quick = self.in_any_order = False
             rare = self._met()
+            again = self._needs_order() if any_order else None
             if rare is not None:
                 code.lines[mark - 1] += f"\n  store i8 0, ptr {rare.name}"  # lines keep their numbers, which name values
-                with code.when(code.load(rare, 0, "i1")):  # so rarely that it need not be vectorised
+                met = code.load(rare, 0, "i1")
+                again = met if again is None else again | met
+            if again is not None:
+                with code.when(again):  # so rarely that it need not be vectorised
                     self._clear_blocks()
                     self._run(index, low, high, straight=False)
             code.rare = around
@@ -206,12 +222,47 @@ class Nest:
     def _clear_blocks(self) -> None:
         self.code.do("; a block")
         for total in self.numbers:
-            self._clear(self.blocks[id(total)], total, 1)
+            places = self.blocks[id(total)]
+            self._clear(places, total, 1)
+            if total.way.ordered and self.in_any_order:
+                for place in places.values():
+                    self.code.store(place, 1, self.code.constant(1.0, total.way.kind))
+                    self.code.store(place, 2, self.code.constant(1.0, total.way.kind))
+            elif total.way.ordered:
+                for key, place in places.items():
+                    self.code.store(place, 0, self.code.load(self.scalars[id(total)][key], 0, total.way.kind))
+
+    def _needs_order(self) -> Value:
+        """Finish the quick products of a block; return whether one of them has to be computed in order."""
+        code, found = self.code, None
+        for total in self.numbers:
+            if not total.way.ordered:
+                continue
+            kind = total.way.kind
+            for key, place in self.blocks[id(total)].items():
+                before = code.load(self.scalars[id(total)][key], 0, kind)
+                code.store(place, 0, before * code.load(place, 0, kind))
+                largest, least = [abs(before * code.load(place, i, kind)) for i in (1, 2)]
+                failed = ~((largest < math.inf) & (least >= _SMALLEST_NORMAL[kind]))
+                found = failed if found is None else found | failed
+        assert found is not None
+        return found
+
+    def _multiply(self, total: Total, place: Value, value: Value) -> None:
+        """Multiply in any order; factors above and below 1 also on their own."""
+        size = abs(value)
+        factors = value, where(size > 1.0, size, size.like(1.0)), where(size < 1.0, size, size.like(1.0))
+        for i, factor in enumerate(factors):
+            known = self.code.load(place, i, total.way.kind)
+            self.code.store(place, i, self.code.emit(f"fmul reassoc nsz {known.kind} {known.name}, {factor.name}", known.kind))
 
     def _add_block(self, total: Total, place: Value, block: Value) -> None:
         """Add the sum of a block to the whole one, and what is lost by that to another."""
         code = self.code
         before = code.load(place, 0, total.way.kind)
+        if total.way.ordered:  # it began with the product before the block
+            code.store(place, 0, block)
+            return
         if not total.is_rounded:
             code.store(place, 0, total.way.combine(code, before, block))
             return
@@ -249,6 +300,9 @@ class Nest:
                 places = self.blocks.get(id(total)) or self.scalars.get(id(total))
                 if places:
                     place = places[key]
+                    if total.way.ordered and self.in_any_order:
+                        self._multiply(total, place, value)
+                        continue
                     code.store(place, 0, total.way.combine(code, code.load(place, 0, total.way.kind), value))
                 elif total in self.local:
                     known = sums.get((number, key))

@@ -62,6 +62,7 @@ class Reduction(NamedTuple):
         start: what the result of no elements is.
         combine: from the function that is being written and two values to one.
         exact: the order of the elements does not matter, not even for the last digits.
+        ordered: intermediate results of another order may overflow or underflow where these of NumPy's order do not.
     """
 
     axes: tuple[int, ...]
@@ -69,6 +70,7 @@ class Reduction(NamedTuple):
     start: float
     combine: Callable[[Code, Value, Value], Value]
     exact: bool = False
+    ordered: bool = False
 
 
 class Own(NamedTuple):

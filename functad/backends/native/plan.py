@@ -101,6 +101,19 @@ class Plan:
         """Say whether the elements of a slot are computed where they are needed, unless it is stored."""
         return slot not in self.tiny and isinstance(self.way(slot), (Pointwise, View))
 
+    def is_split(self, slot: int) -> bool:
+        """Return `True` if parts of the first axis of a loop are reduced to the same elements."""
+        way = self.way(slot)
+        if not isinstance(way, Reduction):
+            return False
+        shape = self.expressions.specs[inputs_of(self.equation(slot))[0]].shape
+        return next(i for i, n in enumerate(shape) if n != 1) in way.axes
+
+    def is_split_in_order(self, slot: int) -> bool:
+        """Return `True` if the order of the elements matters for a reduction, so that threads cannot share it."""
+        way = self.way(slot)
+        return isinstance(way, Reduction) and way.ordered and self.is_split(slot)
+
     def _is_tiny(self, slot: int) -> bool:
         way = self.way(slot)
         size = self.expressions.specs[slot].size

@@ -47,7 +47,7 @@ def _added(code: Code, x: Value, y: Value) -> Value:
 
 
 def _multiplied(code: Code, x: Value, y: Value) -> Value:
-    return x * y if not x.is_real else code.emit(f"fmul reassoc nsz {x.kind} {x.name}, {y.name}", x.kind)
+    return x * y
 
 
 def _extreme(name: str) -> Any:
@@ -64,7 +64,7 @@ def _sum(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Array
         return _alone(kind, given[0], results[0])
     if equation.primitive is ENTRIES[np.sum]:
         return Reduction(axes_of(equation, given[0]), kind, 0.0, _added, kind not in REALS)
-    return Reduction(axes_of(equation, given[0]), kind, 1.0, _multiplied, kind not in REALS)
+    return Reduction(axes_of(equation, given[0]), kind, 1.0, _multiplied, kind not in REALS, ordered=kind in REALS)
 
 
 @row(ENTRIES[np.max], ENTRIES[np.min])

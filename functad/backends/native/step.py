@@ -13,7 +13,6 @@ from functad.backends.native.arrays import Array, Held, Memory, plain_array
 from functad.backends.native.code import KINDS, Code
 from functad.backends.native.control.interrupts import ROOM, raise_noted
 from functad.backends.native.kernel import Nest
-from functad.backends.native.lowering import Reduction
 from functad.backends.native.module_text import ModuleText
 from functad.backends.native.plan import Loops, Plan
 from functad.backends.native.writer import Writer
@@ -216,22 +215,15 @@ class Step:
         memory = {s: self._own_part(writer, s, targets.get(s), part) for s in (*unit.stored, *unit.reduced)}
         nest = Nest(writer, unit, memory, inner)
         self.extent = nest.shape[0]
-        self.apart = [p.source for p in self.outputs if self._is_apart(p.source)]
+        self.apart = [p.source for p in self.outputs if type(p.source) is int and self.plan.is_split(p.source)]
         nest.write(inner.own(Value(code, "%first", "i64")), inner.own(Value(code, "%stop", "i64")))
         self.module.call(code, inner)
-
-    def _is_apart(self, slot: Any) -> bool:
-        way = self.plan.way(slot)
-        if not isinstance(way, Reduction):
-            return False
-        shape = self.plan.expressions.specs[self.plan.equation(slot).inputs[0]].shape  # type: ignore[index]
-        return next(i for i, n in enumerate(shape) if n != 1) in way.axes
 
     def _own_part(self, writer: Writer, slot: int, target: Memory | None, part: Value) -> Memory:
         """Return memory for a result, that of the thread if threads add to the same elements."""
         if target is None:
             return writer.memory(slot)
-        if not self._is_apart(slot):
+        if not self.plan.is_split(slot):
             return target
         size = self.plan.expressions.specs[slot].size
         return Memory(target.shape, target.kind, target.pointer, target.strides, part * size)
