@@ -74,9 +74,9 @@ class Entry:
     def __init__(self, trace: Trace, program: CompiledList) -> None:
         self.trace = trace
         self.program = program
-        self.count = len(program.expressions.outputs) - len(trace.changed)
+        self.count = len(program.expressions.outputs) - len(trace.changed) - trace.checks
         self.wraps = True in trace.wraps
-        self.simple = not trace.cells and not trace.captured and not self.wraps
+        self.simple = not trace.cells and not trace.captured and not self.wraps and not trace.checks
         self.direct: Callable[..., Any] | None = None
         self.strict: Callable[..., Any] | None = None
         self.outside: Outside | None = None
@@ -95,10 +95,9 @@ class Entry:
             leaves = [*leaves, *held.values(), *trace.captured]
         outs = self.program(leaves)
         if trace.changed:
-            _assign(
-                trace.changed, self.program.backend.handed_on(outs[self.count :]), [held[id(cell)] for cell in trace.changed]
-            )
-            outs = outs[: self.count]
+            values = self.program.backend.handed_on(outs[self.count : self.count + len(trace.changed)])
+            _assign(trace.changed, values, [held[id(cell)] for cell in trace.changed])
+        outs = outs[: self.count]
         if self.wraps:
             outs = [
                 variable if variable is not None else self._constant(out) if wrap else out
@@ -285,8 +284,7 @@ class Compiler:
         """
         kinds = key[1]
         places = [i for i, kind in enumerate(kinds) if kind is not STATIC]
-        names = input_names(self.f, structure, count)
-        f = self.f
+        f, names = self.f, input_names(self.f, structure, count)
 
         def of_leaves(*own: Any) -> Any:
             args, kwargs = structure.unflatten(replaced(leaves, places, own))
@@ -295,7 +293,9 @@ class Compiler:
         with collector_paused():
             tensors = [i for i, place in enumerate(places) if type(kinds[place]) is tuple and kinds[place][-1] is TENSOR]
             static = [*[leaf for leaf, kind in zip(leaves, kinds, strict=True) if kind is STATIC], structure]
-            trace = Trace(of_leaves, f, [leaves[i] for i in places], [names[i] for i in places], tensors, static)
+            trace = Trace(
+                of_leaves, f, [leaves[i] for i in places], [names[i] for i in places], tensors, static, not self.backend.plain
+            )
             if known is not None and not trace.captured:
                 self.hits += 1
                 return known

@@ -11,8 +11,9 @@ from typing import Any
 
 from functad.eager.models.variable import MAKER, Given, Variable
 from functad.expressions.expressions import Constant, Equation, Expressions
-from functad.expressions.spec import ArraySpec
-from functad.primitives.operands import read
+from functad.expressions.records import mark_needed, marks_at
+from functad.expressions.spec import ArraySpec, spec_of
+from functad.primitives.operands import innermost, read
 from functad.settings import setting
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.abstract import AbstractRecorder
@@ -100,6 +101,7 @@ class Trace:
         names: what the leaves are called.
         tensors: places of the leaves that are Tensors which no trace follows.
         static: static arguments, in which random generators are searched.
+        checks: results that nothing needs, and whose computation may raise an error, are kept among the outputs.
 
     Attributes:
         expressions: the list: its inputs are the leaves of the arguments, the cells, and the Tensors that it closes over; its
@@ -107,6 +109,7 @@ class Trace:
         structure: that of the result.
         cells: what is read, in order.
         changed: those that get new values, in order.
+        checks: the number of outputs at the end that are computed only because that may raise an error.
         captured: Tensors of other traces.
         wraps: for each leaf of the result, whether the function gave a Tensor that no trace follows.
         variables: the same leaves as Variables, where it gave one; `None` elsewhere.
@@ -120,6 +123,7 @@ class Trace:
         names: Sequence[str],
         tensors: Sequence[int] = (),
         static: Sequence[Any] = (),
+        checks: bool = True,
     ) -> None:
         recorder = AbstractRecorder("jit", function)
         recorder.plain = True
@@ -140,6 +144,9 @@ class Trace:
         self.cells = list(cells.known.values())
         self.changed = [cell for cell in self.cells if cell.changed]
         outputs = [*found.outputs, *[_source(recorder, cell.value) for cell in self.changed]]
+        kept = dead_checks(found, outputs) if checks and not any(map(_is_lazy, leaves)) else []
+        self.checks = len(kept)
+        outputs += kept
         inputs = [*range(len(leaves)), *[cell.slot for cell in self.cells]]
         every = [*names, *[_name_of_cell(cell, i) for i, cell in enumerate(self.cells)]]
         whole = extract(found.replace(specs=tuple(recorder.specs)), inputs, outputs, every, _plain)
@@ -150,6 +157,51 @@ def _source(recorder: AbstractRecorder, value: Any) -> int | Constant:
     """Return a value that was assigned as an output of a list."""
     value = resolve(value)
     return value.slot if isinstance(value, Recorded) and value.recorder is recorder else Constant(value)
+
+
+def _is_lazy(leaf: Any) -> bool:
+    return hasattr(type(innermost(leaf)), "__dask_graph__")
+
+
+def dead_checks(expressions: Expressions, outputs: Sequence[int | Constant]) -> list[int]:
+    """Return a result of each equation that may raise an error for some values and that no output needs.
+
+    Eager execution computes it and raises. An equation that raises alike, for the same values, is enough.
+    """
+    equations = [e for e in expressions.equations if e is not None]
+    if not any(e.primitive.raises is not None or e.primitive.lists for e in equations):
+        return []
+    specs = expressions.specs
+    needed = mark_needed(marks_at(outputs, len(specs)), equations)
+    found: list[int] = []
+    known: set[Any] = set()
+    for dead in (False, True):
+        for e in equations:
+            if any(needed[slot] for slot in e.outputs) is dead:
+                continue
+            keys = _reasons_to_raise(e, specs)
+            if dead and not keys <= known:
+                found.append(e.outputs[0])
+            known |= keys
+    return found
+
+
+def _reasons_to_raise(equation: Equation, specs: Sequence[ArraySpec]) -> set[Any]:
+    """Return keys of the values that decide whether an equation raises; those of its branches or steps count too."""
+    primitive = equation.primitive
+    if primitive.lists:
+        inner = [part for value in equation.params.values() for part in (value if type(value) is tuple else (value,))]
+        lists = [part for part in inner if isinstance(part, Expressions)]
+        found = [key for part in lists for e in part.equations for key in _reasons_to_raise(e, part.specs)]
+        return {(None, reason) for _, reason in found}  # a derivative has the loop once more, with other slots
+    if primitive.raises is None:
+        return set()
+    given = [specs[s] if type(s) is int else spec_of(s.value) for s in equation.inputs]  # type: ignore[union-attr]
+    reason = primitive.raises(given, equation.params)
+    if reason is None:
+        return set()
+    deciding = tuple([s if type(s) is int else id(s.value) for s in [equation.inputs[i] for i in reason[0]]])  # type: ignore[union-attr]
+    return {(deciding, reason[1])} if any(type(equation.inputs[i]) is int for i in reason[0]) else set()
 
 
 def without_idle(expressions: Expressions) -> Expressions:

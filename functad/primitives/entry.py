@@ -167,6 +167,8 @@ class Primitive(Entry):
             `functad.sparse.dependence`; empty if the kind says it, or if everything depends on everything.
         curvature: which elements have second derivatives together, by the name of a rule of `functad.sparse.curvature`, or
             `none`; empty if the kind says it, or if all that a result depends on have.
+        raises: `raises(specs, params)` returns the positions of the arguments whose values decide whether NumPy raises an
+            error, and a key: calls with the same values there and equal keys raise alike. `None`: no values raise one.
         owner: what a user has got of it, if it is that of a user.
         lists: how it runs the lists among its parameters: `branches`, `scan` or `loop`; empty if it has none.
         inner: the list of what it computes, an `Expressions` with an input for each array; `None` if it has none.
@@ -203,6 +205,7 @@ class Primitive(Entry):
     linear_by: Callable[[Any], Container[int]] | None = None
     dependence: str = ""
     curvature: str = ""
+    raises: Callable[[Sequence[ArraySpec], Any], tuple[Sequence[int], Any] | None] | None = None
     owner: Any = None
     lists: str = ""
     inner: Any = None

@@ -91,6 +91,7 @@ POWER = elementwise(
     _power_exponent,
     operator=_power,
     domain=(_AWAY_FROM_ZERO, (-2.0, 2.0)),
+    raises=lambda specs, params: ((1,), "integers") if all(spec.dtype.kind in "iu" for spec in specs) else None,
     doc="d(x^y) = y x^(y-1) dx + x^y log(x) dy; at x = 0 the second term is 0",
 )
 FLOAT_POWER = elementwise(

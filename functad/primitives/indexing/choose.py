@@ -200,6 +200,7 @@ CHOOSE = general(
     batch=batching.elementwise,
     linear_by=lambda params: range(1, sys.maxsize),
     front=_choose,
+    raises=lambda specs, params: ((0,), len(specs) - 1) if params["mode"] == "raise" else None,
     broadcasts=True,
     selects=True,
     curvature="none",

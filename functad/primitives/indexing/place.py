@@ -90,6 +90,11 @@ def _add_samples(array: Any) -> Calls:
     return [*_samples(array), ((array(3), array(3), np.array([1, -1, 1])), {"path": (), "template": ("i",)})]
 
 
+def _raises(specs: Sequence[ArraySpec], params: Params) -> tuple[range, Any]:
+    path, template = params["path"], params["template"]
+    return range(2, len(specs)), (specs[0].shape, template, tuple(map(id, path))) if path else (specs[0].shape, template)
+
+
 def _entry(
     function: Callable[..., Any],
     a_rule: Any,
@@ -113,6 +118,7 @@ def _entry(
         derived={"places": lambda a, v, *indices: tuple([i.copy() if type(i) is np.ndarray else i for i in indices])},
         batch=_batch,
         ordered="first",
+        raises=_raises,
         dependence="write",
         curvature="none",
         **traits,

@@ -160,6 +160,7 @@ RAVEL_MULTI_INDEX: Primitive = constant(
     samples=lambda array: [(((np.array([1, 0]), np.array([2, 1])), (2, 3)), {}), (((1, 4), (2, 3), "wrap", "F"), {})],
     doc=_DOC,
     batch=elementwise,
+    raises=lambda specs, params: (range(len(specs)), params["dims"]) if params["mode"] == "raise" else None,
     front=lambda multi_index, dims, mode="raise", order="C": RAVEL_MULTI_INDEX(
         *map(as_operand, multi_index), dims=as_shape(dims), mode=mode, order=order
     ),
@@ -173,6 +174,7 @@ UNRAVEL_INDEX: Primitive = constant(
     doc=_DOC,
     multiple=True,
     batch=elementwise,
+    raises=lambda specs, params: ((0,), params["shape"]),
     front=lambda indices, shape, order="C": UNRAVEL_INDEX(as_operand(indices), shape=as_shape(shape), order=order),
 )
 

@@ -292,6 +292,7 @@ GATHER: Primitive = general(
     internal=True,
     doc="as getitem, with arrays of integers as arguments",
     batch=_gather_batch,
+    raises=lambda specs, params: (range(1, len(specs)), (specs[0].shape, params["template"])),
     curvature="none",
     dependence="moved",
     selects=True,
@@ -344,6 +345,7 @@ ADD_PIECE: Primitive = general(
     internal=True,
     doc="the transpose of gather",
     batch=_add_piece_batch,
+    raises=lambda specs, params: (range(1, len(specs)), (params["shape"], params["template"])),
     curvature="none",
     dependence="piece",
 )
