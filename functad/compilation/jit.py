@@ -12,6 +12,7 @@ from functad.backends.backend import Backend, find
 from functad.backends.refusals import OtherArgumentsError
 from functad.chunks.program import chunks_of, in_chunks
 from functad.compilation.collector import collector_paused
+from functad.compilation.error_modes import CHECKED, are_heard, modes
 from functad.compilation.kinds import (
     SCALAR,
     STATIC,
@@ -145,16 +146,15 @@ class Compiler:
         self.exact = exact
         self.entries: dict[Any, Entry] = {}
         self.quick: dict[Any, Entry] = {}
-        self.usual: tuple[int, Callable[..., Any]] | None = (
-            None  # the last entry, if it looks at its arguments itself, and how many
-        )
+        # The last entry, if it looks at its arguments itself, and their number.
+        self.usual: tuple[int, Callable[..., Any]] | None = None
         self.foreign: set[type] = set()
         self.hits = self.misses = 0
         self.last_miss: tuple[Any, Any] | None = None
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run the compiled function, which is compiled first if this kind of arguments is new."""
-        if WATCHER.get() is not None:  # what looks at each operation sees them in the function itself
+        """Run the compiled function, which is compiled first if this kind of arguments is new; or the function itself."""
+        if WATCHER.get() is not None or (modes() is not CHECKED[0] and self.backend.plain is None and are_heard()):
             return self.f(*args, **kwargs)
         quick = usual = None
         if not kwargs and not LIVE and not STRICT.get():

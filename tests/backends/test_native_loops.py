@@ -286,7 +286,7 @@ class TestBranches:
 
     def test_a_branch_that_would_fail_is_not_taken(self):
         f = lambda x: cond(x > 0, np.log, lambda x: x * 0.0, x)  # noqa: E731
-        with np.errstate(all="raise"):
+        with np.errstate(all="warn"):  # warnings are errors in these tests, and in the mode `raise` nothing is compiled
             check(grad(f), np.array(-1.0))
 
     def test_in_a_scan(self):
