@@ -76,6 +76,20 @@ CURES = {
 }
 """What to write instead of a call, by the last part of the name that is called."""
 
+LAPACK = {
+    "gtsv": "functad.scipy.linalg.solve_banded((1, 1), ab, b), with the diagonals in the rows of ab",
+    "gbsv": "functad.scipy.linalg.solve_banded((l, u), ab, b), with the diagonals in the rows of ab",
+    **dict.fromkeys(("ptsv", "pbsv"), "functad.scipy.linalg.solveh_banded(ab, b), with the diagonals in the rows of ab"),
+    **dict.fromkeys(("gesv", "posv", "sysv", "hesv"), "np.linalg.solve(a, b)"),
+    "trtrs": "functad.scipy.linalg.solve_triangular(a, b)",
+    "getrf": "functad.scipy.linalg.lu_factor(a)",
+    "potrf": "np.linalg.cholesky(a)",
+    "geqrf": "np.linalg.qr(a)",
+    **dict.fromkeys(("syev", "syevd", "syevr", "heev", "heevd", "heevr"), "np.linalg.eigh(a)"),
+    **dict.fromkeys(("gesvd", "gesdd"), "np.linalg.svd(a)"),
+}
+"""Functions with derivatives, by the routine of LAPACK without the letter of its type: `gtsv` for `dgtsv`."""
+
 TABLES = (
     "Columns of pandas and polars do not hold Tensors. Compute with their values, s.to_numpy() * t, or with the Tensor on the "
     "left, t * s."
@@ -153,9 +167,19 @@ def _cure_of_the_line(wanted: str, *, mask: bool) -> str:
         return "Read from an array that takes Tensors as places: functad.numpy.array(a)[t]."
     if called in ("array", "asarray", "full", "full_like", "dot", "fsum", "fmean", "lists"):
         return CURES[called]
+    if called[:1] in _TYPES and called[1:] in LAPACK:
+        return _instead_of_lapack(called)
     if wanted == "float()" and called != "float" and hasattr(math, called):
         return "Use functions of np in place of those of math."
     return ""
+
+
+_TYPES = ("s", "d", "c", "z")
+"""The letters of the types of LAPACK's routines."""
+
+
+def _instead_of_lapack(called: str) -> str:
+    return f"LAPACK's {called} is compiled code without a derivative. Use {LAPACK[called[1:]]}."
 
 
 def refusal(wanted: str) -> ConversionError:
@@ -187,6 +211,8 @@ def refusal(wanted: str) -> ConversionError:
         cure = CURES[called]
     elif called == "[]":
         cure = _INDEX
+    elif called[:1] in _TYPES and called[1:] in LAPACK:
+        cure = _instead_of_lapack(called)
     elif wanted == "Conversion to an array" and _asks_from("numpy.ma."):
         cure = MASKED
     elif is_random:
@@ -197,7 +223,7 @@ def refusal(wanted: str) -> ConversionError:
             "np.asarray(t), and functad.stop_gradient(t) where a constant is meant."
         )
     array = wanted == "Conversion to an array" and called not in _NOT_CURED_BY_ADOPTION and not is_random
-    array = array and cure not in (MASKED, TABLES, OWN_RULES, DRAWING)
+    array = array and cure not in (MASKED, TABLES, OWN_RULES, DRAWING) and called[1:] not in LAPACK
     number = wanted in ("float()", "complex()", "int()") and (
         called in ("float", "complex", "int", "fromiter") or (hasattr(math, called) and not snippet.startswith("cmath."))
     )

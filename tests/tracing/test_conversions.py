@@ -464,3 +464,27 @@ def test_unknown_function_names_the_nearest() -> None:
 def test_stop_gradient_is_the_way_out() -> None:
     assert functad.grad(lambda x: x * float(functad.stop_gradient(x)))(3.0) == 3.0
     assert functad.grad(lambda x: np.sum(x * np.asarray(functad.stop_gradient(x))))(np.ones(2)).tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("transform", [functad.grad, functad.jit])
+def test_routines_of_lapack_name_the_function_with_a_derivative(transform: Callable[..., Any]) -> None:
+    lapack = pytest.importorskip("scipy.linalg.lapack", reason="SciPy is an extra")
+    linalg = pytest.importorskip("functad.scipy.linalg", reason="SciPy is an extra")
+    off, b = np.ones(2), np.ones(3)
+
+    def tridiagonal(d: Any) -> Any:
+        return np.sum(lapack.dgtsv(off, d, off, b)[3])
+
+    def cured(d: Any) -> Any:
+        ab = np.stack([np.array([0.0, 1.0, 1.0]), d, np.array([1.0, 1.0, 0.0])])
+        return np.sum(linalg.solve_banded((1, 1), ab, b))
+
+    d = np.array([3.0, 4.0, 5.0])
+    with pytest.raises(
+        (ConversionError, AbstractValueError), match=r"dgtsv .* Use functad\.scipy\.linalg\.solve_banded\(\(1, 1\)"
+    ):
+        transform(tridiagonal)(d)
+    np.testing.assert_allclose(cured(d), tridiagonal(d), rtol=1e-13)
+    assert np.all(np.isfinite(functad.grad(cured)(d)))
+    with pytest.raises((ConversionError, AbstractValueError), match=r"np\.linalg\.cholesky\(a\)\. \["):
+        transform(lambda d: np.sum(lapack.dpotrf(np.diag(d))[0]))(d)
