@@ -168,7 +168,7 @@ def dead_checks(expressions: Expressions, outputs: Sequence[int | Constant]) -> 
 
     Eager execution computes it and raises. An equation that raises alike, for the same values, is enough.
     """
-    equations = [e for e in expressions.equations if e is not None]
+    equations = expressions.equations
     if not any(e.primitive.raises is not None or e.primitive.lists for e in equations):
         return []
     specs = expressions.specs

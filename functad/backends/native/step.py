@@ -362,7 +362,7 @@ class Step:
         lines += [f"shared(call, ranges, ({', '.join(arguments)},))", *check]
         for i, parameter in enumerate(self.outputs):
             if parameter.source in self.apart:
-                space[f"whole{i}"] = _whole(self.plan.equation(parameter.source).primitive.function)  # type: ignore[arg-type]
+                space[f"whole{i}"] = _whole(self.plan.equation(parameter.source).primitive.function)
                 lines.append(f"o{i} = whole{i}(o{i}, 0)")
                 if parameter.spec.shape == ():
                     lines.append(f"o{i} = t{i}.type(o{i})")
