@@ -47,7 +47,7 @@ from functad.transforms.calling.decorators import Transformed, decorator
 from functad.transforms.leaves import replaced
 from functad.transforms.outside import Outside
 from functad.transforms.random_states import refuse_generator
-from functad.trees.structure import LEAF, Structure, flatten
+from functad.trees.structure import LEAF, Structure, flatten, structure_of_call
 
 if TYPE_CHECKING:
     from functad.transforms.calling.signatures import Maker
@@ -200,7 +200,8 @@ class Compiler:
             static += [(name, kwargs[name]) for name in sorted(self.argnames & kwargs.keys())]
             args = tuple([Static(a) if i in self.argnums else a for i, a in enumerate(args)])
             kwargs = {name: Static(a) if name in self.argnames else a for name, a in kwargs.items()}
-        leaves, structure = flatten((args, kwargs))
+        usual = None if kwargs else structure_of_call(args)
+        leaves, structure = flatten((args, kwargs)) if usual is None else (list(args), usual)
         kinds: list[Any] = []
         for i, leaf in enumerate(leaves):
             kind = type(leaf)
@@ -212,7 +213,8 @@ class Compiler:
                 leaves[i], kind = self._other(leaf, static)
                 kinds.append(kind)
         try:
-            key = Exact(structure, structure.exact_key()), tuple(kinds), tuple(map(Exact, static)), STRICT.get()
+            exact = Exact(structure, structure.exact_key()) if usual is None else _usual_key(usual)
+            key = exact, tuple(kinds), tuple(map(Exact, static)) if static else (), STRICT.get()
             hash(key)
         except TypeError:
             self._refuse_unhashable(static, structure)
@@ -248,7 +250,7 @@ class Compiler:
             InputError: it is a masked array, a matrix, one with units or labels, or one of a library with the array API alone.
         """
         own = wrapped(value)
-        if type(own) in PLAIN:
+        if type(own) in PLAIN or isinstance(own, Recorded):
             return
         if type(own) is not NamespaceArray:
             if (reason := foreign_rules(own)) is not None:
@@ -349,6 +351,12 @@ class Compiler:
         if strict != before[3]:
             changes.append("strict_derivatives was switched")
         return f"The last compilation of {name_of(self.f)}: {'; '.join(changes)}."
+
+
+@functools.cache
+def _usual_key(structure: Structure) -> Exact:
+    """Return the key of one of the few structures that `structure_of_call` returns."""
+    return Exact(structure, structure.exact_key())
 
 
 class Jitted(Transformed):

@@ -42,7 +42,7 @@ def foreign_rules(leaf: Any) -> str | None:
         return foreign_rules_of(type(leaf))
     if issubclass(type(leaf), np.generic):
         return None
-    if type(wrapped(leaf)) is NamespaceArray or hasattr(type(leaf), "__functad_read__"):
+    if is_traced(leaf) or type(wrapped(leaf)) is NamespaceArray or hasattr(type(leaf), "__functad_read__"):
         return None
     if hasattr(type(leaf), "magnitude") and hasattr(type(leaf), "units"):
         return IN_UNITS

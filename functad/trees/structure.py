@@ -181,8 +181,8 @@ class Structure(Immutable):
         """
         data, children = self.data, self.children
         if self.kind in MAPPINGS:
-            plain = all(type(key) is str for key in data[0])
-            data = data if plain and data[1] is None else exact_key(data)
+            plain = data[1] is None and (not data[0] or set(map(type, data[0])) == {str})
+            data = data if plain else exact_key(data)
         elif type(data) is not int and data is not None:
             data = exact_key(data)
         return self.kind, data, tuple([None if child is LEAF else child.exact_key() for child in children])
@@ -243,6 +243,16 @@ _NONE = Structure(type(None), None, (), 0)
 _EMPTY = Structure(dict, ((), None), (), 0)
 _ROWS = {(kind, n): Structure(kind, n, (LEAF,) * n, n) for kind in (tuple, list) for n in range(9)}
 """The structures met most: of a few leaves side by side."""
+_CALLS = [Structure(tuple, 2, (_ROWS[tuple, n], _EMPTY), n) for n in range(9)]
+"""The structures of `(args, kwargs)` for calls with a few positional arguments, all of them leaves."""
+
+
+def structure_of_call(args: tuple[Any, ...]) -> Structure | None:
+    """Return the structure of `(args, {})` if all arguments are leaves by their types; `None` if `flatten` must look.
+
+    The result is the same object for each number of arguments.
+    """
+    return _CALLS[len(args)] if len(args) < len(_CALLS) and LEAF_KINDS.issuperset(map(type, args)) else None
 
 
 def flatten(tree: Any) -> tuple[list[Any], Structure]:

@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 
 import functad
+from functad.compilation.jit import Compiler
 from functad.tracing.traces.base import LIVE
 from functad.transforms.outside import Outside
+from functad.trees import structure
 
 ZEROS = np.zeros(3)
 ONES = np.ones(3)
@@ -391,3 +393,27 @@ def test_a_search_that_is_too_long_counts_as_found(monkeypatch: pytest.MonkeyPat
         return compiled(ONES)
 
     np.testing.assert_allclose(functad.grad(outer)(W), np.cos(W))
+
+
+def test_a_known_program_under_a_trace_makes_no_keys_and_searches_nothing(monkeypatch):
+    compiled = functad.jit(lambda x, y: np.sum(np.sin(x) * y))
+    gradient = functad.grad(compiled)
+    x = np.linspace(0.1, 1.0, 3)
+    for _ in range(2):
+        gradient(x, 2.0)
+
+    def refuse(*args):
+        raise AssertionError("work of a first call is repeated")
+
+    monkeypatch.setattr(structure.Structure, "exact_key", refuse)
+    monkeypatch.setitem(Compiler.__call__.__globals__, "Outside", refuse)
+    monkeypatch.setitem(Compiler.__call__.__globals__, "flatten", refuse)
+    assert np.allclose(gradient(x, 2.0), 2.0 * np.cos(x), rtol=1e-12)
+
+
+@pytest.mark.parametrize("args", [(), (1.0,), (np.ones(2), "a", True), ((1.0,),), (None,), tuple(range(9)), ([],)])
+def test_structures_of_usual_calls_are_those_that_flatten_returns(args):
+    usual = structure.structure_of_call(args)
+    leaves, found = structure.flatten((args, {}))
+    assert usual is None or (usual == found and usual.exact_key() == found.exact_key() and leaves == list(args))
+    assert (usual is None) == any(type(a) in (tuple, list, type(None)) for a in args) or len(args) == 9
