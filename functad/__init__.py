@@ -26,6 +26,7 @@ if _TYPE_CHECKING:
     from functad.chunks.compute import compute
     from functad.chunks.map_blocks import map_blocks
     from functad.compilation.jit import jit
+    from functad.compilation.programs import clear_cache
     from functad.compilation.to_source import to_source
     from functad.control.associative import associative_scan
     from functad.control.branches import cond, switch
@@ -97,6 +98,7 @@ _HOLDERS = {
     "chunks.compute": "compute",
     "chunks.map_blocks": "map_blocks",
     "compilation.jit": "jit",
+    "compilation.programs": "clear_cache",
     "compilation.to_source": "to_source",
     "control.associative": "associative_scan",
     "control.branches": "cond switch",
@@ -180,6 +182,7 @@ __all__ = [
     "checkpoint",
     "checkpoint_name",
     "checkpoint_sequence",
+    "clear_cache",
     "compat",
     "compilation_cache",
     "compute",

@@ -27,8 +27,9 @@ from functad.compilation.kinds import (
 )
 from functad.compilation.lists import CompiledList
 from functad.compilation.lowered import CacheInfo, CompiledFunction, Compiles, Lowered
+from functad.compilation.programs import MAX_ENTRIES, Entry, Programs, let_go_later, without_owner
 from functad.compilation.simplify import simplified
-from functad.compilation.trace import Cell, Trace
+from functad.compilation.trace import Trace
 from functad.errors import InputError, RecompileWarning
 from functad.exact_keys import Exact, exact_key
 from functad.expressions.expressions import Constant
@@ -38,16 +39,14 @@ from functad.places import call_of, here, name_of, warn
 from functad.primitives.operands import foreign_rules
 from functad.primitives.safe import STRICT
 from functad.tracing.layouts import in_c_order
-from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import LIVE, WATCHER, Recorded, resolve
-from functad.tracing.traces.idle import idle, is_plain
+from functad.tracing.traces.base import LIVE, WATCHER, Recorded
 from functad.transforms.abstract import input_names
 from functad.transforms.calling.arguments import value_of
 from functad.transforms.calling.decorators import Transformed, decorator
 from functad.transforms.leaves import replaced
 from functad.transforms.outside import Outside
 from functad.transforms.random_states import refuse_generator
-from functad.trees.structure import LEAF, Structure, flatten, structure_of_call
+from functad.trees.structure import Structure, flatten, structure_of_call
 
 if TYPE_CHECKING:
     from functad.transforms.calling.signatures import Maker
@@ -60,69 +59,7 @@ MANY = 16
 """So many compilations of one function give a warning: its arguments change their shapes from call to call."""
 
 
-class Entry:
-    """The compiled function for one kind of arguments.
-
-    Attributes:
-        trace: what was traced.
-        program: the compiled list.
-        simple: nothing but arguments goes in, and nothing but the result comes out.
-        direct: a function of arrays and numbers that does all of it, where known: a third of a tiny call's time.
-        strict: the same for arguments that are just as the code reads them, which it finds out itself.
-        outside: the state that the function can read, as it was when a call under a trace looked for Tensors.
-    """
-
-    def __init__(self, trace: Trace, program: CompiledList) -> None:
-        self.trace = trace
-        self.program = program
-        self.count = len(program.expressions.outputs) - len(trace.changed) - trace.checks
-        self.wraps = True in trace.wraps
-        self.simple = not trace.cells and not trace.captured and not self.wraps and not trace.checks
-        self.direct: Callable[..., Any] | None = None
-        self.strict: Callable[..., Any] | None = None
-        self.outside: Outside | None = None
-
-    def __call__(self, leaves: Sequence[Any]) -> Any:
-        """Run on leaves of arguments, and assign what the function assigned."""
-        trace = self.trace
-        if self.simple:
-            outs = self.program(leaves)
-            if self.direct is None:  # calls with other arguments than arrays come here again and again
-                self.direct = self.program.direct(trace.structure)
-                self.strict = self.program.direct(trace.structure, "strict")
-            return outs[0] if trace.structure is LEAF else trace.structure.unflatten(list(outs))
-        if trace.cells or trace.captured:
-            held = {id(cell): resolve(cell.read()) for cell in trace.cells}
-            leaves = [*leaves, *held.values(), *trace.captured]
-        outs = self.program(leaves)
-        if trace.changed:
-            values = self.program.backend.handed_on(outs[self.count : self.count + len(trace.changed)])
-            _assign(trace.changed, values, [held[id(cell)] for cell in trace.changed])
-        outs = outs[: self.count]
-        if self.wraps:
-            outs = [
-                variable if variable is not None else self._constant(out) if wrap else out
-                for out, wrap, variable in zip(outs, trace.wraps, trace.variables, strict=True)
-            ]
-        return trace.structure.unflatten(list(outs))
-
-    def _constant(self, out: Any) -> Any:
-        """Return a result as the Tensor that the function gave; one that a trace follows stays what it is."""
-        return idle(Tensor, self.program.backend.handed_on([out])[0]) if is_plain(out) else out
-
-
-def _assign(cells: Sequence[Cell], values: Sequence[Any], before: Sequence[Any]) -> None:
-    """Assign all new values, or none if that is interrupted."""
-    try:
-        for cell, value in zip(cells, values, strict=True):
-            cell.write(value)
-    except BaseException:
-        for cell, value in zip(cells, before, strict=True):
-            cell.write(value)
-        raise
-
-
-class Compiler:
+class Compiler(Programs):
     """What a jitted function knows: its options, and what was compiled of it.
 
     Attributes:
@@ -131,26 +68,25 @@ class Compiler:
         argnames: their names.
         backend: what compiles.
         exact: no bit of a result is to be another than that of the operations that were traced.
-        entries: what was compiled, by what it was compiled for.
-        quick: the same for calls with arrays and numbers alone, by what takes less time to find.
         foreign: types of arrays that are not NumPy's, which calls had among their arguments.
     """
 
     def __init__(
-        self, f: Callable[..., Any], argnums: frozenset[int], argnames: frozenset[str], backend: Backend, exact: bool = False
+        self,
+        f: Callable[..., Any],
+        argnums: frozenset[int],
+        argnames: frozenset[str],
+        backend: Backend,
+        exact: bool = False,
+        max_entries: int | None = MAX_ENTRIES,
     ) -> None:
+        super().__init__(max_entries)
         self.f = f
         self.argnums = argnums
         self.argnames = argnames
         self.backend = backend
         self.exact = exact
-        self.entries: dict[Any, Entry] = {}
-        self.quick: dict[Any, Entry] = {}
-        # The last entry, if it looks at its arguments itself, and their number.
-        self.usual: tuple[int, Callable[..., Any]] | None = None
         self.foreign: set[type] = set()
-        self.hits = self.misses = 0
-        self.last_miss: tuple[Any, Any] | None = None
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the compiled function, which is compiled first if this kind of arguments is new; or the function itself."""
@@ -164,13 +100,15 @@ class Compiler:
                     return usual[1](*args)
                 except OtherArgumentsError:
                     self.hits, self.usual = self.hits - 1, None
+                    usual[2].used = self.hits
             quick = quick_key(args, self.foreign)
             if quick is not None and (entry := self.quick.get(quick)) is not None:
                 self.hits += 1
+                entry.used = self.hits
                 if usual is not None and entry.strict is usual[1]:  # arguments that it is compiled for, and does not know
                     entry.strict = None
                 elif entry.strict is not None:
-                    self.usual = len(args), entry.strict
+                    self.usual = len(args), entry.strict, entry
                 return entry.direct(*args) if entry.direct is not None else entry(args)
         leaves, structure, key = self.key(args, kwargs)
         entry = self.entries.get(key)
@@ -178,8 +116,10 @@ class Compiler:
             entry = self.compiled(leaves, structure, key, len(args), entry)
         else:
             self.hits += 1
+            entry.used = self.hits
         if quick is not None and min(self.argnums, default=len(args)) >= len(args) == len(leaves):
-            self.quick[quick] = entry
+            if self.entries.get(key) is entry:
+                self.quick[quick] = entry
         elif self.backend.plain is not None:  # arrays of the backend's own are arguments of the next calls too
             self.foreign |= {type(a) for a, kind in zip(leaves, key[1], strict=True) if is_foreign(a, kind)}
         return entry([leaf for leaf, kind in zip(leaves, key[1], strict=True) if kind is not STATIC])
@@ -190,14 +130,16 @@ class Compiler:
         if outside is None or outside.changed():
             static = [leaf for leaf, kind in zip(leaves, key[1], strict=True) if kind is STATIC]
             outside = entry.outside = Outside([self.f, static, key[0].value])
+            if entry.watched:
+                let_go_later(entry)
         return outside.holds_tensor or not outside.is_known
 
     def key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Structure, Any]:
         """Return the leaves of arguments, how they are put together, and what is equal for calls that one list serves."""
         static: list[Any] = []
         if self.argnums or self.argnames:
-            static = [(i, args[i]) for i in sorted(self.argnums) if i < len(args)]
-            static += [(name, kwargs[name]) for name in sorted(self.argnames & kwargs.keys())]
+            static = [(i, without_owner(args[i])) for i in sorted(self.argnums) if i < len(args)]
+            static += [(name, without_owner(kwargs[name])) for name in sorted(self.argnames & kwargs.keys())]
             args = tuple([Static(a) if i in self.argnums else a for i, a in enumerate(args)])
             kwargs = {name: Static(a) if name in self.argnames else a for name, a in kwargs.items()}
         usual = None if kwargs else structure_of_call(args)
@@ -240,7 +182,7 @@ class Compiler:
         elif type(own) in PYTHON_SCALARS:
             return own, (type(own), TENSOR)
         refuse_generator(self.f, own)
-        static.append(leaf)
+        static.append(without_owner(leaf))
         return leaf, STATIC
 
     def _refuse_foreign(self, value: Any) -> None:
@@ -312,8 +254,8 @@ class Compiler:
         self.misses += 1
         if not trace.captured:  # a list with Tensors of other traces is good for this call alone
             self.last_miss = key, self._nearest(key)
-            self.entries[key] = entry
-            if len(self.entries) == MANY:
+            self.keep(key, entry)
+            if self.kept == MANY:
                 warn(
                     RecompileWarning(
                         f"jit of {name_of(f)} has been compiled {MANY} times, at {here()}. {self.explain()} Pad arrays to one "
@@ -328,7 +270,7 @@ class Compiler:
         def likeness(other: Any) -> tuple[bool, int]:
             return other[0] == key[0], sum(likeness_of(a, b) for a, b in zip(other[1], key[1], strict=False))
 
-        return max(reversed(self.entries), key=likeness, default=None)
+        return max(reversed(list(self.entries)), key=likeness, default=None)  # other threads may add entries
 
     def explain(self) -> str:
         """Say which argument made the last compilation necessary."""
@@ -376,6 +318,10 @@ class Jitted(Transformed):
         compiler = self.compiler
         return CacheInfo(compiler.hits, compiler.misses, len(compiler.entries))
 
+    def clear_cache(self) -> None:
+        """Drop all compiled programs of this function, and set the counts of `cache_info` to zero."""
+        self.compiler.clear()
+
     def explain_recompile(self) -> str:
         """Say which argument, and what about it, made the last compilation necessary."""
         return self.compiler.explain()
@@ -392,6 +338,7 @@ def jit(
     static_argnames: str | Sequence[str] = (),
     backend: str | None = None,
     exact: bool = False,
+    max_entries: int | None = MAX_ENTRIES,
 ) -> CompiledFunction[P, R]:
     """Return a function that computes what `f` does by a compiled expression list.
 
@@ -422,13 +369,17 @@ def jit(
         exact: leave out rewrites that may change the last digit of a result or the sign of a zero, such as multiplying by
             `1 / c` in place of dividing by `c`. The backend is `"numpy"` then, unless another is named, and gives the results
             of `f` bit for bit.
+        max_entries: the number of compiled programs that the function keeps. If there are more, the program that was used
+            longest ago is dropped, and is compiled again when it is needed. `None` keeps all of them.
 
     Returns:
-        A function with the signature of `f`, and with the methods `lower(*args)`, `cache_info()` and `explain_recompile()`.
+        A function with the signature of `f`, and with the methods `lower(*args)`, `cache_info()`, `clear_cache()` and
+        `explain_recompile()`.
 
     Raises:
         AbstractValueError: `f` asked for a value.
-        InputError: a static argument cannot be hashed, an argument is a random generator, or there is no such backend.
+        InputError: a static argument cannot be hashed, an argument is a random generator, there is no such backend, or
+            `max_entries` is no positive integer.
         MissingPackageError: the backend needs a package that is not installed.
         OutputError: `f` returned something that is no tree of arrays.
 
@@ -444,8 +395,13 @@ def jit(
         >>> loss.cache_info().size
         1
     """
+    if max_entries is not None and (type(max_entries) is not int or max_entries < 1):
+        raise InputError(
+            f"jit of {name_of(f)}, at {here()}: max_entries is {max_entries!r}. Pass a positive integer, or None for no limit."
+        )
     static = static_places(f, static_argnums, static_argnames)
-    compiler = Compiler(f, *static, find("numpy" if exact and backend is None else backend, exact), exact)
+    found = find("numpy" if exact and backend is None else backend, exact)
+    compiler = Compiler(f, *static, found, exact, max_entries)
 
     call = compiler.__call__  # bound once, which saves half of the time of a call
 
@@ -454,5 +410,7 @@ def jit(
         return call(args, kwargs)
 
     made = Jitted.of(jitted)
-    vars(made).update(compiler=compiler, transform=jit, given=(f, (static_argnums, static_argnames, backend, exact), {}))
+    vars(made).update(
+        compiler=compiler, transform=jit, given=(f, (static_argnums, static_argnames, backend, exact, max_entries), {})
+    )
     return cast("CompiledFunction[P, R]", made)

@@ -128,6 +128,9 @@ class CompiledFunction(Protocol[P, R_co]):
     def cache_info(self) -> CacheInfo:
         """Return how often the function was called and compiled."""
 
+    def clear_cache(self) -> None:
+        """Drop all compiled programs of the function, and set the counts of `cache_info` to zero."""
+
     def explain_recompile(self) -> str:
         """Say which argument, and what about it, made the last compilation necessary."""
 

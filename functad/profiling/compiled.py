@@ -81,7 +81,7 @@ def compiled(call: Call, operations: int) -> Compiled:
     options: dict[str, Any] = {}
     if call.jitted is not None:
         inner = getattr(call.jitted, "__func__", call.jitted)
-        argnums, argnames, backend, exact = inner.given[1]
+        argnums, argnames, backend, exact = inner.given[1][:4]
         options = {"static_argnums": argnums, "static_argnames": argnames, "backend": backend, "exact": exact}
         if inner is not call.jitted:  # of a method, positions count the object
             options["static_argnums"] = ()

@@ -1,0 +1,232 @@
+"""Compiled programs that are kept: how many, for how long, and how to drop them."""
+
+import copy
+import gc
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import functad
+from functad.errors import InputError
+
+X = np.linspace(0.1, 1.0, 3)
+
+
+class Model:
+    """An object whose class compares by identity."""
+
+    def __init__(self, scale):
+        self.scale = scale
+        self.layers = [Layer(self)]
+
+    @functad.jit
+    def loss(self, x):
+        return np.sum(np.sin(x) * self.scale)
+
+    @functad.jit(static_argnums=1)
+    def power(self, n, x):
+        return np.sum(x**n) * self.scale
+
+    @functad.jit(static_argnames="other")
+    def sum_of(self, x, *, other):
+        return np.sum(x) * (self.scale + other.scale)
+
+
+class Layer:
+    def __init__(self, owner):
+        self.owner = owner  # a cycle
+
+
+def test_the_program_that_was_used_longest_ago_is_dropped():
+    double = functad.jit(lambda x: 2 * x, max_entries=2)
+    shapes = [np.ones(n) for n in (1, 2, 3)]
+    for x in (shapes[0], shapes[1], shapes[0], shapes[2]):  # the third drops the one for two elements
+        assert np.array_equal(double(x), 2 * x)
+    assert double.cache_info()[1:] == (3, 2)
+    double(shapes[0])
+    assert double.cache_info().misses == 3
+    double(shapes[1])
+    assert double.cache_info()[1:] == (4, 2)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+def test_the_program_of_the_quickest_calls_counts_as_used(backend):
+    if backend == "llvm":
+        pytest.importorskip("llvmlite", reason="the llvm backend needs llvmlite, of the extra `jit`")
+    double = functad.jit(lambda x: 2 * x, max_entries=2, backend=backend)
+    a, b, c = [np.ones(n) for n in (1, 2, 3)]
+    for x in (a, b, a, a, a, a, c):
+        assert np.array_equal(double(x), 2 * x)
+    before = double.cache_info().misses
+    double(a)
+    assert double.cache_info().misses == before
+
+
+def test_a_dropped_program_is_not_found_by_its_quick_key():
+    double = functad.jit(lambda x: 2 * x, max_entries=1)
+    for n in (1, 2, 1, 2):
+        for _ in range(3):
+            assert np.array_equal(double(np.ones(n)), np.full(n, 2.0))
+    compiler = double.compiler
+    assert double.cache_info()[1:] == (4, 1)
+    assert set(compiler.quick.values()) <= set(compiler.entries.values())
+
+
+@pytest.mark.filterwarnings("ignore::functad.errors.RecompileWarning")
+def test_a_function_keeps_256_programs_unless_it_is_told_another_number():
+    limited, unlimited = [
+        functad.jit(lambda x, n: x * n, static_argnums=1, backend="numpy", **o) for o in ({}, {"max_entries": None})
+    ]
+    for n in range(258):
+        limited(1.0, n)
+        unlimited(1.0, n)
+    assert (limited.cache_info().size, unlimited.cache_info().size) == (256, 258)
+
+
+def test_many_compilations_warn_also_if_few_programs_are_kept():
+    f = functad.jit(lambda x, n: x * n, static_argnums=1, backend="numpy", max_entries=2)
+    for n in range(15):
+        f(1.0, n)
+    with pytest.warns(functad.errors.RecompileWarning, match="compiled 16 times"):
+        f(1.0, 15)
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, True, "2"])
+def test_other_limits_than_positive_integers_are_refused(wrong):
+    with pytest.raises(InputError, match="max_entries is"):
+        functad.jit(np.sin, max_entries=wrong)
+
+
+def test_the_limit_is_kept_when_a_function_is_pickled_and_copied():
+    f = functad.jit(np.sin, max_entries=3)
+    again, args = f.__reduce__()
+    assert again(*args).compiler.max_entries == copy.deepcopy(f).compiler.max_entries == 3
+
+
+def test_clear_cache_of_a_function_drops_its_programs_alone():
+    f, g = functad.jit(np.sin), functad.jit(np.cos)
+    for _ in range(3):
+        f(X), g(X)
+    f.clear_cache()
+    assert f.cache_info() == (0, 0, 0)
+    assert "has not been compiled" in f.explain_recompile()
+    assert g.cache_info().size == 1
+    assert np.allclose(f(X), np.sin(X), rtol=1e-15)
+    assert f.cache_info() == (0, 1, 1)
+
+
+def test_clear_cache_drops_all_programs_of_the_process():
+    f, g = functad.jit(np.sin), functad.jit(functad.grad(lambda x: np.sum(x * x)))
+    for _ in range(3):
+        f(X), g(X), functad.grad(lambda x: np.sum(f(x)))(X)
+    programs = [weakref.ref(next(iter(j.compiler.entries.values())).program) for j in (f, g)]
+    functad.clear_cache()
+    assert f.cache_info() == g.cache_info() == (0, 0, 0)
+    gc.collect()
+    assert [program() for program in programs] == [None, None]
+    assert np.allclose(g(X), 2 * X, rtol=1e-15)
+
+
+def test_functions_that_are_gone_are_not_kept_for_clear_cache():
+    f = functad.jit(lambda x: x * x)
+    f(X)
+    compiler = weakref.ref(f.compiler)
+    del f
+    gc.collect()
+    assert compiler() is None
+    functad.clear_cache()
+
+
+def used(call):
+    """Return a weak reference to a model after a call with it."""
+    model = Model(2.0)
+    call(model)
+    return weakref.ref(model)
+
+
+CALLS = {
+    "method": lambda model: model.loss(X),
+    "method twice": lambda model: [model.loss(X), model.loss(X)],
+    "with a static argument": lambda model: model.power(2, X),
+    "static by name": lambda model: model.sum_of(X, other=Model(1.0)),
+    "within a transform": lambda model: functad.grad(lambda x: model.loss(x))(X),
+    "twice within a transform": lambda model: [functad.grad(lambda x: model.loss(x))(X) for _ in range(2)],
+    "plain within a transform": lambda model: [functad.grad(lambda x: x * model.loss(X))(2.0) for _ in range(3)],
+    "outermost transform compiled": lambda model: functad.jit(functad.grad(lambda x: model.loss(x)))(X),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_compiled_method_does_not_keep_its_object_alive(call):
+    ref = used(call)
+    gc.collect()
+    assert ref() is None
+
+
+def test_programs_of_an_object_that_is_gone_are_dropped():
+    Model.loss.clear_cache()
+    models = [Model(float(n)) for n in range(3)]
+    assert [round(float(m.loss(X)), 12) for m in models] == [round(float(np.sum(np.sin(X) * n)), 12) for n in range(3)]
+    assert Model.loss.cache_info().size == 3
+    del models[1]
+    gc.collect()
+    assert Model.loss.cache_info().size == 2
+    assert [round(float(m.loss(X)), 12) for m in models] == [round(float(np.sum(np.sin(X) * n)), 12) for n in (0, 2)]
+    assert Model.loss.cache_info()[1:] == (3, 2)
+
+
+def test_the_reason_of_a_compilation_names_an_object_that_is_gone():
+    Model.loss.clear_cache()
+    first = Model(1.0)
+    first.loss(X)
+    second = Model(2.0)
+    second.loss(X)
+    del first
+    gc.collect()
+    assert "a static argument was an object that is gone and is <" in Model.loss.explain_recompile()
+
+
+@pytest.mark.filterwarnings("ignore::functad.errors.RecompileWarning")
+def test_each_object_has_its_own_program_though_another_had_its_address():
+    for n in range(50):
+        assert np.isclose(Model(float(n)).loss(X), np.sum(np.sin(X)) * n, rtol=1e-12)
+
+
+def test_tensors_in_an_object_are_found_again_after_a_collection():
+    model = Model(2.0)
+    assert np.isclose(functad.grad(lambda x: x * model.loss(X))(1.0), 2.0 * np.sum(np.sin(X)))
+    gc.collect()
+
+    def outer(scale):
+        model.scale = scale
+        return model.loss(X)
+
+    assert np.isclose(functad.grad(outer)(3.0), np.sum(np.sin(X)))
+
+
+@pytest.mark.filterwarnings("ignore::functad.errors.RecompileWarning")
+def test_caches_are_cleared_while_threads_compile():
+    f = functad.jit(lambda x, n: x * n, static_argnums=1, backend="numpy", max_entries=4)
+    errors = []
+
+    def work(start):
+        try:
+            for n in range(start, start + 60):
+                assert f(2.0, n) == 2.0 * n
+        except BaseException as error:  # noqa: BLE001 - the test fails by it
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(100 * i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        functad.clear_cache()
+        gc.collect()
+    for thread in threads:
+        thread.join()
+    for n in range(20):
+        f(3.0, n + 0.5)
+    assert errors == []
+    assert f.cache_info().size == 4
