@@ -20,7 +20,7 @@ _CALLING = ("scipy", "dask", "distributed", "cloudpickle", "cupy", "sparse", "pa
 _UNITS = os.path.join(_SITE, "astropy", "units") + os.sep  # noqa: PTH118 - its other modules compute, and may be adopted
 _SCIPY, *_OTHERS = [os.path.join(_SITE, name) + os.sep for name in _CALLING]  # noqa: PTH118
 _PYTHON = os.path.dirname(os.__file__)  # noqa: PTH120 - of the standard library: json, statistics, functools
-_INTERNAL = (_PACKAGE + os.sep, _NUMPY + os.sep, _SCIPY, *_OTHERS, _UNITS, "<__array_function__", "<frozen ")
+_INTERNAL = (_PACKAGE + os.sep, _NUMPY + os.sep, _SCIPY, *_OTHERS, _UNITS, "<__array_function__", "<frozen ", "<functad.")
 _INSTALLED = ("site-packages", "dist-packages")
 _TYPED = ("<stdin>", "<ipython-", "<python-input-", "<doctest ", "<sybil")
 """How the names of files begin that stand for what somebody types."""

@@ -1,5 +1,9 @@
 """Control flow as native code: what jit gives with the backend `llvm` is what functad gives without jit."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -304,3 +308,35 @@ class TestBranches:
 
         for p in (True, False):
             check(lambda s, limit=5.0 if p else 0.0: grad(lambda s: f(s[0] < limit, s))(s), WIDE)
+
+
+LACKING = """
+import resource
+import numpy as np, functad
+
+def f(x, n):
+    return np.sum(functad.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1.0, np.sin(c[1]) * c[1]), (0.0, x))[1])
+
+def f_of_each(x, n):
+    return np.sum(functad.map(lambda row: f(row, n), x))
+
+x = np.linspace(0.1, 1.0, 1000)
+for g, a in ((functad.jit(functad.grad(f), backend="llvm"), x), (functad.jit(functad.grad(f_of_each), backend="llvm"), x[None])):
+    before = g(a, 10.0)
+    used = int(open("/proc/self/statm").read().split()[0]) * 4096
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(resource.RLIMIT_AS, (used + 200_000_000, hard))
+    for _ in range(2):
+        try:
+            g(a, 1e9)
+        except MemoryError as error:
+            print("while_loop" in str(error) and "checkpoint_sequence" in str(error) and "<string>" in str(error))
+    assert np.array_equal(g(a, 10.0), before)
+    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="only Linux limits the address space and tells its size")
+def test_a_derivative_without_memory_raises_and_is_not_computed_in_python():
+    out = subprocess.run([sys.executable, "-c", LACKING], capture_output=True, text=True, check=True, timeout=300).stdout
+    assert out.split() == ["True"] * 4

@@ -194,7 +194,7 @@ class Code(Body):
         """Return the address where it is noted why there are no results.
 
         Args:
-            looks: it is for what the handler of a signal raised.
+            looks: it is for the exception of a signal's handler, or for lacking memory.
         """
         outermost = self
         while outermost.outer is not None:

@@ -11,7 +11,7 @@ import numpy as np
 from functad.backends.llvm.values import Value
 from functad.backends.native.arrays import Array, Held, Memory, plain_array
 from functad.backends.native.code import KINDS, Code
-from functad.backends.native.control.interrupts import ROOM, raise_noted
+from functad.backends.native.control.interrupts import ROOM, raise_lack_of_memory, raise_noted
 from functad.backends.native.kernel import Nest
 from functad.backends.native.module_text import ModuleText
 from functad.backends.native.plan import Loops, Plan
@@ -355,8 +355,9 @@ class Step:
             arguments.append("refused")
             check = ["if refused.any():" if self.parallel else "if refused[0]:", "    raise RefusedError"]
             if self.code.looks:
-                space["raise_noted"] = raise_noted
-                check = ["if refused[1]:", "    raise_noted(refused)", *check]
+                space |= {"raise_noted": raise_noted, "raise_lack_of_memory": raise_lack_of_memory}
+                memory = ["if refused[2]:", "    raise_lack_of_memory()"]
+                check = ["if refused[1]:", "    raise_noted(refused)", *memory, *check]
         if not self.parallel:
             return [*lines, f"call({', '.join(arguments)})", *check]
         lines += [f"shared(call, ranges, ({', '.join(arguments)},))", *check]

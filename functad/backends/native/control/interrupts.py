@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Collection
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from functad.control.branches import COND, SWITCH
 from functad.control.loops import WHILE
 from functad.control.scan import SCAN
 from functad.expressions.expressions import Expressions
+from functad.places import here
 
 PREFIX = "functad.python."
 """What the names of Python's functions begin with in native code."""
@@ -26,7 +27,10 @@ PREFIX = "functad.python."
 NAMES = ("PyGILState_Ensure", "PyGILState_Release", "PyErr_CheckSignals", "PyErr_Fetch")
 
 ROOM = 32
-"""Bytes of a note: NumPy must compute, a handler raised, and from the eighth byte on three addresses that are the exception."""
+"""Bytes of a note: NumPy must compute, a handler raised, memory is lacking, and from the eighth byte on the exception.
+
+The exception is three addresses. A note of lacking memory also sets the first byte, which ends the loops around.
+"""
 
 PERIOD = 2.0e7
 """Additions between two looks."""
@@ -72,6 +76,25 @@ def python_functions(names: Collection[str]) -> dict[str, int]:
     """Return the addresses of those functions of Python's that are among some names of native code."""
     own = [name for name in NAMES if PREFIX + name in names]
     return {PREFIX + name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in own}
+
+
+def note_lack_of_memory(code: Code) -> None:
+    """Write a note that the system has no memory left."""
+    code.refuse(code.constant(1, "i1"))
+    note = code.note(looks=True)
+    code.do(f"store i8 1, ptr {code.fresh(f'getelementptr i8, ptr {note.name}, i64 2', 'ptr').name}")
+
+
+def raise_lack_of_memory() -> NoReturn:
+    """Raise the error for a note of lacking memory.
+
+    Raises:
+        MemoryError: always.
+    """
+    raise MemoryError(
+        f"the derivative of a while_loop in a compiled function, at {here()}, keeps values of each step, and there is no memory "
+        f"for more of them. Use fewer steps, or functad.checkpoint_sequence, which computes steps again."
+    )
 
 
 def raise_noted(note: np.ndarray[Any, Any]) -> None:

@@ -1,7 +1,7 @@
 """The backward pass of `while_loop`: a loop that keeps what its steps need, on a stack that grows, and one that reads it again.
 
-How many steps there are is not known before, so that the stack is the only memory that native code asks the system for. If
-there is none left, NumPy computes the list, and raises the error.
+The number of steps is not known before, so the stack is the only memory that native code asks the system for. If there is none
+left, the call raises `MemoryError`: to repeat the loop in Python would take long and need no less memory.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from functad.backends.llvm.values import Value, where
 from functad.backends.native.arrays import Array, Formula, Memory
 from functad.backends.native.code import KINDS, SIZES, Code
-from functad.backends.native.control.interrupts import Watch, cost_of
+from functad.backends.native.control.interrupts import Watch, cost_of, note_lack_of_memory
 from functad.backends.native.control.loops import Carry, again, carries_of, go_on, held, written
 from functad.backends.native.lowering import Lowered, Own, row
 from functad.backends.native.plan import is_native
@@ -162,7 +162,7 @@ class _Pass:
             self._return(stack)
             code.do(f"br label %{done}")
         code.start(failed)
-        code.refuse(code.constant(1, "i1"))
+        note_lack_of_memory(code)
         code.do(f"br label %{done}")
         code.start(done)
         stack.free()
