@@ -33,7 +33,7 @@ from functad.tracing.traces.base import ONLOOKER, Recorded, making_plain, resolv
 from functad.tracing.traces.idle import idle, tensor_of
 from functad.tracing.views import clone
 from functad.transforms.calling.decorators import derivative, remake
-from functad.transforms.leaves import replaced
+from functad.transforms.leaves import copied, replaced
 from functad.trees.structure import Structure, flatten_as_inserted
 
 P = ParamSpec("P")
@@ -113,6 +113,8 @@ class _Call:
     def run(self) -> Any:
         """Return the value, recorded if an argument is followed."""
         arguments = [read(self.leaves[i]) for i in self.places]
+        if not arguments:
+            self.leaves = copied(self.leaves)
         for i in self.places:
             self.leaves[i] = None  # the record, which holds this call, is not to keep Tensors alive
         if any(isinstance(resolve(a), Recorded) for a in arguments) or ACTIVE.get():

@@ -26,7 +26,7 @@ from functad.transforms.calling.arguments import value_of
 from functad.transforms.calling.constants import operand_of
 from functad.transforms.calling.decorators import remake
 from functad.transforms.closed_lists import Closed, Noting, NoValueError, close
-from functad.transforms.leaves import pulled, pushed, replaced
+from functad.transforms.leaves import copied, pulled, pushed, replaced
 from functad.trees.functions import tree_map
 from functad.trees.structure import Structure, flatten
 
@@ -111,7 +111,10 @@ def checkpoint(f: Callable[P, R], policy: Policy = None) -> Callable[P, R]:
         leaves, structure = flatten((args, kwargs))
         given, leaves = leaves, [value_of(leaf) for leaf in leaves]
         places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Recorded)]
-        if not places or explained(leaves):
+        if not places:
+            args, kwargs = structure.unflatten(copied(given))
+            return f(*args, **kwargs)
+        if explained(leaves):
             return f(*args, **kwargs)
         segment, inputs, rest, form = _segment(f, leaves, structure, places, keeps)
         inputs[: len(places)] = [operand_of(given[i]) for i in places]

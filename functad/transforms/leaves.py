@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from functad.expressions.spec import dtype_of, is_inexact
 from functad.primitives.operands import is_absent
 from functad.tracing.tensor import Tensor
@@ -29,6 +31,11 @@ def replaced(values: Sequence[Any], places: Sequence[int], given: Sequence[Any])
     for i, value in zip(places, given, strict=True):
         result[i] = value
     return result
+
+
+def copied(values: Sequence[Any]) -> list[Any]:
+    """Return a list of values with copies of the arrays, so that a function of the user can write into its arguments."""
+    return [v.copy(order="K") if issubclass(type(v), np.ndarray) and v.flags.writeable else v for v in values]
 
 
 def pulled(

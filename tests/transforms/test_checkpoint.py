@@ -482,3 +482,36 @@ def test_sequence_on_a_tape():
     with functad.GradientTape() as tape:
         y = np.sum(run(Y, v))
     np.testing.assert_allclose(tape.gradient(y, v).numpy(), functad.grad(lambda w: np.sum(looped(9)(Y, w)))(V))
+
+
+def _writes(x):
+    x += 1.0
+    return np.sum(x * x)
+
+
+@pytest.mark.parametrize(
+    "transformed",
+    [
+        functad.checkpoint(_writes),
+        functad.recompute_grad(_writes),
+        functad.custom_gradient(lambda x: (_writes(x), lambda g: g * x)),
+        functad.grad_pass_through(_writes),
+    ],
+    ids=["checkpoint", "recompute_grad", "custom_gradient", "grad_pass_through"],
+)
+def test_a_function_that_writes_into_its_argument_leaves_the_array_of_the_caller_alone(transformed):
+    x = np.arange(6.0).reshape(2, 3).T
+    assert float(transformed(x)) == 91.0
+    assert np.array_equal(x, np.arange(6.0).reshape(2, 3).T)
+
+
+def test_arrays_in_trees_and_keywords_of_a_checkpoint_are_copied():
+    @functad.checkpoint
+    def f(tree, *, y):
+        tree["w"] *= 2.0
+        y[0] = 5.0
+        return tree["w"], y
+
+    w, y = np.ones(2), np.zeros(2)
+    out = f({"w": w}, y=y)
+    assert [part.tolist() for part in (*out, w, y)] == [[2.0, 2.0], [5.0, 0.0], [1.0, 1.0], [0.0, 0.0]]
