@@ -122,3 +122,25 @@ def test_cures_for_what_depends_on_values_within_vmap():
     with pytest.raises(AbstractValueError, match=r"what np\.roots gives depends on values.*one by one") as caught:
         functad.vmap(np.roots)(p)
     assert "np.where" not in str(caught.value)
+
+
+@pytest.mark.parametrize("transform", [functad.grad, functad.jit, lambda f: lambda x: functad.vmap(f)(x[None])])
+def test_methods_of_ufuncs_that_are_given_a_list_name_stack(transform):
+    """NumPy converts the list before it looks for Tensors."""
+    x = np.array([1.0, -2.0])
+    calls = {
+        "reduce": (lambda x: np.sum(np.add.reduce([x, x])), lambda x: np.sum(np.add.reduce(np.stack([x, x])))),
+        "accumulate": (lambda x: np.sum(np.add.accumulate([x, x])), lambda x: np.sum(np.add.accumulate(np.stack([x, x])))),
+        "reduceat": (lambda x: np.sum(np.add.reduceat([x, x], [0])), lambda x: np.sum(np.add.reduceat(np.stack([x, x]), [0]))),
+    }
+    for method, (given, cured) in calls.items():
+        with pytest.raises(functad.errors.FunctadError, match=rf"np\.add\.{method}\(np\.stack\(\[t0, t1\]\)"):
+            transform(given)(x)
+        transform(cured)(x)
+
+
+def test_a_reduction_of_masks_in_a_list_names_stack_under_jit():
+    x = np.array([1.0, -2.0])
+    with pytest.raises(functad.errors.AbstractValueError, match="Use np.stack for the list"):
+        functad.jit(lambda x: np.logical_or.reduce([x > 0, x < -3]))(x)
+    assert functad.jit(lambda x: np.logical_or.reduce(np.stack([x > 0, x < -3])))(x).tolist() == [True, False]

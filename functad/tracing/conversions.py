@@ -50,6 +50,10 @@ CURES = {
     ),
     "lists": "Use np.stack([t0, t1]) for each list of Tensors, or functions of functad.numpy, which take such lists.",
     "fromiter": "Use np.stack(list(values)).",
+    **{
+        method: f"Use np.stack for the list: np.add.{method}(np.stack([t0, t1]){more})."
+        for method, more in {"reduce": "", "accumulate": "", "reduceat": ", indices"}.items()
+    },
     "full": _FULL,
     "full_like": _FULL,
     "fill": _FULL,
@@ -165,7 +169,7 @@ def _cure_of_the_line(wanted: str, *, mask: bool) -> str:
         return "A length must be known: functad.numpy.array(a)[t + np.arange(n)] reads n places from t on."
     if called in ("[]", "take") and not mask:
         return "Read from an array that takes Tensors as places: functad.numpy.array(a)[t]."
-    if called in ("array", "asarray", "full", "full_like", "dot", "fsum", "fmean", "lists"):
+    if called in ("array", "asarray", "full", "full_like", "dot", "fsum", "fmean", "lists", "reduce", "accumulate", "reduceat"):
         return CURES[called]
     if called[:1] in _TYPES and called[1:] in LAPACK:
         return _instead_of_lapack(called)
