@@ -47,7 +47,7 @@ class Weak:
 
 def without_owner(value: Any) -> Any:
     """Return a static argument as `Weak` if its class compares objects by identity; anything else as it is."""
-    kind = type(value)
+    kind: Any = type(value)
     if kind.__eq__ is object.__eq__ and kind.__hash__ is object.__hash__:
         try:
             return Weak(value)
