@@ -321,7 +321,8 @@ def f_of_each(x, n):
     return np.sum(functad.map(lambda row: f(row, n), x))
 
 x = np.linspace(0.1, 1.0, 1000)
-for g, a in ((functad.jit(functad.grad(f), backend="llvm"), x), (functad.jit(functad.grad(f_of_each), backend="llvm"), x[None])):
+for h, a in ((f, x), (f_of_each, x[None])):
+    g = functad.jit(functad.grad(h), backend="llvm")
     before = g(a, 10.0)
     used = int(open("/proc/self/statm").read().split()[0]) * 4096
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]

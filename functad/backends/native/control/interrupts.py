@@ -92,8 +92,8 @@ def raise_lack_of_memory() -> NoReturn:
         MemoryError: always.
     """
     raise MemoryError(
-        f"the derivative of a while_loop in a compiled function, at {here()}, keeps values of each step, and there is no memory "
-        f"for more of them. Use fewer steps, or functad.checkpoint_sequence, which computes steps again."
+        f"the derivative of a while_loop in a compiled function, at {here()}, keeps values of each step, and there is no "
+        f"memory for more of them. Use fewer steps, or functad.checkpoint_sequence, which computes steps again."
     )
 
 
