@@ -2,7 +2,9 @@
 
 A file is named by a digest of the text of a module, of the processor, and of the versions that made it; it begins with a digest
 of its name and contents. What is damaged is written anew. A file is written under another name first and then renamed, so
-that no process sees a part of one. It is machine code that will run: the directory must be one that nobody else may write to.
+that no process sees a part of one. It is machine code that will run, so a directory that other users own or may write to is not
+used: the function refuses it, and for the environment variable there is a warning. The rights are read at each use. The system
+administrator (user 0) may own the directory.
 """
 
 from __future__ import annotations
@@ -19,11 +21,18 @@ from typing import Any
 from functad.backends.llvm.module import Library, Machine, binding
 from functad.errors import InputError
 from functad.files import write_whole
-from functad.places import here
+from functad.places import here, warn
 
 _MAGIC = b"functad machine code 2\n"
 _STATE: dict[str, Path | None] = {}
 _VARIABLE = "FUNCTAD_COMPILATION_CACHE"
+_NAMED: dict[str, Path] = {}
+"""The absolute path for each value of the environment variable, by the current directory at its first use."""
+
+_REPORTED: set[Path] = set()
+"""Directories that a warning was given for."""
+
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def compilation_cache(directory: str | os.PathLike[str] | None) -> None:
@@ -32,12 +41,19 @@ def compilation_cache(directory: str | os.PathLike[str] | None) -> None:
     Without a call the environment variable `FUNCTAD_COMPILATION_CACHE` names the directory; if it is not set, nothing is kept.
     The code of one list takes some kilobytes. Files are never deleted by functad; any of them may be deleted at any time.
 
+    A relative path is resolved once, by the current directory at that time.
+
     Args:
-        directory: the directory, which is made if it does not exist. Machine code is run from it, so nobody else should be able
-            to write there. `None` keeps nothing.
+        directory: the directory, which is made if it does not exist, with rights for its owner alone. Machine code is run from
+            it, so it must belong to this user or to the system administrator, and no other user may have the right to write to
+            it. `None` keeps nothing.
 
     Raises:
-        InputError: there is a file of this name, or the directory cannot be made.
+        InputError: there is a file of this name, the directory cannot be made, or other users own it or may write to it.
+
+    Warns:
+        RuntimeWarning: (at the first compilation) other users own the directory that the environment variable names, or may
+            write to it. The directory is not used.
 
     Example:
         >>> import tempfile, numpy as np, functad
@@ -56,14 +72,39 @@ def compilation_cache(directory: str | os.PathLike[str] | None) -> None:
         raise InputError(
             f"compilation_cache, called at {here()}: {path} is no directory and cannot be made one: {error}."
         ) from error
+    if (reason := _unsafe(path)) is not None:
+        raise InputError(f"compilation_cache, called at {here()}: {reason}")
     _STATE["directory"] = path
 
 
+def _unsafe(path: Path) -> str | None:
+    """Return why machine code in a directory is not to be trusted, and the fix; `None` if it is, or there is no directory."""
+    if not hasattr(os, "geteuid"):  # Windows: folders of a user are private, and modes say nothing
+        return None
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    if found.st_uid not in (os.geteuid(), 0):
+        return f"{path} belongs to another user (number {found.st_uid}), and functad runs its code. Name a directory of yours."
+    if found.st_mode & _OTHERS_WRITE:
+        return f"other users may write to {path}, and functad runs the code in it. Take that right away: chmod go-w {path}."
+    return None
+
+
 def _directory() -> Path | None:
+    """Return the directory in use; `None` if there is none, or if other users own it or may write to it."""
     if "directory" in _STATE:
-        return _STATE["directory"]
-    named = os.environ.get(_VARIABLE)
-    return Path(named) if named else None
+        path = _STATE["directory"]
+    else:
+        named = os.environ.get(_VARIABLE)
+        path = _NAMED.setdefault(named, Path(named).absolute()) if named else None
+    if path is None or (reason := _unsafe(path)) is None:
+        return path
+    if path not in _REPORTED:
+        _REPORTED.add(path)
+        warn(RuntimeWarning(f"compiled code is not kept, at {here()}: {reason}"))
+    return None
 
 
 def loaded(machine: Machine, text: str, names: list[str], imported: Mapping[str, int]) -> Library:
