@@ -69,6 +69,7 @@ class Compiler(Programs):
         backend: what compiles.
         exact: no bit of a result is to be another than that of the operations that were traced.
         foreign: types of arrays that are not NumPy's, which calls had among their arguments.
+        shares: programs are kept for other functions with the same list, as the function was unpickled.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class Compiler(Programs):
         self.backend = backend
         self.exact = exact
         self.foreign: set[type] = set()
+        self.shares = False
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the compiled function, which is compiled first if this kind of arguments is new; or the function itself."""
@@ -249,7 +251,7 @@ class Compiler(Programs):
                         self._refuse_foreign(source.value)
             own = simplified(trace.expressions, self.exact, fused=self.backend.fuses)
         backend = in_chunks(self.backend, [leaves[i] for i in places], own) or self.backend
-        program = CompiledList(own, backend, f, self.exact, trace.expressions)
+        program = CompiledList(own, backend, f, self.exact, trace.expressions, self.shares)
         entry = Entry(trace, program)
         self.misses += 1
         if not trace.captured:  # a list with Tensors of other traces is good for this call alone
@@ -305,6 +307,10 @@ class Jitted(Transformed):
     """A compiled function; called, it runs."""
 
     compiler: Compiler
+
+    def was_unpickled(self) -> None:
+        """Share programs with the other functions that were unpickled from the same data."""
+        self.compiler.shares = True
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Show the list that the function becomes for arguments like these, and the source of what will run."""

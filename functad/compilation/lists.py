@@ -13,6 +13,7 @@ from functad.backends.backend import Backend
 from functad.compilation.collector import collector_paused
 from functad.compilation.forms import Forms, made
 from functad.compilation.residuals import worth_keeping
+from functad.compilation.shared import shared_program
 from functad.compilation.simplify import simplified
 from functad.compilation.unguarded import unguarded
 from functad.expressions.expressions import Expressions, evaluate
@@ -41,16 +42,24 @@ class CompiledList:
         function: that of the user, for messages.
         exact: whether lists that are derived from it are simplified so that no bit of their results changes.
         traced: the list before it was simplified, which says what results of shape `()` are.
+        shares: whether the program is kept for other functions with the same list.
     """
 
     def __init__(
-        self, expressions: Expressions, backend: Backend, function: Any, exact: bool = False, traced: Expressions | None = None
+        self,
+        expressions: Expressions,
+        backend: Backend,
+        function: Any,
+        exact: bool = False,
+        traced: Expressions | None = None,
+        shares: bool = False,
     ) -> None:
         self.expressions = expressions
         self.forms = Forms(expressions if traced is None else traced)
         self.backend = backend
         self.function = function
         self.exact = exact
+        self.shares = shares
         self._program: Callable[[Sequence[Any]], Sequence[Any]] | None = None
         self._rules: dict[tuple[int, ...], Rules] = {}
         self._splits: dict[tuple[int, ...], Split] = {}
@@ -61,12 +70,18 @@ class CompiledList:
         if self._program is None:
             own = self.expressions
             Allocation.look_at_sizes(spec.size * spec.dtype.itemsize for spec in own.specs[len(own.inputs) :])
-            plain = unguarded(own) if self.backend.name == "numpy" and not self.exact else None
-            if plain is None:
-                self._program = self.backend.compile(own)
+            if self.shares:
+                self._program = shared_program(own, self.backend, self.exact, self._compile)
             else:
-                self._program = self.backend.compile(plain.expressions, careful=own, checked=plain.checked, finite=plain.finite)
+                self._program = self._compile()
         return self._program
+
+    def _compile(self) -> Any:
+        own = self.expressions
+        plain = unguarded(own) if self.backend.name == "numpy" and not self.exact else None
+        if plain is None:
+            return self.backend.compile(own)
+        return self.backend.compile(plain.expressions, careful=own, checked=plain.checked, finite=plain.finite)
 
     def __call__(self, arrays: Sequence[Any]) -> Sequence[Any]:
         """Return the results for arrays; with a Tensor among them the call is recorded as one operation."""
@@ -143,7 +158,7 @@ class CompiledList:
         return self._others[key]
 
     def _list(self, expressions: Expressions) -> CompiledList:
-        return CompiledList(self._simplified(expressions), self.backend, self.function, self.exact, expressions)
+        return CompiledList(self._simplified(expressions), self.backend, self.function, self.exact, expressions, self.shares)
 
     def _simplified(self, expressions: Expressions) -> Expressions:
         return simplified(expressions, self.exact, fused=self.backend.fuses)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from functad.compilation.lists import CompiledList
+from functad.compilation.shared import drop_shared_programs
 from functad.compilation.trace import Cell, Trace
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import resolve
@@ -249,3 +250,4 @@ def clear_cache() -> None:
     """
     for programs in _ALL.alive():
         programs.clear()
+    drop_shared_programs()

@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import pickle
 import threading
 import weakref
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import functad
+from functad.compilation import shared
 from functad.errors import InputError
 
 X = np.linspace(0.1, 1.0, 3)
@@ -126,6 +128,7 @@ def test_clear_cache_drops_all_programs_of_the_process():
     assert f.cache_info() == g.cache_info() == (0, 0, 0)
     gc.collect()
     assert [program() for program in programs] == [None, None]
+    assert len(shared._PROGRAMS) == 0
     assert np.allclose(g(X), 2 * X, rtol=1e-15)
 
 
@@ -230,3 +233,122 @@ def test_caches_are_cleared_while_threads_compile():
         f(3.0, n + 0.5)
     assert errors == []
     assert f.cache_info().size == 4
+
+
+# Programs that functions share
+
+
+def sharing(f):
+    """Return a function that shares its programs as if it had been unpickled."""
+    f.was_unpickled()
+    return f
+
+
+def program_of(f, *args):
+    return f.lower(*args).compile()
+
+
+@pytest.fixture
+def nothing_shared():
+    functad.clear_cache()
+    yield
+    functad.clear_cache()
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+def test_a_pickled_function_uses_the_program_that_the_process_has(backend, nothing_shared):
+    if backend == "llvm":
+        pytest.importorskip("llvmlite", reason="the llvm backend needs llvmlite, of the extra `jit`")
+    f = functad.jit(functad.grad(_loss), backend=backend)
+    first, second = [pickle.loads(pickle.dumps(f)) for _ in range(2)]
+    assert np.array_equal(first(X), f(X))
+    assert np.array_equal(second(X), f(X))
+    assert program_of(first, X) is program_of(second, X)
+    assert program_of(f, X) is not program_of(first, X)
+    functad.clear_cache()
+    assert len(shared._PROGRAMS) == 0
+
+
+def _loss(x):
+    return np.sum(np.sin(x) * x)
+
+
+def test_derivatives_of_a_pickled_function_are_compiled_once(nothing_shared):
+    compiled = []
+
+    def of(f):
+        compiler = f.compiler
+        original = compiler.backend
+        compiler.backend = original._replace(compile=lambda *args, **o: compiled.append(args) or original.compile(*args, **o))
+        return f
+
+    first, second = [of(pickle.loads(pickle.dumps(functad.jit(_loss)))) for _ in range(2)]
+    assert np.array_equal(functad.grad(first)(X), functad.grad(second)(X))
+    assert len(compiled) == 2  # the forward and the backward list
+
+
+DIFFERENT = {
+    "constants": lambda: [lambda x, c=c: x * c for c in (np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 4.0]))],
+    "signs of zero": lambda: [lambda x, c=c: np.copysign(x, c) for c in (0.0, -0.0)],
+    "types of numbers": lambda: [lambda x, c=c: x.astype(np.float32) * c for c in (2.0, np.float64(2.0))],
+    "layouts of constants": lambda: [
+        lambda x, c=c: np.sum(c @ x) for c in (np.arange(9.0).reshape(3, 3), np.asfortranarray(np.arange(9.0).reshape(3, 3)))
+    ],
+    "kinds of shape ()": lambda: [lambda x: np.sum(x), lambda x: np.where(True, np.sum(x), 0.0)],
+}
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+@pytest.mark.parametrize("make", DIFFERENT.values(), ids=DIFFERENT)
+def test_lists_that_differ_share_no_program(make, backend, nothing_shared):
+    if backend == "llvm":
+        pytest.importorskip("llvmlite", reason="the llvm backend needs llvmlite, of the extra `jit`")
+    for f in make():
+        expected, found = f(X), sharing(functad.jit(f, backend=backend))(X)
+        assert type(found) is type(expected)
+        assert found.dtype == expected.dtype
+        assert np.array_equal(np.signbit(found), np.signbit(expected))
+        assert np.allclose(found, expected, rtol=1e-12)
+
+
+def test_the_exact_backend_shares_no_program_with_the_other(nothing_shared):
+    f = sharing(functad.jit(_loss, backend="numpy"))
+    g = sharing(functad.jit(_loss, exact=True))
+    assert program_of(f, X) is not program_of(g, X)
+
+
+def test_functions_of_the_user_in_a_list_are_not_shared(nothing_shared):
+    def make():
+        calls = []
+
+        @functad.custom_vjp
+        def f(x):
+            return x * 2.0
+
+        def forward(x):
+            return f(x), x
+
+        def backward(kept, g):
+            calls.append(1)
+            return (g * 2.0,)
+
+        f.defvjp(forward, backward)
+        return f, calls
+
+    for _ in range(2):
+        f, calls = make()
+        assert np.array_equal(sharing(functad.jit(functad.grad(lambda x, f=f: np.sum(f(x)))))(X), np.full(3, 2.0))
+        assert calls
+
+
+def test_large_constants_are_not_kept_for_other_functions(nothing_shared):
+    table = np.ones(20_000)
+    sharing(functad.jit(lambda x: np.sum(table * x)))(2.0)
+    assert len(shared._PROGRAMS) == 0
+
+
+def test_few_programs_are_shared(nothing_shared, monkeypatch):
+    monkeypatch.setattr(shared, "MOST_SHARED", 3)
+    for n in range(5):
+        assert sharing(functad.jit(lambda x, n=n: x + n, backend="numpy"))(1.0) == 1.0 + n
+    assert len(shared._PROGRAMS) == 3

@@ -64,12 +64,18 @@ class Transformed(functools.partial[Any]):
         named = by_name(self, self.__module__)  # as a decorated function has the name of what it was
         return named or (_again, (self.transform, *self.given))
 
+    def was_unpickled(self) -> None:
+        """Do what a transform does only for functions that were unpickled; by default nothing."""
+
     def __copy__(self) -> Any:
         return self
 
 
 def _again(transform: Callable[..., Any], f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return transform(f, *args, **kwargs)
+    made = transform(f, *args, **kwargs)
+    if isinstance(made, Transformed):
+        made.was_unpickled()
+    return made
 
 
 def derivative(make: Maker[Q, T_co]) -> Derivative[Q, T_co]:
