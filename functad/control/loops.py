@@ -123,14 +123,14 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     if any(unknown(bound) or is_batched(bound) for bound in (lower, upper)):
         return carry.build(while_loop(lambda state: state[0] < upper, step, (lower, leaves))[1])
     first, last = int(lowest(lower)), int(lowest(upper))
-    if not listing(leaves):
+    if first >= last or not listing(leaves):  # a list needs no equation for a loop of no steps
         leaves = [owned(leaf) for leaf in leaves]
         for i in range(first, last):
             leaves = unaliased(carry.fit(body_fun(i, carry.hand(taken(leaves)))))
             if i == first and any(map(unknown, leaves)):  # a trace without values came in with what the body uses
                 return fori_loop(first + 1, last, body_fun, carry.build(leaves))
         return carry.build(leaves)
-    return carry.build(scan(lambda state, _: (step(state), None), (first, leaves), None, max(last - first, 0))[0][1])
+    return carry.build(scan(lambda state, _: (step(state), None), (first, leaves), None, last - first)[0][1])
 
 
 def _predicate(cond_fun: Callable[[Any], Any], carry: Any) -> Any:

@@ -172,9 +172,16 @@ def _listed(
     """Record the steps as one equation that holds the step: from carry and row to the leaves of the next carry and a result."""
     row = structure.unflatten([ArraySpec(shape_of(row)[1:], dtype_of(row)) for row in rows])
     (body,), captured = carry.settled(lambda state: close_bodies("scan", (step, (state, row)), operands=[*leaves, *rows]))
+    if not length:  # only the shapes of the results are needed from the step
+        return [*map(owned, carry.cast(leaves)), *_no_rows(body.results[len(leaves) :])]
     return SCAN(
         *carry.cast(leaves), *rows, *captured, carries=len(leaves), rows=len(rows), length=length, reverse=reverse, body=body
     )
+
+
+def _no_rows(specs: Sequence[ArraySpec]) -> list[Any]:
+    """Return the stacked results of no steps."""
+    return [np.zeros((0, *spec.shape), spec.dtype) for spec in specs]
 
 
 def _record(step: Callable[[Any, Any], Any], init: Any, xs: Any, length: int, reverse: bool) -> tuple[Any, Any]:
@@ -184,7 +191,7 @@ def _record(step: Callable[[Any, Any], Any], init: Any, xs: Any, length: int, re
 def _compute(*arrays: Any, carries: int, rows: int, length: int, reverse: bool, body: Any) -> Sequence[Any]:
     leaves, xs, outer = part(arrays, carries, rows)
     if not length:
-        return [*leaves, *[np.zeros((0, *spec.shape), spec.dtype) for spec in body.results[carries:]]]
+        return [*leaves, *_no_rows(body.results[carries:])]
     run = Closed(body)
 
     def step(leaves: Sequence[Any], row: Sequence[Any]) -> Any:

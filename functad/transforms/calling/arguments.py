@@ -357,7 +357,7 @@ def check_like(given: Any, structure: Structure, values: Sequence[Any], name: st
         leaf = as_dtype(leaf, wanted)
         if type(leaf) in PLAIN and (inner := foreign(value)) is not None:
             leaf = np.ones_like(inner) * leaf  # an array of the library of the value
-        result.append(leaf)
+        result.append(number(leaf))  # loops and branches hand tangents on as they are given
     return result
 
 
