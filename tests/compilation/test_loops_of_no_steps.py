@@ -13,7 +13,9 @@ BACKENDS = ["numpy", "llvm"]
 LOOPS = {
     "fori_loop": lambda x: functad.fori_loop(0, 0, lambda i, c: c * i, x),
     "fori_loop, bounds in the wrong order": lambda x: functad.fori_loop(3, 2, lambda i, c: np.sin(c), x),
-    "fori_loop in a fori_loop": lambda x: functad.fori_loop(0, 1, lambda i, c: functad.fori_loop(0, 0, lambda j, e: e + c, c), x),
+    "fori_loop in a fori_loop": lambda x: functad.fori_loop(
+        0, 1, lambda i, c: functad.fori_loop(0, 0, lambda j, e: e + c, c), x
+    ),
     "scan": lambda x: functad.scan(lambda c, _: (c * 2, c), x, None, length=0),
     "scan of a pair": lambda x: functad.scan(lambda c, _: ((c[1], c[0]), c[0]), (x, x), None, length=0),
 }

@@ -67,6 +67,32 @@ def test_compiled_integers_are_those_of_python(name, backend):
     assert outcome(compiled, argument) == expected
 
 
+BOUNDS = {
+    "both beyond": (-1, 2**64),
+    "lower beyond": (-1, None),
+    "upper beyond": (None, 300),
+    "far below": (-(2**70), 1),
+    "above": (300, None),
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    "x", [np.array([0, 1, 255], np.uint8), np.array([-1, 1, 100], np.int8), INTEGERS], ids=lambda x: x.dtype.name
+)
+@pytest.mark.parametrize("bounds", BOUNDS)
+def test_bounds_of_clip_beyond_the_dtype(bounds, x, backend):
+    low, high = BOUNDS[bounds]
+    expected = outcome(np.clip, x, low, high)
+    assert outcome(functad.jit(lambda x: np.clip(x, low, high), backend=backend), x) == expected
+    given = [bound for bound in (low, high) if bound is not None]
+
+    def clipped(x, *given):
+        return np.clip(x, None if low is None else given[0], None if high is None else given[-1])
+
+    assert outcome(functad.jit(clipped, backend=backend), x, *given) == expected
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("x", [VECTOR, INTEGERS, INTEGERS.astype(np.int32)], ids=lambda x: x.dtype.name)
 def test_one_compilation_takes_integers_of_all_sizes(x, backend):

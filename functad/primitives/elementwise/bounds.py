@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
+from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, spec_of
 from functad.primitives.entry import Composite, Primitive
 from functad.primitives.indexing.choose import dropped, kept
 from functad.primitives.kinds import elementwise, ufunc_spec
@@ -99,13 +99,21 @@ FMIN = _enter_extremum(
 # clip
 
 
-def _as_array_first(ufunc: np.ufunc) -> tuple[Callable[..., Any], Callable[..., ArraySpec]]:
-    """Return a ufunc and its shape rule for a first argument that is made an array, as `np.clip` does: a number is not weak."""
+def _as_array_first(ufunc: np.ufunc, clipped: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., ArraySpec]]:
+    """Return a ufunc and its shape rule for a first argument that is made an array, as `np.clip` does: a number is not weak.
+
+    Args:
+        ufunc: computes the result.
+        clipped: the same as a call of `ndarray.clip`, which takes Python integers beyond the dtype as bounds.
+    """
     rule = ufunc_spec(ufunc, keeps_weak=False)
 
     def compute(a: Any, *bounds: Any) -> Any:
-        dtype = PYTHON_SCALARS.get(type(a))
-        return ufunc(a if dtype is None else dtype.type(a), *bounds)
+        if type(a) in PYTHON_SCALARS:
+            a = np.asarray(a)[()]  # uint64 for a Python integer beyond int64
+        if int in map(type, bounds) and isinstance(a, (_ndarray, np.generic)) and a.dtype.kind in "iu":
+            return clipped(a, *bounds)
+        return ufunc(a, *bounds)
 
     def spec(a: Any, *bounds: Any) -> ArraySpec:
         given = spec_of(a)
@@ -115,9 +123,9 @@ def _as_array_first(ufunc: np.ufunc) -> tuple[Callable[..., Any], Callable[..., 
     return compute, spec
 
 
-def _enter_bound(name: str, extremum: np.ufunc, lost: Any, doc: str) -> Primitive:
+def _enter_bound(name: str, extremum: np.ufunc, clipped: Callable[..., Any], lost: Any, doc: str) -> Primitive:
     """Enter `clip` with one bound: an extremum, but at a tie the derivative of `a` passes and is not shared."""
-    compute, spec = _as_array_first(extremum)
+    compute, spec = _as_array_first(extremum, clipped)
     return elementwise(
         extremum,
         lambda g, lost: dropped(g, lost),
@@ -134,14 +142,26 @@ def _enter_bound(name: str, extremum: np.ufunc, lost: Any, doc: str) -> Primitiv
     )
 
 
-AT_LEAST = _enter_bound("at_least", np.maximum, np.less, "clip with a lower bound; the derivative passes at the bound")
-AT_MOST = _enter_bound("at_most", np.minimum, np.greater, "clip with an upper bound; the derivative passes at the bound")
+AT_LEAST = _enter_bound(
+    "at_least",
+    np.maximum,
+    lambda a, bound: a.clip(bound, None),
+    np.less,
+    "clip with a lower bound; the derivative passes at the bound",
+)
+AT_MOST = _enter_bound(
+    "at_most",
+    np.minimum,
+    lambda a, bound: a.clip(None, bound),
+    np.greater,
+    "clip with an upper bound; the derivative passes at the bound",
+)
 
 
 _HAS_MIN = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
 CLIP_UFUNC: np.ufunc = np._core.umath.clip  # type: ignore[attr-defined] # what the method of arrays calls
 
-_clip, _clip_spec = _as_array_first(CLIP_UFUNC)
+_clip, _clip_spec = _as_array_first(CLIP_UFUNC, lambda a, low, high: a.clip(low, high))
 
 
 def clip(
@@ -162,9 +182,36 @@ def clip(
     a = strong(as_operand(a))
     if dtype is not None:
         a = a.astype(dtype)
+    low, high = _without_bounds_beyond(dtype_of(a), low, high)
     if low is None:
         return +a if high is None else AT_MOST(a, high)
     return AT_LEAST(a, low) if high is None else CLIP(a, low, high)
+
+
+def _without_bounds_beyond(dtype: np.dtype[Any], low: Any, high: Any) -> tuple[Any, Any]:
+    """Return bounds for integers of a dtype: `np.clip` ignores a Python integer that no element can pass.
+
+    A Python integer whose value is not known yet goes to `np.clip` with both bounds, which compares it with the dtype.
+    """
+    if dtype.kind not in "iu" or not (_is_python_integer(low) or _is_python_integer(high)):
+        return low, high
+    limits = np.iinfo(dtype)
+    if type(low) is int and low <= limits.min:
+        low = None
+    if type(high) is int and high >= limits.max:
+        high = None
+    if high is None and type(low) is not int and _is_python_integer(low):
+        return low, int(limits.max)
+    if low is None and type(high) is not int and _is_python_integer(high):
+        return int(limits.min), high
+    return low, high
+
+
+def _is_python_integer(bound: Any) -> bool:
+    if type(bound) is int:
+        return True
+    spec = getattr(bound, "spec", None)
+    return isinstance(spec, ArraySpec) and spec.weak and spec.dtype.kind == "i"
 
 
 CLIP = elementwise(
