@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from functad.backends.native.lowering import Lowered, Own, Pointwise, Reduction, View, is_ufunc, lowered
+from functad.compilation.integers import INT32, holds_lists, is_python_integer, large_equations
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import inputs_of
 
@@ -51,7 +52,8 @@ class Loops:
 class Plan:
     """The plan of a list.
 
-    Arithmetic between Python integers is unbounded, so Python does it outside of loops. A loop carries them as int64.
+    Arithmetic between Python integers is unbounded, so Python does it outside of loops. A native loop carries them as int64;
+    Python runs a loop or a branch in which they may not fit.
 
     Attributes:
         expressions: the list.
@@ -61,13 +63,15 @@ class Plan:
         stored: slots that loops write into memory.
         stages: by slot, when it can be used.
         units: loops, and equations that are neither loops nor values, in the order in which they run.
+        large: the numbers of the loops and branches that Python runs because Python integers may not fit int64.
     """
 
     def __init__(self, expressions: Expressions, outermost: bool = False) -> None:
         self.expressions = expressions
+        self.large = _large_loops(expressions) if outermost else set()
         self.ways: list[Lowered | None] = [
-            None if outermost and _makes_python_integers(e, expressions) else lowered(e, expressions)
-            for e in expressions.equations
+            None if outermost and (n in self.large or _makes_python_integers(e, expressions)) else lowered(e, expressions)
+            for n, e in enumerate(expressions.equations)
         ]
         self.maker = {s: n for n, e in enumerate(expressions.equations) for s in e.outputs}
         self.readers: dict[int, list[int]] = defaultdict(list)
@@ -271,6 +275,18 @@ class Plan:
     def stage_of(self, unit: Any) -> int:
         """Return the stage in which a unit runs."""
         return unit.stage if isinstance(unit, Loops) else self.home[unit.outputs[0]]
+
+
+def _large_loops(expressions: Expressions) -> set[int]:
+    """Return the numbers of the loops and branches in which int64 may not hold a Python integer.
+
+    The callers of native code refuse Python integers beyond int32 (`functad.backends.native.step.LARGE`).
+    """
+    holding = [n for n, e in enumerate(expressions.equations) if holds_lists(e)]
+    if not holding:
+        return set()
+    given = [INT32 if is_python_integer(spec) else None for spec in expressions.specs[: len(expressions.inputs)]]
+    return set(large_equations(expressions, given)).intersection(holding)
 
 
 def _makes_python_integers(equation: Equation, expressions: Expressions) -> bool:

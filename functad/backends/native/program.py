@@ -51,7 +51,7 @@ class LlvmProgram:
         self.function, self.strict = self._program.function, None
         if self.gives_numbers:
             self.function, self.strict = self._alone(listed.outputs)
-        if self.function is not None and any(step.refuses for step in self._steps):
+        if self.function is not None and (divided.plan.large or any(step.refuses for step in self._steps)):
             self.function = self._guarded(self.function)
             self.strict = self._guarded(self.strict) if self.strict is not None else None
         self.source = "\n".join([*map(described, self._steps), "", self._program.source])

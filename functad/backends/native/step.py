@@ -385,11 +385,14 @@ def fitted(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     """Return an array as native code reads it: of a dtype and shape, without gaps, in the byte order of the processor.
 
     Raises:
+        RefusedError: it holds Python integers beyond int64.
         TypeError: it has another shape or dtype.
     """
     array = np.require(plain_array(value), None, ["C", "A"])
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
+    if array.dtype == np.object_:
+        raise RefusedError
     if array.shape != shape or array.dtype != dtype:
         raise TypeError(f"compiled code for {ArraySpec(shape, dtype)} was given {ArraySpec(array.shape, array.dtype)}")
     return np.asarray(array)

@@ -7,14 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from functad.backends.numpy_source import NumpyProgram
 from functad.backends.xla.engine import in_double_precision, jax, readable
 from functad.backends.xla.host import HOST, HostCalls
 from functad.backends.xla.replay import refuse_dtype, replay
+from functad.compilation.integers import INT64, Range, integers_of, results_fit
 from functad.expressions.expressions import Constant, Expressions
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
 from functad.forks import cached_property
 from functad.namespaces.array import unwrapped
 from functad.settings import setting
+
+MOST_KNOWN = 256
+"""So many answers of `Integers` are kept."""
 
 
 class XlaProgram:
@@ -29,6 +34,7 @@ class XlaProgram:
         for spec in expressions.specs[: len(expressions.inputs)]:
             refuse_dtype(spec, "an argument")
         self.expressions = expressions
+        self._fallback: NumpyProgram | None = None
         self._wide = any(_is_wide(spec) for spec in _specs(expressions))
         wide = self._wide
         host = HostCalls()
@@ -39,7 +45,11 @@ class XlaProgram:
 
         jitted = jax.jit(run)
 
+        integers = Integers(expressions)
+
         def function(*leaves: Any) -> Any:
+            if integers.matter and not integers.fit(leaves):
+                return self._by_numpy(leaves)
             leaves = tuple([readable(leaf) for leaf in leaves])
             if jax.config.jax_enable_x64 is wide:  # to set what is set takes as long as a short call
                 outs = jitted(*leaves)
@@ -72,6 +82,14 @@ class XlaProgram:
         self.function = function
         self._jitted = jitted
 
+    def _by_numpy(self, leaves: Sequence[Any]) -> Sequence[Any]:
+        """Compute the list by NumPy, for Python integers beyond int64; results are arrays of JAX where JAX has their dtype."""
+        if self._fallback is None:
+            self._fallback = NumpyProgram(self.expressions)
+        outs = self._fallback(as_numpy(leaves))
+        with in_double_precision(self._wide):
+            return tuple([_as_jax(out) for out in outs])
+
     def __call__(self, leaves: Sequence[Any]) -> Sequence[Any]:
         """Return the output leaves for input leaves, without waiting until they are computed."""
         return self.function(*map(unwrapped, leaves))  # type: ignore[no-any-return]
@@ -103,6 +121,61 @@ class XlaProgram:
 def as_numpy(values: Sequence[Any]) -> list[Any]:
     """Return arrays of JAX as arrays of NumPy that nobody else has, and those without axes as numbers of NumPy."""
     return [np.array(value)[()] if isinstance(value, jax.Array) else value for value in values]
+
+
+def _as_jax(value: Any) -> Any:
+    """Return an array or a number as an array of JAX; an integer beyond int64 as it is."""
+    if type(value) is int and not INT64[0] <= value <= INT64[1]:
+        return value
+    return value if getattr(value, "dtype", None) == np.object_ else jax.numpy.asarray(value)
+
+
+class Integers:
+    """The test whether int64 holds all Python integers of a call.
+
+    Args:
+        expressions: the list.
+
+    Attributes:
+        matter: the test may fail for some arguments.
+    """
+
+    def __init__(self, expressions: Expressions) -> None:
+        self._expressions = expressions
+        self._places = integers_of(expressions)
+        self._known: dict[Any, bool] = {}
+        self.matter = bool(self._places) or not self._holds([])
+
+    def fit(self, leaves: Sequence[Any]) -> bool:
+        """Return `True` if int64 holds all Python integers that these arguments lead to."""
+        values = [leaves[i] for i in self._places]
+        if not all(type(value) in (int, bool) for value in values):
+            return True  # values of JAX: an outer program of JAX holds them as int64
+        rough = tuple([_rounded(int(value)) for value in values])
+        return self._is_known(rough) or self._is_known(tuple([(int(value), int(value)) for value in values]))
+
+    def _is_known(self, ranges: tuple[Range, ...]) -> bool:
+        found = self._known.get(ranges)
+        if found is None:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            found = self._known[ranges] = self._holds(ranges)
+        return found
+
+    def _holds(self, ranges: Sequence[Range]) -> bool:
+        given: list[Range | None] = [None] * len(self._expressions.inputs)
+        for i, each in zip(self._places, ranges, strict=True):
+            given[i] = each
+        return results_fit(self._expressions, given)
+
+
+def _rounded(value: int) -> Range:
+    """Return a range of integers with about as many bits, so that few ranges are tested."""
+    bits = (value if value >= 0 else ~value).bit_length()
+    for most in (7, 15, 31, 63):
+        if bits <= most:
+            return -(2**most), 2**most - 1
+    return value, value
 
 
 def _numbers(expressions: Expressions) -> list[tuple[int, int | Constant]]:
