@@ -16,7 +16,7 @@ from numpy.lib.stride_tricks import as_strided as _as_strided
 
 from functad.adoption import creation
 from functad.adoption.creation import asarray
-from functad.adoption.signatures import PLAIN_TYPES, as_array, has_tensors, taking_lists
+from functad.adoption.signatures import taking_lists
 from functad.adoption.standing import made_when_called, standing_type
 from functad.adoption.ufuncs import ufunc_taking_lists
 from functad.errors import UnsupportedError
@@ -25,7 +25,16 @@ from functad.places import here
 from functad.primitives import vocabulary
 from functad.primitives.arranging.reshape import atleast
 from functad.primitives.elementwise.conversion import astype
-from functad.primitives.operands import as_operand, concrete, innermost, is_traced, strong
+from functad.primitives.operands import (
+    PLAIN_TYPES,
+    as_array,
+    as_operand,
+    concrete,
+    has_tensors,
+    innermost,
+    is_traced,
+    strong,
+)
 from functad.tracing.asked import AskedError, asks_first
 from functad.tracing.traces.base import making
 
@@ -231,7 +240,11 @@ def fromiter(iterable: Any, dtype: Any, count: int = -1, **kwargs: Any) -> Any:
     values = list(iterable) if count < 0 else list(itertools.islice(iterable, count))
     if not has_tensors(values):
         return np.fromiter(values, dtype, count, **kwargs)
-    return astype(np.stack([strong(v) if is_traced(v) else np.asarray(v) for v in values]), np.dtype(dtype), copy=False)
+    return astype(
+        np.stack([strong(v) if is_traced(v) else np.asarray(v) for v in map(as_array, values)]),
+        np.dtype(dtype).base,
+        copy=False,
+    )
 
 
 def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
@@ -266,18 +279,12 @@ _OWN = frozenset({
     "fromiter", "frompyfunc", "fromfunction", "broadcast_arrays", "asarray_chkfinite", "piecewise",
 })  # fmt: skip
 
-_LOOK_INTO_LISTS = frozenset({
-    "concatenate", "concat", "stack", "vstack", "hstack", "dstack", "column_stack", "block", "select", "choose", "lexsort",
-    "multi_dot", "einsum", "einsum_path", "histogramdd", "meshgrid", "ix_", "ravel_multi_index", "broadcast_arrays", "unstack",
-})  # fmt: skip
-"""Functions that NumPy itself calls with the Tensors in a list."""
-
 
 def _found(module: ModuleType, name: str) -> Any:
     found = getattr(module, name)
     if isinstance(found, np.ufunc):
         return ufunc_taking_lists(found)
-    if isinstance(found, type(np.sum)) and name not in _LOOK_INTO_LISTS:  # what dispatches by its arguments
+    if isinstance(found, type(np.sum)):  # what dispatches by its arguments
         return made_when_called(found, taking_lists)
     return found
 
@@ -296,6 +303,6 @@ def namespace() -> dict[str, Any]:
     tricks = _filled(np.lib.stride_tricks)
     vars(tricks).update(as_strided=as_strided)
     made = {name: getattr(creation, name) for name in creation.MAKING}
-    parts = {"linalg": _filled(np.linalg), "fft": _filled(np.fft), "lib": _filled(np.lib)}
+    parts = {"linalg": _filled(np.linalg), "fft": _filled(np.fft), "lib": _filled(np.lib), "emath": _filled(np.emath)}
     vars(parts["lib"]).update(stride_tricks=tricks)
     return {**{name: _found(np, name) for name in vars(np)}, **parts, **own, **made}

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from functad.adoption.signatures import LISTS, PLAIN_TYPES, as_array, has_tensors
 from functad.adoption.standing import ABSENT
 from functad.expressions.spec import dtype_of, shape_of
 from functad.primitives import vocabulary
-from functad.primitives.operands import innermost, is_traced, read
+from functad.primitives.operands import LISTS, PLAIN_TYPES, as_array, has_tensors, innermost, is_traced, read
 from functad.tracing.asked import AskedError, asks_first
 from functad.tracing.constants import apart_from
 from functad.tracing.traces.base import making
@@ -59,7 +58,7 @@ def _made(function: Function, *, converts: bool = False) -> Function:
             args, kwargs = tuple(map(read, args)), {name: read(value) for name, value in kwargs.items()}
             given = flatten((args, kwargs))[0]
             entry: Any = vocabulary.find(function)
-            out = entry.front(*args, **kwargs)
+            out = function(*args, **kwargs) if "like" in kwargs else entry.front(*args, **kwargs)
             recorder = _running()
             if is_traced(out) and not shape_of(out) and issubclass(type(innermost(out)), np.generic):
                 return out.reshape(())  # an array, which can be written into
@@ -149,7 +148,7 @@ def _filled(function: Function, *, like: bool = False) -> Any:
             return made(*_given(shape), *args, **kwargs)
         if shape is ABSENT:
             return made(*args, fill_value=fill_value, **kwargs)
-        return made(shape, fill_value, *args, **kwargs)
+        return made(as_array(shape) if like else shape, fill_value, *args, **kwargs)
 
     return _enter(function, called)
 

@@ -130,7 +130,7 @@ def _stand_ins(kept: Kept) -> dict[int, ModuleType]:
 
     numpy = arrays.namespace()
     tricks = enter(np.lib.stride_tricks, vars(numpy["lib"].stride_tricks))
-    parts = {name: enter(getattr(np, name), vars(numpy[name])) for name in ("linalg", "fft")}
+    parts = {name: enter(getattr(np, name), vars(numpy[name])) for name in ("linalg", "fft", "emath")}
     enter(np, numpy, **parts, lib=enter(np.lib, vars(numpy["lib"]), stride_tricks=tricks))
     enter(math, {name: getattr(functad.math, name) for name in functad.math.__all__})
     return found

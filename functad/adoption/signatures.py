@@ -10,45 +10,15 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from inspect import Parameter
 from types import CodeType
 from typing import Any
 
-import numpy as np
-
 from functad.adoption.standing import ABSENT
-from functad.primitives.operands import as_operand, is_traced, read
+from functad.primitives import vocabulary
+from functad.primitives.operands import LISTS, NO_ARRAYS, PLAIN_TYPES, as_array, first_tensor, is_traced, read
 from functad.tracing.asked import AskedError, asks_first
-
-PLAIN_TYPES = frozenset({
-    np.ndarray, int, float, complex, bool, str, type(None), type, np.dtype, slice, np.float64, np.float32, np.int64, np.bool_,
-    np.dtypes.Float64DType, type(Ellipsis), type(np._NoValue),
-})  # fmt: skip
-"""Types of arguments that are no Tensors and hold none."""
-
-LISTS = frozenset({list, tuple})
-
-
-def has_tensors(values: Collection[Any]) -> bool:
-    """Say whether a Tensor, or a Variable, is among some values, or in a list or tuple there."""
-    if PLAIN_TYPES.issuperset(map(type, values)):
-        return False
-    for value in values:
-        kind = type(value)
-        if kind not in PLAIN_TYPES and (has_tensors(value) if kind in LISTS else is_traced(value) or hasattr(kind, _READ)):
-            return True
-    return False
-
-
-_READ = "__functad_read__"
-
-
-def as_array(value: Any) -> Any:
-    """Return a list with Tensors in it as one Tensor, a Variable as the one that it stands for, and others as they are."""
-    if type(value) in LISTS:
-        return as_operand(value) if has_tensors(value) else value
-    return read(value)
 
 
 def with_tensors(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -56,22 +26,11 @@ def with_tensors(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
     return function(*map(as_array, args), **{key: as_array(value) for key, value in kwargs.items()})
 
 
-_NO_ARRAYS = frozenset({
-    "UPLO", "allow_pickle", "assume_unique", "axes", "axis", "axis1", "axis2", "axisa", "axisb", "axisc", "base", "bias",
-    "bitorder", "casting", "compute_uv", "copy", "count", "ddof", "decimals", "deg", "density", "destination", "device",
-    "dims", "dtype", "edge_order", "endpoint", "equal_nan", "full", "full_matrices", "hermitian", "include_initial",
-    "increasing", "indexing", "invert", "keepdims", "kind", "k", "kth", "max_work", "method", "minlength", "mode", "n",
-    "norm", "num", "offset", "optimize", "ord", "order", "out", "overwrite_input", "rcond", "retstep", "return_counts",
-    "return_index", "return_indices", "return_inverse", "returned", "right", "roll", "rowvar", "s", "shape", "newshape",
-    "side", "sorted", "source", "sparse", "stable", "subok", "upper",
-})  # fmt: skip
-"""Names of parameters that are lengths, axes and choices."""
-
-_DISPATCHED = frozenset({"out", "destination", "base"})
+_DISPATCHED = frozenset({"out", "destination"})
 """Those among them by which NumPy finds arrays of other libraries."""
 
-_ASK_ELEMENTS = frozenset({"histogram2d", "poly", "roots"})
-"""Functions for which NumPy finds arrays of other libraries in lists too."""
+_ASK_ELEMENTS = frozenset({"poly", "roots"})
+"""Functions of one array for which NumPy finds arrays of other libraries in lists too."""
 
 
 _VAR_POSITIONAL, _VAR_KEYWORD, _KEYWORD_ONLY = Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD, Parameter.KEYWORD_ONLY
@@ -81,13 +40,16 @@ _Row = tuple[str, Any, Any, bool]
 
 def taking_lists(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that calls another one, with Tensors for lists with Tensors in them."""
+    entry = vocabulary.find(function)
+    if entry is not None and entry.sequences:
+        return taking_sequences(function)
     without = getattr(function, "_implementation", function)  # which does not ask whether arguments are arrays of others
     compiled = not inspect.isfunction(without)
     without = function if function.__name__ in _ASK_ELEMENTS else without
     if compiled:  # and NumPy does not tell all of its signature
         return packing(function, without)
     parameters = tuple(inspect.signature(function).parameters.values())
-    rows = [(p.name, p.default, p.kind, p.name not in _NO_ARRAYS) for p in parameters]
+    rows = [(p.name, p.default, p.kind, p.name not in NO_ARRAYS) for p in parameters]
     held = {
         **{f"default_{p.name}": p.default for p in parameters}, "function": without, "AskedError": AskedError,
         "PLAIN": PLAIN_TYPES, "LISTS": LISTS, "KNOWN": PLAIN_TYPES | LISTS, "__name__": __name__,
@@ -125,7 +87,7 @@ def _code(name: str, parameters: Sequence[Parameter]) -> CodeType:
         if kind is _VAR_KEYWORD:
             known.append(f"not {own}")
             continue
-        if kind is _KEYWORD_ONLY and not required and own not in _NO_ARRAYS:
+        if kind is _KEYWORD_ONLY and not required and own not in NO_ARRAYS:
             known.append(f"{own} is {default}")
             continue
         call.append(f"{own}={own}" if kind is _KEYWORD_ONLY else f"{stars}{own}")
@@ -134,7 +96,7 @@ def _code(name: str, parameters: Sequence[Parameter]) -> CodeType:
         elif required:
             looks = f"type({own}) in LISTS and (not {own} or type({own}[0]) in KNOWN)"  # to be asked takes a Tensor 3 us
             known.append(f"(type({own}) in PLAIN or ({looks}))")
-        elif own not in _NO_ARRAYS or own in _DISPATCHED:
+        elif own not in NO_ARRAYS or own in _DISPATCHED:
             known.append(f"({own} is {default} or type({own}) in KNOWN)")
     text = _TEXT.format(
         name=name,
@@ -144,6 +106,28 @@ def _code(name: str, parameters: Sequence[Parameter]) -> CodeType:
         known=" and ".join(known) or "True",
     )
     return compile(text, __file__, "exec")  # whose name says in a traceback that the frame is one of functad's
+
+
+def taking_sequences(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that calls another one, which takes a sequence of arrays, each of them perhaps a list with Tensors."""
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except AskedError:
+            pass
+        return _dispatched(function, args, kwargs)
+
+    asks_first(called.__code__)
+    return called
+
+
+def _dispatched(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a function as NumPy does for a Tensor among its arguments, also where the Tensor is in a list within a list."""
+    tensor = read(first_tensor((args, tuple(kwargs.values()))))
+    if is_traced(tensor):
+        return tensor.__array_function__(function, (type(tensor),), args, kwargs)
+    return function(*args, **kwargs)
 
 
 _HOLDING = frozenset({list, tuple, dict})

@@ -32,6 +32,7 @@ from functad.expressions.spec import PLAIN, ArraySpec, spec_of, stand_in
 from functad.forks import cached_property
 from functad.places import here
 from functad.primitives.importing import reduced
+from functad.primitives.operands import NO_ARRAYS
 from functad.primitives.plan import Plan, Plans
 
 Rule = Callable[..., Any]
@@ -54,6 +55,7 @@ class Entry:
         doc: one line on the derivative or its convention.
         samples: `samples(array)` gives calls `(args, kwargs)`; `array(*shape, low=, high=)` makes an input.
         front: called in place of `function` when an argument is a Tensor; has the same signature.
+        sequences: names of the parameters that take a sequence of arrays: `front` converts its parts, which may be lists.
         creates: it makes an array, which becomes a Tensor if `like=` is one, so that others can be written into it.
         in_place: it writes into its first argument, and returns nothing.
         value_dependent: shape or dtype of the result depend on values, so that an abstract trace must refuse the call.
@@ -67,6 +69,7 @@ class Entry:
     samples: Samples | None
     value_dependent: bool
     in_place: bool
+    sequences: tuple[str, ...]
     creates: bool
 
     def __init__(
@@ -79,10 +82,28 @@ class Entry:
         name: str | None = None,
         value_dependent: bool = False,
         in_place: bool = False,
+        sequences: tuple[str, ...] = (),
         creates: bool = False,
     ) -> None:
         vars(self).update(function=function, front=front, name=name or function.__name__.lstrip("_"), doc=doc, samples=samples)
         vars(self).update(value_dependent=value_dependent, in_place=in_place, creates=creates)
+        vars(self).update(sequences=sequences)
+
+    def takes_array(self, parameter: int | str) -> bool:
+        """Return `True` if a parameter takes one array, so that a list with Tensors in its place is to be converted.
+
+        Args:
+            parameter: its position or its name.
+        """
+        if isinstance(parameter, int):
+            parameter = self._positional[parameter] if parameter < len(self._positional) else ""
+        return parameter not in NO_ARRAYS and parameter not in self.sequences
+
+    @cached_property
+    def _positional(self) -> list[str]:
+        """The names of the parameters of `front` that take one positional argument."""
+        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        return [p.name for p in inspect.signature(self.front).parameters.values() if p.kind in kinds]
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"{self!r} is whole: its {name} is an argument of the call that makes it")
@@ -223,6 +244,7 @@ class Primitive(Entry):
         name: str | None = None,
         front: Callable[..., Any] | None = None,
         value_dependent: bool = False,
+        sequences: tuple[str, ...] = (),
         internal: bool = False,
         registered: bool = True,
         **traits: Any,
@@ -231,7 +253,13 @@ class Primitive(Entry):
         if unknown:
             raise TypeError(f"a primitive has no {', '.join(sorted(unknown))}")
         super().__init__(
-            function, front=front or self.__call__, doc=doc, samples=samples, name=name, value_dependent=value_dependent
+            function,
+            front=front or self.__call__,
+            doc=doc,
+            samples=samples,
+            name=name,
+            value_dependent=value_dependent,
+            sequences=sequences,
         )
         partial = any(isinstance(rule, UnknownRule) for rule in vjps)
         vars(self).update(kind=kind, names=tuple(names), compute=compute, vjps=vjps, partial=partial)

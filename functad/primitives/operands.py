@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,55 @@ def as_operand(value: Any) -> Any:
         return value
     parts = [as_operand(read(part)) for part in value]
     return np.stack(parts) if any(map(is_traced, parts)) else np.asarray(value)
+
+
+PLAIN_TYPES = frozenset({
+    np.ndarray, int, float, complex, bool, str, type(None), type, np.dtype, slice, np.float64, np.float32, np.int64, np.bool_,
+    np.dtypes.Float64DType, type(Ellipsis), type(np._NoValue),
+})  # fmt: skip
+"""Types of arguments that are no Tensors and hold none."""
+
+LISTS = frozenset({list, tuple})
+
+
+def has_tensors(values: Collection[Any]) -> bool:
+    """Return `True` if a Tensor or a Variable is among some values, or in a list or tuple there."""
+    return first_tensor(values) is not None
+
+
+def first_tensor(values: Collection[Any]) -> Any:
+    """Return the first Tensor or Variable among some values, or in a list or tuple there; `None` if there is none."""
+    if PLAIN_TYPES.issuperset(map(type, values)):
+        return None
+    for value in values:
+        kind = type(value)
+        if kind in PLAIN_TYPES:
+            continue
+        if kind in LISTS:
+            if (found := first_tensor(value)) is not None:
+                return found
+        elif is_traced(value) or hasattr(kind, "__functad_read__"):
+            return value
+    return None
+
+
+def as_array(value: Any) -> Any:
+    """Return a list that holds Tensors as one Tensor, a Variable as its Tensor, and anything else as it is."""
+    if type(value) in LISTS:
+        return as_operand(value) if has_tensors(value) else value
+    return read(value)
+
+
+NO_ARRAYS = frozenset({
+    "UPLO", "allow_pickle", "assume_unique", "axes", "axis", "axis1", "axis2", "axisa", "axisb", "axisc", "bias",
+    "bitorder", "casting", "compute_uv", "copy", "count", "ddof", "decimals", "deg", "density", "destination", "device",
+    "dims", "dtype", "edge_order", "endpoint", "equal_nan", "full", "full_matrices", "hermitian", "include_initial",
+    "increasing", "indexing", "invert", "keepdims", "kind", "k", "kth", "max_work", "method", "minlength", "mode", "n",
+    "norm", "num", "offset", "optimize", "ord", "order", "out", "overwrite_input", "rcond", "retstep", "return_counts",
+    "return_index", "return_indices", "return_inverse", "returned", "right", "roll", "rowvar", "s", "shape", "newshape",
+    "side", "sorted", "source", "sparse", "stable", "subok", "upper",
+})  # fmt: skip
+"""Names of the parameters of NumPy's functions that are lengths, axes and choices."""
 
 
 def foreign_rules(leaf: Any) -> str | None:

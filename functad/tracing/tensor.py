@@ -26,9 +26,11 @@ from functad.primitives.operands import (
     concrete,
     converted,
     converted_inside,
+    first_tensor,
     foreign_rules_of,
     is_traced,
     is_weak,
+    read,
     refuse_foreign,
     strong,
 )
@@ -347,17 +349,30 @@ _PLAIN = frozenset({Tensor, np.ndarray, np.float64, float, int, bool, str, type(
 
 
 def _converted_inside(function: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
-    """Return the arguments of a function of NumPy in which foreign arrays are converted."""
+    """Return the arguments of a function of NumPy in which foreign arrays and lists of Tensors are converted."""
     for arg in args:
         if type(arg) not in _PLAIN:
             name = shown_name(function)
-            args = tuple([converted_inside(value, name) for value in args])
+            args = tuple([_converted(function, i, converted_inside(value, name)) for i, value in enumerate(args)])
             break
     for value in kwargs.values():
         if type(value) not in _PLAIN:
             name = shown_name(function)
-            return args, {key: converted_inside(value, name) for key, value in kwargs.items()}
+            return args, {key: _converted(function, key, converted_inside(value, name)) for key, value in kwargs.items()}
     return args, kwargs
+
+
+def _converted(function: Any, parameter: int | str, value: Any) -> Any:
+    """Return a list of Tensors, also a nested one, as one Tensor where a function takes an array; other values as they are.
+
+    Lists of integers are left to the function. They may be shapes.
+    """
+    if type(value) not in _LISTS or (tensor := first_tensor(value)) is None:
+        return value
+    entry = vocabulary.find(function)
+    if entry is None or not entry.takes_array(parameter) or read(tensor).dtype.kind not in "fc":
+        return value
+    return as_operand(value)
 
 
 def idle_tensor(value: Any) -> Tensor:

@@ -103,6 +103,7 @@ CONCATENATE = linear(
     ],
     doc="linear; each array gets its part of the cotangent",
     front=concatenate,
+    sequences=("arrays",),
     batch=along_axis,
     ordered="all",
     dependence="moved",
@@ -153,6 +154,7 @@ STACK = linear(
     ],
     doc="linear; each array gets its part of the cotangent",
     front=stack,
+    sequences=("arrays",),
     batch=along_axis,
     ordered="all",
     dependence="moved",
@@ -168,6 +170,7 @@ STACK = linear(
         (([array(0, 2), array(1, 2)],), {}),
     ],
     doc="a concatenation",
+    sequences=("tup",),
 )
 def _vstack(tup: Iterable[Any], *, dtype: Any = None, casting: Any = "same_kind") -> Any:
     return concatenate([atleast(a, 2) for a in tup], 0, dtype=dtype, casting=casting)
@@ -182,6 +185,7 @@ def _vstack(tup: Iterable[Any], *, dtype: Any = None, casting: Any = "same_kind"
         (([array(2, 0), array(2, 1)],), {}),
     ],
     doc="a concatenation",
+    sequences=("tup",),
 )
 def _hstack(tup: Iterable[Any], *, dtype: Any = None, casting: Any = "same_kind") -> Any:
     found = [atleast(a, 1) for a in tup]
@@ -198,6 +202,7 @@ def _hstack(tup: Iterable[Any], *, dtype: Any = None, casting: Any = "same_kind"
         (([array(), array()],), {}),
     ],
     doc="a concatenation",
+    sequences=("tup",),
 )
 def _dstack(tup: Iterable[Any]) -> Any:
     return concatenate([atleast(a, 3) for a in tup], 2)
@@ -211,6 +216,7 @@ def _dstack(tup: Iterable[Any]) -> Any:
         (([array(0), array(0)],), {}),
     ],
     doc="a concatenation",
+    sequences=("tup",),
 )
 def _column_stack(tup: Iterable[Any]) -> Any:
     return concatenate([_column(as_operand(a)) for a in tup], 1)
@@ -247,6 +253,7 @@ def _append(arr: Any, values: Any, axis: int | None = None) -> Any:
         ((array(2),), {}),
     ],
     doc="concatenations",
+    sequences=("arrays",),
 )
 def _block(arrays: Any) -> Any:
     depth = _list_depth(arrays)

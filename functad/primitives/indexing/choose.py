@@ -152,7 +152,7 @@ def _select_samples(array: Any) -> Calls:
     ]
 
 
-@composite(np.select, samples=_select_samples, doc="the derivative of what is chosen")
+@composite(np.select, samples=_select_samples, doc="the derivative of what is chosen", sequences=("condlist", "choicelist"))
 def _select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
     if len(condlist) != len(choicelist):
         raise ValueError("list of cases must be same length as list of conditions")
@@ -201,6 +201,7 @@ CHOOSE = general(
     linear_by=lambda params: range(1, sys.maxsize),
     front=_choose,
     raises=lambda specs, params: ((0,), len(specs) - 1) if params["mode"] == "raise" else None,
+    sequences=("choices",),
     broadcasts=True,
     selects=True,
     curvature="none",

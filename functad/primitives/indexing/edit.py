@@ -267,7 +267,12 @@ def _piecewise_samples(array: Any) -> Calls:
     ]
 
 
-@composite(np.piecewise, samples=_piecewise_samples, doc="that of the function whose condition is the last to hold")
+@composite(
+    np.piecewise,
+    samples=_piecewise_samples,
+    doc="that of the function whose condition is the last to hold",
+    sequences=("condlist", "funclist"),
+)
 def _piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
     x = array_of(x)
     conditions = [_condition(c, shape_of(x)) for c in ([condlist] if _is_condition(condlist, x) else condlist)]

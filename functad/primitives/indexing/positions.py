@@ -155,6 +155,7 @@ DIGITIZE: Primitive = constant(
 
 RAVEL_MULTI_INDEX: Primitive = constant(
     np.ravel_multi_index,
+    sequences=("multi_index",),
     compute=lambda *indices, dims, mode, order: np.ravel_multi_index(indices, dims, mode, order),
     spec=lambda *indices, **params: ArraySpec(np.broadcast_shapes(*[spec_of(i).shape for i in indices]), _INTP),
     samples=lambda array: [(((np.array([1, 0]), np.array([2, 1])), (2, 3)), {}), (((1, 4), (2, 3), "wrap", "F"), {})],

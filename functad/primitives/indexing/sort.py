@@ -265,6 +265,7 @@ def partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect"
 
 LEXSORT: Primitive = constant(
     np.lexsort,
+    sequences=("keys",),
     compute=lambda *keys, axis: np.lexsort(keys, axis),
     spec=shaped_as_argument(_INTP),
     samples=lambda array: [

@@ -16,7 +16,7 @@ from functad.primitives.elementwise.arithmetic import MULTIPLY
 from functad.primitives.entry import Primitive
 from functad.primitives.kinds import composite, multilinear
 from functad.primitives.linalg.einsum import einsum
-from functad.primitives.operands import refuse_out, strong
+from functad.primitives.operands import as_operand, refuse_out, strong
 
 _ndarray = np.ndarray
 
@@ -26,6 +26,7 @@ Calls = list[tuple[tuple[Any, ...], dict[str, Any]]]
 
 def as_array(value: Any) -> Any:
     """Return a list or number as an array, an array, NumPy scalar or Tensor as it is."""
+    value = as_operand(value)
     if not hasattr(value, "ndim"):
         return np.asarray(value)
     return value if value.ndim else strong(value)

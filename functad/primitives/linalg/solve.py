@@ -317,7 +317,12 @@ def _multi_dot_samples(array: Any) -> Calls:
     ]
 
 
-@composite(np.linalg.multi_dot, samples=_multi_dot_samples, doc="that of the matrix products, in the cheapest order")
+@composite(
+    np.linalg.multi_dot,
+    samples=_multi_dot_samples,
+    doc="that of the matrix products, in the cheapest order",
+    sequences=("arrays",),
+)
 def multi_dot(arrays: Any, *, out: Any = None) -> Any:
     """Return the product of a chain of matrices; the first and the last may be vectors."""
     refuse_out(out, "linalg.multi_dot")

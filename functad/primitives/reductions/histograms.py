@@ -15,7 +15,7 @@ from functad.primitives.arranging.sequences import linspace
 from functad.primitives.elementwise.conversion import astype
 from functad.primitives.indexing.read import scatter
 from functad.primitives.kinds import composite
-from functad.primitives.operands import concrete, is_traced
+from functad.primitives.operands import as_array, concrete, is_traced
 from functad.primitives.signals.differences import array_of, diff
 
 _DOC = "linear in the weights; the edges follow the extremes of the data, and densities the edges; counts are constant"
@@ -153,7 +153,7 @@ def _points(array: Any) -> Calls:
     ]
 
 
-@composite(np.histogramdd, samples=_points, value_dependent=True, doc=_DOC)
+@composite(np.histogramdd, samples=_points, value_dependent=True, doc=_DOC, sequences=("sample", "bins", "range"))
 def histogramdd(
     sample: Any,
     bins: Any = 10,
@@ -164,7 +164,7 @@ def histogramdd(
     """`np.histogramdd`."""
     sample = _columns(sample)
     count = shape_of(sample)[1]
-    bins = list(bins) if hasattr(bins, "__len__") else [bins] * count
+    bins = [as_array(b) for b in bins] if hasattr(bins, "__len__") else [bins] * count
     ranges = [None] * count if range is None else list(range)
     columns = [sample[:, i] for i in np.arange(count).tolist()]
     known_bins = [concrete(array_of(b), "np.histogramdd") if np.ndim(b) else b for b in bins]
@@ -201,6 +201,7 @@ def histogramdd(
     ],
     value_dependent=True,
     doc=_DOC,
+    sequences=("bins", "range"),
 )
 def _histogram2d(
     x: Any,
