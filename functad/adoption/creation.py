@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.adoption.signatures import with_arrays_of
 from functad.adoption.standing import ABSENT
 from functad.expressions.spec import dtype_of, shape_of
 from functad.primitives import vocabulary
@@ -47,9 +48,9 @@ def _made(function: Function, *, converts: bool = False) -> Function:
 
     def made(*args: Any, **kwargs: Any) -> Any:
         if not (has_tensors(args) or (kwargs and has_tensors(kwargs.values()))):
-            out = function(*args, **kwargs)
+            out = with_arrays_of(function, args, kwargs, made)
             recorder = _running()
-            if recorder is None or type(out) is tuple or out.dtype.kind not in "fc":
+            if recorder is None or type(out) is tuple or is_traced(out) or out.dtype.kind not in "fc":
                 return out
             if converts and args and type(args[0]) is np.ndarray and np.may_share_memory(out, args[0]):
                 return out

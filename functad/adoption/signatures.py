@@ -17,13 +17,61 @@ from typing import Any
 
 from functad.adoption.standing import ABSENT
 from functad.primitives import vocabulary
-from functad.primitives.operands import LISTS, NO_ARRAYS, PLAIN_TYPES, as_array, first_tensor, is_traced, read
+from functad.primitives.operands import (
+    LISTS,
+    NO_ARRAY,
+    NO_ARRAYS,
+    PLAIN_TYPES,
+    as_array,
+    first_tensor,
+    has_tensors,
+    is_traced,
+    read,
+)
 from functad.tracing.asked import AskedError, asks_first
 
 
 def with_tensors(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Call a function with Tensors for lists with Tensors in them."""
-    return function(*map(as_array, args), **{key: as_array(value) for key, value in kwargs.items()})
+    return with_arrays_of(function, tuple(map(as_array, args)), {key: as_array(value) for key, value in kwargs.items()})
+
+
+def concerns_tensors(error: BaseException) -> bool:
+    """Return `True` if NumPy raised an error because it was given a Tensor in a list, or an object that holds one."""
+    return isinstance(error, AskedError) or NO_ARRAY in str(error)
+
+
+def with_arrays_of(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], of_tensors: Callable[..., Any] | None = None
+) -> Any:
+    """Call a function, with the Tensor in place of an object whose method `__array__` returns one, which NumPy refuses.
+
+    Args:
+        function: the function.
+        args: its positional arguments.
+        kwargs: its keyword arguments.
+        of_tensors: is called with the Tensors, which may be in lists. Default: the function itself, with Tensors for lists.
+    """
+    try:
+        return function(*args, **kwargs)
+    except ValueError as error:
+        if not concerns_tensors(error):
+            raise
+        given = list(map(_array_of, args)), {key: _array_of(value) for key, value in kwargs.items()}
+        if not has_tensors((given[0], list(given[1].values()))):
+            raise
+    return (of_tensors or functools.partial(with_tensors, function))(*given[0], **given[1])
+
+
+def _array_of(value: Any) -> Any:
+    """Return the Tensor that the method `__array__` of an object returns; otherwise the object itself."""
+    if type(value) in LISTS:
+        parts = list(map(_array_of, value))
+        return parts if any(a is not b for a, b in zip(parts, value, strict=True)) else value
+    if type(value) in PLAIN_TYPES or is_traced(value) or not hasattr(type(value), "__array__"):
+        return value
+    array = value.__array__()
+    return array if is_traced(array) else value
 
 
 _DISPATCHED = frozenset({"out", "destination"})
@@ -52,6 +100,7 @@ def taking_lists(function: Callable[..., Any]) -> Callable[..., Any]:
     rows = [(p.name, p.default, p.kind, p.name not in NO_ARRAYS) for p in parameters]
     held = {
         **{f"default_{p.name}": p.default for p in parameters}, "function": without, "AskedError": AskedError,
+        "concerns": concerns_tensors,
         "PLAIN": PLAIN_TYPES, "LISTS": LISTS, "KNOWN": PLAIN_TYPES | LISTS, "__name__": __name__,
         "general": functools.partial(_called, function, rows),
     }  # fmt: skip
@@ -66,8 +115,9 @@ def {name}({head}):
     if {known}:
         try:
             return function({call})
-        except AskedError:
-            pass
+        except (AskedError, ValueError) as error:
+            if not concerns(error):
+                raise
     return general(({every},))
 """
 
@@ -114,8 +164,9 @@ def taking_sequences(function: Callable[..., Any]) -> Callable[..., Any]:
     def called(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
-        except AskedError:
-            pass
+        except (AskedError, ValueError) as error:
+            if not concerns_tensors(error):
+                raise
         return _dispatched(function, args, kwargs)
 
     asks_first(called.__code__)
@@ -127,7 +178,7 @@ def _dispatched(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dic
     tensor = read(first_tensor((args, tuple(kwargs.values()))))
     if is_traced(tensor):
         return tensor.__array_function__(function, (type(tensor),), args, kwargs)
-    return function(*args, **kwargs)
+    return with_arrays_of(function, args, kwargs, lambda *args, **kwargs: _dispatched(function, args, kwargs))
 
 
 _HOLDING = frozenset({list, tuple, dict})
@@ -157,7 +208,7 @@ def _called(function: Callable[..., Any], rows: Sequence[_Row], values: Sequence
             kwargs[name] = value
         else:
             args.append(value)
-    return function(*args, **kwargs)
+    return with_arrays_of(function, args, kwargs)
 
 
 def packing(function: Callable[..., Any], without: Callable[..., Any]) -> Callable[..., Any]:
@@ -179,8 +230,11 @@ def packing(function: Callable[..., Any], without: Callable[..., Any]) -> Callab
                         return without(a, b)
                     if type(c) in known:
                         return without(a, b, c)
-            except (AskedError, TypeError):  # of a call with too few arguments the function itself has another message
+            except TypeError:  # of a call with too few arguments the function itself has another message
                 pass
+            except (AskedError, ValueError) as error:
+                if not concerns_tensors(error):
+                    raise
         return of_tensors(*[value for value in (a, b, c, *args) if value is not ABSENT], **kwargs)
 
     asks_first(called.__code__)

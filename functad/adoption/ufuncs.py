@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.adoption.signatures import with_tensors
+from functad.adoption.signatures import concerns_tensors, with_tensors
 from functad.adoption.standing import ABSENT, stands_for
 from functad.tracing.asked import AskedError, asks_first
 
@@ -34,7 +34,9 @@ def _of_one(ufunc: np.ufunc) -> Callable[..., Any]:
         try:
             if not kwargs and not others and x is not ABSENT:
                 return ufunc(x) if out is None else ufunc(x, out)
-        except AskedError:
+        except (AskedError, ValueError) as error:
+            if not concerns_tensors(error):
+                raise
             call: Callable[..., Any] = of_tensors
         else:
             call = several
@@ -51,7 +53,9 @@ def _of_two(ufunc: np.ufunc) -> Callable[..., Any]:
         try:
             if not kwargs and not others and y is not ABSENT:
                 return ufunc(x, y) if out is None else ufunc(x, y, out)
-        except AskedError:
+        except (AskedError, ValueError) as error:
+            if not concerns_tensors(error):
+                raise
             call: Callable[..., Any] = of_tensors
         else:
             call = several
@@ -75,8 +79,9 @@ def _of_several(ufunc: np.ufunc) -> Callable[..., Any]:
     def called(*args: Any, **kwargs: Any) -> Any:
         try:
             return ufunc(*args, **kwargs) if kwargs else ufunc(*args)
-        except AskedError:
-            pass
+        except (AskedError, ValueError) as error:
+            if not concerns_tensors(error):
+                raise
         return of_tensors(*args, **kwargs)
 
     asks_first(called.__code__)
@@ -91,8 +96,9 @@ def _method(method: Callable[..., Any]) -> Callable[..., Any]:
         try:
             if not kwargs and not args and a is not ABSENT:  # `axis` is the second array of `outer`
                 return method(a) if axis is ABSENT else method(a, axis)
-        except AskedError:
-            pass
+        except (AskedError, ValueError) as error:
+            if not concerns_tensors(error):
+                raise
         if a is ABSENT:
             return method(**kwargs, **({} if axis is ABSENT else {"axis": axis}))
         return of_tensors(*[value for value in (a, axis, *args) if value is not ABSENT], **kwargs)

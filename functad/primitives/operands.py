@@ -69,6 +69,9 @@ def as_array(value: Any) -> Any:
     return read(value)
 
 
+NO_ARRAY = "__array__ method not producing an array"
+"""The text of NumPy's error for an object whose method `__array__` returned a Tensor."""
+
 NO_ARRAYS = frozenset({
     "UPLO", "allow_pickle", "assume_unique", "axes", "axis", "axis1", "axis2", "axisa", "axisb", "axisc", "bias",
     "bitorder", "casting", "compute_uv", "copy", "count", "ddof", "decimals", "deg", "density", "destination", "device",

@@ -44,6 +44,12 @@ def _check_binary(ufunc: np.ufunc, method: str) -> None:
         raise RuntimeError(f"{method} is not defined on ufuncs with a core signature")
 
 
+_OF_A_CALLER = (
+    " Where a caller passes the array, make it there with np.zeros(shape, like=t) or functad.numpy.zeros(shape), whose arrays "
+    "take Tensors."
+)
+
+
 def _refuse_out(ufunc: np.ufunc, method: str, out: Any) -> None:
     if any(part is not None for part in (out if isinstance(out, tuple) else (out,))):
         call = f"np.{ufunc.__name__}{method}"
@@ -53,7 +59,7 @@ def _refuse_out(ufunc: np.ufunc, method: str, out: Any) -> None:
             cure = f"{WRITE_INTO}." if into_a_part else "Use an assignment, a = a + t, which makes a new array."
             raise ConversionError(
                 f"`{statement}` writes a Tensor into a plain array, at {here()}, and its derivative would be lost. "
-                f"{cure}{adoption_cure()}"
+                f"{cure}{adoption_cure() or _OF_A_CALLER}"
             )
         raise UnsupportedError(
             f"{call} of a Tensor cannot write to out=, at {here()}. Assign the result instead: y = {call}(...). "

@@ -17,7 +17,8 @@ from functad.expressions.records import inputs_of, results_of
 from functad.places import WRITE_INTO, adoption_cure, assigning, here, instruction_of, line_of, running, user_frame
 from functad.primitives.entry import ENTRIES
 from functad.primitives.names import is_scipys, shown_name
-from functad.primitives.operands import MASKED, OWN_RULES
+from functad.primitives.operands import MASKED, NO_ARRAY, OWN_RULES
+from functad.tracing.lapack import lapack_cure
 
 _STACK = "Use np.stack([t0, t1]), or np.concatenate, which make an array of Tensors."
 _ITSELF = "Use t itself, which is an array already, and np.stack([t0, t1]) for a list of Tensors."
@@ -34,7 +35,7 @@ _NUMBER = "Use the Tensor itself, np functions instead of math ones, or functad.
 _RANDOM = "Draw standard numbers and transform them: mean + scale * rng.normal(size=n). "
 
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "int_", "intp", "uint")
-_NOT_CURED_BY_ADOPTION = (*_INTEGERS, "fromfunction", "range", "dump", "dumps", "fmean", "[]")
+_NOT_CURED_BY_ADOPTION = (*_INTEGERS, "fromfunction", "range", "dump", "dumps", "fmean", "[]", "operator")
 
 CURES = {
     "array": _STACK + " For t itself no np.array is needed.",
@@ -49,6 +50,8 @@ CURES = {
         _INTEGERS, "An integer has no derivative: use t.astype(int), or functad.stop_gradient(t), which is a plain array."
     ),
     "lists": "Use np.stack([t0, t1]) for each list of Tensors, or functions of functad.numpy, which take such lists.",
+    "operator": "NumPy's operators convert a list themselves: use np.stack([t0, t1]) for it, as in A @ np.stack([t0, t1]).",
+    "broadcast": ("Use np.broadcast_shapes(t.shape, z.shape) for the shape, or np.broadcast_arrays(t, z) for the elements."),
     "fromiter": "Use np.stack(list(values)).",
     **{
         method: f"Use np.stack for the list: np.add.{method}(np.stack([t0, t1]){more})."
@@ -79,20 +82,6 @@ CURES = {
     "trunc": "Use np.trunc(t), whose derivative is zero, or int(functad.stop_gradient(t)) for a number.",
 }
 """What to write instead of a call, by the last part of the name that is called."""
-
-LAPACK = {
-    "gtsv": "functad.scipy.linalg.solve_banded((1, 1), ab, b), with the diagonals in the rows of ab",
-    "gbsv": "functad.scipy.linalg.solve_banded((l, u), ab, b), with the diagonals in the rows of ab",
-    **dict.fromkeys(("ptsv", "pbsv"), "functad.scipy.linalg.solveh_banded(ab, b), with the diagonals in the rows of ab"),
-    **dict.fromkeys(("gesv", "posv", "sysv", "hesv"), "np.linalg.solve(a, b)"),
-    "trtrs": "functad.scipy.linalg.solve_triangular(a, b)",
-    "getrf": "functad.scipy.linalg.lu_factor(a)",
-    "potrf": "np.linalg.cholesky(a)",
-    "geqrf": "np.linalg.qr(a)",
-    **dict.fromkeys(("syev", "syevd", "syevr", "heev", "heevd", "heevr"), "np.linalg.eigh(a)"),
-    **dict.fromkeys(("gesvd", "gesdd"), "np.linalg.svd(a)"),
-}
-"""Functions with derivatives, by the routine of LAPACK without the letter of its type: `gtsv` for `dgtsv`."""
 
 TABLES = (
     "Columns of pandas and polars do not hold Tensors. Compute with their values, s.to_numpy() * t, or with the Tensor on the "
@@ -159,31 +148,32 @@ def batch_cure(wanted: str, *, mask: bool) -> str:
     )
 
 
+_BY_CALL = frozenset({
+    "array", "asarray", "full", "full_like", "dot", "fsum", "fmean", "lists", "operator", "broadcast",
+    "reduce", "accumulate", "reduceat",
+})  # fmt: skip
+"""Calls whose fix is the same whatever was wanted of the Tensor."""
+
+
 def _cure_of_the_line(wanted: str, *, mask: bool) -> str:
     """Return the cure that what the user's code is doing suggests, where values are not known; empty if there is none."""
     if assigning():
         return f"{WRITE_INTO}."
     snippet = " ".join(running().split())
     called = _called(snippet)[0]
+    if called == "operator" and not wanted.endswith("array"):
+        called = ""
     if called == "[]" and wanted.startswith(("index", "Use as")) and ":" in snippet:
         return "A length must be known: functad.numpy.array(a)[t + np.arange(n)] reads n places from t on."
     if called in ("[]", "take") and not mask:
         return "Read from an array that takes Tensors as places: functad.numpy.array(a)[t]."
-    if called in ("array", "asarray", "full", "full_like", "dot", "fsum", "fmean", "lists", "reduce", "accumulate", "reduceat"):
+    if called in _BY_CALL:
         return CURES[called]
-    if called[:1] in _TYPES and called[1:] in LAPACK:
-        return _instead_of_lapack(called)
+    if lapack := lapack_cure(called):
+        return lapack
     if wanted == "float()" and called != "float" and hasattr(math, called):
         return "Use functions of np in place of those of math."
     return ""
-
-
-_TYPES = ("s", "d", "c", "z")
-"""The letters of the types of LAPACK's routines."""
-
-
-def _instead_of_lapack(called: str) -> str:
-    return f"LAPACK's {called} is compiled code without a derivative. Use {LAPACK[called[1:]]}."
 
 
 def refusal(wanted: str) -> ConversionError:
@@ -196,6 +186,9 @@ def refusal(wanted: str) -> ConversionError:
 
     snippet = " ".join(running().split())
     called, is_random = _called(snippet)
+    if called == "operator" and wanted != "Conversion to an array":
+        called = ""
+    lapack = lapack_cure(called)
     if assigning():
         of_table = _asks_from(("pandas.", "polars."))
         wanted, cure = "Assignment into a plain array", TABLES if of_table else _ASSIGN + adoption_cure()
@@ -213,10 +206,10 @@ def refusal(wanted: str) -> ConversionError:
         cure = DRAWING
     elif called in CURES:
         cure = CURES[called]
+    elif lapack:
+        cure = lapack
     elif called == "[]":
         cure = _INDEX
-    elif called[:1] in _TYPES and called[1:] in LAPACK:
-        cure = _instead_of_lapack(called)
     elif wanted == "Conversion to an array" and _asks_from("numpy.ma."):
         cure = MASKED
     elif is_random:
@@ -227,7 +220,7 @@ def refusal(wanted: str) -> ConversionError:
             "np.asarray(t), and functad.stop_gradient(t) where a constant is meant."
         )
     array = wanted == "Conversion to an array" and called not in _NOT_CURED_BY_ADOPTION and not is_random
-    array = array and cure not in (MASKED, TABLES, OWN_RULES, DRAWING) and called[1:] not in LAPACK
+    array = array and cure not in (MASKED, TABLES, OWN_RULES, DRAWING, lapack)
     number = wanted in ("float()", "complex()", "int()") and (
         called in ("float", "complex", "int", "fromiter") or (hasattr(math, called) and not snippet.startswith("cmath."))
     )
@@ -297,7 +290,28 @@ def refusal_behind(error: BaseException) -> FunctadError | None:
     """Return the error about a Tensor that an error of NumPy or compiled code hides; `None` if it is another error."""
     if isinstance(error, ValueError) and isinstance(error.__cause__, (AbstractValueError, ConversionError)):
         return error.__cause__
+    if isinstance(error, ValueError) and NO_ARRAY in str(error):
+        return ConversionError(
+            f"The method __array__ of an object returned a Tensor that is being differentiated, or another object that is no "
+            f"array, at {_place_of(error)}: NumPy takes only plain arrays from it. Use that Tensor itself, or let NumPy's "
+            f"functions there take Tensors: @functad.adopt above the function, or functad.adopt(its module)."
+        )
+    if _is_of_text(error):
+        return ConversionError(
+            f"Python code that was made of the text of a Tensor, at {_place_of(error)}, would lose its derivative. Use list(t) "
+            f"for a list of Tensors, or t.copy() for a copy."
+        )
     return refusal_in_compiled_code(error) if isinstance(error, TypeError) else None
+
+
+def _is_of_text(error: BaseException) -> bool:
+    """Return `True` if `eval` or `exec` raised an error for the text of a Tensor, as in `eval(str(t.tolist()))`."""
+    if isinstance(error, SyntaxError):
+        return error.filename == "<string>" and "Tensor(" in (error.text or "")
+    step = error.__traceback__ if isinstance(error, NameError) and error.name == "Tensor" else None
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    return step is not None and step.tb_frame.f_code.co_filename == "<string>"
 
 
 def _place_of(error: BaseException) -> str:
@@ -307,6 +321,7 @@ def _place_of(error: BaseException) -> str:
         code = step.tb_frame.f_code
         module = step.tb_frame.f_globals.get("__name__", "")
         others = code.co_filename.endswith(".pyx") or module.startswith(("jax", "array_api_strict"))
+        others = others or (code.co_filename, code.co_name) == ("<string>", "<module>")  # what `eval` runs
         if user_frame(step.tb_frame) is step.tb_frame and not others:  # no code of NumPy's random numbers, or of libraries
             place = line_of(code, step.tb_lasti)
         step = step.tb_next
@@ -354,6 +369,8 @@ def _called(snippet: str) -> tuple[str, bool]:
         node: ast.AST = ast.parse(snippet, mode="eval").body
     except (SyntaxError, SystemError):  # Python 3.11 and 3.12 raise the second when two threads parse at once
         return "", False
+    if isinstance(node, ast.BinOp) and not isinstance(node.op, ast.Mod):
+        return "operator", False
     if isinstance(node, ast.Subscript):
         name = node.value.attr if isinstance(node.value, ast.Attribute) else ""
         return (name if name in CURES else "[]"), False

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import UnsupportedError
+from functad.errors import ConversionError, UnsupportedError
 from functad.places import here
 from functad.primitives.elementwise import arithmetic, bounds, comparisons
 from functad.primitives.entry import Primitive, names_read
@@ -170,7 +170,12 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                     or (value.ndim > 2 or y.ndim > 2 if contracts else value.shape != y.shape)
                 ):
                     specs_of = recorder.specs_for if contracts else recorder.specs_beside
-                    specs = specs_of(primitive, (y, value) if flipped else (value, y), (position,), out)
+                    try:
+                        specs = specs_of(primitive, (y, value) if flipped else (value, y), (position,), out)
+                    except ConversionError:  # the result holds Python objects
+                        if not recorder.is_constant(x):
+                            raise
+                        return out
                 if holds_other and kind is _ndarray:
                     y = y.copy() if y.nbytes <= SMALL else held(y, recorder)
                 saved = y if reads_other else None if reads_nothing else save(value, y, out)

@@ -16,7 +16,10 @@ SEEDS = {
     "llvm": (*range(120), 576, 1336, 2168, 2515, 3812, 4189, 4731, 7917),
     "xla": range(3, 9),
 }
-"""The seeds for each backend, with those of differences that were fixed; `python -m functad.testing.fuzz --profile compiled-llvm` checks any number of programs."""
+"""The seeds for each backend, with the seeds of differences that were fixed.
+
+`python -m functad.testing.fuzz --profile compiled-llvm` checks any number of programs.
+"""
 
 KNOWN = {
     34: "nothing reads the result of the operation that raises OverflowError, so compiled code leaves it out",

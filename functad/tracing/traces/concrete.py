@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from functad.errors import UnsupportedError
+from functad.errors import ConversionError, UnsupportedError
 from functad.expressions.spec import PLAIN, dtype_of, shape_of
 from functad.places import user_frame
 from functad.primitives.entry import Primitive, UnknownRule
@@ -153,6 +153,10 @@ class ConcreteRecorder(Recorder):
         """
         try:
             equation = self.record_of(self, primitive, arrays, values, active, params, out)
+        except ConversionError:  # the result holds Python objects, and an input could be written into, but was not
+            if any(not self.is_constant(arrays[i]) for i in active):
+                raise
+            return self.underived(primitive, arrays, params, out)
         except UnsupportedError:
             known = self._constants_without_rule(primitive, arrays, active)
             if not known:
