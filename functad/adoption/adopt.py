@@ -40,11 +40,18 @@ def _take(module: ModuleType) -> None:
             adopted = AdoptedModule(module)
             try:
                 _modules[name] = adopted
-                adopted.change()
+                adopted.change(_compared())
+                for other in list(_modules.values()) if adopted.compared else ():
+                    other.keep(_compared())
             except BaseException:  # an interrupt, which must not leave a half of it
                 adopted.restore()
                 _modules.pop(name, None)
                 raise
+
+
+def _compared() -> frozenset[int]:
+    """Return the identities of the originals that adopted modules compare by `is`."""
+    return frozenset().union(*[module.compared for module in _modules.values()])
 
 
 class _Finder(MetaPathFinder):

@@ -48,6 +48,7 @@ class AdoptedModule:
         module: the module.
         changes: each a place, a key, what stood there and what stands there now.
         left: what could not be changed, and why.
+        compared: identities of the functions and types of NumPy, `math` and SciPy that the module compares by `is`.
     """
 
     def __init__(self, module: ModuleType) -> None:
@@ -55,13 +56,22 @@ class AdoptedModule:
         self.changes: list[tuple[Any, Any, Any, Any]] = []
         self.left: dict[str, str] = {}
         self.uses_scipy = False
+        self.compared: Kept = frozenset()
+        self._stored_ids: Kept = frozenset()
 
-    def change(self) -> None:
-        """Bind all that the module refers to; what is interrupted on the way can be restored."""
+    def change(self, compared: Kept = frozenset()) -> None:
+        """Bind all that the module refers to; what is interrupted on the way can be restored.
+
+        Args:
+            compared: identities of the originals that other adopted modules compare by `is`. The module keeps these where it
+                stores them, since another module may be given them.
+        """
         module = self.module
         functions = list(functions_of(module))
         uses = uses_of([f for f in functions if f.__name__ != "__getattr__"], vars(module))
-        self.kept, self.compares = uses.kept, uses.compares
+        self.compared, self._stored_ids, self.compares = uses.compared, uses.stored, uses.compares
+        self._compared_anywhere = compared | uses.compared
+        self.kept = uses.kept | (uses.stored & self._compared_anywhere)
         functions += self._compiled()  # which read the originals for plain values
         self.change_names()
         self._change_code(functions)
@@ -109,7 +119,8 @@ class AdoptedModule:
 
     def _stored(self, value: Any) -> Any:
         """Return the replacement of a default, an attribute or an entry of a table; other code may compare these by `is`."""
-        stays = is_type_of_numpy(value) or (self.compares and is_foreign(value, self.module.__name__))
+        stays = is_type_of_numpy(value) or id(value) in self._compared_anywhere
+        stays = stays or (self.compares and is_foreign(value, self.module.__name__))
         return value if stays else replacement(value, kept=self.kept)
 
     def _changes_items(self, table: dict[Any, Any]) -> bool:
@@ -181,6 +192,18 @@ class AdoptedModule:
                 own.__kwdefaults__ = function.__kwdefaults__
                 functools.update_wrapper(own, function)
                 self._set(place, "py_func", function, own)
+
+    def keep(self, compared: Kept) -> None:
+        """Keep originals that another module compares by `is`, if this module stores some of them.
+
+        Args:
+            compared: identities of all originals that adopted modules compare by `is`.
+        """
+        new = compared - self._compared_anywhere
+        if new and (new & self._stored_ids or any(id(old) in new for place, _, old, _ in self.changes if place is not vars(self.module))):
+            self.restore()
+            self.changes = []
+            self.change(compared)
 
     def _set(self, place: Any, key: Any, old: Any, new: Any) -> None:
         self.changes.append((place, key, old, new))

@@ -41,7 +41,7 @@ def adopted_function(f: FunctionType) -> FunctionType:
             f"{f.__name__} assigns to a global name, at {here()}, which the adopted function would do apart from its module. "
             f'Adopt the module: functad.adopt("{f.__module__}").'
         )
-    kept, numbers, _ = uses_of([f], f.__globals__)
+    kept, numbers, *_ = uses_of([f], f.__globals__)
     cells = tuple([_cell(cell, kept) for cell in f.__closure__ or ()]) or None
     found = FunctionType(with_products(f.__code__), _Globals(f.__globals__, kept, numbers), f.__name__, f.__defaults__, cells)
     functools.update_wrapper(found, f)

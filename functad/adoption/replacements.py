@@ -184,11 +184,15 @@ class Uses(NamedTuple):
         kept: identities of functions and types of NumPy, `math` and SciPy that the module uses as values.
         numbers: names of Python's number types that the module uses as values.
         compares: some function compares objects by `is`, at least one of which was not loaded by a global name.
+        compared: identities of the originals that functions compare by `is`.
+        stored: identities of the originals that functions assign to attributes.
     """
 
     kept: Kept
     numbers: frozenset[str]
     compares: bool
+    compared: Kept
+    stored: Kept
 
 
 def uses_of(functions: Sequence[FunctionType], names: dict[str, Any]) -> Uses:
@@ -203,6 +207,7 @@ def uses_of(functions: Sequence[FunctionType], names: dict[str, Any]) -> Uses:
     found: set[int] = set()
     numbers: set[str] = set()
     stored: dict[str, set[int]] = {}
+    compared: set[int] = set()
     compares = False
     modules = frozenset([name for name, value in names.items() if isinstance(value, ModuleType) and id(value) in _replaced()])
     for function in functions:
@@ -220,9 +225,12 @@ def uses_of(functions: Sequence[FunctionType], names: dict[str, Any]) -> Uses:
                 numbers.add(path)
             elif id(value) in _known() or _is_of_packages(value):
                 (stored.setdefault(reader[1:], set()) if reader.startswith(STORED) else found).add(id(value))
+                if reader == IS:
+                    compared.add(id(value))
     for name in _attributes_compared(functions, stored):
         found |= stored[name]
-    return Uses(frozenset(found), frozenset(numbers), compares)
+    held_in_attributes = frozenset[int]().union(*stored.values())
+    return Uses(frozenset(found), frozenset(numbers), compares, frozenset(compared), held_in_attributes)
 
 
 def is_foreign(value: Any, module: str) -> bool:

@@ -154,3 +154,49 @@ def test_texts_and_dtypes_of_results_use_no_type_as_a_value() -> None:
     assert not [name for name, _ in names_used_as_values(told.__code__) if "float" in name]
     assert not [name for name, _ in names_used_as_values(elementwise.__code__) if "float" in name]
     assert ("np.float64", "") in names_used_as_values(given.__code__)
+
+
+KEEPS = """
+import numpy as np
+import math
+TABLE = {"own": np.subtract}
+class Filter:
+    own = np.multiply
+    def __init__(self, residual=None):
+        self.residual = np.subtract if residual is None else residual
+        self.mean = math.sqrt
+def given(residual=np.add):
+    return residual
+def table():
+    return TABLE["own"]
+def total(x):
+    return np.sum([x[0], x[1] * 2.0])
+"""
+COMPARES = """
+import numpy as np
+from math import sqrt
+def kinds(filter, given, table):
+    return (filter.residual is np.subtract, filter.mean is sqrt, filter.own is np.multiply, given is np.add, table is np.subtract)
+"""
+
+
+@pytest.mark.parametrize("order", [("keeps", "compares"), ("compares", "keeps"), ("keeps", None)])
+def test_another_module_of_the_package_compares_what_a_module_keeps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: tuple[str, str | None]
+) -> None:
+    package = f"kept_by_{'_'.join(map(str, order)).lower()}"
+    (tmp_path / package).mkdir()
+    for name, text in {"__init__": "", "keeps": KEEPS, "compares": COMPARES}.items():
+        (tmp_path / package / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in filter(None, order):
+        importlib.import_module(f"{package}.{name}")
+    keeps = importlib.import_module(f"{package}.keeps")
+    own = {name: value for name, value in vars(keeps).items() if name != "__builtins__"}
+    with functad.adopt(package):
+        compares = importlib.import_module(f"{package}.compares")  # with `None` after `keeps` was adopted
+        assert compares.kinds(keeps.Filter(), keeps.given(), keeps.table()) == (True,) * 5
+        gradient = functad.grad(keeps.total)(X)
+    np.testing.assert_array_equal(gradient, [1.0, 2.0])
+    assert {name: value for name, value in vars(keeps).items() if name != "__builtins__"} == own
+    assert keeps.Filter.own is np.multiply
