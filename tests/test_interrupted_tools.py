@@ -3,14 +3,16 @@
 import importlib
 import os
 import sys
+import threading
 from itertools import count
 
 import numpy as np
 import pytest
 
 import functad
+from functad.adoption.modules import AdoptedModule
 from functad.backends.native import disk
-from tests.test_interrupts import ENTRIES, context_variables, interrupted, settings
+from tests.test_interrupts import ENTRIES, Interrupt, context_variables, interrupted, settings
 
 X = np.array([0.5, 1.0, 2.0])
 POINTS = 25
@@ -165,9 +167,56 @@ def test_adopted_modules_have_their_own_names_back(tmp_path, monkeypatch):
 
     expected = work()
     number = 1
-    while interrupted(work, number, skipped=ENTRIES):  # at every line: few lines change global state
+    # At every line: few lines change global state. These two take a lock by `with`; tracing would stop before its release.
+    while interrupted(work, number, skipped=(*ENTRIES, "begin", "_restore")):
         assert vars(module) == own, number
         assert "interrupted_package" not in functad.adopted(), number
         number += 1
     assert number > 100
     assert work() == expected
+    thread = threading.Thread(target=work, daemon=True)  # no interrupt leaves the lock to this thread
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("interrupts", [1, 2, 5])
+def test_adoption_ends_where_one_interrupt_follows_another(tmp_path, monkeypatch, interrupts):
+    name = f"package_interrupted_{interrupts}_times"
+    (tmp_path / f"{name}.py").write_text("import numpy as np\ndef g(x):\n    return np.sum([x[0], 1.0])\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module(name)
+    own = dict(vars(module))
+    with functad.adopt(name):
+        expected = functad.grad(module.g)(X).tolist()
+    change, restore, left = AdoptedModule.change, AdoptedModule.restore, interrupts
+
+    def changed(self, *args):
+        change(self, *args)
+        raise Interrupt
+
+    def restored(self):
+        nonlocal left
+        left -= 1
+        if left >= 0:
+            raise Interrupt
+        restore(self)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(AdoptedModule, "restore", restored)
+
+        def work():
+            nonlocal left
+            left = interrupts
+            raise Interrupt
+
+        with pytest.raises(Interrupt), functad.adopt(name):
+            work()
+        assert (vars(module), name in functad.adopted()) == (own, False)
+        left = interrupts
+        patched.setattr(AdoptedModule, "change", changed)
+        with pytest.raises(Interrupt):
+            functad.adopt(name)
+        assert (vars(module), name in functad.adopted()) == (own, False)
+    with functad.adopt(name):
+        assert functad.grad(module.g)(X).tolist() == expected

@@ -129,20 +129,32 @@ class Adoption:
     def __init__(self, packages: Sequence[str]) -> None:
         self.packages: tuple[str, ...] = tuple(packages)
         self._lasts = True
-        try:
-            with _changing:
-                if _FINDER not in sys.meta_path:
-                    sys.meta_path.insert(0, _FINDER)
-                _lasting.append(self)
-                _recount()
-                for name in self.packages:
-                    if name not in sys.modules:
-                        importlib.import_module(name)
-                _take_all()
-                self.follow_scipy(*self._modules())
-        except BaseException:  # an interrupt may come after the lock is released
-            self._end()
-            raise
+
+    def begin(self) -> None:
+        """Adopt the packages and what is imported of them already. An interrupted call must be followed by `end`."""
+        with _changing:
+            self._change_names()
+
+    def _change_names(self) -> None:
+        if _FINDER not in sys.meta_path:
+            sys.meta_path.insert(0, _FINDER)
+        _lasting.append(self)
+        _recount()
+        for name in self.packages:
+            if name not in sys.modules:
+                importlib.import_module(name)
+        _take_all()
+        self.follow_scipy(*self._modules())
+
+    def end(self) -> None:
+        """Restore the names, also where further interrupts come on the way."""
+        while self._lasts:
+            try:
+                self._restore()
+            except Exception:
+                raise
+            except BaseException:  # noqa: BLE001, S112 - an interrupt
+                continue
 
     def follow_scipy(self, *modules: str) -> None:
         """Adopt SciPy too if some of the modules, of which one may have been imported just now, are its own and use it."""
@@ -177,22 +189,25 @@ class Adoption:
 
     def __exit__(self, *exception: object) -> None:
         try:
-            self._end()
+            self._restore()
         except BaseException:  # an interrupt, which must not leave a half of it
-            self._end()
+            self.end()
             raise
 
-    def _end(self) -> None:
+    def _restore(self) -> None:
         """Restore the names of what no other call has adopted; where it was interrupted, it can be called again."""
         with _changing:
-            if self._lasts:
-                if self in _lasting:
-                    _lasting.remove(self)
-                _recount()
-                for name in [name for name in _modules if not covered(name)]:
-                    _modules[name].restore()
-                    del _modules[name]
-                self._lasts = False
+            self._restore_names()
+
+    def _restore_names(self) -> None:
+        if self._lasts:
+            if self in _lasting:
+                _lasting.remove(self)
+            _recount()
+            for name in [name for name in _modules if not covered(name)]:
+                _modules[name].restore()
+                del _modules[name]
+            self._lasts = False
 
     def __repr__(self) -> str:
         return f"<adopted: {', '.join(self.packages)}>" if self._lasts else "<no longer adopted>"
@@ -259,7 +274,13 @@ def adopt(*targets: Any) -> Any:
             )
     if not names:
         raise InputError(f'adopt() was given nothing, at {here()}: name a package, functad.adopt("statsmodels").')
-    return Adoption(names)
+    adoption = Adoption(names)
+    try:
+        adoption.begin()
+        return adoption  # noqa: TRY300 - an interrupt may come between the two lines
+    except BaseException:
+        adoption.end()
+        raise
 
 
 def adopts_once(package: str, kept: list[Any]) -> Callable[[], None]:

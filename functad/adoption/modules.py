@@ -200,7 +200,8 @@ class AdoptedModule:
             compared: identities of all originals that adopted modules compare by `is`.
         """
         new = compared - self._compared_anywhere
-        if new and (new & self._stored_ids or any(id(old) in new for place, _, old, _ in self.changes if place is not vars(self.module))):
+        own = vars(self.module)
+        if new and (new & self._stored_ids or any(id(old) in new for place, _, old, _ in self.changes if place is not own)):
             self.restore()
             self.changes = []
             self.change(compared)
