@@ -294,3 +294,19 @@ def test_files_are_restored_whole_or_not_at_all(tmp_path):
     trained.step()
     functad.save(trained, path)
     assert not ends(Model, lambda model: functad.restore(model, path), Model.state)
+
+
+def test_an_interrupt_that_compiled_code_passes_over_stays_an_interrupt():
+    """NumPy ignores what `isinstance` of a Tensor raises; Python reports that at the next call, as `SystemError`."""
+
+    def work(x):
+        raise SystemError("<built-in function len> returned a result with an exception set") from Interrupt()
+
+    v = Variable(x)
+    for call in (lambda: functad.grad(work)(x), lambda: functad.jvp(work, (x,), (x,)), lambda: functad.jit(work)(x)):
+        with pytest.raises(Interrupt):
+            call()
+    with pytest.raises(Interrupt), functad.GradientTape():
+        work(v)
+    with pytest.raises(SystemError):
+        functad.grad(lambda x: exec("raise SystemError"))(x)

@@ -286,8 +286,14 @@ def refusal_in_compiled_code(error: TypeError) -> FunctadError | None:
     return ConversionError(f"The length of an array is a Tensor, {shown}, at {place}. {_COUNT}")
 
 
-def refusal_behind(error: BaseException) -> FunctadError | None:
-    """Return the error about a Tensor that an error of NumPy or compiled code hides; `None` if it is another error."""
+def refusal_behind(error: BaseException) -> BaseException | None:
+    """Return the error about a Tensor, or the interrupt, that an error of NumPy or compiled code hides; else `None`.
+
+    NumPy's dispatcher calls `isinstance` of a Tensor, which runs Python code, and ignores exceptions. Python then raises
+    `SystemError` from the interrupt at the next call of a C function.
+    """
+    if isinstance(error, SystemError) and error.__cause__ is not None and not isinstance(error.__cause__, Exception):
+        return error.__cause__
     if isinstance(error, ValueError) and isinstance(error.__cause__, (AbstractValueError, ConversionError)):
         return error.__cause__
     if isinstance(error, ValueError) and NO_ARRAY in str(error):
