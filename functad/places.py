@@ -46,6 +46,16 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
         (_internal if _looks_internal(filename) else _users).add(filename)
 
 
+def is_own_frame(frame: FrameType) -> bool:
+    """Return `True` if a frame runs code of functad, or code that functad has generated."""
+    return frame.f_code.co_filename.startswith((_PACKAGE + os.sep, "<functad."))
+
+
+def is_of_numpy(frame: FrameType) -> bool:
+    """Return `True` if a frame runs code of NumPy, or is the step from a NumPy function to its implementation."""
+    return frame.f_code.co_filename.startswith((_NUMPY + os.sep, "<__array_function__"))
+
+
 def place_of(frame: FrameType | None) -> tuple[CodeType | None, int]:
     """Return the code and the instruction that a frame is at; `None` and 0 if there is no frame."""
     return (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
@@ -144,7 +154,8 @@ def warn(warning: Warning) -> None:
         warnings.warn(warning, stacklevel=2)
         return
     registry = frame.f_globals.setdefault("__warningregistry__", {})
-    warnings.warn_explicit(warning, None, frame.f_code.co_filename, frame.f_lineno, registry=registry)
+    name = frame.f_globals.get("__name__")
+    warnings.warn_explicit(warning, None, frame.f_code.co_filename, frame.f_lineno, module=name, registry=registry)
 
 
 def scipy_functions() -> list[str]:

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from functad.tracing.float_errors import LAST, user_modes
+
 modes: Callable[[], Any] = np._core.umath._extobj_contextvar.get  # type: ignore[attr-defined]
 """Return the object of NumPy that holds the modes, and is never changed: `np.errstate` and `np.seterr` make another one."""
 
@@ -21,7 +23,10 @@ CHECKED: list[Any] = [None]
 def are_heard() -> bool:
     """Return `True` if NumPy is to do anything but ignore an error or warn of it."""
     now = modes()
-    if any(mode not in ("ignore", "warn") for mode in np.geterr().values()):
+    if now is LAST[0][1] and LAST[0][0] is CHECKED[0]:  # a trace is open, and the modes before it were silent
+        return False
+    if any(mode not in ("ignore", "warn") for mode in user_modes().values()):
         return True
-    CHECKED[0] = now
+    if LAST[0][1] is not now:
+        CHECKED[0] = now
     return False

@@ -19,6 +19,7 @@ from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.places import here, warn
 from functad.primitives.operands import read
 from functad.tracing.conversions import refusal_behind
+from functad.tracing.float_errors import enter_float_errors, float_errors, get_state, leave_float_errors
 from functad.tracing.traces.abstract import LINES
 from functad.transforms.walks.forward import push_forward
 from functad.transforms.walks.observed import Observer
@@ -62,6 +63,7 @@ class ForwardAccumulator:
         self._pushed: list[Any] = []
         self._recording = False
         self._arrivals: Any = None
+        self._errors: Any = None
 
     def __enter__(self) -> Self:
         if self._recording:
@@ -82,14 +84,19 @@ class ForwardAccumulator:
         except BaseException:  # an interrupt
             self._stop()
             raise
+        self._errors = float_errors(get_state())
+        enter_float_errors(self._errors)
         return self
 
     def __exit__(self, *exception: object) -> None:
         try:
+            leave_float_errors(self._errors)
             self._stop()
         except BaseException:  # an interrupt
+            leave_float_errors(self._errors)
             self._stop()
             raise
+        self._errors = None
         self._push()  # while outer accumulators and tapes still see it
         Stamp.renew()
         if isinstance(exception[1], Exception) and (refused := refusal_behind(exception[1])) is not None:
@@ -101,6 +108,7 @@ class ForwardAccumulator:
             self._recording = False
 
     def __del__(self) -> None:
+        leave_float_errors(getattr(self, "_errors", None))  # an interrupt has come before `__exit__`
         if getattr(self, "_recording", False):
             self._stop()
 

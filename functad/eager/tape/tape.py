@@ -21,6 +21,7 @@ from functad.expressions.spec import dtype_of
 from functad.places import here, warn
 from functad.primitives.operands import read
 from functad.tracing.conversions import refusal_behind
+from functad.tracing.float_errors import enter_float_errors, float_errors, get_state, leave_float_errors
 from functad.tracing.graphs import InGraphError
 
 
@@ -47,6 +48,7 @@ class GradientTape(TapeSlice):
     """
 
     _warned = False
+    _errors: Any = None
 
     def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True, *, lists: bool = False) -> None:
         self._persistent = persistent
@@ -64,13 +66,18 @@ class GradientTape(TapeSlice):
             self._clear()
             self._recorder, self._spent = shared_recorder("a GradientTape"), False
         self._start()
+        self._errors = float_errors(get_state())
+        enter_float_errors(self._errors)
         return self
 
     def __exit__(self, *exception: object) -> None:
         try:
+            leave_float_errors(self._errors)
             self._paused = False
             self._stop()
         finally:
+            leave_float_errors(self._errors)
+            self._errors = None
             self._stop()  # once more, if an interrupt has come between
         if isinstance(exception[1], InGraphError):
             raise exception[1].error.with_traceback(exception[1].__traceback__) from None
@@ -78,6 +85,7 @@ class GradientTape(TapeSlice):
             raise refused from None
 
     def __del__(self) -> None:
+        leave_float_errors(getattr(self, "_errors", None))  # an interrupt has come before `__exit__`
         if getattr(self, "_recorder", None) is not None:
             self._stop()  # nobody can ask what it records
             self._release()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from typing import Any
 
 import numpy as np
 
 from functad.expressions.spec import dtype_of, shape_of
+from functad.places import warn
 from functad.primitives.arranging.join import concatenate
 from functad.primitives.arranging.reshape import Calls, atleast
 from functad.primitives.elementwise.conversion import astype
@@ -113,7 +113,7 @@ def _positive(freedom: Any) -> Any:
     """Return the degrees of freedom; if none are left, warn and return zero as NumPy does."""
     known = innermost(freedom)
     if issubclass(type(known), (int, float, np.number)) and known <= 0:
-        warnings.warn("Degrees of freedom <= 0 for slice", RuntimeWarning, stacklevel=3)
+        warn(RuntimeWarning("Degrees of freedom <= 0 for slice"))
         return 0.0
     return freedom
 

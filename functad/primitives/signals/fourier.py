@@ -8,7 +8,6 @@ the points that stand for two count twice (or the two parts of each are averaged
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
+from functad.places import warn
 from functad.primitives.arranging.pad import PAD
 from functad.primitives.arranging.reshape import Calls, same_spec
 from functad.primitives.batching import along_axis
@@ -248,7 +248,7 @@ def _lengths_and_axes(a: Any, s: Any, axes: Any, *, hermitian: bool = False) -> 
     if axes is None:
         if s is not None:
             message = "`axes` should not be `None` if `s` is not `None`; pass axes=[0, ..., k - 1]"
-            warnings.warn(message, DeprecationWarning, stacklevel=4)
+            warn(DeprecationWarning(message))
         axes = range(-len(shape if s is None else s), 0)
     axes = [normalize_axis_index(axis, len(shape)) for axis in axes]
     if s is None:

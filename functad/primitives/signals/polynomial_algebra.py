@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from functad.errors import AbstractValueError
 from functad.expressions.spec import dtype_of, shape_of, spec_of
-from functad.places import here
+from functad.places import here, warn
 from functad.primitives.arranging.join import concatenate
 from functad.primitives.arranging.reshape import Calls, atleast
 from functad.primitives.elementwise.conversion import astype
@@ -251,7 +250,7 @@ def _polyfit(x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w:
         singular = np.linalg.svd(lhs, compute_uv=False)
         return c, residuals, np.int32(rank), singular, rcond
     if rank != order:
-        warnings.warn("Polyfit may be poorly conditioned", np.exceptions.RankWarning, stacklevel=2)
+        warn(np.exceptions.RankWarning("Polyfit may be poorly conditioned"))
     if not cov:
         return c
     base = np.linalg.inv(lhs.T @ lhs) / np.outer(scale, scale)

@@ -18,6 +18,7 @@ from functad.primitives.reductions.sums import SUM
 from functad.primitives.safe import PRODUCT, QUOTIENT
 from functad.tracing.constants import broken_seal, held_input
 from functad.tracing.conversions import refusal_behind
+from functad.tracing.float_errors import LAST, float_errors, get_state, leave_float_errors, set_state
 from functad.tracing.graphs import InGraphError, check_graph, check_wrapped
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.abstract import AbstractRecorder
@@ -184,9 +185,13 @@ def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwarg
             in `a[0] = t`, or behind an error of its own, as in `np.zeros(t)` or `np.nditer(t)`.
     """
     around = OPEN.get()
+    state, pair = get_state(), LAST[0]
+    errors = pair if state is pair[0] else float_errors(state)  # written out: a call takes a percent of a small gradient
     try:
         try:
             LIVE.add(recorder.serial)
+            if errors is not None:
+                set_state(errors[1])
             OPEN.set(recorder)
             out = f(*args, **kwargs) if recorder.watch is None else recorder.watch.run(f, args, kwargs)
             if recorder.seals and (broken := broken_seal(recorder)) is not None:
@@ -199,10 +204,15 @@ def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwarg
         finally:
             OPEN.set(around)
             LIVE.discard(recorder.serial)
+            if errors is not None and get_state() is errors[1]:
+                set_state(errors[0])
+            else:
+                leave_float_errors(errors)
             recorder.close()
     except BaseException as error:  # an interrupt may have come before the last lines
         OPEN.set(around)
         LIVE.discard(recorder.serial)
+        leave_float_errors(errors)
         recorder.close()
         if isinstance(error, InGraphError):
             raise error.error.with_traceback(error.__traceback__) from None
