@@ -153,8 +153,15 @@ def warn(warning: Warning) -> None:
     if frame is None:
         warnings.warn(warning, stacklevel=2)
         return
+    warn_at(warning, frame)
+
+
+def warn_at(warning: Warning, frame: FrameType) -> None:
+    """Give a warning that names the line of a frame, and its module as `warnings.warn` does."""
+    import warnings  # noqa: PLC0415 - likewise
+
     registry = frame.f_globals.setdefault("__warningregistry__", {})
-    name = frame.f_globals.get("__name__")
+    name = frame.f_globals.get("__name__") or "<string>"  # code that `exec` runs may have no name; None drops the warning
     warnings.warn_explicit(warning, None, frame.f_code.co_filename, frame.f_lineno, module=name, registry=registry)
 
 

@@ -106,12 +106,8 @@ _LENGTHS = (
     "Take lengths from shapes, leave an index as it is, without int(), or pass the number as a Python constant "
     "(functools.partial, or static_argnames of jit)."
 )
-_CONTROL = {
-    "bool": "Choose between values with np.where, or trace with concrete values (grad, vjp, jvp).",
-    "index": _LENGTHS,
-    "int": _LENGTHS,
-    "Use as an integer": _LENGTHS,
-}
+_STATIC = " Or pass the argument that decides as a constant: functad.jit(f, static_argnames=...)."
+_CONCRETE = " Or trace with concrete values (grad, vjp, jvp)."
 
 
 def asked(wanted: str) -> str:
@@ -119,9 +115,40 @@ def asked(wanted: str) -> str:
     return wanted if wanted[0].isupper() or wanted.endswith("()") else f"{wanted}()"
 
 
-def abstract_cure(wanted: str, *, mask: bool) -> str:
-    """Return the cure where a value, or a mask, is asked for that an abstract trace does not have."""
-    return _cure_of_the_line(wanted, mask=mask) or _CONTROL.get(wanted.removesuffix("()"), _CONTROL["bool"])
+def snippet_shown() -> str:
+    """Return the user's expression that is running now in backquotes, shortened and followed by a space; empty if unknown."""
+    snippet = " ".join(running().split())
+    return f"`{snippet if len(snippet) <= 72 else snippet[:69] + '...'}` " if snippet else ""
+
+
+def abstract_cure(wanted: str, *, mask: bool, transform: str) -> str:
+    """Return the fix where code asks for a value, or a mask, in a trace without values.
+
+    Args:
+        wanted: the conversion, such as `bool` or `int()`.
+        mask: the Tensor holds truth values.
+        transform: the name of the transform that traces.
+    """
+    if cure := _cure_of_the_line(wanted, mask=mask):
+        return cure
+    if wanted.removesuffix("()") in ("index", "int", "Use as an integer"):
+        return _LENGTHS
+    more = _STATIC if transform == "jit" else _CONCRETE
+    if mask or wanted.removesuffix("()") == "bool":
+        return f"{_repetition() or _CHOICE}{more}"
+    return f"Use the Tensor itself, which functions of NumPy take, or convert the result of the call.{more}"
+
+
+_CHOICE = "Choose between values with np.where(condition, a, b), or between computations with functad.cond."
+
+
+def _repetition() -> str:
+    """Return the fix for the condition of a `while` statement; empty if the user's line is another statement."""
+    import linecache  # noqa: PLC0415 - only an error needs it
+
+    frame = user_frame(sys._getframe(1))
+    line = "" if frame is None else linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
+    return "Repeat with functad.while_loop(condition, step, start)." if line.split(None, 1)[:1] == ["while"] else ""
 
 
 _BATCHED = {
@@ -142,6 +169,8 @@ def batch_cure(wanted: str, *, mask: bool) -> str:
     cure = _cure_of_the_line(wanted, mask=mask)
     if cure:
         return cure
+    if wanted == "Conversion to an array" and not mask:
+        return "Use the Tensor itself, which functions of NumPy take, or convert the result of the call."
     return (
         "Choose between values with np.where, or between computations with functad.cond or functad.while_loop; lengths must be "
         "the same for all examples."
@@ -173,7 +202,7 @@ def _cure_of_the_line(wanted: str, *, mask: bool) -> str:
         return lapack
     if wanted == "float()" and called != "float" and hasattr(math, called):
         return "Use functions of np in place of those of math."
-    return ""
+    return "Draw the result of the call, which is a plain array." if _asks_for("matplotlib.") else ""
 
 
 def refusal(wanted: str) -> ConversionError:
@@ -202,7 +231,7 @@ def refusal(wanted: str) -> ConversionError:
         cure = TABLES
     elif wanted == "Conversion to an array" and _asks_from("astropy.units"):
         cure = OWN_RULES
-    elif wanted == "Conversion to an array" and _asks_for("matplotlib."):
+    elif wanted in ("Conversion to an array", "float()", "int()") and _asks_for("matplotlib."):
         cure = DRAWING
     elif called in CURES:
         cure = CURES[called]
@@ -229,9 +258,8 @@ def refusal(wanted: str) -> ConversionError:
         cure += "" if "functad.scipy" in cure and "functad.scipy" in more else more
     if wanted == "JSON":
         wanted, cure = "Object of type Tensor is not JSON serializable: text", _BY_KIND[wanted]
-    shown = f"`{snippet if len(snippet) <= 72 else snippet[:69] + '...'}` " if snippet else ""
     return ConversionError(
-        f"{wanted} of a Tensor that is being differentiated, {shown}at {here()}, would lose its derivative. {cure}"
+        f"{wanted} of a Tensor that is being differentiated, {snippet_shown()}at {here()}, would lose its derivative. {cure}"
     )
 
 

@@ -11,14 +11,13 @@ NumPy keeps the modes in a context variable that is not public. Where it is miss
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
 import numpy as np
 
-from functad.places import is_of_numpy, is_own_frame, user_frame
+from functad.places import is_of_numpy, is_own_frame, user_frame, warn_at
 
 get_state: Callable[[], Any]
 set_state: Callable[[Any], Any]
@@ -69,9 +68,7 @@ def _warn(warning: Warning, frame: FrameType) -> None:
     place = frame
     if caller is not None and is_own_frame(caller):
         place = user_frame(caller) or frame
-    registry = place.f_globals.setdefault("__warningregistry__", {})
-    name = place.f_globals.get("__name__")
-    warnings.warn_explicit(warning, None, place.f_code.co_filename, place.f_lineno, module=name, registry=registry)
+    warn_at(warning, place)
 
 
 LAST: list[tuple[Any, Any]] = [(None, None)]

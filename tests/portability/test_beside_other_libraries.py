@@ -417,4 +417,10 @@ def test_what_draws_is_told_to_draw_a_plain_array() -> None:
         with pytest.raises(functad.errors.ConversionError, match=r"Draw functad\.stop_gradient\(t\)") as caught:
             functad.grad(lambda t, call=call: call(t) and np.sum(t))(X)
         assert __file__ in str(caught.value)
+        for transform, x in ((functad.jit, X), (functad.make_expressions, X), (functad.vmap, X[None])):
+            with pytest.raises(functad.errors.AbstractValueError, match=r"Draw the result of the call") as caught:
+                transform(lambda t, call=call: call(t) and np.sum(t))(x)
+            assert __file__ in str(caught.value)
+    with pytest.raises(functad.errors.ConversionError, match=r"Draw functad\.stop_gradient\(t\)"):
+        functad.grad(lambda t: plt.xlim(t, 3.0) and t)(1.0)
     plt.close("all")

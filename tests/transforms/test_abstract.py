@@ -153,6 +153,34 @@ def test_values_are_refused_with_the_cure():
             functad.make_expressions(convert)(1.0)
 
 
+def _choosing(x, order=1):
+    return x if x > 0 else -x * order
+
+
+def _repeating(x):
+    while x < 3.0:
+        x = 2.0 * x
+    return x
+
+
+@pytest.mark.parametrize(
+    ("transform", "fixes"),
+    [
+        (lambda f: functad.jit(f)(1.0), ("jit of", "functad.jit(f, static_argnames=...)")),
+        (lambda f: functad.jit(functad.grad(f))(1.0), ("jit of", "functad.jit(f, static_argnames=...)")),
+        (lambda f: functad.make_expressions(f)(1.0), ("make_expressions of", "concrete values (grad, vjp, jvp)")),
+    ],
+)
+def test_a_branch_names_the_condition_the_transform_and_the_fix(transform, fixes):
+    for f, snippet, fix in ((_choosing, "`x > 0` at", "functad.cond"), (_repeating, "`x < 3.0` at", "functad.while_loop")):
+        with pytest.raises(errors.AbstractValueError) as caught:
+            transform(f)
+        for part in (snippet, fix, f.__name__, *fixes):
+            assert part in str(caught.value)
+    assert ("np.where(condition, a, b)" in str(caught.value)) == (f is _choosing)
+    assert functad.jit(lambda x, flag: _choosing(x) if flag else x, static_argnames="flag")(1.0, False) == 1.0
+
+
 TABLE = np.array([3.0, 5.0, 8.0, 1.0])
 
 

@@ -83,6 +83,19 @@ def test_filters_by_module_and_by_error_apply(name: str) -> None:
             CALLS[name](X)
 
 
+def test_code_without_a_module_is_warned() -> None:
+    names: dict[str, Any] = {"np": np, "functad": functad, "X": X, "__builtins__": __builtins__}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        code = compile("functad.grad(lambda x: np.sum(np.log(x)))(X)", "<typed>", "exec")
+        exec(code, names)  # noqa: S102 - the text is above
+        exec("functad.grad(lambda x: np.round(x), warn_unconnected=True)(1.4)", names)  # noqa: S102 - likewise
+    assert [(str(warning.message)[:14], warning.filename) for warning in caught] == [
+        ("divide by zero", "<typed>"),
+        ("grad of <lambd", "<string>"),
+    ]
+
+
 def test_casts_and_functions_of_numpy_that_warn() -> None:
     def g(x: Any) -> Any:
         return np.linalg.norm(x * 1e200) + np.sum((x * 1e300).astype(np.float32)) + np.sum(np.exp(x * 1e4))

@@ -11,14 +11,14 @@ from functad.errors import AbstractValueError
 from functad.expressions.expressions import Constant, Equation
 from functad.expressions.place import Place
 from functad.expressions.spec import ArraySpec, dtype_of, in_native_order, spec_of
-from functad.places import here
+from functad.places import here, name_of
 from functad.primitives.elementwise.arithmetic import ADD
 from functad.primitives.elementwise.conversion import COPY
 from functad.primitives.entry import Primitive
 from functad.primitives.zero_d import with_forms
 from functad.settings import context_variable
 from functad.tracing.constants import with_arrays
-from functad.tracing.conversions import abstract_cure, asked
+from functad.tracing.conversions import abstract_cure, asked, snippet_shown
 from functad.tracing.layouts import note_result
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import Recorded, Recorder, append_record, append_results, bare, new_input
@@ -122,8 +122,8 @@ class AbstractRecorder(Recorder):
         Raises:
             AbstractValueError: always.
         """
-        cure = abstract_cure(wanted, mask=dtype_of(tensor).kind == "b")
+        cure = abstract_cure(wanted, mask=dtype_of(tensor).kind == "b", transform=self.transform)
         raise AbstractValueError(
-            f"{asked(wanted)} of a Tensor of which only {spec_of(tensor)} is known, at {here()}: an abstract trace "
-            f"has no values. {cure}"
+            f"{asked(wanted)} of a Tensor, {spec_of(tensor)}, {snippet_shown()}at {here()}: {self.transform} of "
+            f"{name_of(self.function)} traces without values. {cure}"
         )

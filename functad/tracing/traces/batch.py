@@ -21,7 +21,7 @@ from functad.primitives.entry import Primitive
 from functad.primitives.indexing.write import ADD_TO, batched_write, is_alone, put
 from functad.primitives.operands import known_array
 from functad.primitives.zero_d import form_by_entry, with_forms
-from functad.tracing.conversions import asked, batch_cure
+from functad.tracing.conversions import asked, batch_cure, snippet_shown
 from functad.tracing.layouts import examples_in_c_order, note_result
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.abstract import AbstractRecorder
@@ -265,5 +265,5 @@ class BatchRecorder(AbstractRecorder):
         cure = batch_cure(wanted, mask=dtype_of(tensor).kind == "b")
         raise AbstractValueError(
             f"{asked(wanted)} of a Tensor that stands for {self.size} examples in {self.transform} of "
-            f"{name_of(self.function)}, at {here()}: it has a value for each of them. {cure}"
+            f"{name_of(self.function)}, {snippet_shown()}at {here()}: it has a value for each of them. {cure}"
         )
