@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
+from functad.tracing.float_errors import LAST, get_state, user_modes
 
-from functad.tracing.float_errors import LAST, user_modes
-
-modes: Callable[[], Any] = np._core.umath._extobj_contextvar.get  # type: ignore[attr-defined]
+modes: Callable[[], Any] = get_state
 """Return the object of NumPy that holds the modes, and is never changed: `np.errstate` and `np.seterr` make another one."""
 
 CHECKED: list[Any] = [None]

@@ -12,7 +12,7 @@ import numpy as np
 from functad.control.agreement import Agreement, carry_of, in_forms
 from functad.control.equation import Control, listing, over_examples, part, unknown
 from functad.control.step_derivative import StepDerivative
-from functad.errors import ControlFlowError
+from functad.errors import ControlFlowError, FunctadError
 from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, is_inexact, shape_of, spec_of
 from functad.places import here, name_of
 from functad.primitives.batching import spread_out
@@ -112,9 +112,16 @@ def over_rows(
 
 
 def _length_of(error: Callable[[str], ControlFlowError], rows: Sequence[Any], paths: Sequence[str], length: Any) -> int:
-    lengths = {} if length is None else {operator.index(length): "length"}
-    if length is not None and length < 0:
-        raise error(f"length is {length}.")
+    lengths: dict[int, str] = {}
+    if length is not None:
+        try:
+            lengths[operator.index(length)] = "length"
+        except TypeError as unknown:
+            if isinstance(unknown, FunctadError):
+                raise
+            raise error(f"length is {length!r}. Pass an integer.") from None
+        if length < 0:
+            raise error(f"length is {length}.")
     for leaf, path in zip(rows, paths, strict=True):
         if not hasattr(leaf, "shape") or not shape_of(leaf):
             what = repr(spec_of(leaf)) if hasattr(leaf, "shape") else f"a {type(leaf).__name__}"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import operator
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
+from functad.errors import InputError
 from functad.immutable import Immutable, assign
 from functad.namespaces.array import wrapped
 
@@ -20,6 +22,23 @@ PYTHON_SCALARS: dict[type, np.dtype[Any]] = {
 PLAIN = frozenset({np.ndarray, np.float64, np.float32, np.complex128, np.complex64, *PYTHON_SCALARS})
 """The types met most that no Tensor can be: code that sees them skips the look for one, half its time on small arrays."""
 _WEAK_NAMES = {"b": "bool", "i": "int", "f": "float", "c": "complex"}
+
+
+def _checked(shape: Any) -> tuple[int, ...]:
+    """Return a shape as a tuple.
+
+    Raises:
+        InputError: the shape is not a sequence of lengths, or a length is negative.
+    """
+    from functad.places import here  # noqa: PLC0415 - few programs make specs, and none from wrong shapes
+
+    try:
+        lengths = tuple(map(operator.index, shape)) if hasattr(shape, "__iter__") else (operator.index(shape),)
+    except TypeError:
+        lengths = (-1,)
+    if any(length < 0 for length in lengths):
+        raise InputError(f"ArraySpec, at {here()}: shape is {shape!r}. Pass a tuple of lengths, such as (2, 3).")
+    return lengths
 
 
 class ArraySpec(Immutable):
@@ -49,6 +68,10 @@ class ArraySpec(Immutable):
     zero_d: bool
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], weak: bool = False, zero_d: bool = False) -> None:
+        if isinstance(dtype, (type, str)):
+            dtype = np.dtype(dtype)
+        if type(shape) is not tuple or (shape and min(shape) < 0):
+            shape = _checked(shape)
         assign(self, "shape", shape)
         assign(self, "dtype", dtype)
         assign(self, "weak", weak)

@@ -312,7 +312,7 @@ def strong(value: Any) -> Any:
 
 def zeros_for(shape: tuple[int, ...], dtype: Any, like: Any) -> Any:
     """Return zeros of the kind of array that `like` is; NumPy's own `like=` accepts no scalars."""
-    if issubclass(type(like), (np.generic, float, complex, ArraySpec)):
+    if issubclass(type(like), (np.generic, int, float, complex, ArraySpec)):
         return np.zeros(shape, dtype)
     return np.zeros(shape, dtype, like=like)
 

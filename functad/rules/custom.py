@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol
 
 import numpy as np
 
-from functad.errors import CustomRuleError
+from functad.errors import CustomRuleError, InputError
 from functad.expressions.spec import shape_of
 from functad.importable import by_name, calling_module
 from functad.places import here, name_of, user_frame
@@ -56,7 +56,6 @@ class CustomFunction(Generic[P, R]):
         functools.update_wrapper(self, f)
         self.function = f
         self.transform = transform
-        self.nondiff = tuple(sorted(set(positions_of(transform, f, nondiff_argnums, "nondiff_argnums"))))
         self.fwd: Callable[..., Any] | None = None
         self.bwd: Callable[..., Any] | None = None
         self.jvp: Callable[..., Any] | None = None
@@ -65,6 +64,26 @@ class CustomFunction(Generic[P, R]):
         self.made_in = calling_module(user_frame(sys._getframe(1)))
         # The other parameters of a ufunc say how it computes, not what.
         self.parameters = {} if isinstance(f, np.ufunc) else parameters_of(f) or {}
+        self.nondiff = self._nondiff(nondiff_argnums)
+
+    def _nondiff(self, given: int | Sequence[int]) -> tuple[int, ...]:
+        """Return the positions of `nondiff_argnums`, counted from the first argument.
+
+        Raises:
+            InputError: the function has no such argument.
+        """
+        positions = positions_of(self.transform, self.function, given, "nondiff_argnums")
+        kinds = [parameter.kind for parameter in self.parameters.values()]
+        known = bool(kinds) and inspect.Parameter.VAR_POSITIONAL not in kinds
+        count = sum(kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for kind in kinds)
+        for position in positions:
+            if (known and not -count <= position < count) or (not known and position < 0):
+                has = f"{count} positional arguments" if known else "no fixed number of positional arguments"
+                raise InputError(
+                    f"{self.transform} of {name_of(self.function)}, at {here()}: nondiff_argnums has {position}, but the "
+                    f"function has {has}. Give positions from 0 on."
+                )
+        return tuple(sorted({position % count if known else position for position in positions}))
 
     def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
         """Give the rules of reverse mode.

@@ -6,6 +6,7 @@ arrays go to the recorder directly. What would silently cut the derivative, such
 
 from __future__ import annotations
 
+import inspect
 import operator
 import sys
 from typing import Any, NoReturn
@@ -137,7 +138,10 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
             return into(function, args, kwargs)
         entry = ENTRIES.get(function) or _entry_of(function)
         if kwargs and type(kwargs.get("out")) is np.ndarray and getattr(entry, "kind", "") == "constant":
-            return function(*[concrete(arg, entry.name) for arg in args], **kwargs)  # no derivative is lost
+            values = {key: concrete(value, entry.name) for key, value in kwargs.items()}
+            return function(*[concrete(arg, entry.name) for arg in args], **values)  # no derivative is lost
+        if kwargs and getattr(entry.front, "__func__", None) is Primitive.__call__:
+            args, kwargs = in_places(entry, args, kwargs)
         try:
             out = entry.front(*args, **kwargs)
         except TensorGivenError:
@@ -263,7 +267,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
 
     def __float__(self) -> float:
         if conversions.formatting() and self.recorder.has_values:
-            return float(self.below)
+            return float(self.current())
         if is_asked_first(sys._getframe(1)):
             raise AskedError
         return float(self._plain("float()"))
@@ -273,7 +277,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
 
     def __int__(self) -> int:
         if conversions.formatting() and self.recorder.has_values:
-            return int(self.below)
+            return int(self.current())
         if "__functad_adopted__" in sys._getframe(1).f_globals:  # the derivative of an integer is zero
             return int(concrete(self, "int()"))
         return int(self._plain("int()"))
@@ -373,6 +377,18 @@ def _converted(function: Any, parameter: int | str, value: Any) -> Any:
     if entry is None or not entry.takes_array(parameter) or read(tensor).dtype.kind not in "fc":
         return value
     return as_operand(value)
+
+
+def in_places(primitive: Primitive, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of a primitive with its arrays in their places, where they were given by name."""
+    left = dict(kwargs)
+    parameters = list(inspect.signature(primitive.function).parameters.values())
+    for i, parameter in enumerate(parameters[len(args) :], len(args)):
+        array = i < len(primitive.names) or parameter.default is parameter.empty
+        if not array or parameter.name not in left:
+            break
+        args = (*args, left.pop(parameter.name))
+    return args, left
 
 
 def idle_tensor(value: Any) -> Tensor:

@@ -305,3 +305,11 @@ def test_a_number_as_a_length_is_refused_under_a_derivative():
 
 def _raise(error):
     raise error
+
+
+def test_specs_convert_dtypes_and_refuse_shapes_of_negative_lengths():
+    assert ArraySpec((2, 3), float) == ArraySpec([2, 3], np.dtype(float)) == ArraySpec((2, 3), "float64")
+    assert ArraySpec(3, np.float32).shape == (3,)
+    for shape in ((-1,), (2, -3), [1.5], "2", 1.5):
+        with pytest.raises(errors.InputError, match=r"test_abstract\.py.*Pass a tuple of lengths"):
+            ArraySpec(shape, float)

@@ -534,3 +534,9 @@ def test_the_second_pullback_of_a_compiled_loop_whose_start_is_constant(backend)
     found = functad.vjp(lambda *gs: pull(gs), *zeros)[1]((x, z))
     np.testing.assert_allclose(found[0], -np.sin(x) * x)
     np.testing.assert_allclose(found[1], 2.0 * z)
+
+
+@pytest.mark.parametrize("length", [2.0, "2", -1])
+def test_a_length_that_is_no_count_is_refused(length):
+    with pytest.raises(functad.errors.ControlFlowError, match=r"test_control\.py.*length is"):
+        functad.scan(lambda carry, x: (carry, carry), 0.0, None, length=length)

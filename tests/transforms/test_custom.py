@@ -536,3 +536,22 @@ def test_equations_of_calls_carry_the_list_of_what_they_compute():
         np.testing.assert_array_equal(inner(*[X, W][: len(inner.inputs)])[0], np.sin(X) * W)
     (equation,) = functad.make_expressions(simulated)(X).equations
     assert equation.primitive.inner is None
+
+
+@pytest.mark.parametrize("make", [functad.custom_vjp, functad.custom_jvp])
+@pytest.mark.parametrize("argnums", [1, -1, (-1,), (1, -1)])
+def test_nondiff_argnums_count_from_the_end_too(make, argnums):
+    f = make(lambda x, n: x**n, nondiff_argnums=argnums)
+    if make is functad.custom_vjp:
+        f.defvjp(lambda x, n: (x**n, x), lambda n, x, g: (g * n * x ** (n - 1),))
+    else:
+        f.defjvp(lambda n, primals, tangents: (primals[0] ** n, n * primals[0] ** (n - 1) * tangents[0]))
+    numerical = (1.5 + 1e-6) ** 3 - (1.5 - 1e-6) ** 3
+    np.testing.assert_allclose(functad.grad(lambda x: f(x, 3))(1.5), numerical / 2e-6, rtol=1e-8)
+
+
+@pytest.mark.parametrize("make", [functad.custom_vjp, functad.custom_jvp])
+def test_nondiff_argnums_that_the_function_lacks_are_refused(make):
+    for f, argnums in ((lambda x, n: x, 7), (lambda x, n: x, (0, -3)), (lambda *xs: xs[0], -1)):
+        with pytest.raises(functad.errors.InputError, match=r"nondiff_argnums has .*Give positions from 0 on"):
+            make(f, nondiff_argnums=argnums)

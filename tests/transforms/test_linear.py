@@ -242,3 +242,12 @@ def test_an_added_constant_is_refused():
 def test_trusted_functions_are_not_looked_at():
     with functad.trust_rules():
         np.testing.assert_array_equal(functad.linear_transpose(lambda x: x + 1.0, np.ones(2))(X)[0], X)
+
+
+@pytest.mark.parametrize("constant", [3, True, 2.5, np.int64(3), np.arange(3)])
+def test_linearize_has_zero_tangents_for_results_that_are_constants(constant):
+    value, linear = functad.linearize(lambda x: (2.0 * x, constant), 1.0)
+    assert value[1] is constant or np.array_equal(value[1], constant)
+    tangent, zero = linear(1.5)
+    assert tangent == 3.0
+    np.testing.assert_array_equal(zero, np.zeros(np.shape(constant)))

@@ -115,7 +115,7 @@ def enter_query(function: Any, *, doc: str, samples: Samples) -> None:
 
     @query(function, doc=doc, samples=samples)
     def answered(*args: Any, **kwargs: Any) -> Any:
-        return function(*map(model_of, args), **kwargs)
+        return function(*map(model_of, args), **{key: model_of(value) for key, value in kwargs.items()})
 
 
 def _square(array: Any) -> Calls:
@@ -132,19 +132,20 @@ def _one_to_show(array: Any) -> Calls:
     return [((array(2),), {}), ((array(2, 2), 60, 3), {})]
 
 
-def _enter_of_values(function: Any, count: int, doc: str, samples: Samples) -> None:
-    """Enter a query that NumPy answers from the values of its first `count` arguments."""
+def _enter_of_values(function: Any, doc: str, samples: Samples) -> None:
+    """Enter a query that NumPy answers from the values of its arguments."""
 
     @query(function, doc=doc, samples=samples, value_dependent=True)
-    def answered(a: Any, *args: Any, **kwargs: Any) -> Any:
-        values = [concrete(value, f"np.{function.__name__}") for value in (a, *args[: count - 1])]
-        return function(*values, *args[count - 1 :], **kwargs)
+    def answered(*args: Any, **kwargs: Any) -> Any:
+        name = f"np.{function.__name__}"
+        named = {key: concrete(value, name) for key, value in kwargs.items()}
+        return function(*[concrete(value, name) for value in args], **named)
 
 
-_enter_of_values(np.shares_memory, 2, "about the memory of values", _two)
-_enter_of_values(np.may_share_memory, 2, "about the memory of values", _two)
+_enter_of_values(np.shares_memory, "about the memory of values", _two)
+_enter_of_values(np.may_share_memory, "about the memory of values", _two)
 for _function in (np.array2string, np.array_repr, np.array_str):
-    _enter_of_values(_function, 1, "a text has no derivative", _one_to_show)
+    _enter_of_values(_function, "a text has no derivative", _one_to_show)
 
 
 _BOOLEAN = "the result is boolean"
