@@ -62,12 +62,13 @@ class AbstractValueError(FunctadError, TypeError):
 
     code = "abstract-value"
     cause = (
-        "jit, make_expressions and eval_shape trace a function without values. Under vmap a Tensor has a value for each example. An "
-        "`if`, a `while`, a `range` or a mask that depends on a value cannot be decided then."
+        "jit, make_expressions and eval_shape trace a function without values. Under vmap a Tensor has a value for each example. "
+        "An `if`, a `while`, a `range` or a mask that depends on a value cannot be decided then."
     )
     cure = (
         "Choose between values with np.where and between computations with functad.cond. Repeat with functad.while_loop. Pass "
-        "arguments that decide as constants: static_argnames of jit. Or use a transform that has values: grad, vjp, jvp, jacobian."
+        "arguments that decide as constants: static_argnames of jit. Or use a transform that has values: grad, vjp, jvp, "
+        "jacobian."
     )
 
 

@@ -67,7 +67,7 @@ class ArraySpec(Immutable):
     weak: bool
     zero_d: bool
 
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], weak: bool = False, zero_d: bool = False) -> None:
+    def __init__(self, shape: Any, dtype: Any, weak: bool = False, zero_d: bool = False) -> None:
         if isinstance(dtype, (type, str)):
             dtype = np.dtype(dtype)
         if type(shape) is not tuple or (shape and min(shape) < 0):

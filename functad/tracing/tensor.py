@@ -140,7 +140,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         if kwargs and type(kwargs.get("out")) is np.ndarray and getattr(entry, "kind", "") == "constant":
             values = {key: concrete(value, entry.name) for key, value in kwargs.items()}
             return function(*[concrete(arg, entry.name) for arg in args], **values)  # no derivative is lost
-        if kwargs and getattr(entry.front, "__func__", None) is Primitive.__call__:
+        if kwargs and isinstance(entry, Primitive) and getattr(entry.front, "__func__", None) is Primitive.__call__:
             args, kwargs = in_places(entry, args, kwargs)
         try:
             out = entry.front(*args, **kwargs)

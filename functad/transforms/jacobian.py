@@ -223,6 +223,9 @@ def jacobian_function(
         if options.warn_unconnected:
             warn_of_unconnected(selection, args, kwargs, has_aux)
         blocks = trace.columns() if trace.forward else trace.rows()
+        if len(blocks) > 1 or any(len(row) > 1 for row in blocks):  # slices of one walk share memory
+            leaves = iter(own_results([block for row in blocks for block in row], ()))
+            blocks = [[next(leaves) for _ in row] for row in blocks]
         result = trace.pull.structure.unflatten([selection.pack(by_argument(trace.inputs, row)) for row in blocks])
         recorder, primals, values = trace.recorder, trace.inputs.primals, trace.pull.values
         if with_value:

@@ -88,3 +88,11 @@ def test_squares(square: Any, x: Any) -> None:
     h = 1e-6
     found = functad.grad(lambda z: np.sum(square(z) * weights), holomorphic=True)(z)
     np.testing.assert_allclose(found, (square(z + h) - square(z - h)) / (2 * h) * weights, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("x", [np.inf, -np.inf, 0.0, np.array([1.5, np.inf])])
+def test_polyval_is_numpys_at_infinity(x):
+    for p in (np.array([1.0, 2.0, 3.0]), np.array([0.0, 1.0]), np.array([2.0])):
+        with np.errstate(all="ignore"):
+            expected, found = np.polyval(p, x), functad.jvp(lambda p: np.polyval(p, x), (p,), (p,))[0]
+        np.testing.assert_array_equal(found, expected)

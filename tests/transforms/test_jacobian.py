@@ -65,3 +65,14 @@ def test_complex():
 def test_needs_a_function():
     with pytest.raises(functad.errors.InputError, match="jacobian needs a function"):
         functad.jacobian("f")
+
+
+def test_results_of_several_leaves_share_no_memory():
+    x = np.arange(5.0)
+    f = lambda x: (x, x[:3], {"y": 2.0 * x, "z": x})  # noqa: E731 - the function is one expression
+    for transform in (functad.jacfwd, functad.jacrev, functad.jacobian):
+        found = functad.tree_leaves(transform(f)(x))
+        assert not any(np.shares_memory(a, b) for i, a in enumerate(found) for b in found[:i])
+        for block, slope in zip(found, (1.0, 1.0, 2.0, 1.0), strict=True):
+            np.testing.assert_array_equal(block, slope * np.eye(5)[: len(block)])
+            block[...] = np.nan

@@ -88,8 +88,8 @@ def test_code_without_a_module_is_warned() -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         code = compile("functad.grad(lambda x: np.sum(np.log(x)))(X)", "<typed>", "exec")
-        exec(code, names)  # noqa: S102 - the text is above
-        exec("functad.grad(lambda x: np.round(x), warn_unconnected=True)(1.4)", names)  # noqa: S102 - likewise
+        exec(code, names)
+        exec("functad.grad(lambda x: np.round(x), warn_unconnected=True)(1.4)", names)
     assert [(str(warning.message)[:14], warning.filename) for warning in caught] == [
         ("divide by zero", "<typed>"),
         ("grad of <lambd", "<string>"),

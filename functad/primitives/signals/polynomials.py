@@ -40,9 +40,8 @@ def polyval(p: Any, x: Any) -> Any:
     rows = len(p)
     if not rows:
         return np.zeros_like(x)
-    # At first the sum is a number, and only the multiplication by x gives it the shape of x.
-    y = p[0] * x + p[1] if rows > 1 else x * 0 + p[0]
-    for i in range(2, rows):
+    y = x * 0 + p[0]  # as in NumPy: the sum has the shape of x, and an infinite x gives NaN
+    for i in range(1, rows):
         y = y * x + p[i]
     return laid_out_like(y, x)
 
