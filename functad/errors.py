@@ -62,8 +62,8 @@ class AbstractValueError(FunctadError, TypeError):
 
     code = "abstract-value"
     cause = (
-        "jit, make_expressions and eval_shape trace a function without values. Under vmap a Tensor has a value for each example. "
-        "An `if`, a `while`, a `range` or a mask that depends on a value cannot be decided then."
+        "jit, make_expressions and eval_shape trace a function without values. Under vmap a Tensor has a value for each "
+        "example. An `if`, a `while`, a `range` or a mask that depends on a value cannot be decided then."
     )
     cure = (
         "Choose between values with np.where and between computations with functad.cond. Repeat with functad.while_loop. Pass "

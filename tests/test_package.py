@@ -78,7 +78,7 @@ LAYERS = (
     "functad.tour",
     "functad.__main__",
 )
-LONGEST_FILE = 450
+LONGEST_FILE = 500
 LARGEST_FOLDER = 24
 IMPORTED_MODULES = 110
 IMPORT_CALLS = 38_000
