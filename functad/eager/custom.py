@@ -46,6 +46,7 @@ def custom_gradient(f: Callable[P, Any]) -> Callable[P, Any]:
 
     Args:
         f: returns `(y, grad_fn)`; without it a decorator is returned. `y` is a Tensor, or a structure of them.
+            For a method, `self` has no gradient; the Variables of `self` are Variables that `f` reads.
             `grad_fn(*dys)`, with one cotangent for each of them, returns one for each positional argument, in the structure of
             the arguments or in a list; `None` says that there is no path. Of a dict, one comes after the other in the order of
             the sorted keys. If `f` reads trainable Variables that are no arguments, `grad_fn` must accept `variables=`, and
@@ -73,10 +74,23 @@ def custom_gradient(f: Callable[P, Any]) -> Callable[P, Any]:
 
     @functools.wraps(f)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> Any:
+        if args and _is_method_of(args[0], f):  # the instance has no gradient, as in TensorFlow
+            method: Any = functools.partial(f, args[0])
+            return _Call(method, *_bound(method, args[1:], kwargs)).run()
         bound, rest = _bound(f, args, kwargs)
         return _Call(f, bound, rest).run()
 
     return wrapper
+
+
+def _is_method_of(instance: Any, function: Any) -> bool:
+    """Return `True` if a class of an instance has a method that was made of a function by `custom_gradient`."""
+    kind = type(instance)
+    if kind in PLAIN or issubclass(kind, (Recorded, TensorLike)):
+        return False
+    return any(
+        getattr(attribute, "__wrapped__", None) is function for base in kind.__mro__ for attribute in vars(base).values()
+    )
 
 
 def _bound(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

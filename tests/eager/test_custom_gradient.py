@@ -56,7 +56,7 @@ def test_methods():
 
         @custom_gradient
         def loss(self, x):
-            return x * 2, lambda dy: (None, dy * self.scale)
+            return x * 2, lambda dy: dy * self.scale
 
     assert floats(slopes(Model().loss, 1.0)) == [7]
 
@@ -502,3 +502,39 @@ def test_a_recomputed_function_may_write_into_its_arrays():
     np.testing.assert_allclose(functad.grad(recomputed)(x), functad.grad(f)(x))
     tape, y, (watched,) = taped(recomputed, x)
     np.testing.assert_allclose(tape.gradient(y, watched).numpy(), functad.grad(f)(x))
+
+
+class _Scaled(functad.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = functad.Variable(3.0)
+        self.factor = 2.0
+
+    @functad.custom_gradient
+    def plain(self, x):
+        return x * self.factor, lambda dy: dy * 10.0
+
+    @functad.custom_gradient
+    def with_variable(self, x, y):
+        return x * y * self.w, lambda dy, variables: ((dy * 10.0, dy * 20.0), [dy * 30.0 for _ in variables])
+
+
+class _Derived(_Scaled):
+    @functad.custom_gradient
+    def plain(self, x):
+        return super().plain(x), lambda dy: dy * 100.0
+
+
+def test_a_method_has_no_gradient_for_its_instance():
+    m = _Scaled()
+    assert functad.grad(m.plain)(1.5) == 10.0
+    assert functad.grad(lambda x: m.plain(x=x))(1.5) == 10.0
+    assert functad.grad(lambda x: _Scaled.plain(m, x))(1.5) == 10.0
+    assert functad.grad(lambda x: _Scaled.plain(_Derived(), x))(1.5) == 10.0
+    assert functad.grad(_Derived().plain)(1.5) == 100.0
+    np.testing.assert_array_equal(functad.vmap(functad.grad(m.plain))(np.ones(2)), [10.0, 10.0])
+    x, y = functad.constant(1.5), functad.constant(2.0)
+    with functad.GradientTape() as tape:
+        tape.watch([x, y])
+        out = m.with_variable(x, y)
+    assert [float(g) for g in tape.gradient(out, [x, y, m.w])] == [10.0, 20.0, 30.0]
