@@ -58,7 +58,7 @@ def answer_to_operator(primitive: Primitive, x: Any, y: Any) -> Any:
     operand = x if isinstance(y, Recorded) else y
     if not _is_array(operand, "__array_ufunc__"):
         return NotImplemented
-    if operand is y and type(y) not in _TAKING:
+    if operand is y and type(y) not in _TAKING and not hasattr(type(y), "__functad_read__"):  # a Variable takes Tensors
         if _asked(y, primitive.function, "__call__", (x, y), {}) is NotImplemented:
             return OURS
         _TAKING.add(type(y))  # now Python asks by its operator, which may do more
