@@ -11,8 +11,8 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
-from functad.errors import CustomRuleError, InputError
-from functad.expressions.spec import spec_of
+from functad.errors import CustomRuleError, InputError, UnsupportedError
+from functad.expressions.spec import dtype_of, spec_of
 from functad.importable import by_name, calling_module
 from functad.places import here, user_frame
 from functad.primitives import vocabulary
@@ -142,7 +142,7 @@ def primitive(
             general one for each example, and warns of it.
         joint: there is one rule, `rule(g, arrays, out, ...)`, which returns the cotangents of all arrays as a tuple.
         multiple: the result is a tuple, and `g` is one too.
-        complex: whether complex arguments are accepted.
+        complex: whether complex arguments are accepted; if not, a call with one raises `UnsupportedError`.
 
     Returns:
         The function, for arrays and Tensors. `functad.testing.check_rules(f, *args)` compares its derivatives with differences.
@@ -180,6 +180,9 @@ def primitive(
     elif kind == "general":
         rules = tuple([None if r is None else checked_rule(r, n, own) for r, n in zip(rules, named, strict=True)])
     compute = f if isinstance(f, np.ufunc) else _on_copies(_caller(f, named))
+    spec = _spec(own, compute, shape, multiple=multiple)
+    if not complex:
+        compute, spec = _of_real(own, compute), _of_real(own, spec)
     made = RegisteredFunction(f, named, lambda arrays, params: entry(*arrays, **params), own, (primitive, (f, *vjps), options))
     entry = Primitive(
         f,
@@ -191,7 +194,7 @@ def primitive(
         doc="entered by primitive",
         samples=None,
         name=own,
-        spec=_spec(own, compute, shape, multiple=multiple),
+        spec=spec,
         joint=joint,
         multiple=multiple,
         broadcasts=kind == "elementwise",
@@ -234,6 +237,21 @@ def _caller(f: Any, names: Sequence[str]) -> Callable[..., Any]:
         return f(*[given.pop(name) for name in positional], **given)
 
     return call
+
+
+def _of_real(own: str, compute: Any) -> Callable[..., Any]:
+    """Return a function that computes, or gives the spec, unless an argument is complex."""
+
+    def checked(*arrays: Any, **params: Any) -> Any:
+        for a in arrays:
+            if dtype_of(a).kind == "c":
+                raise UnsupportedError(
+                    f"{own} of a complex argument, at {here()}: it was entered with complex=False. Pass real arguments, such "
+                    f"as x.real."
+                )
+        return compute(*arrays, **params)
+
+    return checked
 
 
 def _spec(entry_name: str, compute: Any, shape: Any, *, multiple: bool) -> Callable[..., Any]:

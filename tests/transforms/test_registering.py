@@ -385,3 +385,19 @@ def test_check_rules_names_the_rule():
     f.defvjp(lambda x: (x * x, x), lambda x, g: (g * x,))
     with pytest.raises(functad.errors.WrongDerivativeError, match=r"the backward rule of .* is wrong"):
         functad.testing.check_rules(f, np.array([1.0, 2.0]))
+
+
+def test_complex_arguments_are_refused_if_the_function_takes_none():
+    square = functad.primitive(
+        lambda x: x * x, lambda g, x: 2 * g * x, kind="elementwise", name="square_of_real", complex=False
+    )
+    np.testing.assert_allclose(functad.grad(square)(1.5), ((1.5 + 1e-6) ** 2 - (1.5 - 1e-6) ** 2) / 2e-6, rtol=1e-8)
+    z = 1.0 + 2.0j
+    for call in (
+        lambda: square(z),
+        lambda: functad.grad(lambda x: np.real(square(x * z)))(1.0),
+        lambda: functad.make_expressions(square)(z),
+        lambda: functad.vmap(square)(np.array([z, z])),
+    ):
+        with pytest.raises(functad.errors.UnsupportedError, match=r"square_of_real of a complex argument, at .*complex=False"):
+            call()
